@@ -23,7 +23,7 @@ TIMEOUT    ?= 10m
 PARALLEL   ?= 4
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test check race lint bench bench-peers bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
+.PHONY: help run build test check race lint bench bench-age bench-nightly bench-go fault history history-load reshard-load timetravel chaos load outside verifiers alerts telemetry helm distributed ways fuzz model sim cover doc deps generate release
 
 help: ## Prints this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,7 +55,8 @@ lint: ## Runs gofmt, go vet, staticcheck, gocognit and govulncheck
 bench: ## Measures this service beside others, in three minutes; scripts/bench-deps.sh installs their servers
 	cd bench && $(GO) run . -size=quick
 
-bench-peers: bench ## Runs the same
+bench-age: ## Prints the revision of the published benchmarks and how old they are
+	@cd bench && $(GO) run . -age
 
 bench-nightly: ## Measures all services in all cases, which takes hours
 	cd bench && $(GO) run . -size=nightly
@@ -80,7 +81,7 @@ load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTE
 outside: ## Makes clients from openapi.json with two generators, and calls a running service with each
 	cd test/outside && mkdir -p testdata/oapicodegen && $(GO) generate ./... && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
-verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/callbacks.md, and the change of keys under load
+verifiers: deps ## Checks signatures of real callbacks with libraries of others and the code in docs/examples/verify, and the change of keys under load
 	@scripts/verifiers-deps.sh
 	cd test/verifiers && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
@@ -94,7 +95,7 @@ telemetry: deps ## Checks traces and metrics with the OpenTelemetry Collector's 
 helm: ## Checks the Helm chart with Helm's engine and linter, and decodes what it renders
 	cd test/helm && $(GO) vet ./... && $(GO) test -count 1 -timeout $(TIMEOUT) ./...
 
-distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/scaling.md
+distributed: deps ## Measures every fault of many servers, in ten minutes, DISTRIBUTED=nightly in 25; RECORD=1 writes docs/records/faults.txt
 	@scripts/distributed.sh
 
 ways: deps ## Runs the acceptance tests as the user of deploy/users.acl, on TLS, Sentinel and a cluster, each about as long as fault; WAYS names some; RECORD=1 writes the record
@@ -114,7 +115,7 @@ history: deps ## Measures searches in a history of 10,000,000 rows, or HISTORY_R
 history-load: deps ## Measures what a history costs, how fast it catches up, and compares 1,000,000 rows, in some 15 minutes; RECORD=1 writes docs/history.md
 	$(GO) test -tags measure -run TestMeasureHistory -count 1 -v -timeout 3h ./internal/engine
 
-reshard-load: deps ## Measures how 1,000,000 notices move to other shards under a load; RECORD=1 writes docs/operations.md
+reshard-load: deps ## Measures how 1,000,000 notices move to other shards under a load; RECORD=1 writes docs/upgrade.md
 	$(GO) test -tags measure -run TestMeasureReshard -count 1 -v -timeout 1h ./internal/engine
 
 sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes the record
@@ -127,5 +128,5 @@ cover: deps ## Shows the test coverage, by function and in total
 doc: generate ## Prints the package documentation
 	@for p in $$($(GO) list ./cmd/... ./client/... ./internal/... ./test/...); do echo "== $$p"; $(GO) doc "$$p" | sed -n '1,40p'; done
 
-generate: ## Writes the documents that are made from the code
+generate: ## Writes the documents that are made from the code, and the Go code of templates
 	$(GO) generate ./...

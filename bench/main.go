@@ -1,11 +1,14 @@
-// Command bench sets this project and its peers side by side: one table, one
-// machine, one run. See docs/benchmarks.md for what came of it.
+// Command bench measures this project and its peers in one run on one machine, and writes one
+// table. See docs/benchmarks.md for the results.
 //
 //	go run . -size=quick            three minutes
 //	go run . -size=standard         all peers and cases, an hour and a half
 //	go run . -size=nightly          the same with longer windows
 //	go run . -peers=all -cases=late-10 -size=quick
-//	go run . -render                write the pages again from the last result
+//	go run . -size=standard -render write the pages again from the last result
+//	go run . -age                   how old the published result is
+//
+// Only the sizes standard and nightly write pages, and they need a tree without uncommitted changes.
 package main
 
 import (
@@ -21,6 +24,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"notifier/bench/adapter"
 	"notifier/bench/harness"
@@ -28,8 +32,7 @@ import (
 	"notifier/bench/report"
 )
 
-// gcPercent is the service's own setting: what a queue gives its workers in
-// memory, all of them get here.
+// gcPercent is the service's setting, which all peers get here.
 const gcPercent = 400
 
 func main() {
@@ -67,17 +70,26 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	cases := flags.String("cases", "", "comma-separated names; the size's if empty")
 	repeats := flags.Int("repeats", 0, "of each cell; the size's if 0")
 	docs := flags.String("docs", "../docs", "directory of benchmarks.md and benchmarks/")
-	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty")
+	out := flags.String("out", "", "result file; docs/benchmarks/<size>.json if empty and the size is published")
 	render := flags.Bool("render", false, "measure nothing, write the pages from the result file")
-	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots")
-	add := flags.Bool("append", false, "add to the result file, in the place of the same peers' cases, instead of beginning it anew")
+	keep := flags.Bool("no-docs", false, "do not write benchmarks.md and its plots, as with the sizes tiny and quick")
+	add := flags.Bool("append", false, "add to the result file, replacing cells of the same peers and cases, instead of a new file")
 	readme := flags.String("readme", "../README.md", "page whose part between the marks bench:patterns is written, if it has them")
 	list := flags.Bool("list", false, "list peers and cases")
+	age := flags.Bool("age", false, "measure nothing, print the age of the result that docs/benchmarks.md shows")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
+	}
+	if *age {
+		res, err := load(filepath.Join(*docs, "benchmarks", "standard.json"))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, harness.Age(ctx, res, time.Now()))
+		return nil
 	}
 	size, err := harness.SizeNamed(*sizeName)
 	if err != nil {
@@ -89,44 +101,43 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if *list {
 		return printList(stdout, size)
 	}
+	publish := size.Published() && !*keep
 	file := *out
-	if file == "" {
+	if file == "" && (publish || *render || *add) {
 		file = filepath.Join(*docs, "benchmarks", size.Name+".json")
 	}
-	var res *harness.Result
-	if *render {
-		if res, err = load(file); err != nil {
-			return err
-		}
-	} else {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			return fmt.Errorf("make the directory of the result file: %w", err)
-		}
-		var base *harness.Result
-		if *add {
-			if base, err = load(file); err != nil {
-				return err
-			}
-		}
-		res, err = harness.Run(ctx, harness.Options{Size: size, Base: base, Entries: adapter.All(), Peers: split(*peers), Cases: split(*cases),
-			Log:  stderr,
-			Save: func(r *harness.Result) error { return save(file, r) }})
-		if err != nil && (res == nil || len(res.Cells) == 0) {
-			return err
-		}
-		// A run that was cut off still shows what it has.
-		if err != nil {
-			fmt.Fprintln(stderr, "bench: cut off:", err)
-		}
+	res, err := result(ctx, file, *render, *add, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
+		Cases: split(*cases), Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
+	if err != nil && (res == nil || len(res.Cells) == 0) {
+		return err
 	}
 	fmt.Fprint(stdout, report.Text(res))
-	if *keep {
+	if err != nil {
+		return fmt.Errorf("cut off, no page is written: %w", err)
+	}
+	if !publish {
 		return nil
 	}
 	if err := report.Write(*docs, res); err != nil {
 		return err
 	}
 	return report.Readme(*readme, res)
+}
+
+// result loads the result file, or measures. An interrupted run returns its cells so far and the
+// error.
+func result(ctx context.Context, file string, render, add bool, o harness.Options) (*harness.Result, error) {
+	if render {
+		return load(file)
+	}
+	if add {
+		base, err := load(file)
+		if err != nil {
+			return nil, err
+		}
+		o.Base = base
+	}
+	return harness.Run(ctx, o)
 }
 
 func split(s string) []string {
@@ -151,7 +162,14 @@ func printList(w io.Writer, size harness.Size) error {
 	return nil
 }
 
+// save writes the result; an empty name writes none.
 func save(file string, res *harness.Result) error {
+	if file == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return fmt.Errorf("make the directory of the result file: %w", err)
+	}
 	b, err := json.MarshalIndent(res, "", " ")
 	if err != nil {
 		return fmt.Errorf("write the result: %w", err)

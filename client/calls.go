@@ -12,23 +12,26 @@ import (
 	"time"
 )
 
-// Raw is an answer as it came.
+// Raw has the JSON of an answer.
 type Raw struct {
 	JSON []byte `json:"-"`
 }
 
 func (r *Raw) keep(b []byte) { r.JSON = bytes.TrimSpace(b) }
 
+// State is the state of a notice. A later version of the service may have more states.
+type State string
+
 // The states of a notice.
 const (
-	Scheduled = "scheduled"
-	Claimed   = "claimed" // an attempt is running
-	Delivered = "delivered"
-	Cancelled = "cancelled"
-	Dead      = "dead" // given up; Redrive schedules it again
-	// Settled answers a schedule call that is repeated after its notice was delivered or
-	// cancelled and is no longer kept: of that notice only Key and ID are known.
-	Settled = "settled"
+	Scheduled State = "scheduled"
+	Claimed   State = "claimed" // an attempt is running
+	Delivered State = "delivered"
+	Cancelled State = "cancelled"
+	Dead      State = "dead" // out of retries or rejected; Redrive or Resend schedules it again
+	// Settled is returned by a repeated schedule call whose notice was delivered or cancelled and has
+	// been trimmed since. Of the fields of Notice only Key, ID and State are set then.
+	Settled State = "settled"
 )
 
 // Notice is a notice as the API shows it.
@@ -37,10 +40,10 @@ type Notice struct {
 	Key          string            `json:"key"`
 	ID           string            `json:"id"`
 	Route        string            `json:"route"`
-	State        string            `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled, Dead or Settled
-	Due          time.Time         `json:"due"`             // as promised
-	NextAttempt  time.Time         `json:"next_attempt_at"` // of a scheduled notice: later than Due if it was postponed
-	Attempt      int               `json:"attempt"`         // number of the coming attempt; 0 once the notice is finalized
+	State        State             `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled, Dead or Settled
+	Due          time.Time         `json:"due"`             // the promised time of the next attempt, or of the last one
+	NextAttempt  time.Time         `json:"next_attempt_at"` // of a scheduled notice; later than Due if it was postponed
+	Attempt      int               `json:"attempt"`         // number of the next attempt; 0 once the notice is finalized
 	AttemptsMade int               `json:"attempts_made"`
 	MaxAttempts  int               `json:"max_attempts"`
 	URL          string            `json:"url"`
@@ -49,10 +52,13 @@ type Notice struct {
 	ContentType  string            `json:"content_type"`
 	Retry        []string          `json:"retry"`
 	Headers      map[string]string `json:"headers"`
-	Withheld     []string          `json:"headers_withheld"` // names of headers whose values are not shown
-	EndedBefore  int               `json:"ended_before"`     // how often it had ended before
+	Withheld     []string          `json:"headers_withheld"` // names of headers with secret values, which are not shown
+	Ending       int               `json:"ending"`           // how often the notice has been finalized
+	EndedBefore  int               `json:"ended_before"`     // how often it was finalized before: redriven or resent since
 	Replay       string            `json:"replay"`           // the id of the replay that sends it again
-	Client       string            `json:"client"`           // that scheduled it; shown to clients without a prefix
+	Resend       int               `json:"resend"`           // how often it was resent; callbacks carry it in notifier-resend
+	ResentAfter  int               `json:"resent_after"`     // value of Ending at the last resend
+	Client       string            `json:"client"`           // name of the client that scheduled it; shown to clients without a prefix
 	CreatedAt    time.Time         `json:"created_at"`
 	SettledAt    time.Time         `json:"settled_at"`
 	Reason       string            `json:"reason"`
@@ -60,10 +66,11 @@ type Notice struct {
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`
 
-	// Of a schedule call.
+	// Set in the answer to a schedule call.
 	Created  bool `json:"created"`
 	Replaced bool `json:"replaced"`
-	// Of a call that changes a notice.
+	// Set in the answer to a call that changes a notice. Before is the state before the call. InFlight
+	// says that an attempt was in flight, whose outcome changes nothing any more.
 	Changed  bool   `json:"changed"`
 	Before   string `json:"before"`
 	InFlight bool   `json:"in_flight"`
@@ -79,45 +86,44 @@ func (n *Notice) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Attempt is one attempt.
+// Attempt is one attempt of a notice.
 type Attempt struct {
 	N          int       `json:"n"`
 	At         time.Time `json:"at"`
 	Status     int       `json:"status"`
-	DurationMS float64   `json:"duration_ms"` // with decimals
+	DurationMS float64   `json:"duration_ms"` // with fractions
 	Reason     string    `json:"reason"`
 	Response   string    `json:"response"`
 }
 
-// Request is a notice to schedule. What is empty is left out; the service then
-// does as its route says. Of Body, BodyText and BodyBase64 one may be given, and
-// of Delay and Due; with neither the notice is due at once.
+// Request is a notice to schedule. For an empty field the setting of the route applies. At most one of
+// Body, BodyText and BodyBase64 may be set, and at most one of Delay and Due. Without Delay and Due the
+// notice is due at once.
 type Request struct {
 	Key         string            `json:"key"` // app:module:type:id
 	Delay       time.Duration     `json:"-"`   // from now, by the service's clock
-	Due         time.Time         `json:"-"`   // kept to the millisecond, never early
+	Due         time.Time         `json:"-"`   // in milliseconds; never early
 	Body        json.RawMessage   `json:"-"`   // any JSON; delivered byte for byte
 	BodyText    *string           `json:"body_text,omitempty"`
 	BodyBase64  []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
-	URL         string            `json:"url,omitempty"`      // where to, if the route's target is notice
-	Audience    string            `json:"audience,omitempty"` // whom it is for, where the route signs for each audience
+	URL         string            `json:"url,omitempty"`      // destination, if the route's target is notice
+	Audience    string            `json:"audience,omitempty"` // the receiver, if the route signs per audience
 	Headers     map[string]string `json:"headers,omitempty"`
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET
 	Retry       string            `json:"retry,omitempty"`        // "15s,3m,10m", "none" or a preset; see Ladder
 	OnDuplicate string            `json:"on_duplicate,omitempty"` // Reject (the default), Keep or Replace
 }
 
-// What a schedule call does where its key is kept already with another content.
-// With the same content it changes nothing, whatever it says.
+// Values of Request.OnDuplicate: the action if the key has a notice with different content. If the
+// content is the same, a schedule call changes nothing.
 const (
-	Reject  = "reject"  // 409, and what is kept stays
-	Keep    = "keep"    // no error, and what is kept stays
-	Replace = "replace" // what is kept is gone
+	Reject  = "reject"  // the call fails with 409
+	Keep    = "keep"    // the existing notice stays, without an error
+	Replace = "replace" // the new notice replaces the existing one
 )
 
-// Ladder writes the delays between attempts as Request.Retry wants them; none
-// means one attempt and no other.
+// Ladder formats delays between attempts for Request.Retry. Without delays a notice has one attempt.
 func Ladder(steps ...time.Duration) string {
 	if len(steps) == 0 {
 		return "none"
@@ -129,12 +135,12 @@ func Ladder(steps ...time.Duration) string {
 	return strings.Join(s, ",")
 }
 
-// MarshalJSON puts the body in. Package json then takes the white space out of
-// it; [Client.Schedule] does not.
+// MarshalJSON returns the request with its body. Package json then removes white space from the body;
+// [Client.Schedule] does not.
 func (r Request) MarshalJSON() ([]byte, error) { return r.Line() }
 
-// Line is the request as JSON, the body byte for byte. It is one line if the
-// body is, as [Client.ScheduleLines] wants it.
+// Line returns the request as JSON, with the body byte for byte. The result is one line, as
+// [Client.ScheduleLines] needs it, if the body has no line break.
 func (r Request) Line() ([]byte, error) {
 	type plain Request
 	b, err := json.Marshal(struct {
@@ -143,7 +149,7 @@ func (r Request) Line() ([]byte, error) {
 		Due   string `json:"due,omitempty"`
 	}{plain(r), delay(r.Delay), instant(r.Due)})
 	if err != nil {
-		return nil, fmt.Errorf("write the notice: %w", err)
+		return nil, fmt.Errorf("encode the notice: %w", err)
 	}
 	if r.Body == nil {
 		return b, nil
@@ -155,19 +161,19 @@ func (r Request) Line() ([]byte, error) {
 	return append(append(b, r.Body...), '}'), nil
 }
 
-// Schedule schedules a notice. It may be called again with the same request,
-// unless that says [Replace]. If the notice is no longer kept by then, the answer's State
-// is [Settled]; once NOTIFIER_REPEAT_WINDOW has passed as well, there is a second notice.
+// Schedule schedules a notice. The call is idempotent unless OnDuplicate is [Replace]: with the same
+// request it returns the existing notice. If that notice has been trimmed, its State is [Settled]. After
+// NOTIFIER_REPEAT_WINDOW a repeated call creates a second notice.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
 	if err != nil {
 		return nil, err
 	}
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices"}, body: body, again: r.OnDuplicate != Replace}, n)
+	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices"}, body: body, idempotent: r.OnDuplicate != Replace}, n)
 }
 
-// Result is one item's of a batch.
+// Result is the result of one request of a batch.
 type Result struct {
 	Key      string   `json:"key"`
 	Status   int      `json:"status"`
@@ -176,17 +182,27 @@ type Result struct {
 	Problem  *Problem `json:"problem"`
 }
 
-// ScheduleLines schedules up to 1,000 notices, each one line of JSON. again
-// says that none of them says replace, so that the call may be repeated.
-func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, again bool) ([]Result, error) {
-	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "batch"}, again: again}, lines)
+// LinesOption is an option of [Client.ScheduleLines].
+type LinesOption func(*request)
+
+// Repeatable declares that no line has "on_duplicate": "replace". The client then retries a call whose
+// answer was lost.
+func Repeatable() LinesOption { return func(r *request) { r.idempotent = true } }
+
+// ScheduleLines schedules up to 1,000 notices, each as one line of JSON.
+func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, options ...LinesOption) ([]Result, error) {
+	r := request{method: "POST", path: []string{"v1", "notices", "batch"}}
+	for _, o := range options {
+		o(&r)
+	}
+	return c.lines(ctx, r, lines)
 }
 
-// RestoreLines puts up to 1,000 notices back as they were, each one line of JSON: dead
-// letters as the history, the listing or the pages' download shows them, and what was
-// pending as the listing does. It may be repeated.
+// RestoreLines restores up to 1,000 notices, each from one line of JSON. A line has the form of the
+// listing. For a dead letter it may also have the form of the history or of the dashboard's download.
+// The call is idempotent.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
-	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, again: true}, lines)
+	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, idempotent: true}, lines)
 }
 
 func (c *Client) lines(ctx context.Context, r request, lines [][]byte) ([]Result, error) {
@@ -195,39 +211,40 @@ func (c *Client) lines(ctx context.Context, r request, lines [][]byte) ([]Result
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([]Result, 0, len(lines))
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	for dec.More() {
 		var r Result
 		if err := dec.Decode(&r); err != nil {
-			return nil, fmt.Errorf("the answer to a batch cannot be read: %w", err)
+			return nil, fmt.Errorf("cannot decode the answer to a batch: %w", err)
 		}
 		out = append(out, r)
 	}
 	if len(out) != len(lines) {
-		return nil, fmt.Errorf("a batch of %d was answered with %d results", len(lines), len(out))
+		return nil, fmt.Errorf("the answer to a batch of %d has %d results", len(lines), len(out))
 	}
 	return out, nil
 }
 
-// Get reads a notice.
+// Get returns a notice.
 func (c *Client) Get(ctx context.Context, key string) (*Notice, error) {
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "GET", path: []string{"v1", "notices", key}, again: true}, n)
+	return n, c.into(ctx, request{method: "GET", path: []string{"v1", "notices", key}, idempotent: true}, n)
 }
 
 // Cancel cancels a notice.
 func (c *Client) Cancel(ctx context.Context, key string) (*Notice, error) {
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "DELETE", path: []string{"v1", "notices", key}, again: true}, n)
+	return n, c.into(ctx, request{method: "DELETE", path: []string{"v1", "notices", key}, idempotent: true}, n)
 }
 
-// Reschedule gives a notice another due time.
+// Reschedule changes the due time of a scheduled notice.
 func (c *Client) Reschedule(ctx context.Context, key string, due time.Time) (*Notice, error) {
 	return c.reschedule(ctx, key, map[string]string{"due": due.UTC().Format(time.RFC3339Nano)})
 }
 
-// RescheduleIn makes a notice due so long from now, by the service's clock.
+// RescheduleIn makes a scheduled notice due after a delay, by the service's clock.
 func (c *Client) RescheduleIn(ctx context.Context, key string, delay time.Duration) (*Notice, error) {
 	return c.reschedule(ctx, key, map[string]string{"delay": delay.String()})
 }
@@ -238,10 +255,10 @@ func (c *Client) reschedule(ctx context.Context, key string, to map[string]strin
 		return nil, err
 	}
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, body: body, again: true}, n)
+	return n, c.into(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, body: body, idempotent: true}, n)
 }
 
-// delay and instant write what is given, and nothing for what is not.
+// delay formats a duration; 0 becomes "".
 func delay(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -249,6 +266,7 @@ func delay(d time.Duration) string {
 	return d.String()
 }
 
+// instant formats a time; the zero time becomes "".
 func instant(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -266,17 +284,29 @@ func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
 	return c.act(ctx, key, "redrive")
 }
 
-// Report is what a consumer of a list or stream says of an attempt. Attempt
-// and ID are those of the entry: another notice under the same key is not meant.
+// Resend sends a delivered or dead notice again, with the same webhook-id. Key, ID and Ending of n
+// select the notice, as an earlier call returned it. The call fails if the notice was finalized again
+// since. The call is idempotent: repeated with the same n, it resends once.
+func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
+	body, err := json.Marshal(map[string]any{"id": n.ID, "ending": n.Ending})
+	if err != nil {
+		return nil, err
+	}
+	resent := &Notice{}
+	return resent, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", n.Key, "resend"}, body: body, idempotent: true}, resent)
+}
+
+// Report is a consumer's outcome of an attempt of a list or stream. Attempt and ID are from the entry.
+// They prevent a report on another notice of the same key.
 type Report struct {
 	Attempt   int           `json:"attempt"`
 	ID        string        `json:"id"`
 	Response  string        `json:"response,omitempty"`
 	Permanent bool          `json:"permanent,omitempty"` // of Nack: no further attempt
-	After     time.Duration `json:"-"`                   // of Defer; 0 = as the service does it
+	After     time.Duration `json:"-"`                   // of Defer; 0 = the service's default
 }
 
-// MarshalJSON writes After as the API reads it.
+// MarshalJSON formats After for the API.
 func (r Report) MarshalJSON() ([]byte, error) {
 	type plain Report
 	return json.Marshal(struct {
@@ -285,18 +315,19 @@ func (r Report) MarshalJSON() ([]byte, error) {
 	}{plain(r), delay(r.After)})
 }
 
-// Ack reports success. The same report again changes nothing.
+// Ack reports success. It is idempotent.
 func (c *Client) Ack(ctx context.Context, key string, r Report) (*Notice, error) {
 	return c.report(ctx, key, "ack", r)
 }
 
-// Nack reports failure. The same report again changes nothing.
+// Nack reports failure. It is idempotent.
 func (c *Client) Nack(ctx context.Context, key string, r Report) (*Notice, error) {
 	return c.report(ctx, key, "nack", r)
 }
 
-// Defer puts a notice off. It comes again as the same attempt, so a call whose
-// answer was lost is not repeated: it might put off the next consumer's.
+// Defer postpones a notice, which is handed out again with the same attempt number. Defer is not
+// idempotent: a repeated call could defer the next consumer's work. So the client does not retry it
+// after a lost answer.
 func (c *Client) Defer(ctx context.Context, key string, r Report) (*Notice, error) {
 	return c.report(ctx, key, "defer", r)
 }
@@ -307,7 +338,7 @@ func (c *Client) report(ctx context.Context, key, verb string, r Report) (*Notic
 		return nil, err
 	}
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}, body: body, again: verb != "defer"}, n)
+	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}, body: body, idempotent: verb != "defer"}, n)
 }
 
 func (c *Client) act(ctx context.Context, key, verb string) (*Notice, error) {
@@ -315,21 +346,22 @@ func (c *Client) act(ctx context.Context, key, verb string) (*Notice, error) {
 	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}}, n)
 }
 
-// Query filters a listing or a bulk redrive; empty fields are left out.
+// Query filters a listing. Empty fields do not filter.
 type Query struct {
 	Route  string
 	Prefix string // app, app:module or app:module:type
-	State  string
+	State  State
 	Reason string // of dead letters
+	Host   string // the host that the notices go to
 	Since  time.Time
 	Until  time.Time // exclusive
-	Cursor string    // of the page before
-	Limit  int       // notices a page
+	Cursor string    // of the previous page
+	Limit  int       // notices per page
 }
 
 func (q Query) values() url.Values {
 	v := url.Values{}
-	for name, s := range map[string]string{"route": q.Route, "prefix": q.Prefix, "state": q.State, "reason": q.Reason,
+	for name, s := range map[string]string{"route": q.Route, "prefix": q.Prefix, "state": string(q.State), "reason": q.Reason, "host": q.Host,
 		"since": instant(q.Since), "until": instant(q.Until), "cursor": q.Cursor} {
 		if s != "" {
 			v.Set(name, s)
@@ -346,36 +378,15 @@ type Page struct {
 	Raw
 	Items  []Notice `json:"items"`
 	Cursor string   `json:"cursor"`
-	// Missing are the nodes of a Redis cluster that do not answer: the page is without
-	// what lies there, and no cursor leads back to it.
+	// Missing lists the nodes of a Redis cluster that do not answer. Their notices are not in this page,
+	// nor in the pages after it.
 	Missing []string `json:"missing"`
 }
 
-// List reads one page.
+// List returns a page of a listing.
 func (c *Client) List(ctx context.Context, q Query) (*Page, error) {
 	p := &Page{}
-	return p, c.into(ctx, request{method: "GET", path: []string{"v1", "notices"}, query: q.values(), again: true}, p)
-}
-
-// Redriven answers a step of a bulk redrive.
-type Redriven struct {
-	Raw
-	Matched  int    `json:"matched"`
-	Redriven int    `json:"redriven"`
-	Cursor   string `json:"cursor"`
-	// Missing are as of a Page: the dead letters that lie there are left as they are.
-	Missing []string `json:"missing"`
-}
-
-// RedriveRoute makes a step of a bulk redrive; go on with its cursor while
-// there is one.
-func (c *Client) RedriveRoute(ctx context.Context, route string, q Query, dryRun bool) (*Redriven, error) {
-	v := q.values()
-	if dryRun {
-		v.Set("dry_run", "true")
-	}
-	r := &Redriven{}
-	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "routes", route, "redrive"}, query: v, again: dryRun}, r)
+	return p, c.into(ctx, request{method: "GET", path: []string{"v1", "notices"}, query: q.values(), idempotent: true}, p)
 }
 
 // Route is a route as the API shows it.
@@ -398,7 +409,7 @@ func (c *Client) Routes(ctx context.Context) ([]Route, error) {
 		Raw
 		Items []Route `json:"items"`
 	}
-	err := c.into(ctx, request{method: "GET", path: []string{"v1", "routes"}, again: true}, &all)
+	err := c.into(ctx, request{method: "GET", path: []string{"v1", "routes"}, idempotent: true}, &all)
 	return all.Items, err
 }
 
@@ -414,23 +425,23 @@ func (c *Client) Resume(ctx context.Context, route string) (*Route, error) {
 
 func (c *Client) turn(ctx context.Context, route, verb string) (*Route, error) {
 	r := &Route{}
-	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "routes", route, verb}, again: true}, r)
+	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "routes", route, verb}, idempotent: true}, r)
 }
 
-// Stats answers GET /v1/stats.
+// Stats is the answer to GET /v1/stats.
 type Stats struct {
 	Raw
 	Routes []RouteNumbers `json:"routes"`
-	// Missing are as of a Page: the numbers are without what lies there.
+	// Missing lists the nodes of a Redis cluster that do not answer. Their notices are not counted.
 	Missing []string `json:"missing"`
 }
 
-// RouteNumbers is how one route stands. InFlight, Outcomes and lateness are of
-// the instance that answers, the outcomes since its start.
+// RouteNumbers are the statistics of a route. InFlight, Outcomes and the latencies are those of the
+// answering instance; Outcomes count from its start.
 type RouteNumbers struct {
 	Route         string           `json:"route"`
 	Prefix        string           `json:"prefix"`
-	Configured    bool             `json:"configured"` // false: notices are left under a prefix that no route has
+	Configured    bool             `json:"configured"` // false: Redis has notices under a prefix without a route
 	Paused        bool             `json:"paused"`
 	Pending       int64            `json:"pending"`
 	Overdue       int64            `json:"overdue"`
@@ -443,10 +454,10 @@ type RouteNumbers struct {
 	LatenessP99MS float64          `json:"lateness_p99_ms"`
 }
 
-// Stats reads the numbers of each route.
+// Stats returns the statistics of each route.
 func (c *Client) Stats(ctx context.Context) (*Stats, error) {
 	s := &Stats{}
-	return s, c.into(ctx, request{method: "GET", path: []string{"v1", "stats"}, again: true}, s)
+	return s, c.into(ctx, request{method: "GET", path: []string{"v1", "stats"}, idempotent: true}, s)
 }
 
 // Instance is one process of the service.
@@ -454,29 +465,29 @@ type Instance struct {
 	ID           string    `json:"id"`
 	Label        string    `json:"label"` // NOTIFIER_INSTANCE; several may have the same
 	Version      string    `json:"version"`
-	State        string    `json:"state"` // living, leaving or silent
-	Self         bool      `json:"self"`  // the one that answers
+	State        string    `json:"state"` // living, leaving or silent (unresponsive)
+	Self         bool      `json:"self"`  // the answering instance
 	Started      time.Time `json:"started"`
-	Seen         time.Time `json:"seen"`        // its last sign of life
-	TakeoverMS   int64     `json:"takeover_ms"` // 0 = its leases are waited for
+	Seen         time.Time `json:"seen"`        // its last heartbeat
+	TakeoverMS   int64     `json:"takeover_ms"` // time without heartbeats after which its claims are reclaimed; 0 = when their leases end
 	Limits       string    `json:"limits"`      // fleet or instance
 	RoutesDiffer []string  `json:"routes_differ"`
 }
 
-// Instances answers GET /v1/instances.
+// Instances is the answer to GET /v1/instances.
 type Instances struct {
 	Raw
 	Items []Instance `json:"items"`
 }
 
-// Instances lists who lives, the latest sign of life first. It needs the token of
-// a client without a prefix.
+// Instances lists the instances of the service, latest heartbeat first. It needs the token of a client
+// without a prefix.
 func (c *Client) Instances(ctx context.Context) (*Instances, error) {
 	l := &Instances{}
-	return l, c.into(ctx, request{method: "GET", path: []string{"v1", "instances"}, again: true}, l)
+	return l, c.into(ctx, request{method: "GET", path: []string{"v1", "instances"}, idempotent: true}, l)
 }
 
-// Health answers GET /readyz.
+// Health is the answer to GET /readyz.
 type Health struct {
 	Raw
 	Ready    bool     `json:"ready"`
@@ -484,53 +495,53 @@ type Health struct {
 	Reasons  []string `json:"reasons"`
 }
 
-// Ready asks whether the service does its work. That it does not is an answer
-// and no error.
+// Ready returns the health of the service. It returns no error if the service answers that it is not
+// ready.
 func (c *Client) Ready(ctx context.Context) (*Health, error) {
 	h := &Health{}
-	return h, c.into(ctx, request{method: "GET", path: []string{"readyz"}, again: true, asItIs: http.StatusServiceUnavailable}, h)
+	return h, c.into(ctx, request{method: "GET", path: []string{"readyz"}, idempotent: true, accepted: http.StatusServiceUnavailable}, h)
 }
 
-// Receiver is one of those a route calls: a host where the route signs for each
-// host, an audience where it signs for each audience.
+// Receiver selects a receiver of a route. Host is set if the route signs per host, Audience if it signs
+// per audience.
 type Receiver struct {
 	Route    string
 	Host     string // shop.example, without scheme, port and path
 	Audience string
 }
 
-// ReceiverSecret is what a receiver verifies signatures with.
+// ReceiverSecret has the keys with which a receiver verifies signatures.
 type ReceiverSecret struct {
 	Raw
 	Route    string           `json:"route"`
 	SignPer  string           `json:"sign_per"`
 	Host     string           `json:"host"`
 	Audience string           `json:"audience"`
-	Secrets  []string         `json:"secrets"` // whsec_…, one for each of the route's, the newest first
+	Secrets  []string         `json:"secrets"` // whsec_…, one for each secret of the route, newest first
 	Schemes  []ReceiverScheme `json:"schemes"`
 }
 
-// ReceiverScheme is a scheme that signs callbacks, and what a receiver needs to verify it.
+// ReceiverScheme is a signature scheme of callbacks, with the public keys that verify it.
 type ReceiverScheme struct {
-	Scheme    string        `json:"scheme"`    // as package webhook names it
-	Headers   []string      `json:"headers"`   // that it writes
-	Algorithm string        `json:"algorithm"` // in words
-	Signed    string        `json:"signed"`    // the text that is signed, in words
-	Warning   string        `json:"warning"`   // what it does not protect from
-	Keys      []ReceiverKey `json:"keys"`      // none of a scheme whose keys are secrets
+	Scheme    string        `json:"scheme"`    // its name in package webhook
+	Headers   []string      `json:"headers"`   // the headers of the signature
+	Algorithm string        `json:"algorithm"` // a description
+	Signed    string        `json:"signed"`    // a description of the signed text
+	Warning   string        `json:"warning"`   // attacks that the scheme does not prevent
+	Keys      []ReceiverKey `json:"keys"`      // empty if the scheme uses secrets
 }
 
 // ReceiverKey is a public key of the sender.
 type ReceiverKey struct {
 	ID          string `json:"id"`
-	Signs       bool   `json:"signs"`       // now; otherwise later, or until lately
+	Signs       bool   `json:"signs"`       // the key signs now; false: it did before, or will later
 	PublicKey   string `json:"public_key"`  // PEM
 	Certificate string `json:"certificate"` // PEM; empty = none
 	Standard    string `json:"standard"`    // whpk_…, of an Ed25519 key
 }
 
-// ReceiverSecret reads the keys to hand to one receiver. It needs the token of a
-// client that has the role admin and no prefix.
+// ReceiverSecret returns the keys to give to a receiver. It needs the token of a client with the role
+// admin and without a prefix.
 func (c *Client) ReceiverSecret(ctx context.Context, r Receiver) (*ReceiverSecret, error) {
 	q := url.Values{}
 	for name, v := range map[string]string{"host": r.Host, "audience": r.Audience} {
@@ -539,5 +550,5 @@ func (c *Client) ReceiverSecret(ctx context.Context, r Receiver) (*ReceiverSecre
 		}
 	}
 	out := &ReceiverSecret{}
-	return out, c.into(ctx, request{method: "GET", path: []string{"v1", "routes", r.Route, "secret"}, query: q, again: true}, out)
+	return out, c.into(ctx, request{method: "GET", path: []string{"v1", "routes", r.Route, "secret"}, query: q, idempotent: true}, out)
 }

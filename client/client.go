@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,24 +17,24 @@ import (
 	"time"
 )
 
-// Options is what New needs. URL is required.
+// Options are the options of New. URL is required.
 type Options struct {
 	URL   string // of the service, http://127.0.0.1:8080
 	Token string // empty = none
-	// HTTP makes the calls. Nil means one with a timeout of 60 s.
+	// HTTP makes the calls. Nil means a client with a timeout of 60 s.
 	HTTP *http.Client
-	// Retries is how often a call is repeated; negative means never, 0 means 4.
+	// Retries is the maximum number of retries of a call. 0 means 4, negative means none.
 	Retries int
-	// Pause is the first pause between repetitions, doubled each time up to
-	// 5 s. 0 means 200 ms. A Retry-After goes before it.
+	// Pause is the pause before the first retry. It doubles with each retry, up to 5 s. 0 means 200 ms.
+	// A longer Retry-After of the service takes precedence.
 	Pause     time.Duration
 	UserAgent string
-	// OnRetry, if not nil, hears why a call is repeated, and after what pause. It may
-	// be called by many goroutines at once.
+	// OnRetry, if not nil, is called before each retry with the error and the pause. Several goroutines
+	// may call it at once.
 	OnRetry func(err error, wait time.Duration)
 }
 
-// Client makes calls. It may be used by many goroutines at once.
+// Client calls a service. It is safe for concurrent use.
 type Client struct {
 	base *url.URL
 	opts Options
@@ -43,27 +44,26 @@ type Client struct {
 const (
 	maxAnswer  = 256 << 20
 	maxPause   = 5 * time.Second
-	maxWaiting = 30 * time.Second // the longest Retry-After that is waited for
+	maxWaiting = 30 * time.Second // after a longer Retry-After a call fails
 )
 
-// New checks the options.
+// New returns a client of the service at o.URL. It makes no call.
 func New(o Options) (*Client, error) {
-	u, err := url.Parse(strings.TrimSuffix(o.URL, "/"))
-	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
-		return nil, errors.New("the service's address cannot be read; want one such as http://127.0.0.1:8080")
-	}
-	if u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("the service's address holds a user or a query; a token is given on its own")
+	u, err := address(o.URL)
+	if err != nil {
+		return nil, err
 	}
 	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, errors.New("the token holds white space or a control character")
 	}
+
 	c := &Client{base: u, opts: o, http: o.HTTP}
 	if c.http == nil {
 		t := &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 1024, IdleConnTimeout: 90 * time.Second,
 			ForceAttemptHTTP2: true}
 		c.http = &http.Client{Timeout: 60 * time.Second, Transport: t}
 	}
+
 	switch {
 	case o.Retries == 0:
 		c.opts.Retries = 4
@@ -76,32 +76,47 @@ func New(o Options) (*Client, error) {
 	return c, nil
 }
 
-// Close lets go of idle connections.
+// address parses the URL of a service.
+func address(text string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(text, "/"))
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return nil, errors.New("the URL of the service is not valid; want one such as http://127.0.0.1:8080")
+	}
+	if u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("the URL of the service has a user or a query; give the token separately")
+	}
+	return u, nil
+}
+
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Problem is an answer that says what is wrong: RFC 9457.
+// Problem is an error answer of the service, as RFC 9457 defines it.
 type Problem struct {
-	// Type names the kind of problem, where it has a name. Of a 503, unconfirmed: it is
-	// stored, and not as durable yet as the service is set to answer for; the same
-	// call is to be made again. Of a 503, moved: notices are being moved to another
-	// Redis, and nothing was changed; the same call is to be made again, there at last.
+	// Type is the kind of problem, if the status alone is not enough.
+	//
+	//   - "unconfirmed", with 503: the change is stored, but not yet as durable as the service requires.
+	//     Repeat the call.
+	//   - "moved", with 503: notices are being moved to another Redis, and nothing was changed. Repeat
+	//     the call, at the latest at the service of the other Redis.
 	Type    string   `json:"type,omitempty"`
 	Title   string   `json:"title"`
 	Status  int      `json:"status"` // the HTTP status
 	Detail  string   `json:"detail"`
-	State   string   `json:"state,omitempty"`   // of a 409: the state the notice is in
+	State   State    `json:"state,omitempty"`   // of a 409: the state of the notice
 	Differs []string `json:"differs,omitempty"` // of a duplicate's 409: the fields that differ
-	Errors  []Wrong  `json:"errors,omitempty"`  // of a 422: each field that is wrong
+	Errors  []Wrong  `json:"errors,omitempty"`  // of a 422: the invalid fields
 
-	RetryAfter time.Duration `json:"-"` // the least time to wait, if the answer said one
+	RetryAfter time.Duration `json:"-"` // of the header Retry-After; 0 = none
 }
 
-// Wrong is one field that is wrong.
+// Wrong is an invalid field of a request.
 type Wrong struct {
 	Location string `json:"location"` // body.key, query.limit
 	Message  string `json:"message"`
 }
 
+// Error returns the status, the title, and the detail or the invalid fields.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %s", p.Status, p.Title)
@@ -118,27 +133,27 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// IsStatus reports whether err is a problem of that status.
+// IsStatus reports whether err is a [*Problem] with that HTTP status.
 func IsStatus(err error, status int) bool {
 	var p *Problem
 	return errors.As(err, &p) && p.Status == status
 }
 
-// request is one call.
+// request is a call of the API.
 type request struct {
 	method string
-	path   []string // segments behind /v1, unescaped
+	path   []string // segments, unescaped
 	query  url.Values
 	body   []byte
 	accept string
 	ctype  string
-	// again: made twice it comes to the same as made once.
-	again bool
-	// asItIs: an answer of this status is no error, whatever it is.
-	asItIs int
+	// idempotent: a repeated call has no further effect.
+	idempotent bool
+	// accepted is a status above 299 that is not an error.
+	accepted int
 }
 
-// do makes a call, repeats it as it may, and returns the answer's bytes.
+// do makes a call with its retries, and returns the last answer.
 func (c *Client) do(ctx context.Context, r request) (status int, raw []byte, err error) {
 	pause := c.opts.Pause
 	for try := 0; ; try++ {
@@ -146,55 +161,73 @@ func (c *Client) do(ctx context.Context, r request) (status int, raw []byte, err
 		if err == nil || try >= c.opts.Retries || ctx.Err() != nil || !repeatable(r, err) {
 			return status, raw, err
 		}
-		wait := pause/2 + rand.N(pause/2+1)
-		var p *Problem
-		if errors.As(err, &p) && p.RetryAfter > wait {
-			wait = p.RetryAfter
-		}
+
+		wait := retryPause(err, pause)
 		if wait > maxWaiting {
 			return status, raw, err
 		}
 		if c.opts.OnRetry != nil {
 			c.opts.OnRetry(err, wait)
 		}
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !sleep(ctx, wait) {
 			return status, raw, err
 		}
 		pause = min(2*pause, maxPause)
 	}
 }
 
-// repeatable reports whether another try is right. Whatever never left this
-// machine may be repeated; what may have arrived, only if that does no harm.
+// retryPause returns the pause before a retry after err: a random time between half of pause and pause,
+// or the Retry-After of the answer if that is longer.
+func retryPause(err error, pause time.Duration) time.Duration {
+	wait := pause/2 + rand.N(pause/2+1)
+	var p *Problem
+	if errors.As(err, &p) {
+		wait = max(wait, p.RetryAfter)
+	}
+	return wait
+}
+
+// sleep returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// repeatable reports whether a failed call may be retried. A request that was not sent may always be. A
+// request that may have arrived may be if it is idempotent and the failure is temporary.
 func repeatable(r request, err error) bool {
 	var p *Problem
 	if errors.As(err, &p) {
 		switch p.Status {
 		case http.StatusTooManyRequests, http.StatusInsufficientStorage:
-			return p.Status == http.StatusTooManyRequests // full stays full
+			return p.Status == http.StatusTooManyRequests // a full Redis stays full
 		case http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusGatewayTimeout:
-			return r.again
+			return r.idempotent
 		}
 		return false
 	}
+
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" {
 		return true
 	}
 	var broken *transport
-	return r.again && errors.As(err, &broken)
+	return r.idempotent && errors.As(err, &broken)
 }
 
-// transport is a failure to get an answer.
+// transport is the error of a call without an answer.
 type transport struct{ err error }
 
 func (t *transport) Error() string { return t.err.Error() }
 func (t *transport) Unwrap() error { return t.err }
 
+// once makes a call without retries.
 func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 	u := *c.base
 	segments := make([]string, len(r.path))
@@ -208,38 +241,42 @@ func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, fmt.Errorf("make the request: %w", err)
 	}
+
 	if r.body != nil {
-		req.Header.Set("Content-Type", or(r.ctype, "application/json"))
+		req.Header.Set("Content-Type", cmp.Or(r.ctype, "application/json"))
 	}
-	req.Header.Set("Accept", or(r.accept, "application/json")+", application/problem+json")
-	req.Header.Set("User-Agent", or(c.opts.UserAgent, "notifier-client"))
+	req.Header.Set("Accept", cmp.Or(r.accept, "application/json")+", application/problem+json")
+	req.Header.Set("User-Agent", cmp.Or(c.opts.UserAgent, "notifier-client"))
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
+
 	res, err := c.http.Do(req)
 	if err != nil {
 		var ue *url.Error
 		if errors.As(err, &ue) {
-			err = ue.Err // the address is named once, below
+			err = ue.Err // without the URL: the error below names the host
 		}
 		return 0, nil, &transport{fmt.Errorf("no answer from %s: %w", c.base.Host, err)}
 	}
-	defer func() { _ = res.Body.Close() }() // read to its end, or given up
+	defer func() { _ = res.Body.Close() }()
+
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
-		return 0, nil, &transport{fmt.Errorf("the answer of %s broke off: %w", c.base.Host, err)}
+		return 0, nil, &transport{fmt.Errorf("the answer of %s is incomplete: %w", c.base.Host, err)}
 	}
-	if res.StatusCode >= 300 && res.StatusCode != r.asItIs {
+	if res.StatusCode >= 300 && res.StatusCode != r.accepted {
 		return res.StatusCode, raw, c.problem(res, raw)
 	}
 	return res.StatusCode, raw, nil
 }
 
+// problem decodes an error answer.
 func (c *Client) problem(res *http.Response, raw []byte) error {
 	p := &Problem{}
 	if json.Unmarshal(raw, p) != nil || p.Title == "" {
-		// Something between here and the service has answered.
-		p = &Problem{Title: http.StatusText(res.StatusCode), Detail: fmt.Sprintf("%s answered, and not in the way of this service", c.base.Host)}
+		// A proxy, or another program, has answered.
+		p = &Problem{Title: http.StatusText(res.StatusCode), Detail: fmt.Sprintf("the answer of %s is not of this service", c.base.Host)}
 	}
 	p.Status = res.StatusCode
 	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
@@ -248,22 +285,15 @@ func (c *Client) problem(res *http.Response, raw []byte) error {
 	return p
 }
 
-// into makes a call and reads its answer into out, which keeps the bytes too.
+// into makes a call and decodes its answer into out, which also keeps the bytes.
 func (c *Client) into(ctx context.Context, r request, out interface{ keep([]byte) }) error {
 	_, raw, err := c.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the answer of %s cannot be read: %w", c.base.Host, err)
+		return fmt.Errorf("cannot decode the answer of %s: %w", c.base.Host, err)
 	}
 	out.keep(raw)
 	return nil
-}
-
-func or(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }

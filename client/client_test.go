@@ -3,8 +3,10 @@ package client_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -45,7 +47,7 @@ func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, 
 	return c, engine
 }
 
-func TestCalls(t *testing.T) {
+func TestClientCalls(t *testing.T) {
 	c, e := serve(t, nil)
 	ctx := t.Context()
 	const key = "app1:jobs:t:1"
@@ -80,7 +82,10 @@ func TestCalls(t *testing.T) {
 	if p, err := c.List(ctx, client.Query{Route: "jobs", State: "dead", Limit: 5}); err != nil || len(p.Items) != 1 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if r, err := c.RedriveRoute(ctx, "jobs", client.Query{}, true); err != nil || r.Matched != 1 || r.Redriven != 0 {
+	if r, err := c.RedriveRoute(ctx, "jobs", client.Bulk{DryRun: true}); err != nil || r.Matched != 1 || r.Redriven != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := c.Purge(ctx, "jobs", client.Bulk{DryRun: true}); err != nil || r.Matched != 1 || r.Purged != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if n, err = c.Redrive(ctx, key); err != nil || n.State != "scheduled" {
@@ -113,14 +118,14 @@ func TestCalls(t *testing.T) {
 	if h, err := c.Ready(ctx); err != nil || h.Ready || len(h.Reasons) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}
-	rs, err := c.ScheduleLines(ctx, [][]byte{[]byte(`{"key":"app1:jobs:t:7"}`), []byte(`{}`)}, true)
+	rs, err := c.ScheduleLines(ctx, [][]byte{[]byte(`{"key":"app1:jobs:t:7"}`), []byte(`{}`)}, client.Repeatable())
 	if err != nil || len(rs) != 2 || rs[0].Status != 201 || rs[1].Problem == nil {
 		t.Errorf("%+v, %v", rs, err)
 	}
 }
 
-// What may be repeated is, and what may not is not.
-func TestRepeats(t *testing.T) {
+// Idempotent calls are retried after a lost answer, others are not.
+func TestClientRetriesIdempotentCalls(t *testing.T) {
 	var calls, failing atomic.Int32
 	c, e := serve(t, func(h http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +134,7 @@ func TestRepeats(t *testing.T) {
 				h.ServeHTTP(w, r)
 				return
 			}
-			h.ServeHTTP(httptest.NewRecorder(), r) // the work is done, and the answer is lost
+			h.ServeHTTP(httptest.NewRecorder(), r) // the call is executed and its answer lost
 			panic(http.ErrAbortHandler)
 		})
 	})
@@ -169,7 +174,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-func TestWaitsForRetryAfter(t *testing.T) {
+func TestClientWaitsForRetryAfter(t *testing.T) {
 	var calls atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) == 1 {
@@ -191,7 +196,7 @@ func TestWaitsForRetryAfter(t *testing.T) {
 	}
 }
 
-func TestErrorsTellNoToken(t *testing.T) {
+func TestErrorHidesToken(t *testing.T) {
 	c, err := client.New(client.Options{URL: "http://127.0.0.1:1", Token: "hunter2", Retries: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -205,5 +210,46 @@ func TestErrorsTellNoToken(t *testing.T) {
 		if _, err := client.New(bad); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%+v: %v", bad.URL, err)
 		}
+	}
+}
+
+// Iterators of the history and the audit follow the cursor, and stop after the first error.
+func TestIteratorsFollowCursor(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		switch q.Get("cursor") {
+		case "":
+			if r.URL.Path == "/v1/history" && q.Get("outcome") != "dead,replaced" {
+				t.Errorf("outcome %q", q.Get("outcome"))
+			}
+			_, _ = io.WriteString(w, `{"items":[{"key":"a:b:c:1"},{"key":"a:b:c:2"}],"cursor":"x"}`)
+		case "x":
+			_, _ = io.WriteString(w, `{"items":[{"key":"a:b:c:3"}],"cursor":"y"}`)
+		default:
+			w.WriteHeader(http.StatusNotFound)
+		}
+	}))
+	defer s.Close()
+	c, err := client.New(client.Options{URL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+
+	var got []string
+	var failed error
+	for e, err := range c.Endings(t.Context(), client.HistoryQuery{Outcome: []client.State{client.Dead, client.Replaced}}) {
+		if failed = err; err == nil {
+			got = append(got, e.Key)
+		}
+	}
+	if want := []string{"a:b:c:1", "a:b:c:2", "a:b:c:3"}; !slices.Equal(got, want) || !client.IsStatus(failed, 404) {
+		t.Errorf("%q, %v, want %q and a 404", got, failed, want)
+	}
+	for e, err := range c.AuditEntries(t.Context(), client.AuditQuery{}) {
+		if err != nil || e.Key != "a:b:c:1" {
+			t.Errorf("%+v, %v", e, err)
+		}
+		break
 	}
 }

@@ -1,5 +1,5 @@
-// Package client speaks to the HTTP API of notifier. It needs the standard library
-// only, and may be imported by any program.
+// Package client calls the HTTP API of notifier. It needs only the standard library, and any program
+// may import it.
 //
 //	c, err := client.New(client.Options{URL: os.Getenv("NOTIFIER_URL"), Token: os.Getenv("NOTIFIER_TOKEN")})
 //	// …
@@ -10,24 +10,27 @@
 //		Body:  []byte(`{"order":"4711"}`),
 //	})
 //
-// A [Client] repeats what may be repeated: a call that never reached the service,
-// and one that failed for the moment and that comes to the same when it is made
-// twice. Scheduling does: the key and the content decide, so a producer that got no
-// answer may call again, in this process or the next. Answers that are problems
-// become a [*Problem].
+// # Retries
 //
-// Package client/webhook verifies callbacks in the receiver, and client/clienttest
-// is a service in memory for tests of programs that schedule notices or receive them.
+// A [Client] retries a call that never reached the service, and an idempotent call that failed
+// temporarily. Schedule calls are idempotent: the service compares the key and the content. So a
+// producer that got no answer may call again, even after a restart. An error answer of the service is
+// returned as a [*Problem].
 //
-// # Importing it
+// # Related packages
 //
-// The module's path, notifier, names no host, so that go get cannot fetch it. Until
-// it is published under a path of its own, check it out and write into go.mod
+// Package client/webhook verifies callbacks in the receiver. Package client/clienttest is an in-memory
+// service for tests of programs that schedule or receive notices.
+//
+// # Import
+//
+// The module path, notifier, names no host, so go get cannot fetch the module. Until it is published
+// under another path, check the repository out. Then add to your go.mod, with the folder of the
+// checkout on the right:
 //
 //	require notifier v0.0.0
 //
 //	replace notifier => ../notifier
 //
-// with the checkout's folder to the right, and go 1.26.0 or newer.
-// scripts/set-module-path.sh gives a copy of your own another path.
+// The module needs go 1.26.0 or newer. scripts/set-module-path.sh changes the module path of a copy.
 package client

@@ -11,15 +11,15 @@ import (
 	"notifier/client/clienttest"
 )
 
-// service stands for a running one; a program takes its address from NOTIFIER_URL.
+// service returns an in-memory service. A program gets the URL of a real one from NOTIFIER_URL.
 func service() *clienttest.Service {
 	return clienttest.New(clienttest.Options{Receiver: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}), Start: time.Date(2031, 1, 1, 9, 0, 0, 0, time.UTC)})
 }
 
-// Tell a merchant in 15 seconds. The same call again, after a timeout say, finds
-// the notice and changes nothing; another content under the same key is refused.
+// Notify a merchant in 15 seconds. A repeated call, for example after a timeout, changes nothing. A call
+// with the same key and different content is refused.
 func ExampleClient_Schedule() {
 	s := service()
 	defer s.Close()
@@ -55,7 +55,7 @@ func ExampleClient_Schedule() {
 	// 409 [body]
 }
 
-// What became of it, for whoever asks.
+// Read the attempts of a notice, and redrive it.
 func ExampleClient_Get() {
 	s := service()
 	defer s.Close()
@@ -86,7 +86,7 @@ func ExampleClient_Get() {
 	// scheduled again
 }
 
-// All dead letters, page by page.
+// List all dead letters, page by page.
 func ExampleClient_List() {
 	s := service()
 	defer s.Close()
@@ -119,7 +119,7 @@ func ExampleClient_List() {
 	// shop:orders:paid:2 status_5xx
 }
 
-// A key that was never scheduled, or was settled longer ago than the retention.
+// A key without a notice: never scheduled, or settled and trimmed.
 func ExampleIsStatus() {
 	s := service()
 	defer s.Close()

@@ -4,23 +4,24 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"iter"
 	"net/url"
 	"strings"
 	"time"
 )
 
-// Replaced is how a notice ended, beside [Delivered], [Dead] and [Cancelled].
-const Replaced = "replaced" // another notice took its key
+// Replaced is an outcome in the history: another notice replaced this one under its key.
+const Replaced State = "replaced"
 
-// Ending is one ending of a notice, from the history.
+// Ending is a history entry. A notice that was redriven or resent has several.
 type Ending struct {
 	Raw
 	Key          string            `json:"key"`
 	ID           string            `json:"id"`
-	Ending       int               `json:"ending"` // 1, or more if it had ended before
+	Ending       int               `json:"ending"` // 1, or higher if the notice was finalized before
 	Route        string            `json:"route"`
 	Host         string            `json:"host"`
-	Outcome      string            `json:"outcome"` // Delivered, Dead, Cancelled or Replaced
+	Outcome      State             `json:"outcome"` // Delivered, Dead, Cancelled or Replaced
 	Reason       string            `json:"reason"`
 	Due          time.Time         `json:"due"`
 	CreatedAt    time.Time         `json:"created_at"`
@@ -32,17 +33,17 @@ type Ending struct {
 	ContentType  string            `json:"content_type"`
 	Retry        []string          `json:"retry"`
 	Headers      map[string]string `json:"headers"`
-	Withheld     []string          `json:"headers_withheld"` // names of headers whose values are not kept
+	Withheld     []string          `json:"headers_withheld"` // names of headers with secret values, which are not stored
 	Attempts     []Attempt         `json:"attempts"`
 	BodySize     int               `json:"body_size"`
 	BodySHA256   string            `json:"body_sha256"`
 	BodyKept     bool              `json:"body_kept"`
-	Unreadable   []string          `json:"unreadable"` // columns of its row that cannot be read
+	Unreadable   []string          `json:"unreadable"` // columns of the database row that cannot be decoded
 	Body         json.RawMessage   `json:"body"`
 	BodyBase64   []byte            `json:"body_base64"`
 }
 
-// UnmarshalJSON reads an ending and keeps its bytes.
+// UnmarshalJSON decodes an entry and keeps its bytes.
 func (e *Ending) UnmarshalJSON(b []byte) error {
 	type plain Ending
 	if err := json.Unmarshal(b, (*plain)(e)); err != nil {
@@ -52,63 +53,83 @@ func (e *Ending) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Endings is a page of the history, the latest first.
+// Endings is a page of the history, latest first.
 type Endings struct {
 	Raw
 	Items  []Ending `json:"items"`
 	Cursor string   `json:"cursor"`
 }
 
-// HistoryQuery filters the history; empty fields are left out.
+// HistoryQuery filters the history. Empty fields do not filter.
 type HistoryQuery struct {
 	Key     string
 	ID      string // a webhook-id
-	Part    string // a part of a key, or with a colon the beginning of one; needs Since unless it has three colons
+	Part    string // a part of a key, or with a colon its beginning; needs Since unless it has three colons
 	Prefix  string // app, app:module or app:module:type
 	Host    string
-	Outcome []string
+	Outcome []State
 	Reason  string
-	Since   time.Time // by the time of the ending
+	Since   time.Time // of the time of the outcome
 	Until   time.Time // exclusive
 	Text    string    // words of the body or of an answer; needs Since
-	Cursor  string    // of the page before
-	Limit   int       // endings a page
+	Cursor  string    // of the previous page
+	Limit   int       // entries per page
 }
 
-// History reads what has ended, one page of it. A service without a history
-// answers with 404.
+// History returns a page of the history. A service without a history answers with 404.
 func (c *Client) History(ctx context.Context, q HistoryQuery) (*Endings, error) {
 	e := &Endings{}
 	v := Query{Prefix: q.Prefix, Reason: q.Reason, Since: q.Since, Until: q.Until, Cursor: q.Cursor, Limit: q.Limit}.values()
-	for name, value := range map[string]string{"key": q.Key, "host": q.Host, "outcome": strings.Join(q.Outcome, ","), "text": q.Text,
+	for name, value := range map[string]string{"key": q.Key, "host": q.Host, "outcome": joinStates(q.Outcome), "text": q.Text,
 		"id": q.ID, "part": q.Part} {
 		if value != "" {
 			v.Set(name, value)
 		}
 	}
-	return e, c.into(ctx, request{method: "GET", path: []string{"v1", "history"}, query: v, again: true}, e)
+	return e, c.into(ctx, request{method: "GET", path: []string{"v1", "history"}, query: v, idempotent: true}, e)
 }
 
-// Erased answers an erasure.
+// Endings iterates over all history entries from the query's cursor on. It stops after the first error.
+func (c *Client) Endings(ctx context.Context, q HistoryQuery) iter.Seq2[*Ending, error] {
+	return pages(q.Cursor, func(cursor string) ([]Ending, string, error) {
+		q.Cursor = cursor
+		e, err := c.History(ctx, q)
+		if err != nil {
+			return nil, "", err
+		}
+		return e.Items, e.Cursor, nil
+	})
+}
+
+func joinStates(list []State) string {
+	texts := make([]string, len(list))
+	for i, s := range list {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ",")
+}
+
+// Erased is the result of an erasure.
 type Erased struct {
 	Raw
-	Rows    int64 `json:"rows"`    // of the database
-	Redis   int   `json:"redis"`   // settled notices and dead letters that Redis still kept
-	Pending int   `json:"pending"` // of a key: a notice that has not ended, which stays
+	Rows    int64 `json:"rows"`    // deleted rows of the database
+	Redis   int   `json:"redis"`   // deleted settled notices and dead letters in Redis
+	Pending int   `json:"pending"` // of a key: 1 if its notice is not finalized; that notice stays
 }
 
-// EraseKey erases what has ended under a key, EraseHost what ended that a host
-// was called for, everywhere. Both may be repeated after an error.
+// EraseKey deletes the finalized notices of a key, in the history and in Redis. It may be repeated after
+// an error.
 func (c *Client) EraseKey(ctx context.Context, key string) (*Erased, error) {
 	return c.erase(ctx, "key", key)
 }
 
-// EraseHost is EraseKey for a host; only for clients without a prefix.
+// EraseHost deletes the finalized notices that went to a host. It is for clients without a prefix, and
+// may be repeated after an error.
 func (c *Client) EraseHost(ctx context.Context, host string) (*Erased, error) {
 	return c.erase(ctx, "host", host)
 }
 
 func (c *Client) erase(ctx context.Context, name, value string) (*Erased, error) {
 	e := &Erased{}
-	return e, c.into(ctx, request{method: "DELETE", path: []string{"v1", "history"}, query: url.Values{name: {value}}, again: true}, e)
+	return e, c.into(ctx, request{method: "DELETE", path: []string{"v1", "history"}, query: url.Values{name: {value}}, idempotent: true}, e)
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// A module outside this one builds against the client as the package comment says,
-// reaches no network for it, and takes no other module with it.
-func TestAModuleOutsideImportsTheClient(t *testing.T) {
+// Another module builds with the client as the package doc describes, without the network and without
+// further modules.
+func TestClientIsImportedByOtherModule(t *testing.T) {
 	root, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestMainSchedules(t *testing.T) {
 	run("test", "./...")
 	for pkg := range strings.FieldsSeq(run("list", "-deps", "-test", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", "./...")) {
 		if !strings.HasPrefix(pkg, path+"/client") && !strings.HasPrefix(pkg, "shop.example/orders") && !strings.HasPrefix(pkg, "[shop.") {
-			t.Errorf("the client brings %s", pkg)
+			t.Errorf("the client imports %s", pkg)
 		}
 	}
 }

@@ -6,37 +6,42 @@ import (
 	"time"
 )
 
-// PortalLinkRequest says what a link to the pages shows: the notices under a
-// prefix, and of them, if given, those that go to a host or are for an audience.
+// PortalLinkRequest describes a link to the dashboard for one merchant. The link shows the notices under
+// Prefix. Host and Audience, if set, restrict them further.
 type PortalLinkRequest struct {
 	Prefix   string        // app, app:module or app:module:type
 	Host     string        // shop.example, without scheme, port and path
-	Audience string        // whom the notices name
-	TTL      time.Duration // how long it is good; 0 = 8 h
+	Audience string        // the audience of the notices
+	Label    string        // the merchant's name on the pages
+	Resend   bool          // visitors may resend notices of Host, 10 a minute
+	TTL      time.Duration // validity; 0 = 8 h
 }
 
-// PortalLink is a link to the pages for one merchant. Whoever has its URL sees
-// what it shows.
+// PortalLink is a link to the dashboard for one merchant. Anyone with the URL can see its notices.
 type PortalLink struct {
 	Raw
-	ID        string    `json:"id"` // by which it can be revoked
+	ID        string    `json:"id"` // for RevokePortalLink
 	URL       string    `json:"url"`
 	Prefix    string    `json:"prefix"`
 	Host      string    `json:"host"`
 	Audience  string    `json:"audience"`
+	Label     string    `json:"label"`
+	Resend    bool      `json:"resend"`
 	ExpiresAt time.Time `json:"expires_at"`
-	Warning   string    `json:"warning"` // if it shows more than may be meant
+	Warning   string    `json:"warning"` // set if the link may show more than intended
 }
 
-// PortalLink makes a link to the pages. It is no wider than the client whose token
-// this is, and ends with that token.
+// PortalLink creates a link to the dashboard. The link shows no more than the client of this token may
+// see, and becomes invalid with the token.
 func (c *Client) PortalLink(ctx context.Context, r PortalLinkRequest) (*PortalLink, error) {
 	body, err := json.Marshal(struct {
 		Prefix   string `json:"prefix"`
 		Host     string `json:"host,omitempty"`
 		Audience string `json:"audience,omitempty"`
+		Label    string `json:"label,omitempty"`
+		Resend   bool   `json:"resend,omitempty"`
 		TTL      string `json:"ttl,omitempty"`
-	}{r.Prefix, r.Host, r.Audience, delay(r.TTL)})
+	}{r.Prefix, r.Host, r.Audience, r.Label, r.Resend, delay(r.TTL)})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +49,7 @@ func (c *Client) PortalLink(ctx context.Context, r PortalLinkRequest) (*PortalLi
 	return l, c.into(ctx, request{method: "POST", path: []string{"v1", "portal-links"}, body: body}, l)
 }
 
-// RevokePortalLink ends a link early, also for those who have opened it.
+// RevokePortalLink revokes a link, and ends the sessions that were opened with it.
 func (c *Client) RevokePortalLink(ctx context.Context, id string) error {
 	_, _, err := c.do(ctx, request{method: "DELETE", path: []string{"v1", "portal-links", id}})
 	return err

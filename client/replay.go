@@ -12,27 +12,27 @@ import (
 const (
 	ReplayRunning = "running"
 	ReplayStopped = "stopped"
-	ReplayDone    = "done" // all is scheduled; what comes of it, the history tells
+	ReplayDone    = "done" // all notices are scheduled; the history has their outcomes
 	ReplayFailed  = "failed"
 )
 
-// ReplayRequest asks for what has ended to be sent again; empty fields are left
-// out. Since is needed.
+// ReplayRequest selects finalized notices to send again. Since is required. Other empty fields do not
+// filter.
 type ReplayRequest struct {
-	// ID names it, in at most 64 letters, digits, - and _: asked for again in the
-	// same words it is the same replay. Empty = one that nobody has.
+	// ID identifies the replay, in at most 64 letters, digits, - and _. A repeated request with the same
+	// ID and content returns the same replay. Empty = a new random ID.
 	ID      string
-	Since   time.Time // by the time of the ending
+	Since   time.Time // of the time of the outcome
 	Until   time.Time // exclusive
 	Prefix  string    // app, app:module or app:module:type
-	Host    string    // that was called
-	Outcome []string  // Delivered, Dead, or both
+	Host    string    // the host that the notices went to
+	Outcome []State   // Delivered, Dead, or both
 	Rate    string    // such as 50/s
 	NewIDs  bool      // each notice gets a new webhook-id
-	DryRun  bool      // count, and send nothing
+	DryRun  bool      // count the notices and send none
 }
 
-// MarshalJSON leaves out what is empty.
+// MarshalJSON omits empty fields.
 func (r ReplayRequest) MarshalJSON() ([]byte, error) {
 	v := map[string]any{"since": r.Since.Format(time.RFC3339Nano)}
 	if !r.Until.IsZero() {
@@ -55,54 +55,54 @@ func (r ReplayRequest) MarshalJSON() ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// Replay is what was asked to be sent again, and how far that is.
+// Replay is a replay with its progress.
 type Replay struct {
 	Raw
 	ID        string           `json:"id"` // empty of a dry run; callbacks carry it in the header notifier-replay
 	State     string           `json:"state"`
-	Reason    string           `json:"reason"` // why it failed
+	Reason    string           `json:"reason"` // the reason of a failure
 	Client    string           `json:"client"`
 	Since     time.Time        `json:"since"`
 	Until     time.Time        `json:"until"`
 	Prefix    string           `json:"prefix"`
 	Host      string           `json:"host"`
-	Outcome   []string         `json:"outcome"`
+	Outcome   []State          `json:"outcome"`
 	Rate      string           `json:"rate"`
 	NewIDs    bool             `json:"new_ids"`
 	Found     int64            `json:"found"`
-	Refused   map[string]int64 `json:"refused"` // of those found, by why they cannot be sent again
+	Refused   map[string]int64 `json:"refused"` // notices found that cannot be sent again, by reason
 	Total     int64            `json:"total"`
 	Sent      int64            `json:"sent"`
-	Skipped   map[string]int64 `json:"skipped"` // by why
+	Skipped   map[string]int64 `json:"skipped"` // by reason
 	Left      int64            `json:"left"`
-	Hosts     []ReplayHost     `json:"hosts"` // where they go, at most 20; only when it is made, or would be
+	Hosts     []ReplayHost     `json:"hosts"` // the targets, at most 20; set in the answer to Client.Replay
 	Differs   []ReplayDiffers  `json:"differs"`
 	CreatedAt time.Time        `json:"created_at"`
 	ChangedAt time.Time        `json:"changed_at"`
 }
 
-// ReplayHost says how many notices go to a host.
+// ReplayHost counts the notices of a replay for one host.
 type ReplayHost struct {
 	Host    string `json:"host"` // empty = a list or stream
 	Notices int64  `json:"notices"`
 }
 
-// ReplayDiffers says how many notices go elsewhere today than they went.
+// ReplayDiffers counts the notices of a replay that go to another host than before.
 type ReplayDiffers struct {
 	Route   string `json:"route"`
-	Then    string `json:"then"` // the host; empty = none
+	Then    string `json:"then"` // the former host; empty = none
 	Now     string `json:"now"`
 	Notices int64  `json:"notices"`
 }
 
-// Replays are the replays of the last 30 days, the latest first.
+// Replays are the replays of the last 30 days, latest first.
 type Replays struct {
 	Raw
 	Items []Replay `json:"items"`
 }
 
-// Replay begins a replay, or, with DryRun, says what it would do. Repeated with the
-// same ID it does not begin another.
+// Replay starts a replay. With DryRun it only counts the notices. A repeated call with the same ID does
+// not start a second replay.
 func (c *Client) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	x := &Replay{}
 	if r.ID == "" && !r.DryRun {
@@ -112,30 +112,29 @@ func (c *Client) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, again: true}, x)
+	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, idempotent: true}, x)
 }
 
-// Replays lists the latest replays.
+// Replays lists the replays of the last 30 days.
 func (c *Client) Replays(ctx context.Context) (*Replays, error) {
 	x := &Replays{}
-	return x, c.into(ctx, request{method: "GET", path: []string{"v1", "replays"}, again: true}, x)
+	return x, c.into(ctx, request{method: "GET", path: []string{"v1", "replays"}, idempotent: true}, x)
 }
 
-// ReadReplay reads one with its progress, StopReplay stops it, and ResumeReplay
-// lets it go on.
+// ReadReplay returns a replay with its progress.
 func (c *Client) ReadReplay(ctx context.Context, id string) (*Replay, error) {
 	x := &Replay{}
-	return x, c.into(ctx, request{method: "GET", path: []string{"v1", "replays", id}, again: true}, x)
+	return x, c.into(ctx, request{method: "GET", path: []string{"v1", "replays", id}, idempotent: true}, x)
 }
 
-// StopReplay stops a replay. See [Client.ReadReplay].
+// StopReplay stops a replay. [Client.ResumeReplay] continues it.
 func (c *Client) StopReplay(ctx context.Context, id string) (*Replay, error) {
 	x := &Replay{}
-	return x, c.into(ctx, request{method: "DELETE", path: []string{"v1", "replays", id}, again: true}, x)
+	return x, c.into(ctx, request{method: "DELETE", path: []string{"v1", "replays", id}, idempotent: true}, x)
 }
 
-// ResumeReplay lets a stopped replay go on. See [Client.ReadReplay].
+// ResumeReplay continues a stopped replay.
 func (c *Client) ResumeReplay(ctx context.Context, id string) (*Replay, error) {
 	x := &Replay{}
-	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays", id, "resume"}, again: true}, x)
+	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays", id, "resume"}, idempotent: true}, x)
 }

@@ -12,9 +12,8 @@ import (
 	"notifier/client"
 )
 
-// Times and durations stand in the request as the API reads them, and what is
-// not given does not stand there: a zero time must not be read as the year 1.
-func TestRequestsSayTimesAsTheAPIReadsThem(t *testing.T) {
+// Times and durations have the form of the API. Empty ones are omitted: a zero time is not the year 1.
+func TestRequestFormatsTimes(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 6e6, time.FixedZone("", 3600))
 	for want, v := range map[string]any{
 		`{"key":"a:b:c:1"}`: client.Request{Key: "a:b:c:1"},
@@ -27,7 +26,7 @@ func TestRequestsSayTimesAsTheAPIReadsThem(t *testing.T) {
 		var got []byte
 		var err error
 		if r, ok := v.(client.Request); ok {
-			got, err = r.Line() // package json would take the white space out of the body
+			got, err = r.Line() // package json would remove white space from the body
 		} else {
 			got, err = json.Marshal(v)
 		}
@@ -37,7 +36,7 @@ func TestRequestsSayTimesAsTheAPIReadsThem(t *testing.T) {
 	}
 }
 
-func TestABodyThatIsNoJSONIsRefusedBeforeItIsSent(t *testing.T) {
+func TestClientRefusesInvalidJSONBody(t *testing.T) {
 	c, err := client.New(client.Options{URL: "http://127.0.0.1:1", Retries: -1})
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +47,8 @@ func TestABodyThatIsNoJSONIsRefusedBeforeItIsSent(t *testing.T) {
 	}
 }
 
-// A replay whose answer was lost is asked for again by the id of the first call,
-// which begins no other.
-func TestAReplayIsRepeatedByItsID(t *testing.T) {
+// A replay whose answer was lost is retried with the ID of the first call.
+func TestReplayIsRetriedWithSameID(t *testing.T) {
 	var ids []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked struct{ ID string }

@@ -6,36 +6,40 @@
 --     notifier:{0}:settled:app1:orders app1:orders:close:4711 app1:orders:close:4711 +900000 reject {"order":4711}
 --   EXEC
 --
--- Load it once with SCRIPT LOAD, and again when Redis answers NOSCRIPT. It writes what a call of the API writes, byte for
--- byte; a test holds the two together.
+-- Load it once with SCRIPT LOAD, and again when Redis answers NOSCRIPT. It writes the same bytes as a call of the API; a test
+-- compares them.
 --
--- {0} is the hash tag of the shard: with one shard, and no notifier reshard since the first start, it is that. Else the tags
--- are HGET notifier:meta tags, comma-separated ("" = 0, 1, 2, …), as many as HGET notifier:meta shards says, and which of them
--- a key belongs to, from the first on, is FNV-1a of the key, h, and then (h ^ h>>16 ^ h>>8) mod that number, all in 32 bits.
--- Whoever names another is refused and told which it is: a producer may as well take that one and try again. After a reshard
--- a producer is refused until all notices have been moved ("is being moved"): meanwhile schedule through the API. While notifier migrate moves notices to another Redis, what has moved is
--- refused ("on the other side"), and at last all ("have moved to another one").
+-- {0} is the hash tag of the shard. It is the tag with one shard and no notifier reshard since the first start. Otherwise
+-- HGET notifier:meta tags has the tags, comma-separated ("" = 0, 1, 2, …), and HGET notifier:meta shards their number. The index
+-- of a key's tag is computed from its order key: app:module: and the id without a trailing ~ and 1 to 9 digits. So
+-- app1:shop:paid:O1~2 has the order key app1:shop:O1. With h = FNV-1a of the order key, the index is
+-- (h ^ h>>16 ^ h>>8) mod shards, all in 32 bits. A script with another tag is refused, and the error names the right tag. So a
+-- producer may also try any tag first.
+--
+-- After a reshard the script is refused until all notices have been moved ("are being moved"): schedule through the API until then.
+-- While notifier migrate moves notices to another Redis, the script is refused for moved notices ("on the other side"), and in
+-- the end for all ("have moved to another one").
 --
 -- KEYS  1 <namespace>:{<tag>}:shadow:<prefix>   2 …:records:<prefix>   3 …:dead:<prefix>   4 …:settled:<prefix>
 --       namespace is NOTIFIER_NAMESPACE, prefix that of the route with the longest match
---       5 the notice's key; leave it out in a cluster, where the timer would lie in another slot: the notice is then up to
+--       5 the notice's key; leave it out in a cluster, where the timer is in another slot: the notice is then up to
 --         NOTIFIER_GRACE later
 -- ARGV  1 the notice's key: app:module:type:id
---       2 when: "+<ms>" from now, or "=<Unix ms>"; what has passed is now
---       3 if the key is kept already: "reject" or "keep" leave it as it is, "replace" puts the new notice in its place
+--       2 when: "+<ms>" from now, or "=<Unix ms>"; a past time means now
+--       3 if the key has a notice: "reject" or "keep" change nothing, "replace" replaces the notice
 --       4 body, "" = none      5 content type, "" or absent = application/json for JSON
 --       6 url, for a route with the target notice; "" or absent otherwise
---       7 audience, whom the notice is for, if the route signs for each audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): there
---         a notice without one is dead with the reason "invalid" when it falls due; "" or absent otherwise
--- Reply the due time in Unix ms, or 0 if the key was kept already, or its notice was finalized within NOTIFIER_REPEAT_WINDOW and
---       NOTIFIER_RETAIN has trimmed it, and nothing was written
---       an error, and nothing written, if something is wrong with the arguments, if the shard is not the key's, if no configuration of the service ever had a
---       route with the prefix, if no instance has begun on this Redis, or if Redis's clock is years behind: in a transaction the
---       other commands are carried out
--- Bound one notice. The body is read some times over: keep it below 64 KiB, a longer one holds Redis up for milliseconds.
+--       7 audience, the receiver of the notice, if the route signs per audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): a
+--         notice of such a route without an audience is dead with the reason "invalid" when it is due; "" or absent otherwise
+-- Reply the due time in Unix ms
+--       0 = nothing was written: the key has a notice, or its notice was finalized within NOTIFIER_REPEAT_WINDOW and trimmed
+--       an error = nothing was written: an argument is invalid, the shard is not the key's, no configuration ever had a route
+--       with the prefix, no instance has started on this Redis, or Redis's clock is years behind; in a transaction the other
+--       commands are executed
+-- Bound one notice. The body is read several times: keep it below 64 KiB, because a longer one blocks Redis for milliseconds.
 --
--- The notice names no client, as one does that is scheduled through the API where there are several clients.
--- What the API checks and this does not: the url's host, the client's scope, NOTIFIER_MAX_BODY.
+-- The notice has no client, unlike one that is scheduled through an API with several clients. The script does not check these
+-- rules of the API: the url's host, the client's scope, NOTIFIER_MAX_BODY.
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
@@ -54,16 +58,16 @@ local word = '[%w_.~-]+'
 local app, module, type_, id = string.match(key, '^(' .. word .. '):(' .. word .. '):(' .. word .. '):(' .. word .. ')$')
 if not app or #app > 64 or #module > 64 or #type_ > 64 or #id > 128 then return refuse('the key is not app:module:type:id') end
 if app == space then return refuse('the segment app may not be the namespace') end
-if string.sub(key, 1, #prefix + 1) ~= prefix .. ':' then return refuse('the key does not lie under the prefix ' .. prefix) end
+if string.sub(key, 1, #prefix + 1) ~= prefix .. ':' then return refuse('the key does not have the prefix ' .. prefix) end
 local sign, ms = string.match(when, '^([+=])(%d+)$')
 if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') end
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
-if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is no header value') end
+if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is not a header value') end
 if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https://') end
 
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
--- UTF-8 without surrogates and without forms longer than need be.
+-- UTF-8 without surrogates and without overlong forms.
 local function utf8(s)
   local i = 1
   while true do
@@ -83,9 +87,9 @@ local function utf8(s)
   end
 end
 
--- JSON as the service takes it: RFC 8259 without white space around it, nested 1,000 deep at most. Strings and numbers are
--- looked at here, because cjson lets NaN, hexadecimal numbers and control characters pass, and half a surrogate pair not;
--- the structure is left to it.
+-- JSON as the service accepts it: RFC 8259 without white space around it, at most 1,000 levels deep. This function checks strings
+-- and numbers, because cjson accepts NaN, hexadecimal numbers and control characters, and refuses half a surrogate pair. cjson
+-- checks the structure.
 local function json(s)
   if s == '' or string.find(s, '^[ \t\r\n]') or string.find(s, '[ \t\r\n]$') then return false end
   local rest, n, from = {}, 0, 1
@@ -181,12 +185,12 @@ if body ~= '' then
 end
 tail = tail .. '}'
 
--- What the instances of the service know: nothing is written that none of them would find.
+-- The layout that the instances use: nothing is written that no instance would find.
 local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'history', 'tags', 'places', 'whole', 'side')
 if not layout[1] then
-  return refuse('no instance of the service has begun on this Redis, or it has no shard {' .. tag .. '}: HGETALL ' .. space .. ':meta')
+  return refuse('no instance of the service has started on this Redis, or it has no shard {' .. tag .. '}: HGETALL ' .. space .. ':meta')
 end
-if layout[1] ~= '1' then return refuse('is for layout 1, here it is ' .. layout[1]) end
+if layout[1] ~= '2' then return refuse('is for layout 2, but this Redis has layout ' .. layout[1]) end
 
 -- Which shard the key belongs to.
 local count, tags, at, want = tonumber(layout[2]), {}, nil, 0
@@ -196,26 +200,27 @@ for i = 1, count do
   if tags[i] == tag then at = i - 1 end
 end
 local function hash()
+  local text = app .. ':' .. module .. ':' .. (string.match(id, '^(.*)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id) -- the order key
   local h = 2166136261
-  for i = 1, #key do
-    h = bit.bxor(h, string.byte(key, i)) % 4294967296
+  for i = 1, #text do
+    h = bit.bxor(h, string.byte(text, i)) % 4294967296
     h = (h % 256 * 16777216 + h * 403) % 4294967296 -- times 16777619
   end
   return bit.bxor(h, bit.rshift(h, 16), bit.rshift(h, 8)) % 4294967296
 end
 if count > 1 then want = hash() % count end
 if at ~= want then
-  return refuse((at and 'the key does not belong to' or 'others have taken the place of') .. ' the shard {' .. tag .. '}: name {' .. tags[want + 1] ..
+  return refuse((at and 'the key does not belong to' or 'a reshard has replaced') .. ' the shard {' .. tag .. '}: name {' .. tags[want + 1] ..
     '} in the keys; HGET ' .. space .. ':meta tags has the tags of all ' .. count)
 end
 local shard = string.format('%.0f', (tonumber(layout[5]) or count) - count + want)
 if layout[5] and layout[6] ~= layout[5] then
-  return refuse('what former shards hold is being moved: until that is done, schedule through the API')
+  return refuse('the notices of old shards are being moved: schedule through the API until that is done')
 end
 local side = string.match(layout[7] or '', '^%d+ (%a+) ')
 if side == 'left' or side == 'coming' then
   return refuse('the notices of this Redis ' .. (side == 'left' and 'have moved to another one: schedule there' or
-    'are still coming from another one: schedule there until this one is open'))
+    'are still being moved from another one: schedule there until this one is open'))
 end
 if side and side ~= 'open' and redis.call('HEXISTS', base .. 'elsewhere', key) == 1 then
   return refuse('the notice is on the other side of a migration: try again when that is done')
@@ -224,24 +229,182 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
 end
 
--- From here on it is the service's own script, for one notice.
+-- The rest is schedule.lua of the service, for one notice. order is the code for sequences, internal/layout/lua/order.lua.
+local function order(shadow, t)
+  local call = redis.call
+  local base = string.sub(shadow, 1, string.find(shadow, '}:', 1, true) + 1)
+  if call('EXISTS', base .. 'ordered') == 0 then return nil end
+  local route = string.sub(shadow, #base + 8)
+  local is = call('SMISMEMBER', base .. 'ordered', route, route .. '!')
+  if is[1] == 0 then return nil end
+  local format, match, floor = string.format, string.match, math.floor
+  local now = t[1] * 1000 + floor(t[2] / 1000)
+  local part = 0.535 + t[2] % 1000 / 2200
+  local members, positions = base .. 'order:' .. route, base .. 'positions:' .. route
+  local waiting, markers = base .. 'waiting:' .. route, base .. 'sequence:' .. route .. ':'
+  local touched, left, joined, freed, woken = {}, {}, {}, {}, false
+  local q = {blocks = is[2] == 1}
+
+  local function sequence(key)
+    local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
+    return start .. (match(id, '^(.*)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+  end
+
+  local function first(name)
+    local found = call('ZRANGEBYLEX', members, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
+    return found and string.sub(found, #name + 30), found
+  end
+
+  local function at(due, made, n)
+    return format('%011x%013x%03x', floor(due), floor(made), n)
+  end
+
+  local function made(key)
+    local record = call('HGET', base .. 'records:' .. route, key)
+    return tonumber(record and match(record, '"made":(%d+)') or 0)
+  end
+
+  local function write()
+    local names = {}
+    for key in pairs(left) do names[#names + 1] = key end
+    if #names > 0 then
+      local old, gone = call('HMGET', positions, unpack(names)), {}
+      for i, key in ipairs(names) do
+        if old[i] then gone[#gone + 1] = sequence(key) .. ' ' .. old[i] .. ' ' .. key end
+      end
+      if #gone > 0 then
+        call('ZREM', members, unpack(gone))
+        call('HDEL', positions, unpack(names))
+      end
+      call('ZREM', waiting, unpack(names))
+    end
+    local adds, fields = {}, {}
+    for key, position in pairs(joined) do
+      adds[#adds + 1], fields[#fields + 1] = 0, key
+      adds[#adds + 1], fields[#fields + 1] = sequence(key) .. ' ' .. position .. ' ' .. key, position
+    end
+    if #adds > 0 then
+      call('ZADD', members, unpack(adds))
+      call('HSET', positions, unpack(fields))
+    end
+    if #freed > 0 then
+      local names, free = {}, {}
+      for i, f in ipairs(freed) do names[i] = f[1] end
+      local held = call('MGET', unpack(names))
+      for i, f in ipairs(freed) do
+        if held[i] == f[2] then free[#free + 1] = f[1] end
+      end
+      if #free > 0 then call('DEL', unpack(free)) end
+    end
+    left, joined, freed = {}, {}, {}
+  end
+
+  local function alive(key)
+    return call('ZSCORE', shadow, key) or q.blocks and call('ZSCORE', base .. 'dead:' .. route, key)
+  end
+
+  function q.position(key)
+    return joined[key] or not left[key] and call('HGET', positions, key) or nil
+  end
+
+  function q.waits(key) return call('ZSCORE', waiting, key) end
+
+  function q.leave(key)
+    touched[sequence(key)], left[key], joined[key] = true, true, nil
+  end
+
+  function q.put(key, position)
+    q.leave(key)
+    joined[key] = position
+  end
+
+  function q.join(key, due, made, n) q.put(key, at(due, made, n or 0)) end
+
+  function q.keep(key, due, made)
+    if q.position(key) then touched[sequence(key)] = true else q.join(key, due, made) end
+  end
+
+  function q.free(key, token)
+    local name = sequence(key)
+    touched[name] = true
+    freed[#freed + 1] = {markers .. name, token .. ' ' .. key}
+  end
+
+  function q.mark(key, token, ms)
+    call('SET', markers .. sequence(key), token .. ' ' .. key, 'PX', ms)
+    call('ZREM', waiting, key)
+  end
+
+  function q.gate(key, score, token, early)
+    local name = sequence(key)
+    local head, member = first(name)
+    if head ~= key and not call('HGET', positions, key) then
+      q.join(key, score, made(key))
+      write()
+      head, member = first(name)
+    end
+    while head ~= key and not alive(head) do
+      call('ZREM', members, member)
+      call('HDEL', positions, head)
+      call('ZREM', waiting, head)
+      call('HINCRBY', base .. 'layout', 'strays', 1)
+      head, member = first(name)
+    end
+    local holder, till = call('GET', markers .. name), nil
+    if head ~= key then
+      local own = name .. ' ' .. call('HGET', positions, key) .. ' ' .. key
+      till = now + 300000 + 150 * call('ZLEXCOUNT', members, '[' .. name .. ' ', '(' .. own)
+    elseif holder and holder ~= token .. ' ' .. key then
+      till = now + math.max(call('PTTL', markers .. name), 0) + 1
+    end
+    if till then
+      if not early then call('ZADD', waiting, 'NX', now, key) end
+      till = format('%.17g', till + part)
+    end
+    return till
+  end
+
+  function q.finish()
+    write()
+    if next(touched) and call('EXISTS', waiting) == 1 then
+      for name in pairs(touched) do
+        local head = first(name)
+        if head and call('ZSCORE', waiting, head) then
+          local left = call('PTTL', markers .. name)
+          if left >= 0 then
+            call('ZADD', shadow, 'XX', format('%.17g', now + left + 1 + part), head)
+          else
+            call('ZADD', shadow, 'XX', format('%.17g', now + part), head)
+            call('ZREM', waiting, head)
+            woken = true
+          end
+        end
+      end
+    end
+    touched = {}
+    return woken
+  end
+
+  return q
+end
+
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
--- µs since 2020: no two notices of a key share it. Numbers up to 10^13, 25 April 2020, would be taken for Unix ms.
+-- The generation, in µs since 2020, is unique among the notices of a key. Numbers up to 10^13, 25 April 2020, would be read as Unix ms.
 local made = t[1] * 1000000 + t[2] - 1577836800000000
 if made < 10000000000000 then
   return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
 end
 local old, there = redis.call('HGET', KEYS[2], key), prefix
 for _, other in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
-  -- Where instances of another configuration keep the notice.
+  -- Instances of another configuration may store the notice under another prefix.
   if not old and other ~= prefix and redis.call('SISMEMBER', base .. 'routes', other) == 1 then
     old, there = redis.call('HGET', base .. 'records:' .. other, key), other
   end
 end
 if old and mode ~= 'replace' then return 0 end
 if not old and mode ~= 'replace' and redis.call('EXISTS', base .. 'tombstones') == 1 then
-  -- A notice that was finalized and trimmed lately is found by a digest of its key: the hash, and 8 bytes of SHA-1.
+  -- A notice that was finalized and trimmed lately is found by a digest of its key: the hash of the order key, and 8 bytes of the key's SHA-1.
   local digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
     return string.char(tonumber(byte, 16))
   end)
@@ -263,7 +426,7 @@ if old then
   local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
   if there ~= prefix then redis.call('HDEL', base .. 'records:' .. there, key) end
   if ended == 0 and (layout[3] or '0') ~= '0' then
-    -- What was not settled has ended now: it is handed over to history.
+    -- The replaced notice was not settled, so it is finalized now: write it to the outbox of the history.
     local over = redis.call('RPUSH', base .. 'ended', (died == 1 and 'R ' or 'r ') .. t[1] .. string.format('%06d', t[2]) .. ' ' .. there ..
       ' - ' .. key .. ' ' .. old) - layout[3]
     if over > 0 then
@@ -272,6 +435,8 @@ if old then
     end
   end
 end
+-- If the route is ordered, the notice joins its sequence.
+local joins, leaves = order(KEYS[1], t), there ~= prefix and order(base .. 'shadow:' .. there, t) or nil
 redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', made) .. tail)
 if due > now then
   if KEYS[5] and redis.pcall('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)).err then text = text .. '.5' end
@@ -280,7 +445,16 @@ else
   redis.call('ZADD', KEYS[1], text .. '.5', key)
   if old and KEYS[5] then redis.pcall('DEL', key) end
 end
-if due < head or due < now + 51 then
-  redis.pcall('PUBLISH', space .. ':wake', string.format('%.0f', due) .. ' ' .. shard .. ' ' .. prefix)
+local earliest = due
+if leaves then
+  leaves.leave(key)
+  leaves.finish()
+end
+if joins then
+  joins.join(key, due, made, 1)
+  if joins.finish() then earliest = now end
+end
+if earliest < head or earliest < now + 51 then
+  redis.pcall('PUBLISH', space .. ':wake', string.format('%.0f', earliest) .. ' ' .. shard .. ' ' .. prefix)
 end
 return due

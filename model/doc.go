@@ -1,9 +1,10 @@
-// Command model checks notifier.pml with spin: it runs the model under several
-// sets of faults, exhaustively, and then each mutant of it, which must fail.
+// Command model checks notifier.pml with spin. It searches the model exhaustively under several
+// sets of faults, and then each mutant, which must fail.
 //
-// It prints the states and transitions of each run, and of each mutant the step
-// at which it fails and the promise that this breaks; with -stories also how. It
-// exits with 1 if a run fails or a mutant does not, or if all took more than 480 s of
-// processor time. With -record it writes all this to
-// docs/records/model.txt.
+// For each run it prints the states and transitions. For each mutant it prints the step at which
+// the mutant fails and the broken promise, and with -stories the steps to the failure. With
+// -record it also writes the output to docs/records/model.txt.
+//
+// It exits with 1 if a run fails, if a mutant does not fail, or if the runs took more than 480 s
+// of processor time.
 package main

@@ -1,9 +1,9 @@
 package main
 
-// run is one exhaustive search: a name, and what the model holds (its macros).
+// run is one exhaustive search: a name, and the macros of the model.
 type run struct {
 	name string
-	ends bool // looks for a notice that never ends, under weak fairness; else for a broken promise
+	ends bool // search for a notice that is never finalized, under weak fairness; else for a broken promise
 	with []string
 }
 
@@ -39,24 +39,24 @@ var (
 
 var mutants = []mutant{
 	{"CLAIM_WITHOUT_NX", "a claim is set over another", false, callbacks},
-	{"CLAIM_WITHOUT_DUE", "a claim does not ask whether the notice is due", false, callbacks},
-	{"CLAIM_KEEPS_SCORE", "a claim leaves the score as it was", false, callbacks},
-	{"LAPSE_WITHOUT_COUNT", "a claim does not count the lapse before it", true, poison},
-	{"NO_GUARD", "lapses do not use attempts", true, poison},
-	{"NO_SWEEP", "nobody sweeps: what loses its event is lost", true, calm},
-	{"RECOVER_WITHOUT_TOKEN", "what is found again after a lost reply may be another's", false, callbacks},
-	{"TAKEOVER_OF_THE_LIVING", "a take-over takes claims of those that live", false, callbacks},
+	{"CLAIM_WITHOUT_DUE", "a claim does not check that the notice is due", false, callbacks},
+	{"CLAIM_KEEPS_SCORE", "a claim does not change the score", false, callbacks},
+	{"LAPSE_WITHOUT_COUNT", "a claim does not count the expired lease before it", true, poison},
+	{"NO_GUARD", "expired leases use no attempts", true, poison},
+	{"NO_SWEEP", "there is no sweep: a notice whose event is lost is lost", true, calm},
+	{"RECOVER_WITHOUT_TOKEN", "a recovery after a lost reply returns another call's claims", false, callbacks},
+	{"TAKEOVER_OF_THE_LIVING", "a take-over takes claims of live instances", false, callbacks},
 	{"TAKEOVER_WITHOUT_TOKEN", "a take-over keeps the old token", false, callbacks},
-	{"SETTLE_WITHOUT_TOKEN", "a settle does not ask whose claim it is", false, callbacks},
-	{"SETTLE_WITHOUT_SCORE", "a settle without a claim does not look at the score", false, callbacks},
-	{"SETTLE_WITHOUT_MAKING", "a settle without a claim does not look which notice it is", false, []string{"FAULTS=0", "CHANGES=2",
+	{"SETTLE_WITHOUT_TOKEN", "a settle does not check the token", false, callbacks},
+	{"SETTLE_WITHOUT_SCORE", "a settle without a claim does not check the score", false, callbacks},
+	{"SETTLE_WITHOUT_MAKING", "a settle without a claim does not check the generation", false, []string{"FAULTS=0", "CHANGES=2",
 		"INSTANCES=1"}},
 	{"RETRY_WITHOUT_SHADOW", "a retry does not go back into the shadow", false, callbacks},
 	{"TOUCH_WITHOUT_MINUS_ONE", "timers expire at the due time, not 1 ms before it", false, callbacks},
 	{"REPLACE_KEEPS_CLAIM", "a replace leaves the old notice's claim", false, callbacks},
-	{"REPLACE_KEEPS_MAKING", "a replace gives the new notice the old one's making", false, reports},
+	{"REPLACE_KEEPS_MAKING", "a replace gives the new notice the old one's generation", false, reports},
 	{"CANCEL_KEEPS_CLAIM", "a cancel leaves the claim", false, callbacks},
-	{"RESCHEDULE_OF_CLAIMED", "a reschedule moves what is claimed", false, callbacks},
+	{"RESCHEDULE_OF_CLAIMED", "a reschedule changes a claimed notice", false, callbacks},
 	{"REPORT_WITHOUT_MAKING", "a report names the attempt only, not the notice", false, reports},
 	{"REPORT_WITHOUT_ATTEMPT", "a report names the notice only, not the attempt", false, reports},
 }

@@ -32,11 +32,11 @@ type result struct {
 	story                      []string
 }
 
-// search makes and runs the verifier of a model with these macros. For a mutant
-// it goes breadth first, so that what it finds is short.
+// search builds and runs the verifier of the model with these macros. For a mutant the search
+// is breadth-first, so that it finds a short failure.
 //
-// States are stored as they are, up to 0.7 GB of a search: spin's COLLAPSE takes half
-// of that, and nearly twice the time.
+// States are stored without compression, up to 0.7 GB in a search. Spin's COLLAPSE needs half
+// of the memory and nearly twice the time.
 func search(ctx context.Context, with []string, ends, mutant bool) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -94,8 +94,8 @@ func search(ctx context.Context, with []string, ends, mutant bool) (result, erro
 // used is the processor time that all programs have taken so far.
 var used atomic.Int64
 
-// command runs a program. Its status says nothing here: spin and pan end with
-// other ones than 0 after a finding too, so that what they print is read.
+// command runs a program and returns its output. It ignores the exit status, because spin and
+// pan also exit with another status than 0 after a finding.
 func command(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
@@ -155,7 +155,7 @@ func read(out string) (result, error) {
 	return r, nil
 }
 
-// promises are what the model's variables say was broken.
+// promises maps the model's variables to the promises that they report as broken.
 var promises = map[string]string{
 	"early":   "never early",
 	"lost":    "never lost",
@@ -164,7 +164,7 @@ var promises = map[string]string{
 	"late":    "a touch at the due time expires the timer",
 }
 
-// story is what the model says while a failure is played again.
+// story returns the model's messages from the replay of a failure.
 func story(out string) []string {
 	var list []string
 	for line := range strings.Lines(out) {
@@ -173,7 +173,7 @@ func story(out string) []string {
 		case strings.HasPrefix(line, "spin:"), strings.HasPrefix(line, "#processes"):
 			return list
 		case strings.HasPrefix(line, "<<<<<START OF CYCLE"):
-			list = append(list, "and from here on for ever:")
+			list = append(list, "then repeated without end:")
 		case line != "" && !strings.HasPrefix(line, "Never claim") && !strings.HasPrefix(line, "ltl ") &&
 			!strings.HasPrefix(line, "starting claim"):
 			list = append(list, line)

@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
-# Brings the servers that bench/ measures beside this project: Redis,
-# PostgreSQL, beanstalkd and RabbitMQ, from Debian. NATS is a Go
-# program and is built when it is first measured. What is not installed is
-# named in the table instead of measured. The packages' own services are
-# stopped: the benchmarks start servers of their own on free ports.
+# Installs the servers that bench/ compares with this project: Redis, PostgreSQL, beanstalkd and RabbitMQ,
+# from Debian. NATS is a Go program and is built at its first measurement. The table of results names a server
+# that is missing. The services of the packages are stopped, because the benchmarks start separate servers on
+# free ports.
 set -euo pipefail
 
 command -v apt-get >/dev/null || {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the chaos run, and a test of `make fault`, need beside what the tests do: faketime. Without it
-# the run leaves Redis's clock alone, and says so.
+# Installs faketime, which the chaos run and a test of `make fault` need in addition to the packages of
+# deps.sh. Without it the run does not change Redis's clock, and prints that.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/deps.sh

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Makes the images that Dockerfile and deploy/compose.yaml start from, out of what
-# is on this machine, for machines that cannot reach a registry:
+# Builds the base images of Dockerfile and deploy/compose.yaml from programs on this machine, for machines
+# that cannot reach a registry:
 #
-#   notifier-build:local  Go, a shell, certificates and the modules in go.mod
-#   redis:local           see test-image.sh
+#     notifier-build:local  Go, a shell, certificates and the modules in go.mod
+#     redis:local           see test-image.sh
 #
 # Then:
-#   docker build --build-arg BUILD_IMAGE=notifier-build:local -t notifier:local .
+#     docker build --build-arg BUILD_IMAGE=notifier-build:local -t notifier:local .
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -46,7 +46,7 @@ cache=$(go env GOMODCACHE)/cache/download
 go mod download -json | sed -n 's/^\t"\(Info\|GoMod\|Zip\)": "\(.*\)",\{0,1\}$/\2/p' | while read -r file; do
 	install -D -m 0644 "$file" "$root/go-proxy/${file#"$cache"/}"
 done
-# Of modules that only decide versions, go.mod is all there is.
+# Modules that only decide versions have no content except go.mod.
 (cd "$cache" && find . -path ./sumdb -prune -o -name '*.mod' -print | cpio -pdm --quiet "$root/go-proxy" 2>/dev/null) ||
 	(cd "$cache" && find . -path ./sumdb -prune -o -name '*.mod' -print0 | tar --null -T - -cf - | tar -C "$root/go-proxy" -xf -)
 

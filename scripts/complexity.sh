@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Fails if a function has a cognitive complexity above 20. The functions in
 # scripts/complexity.txt are exempt; one that no longer needs it fails too, so
-# that the list only shrinks.
+# that the list only shrinks. Generated code does not count.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 most=20
-over=$(go tool -modfile=tools/go.mod gocognit -over "$most" -test=false . 2>/dev/null || true) # it fails where it finds some
+over=$(go tool -modfile=tools/go.mod gocognit -over "$most" -test=false -ignore '_templ\.go$' . 2>/dev/null || true) # it fails where it finds some
 over=$(awk '{sub(/:[0-9]+:[0-9]+$/, "", $NF); print $NF, $3}' <<<"$over" | sort -u)
 exempt=$(sort -u scripts/complexity.txt)
 

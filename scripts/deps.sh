@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Installs what the tests need on a machine that has Go and make: redis-server,
-# PostgreSQL, a C compiler for the race detector, Chromium for the tests of the
-# pages, and, where Docker runs, an image of Redis. It does nothing if they are there
-# already.
+# Installs the programs that the tests need on a machine with Go and make: redis-server, PostgreSQL, a C
+# compiler for the race detector, Chromium for the tests of the pages and, where Docker runs, an image of
+# Redis. It does nothing if all are installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -20,6 +19,10 @@ fi
 if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null && ! command -v google-chrome >/dev/null; then
 	missing+=(chromium fonts-liberation)
 fi
+# Chinese pages on screenshots need a font.
+if command -v apt-get >/dev/null && ! fc-list :lang=zh 2>/dev/null | grep -q .; then
+	missing+=(fonts-noto-cjk)
+fi
 if ! command -v "${CC:-gcc}" >/dev/null && ! command -v clang >/dev/null; then
 	missing+=(gcc libc6-dev)
 fi
@@ -29,8 +32,8 @@ if [ "${#missing[@]}" -gt 0 ]; then
 		echo "deps: installing ${missing[*]}"
 		root=()
 		if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
-		# A lock that another apt holds is waited for; a list that is too old to
-		# find a package is read anew.
+		# Wait for a lock of another apt; a list that is too old to
+		# find a package is read again.
 		wait=(-o DPkg::Lock::Timeout=300)
 		install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${wait[@]}" "${missing[@]}")
 		"${install[@]}" || { "${root[@]}" apt-get update -q "${wait[@]}" && "${install[@]}"; }

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module for a time: scripts/fuzz.sh 1m. What a
-# target fails by is left in its package's testdata/fuzz, where `go test` finds it
-# from then on.
+# Runs every fuzz target of the module for a time: scripts/fuzz.sh 1m. An input that makes a target fail is
+# stored in testdata/fuzz of its package, where `go test` finds it from then on.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=${1:-1m}

@@ -12,8 +12,8 @@ if command -v apt-get >/dev/null; then
 	echo "model-deps: installing ${missing[*]}"
 	root=()
 	if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
-	# A lock that another apt holds is waited for; a list that is too old to find a
-	# package is read anew.
+	# Wait for a lock of another apt; a list that is too old to find a
+	# package is read again.
 	wait=(-o DPkg::Lock::Timeout=300)
 	install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${wait[@]}" "${missing[@]}")
 	"${install[@]}" || { "${root[@]}" apt-get update -q "${wait[@]}" && "${install[@]}"; }

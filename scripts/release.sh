@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Makes a release in dist/: for each platform an archive with the static program and
-# what goes with it, SHA256SUMS, and where Docker runs an image.
+# Makes a release in dist/: for each platform an archive with the static program and its documents, SHA256SUMS
+# and, where Docker runs, an image.
 #
-#   scripts/release.sh v1.2.3                   # all platforms
-#   scripts/release.sh v1.2.3 linux/arm64       # some of them
+#     scripts/release.sh v1.2.3                   # all platforms
+#     scripts/release.sh v1.2.3 linux/arm64       # some of them
 #
-# The same commit, Go and version make the same bytes. DIST is another folder; IMAGE is
-# the image's name (notifier), none = make no image. BUILD_IMAGE and RUN_IMAGE go
-# to the Dockerfile.
+# The same commit, Go and version make the same bytes. DIST is another folder. IMAGE is the image's name
+# (notifier); none = make no image. BUILD_IMAGE and RUN_IMAGE are passed to the Dockerfile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,17 +26,18 @@ done
 if [ -n "$(git status --porcelain 2>/dev/null)" ]; then
 	echo "release.sh: warning: there are changes that no commit holds" >&2
 fi
+(cd bench && go run . -age) || echo "release.sh: warning: the age of the published benchmarks is unknown" >&2
 
 dist=${DIST:-dist}
 image=${IMAGE:-notifier}
-# When the commit was made is when everything in it was.
+# All files get the time of the commit.
 revision=$(git rev-parse HEAD 2>/dev/null || true)
 when=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || echo 0)}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$dist"
 
-# Sorted, owned by nobody in particular, with one time: GNU tar where there is one.
+# Sorted, without an owner, with one time. This needs GNU tar.
 pack() {
 	if tar --version 2>/dev/null | grep -q GNU; then
 		tar -C "$work" --sort=name --mtime="@$when" --owner=0 --group=0 --numeric-owner --mode=go-w,go+rX -cf - "$1" | gzip -9n

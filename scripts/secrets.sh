@@ -27,9 +27,8 @@ renew() {
 	echo "made deploy/secrets/$1"
 }
 
-# Redis: the service's password in its address, the administrator's in a file,
-# and the SHA-256 of both in the list of users, which is made anew from
-# deploy/users.acl each time. A running Redis reads it with ACL LOAD.
+# Redis: the service's password in its address, the administrator's in a file, and the SHA-256 of both in the
+# list of users, which is made from deploy/users.acl each time. A running Redis reads the list with ACL LOAD.
 hash() { printf '%s' "$1" | sha256sum | cut -d ' ' -f 1; }
 keep redis_url "redis://notifier:$(word)@redis:6379/0"
 keep admin_password "$(word)"

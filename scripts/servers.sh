@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Prints the paths of the Redis and Valkey servers that tests can be run on beside
-# redis-server: those that are on PATH, and those of newer releases of Debian, which are
-# unpacked below a directory with the libraries that they need and are not installed.
+# Prints the paths of further Redis and Valkey servers for the tests: servers on PATH, and servers of newer
+# Debian releases. The latter are unpacked below a directory, together with their libraries, and not
+# installed.
 #
 #	scripts/servers.sh DIRECTORY
 #
-# What is missing is told on standard error.
+# Missing servers are listed on standard error.
 set -euo pipefail
 dir=${1:?usage: scripts/servers.sh DIRECTORY}
 mkdir -p "$dir"

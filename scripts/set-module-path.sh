@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Gives the module another path, where a copy of it is published under one:
+# Changes the module's path, to publish a copy under another one:
 #
-#   scripts/set-module-path.sh example.com/team/notifier
+#     scripts/set-module-path.sh example.com/team/notifier
 #
-# Changes go.mod of this and the nested modules, the imports, and what scripts,
-# workflows and documents say of packages by their path. Review and commit it.
+# It changes go.mod of this and the nested modules, the imports, and the package paths in scripts, workflows
+# and documents. Review and commit the result.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,18 +19,18 @@ if [ "$new" = "$old" ]; then
 	exit 0
 fi
 
-# Every text in the repository, whether or not this is a git checkout.
+# Every text file of the repository, with or without git.
 mapfile -d '' files < <(git ls-files -z --cached --others --exclude-standard 2>/dev/null || find . -type f -not -path './.git/*' -print0)
 texts=()
 for f in "${files[@]}"; do
 	case "$f" in
-	CHANGELOG.md | scripts/set-module-path.sh) ;; # what was stays as it was
+	CHANGELOG.md | scripts/set-module-path.sh) ;; # they name the old path on purpose
 	*.go | *go.mod | *.md | *.sh | *.yaml | *.yml | *Makefile | *Dockerfile | *.conf) [ -f "$f" ] && texts+=("$f") ;;
 	esac
 done
 
-# A package is the module's path and one of its folders; "notifier/" and a
-# version, as in a User-Agent, is none.
+# A package is the module's path followed by a folder. "notifier/" followed by a version, as in a User-Agent,
+# is not a package.
 folders=$(for d in */; do printf '%s|' "${d%/}"; done)
 OLD=$old NEW=$new FOLDERS=${folders%|} perl -pi -e '
 	s{(?<![\w./-])\Q$ENV{OLD}\E/(?=(?:$ENV{FOLDERS})\b)}{$ENV{NEW}/}g;

@@ -17,8 +17,8 @@ server=$(command -v redis-server) || {
 root=$(mktemp -d)
 trap 'rm -rf "$root" "$root.tar"' EXIT
 
-# Debian's redis-server is often a link to redis-check-rdb. The name under which it
-# is called decides what it does, so the file is copied as redis-server.
+# Debian's redis-server is often a link to redis-check-rdb. The program's behaviour depends on its name, so
+# the file is copied as redis-server.
 install -D "$(readlink -f "$server")" "$root/usr/bin/redis-server"
 cli=$(command -v redis-cli || true)
 if [ -n "$cli" ]; then

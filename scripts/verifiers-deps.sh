@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the languages in which `make verifiers` runs the code of docs/callbacks.md, on a
+# Installs the languages in which `make verifiers` runs the code of docs/examples/verify, on a
 # machine that has Go and make. It does nothing if they are there already.
 set -euo pipefail
 
@@ -16,8 +16,8 @@ if command -v apt-get >/dev/null; then
 	echo "verifiers-deps: installing ${missing[*]}"
 	root=()
 	if [ "$(id -u)" -ne 0 ]; then root=(sudo); fi
-	# A lock that another apt holds is waited for; a list that is too old to find a
-	# package is read anew.
+	# Wait for a lock of another apt; a list that is too old to find a
+	# package is read again.
 	wait=(-o DPkg::Lock::Timeout=300)
 	install=("${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${wait[@]}" "${missing[@]}")
 	"${install[@]}" || { "${root[@]}" apt-get update -q "${wait[@]}" && "${install[@]}"; }

@@ -119,7 +119,7 @@ func pack(j peer.Job) []byte { return append(append([]byte(j.ID), '\n'), payload
 func unpack(b []byte) (id string, err error) {
 	const n = len("app1:trans:notice:") + 13
 	if len(b) <= n || b[n] != '\n' {
-		return "", fmt.Errorf("%.40q is not what was scheduled", b)
+		return "", fmt.Errorf("%.40q is no scheduled job", b)
 	}
 	return string(b[:n]), nil
 }
@@ -132,8 +132,8 @@ func unpackJob(b []byte) (peer.Job, error) {
 	return job(id, b[len(id)+1:]), nil
 }
 
-// payload is the body, and before it, in a line of its own, the URL of a job that
-// brings one: a body is JSON and begins otherwise.
+// payload returns the body of a job, after a line with the job's URL if it has one. A body is
+// JSON, so it never begins like a URL.
 func payload(j peer.Job) []byte {
 	if j.URL == "" {
 		return j.Body
@@ -204,11 +204,9 @@ func (h *held[T]) close(fn func(T) error) error {
 	return errors.Join(errs...)
 }
 
-// connections is how many connections to its server the worker of so many handlers
-// gets, where they share a pool: a handler needs one at its beginning and at its
-// end only, and thousands of them would cost the server more than they bring.
+// connections returns the pool size of a worker with this number of handlers. A handler uses a
+// connection only at its start and end. Thousands of connections would slow the server down.
 func connections(handlers int) int { return min(handlers, 128) + 16 }
 
-// callers is how many connections a producer gets: one for each caller of the
-// schedule case.
+// callers is the number of a producer's connections: one for each caller of the schedule case.
 const callers = 64

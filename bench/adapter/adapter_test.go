@@ -25,10 +25,10 @@ func TestEntriesAreDescribed(t *testing.T) {
 			t.Errorf("two peers are named %s", i.Name)
 		}
 		seen[i.Name] = true
-		told := []string{i.Title, i.Version, i.Settings, string(i.Kind), i.BytesOf, i.CommandsOf, i.Traits.Crash, i.Traits.Race,
+		texts := []string{i.Title, i.Version, i.Settings, string(i.Kind), i.BytesOf, i.CommandsOf, i.Traits.Crash, i.Traits.Race,
 			i.Traits.Ladder, i.Traits.Cancel}
-		if slices.Contains(told, "") {
-			t.Errorf("%s: something is not told: %+v", i.Name, i)
+		if slices.Contains(texts, "") {
+			t.Errorf("%s: a description is missing: %+v", i.Name, i)
 		}
 		for c := range i.Skip {
 			if !slices.ContainsFunc(cases, func(k harness.Case) bool { return k.Name == c }) {
@@ -70,7 +70,7 @@ func TestUnpackIsTheInverseOfPack(t *testing.T) {
 	}
 }
 
-func TestAJobComesBackAsItWasScheduled(t *testing.T) {
+func TestJobIsUnpackedAsScheduled(t *testing.T) {
 	for _, j := range []peer.Job{{ID: peer.ID(7), Body: peer.Body(7)}, {ID: peer.ID(8), Body: peer.Body(8),
 		URL: "http://127.0.0.1:81/x?a=\"b\""}} {
 		same := func(got peer.Job, err error) {
@@ -84,9 +84,8 @@ func TestAJobComesBackAsItWasScheduled(t *testing.T) {
 	}
 }
 
-// Who has a part in the callback cases can be told that a job was not done, or
-// delivers by itself.
-func TestWhoTellsOfRefusalsCanBeTold(t *testing.T) {
+// A peer that describes refusals accepts the failure of a job, or delivers callbacks itself.
+func TestPeersWithRefusalsAcceptFailures(t *testing.T) {
 	for _, e := range All() {
 		if _, ok := e.New().(peer.Caller); e.Info.Refused != "" && !ok && e.Info.Name != "notifier-http" {
 			t.Errorf("%s is no peer.Caller", e.Info.Name)

@@ -103,7 +103,7 @@ func (b *beans) Work(ctx context.Context, handlers int, handle peer.Handle) erro
 // Call has a connection for each handler: beanstalkd takes a job's end only from
 // the connection that it gave the job to.
 func (b *beans) Call(_ context.Context, handlers int, call peer.Call) error {
-	// Thousands of connections that ask anew each second would be work of its own.
+	// The wait grows with the connections: thousands of requests a second would load the server.
 	wait := time.Second * time.Duration(max(1, handlers/64))
 	for range handlers {
 		c, err := beanstalk.Dial("tcp", b.addr)

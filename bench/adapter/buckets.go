@@ -13,9 +13,9 @@ import (
 	"notifier/bench/peer"
 )
 
-// buckets is the design of Youzan's delay queue as ouqiang/delay-queue builds
-// it: a pool of jobs by id, buckets of ids by due second, a ready list; a
-// popped job returns to its bucket until it is finished.
+// buckets is the design of Youzan's delay queue, as in ouqiang/delay-queue. It has a pool of
+// jobs by id, buckets of ids by due second, and a ready list. A popped job returns to its
+// bucket until it is finished.
 type buckets struct{ onRedis }
 
 const (
@@ -94,7 +94,7 @@ func (b *buckets) tick(ctx context.Context, bucket string) error {
 func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) error {
 	body, err := b.rdb.Get(ctx, id).Result()
 	if errors.Is(err, redis.Nil) {
-		return nil // finished meanwhile
+		return nil // another handler has finished the job
 	}
 	if err != nil {
 		return fmt.Errorf("read the job: %w", err)
@@ -104,7 +104,7 @@ func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) 
 		return fmt.Errorf("put back: %w", err)
 	}
 	if !strings.HasPrefix(body, "{") {
-		return fmt.Errorf("%.40q is not what was scheduled", body)
+		return fmt.Errorf("%.40q is no scheduled job", body)
 	}
 	handle(id)
 	if err := b.rdb.Del(ctx, id).Err(); err != nil {

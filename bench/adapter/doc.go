@@ -1,4 +1,3 @@
-// Package adapter holds the systems that are measured, one a file, and the
-// patterns that people build by hand. Each runs at the best settings that were
-// found for it; Info.Settings states them.
+// Package adapter connects the measured systems and the hand-built patterns to the harness, one
+// in each file. Each runs at the best settings found for it, which Info.Settings states.
 package adapter

@@ -9,8 +9,8 @@ import (
 	"notifier/bench/peer"
 )
 
-// expired is the pattern that this project starts from, without what it adds:
-// a key with a TTL, and whoever listens to the expired events handles it.
+// expired is the pattern on which this project builds, alone: a key with a TTL, and a
+// subscriber that handles its expired event.
 type expired struct{ onRedis }
 
 func expiredEvents() peer.Entry {

@@ -13,13 +13,13 @@ import (
 	"notifier/bench/peer"
 )
 
-// list is a Redis list whose consumers sort out by themselves what is due.
+// list is a Redis list whose consumers find the due jobs themselves.
 type list struct {
 	onRedis
 	work func(l *list, handlers int, handle peer.Handle)
 }
 
-// The due time stands before id and body, because a list keeps no order by it.
+// The due time precedes id and body, because a list has no scores.
 func (l *list) entry(j peer.Job) []byte {
 	return append(strconv.AppendInt(nil, j.Due.UnixMilli(), 10), append([]byte{' '}, pack(j)...)...)
 }
@@ -28,7 +28,7 @@ func readEntry(s string) (due time.Time, id string, err error) {
 	ms, rest, ok := strings.Cut(s, " ")
 	n, numErr := strconv.ParseInt(ms, 10, 64)
 	if !ok || numErr != nil {
-		return due, "", fmt.Errorf("%.40q is not what was scheduled", s)
+		return due, "", fmt.Errorf("%.40q is no scheduled job", s)
 	}
 	id, err = unpack([]byte(rest))
 	return time.UnixMilli(n), id, err
@@ -51,12 +51,11 @@ func (l *list) Work(_ context.Context, handlers int, handle peer.Handle) error {
 	return nil
 }
 
-// listSleep pops, puts back what is not due, and sleeps a second after each
-// round.
+// listSleep pops all jobs, puts back those not yet due, and sleeps a second after each round.
 func listSleep() peer.Entry {
 	info := patternInfo("list-sleep", "list, put back until due, sleep 1 s",
 		"one consumer; a round pops the whole list, so each round costs two commands for every pending job",
-		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n)"})
+		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n)"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &list{work: func(l *list, handlers int, handle peer.Handle) {
 			jobs := l.workers.pool(handlers, handle)
@@ -95,11 +94,11 @@ func (l *list) round(ctx context.Context, jobs chan<- string) error {
 	return nil
 }
 
-// listBlock pops with BLPOP and sleeps until what it popped is due.
+// listBlock pops a job with BLPOP and sleeps until the job is due.
 func listBlock() peer.Entry {
 	info := patternInfo("list-blpop", "list + BLPOP, the consumer sleeps until due",
 		"each handler pops one job and sleeps; right only where all delays are the same, because a later job holds up those behind it",
-		peer.Traits{Crash: "what the consumers sleep over", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
+		peer.Traits{Crash: "popped jobs, not yet due", Race: "safe", Ladder: "by hand", Cancel: "LREM, O(n), until popped"})
 	info.NoWarm = true
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &list{work: func(l *list, handlers int, handle peer.Handle) {

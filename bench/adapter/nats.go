@@ -124,16 +124,8 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 				case <-ctx.Done():
 					return nil
 				case m := <-msgs:
-					j, err := unpackJob(m.Data())
-					if err != nil {
+					if err := callOne(ctx, m, call); err != nil {
 						return err
-					}
-					end := m.Ack
-					if call(ctx, j) != nil {
-						end = func() error { return m.NakWithDelay(retryAfter) }
-					}
-					if err := end(); err != nil {
-						return fmt.Errorf("acknowledge: %w", err)
 					}
 				}
 			}
@@ -147,6 +139,23 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 	}, jetstream.PullMaxMessages(4096))
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
+	}
+	return nil
+}
+
+// callOne delivers one job and acknowledges it, or has it delivered again after a refusal.
+func callOne(ctx context.Context, m jetstream.Msg, call peer.Call) error {
+	j, err := unpackJob(m.Data())
+	if err != nil {
+		return err
+	}
+
+	end := m.Ack
+	if call(ctx, j) != nil {
+		end = func() error { return m.NakWithDelay(retryAfter) }
+	}
+	if err := end(); err != nil {
+		return fmt.Errorf("acknowledge: %w", err)
 	}
 	return nil
 }

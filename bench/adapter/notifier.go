@@ -83,7 +83,7 @@ func (e *inProcess) Start(ctx context.Context, env peer.Env) error {
 
 type handlerFunc peer.Call
 
-// Handle does what the harness asks for.
+// Handle calls the harness's handler with the job.
 func (h handlerFunc) Handle(ctx context.Context, _ *route.Route, n *notice.Notice) notice.Result {
 	if err := h(ctx, job(n.Key, n.Body)); err != nil {
 		return notice.RetryResult(notice.ReasonStatus5xx, err.Error())
@@ -170,7 +170,7 @@ func (e *inProcess) Usage(ctx context.Context) (peer.Usage, error) {
 // Others implements harness.Member.
 func (e *inProcess) Others(ctx context.Context, n int) error {
 	for {
-		if v := e.worker.Fleet().View(); v.Known() && v.Living() == n+1 {
+		if v := e.worker.Fleet().View(); v.Known() && v.Alive() == n+1 {
 			return nil
 		}
 		select {

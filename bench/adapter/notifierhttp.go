@@ -20,8 +20,8 @@ import (
 	"notifier/bench/server"
 )
 
-// service is this project as it is deployed: the binary, its HTTP API before
-// it and an HTTP receiver behind it.
+// service is this project as deployed: the binary, called over its HTTP API, with an HTTP
+// receiver.
 type service struct {
 	redis    *server.Process
 	addr     string
@@ -181,8 +181,7 @@ func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
 }
 
-// Work lets the receiver pass on what comes: the service itself works from its
-// start.
+// Work passes the receiver's requests to handle. The service delivers from its start.
 func (s *service) Work(_ context.Context, _ int, handle peer.Handle) error {
 	s.handle.Store(&handle)
 	return nil

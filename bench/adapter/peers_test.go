@@ -21,9 +21,9 @@ func TestPeersConform(t *testing.T) {
 	}
 }
 
-func TestTheServicesLogConforms(t *testing.T) { conform(t, notifierHTTPEntry(), peer.Env{Log: true}) }
+func TestServiceLogConforms(t *testing.T) { conform(t, notifierHTTPEntry(), peer.Env{Log: true}) }
 
-func TestTheServiceTellsOfItsLocks(t *testing.T) {
+func TestServiceReportsLockWaits(t *testing.T) {
 	s := &service{}
 	t.Cleanup(func() {
 		if err := s.Stop(); err != nil {
@@ -43,9 +43,9 @@ func TestTheServiceTellsOfItsLocks(t *testing.T) {
 	}
 }
 
-// What a receiver has refused comes again by the peer's own means, whole, and
-// what it has taken does not.
-func TestPeersRepeatWhatWasRefused(t *testing.T) {
+// A peer repeats a refused job with its own means and with all its data, and does not repeat an
+// accepted job.
+func TestPeersRepeatRefusedJobs(t *testing.T) {
 	for _, e := range All() {
 		if _, ok := e.New().(peer.Caller); !ok || e.Info.Refused == "" {
 			continue
@@ -79,7 +79,7 @@ func refuse(t *testing.T, e peer.Entry) {
 		defer mu.Unlock()
 		n, ok := peer.Index(j.ID)
 		if !ok || j.URL != url(n) || !bytes.Equal(j.Body, peer.Body(n)) {
-			t.Errorf("%q, %q, %q is not what was scheduled", j.ID, j.URL, j.Body)
+			t.Errorf("the job %q, %q, %q was not scheduled", j.ID, j.URL, j.Body)
 		}
 		if calls[j.ID]++; left > 0 {
 			if left--; left == 0 {

@@ -14,9 +14,9 @@ import (
 	"notifier/bench/server"
 )
 
-// rabbit is RabbitMQ with message TTL and a dead-letter exchange. A message
-// only expires at the head of its queue, so a delay queue a due second is the
-// finest grain that stays bearable; that is what this adapter makes.
+// rabbit is RabbitMQ with message TTL and a dead-letter exchange. A message expires only at the
+// head of its queue, so jobs of one queue need one due time. This adapter makes a delay queue
+// for each due second; a finer grain would need too many queues.
 type rabbit struct {
 	srv     *server.Rabbit
 	addr    string
@@ -172,24 +172,27 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 		return fmt.Errorf("consume: %w", err)
 	}
 	for range handlers {
-		r.workers.run(func(ctx context.Context) error {
-			for {
-				select {
-				case <-ctx.Done():
-					return nil
-				case m, ok := <-msgs:
-					if !ok {
-						return errors.New("the channel was closed")
-					}
-					handle(m.MessageId)
-					if err := m.Ack(false); err != nil {
-						return fmt.Errorf("acknowledge: %w", err)
-					}
-				}
-			}
-		})
+		r.workers.run(func(ctx context.Context) error { return handleAll(ctx, msgs, handle) })
 	}
 	return nil
+}
+
+// handleAll handles and acknowledges messages until ctx ends.
+func handleAll(ctx context.Context, msgs <-chan amqp.Delivery, handle peer.Handle) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m, ok := <-msgs:
+			if !ok {
+				return errors.New("the channel was closed")
+			}
+			handle(m.MessageId)
+			if err := m.Ack(false); err != nil {
+				return fmt.Errorf("acknowledge: %w", err)
+			}
+		}
+	}
 }
 
 func (r *rabbit) Usage(context.Context) (peer.Usage, error) {

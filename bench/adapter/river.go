@@ -125,7 +125,7 @@ func (r *rivers) work(n int, call peer.Call) error {
 	if err != nil {
 		return fmt.Errorf("make the worker: %w", err)
 	}
-	// Not the caller's context: its end would cancel the worker amid a job.
+	// Not the caller's context, because its end would cancel the worker during a job.
 	if err := c.Start(r.workers.ctx); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}

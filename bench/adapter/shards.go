@@ -29,7 +29,7 @@ return {due, bodies}`)
 func zsetShards() peer.Entry {
 	info := patternInfo("zset-hash-shards", "sorted sets + hashes, 8 shards, polled each 100 ms",
 		"a poller a shard, 1000 a script; no lease",
-		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM and HDEL"})
+		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM and HDEL"})
 	return peer.Entry{Info: info, New: func() peer.Peer { return &shards{} }}
 }
 
@@ -65,27 +65,40 @@ func (s *shards) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 func (s *shards) Work(_ context.Context, handlers int, handle peer.Handle) error {
 	jobs := s.workers.pool(handlers, handle)
 	for n := range shardCount {
-		zs, hs := shardNames(n)
-		s.workers.every(100*time.Millisecond, func(ctx context.Context) error {
-			for {
-				got, err := shardPop.Run(ctx, s.rdb, []string{zs, hs}, nowMS(), zsetPage).Slice()
-				if err != nil {
-					return fmt.Errorf("pop: %w", err)
-				}
-				ids, ok := got[0].([]any)
-				if !ok {
-					return fmt.Errorf("pop: unexpected reply %T", got[0])
-				}
-				for _, id := range ids {
-					if err := send(ctx, jobs, fmt.Sprint(id)); err != nil {
-						return err
-					}
-				}
-				if len(ids) < zsetPage {
-					return nil
-				}
-			}
-		})
+		s.workers.every(100*time.Millisecond, func(ctx context.Context) error { return s.sendDue(ctx, n, jobs) })
 	}
 	return nil
+}
+
+// sendDue sends all due jobs of a shard to the handlers, a page at a time.
+func (s *shards) sendDue(ctx context.Context, n int, jobs chan<- string) error {
+	for {
+		ids, err := s.pop(ctx, n)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := send(ctx, jobs, fmt.Sprint(id)); err != nil {
+				return err
+			}
+		}
+		if len(ids) < zsetPage {
+			return nil
+		}
+	}
+}
+
+// pop removes a page of due jobs from a shard, and returns their ids.
+func (s *shards) pop(ctx context.Context, n int) ([]any, error) {
+	zs, hs := shardNames(n)
+	got, err := shardPop.Run(ctx, s.rdb, []string{zs, hs}, nowMS(), zsetPage).Slice()
+	if err != nil {
+		return nil, fmt.Errorf("pop: %w", err)
+	}
+
+	ids, ok := got[0].([]any)
+	if !ok {
+		return nil, fmt.Errorf("pop: unexpected reply %T", got[0])
+	}
+	return ids, nil
 }

@@ -19,7 +19,7 @@ func sqlPoll() peer.Entry {
 		Kind:     peer.Pattern,
 		Settings: "one poller, UPDATE … WHERE due <= now() LIMIT 1000 FOR UPDATE SKIP LOCKED, index by due; " + postgresSettings,
 		Needs:    postgresNeeds(), Batch: 128, BytesOf: bytesTable, CommandsOf: "transactions",
-		Traits: peer.Traits{Crash: "what was marked and not handled", Race: "safe with SKIP LOCKED", Ladder: "by hand",
+		Traits: peer.Traits{Crash: "marked jobs, not yet handled", Race: "safe with SKIP LOCKED", Ladder: "by hand",
 			Cancel: "DELETE"},
 	}, New: func() peer.Peer { return &polled{onPostgres{table: "notices"}} }}
 }

@@ -13,8 +13,8 @@ import (
 
 const zsetKey = "delayed"
 
-// zset is what the polled sorted sets share: the member is id and body, the
-// score the due time in ms.
+// zset is the common part of the polled sorted sets. The member is id and body, the score the
+// due time in ms.
 type zset struct {
 	onRedis
 	work func(z *zset, handlers int, handle peer.Handle)
@@ -45,7 +45,7 @@ const zsetPage = 1000
 // and ZREM them one by one; who removed it handles it.
 func zsetPoll() peer.Entry {
 	info := patternInfo("zset-1s", "sorted set, polled each 1 s", "one poller, ZRANGEBYSCORE LIMIT 1000, a ZREM for each",
-		peer.Traits{Crash: "what was removed and not handled", Race: "safe where ZREM's reply decides", Ladder: "by hand",
+		peer.Traits{Crash: "removed jobs, not yet handled", Race: "safe where ZREM's reply decides", Ladder: "by hand",
 			Cancel: "ZREM with the whole body"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
@@ -92,7 +92,7 @@ return due`)
 func zsetLua() peer.Entry {
 	info := patternInfo("zset-lua-10ms", "sorted set + Lua pop, polled each 10 ms",
 		"one poller, 1000 a script, again at once while pages are full; no lease",
-		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM with the whole body"})
+		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand", Cancel: "ZREM with the whole body"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
 			jobs := z.workers.pool(handlers, handle)
@@ -133,7 +133,7 @@ const readyKey = "ready"
 func zsetCarry() peer.Entry {
 	info := patternInfo("zset-list-1s", "sorted set carried to a list each 1 s",
 		"one carrier, 1000 a script; each handler blocks in BRPOP",
-		peer.Traits{Crash: "what was popped and not handled", Race: "safe", Ladder: "by hand",
+		peer.Traits{Crash: "popped jobs, not yet handled", Race: "safe", Ladder: "by hand",
 			Cancel: "ZREM with the whole body, until carried"})
 	return peer.Entry{Info: info, New: func() peer.Peer {
 		return &zset{work: func(z *zset, handlers int, handle peer.Handle) {
@@ -157,7 +157,7 @@ func (z *zset) carryAll(ctx context.Context) error {
 	}
 }
 
-// popReady handles what comes to the ready list, until ctx ends.
+// popReady handles the jobs of the ready list until ctx ends.
 func (r *onRedis) popReady(ctx context.Context, handle peer.Handle) error {
 	return r.blockingPop(ctx, readyKey, func(m string) error {
 		id, err := unpack([]byte(m))

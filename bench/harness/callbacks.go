@@ -21,33 +21,33 @@ var callbackColumns = []Column{{"rate", "callbacks/s", false}, {"pace", "from th
 var callbackCosts = []Column{{"cpu_bare", "bare loop and receiver, CPU µs/call", true}, {"cpu_redis", "servers, CPU µs/call", true},
 	{"cpu_service", "worker or service, CPU µs/call", true}, {"cpu_own", "receiver, CPU µs/call", true}}
 
-// callbackCases are those whose jobs are HTTP requests.
+// callbackCases are the cases whose jobs are HTTP requests.
 func callbackCases(size Size) []Case {
-	// Peers that can be told that a job was not done say what becomes of it.
-	told := func(i peer.Info) bool { return i.Refused != "" }
+	// Peers that accept the failure of a job describe its fate.
+	described := func(i peer.Info) bool { return i.Refused != "" }
 	return []Case{
 		{Name: "callbacks", Title: "HTTP callbacks, end to end",
-			What: fmt.Sprintf("%s jobs due at one ms, delivered by HTTP to one local receiver with %d calls under way at most, "+
+			What: fmt.Sprintf("%s jobs due at one ms, delivered by HTTP to one local receiver with %d calls in flight at most, "+
 				"against a bare Go client loop with the same concurrency, before and after. The peers' workers, and this project's "+
 				"in process, are a process each with the same handler: net/http, one transport that keeps a connection a handler, "+
 				"a timeout of 10 s, the status checked, and any error returned for the peer to repeat the job. notifier over HTTP "+
 				"delivers by itself. The rate is counted at the receiver, by the time since the due instant, and again since the first "+
 				"call, because some hand out late that count in whole seconds.", thousands(size.Calls), drainHandlers),
 			Columns: append(callbackColumns, callbackCosts...), Counts: true, Refusals: true,
-			Only: told, Handlers: drainHandlers,
+			Only: described, Handlers: drainHandlers,
 			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 0) }},
 		{Name: "callbacks-5ms", Title: "HTTP callbacks to a receiver that takes 5 ms",
 			What:    "The same, with a receiver that works for 5 ms before it answers: the processors have time to spare.",
-			Columns: callbackColumns, Counts: true, Only: told, Handlers: drainHandlers,
+			Columns: callbackColumns, Counts: true, Only: described, Handlers: drainHandlers,
 			Run: func(ctx context.Context, b *Bench) (Values, error) { return callbackCase(ctx, b, 5*time.Millisecond) }},
 		{Name: "callbacks-fleet", Title: "HTTP callbacks to many receivers, some of them slow",
-			What: fmt.Sprintf("%d receivers on ports of their own that take from 1 to %d ms, the i-th as long as its number says; "+
-				"each job brings its receiver's URL; %s jobs a second at random whole ms for %s, %s calls under way at most. "+
+			What: fmt.Sprintf("%d receivers on separate ports that take from 1 to %d ms, rising with their number; "+
+				"each job brings its receiver's URL; %s jobs a second at random whole ms for %s, %s calls in flight at most. "+
 				"Three times on one server and with one worker: first and last the receivers above %d ms answer as the others do, "+
 				"in between they are slow. Lateness is that at the receivers up to %d ms, which are the same in all three, and "+
-				"counts at the receiver. In flight is what the receivers hold; memory is what the worker's (the service's) "+
-				"resident memory has grown by since before the first job, by the calls in flight, both over the second half of the "+
-				"slow measurement; receivers and producers are another process.", size.Receivers, slowestReceiver.Milliseconds(),
+				"counts at the receiver. In flight are the receivers' open calls. Memory is the growth of the worker's (the service's) "+
+				"resident memory since before the first job, divided by the calls in flight, both over the second half of the "+
+				"slow measurement. Receivers and producers are another process.", size.Receivers, slowestReceiver.Milliseconds(),
 				thousands(size.Offered), size.Window, thousands(size.InFlight), fastReceiver.Milliseconds(), fastReceiver.Milliseconds()),
 			Columns: []Column{{"rate", "callbacks/s, slow ones there", false}, {"fast_p50_ms", "p50 ms, slow ones there", true},
 				{"fast_p50_even_ms", "p50 ms, none slow", true}, {"fast_p99_ms", "p99 ms, slow ones there", true},
@@ -55,19 +55,19 @@ func callbackCases(size Size) []Case {
 				{"in_flight_even", "in flight, none slow", false}, {"kb", "kB a call in flight", true},
 				{"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "worker or service, CPU µs/call", true},
 				{"cpu_own", "receivers, CPU µs/call", true}},
-			Counts: true, Only: told, URLs: true, Handlers: size.InFlight, Run: receiversCase},
+			Counts: true, Only: described, URLs: true, Handlers: size.InFlight, Run: receiversCase},
 	}
 }
 
-// BareSpec is what the bare client loop is told.
+// BareSpec is the configuration of the bare client loop.
 type BareSpec struct {
 	URL     string
 	Calls   int
 	Callers int
 }
 
-// Bare posts Calls bodies from Callers goroutines and returns the rate: what a
-// Go client can do at all, without a queue behind it.
+// Bare posts Calls bodies from Callers goroutines and returns the rate: the limit of a Go client without a
+// queue.
 func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 	client := newClient(spec.Callers, 0)
 	defer client.CloseIdleConnections()
@@ -99,8 +99,8 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 	}
 }
 
-// bareProcess runs Bare in a process of its own, as the service is one, and
-// returns the rate and the processor time that a call took of both ends.
+// bareProcess runs Bare in a separate process, like the service. It returns the rate, and the processor time
+// of both ends per call.
 func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu float64, err error) {
 	r, err := server.Receive(func(string) {
 		if takes > 0 {
@@ -136,8 +136,8 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
 
-// callbackCase drains jobs into an HTTP receiver that takes a while for each, and
-// sets the rate against the bare loop before and after it.
+// callbackCase drains jobs into an HTTP receiver that takes a while for each. It compares the rate with the
+// bare loop before and after.
 func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values, err error) {
 	before, cpuBefore, err := bareProcess(ctx, b, takes)
 	if err != nil {

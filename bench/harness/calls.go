@@ -19,21 +19,21 @@ import (
 	"notifier/bench/server"
 )
 
-// CallSpec is what the process of a peer's worker is told in the callback cases.
+// CallSpec is the configuration of a peer's worker process in the callback cases.
 type CallSpec struct {
 	Peer string
 	Env  peer.Env
-	URL  string // where jobs are delivered that do not bring a URL
+	URL  string // address of jobs without a URL
 }
 
-// callReady is what such a process says once its worker is ready.
+// callReady is written by the process after its worker is ready.
 const callReady = "ready"
 
 // callTimeout is this project's own for an attempt.
 const callTimeout = 10 * time.Second
 
-// newClient is the client of every handler: one transport for all of them, which
-// keeps as many connections as there are handlers.
+// newClient returns the client of all handlers. Its one transport keeps as many connections as there are
+// handlers.
 func newClient(handlers int, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{MaxIdleConnsPerHost: handlers, DisableCompression: true}}
 }
@@ -60,12 +60,12 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 	return nil
 }
 
-// Call is the body of that process: it attaches to a running server and delivers
-// what falls due, until in is closed.
+// Call is the body of that process. It attaches to a running server and delivers due jobs, until in is
+// closed.
 func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, out io.Writer) (err error) {
 	c, ok := entry.New().(peer.Caller)
 	if !ok {
-		return fmt.Errorf("%s cannot be told that a job was not done", spec.Peer)
+		return fmt.Errorf("%s has no way to report a failed job", spec.Peer)
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	if err := c.Start(ctx, spec.Env); err != nil {
@@ -76,7 +76,7 @@ func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, ou
 	err = c.Call(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
 		err := post(ctx, client, cmp.Or(j.URL, spec.URL), j)
 		if err != nil {
-			slog.Warn("a call failed", "id", j.ID, "error", err) // it is missing, or comes again
+			slog.Warn("a call failed", "id", j.ID, "error", err) // the job is missing, or retried
 		}
 		return err
 	})
@@ -96,8 +96,7 @@ type calling struct {
 	in  io.Closer
 }
 
-// startCalling starts that process and waits until it is ready. A peer that
-// delivers by itself has none.
+// startCalling starts that process and waits until it is ready. A peer that delivers by itself has none.
 func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
 	if _, ok := b.Peer.(peer.Caller); !ok {
 		return nil, nil
@@ -133,17 +132,16 @@ func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
 	return c, nil
 }
 
-// stop lets the worker end, and kills it if it takes long: what it leaves undone
-// has been counted.
+// stop lets the worker end, and kills it after a while. Its unfinished jobs have been counted.
 func (c *calling) stop() error {
 	if c == nil {
 		return nil
 	}
-	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended meanwhile
+	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended already
 	defer kill.Stop()
 	if err := c.in.Close(); err != nil {
 		return fmt.Errorf("end the worker: %w", err)
 	}
-	_ = c.cmd.Wait() // how it ends is no figure; what it has to say stands on stderr
+	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
 	return nil
 }

@@ -49,8 +49,7 @@ func child(what string, arg []byte) error {
 	return json.NewEncoder(os.Stdout).Encode(rate)
 }
 
-// counter is a queue as simple as they come: a server in memory that gives out
-// over HTTP what is due.
+// counter is a minimal queue: an in-memory server that returns due jobs over HTTP.
 type counter struct {
 	mu      sync.Mutex
 	jobs    []peer.Job
@@ -179,7 +178,7 @@ func TestCallbackCasesMeasureAWorkerOfAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNotGoodIsAnError(t *testing.T) {
+func TestCallbackWithErrorStatusIsAnError(t *testing.T) {
 	for status, good := range map[int]bool{200: true, 204: true, 302: false, 404: false, 500: false} {
 		r := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 		err := post(t.Context(), newClient(1, time.Minute), r.URL, peer.Job{ID: peer.ID(1), Body: peer.Body(1)})
@@ -190,14 +189,14 @@ func TestAnAnswerThatIsNotGoodIsAnError(t *testing.T) {
 	}
 }
 
-func TestAPeerThatCannotBeToldIsRefused(t *testing.T) {
+func TestPeerWithoutRefusalsIsRefused(t *testing.T) {
 	e := peer.Entry{New: func() peer.Peer { return &collector{} }}
 	if err := Call(t.Context(), CallSpec{Peer: "deaf"}, e, &bytes.Buffer{}, io.Discard); err == nil {
 		t.Error("it was started")
 	}
 }
 
-func TestSlowReceiversTakeTheTimeOfFastOnesWhileNoneIsSlow(t *testing.T) {
+func TestSlowReceiversAnswerFastUntilSwitched(t *testing.T) {
 	rs, err := startReceivers(200, func(string) {})
 	t.Cleanup(func() {
 		if err := rs.stop(); err != nil {
@@ -227,11 +226,11 @@ func TestCompare(t *testing.T) {
 		}
 	}
 	if v := compare(Values{}, one(-6), one(3), one(5)); v["p99_ratio"] != 0 {
-		t.Error("a ratio of what is early")
+		t.Error("a ratio in spite of early jobs")
 	}
 }
 
-func TestAPhaseKeepsItsLateJobs(t *testing.T) {
+func TestPhaseKeepsItsLateJobs(t *testing.T) {
 	p := newPhases(10, 2)
 	p.handle(peer.ID(3)) // before there is a recorder
 	first, second := NewRecorder([]time.Time{at(0)}), NewRecorder([]time.Time{at(0), at(0)})

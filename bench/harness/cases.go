@@ -11,7 +11,7 @@ import (
 	"notifier/bench/peer"
 )
 
-// Bench is what a case works with: a peer that is started and has no worker.
+// Bench is the input of a case: a started peer without a worker.
 type Bench struct {
 	Peer peer.Peer
 	Info peer.Info
@@ -32,13 +32,13 @@ type Case struct {
 	Columns []Column
 	// Counts: early, missing and doubled are shown as well.
 	Counts bool
-	// Refusals: what each peer does when a receiver answers 500 is told.
+	// Refusals: the page describes each peer's reaction to an answer 500.
 	Refusals bool
-	// Only tells which peers take part; nil = all.
+	// Only selects the peers that take part; nil = all.
 	Only func(peer.Info) bool
-	// NoEvents: the peer is started on a server that sends no events.
+	// NoEvents: the peer's server sends no expired events.
 	NoEvents bool
-	// URLs: each job brings the URL that it is to be delivered to.
+	// URLs: each job contains the URL of its receiver.
 	URLs bool
 	// Log: jobs are delivered to the log of the service.
 	Log      bool
@@ -86,7 +86,7 @@ func Cases(size Size) []Case {
 			Handlers: drainHandlers, Run: func(ctx context.Context, b *Bench) (Values, error) {
 				return drainCase(ctx, b, func(handle peer.Handle) error { return b.Peer.Work(ctx, b.Env.Handlers, handle) })
 			}},
-		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the service as it is deployed: the route's "+
+		{Name: "drain-log", Title: "Drain by the built binary", What: fmt.Sprintf("The same for the deployed service: the route's "+
 			"target is its log, %d are handled at a time, and two lines of JSON a job, of the notice and of the attempt, go through a "+
 			"pipe to this harness, which takes the time when it has read the first.", drainHandlers),
 			Columns: []Column{{"rate", "jobs/s", false}, {"trips", "Redis round trips/job, schedule to end", true},
@@ -138,7 +138,7 @@ func Cases(size Size) []Case {
 			Run: fleetCase},
 		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+
 			"worker is killed (-9) "+
-			"and another one started; lost is what was never finished within %s.", size.Crash),
+			"and another one started; lost are jobs not finished within %s.", size.Crash),
 			Columns: []Column{{"lost_percent", "lost, %", true}, {"again_percent", "finished twice, %", true}, {"recovery_s",
 				"last one after s", true}},
 			Counts: true, Handlers: lateHandlers, Run: crashCase},
@@ -163,7 +163,7 @@ func thousands(n int) string {
 	return s
 }
 
-// warm makes connections and what a peer makes once.
+// warmJobs is the number of jobs that open connections and create a peer's other state.
 const warmJobs = 512
 
 func warm(ctx context.Context, b *Bench) (rate float64, err error) {
@@ -325,7 +325,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 }
 
 // errLate says that a case needs a longer lead on a machine as busy as this one.
-var errLate = errors.New("the figures would tell of the harness")
+var errLate = errors.New("the figures would measure the harness")
 
 // slowest is the schedule rate that a case without pending jobs reckons with.
 const slowest = 1000.0
@@ -361,7 +361,7 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
 		return nil, err
 	}
-	// What a start does once is not what idling costs.
+	// Wait until the work of the start is done, which is no idle cost.
 	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"notifier/bench/peer"
 )
 
-// Spec is what the process of one cell is told.
+// Spec is the input of the process of one cell.
 type Spec struct {
 	Peer string
 	Case string

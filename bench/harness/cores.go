@@ -10,15 +10,14 @@ import (
 	"notifier/bench/peer"
 )
 
-// coreCounts are how many processors the service may use in the cores case, one run after
-// another. Each is measured at two times evenly apart from the middle: what the machine
-// does meanwhile meets both.
+// coreCounts are the numbers of processors of the service in the runs of the cores case. The
+// order is symmetric, so that a drift of the machine affects all numbers alike.
 var coreCounts = []int{1, 2, 2, 1}
 
-// projectedCores are counts that the case projects instead.
+// projectedCores are the numbers of processors that the case projects.
 var projectedCores = []int{4, 8}
 
-// Contender is a peer that tells how long its goroutines have waited for locks.
+// Contender is a peer that reports how long its goroutines have waited for locks.
 type Contender interface {
 	peer.Peer
 	LockWait(ctx context.Context) (time.Duration, error)
@@ -26,9 +25,9 @@ type Contender interface {
 
 func coresCaseOf(size Size) Case {
 	c := Case{Name: "cores", Title: "HTTP callbacks by the service's processors",
-		What: fmt.Sprintf("%s jobs due at one ms, delivered to one local receiver with %d calls under way, by a service with GOMAXPROCS=1, 2, "+
-			"2 and 1, each on a Redis of its own, which has the same cores beside it, as the receiver has. Locks are how long all goroutines "+
-			"of the service have waited for all of its locks together (the Go runtime's /sync/mutex/wait/total), by what the calls under way "+
+		What: fmt.Sprintf("%s jobs due at one ms, delivered to one local receiver with %d calls in flight, by a service with GOMAXPROCS=1, "+
+			"2, 2 and 1, each on a separate Redis. Redis and the receiver share the machine's cores. Locks are how long all goroutines "+
+			"of the service have waited for all of its locks (the Go runtime's /sync/mutex/wait/total), by the time that the calls in flight "+
 			"took together. Projected is what so many cores for the service alone allow: the processor time of a call at 2, grown by each "+
 			"doubling as from 1 to 2, and Redis, whose commands run on one core.", thousands(size.Calls), drainHandlers),
 		Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: drainHandlers, Run: coresCase}
@@ -47,7 +46,7 @@ func coresCaseOf(size Size) Case {
 	return c
 }
 
-// coresCase measures services of their own: the one that the case began with has all cores.
+// coresCase measures separate services, because the service of the case's start has all cores.
 func coresCase(ctx context.Context, b *Bench) (Values, error) {
 	v := Values{}
 	for _, n := range coreCounts {
@@ -86,7 +85,7 @@ func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
 	p := b.New()
 	c, ok := p.(Contender)
 	if !ok {
-		return nil, fmt.Errorf("%s does not tell of its locks", b.Info.Name)
+		return nil, fmt.Errorf("%s does not report its waits for locks", b.Info.Name)
 	}
 	with := *b
 	with.Peer, with.Env.Dir, with.Env.Cores = p, dir, n

@@ -28,7 +28,7 @@ func (w *waiter) LockWait(context.Context) (time.Duration, error) {
 	return w.waited, nil
 }
 
-func TestCoresAreMeasuredForthAndBack(t *testing.T) {
+func TestCoreCountsAreSymmetric(t *testing.T) {
 	var mu sync.Mutex
 	var cores []int
 	e := peer.Entry{Info: peer.Info{Name: "waiter"}, New: func() peer.Peer {

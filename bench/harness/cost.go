@@ -50,7 +50,7 @@ func (s spent) perJob(v Values, before spent, n int64) {
 	each := func(name string, d time.Duration) { v[name] = float64(d.Microseconds()) / float64(n) }
 	each("cpu_own", s.own-before.own)
 	each("cpu_servers", s.all()-before.all())
-	if last := len(s.servers) - 1; last > 0 { // a service or a worker, and what it stands before
+	if last := len(s.servers) - 1; last > 0 { // a service or a worker, and its servers
 		service := s.servers[last] - before.servers[last]
 		each("cpu_redis", s.all()-before.all()-service)
 		each("cpu_service", service)

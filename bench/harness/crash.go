@@ -14,8 +14,8 @@ import (
 	"notifier/bench/peer"
 )
 
-// crashWork is how long a handler takes in the crash case: 16 handlers finish
-// 800 a second, four times what comes.
+// crashWork is the duration of a handler in the crash case: 16 handlers finish 800 jobs per second, four
+// times the arriving ones.
 const crashWork = 20 * time.Millisecond
 
 const (
@@ -23,22 +23,21 @@ const (
 	crashWindow = 4 * time.Second
 )
 
-// WorkSpec is what a worker process is told.
+// WorkSpec is the configuration of a worker process.
 type WorkSpec struct {
 	Peer string
 	Env  peer.Env
 }
 
-// event is what a worker process says of a job: when it started, or that it
-// was finished.
+// event is a worker process's message about a job: it has started, or it was finished.
 type event struct {
 	ID   string `json:"id"`
 	NS   int64  `json:"ns"`
 	Done bool   `json:"done"`
 }
 
-// Work is the body of a worker process: it attaches to a running server and
-// tells on out what it handles, until it is killed or in is closed.
+// Work is the body of a worker process. It attaches to a running server and writes an event of each job to
+// out, until it is killed or in is closed.
 func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, out io.Writer) error {
 	p := entry.New()
 	defer p.Stop()
@@ -53,11 +52,11 @@ func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		_, _ = out.Write(append(line, '\n')) // a reader that is gone kills this process next
+		_, _ = out.Write(append(line, '\n')) // without a reader, this process is killed next
 	}
 	err := p.Work(ctx, spec.Env.Handlers, func(id string) {
 		tell(event{ID: id, NS: time.Now().UnixNano()})
-		time.Sleep(crashWork) // this is the work
+		time.Sleep(crashWork) // the simulated work
 		tell(event{ID: id, NS: time.Now().UnixNano(), Done: true})
 	})
 	if err != nil {
@@ -67,7 +66,7 @@ func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 	return err
 }
 
-// crashLog is what worker processes have told.
+// crashLog collects the events of worker processes.
 type crashLog struct {
 	mu       sync.Mutex
 	due      []time.Time
@@ -148,7 +147,7 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 	select {
 	case <-l.all:
-		// Whatever is to be finished a second time has still to be waited for.
+		// Jobs that will be finished a second time may still be running.
 		if err := pause(ctx, 2*time.Second); err != nil {
 			return nil, err
 		}
@@ -221,12 +220,12 @@ func startWorker(ctx context.Context, b *Bench, l *crashLog, name string) (*work
 	return w, nil
 }
 
-// kill ends a worker the hard way and reads what it had still told.
+// kill ends a worker with SIGKILL and reads its remaining events.
 func (w *worker) kill() error {
 	if err := w.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the worker: %w", err)
 	}
 	<-w.read
-	_ = w.cmd.Wait() // "signal: killed" is what was asked for
+	_ = w.cmd.Wait() // the error is "signal: killed"
 	return nil
 }

@@ -1,13 +1,12 @@
-// Package harness runs the cases: which load a peer gets, what is counted, and
-// in which order the cells of the table are measured.
+// Package harness runs the cases of the benchmark. It defines the load of a peer, the counted
+// figures, and the order of the measurements.
 //
-// A cell is one peer in one case, once. Each cell runs in a process of its own
-// with fresh servers, so that no peer inherits another's memory, connections
-// or goroutines, and a peer that hangs costs its own cell and nothing else.
-// Repeats alternate: all peers once, then all peers again in rotated order, so
-// that a slow minute of the machine meets everybody.
+// A cell is one measurement of one peer in one case. Each cell runs in a separate process with
+// fresh servers. So no peer inherits another's memory, connections or goroutines, and a peer
+// that hangs spoils only its own cell. Repeats alternate: all peers once, then all peers again
+// in rotated order, so that a slow minute of the machine affects all peers alike.
 //
-// What is counted is the same for all: the harness knows each job's due time,
-// takes the time when its handler starts, and counts jobs that started early,
-// twice or never. Speed with a wrong answer is no result.
+// The harness counts alike for all peers. It knows each job's due time, records the start of
+// its handler, and counts jobs that started early, twice or never. A fast run with lost or
+// early jobs is no result.
 package harness

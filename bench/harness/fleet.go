@@ -9,12 +9,12 @@ import (
 	"notifier/bench/peer"
 )
 
-// fleetSizes are how many instances work in the fleet case, one after another on
-// one server. Alone an instance is measured at the beginning and at the end: what
-// the machine does meanwhile meets both sides of the ratio.
+// fleetSizes are the numbers of instances in the phases of the fleet case, on one server. One
+// instance is measured first and last, so that a drift of the machine affects both sides of
+// the ratio.
 var fleetSizes = []int{1, 2, 4, 8, 1}
 
-// fleetRate is how many jobs are due a second.
+// fleetRate is the number of due jobs a second.
 const fleetRate = 1000
 
 // Member is a peer of which several work together and know of each other.
@@ -43,42 +43,63 @@ func fleetCase(ctx context.Context, b *Bench) (Values, error) {
 	}
 	f := &fleet{b: b, phases: newPhases(int(fleetRate*b.Size.Window.Seconds()), len(fleetSizes))}
 	defer func() { _ = f.shrink(0) }()
-	seen := map[string][]float64{}
-	v := Values{}
+	measured := make([]Values, len(fleetSizes))
 	for phase, n := range fleetSizes {
-		if err := errors.Join(f.grow(ctx, n), f.shrink(n)); err != nil {
+		if err := f.resize(ctx, n); err != nil {
 			return nil, err
-		}
-		for _, m := range f.members() {
-			if err := m.Others(ctx, n-1); err != nil {
-				return nil, err
-			}
 		}
 		w, err := f.measure(ctx, phase)
 		if err != nil {
 			return nil, err
 		}
+		measured[phase] = w
+	}
+	return fleetValues(measured), nil
+}
+
+// resize starts or stops instances until n run, and waits until each knows the others.
+func (f *fleet) resize(ctx context.Context, n int) error {
+	if err := errors.Join(f.grow(ctx, n), f.shrink(n)); err != nil {
+		return err
+	}
+	for _, m := range f.members() {
+		if err := m.Others(ctx, n-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fleetValues combines the phases: sums of the counts, the mean of each figure by number of
+// instances, and the ratios of eight instances to one.
+func fleetValues(measured []Values) Values {
+	v, figures := Values{}, map[string][]float64{}
+	for phase, w := range measured {
 		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 			v[name] += w[name]
 		}
-		for _, name := range []string{"trips", "commands", "cpu_servers", "p99_ms"} {
-			key := fmt.Sprintf("%s_%d", name, n)
-			seen[key] = append(seen[key], w[name])
+		for _, name := range fleetFigures {
+			key := fmt.Sprintf("%s_%d", name, fleetSizes[phase])
+			figures[key] = append(figures[key], w[name])
 		}
-		if n == 8 {
+		if fleetSizes[phase] == 8 {
 			v["vain"] = w["vain"]
 		}
 	}
-	for name, list := range seen {
+
+	for name, list := range figures {
 		for _, x := range list {
 			v[name] += x / float64(len(list))
 		}
 	}
-	for _, name := range []string{"trips", "commands", "cpu_servers", "p99_ms"} {
+	for _, name := range fleetFigures {
 		v[name+"_ratio"] = v[name+"_8"] / v[name+"_1"]
 	}
-	return v, nil
+	return v
 }
+
+// fleetFigures are the figures that the fleet case compares between eight instances and one.
+var fleetFigures = []string{"trips", "commands", "cpu_servers", "p99_ms"}
 
 // fleet are the instances of a fleet case.
 type fleet struct {

@@ -12,7 +12,7 @@ import (
 	"notifier/bench/peer"
 )
 
-// Values are what a cell measured, by name; the cases say what the names mean.
+// Values are the figures of a cell, by name. The cases define the names.
 type Values map[string]float64
 
 // The producers of the cases.
@@ -108,16 +108,7 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n in
 			for time.Now().Before(end) && ctx.Err() == nil {
 				n := max(batch, 1)
 				a := int(next.Add(int64(n))) - n
-				if batch == 0 {
-					errs[c] = p.Schedule(ctx, job(a))
-				} else {
-					jobs := make([]peer.Job, n)
-					for i := range jobs {
-						jobs[i] = job(a + i)
-					}
-					errs[c] = p.ScheduleBatch(ctx, jobs)
-				}
-				if errs[c] != nil {
+				if errs[c] = scheduleOnce(ctx, p, batch, a, job); errs[c] != nil {
 					return
 				}
 				done.Add(int64(n))
@@ -129,6 +120,18 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n in
 		return 0, 0, fmt.Errorf("schedule: %w", err)
 	}
 	return done.Load(), float64(done.Load()) / time.Since(start).Seconds(), nil
+}
+
+// scheduleOnce makes one call of a producer: with the job number first, or a batch from that number on.
+func scheduleOnce(ctx context.Context, p peer.Peer, batch, first int, job func(int) peer.Job) error {
+	if batch == 0 {
+		return p.Schedule(ctx, job(first))
+	}
+	jobs := make([]peer.Job, batch)
+	for i := range jobs {
+		jobs[i] = job(first + i)
+	}
+	return p.ScheduleBatch(ctx, jobs)
 }
 
 // leadFor is the time that n jobs need to be scheduled before the first is

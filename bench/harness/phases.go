@@ -9,8 +9,8 @@ import (
 	"notifier/bench/peer"
 )
 
-// phases are measurements one after another on one server, each with a recorder
-// of its own: what comes late from one of them is not taken for the next one's.
+// phases are consecutive measurements on one server. Each has a separate recorder, so that a
+// late job of one phase is not counted in the next.
 type phases struct {
 	per       int // jobs of a phase
 	recorders []atomic.Pointer[Recorder]
@@ -59,9 +59,9 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 	return r, nil
 }
 
-// measure lets the jobs of a phase fall due, and tells how late they were handled and what
-// they took of the servers, from the first job due to half a second after the last was
-// handled: what is settled then belongs to it, and so does a second copy.
+// measure schedules the jobs of a phase, and returns their lateness and the cost of the
+// servers. It measures from the first due time to half a second after the last handler, so
+// that settles and second deliveries are included.
 func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) (Values, error) {
 	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
 	r, err := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})

@@ -10,15 +10,15 @@ import (
 	"notifier/bench/server"
 )
 
-// What the receivers of the callbacks-fleet case take: from fastestReceiver to
-// slowestReceiver, evenly by their number. Those up to fastReceiver are fast.
+// The response times of the receivers in the callbacks-fleet case. They rise evenly from
+// fastestReceiver to slowestReceiver. Receivers up to fastReceiver count as fast.
 const (
 	fastestReceiver = time.Millisecond
 	fastReceiver    = 50 * time.Millisecond
 	slowestReceiver = 500 * time.Millisecond
 )
 
-// receivers are many HTTP receivers on ports of their own.
+// receivers are many HTTP receivers on separate ports.
 type receivers struct {
 	all    []*server.Receiver
 	takes  []time.Duration
@@ -69,8 +69,9 @@ func (rs *receivers) stop() error {
 	return errors.Join(errs...)
 }
 
-// receiversCase delivers to many receivers, before and after while none of them is
-// slow: what the machine does meanwhile meets both sides of the ratio.
+// receiversCase delivers to many receivers, some of them slow. A measurement without slow
+// receivers comes before and after, so that a drift of the machine affects both sides of the
+// ratio.
 func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 	const times = 4
 	per := int(float64(b.Size.Offered) * b.Size.Window.Seconds())
@@ -100,8 +101,8 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 	return compare(v[0], v[2], v[1], v[3]), nil
 }
 
-// compare adds to what was measured while receivers were slow what was measured
-// while they were not.
+// compare adds the means of the measurements without slow receivers to the values of the one
+// with them, and the sums of the counts.
 func compare(warm, slow, before, after Values) Values {
 	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 		slow[name] += warm[name] + before[name] + after[name]

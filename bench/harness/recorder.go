@@ -91,8 +91,7 @@ func (r *Recorder) Counts(v Values) {
 	v["doubled"] = float64(doubled)
 }
 
-// late are the latenesses in ms, sorted, of the jobs that were handled and are of
-// those that count.
+// late returns the sorted latenesses in ms of the handled jobs that counts selects.
 func (r *Recorder) late(counts func(n int) bool) []float64 {
 	late := make([]float64, 0, len(r.due))
 	for n := range r.due {
@@ -144,8 +143,8 @@ func (r *Recorder) Rate(start time.Time) (float64, error) {
 	return float64(r.handled.Load()) / d.Seconds(), nil
 }
 
-// Pace is jobs a second from the first job's handling to the last one's: what a
-// peer does that hands out late, because it counts in whole seconds.
+// Pace returns the jobs a second between the first and the last handler. It is the rate of a
+// peer that starts late because its due times are whole seconds.
 func (r *Recorder) Pace() (float64, bool) {
 	first := int64(math.MaxInt64)
 	for n := range r.first {

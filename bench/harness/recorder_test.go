@@ -11,14 +11,14 @@ import (
 
 func at(ms int) time.Time { return time.UnixMilli(1_700_000_000_000 + int64(ms)) }
 
-func TestRecorderCountsWhatNoJobMayBe(t *testing.T) {
+func TestRecorderCountsEarlyMissingAndDoubled(t *testing.T) {
 	r := NewRecorder([]time.Time{at(0), at(10), at(20), at(30)})
 	r.handleAt(peer.ID(0), at(3))         // 3 ms late
 	r.handleAt(peer.ID(1), at(9))         // early
 	r.handleAt(peer.ID(2), at(25))        // 5 ms late …
 	r.handleAt(peer.ID(2), at(26))        // … and again
 	r.handleAt(peer.ID(fillFrom), at(26)) // a job that was not due for a day
-	r.handleAt("somebody else's", at(26)) // whatever that is
+	r.handleAt("foreign", at(26))         // an unknown id
 	v := Values{}                         // job 3 is missing
 	r.Counts(v)
 	for name, want := range map[string]float64{"jobs": 4, "early": 3, "missing": 1, "doubled": 1} {
@@ -83,7 +83,7 @@ func TestQuantile(t *testing.T) {
 	}
 }
 
-func TestCrashLogCountsWhatIsFinished(t *testing.T) {
+func TestCrashLogCountsFinishedJobs(t *testing.T) {
 	l := &crashLog{due: []time.Time{at(0), at(0), at(50), at(50)}, started: make([]int64, 4), finished: make([]int, 4), left: 4,
 		half: make(chan struct{}), all: make(chan struct{})}
 	start := func(n, ms int) { l.note(n, event{ID: peer.ID(n), NS: at(ms).UnixNano()}) }

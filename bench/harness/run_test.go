@@ -38,7 +38,7 @@ func TestPlanAlternates(t *testing.T) {
 	}
 }
 
-func TestPlanRepeatsOftenWhatIsComparedFirst(t *testing.T) {
+func TestPlanRepeatsSelectedPeersOften(t *testing.T) {
 	p, err := makePlan(Options{Size: Size{Repeats: 3, Often: []string{"b"}}, Entries: []peer.Entry{entryNamed("a"), entryNamed("b")},
 		Cases: []string{"schedule"}, Log: io.Discard})
 	if err != nil {
@@ -53,7 +53,7 @@ func TestPlanRepeatsOftenWhatIsComparedFirst(t *testing.T) {
 	}
 }
 
-func TestAddPeersKeepsWhatIsSaidOfTheOthers(t *testing.T) {
+func TestAddPeersKeepsOtherDescriptions(t *testing.T) {
 	a, b := entryNamed("a"), entryNamed("b")
 	a.Info.Version, b.Info.Version = "1", "1"
 	r := &Result{Peers: []peer.Info{a.Info, b.Info}}
@@ -64,7 +64,7 @@ func TestAddPeersKeepsWhatIsSaidOfTheOthers(t *testing.T) {
 	}
 }
 
-func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
+func TestAddPeersKeepsOrder(t *testing.T) {
 	a, b, c := entryNamed("a"), entryNamed("b"), entryNamed("c")
 	r := &Result{}
 	r.addPeers([]peer.Entry{a, b, c}, []peer.Entry{c})
@@ -74,7 +74,7 @@ func TestAddPeersKeepsTheOrderOfAll(t *testing.T) {
 	}
 }
 
-func TestCellsThatAreMeasuredAnewAreDropped(t *testing.T) {
+func TestRepeatedCellsAreReplaced(t *testing.T) {
 	r := &Result{Cells: []Cell{{Peer: "a", Case: "idle"}, {Peer: "a", Case: "crash"}, {Peer: "b", Case: "crash"}}}
 	r.renew(Size{Receivers: 7}, []Cell{{Peer: "a", Case: "crash", Repeat: 1}})
 	if len(r.Cells) != 2 || r.Cells[0].Case != "idle" || r.Cells[1].Peer != "b" || r.Size.Receivers != 7 {
@@ -123,7 +123,7 @@ func TestMissingNamesThePackage(t *testing.T) {
 	}
 }
 
-// collector is a peer that keeps what it is given.
+// collector is a peer that stores its jobs.
 type collector struct {
 	peer.Peer
 	mu      sync.Mutex

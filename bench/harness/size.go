@@ -40,6 +40,10 @@ type Size struct {
 	Crash  time.Duration
 }
 
+// Published reports whether the results of this size are published in docs/benchmarks.md. The others are too
+// short for that.
+func (s *Size) Published() bool { return s.Name == "standard" || s.Name == "nightly" }
+
 // cheap are the peers that start at once and cover the field: a quick run's.
 var cheap = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "beanstalkd-aligned", "beanstalkd", "zset-lua-10ms",
 	"expired-events"}

@@ -1,6 +1,5 @@
-// Package peer says what the harness asks of every system that is measured,
-// this project included. A system is a Peer; package adapter holds one file
-// for each.
+// Package peer defines the interface between the harness and the measured systems, this project included. A
+// system is a Peer; package adapter has one file for each.
 package peer
 
 import (
@@ -11,61 +10,57 @@ import (
 	"time"
 )
 
-// Job is one thing to be done later. Due is a whole millisecond, so that a
-// system that keeps milliseconds cannot look early by rounding.
+// Job is one job with a due time. Due is a whole millisecond, so that rounding cannot make a system with a
+// resolution of milliseconds look early.
 type Job struct {
 	ID   string
 	Due  time.Time
 	Body []byte
-	// URL is where it is to be delivered, in the cases where each job brings that
-	// with it; empty in all others.
+	// URL is the address of the delivery, in the cases where each job brings one; empty in all others.
 	URL string
 }
 
-// Handle is called at the start of a job's handling; the harness takes the
-// time. It may block, where a case wants work that takes time.
+// Handle is called at the start of a job's handling; the harness takes the time. It may block, in cases with
+// work that takes time.
 type Handle func(id string)
 
-// Call is Handle as a Call that nothing ever fails.
+// Call returns Handle as a Call that never fails.
 func (h Handle) Call(_ context.Context, j Job) error {
 	h(j.ID)
 	return nil
 }
 
-// Call does what a job is for, in the callback cases an HTTP request. Of the job
-// it gets all but the due instant. An error says that it was not done: the peer
-// tries again by its own means.
+// Call does the work of a job: in the callback cases an HTTP request. It gets all of the job except the due
+// time. After an error the peer retries by its own means.
 type Call func(ctx context.Context, job Job) error
 
-// Caller is a peer that can be told that a job was not done.
+// Caller is a peer that accepts the failure of a job.
 type Caller interface {
 	Peer
-	// Call is Work with an outcome: at no time are more than so many calls under
-	// way.
+	// Call is Work with an outcome. At most so many calls run at once.
 	Call(ctx context.Context, handlers int, call Call) error
 }
 
-// ErrNoBatch is what ScheduleBatch returns where a system has no call for many
-// jobs.
+// ErrNoBatch is returned by ScheduleBatch of systems without a call for many jobs.
 var ErrNoBatch = errors.New("no call for many jobs at once")
 
-// Env is what a peer is started in.
+// Env is the environment in which a peer is started.
 type Env struct {
-	Dir string // its own scratch directory; exists
-	Bin string // where servers that are built from source are kept between cells
-	// Attach is the Addr of a peer of the same kind whose server is to be used;
-	// empty = start one's own. It makes a second instance beside the first.
+	Dir string // an existing scratch directory for this peer
+	Bin string // directory that keeps servers built from source between cells
+	// Attach is the Addr of a peer of the same kind whose server is used; empty = start a server. It makes a
+	// second instance for the first.
 	Attach string
-	// NoEvents: the server must not send expired events (only this project and
-	// the pattern built on them can be without).
+	// NoEvents means that the server must not send expired events. Only this project, and the pattern built
+	// on them, support that.
 	NoEvents bool
-	// Handlers is how many handlers the worker will have.
+	// Handlers is the number of handlers of the worker.
 	Handlers int
-	// URLs: each job brings the URL that it is to be delivered to.
+	// URLs means that each job brings the URL of its delivery.
 	URLs bool
-	// Log: jobs are delivered to the log of the service, a line each, and to nobody else.
+	// Log means that jobs are delivered only to the log of the service, one line each.
 	Log bool
-	// Cores is how many processors the service may use at once; 0 = all.
+	// Cores is the number of processors that the service may use; 0 = all.
 	Cores int
 }
 
@@ -79,9 +74,9 @@ const (
 	Pattern Kind = "hand-made pattern"
 )
 
-// Traits are the properties that no clock measures, as documented.
+// Traits are documented properties that are not measured.
 type Traits struct {
-	Crash  string // what a killed worker loses
+	Crash  string // jobs that a killed worker loses
 	Race   string // what two workers do to each other
 	Ladder string // retries with delays of one's own
 	Cancel string // taking a job back
@@ -92,53 +87,49 @@ type Info struct {
 	Name     string
 	Title    string // as a table's row names it
 	Version  string
-	Settings string // the settings it runs with, and what they cost it
+	Settings string // its settings in this run, and their drawbacks
 	Kind     Kind
 	Traits   Traits
-	// Refused says what becomes of a job whose receiver answers 500; peers that
-	// say nothing have no part in the callback cases.
+	// Refused describes the fate of a job whose receiver answers 500. Peers without it are not part of the
+	// callback cases.
 	Refused string `json:",omitempty"`
-	// Batch is how many jobs a ScheduleBatch call gets; 0 = there is none.
+	// Batch is the number of jobs in a ScheduleBatch call; 0 = not supported.
 	Batch int
-	// Lead is the least time that must lie between scheduling and due.
+	// Lead is the minimal time between scheduling and due time.
 	Lead time.Duration
-	// NoWarm: a job that is due in a day holds up all that come after it, so
-	// none is scheduled where a case does not ask for it.
+	// NoWarm means that a job due in a day blocks all later jobs, so none is scheduled unless a case requires
+	// it.
 	NoWarm bool
-	// Skip says for a case why this peer does not run it.
+	// Skip is the reason, by case, why this peer does not run it.
 	Skip map[string]string
-	// Needs are the programs it must find, each with the Debian package that
-	// brings it.
+	// Needs are the required programs, each with its Debian package.
 	Needs []Need
-	// BytesOf says what Usage.Bytes counts.
+	// BytesOf describes the value of Usage.Bytes.
 	BytesOf string
-	// CommandsOf says what Usage.Commands counts.
+	// CommandsOf describes the value of Usage.Commands.
 	CommandsOf string
 }
 
-// Need is a program that a peer cannot do without.
+// Need is a program that a peer requires.
 type Need struct {
 	Program string   // looked for on PATH
 	Paths   []string // and here
 	Package string   // of Debian
 }
 
-// Usage is what a peer's server holds and has done so far.
+// Usage is the memory and work of a peer's server so far.
 type Usage struct {
 	Bytes    int64
-	Commands int64 // -1 = it does not say
-	// Trips is how often the server read from a connection, -1 = it does not
-	// say: what is pipelined together counts once.
+	Commands int64 // -1 = unknown
+	// Trips is how often the server read from a connection; -1 = unknown. A pipeline counts once.
 	Trips int64
 	PIDs  []int // of its servers, for their CPU time
 }
 
-// Peer is one system under measurement. A peer is used once: Start, then any
-// number of calls, then Stop. Schedule and ScheduleBatch are called from many
-// goroutines.
+// Peer is one measured system. It is used once: Start, then any number of calls, then Stop. Schedule and
+// ScheduleBatch are called from many goroutines.
 type Peer interface {
-	// Start brings up the servers and connects the producer. No job is handled
-	// before Work.
+	// Start starts the servers and connects the producer. No job is handled before Work.
 	Start(ctx context.Context, env Env) error
 	// Schedule returns once the system has accepted the job.
 	Schedule(ctx context.Context, job Job) error
@@ -146,14 +137,13 @@ type Peer interface {
 	// Work starts the worker and returns once it is ready.
 	Work(ctx context.Context, handlers int, handle Handle) error
 	Usage(ctx context.Context) (Usage, error)
-	// Addr is what a second instance needs as Env.Attach.
+	// Addr is the address that a second instance gets as Env.Attach.
 	Addr() string
-	// Stop ends worker, producer and servers, in this order. It may be called
-	// after a Start that failed.
+	// Stop ends worker, producer and servers, in this order. It may be called after a failed Start.
 	Stop() error
 }
 
-// Entry is a peer that can be made.
+// Entry is a peer that can be created.
 type Entry struct {
 	Info Info
 	New  func() Peer
@@ -161,10 +151,10 @@ type Entry struct {
 
 const idPrefix = "app1:trans:notice:"
 
-// ID is the id of job n: the form that the sizes in the tables refer to.
+// ID returns the id of job n. The sizes in the tables refer to this form.
 func ID(n int) string { return fmt.Sprintf("%s%013d", idPrefix, n) }
 
-// Index is the inverse of ID; ok is false for any other string.
+// Index returns n of ID(n); ok is false for any other text.
 func Index(id string) (n int, ok bool) {
 	if len(id) != len(idPrefix)+13 || id[:len(idPrefix)] != idPrefix {
 		return 0, false
@@ -176,7 +166,7 @@ func Index(id string) (n int, ok bool) {
 // BodyLen is the size of every job's body.
 const BodyLen = 200
 
-// Body is a JSON body of BodyLen bytes.
+// Body returns a JSON body of BodyLen bytes.
 func Body(n int) []byte {
 	b := fmt.Appendf(nil, `{"order":"%013d","amount":"129.00","currency":"CNY","status":"PAID","note":"`, n)
 	for i := 0; len(b) < BodyLen-2; i++ {

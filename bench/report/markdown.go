@@ -66,7 +66,7 @@ func (t table) text() string {
 	return b.String()
 }
 
-// rowName is how a row names a peer; ours stands out in Markdown.
+// rowName returns the name of a peer in a row. This project's is bold.
 func rowName(p peer.Info) string {
 	if p.Kind == peer.Ours {
 		return "**" + p.Title + "**"
@@ -174,7 +174,7 @@ func caseTable(res *harness.Result, c harness.Case) table {
 	return t
 }
 
-// refusals tells what each peer of a case does when a receiver answers 500.
+// refusals describes each peer's reaction to an answer 500, for the peers of a case.
 func refusals(res *harness.Result, c harness.Case) string {
 	if !c.Refusals {
 		return ""
@@ -243,6 +243,32 @@ func machineLine(res *harness.Result) string {
 		res.Started.Format("2006-01-02 15:04"), res.Ended.Format("15:04"))
 }
 
+// mixedLine warns of a result whose cells are of several revisions; empty for one of a single revision.
+func mixedLine(res *harness.Result) string {
+	list := res.OtherRevisions()
+	if len(list) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("**Not one revision:** some cells are of %s. They were added before the program refused that; "+
+		"the next run replaces all.\n",
+		strings.Join(list, ", "))
+}
+
+// fixedLine are the rates of the fixed workload before and after the run; empty for a result without them.
+func fixedLine(res *harness.Result) string {
+	if len(res.Fixed) == 0 {
+		return ""
+	}
+
+	var set, http []string
+	for _, f := range res.Fixed {
+		set, http = append(set, Number(f.Set)), append(http, Number(f.HTTP))
+	}
+	return fmt.Sprintf("Fixed workload before and after, by which to compare absolute rates: redis-benchmark SET %s/s; "+
+		"an empty HTTP loop %s/s.\n",
+		strings.Join(set, " and "), strings.Join(http, " and "))
+}
+
 func serversLine(res *harness.Result) string {
 	names := make([]string, 0, len(res.Machine.Servers))
 	for n := range res.Machine.Servers {
@@ -258,7 +284,7 @@ func serversLine(res *harness.Result) string {
 // Text is the run for a terminal.
 func Text(res *harness.Result) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%s\n%s\n\n", machineLine(res), serversLine(res))
+	fmt.Fprintf(&b, "\n%s\n%s\n%s\n", machineLine(res), serversLine(res), fixedLine(res))
 	for _, c := range casesOf(res) {
 		fmt.Fprintf(&b, "%s (%s)\n%s\n%s%s\n", c.Title, c.Name, wrap(c.What+addedLater(res, c.Name), 140), caseTable(res, c).text(),
 			refusals(res, c))
@@ -331,11 +357,11 @@ func Page(res *harness.Result, plots []plot) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Benchmarks
 
-Written by `+"`make bench`"+` (the program in bench/); do not edit. Size %s, taking %s.
+Written by `+"`cd bench && go run . -size=standard`"+`; do not edit. Size %s, taking %s.
 
 %s
 %s
-
+%s
 All systems ran on this machine in one run, each cell with its own servers, without persistence. All workers are Go programs with GOGC=400,
 the service's setting. Repeats alternate between the peers; a cell shows the median. Absolute rates vary with the machine: compare ratios.
 Lateness is the start of the handler minus the due time, of the jobs that were handled. Due times are whole milliseconds. A dash: not measured.
@@ -348,7 +374,7 @@ Lateness is the start of the handler minus the due time, of the jobs that were h
 The service's own goals, by the medians of this run.
 
 %s
-`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res),
+`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), mixedLine(res)+fixedLine(res),
 		summaryTable(res).markdown(), goalTable(res).markdown())
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
@@ -361,12 +387,13 @@ The service's own goals, by the medians of this run.
 
 `+"```"+`
 scripts/bench-deps.sh        # Debian: redis-server, postgresql, beanstalkd, rabbitmq-server
-make bench                   # three minutes
+make bench                   # three minutes, writes no page
+make bench-age               # the revision of this page, and how old it is
 make bench-nightly           # all peers, all cases
 cd bench && go run . -list   # names for -peers and -cases
 `+"```"+`
 
-A peer whose server is not installed stands in the table with what is missing.
+A peer whose server is not installed is in the table with the missing program.
 `)
 	return b.String()
 }
@@ -381,10 +408,10 @@ Measured for goals that are not reached, each against the same run without it.
 | one schedule call in flight instead of two; three or four | 7 % slower; none faster |
 | waiting before each gathered call for more to come | 0.082 to 0.061 calls a job, no faster; schedule 7 to 18 % slower |
 | a binary record in place of JSON | 320 in place of 400 ns, and redis-cli shows nothing |
-| leaving out the look whether a notice is there (HMGET) before it is scheduled | no difference: it warms what is written next |
+| leaving out the look whether a notice is there (HMGET) before it is scheduled | no difference: it warms the data of the next write |
 | settle calls 2 ms apart; no second sweep call for a few; waiting 1 to 3 ms for freed slots | no difference |
 | an eighth of the slots kept for hints always | p99 beside a hanging merchant 2.7 → 3.4 to 4.9 ms |
-| 256 slots in place of 64 | 0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 under way |
+| 256 slots in place of 64 | 0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 in flight |
 | another HTTP client (fasthttp) for the callbacks | 14 in place of 31 µs a call; taken as a way of our own to make a call without TLS in one goroutine, since its limits and errors are others |
 | deleting a timer when its notice is claimed, so that no event comes | not done: that the event comes is what other programs and other instances go by |
 

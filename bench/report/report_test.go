@@ -61,7 +61,7 @@ func sample() *harness.Result {
 	}
 }
 
-func TestPageShowsFaultsAndWhatIsMissing(t *testing.T) {
+func TestPageShowsFaultsAndMissingServers(t *testing.T) {
 	res := sample()
 	page, cases := Page(res, plotsOf(res)), Text(res)
 	for _, want := range []string{"19 / 0 / 1 of 20", "not run: not it", "not run: start b: no room", "x|y"} {
@@ -168,7 +168,7 @@ func TestGoalsAreJudged(t *testing.T) {
 	}
 }
 
-func TestCallbackGoalsAreJudgedBesideTheBestPeer(t *testing.T) {
+func TestCallbackGoalsAreComparedWithBestPeer(t *testing.T) {
 	res := sample0("notifier")
 	add := func(p, c, value string, v float64) {
 		res.Cells = append(res.Cells, harness.Cell{Peer: p, Case: c, Values: harness.Values{value: v}})
@@ -176,13 +176,20 @@ func TestCallbackGoalsAreJudgedBesideTheBestPeer(t *testing.T) {
 	for p, v := range map[string]float64{"notifier-http": 12_000, "asynq-10ms": 3000, "gocraft": 5000, "river": 8000, "beanstalkd": 11_000} {
 		add(p, "callbacks", "pace", v)
 	}
-	add("notifier-http", "callbacks-fleet", "p99_ratio", 1.3)
+	add("notifier-http", "callbacks-fleet", "p99_ratio", 1.6)
+	res.Machine.Cores = 2
+	add("notifier", "drain", "rate", 50_000)
+	add("notifier-http", "drain-log", "rate", 44_000)
+	add("notifier-http", "schedule", "cpu_own", 60)
+	add("notifier-http", "schedule", "cpu_servers", 30)
 	add("notifier-http", "callbacks-fleet", "kb", 39)
 	want := map[string][2]string{
 		"HTTP callbacks beside the best on Redis that keeps a lease":      {"2.40 × gocraft (5,000/s)", "no"},
 		"HTTP callbacks beside River":                                     {"1.50 × river (8,000/s)", "yes"},
 		"HTTP callbacks beside beanstalkd":                                {"1.09 × beanstalkd (11,000/s)", "yes"},
-		"200 receivers: lateness p99 at fast ones, slow ones beside none": {"1.30 ×", "no"},
+		"200 receivers: lateness p99 at fast ones, slow ones beside none": {"1.60 ×", "no"},
+		"drain by the built binary at target log beside in process":       {"0.88 × (44,000/s)", "no"},
+		"schedule over HTTP, single: client, service and Redis":           {"90 µs: ≤ 22,222/s of 2 cores", "yes"},
 		"200 receivers: resident memory a call in flight":                 {"39 kB", "yes"},
 	}
 	for _, r := range goalTable(res).rows {
@@ -198,12 +205,12 @@ func TestCallbackGoalsAreJudgedBesideTheBestPeer(t *testing.T) {
 	}
 }
 
-func TestTextTellsWhatBecomesOfRefusedJobs(t *testing.T) {
+func TestTextDescribesRefusedJobs(t *testing.T) {
 	res := sample()
 	res.Peers[0].Refused = "it is repeated"
 	res.Cells = append(res.Cells, harness.Cell{Peer: "a", Case: "callbacks", Values: harness.Values{"rate": 1}})
 	if text := Text(res); !strings.Contains(text, "answers 500:\n\n- A & <b>: it is repeated.") {
-		t.Errorf("not told in\n%s", text)
+		t.Errorf("not described in\n%s", text)
 	}
 }
 
@@ -219,7 +226,7 @@ func sample0(name string) *harness.Result {
 	return res
 }
 
-func TestReadmeIsWrittenBetweenItsMarks(t *testing.T) {
+func TestReadmeIsWrittenBetweenMarks(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "README.md")
 	for _, c := range []struct{ page, want string }{
 		{"no marks", "no marks"},
@@ -247,5 +254,17 @@ func TestReadmeIsWrittenBetweenItsMarks(t *testing.T) {
 	}
 	if err := Readme(filepath.Join(t.TempDir(), "none.md"), sample()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestPageShowsTheFixedWorkloadAndOtherRevisions(t *testing.T) {
+	res := &harness.Result{Commit: "abc1234", Fixed: []harness.Fixed{{Set: 90_000, HTTP: 20_000}, {Set: 95_000, HTTP: 21_000}}}
+	if page := Page(res, nil); !strings.Contains(page, "SET 90,000 and 95,000/s; an empty HTTP loop 20,000 and 21,000/s") ||
+		strings.Contains(page, "Not one revision") {
+		t.Error(page)
+	}
+	res.Cells = []harness.Cell{{Case: "idle", Commit: "def5678"}}
+	if page := Page(res, nil); !strings.Contains(page, "some cells are of def5678") {
+		t.Error(page)
 	}
 }

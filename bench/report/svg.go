@@ -66,7 +66,7 @@ func lateBars(res *harness.Result, cas string) []Bar {
 		b.Note = strings.Join(notes, ", ")
 		bars = append(bars, b)
 	}
-	// Who was early, lost or doubled something stands behind those who did not.
+	// Peers with early, lost or doubled jobs come last.
 	slices.SortStableFunc(bars, func(a, b Bar) int {
 		return cmp.Or(cmp.Compare(min(1, len(a.Note)), min(1, len(b.Note))), cmp.Compare(a.P99, b.P99))
 	})

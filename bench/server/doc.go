@@ -1,4 +1,4 @@
-// Package server starts the servers that the measured systems need: each on a
-// free port of the loopback interface, in a directory of its own, without
-// persistence, and stopped by process id.
+// Package server starts the servers that the measured systems need. Each server runs on a free
+// port of the loopback interface, in a separate directory, and without persistence. It is
+// stopped by its process id.
 package server

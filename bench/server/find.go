@@ -27,7 +27,7 @@ func Find(program string, paths ...string) (string, error) {
 	return "", fmt.Errorf("%s is neither on PATH nor in %v", program, paths)
 }
 
-// Version is what a program prints when asked for its version, or "unknown".
+// Version returns the version that a program prints, "unknown", or "not installed".
 func Version(program, flag string, paths ...string) string {
 	path, err := Find(program, paths...)
 	if err != nil {

@@ -76,14 +76,14 @@ func start(c command) (*Process, error) {
 	p := &Process{Addr: c.addr, cmd: cmd, log: logPath, done: make(chan struct{})}
 	go func() {
 		read()         // before Wait, which closes the pipe
-		_ = cmd.Wait() // how it ended is told by its log
+		_ = cmd.Wait() // the log has the reason of its end
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// logBegin is how much of what a server writes is kept where somebody reads its lines: it
-// tells why it did not start.
+// logBegin is the number of bytes at the start of a server's output that are kept when its lines
+// are read. They contain the reason of a failed start.
 const logBegin = 4096
 
 // readLines calls line with each line, and keeps the first ones.

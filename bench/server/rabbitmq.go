@@ -13,7 +13,7 @@ import (
 // changing to its own user.
 var RabbitPaths = []string{"/usr/lib/rabbitmq/bin/rabbitmq-server"}
 
-// Rabbit is a RabbitMQ node with a port mapper of its own.
+// Rabbit is a RabbitMQ node with a separate port mapper.
 type Rabbit struct {
 	*Process
 	epmd *Process

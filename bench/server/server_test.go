@@ -99,8 +99,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-func TestAProcessThatEndsAtItsStartSaysWhy(t *testing.T) {
-	for what, line := range map[string]func([]byte){"logged": nil, "read by somebody": func([]byte) {}} {
+func TestFailedStartReportsReason(t *testing.T) {
+	for what, line := range map[string]func([]byte){"logged": nil, "read by line": func([]byte) {}} {
 		p, err := start(command{name: "sh", path: "/bin/sh", args: []string{"-c", "echo no licence >&2; exit 1"}, dir: t.TempDir(), line: line})
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestStopEndsAProcess(t *testing.T) {
 	}
 }
 
-func TestReceiverTellsTheKey(t *testing.T) {
+func TestReceiverReportsKey(t *testing.T) {
 	got := make(chan string, 1)
 	r, err := Receive(func(id string) { got <- id })
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 // that Go runs on.
 const clockTick = 10 * time.Millisecond
 
-// stat is what is read of /proc/pid/stat.
+// stat holds the values read from /proc/pid/stat.
 type stat struct {
 	parent int
-	start  int64         // in ticks since boot: with the id, it names a process for good
-	cpu    time.Duration // its own
-	ended  time.Duration // of its children that ended
+	start  int64         // in ticks since boot; together with the id it identifies the process
+	cpu    time.Duration // of the process alone
+	ended  time.Duration // of its ended children
 }
 
 func readStat(pid int) (stat, error) {
@@ -60,9 +60,8 @@ func parseStat(b []byte) (stat, error) {
 	return s, nil
 }
 
-// running is the processor time of the threads that a process has, to the nanosecond,
-// where the system tells it: a server takes few ticks of 10 ms in a second of a steady
-// load.
+// running returns the processor time of a process's threads to the nanosecond, where the system provides it.
+// A server takes only a few ticks of 10 ms in a second of a steady load.
 func running(pid int) (total time.Duration) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	if err != nil {
@@ -71,7 +70,7 @@ func running(pid int) (total time.Duration) {
 	for _, t := range threads {
 		b, err := os.ReadFile(t)
 		if err != nil {
-			continue // it has ended meanwhile
+			continue // it has ended
 		}
 		text, _, _ := strings.Cut(string(b), " ")
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -81,7 +80,7 @@ func running(pid int) (total time.Duration) {
 	return total
 }
 
-// Tree is a process and all that descend from it.
+// Tree returns a process and all its descendants.
 func Tree(root int) ([]int, error) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -93,7 +92,7 @@ func Tree(root int) ([]int, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(pid); err == nil { // else it has ended meanwhile
+		if s, err := readStat(pid); err == nil { // otherwise it has ended
 			children[s.parent] = append(children[s.parent], pid)
 		}
 	}
@@ -109,8 +108,7 @@ type Family struct {
 	started map[int]int64 // by process id
 }
 
-// FamilyOf notes who descends from a process: once that has ended, nobody
-// could tell any more.
+// FamilyOf records the descendants of a process, which cannot be found after it has ended.
 func FamilyOf(root int) (Family, error) {
 	pids, err := Tree(root)
 	if err != nil {
@@ -125,17 +123,16 @@ func FamilyOf(root int) (Family, error) {
 	return f, nil
 }
 
-// Kill ends those of the family that are still there.
+// Kill ends the processes of the family that still run.
 func (f Family) Kill() {
 	for pid, start := range f.started {
 		if s, err := readStat(pid); err == nil && s.start == start {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may end by itself meanwhile
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 		}
 	}
 }
 
-// CPU is the processor time that the processes and all their descendants have
-// used so far.
+// CPU returns the processor time of the processes and all their descendants so far.
 func CPU(pids ...int) (time.Duration, error) {
 	var total time.Duration
 	for _, root := range pids {
@@ -155,8 +152,7 @@ func CPU(pids ...int) (time.Duration, error) {
 	return total, nil
 }
 
-// OwnCPU is the processor time of this process alone, without the servers that
-// it started.
+// OwnCPU returns the processor time of this process, without the servers that it started.
 func OwnCPU() (time.Duration, error) {
 	b, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
@@ -177,7 +173,7 @@ func OwnCPU() (time.Duration, error) {
 	return total, nil
 }
 
-// RSS is the resident memory of a process in bytes.
+// RSS returns the resident memory of a process in bytes.
 func RSS(pid int) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {

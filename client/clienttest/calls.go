@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -18,7 +19,7 @@ import (
 	"notifier/client"
 )
 
-// call answers one call; the service is locked meanwhile.
+// call answers a call of the API. The service is locked while it runs.
 type call func(r *http.Request, body []byte) (status int, answer any, p *problem)
 
 func (s *Service) handler() http.Handler {
@@ -29,6 +30,10 @@ func (s *Service) handler() http.Handler {
 		"GET /v1/notices/{key}":          s.get,
 		"DELETE /v1/notices/{key}":       s.cancel,
 		"POST /v1/notices/{key}/redrive": s.redrive,
+		"POST /v1/notices/{key}/resend":  s.resend,
+		"POST /v1/notices/{key}/test":    s.sendTest,
+		"POST /v1/routes/{name}/redrive": s.redriveRoute,
+		"POST /v1/routes/{name}/purge":   s.purgeRoute,
 		"POST /v1/notices/{key}/ack":     s.report("ack"),
 		"POST /v1/notices/{key}/nack":    s.report("nack", "permanent"),
 		"POST /v1/notices/{key}/defer":   s.report("defer", "after"),
@@ -47,16 +52,16 @@ func says(v any) call {
 }
 
 func nothing(r *http.Request, _ []byte) (int, any, *problem) {
-	return 0, nil, failed(http.StatusNotFound, "clienttest serves nothing at %q", r.URL.Path)
+	return 0, nil, failed(http.StatusNotFound, "clienttest does not serve %q", r.URL.Path)
 }
 
-// begin reads a request and takes the lock, unless the call fails as Fail asked.
+// begin reads a request and locks the service. It answers the call itself if Fail applies.
 func (s *Service) begin(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	body, p := readAll(r)
 	s.mu.Lock()
 	if p == nil && s.failing > 0 {
 		s.failing--
-		p = failed(s.status, "clienttest: Fail asked for this")
+		p = failed(s.status, "clienttest: failed by Fail")
 	}
 	if p != nil {
 		s.mu.Unlock()
@@ -66,13 +71,14 @@ func (s *Service) begin(w http.ResponseWriter, r *http.Request) (body []byte, ok
 	return body, true
 }
 
+// answer runs a call and writes its answer.
 func (s *Service) answer(w http.ResponseWriter, r *http.Request, do call) {
 	body, ok := s.begin(w, r)
 	if !ok {
 		return
 	}
 	status, answer, p := do(r, body)
-	// The answer is written under the lock: it refers to notices.
+	// The answer refers to notices, so it is written under the lock.
 	defer s.mu.Unlock()
 	if p != nil {
 		write(w, p.Status, p)
@@ -89,10 +95,10 @@ func (s *Service) schedule(_ *http.Request, body []byte) (int, any, *problem) {
 	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced})), nil
 }
 
-// withDelay adds the delay in words if it was given without a unit.
+// withDelay adds the delay with a unit to an answer if the request had it without one.
 func withDelay(request []byte, answer map[string]any) map[string]any {
 	var given struct{ Delay json.RawMessage }
-	_ = json.Unmarshal(request, &given) // it was read before
+	_ = json.Unmarshal(request, &given) // the request has been decoded before
 	if text := strings.Trim(string(given.Delay), `" `); text != "" {
 		if _, err := strconv.ParseFloat(text, 64); err == nil {
 			d, _ := duration(given.Delay)
@@ -102,27 +108,29 @@ func withDelay(request []byte, answer map[string]any) map[string]any {
 	return answer
 }
 
-// keep schedules one notice.
+// keep stores a notice. at is the position of the request in the body, for errors.
 func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced bool, p *problem) {
 	r, p := s.read(data, at)
 	if p != nil {
 		return nil, 0, false, p
 	}
+
 	old := s.kept[r.key]
 	if old != nil && r.onDuplicate != client.Replace {
 		if d := r.differs(&old.content); len(d) > 0 && r.onDuplicate != client.Keep {
-			p := failed(http.StatusConflict, "a notice with another content is kept under this key; it differs in %s", strings.Join(d, ", "))
+			p := failed(http.StatusConflict, "the key has a notice with different content; it differs in %s", strings.Join(d, ", "))
 			p.State, p.Differs = old.state, d
 			return nil, 0, false, p
 		}
 		return old, http.StatusOK, false, nil
 	}
+
 	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, createdAt: s.now})
 	s.kept[r.key] = n
 	return n, http.StatusCreated, old != nil, nil
 }
 
-// fresh gives a notice an id that no other has.
+// fresh gives a notice a unique id.
 func (s *Service) fresh(n *notice) *notice {
 	s.made++
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s|%d", n.key, s.made))
@@ -130,42 +138,29 @@ func (s *Service) fresh(n *notice) *notice {
 	return n
 }
 
-// batch schedules each item of an array, or of one object a line.
+// batch schedules the notices of a JSON array, or of lines of JSON.
 func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 	body, ok := s.begin(w, r)
 	if !ok {
 		return
 	}
 	defer s.mu.Unlock()
-	var items []json.RawMessage
-	lines := json.Unmarshal(body, &items) != nil || bytes.HasPrefix(bytes.TrimSpace(body), []byte("{"))
-	if lines {
-		items = nil
-		for line := range bytes.Lines(body) {
-			if line = bytes.TrimSpace(line); len(line) > 0 {
-				items = append(items, line)
-			}
-		}
-	}
+
+	items, lines := batchItems(body)
 	if len(items) == 0 || len(items) > 1000 {
 		p := wrongField("body", "holds %d notices; want 1 to 1000", len(items))
 		write(w, p.Status, p)
 		return
 	}
+
 	answers := make([]any, len(items))
 	tally := map[int]int{}
 	for i, item := range items {
-		n, status, replaced, p := s.keep(item, "body["+strconv.Itoa(i)+"].")
-		if p != nil {
-			var given struct{ Key string }
-			_ = json.Unmarshal(item, &given) // a wrong item may have no key
-			status, answers[i] = p.Status, map[string]any{"key": given.Key, "status": p.Status, "problem": p}
-		} else {
-			answers[i] = withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
-				"replaced": replaced, "notice": n.view(false, nil)})
-		}
+		var status int
+		answers[i], status = s.batchItem(item, i)
 		tally[status]++
 	}
+
 	status := http.StatusMultiStatus
 	for _, all := range []int{http.StatusCreated, http.StatusOK} {
 		if tally[all] == len(items) {
@@ -176,15 +171,43 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 		write(w, status, answers)
 		return
 	}
+
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	for _, a := range answers {
-		_ = enc.Encode(a) // the caller has gone
+		_ = enc.Encode(a) // fails if the caller has closed the connection
 	}
 }
 
-// find is the notice that a call names.
+// batchItems returns the items of a batch, and whether they were lines of JSON.
+func batchItems(body []byte) (items []json.RawMessage, lines bool) {
+	if json.Unmarshal(body, &items) == nil && !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return items, false
+	}
+
+	items = nil
+	for line := range bytes.Lines(body) {
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			items = append(items, line)
+		}
+	}
+	return items, true
+}
+
+// batchItem schedules the i-th item of a batch.
+func (s *Service) batchItem(item json.RawMessage, i int) (answer any, status int) {
+	n, status, replaced, p := s.keep(item, "body["+strconv.Itoa(i)+"].")
+	if p != nil {
+		var given struct{ Key string }
+		_ = json.Unmarshal(item, &given) // an invalid item may have no key
+		return map[string]any{"key": given.Key, "status": p.Status, "problem": p}, p.Status
+	}
+	return withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
+		"replaced": replaced, "notice": n.view(false, nil)}), status
+}
+
+// find returns the notice in the path of a call.
 func (s *Service) find(r *http.Request) (*notice, *problem) {
 	key := r.PathValue("key")
 	if !segments.MatchString(key) {
@@ -193,7 +216,7 @@ func (s *Service) find(r *http.Request) (*notice, *problem) {
 	if n := s.kept[key]; n != nil {
 		return n, nil
 	}
-	return nil, failed(http.StatusNotFound, "no notice is kept under %s", key)
+	return nil, failed(http.StatusNotFound, "there is no notice with the key %s", key)
 }
 
 func (s *Service) get(r *http.Request, _ []byte) (int, any, *problem) {
@@ -204,15 +227,16 @@ func (s *Service) get(r *http.Request, _ []byte) (int, any, *problem) {
 	return http.StatusOK, n.view(true, nil), nil
 }
 
-// change changes a notice that is in one of the states.
-func (s *Service) change(r *http.Request, verb string, do func(*notice), from ...string) (int, map[string]any, *problem) {
+// change changes a notice that is in one of the from states.
+func (s *Service) change(r *http.Request, verb string, do func(*notice), from ...client.State) (int, map[string]any, *problem) {
 	n, p := s.find(r)
 	if p != nil {
 		return 0, nil, p
 	}
+
 	before := n.state
 	fits := slices.Contains(from, before)
-	if !fits && !(verb == client.Cancelled && before == client.Cancelled) {
+	if !fits && !(verb == string(client.Cancelled) && before == client.Cancelled) {
 		p := failed(http.StatusConflict, "the notice is %s, so it cannot be %s", before, verb)
 		p.State = before
 		return 0, nil, p
@@ -223,12 +247,13 @@ func (s *Service) change(r *http.Request, verb string, do func(*notice), from ..
 	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed), nil
 }
 
-func (n *notice) changed(before string, changed, inFlight bool) map[string]any {
+// changed returns the answer to a call that changes a notice.
+func (n *notice) changed(before client.State, changed, inFlight bool) map[string]any {
 	return n.view(true, map[string]any{"changed": changed, "before": before, "in_flight": inFlight})
 }
 
 func (s *Service) cancel(r *http.Request, _ []byte) (int, any, *problem) {
-	return s.change(r, client.Cancelled, func(n *notice) {
+	return s.change(r, string(client.Cancelled), func(n *notice) {
 		n.state, n.settledAt, n.handed = client.Cancelled, s.now, false
 	}, client.Scheduled, client.Claimed, client.Dead)
 }
@@ -237,67 +262,134 @@ func (s *Service) redrive(r *http.Request, _ []byte) (int, any, *problem) {
 	return s.change(r, "redriven", s.revive, client.Dead)
 }
 
+// revive schedules a finalized notice again.
 func (s *Service) revive(n *notice) {
 	n.state, n.reason, n.redriven, n.due, n.settledAt = client.Scheduled, "", n.used, s.now, time.Time{}
 	n.ended++
 }
 
-// report serves the reports of consumers.
+// readResend decodes the body of a resend.
+func readResend(body []byte) (id string, ending int, p *problem) {
+	m, p := fields(body, "body.", "id", "ending")
+	switch {
+	case p != nil:
+	case json.Unmarshal(m["id"], &id) != nil || !webhookID.MatchString(id):
+		p = wrongField("body.id", "want the notice's webhook-id")
+	case json.Unmarshal(m["ending"], &ending) != nil || ending < 1:
+		p = wrongField("body.ending", "want the notice's ending, from 1")
+	}
+	return id, ending, p
+}
+
+// resend schedules a delivered or dead notice again.
+func (s *Service) resend(r *http.Request, body []byte) (int, any, *problem) {
+	id, ending, p := readResend(body)
+	if p != nil {
+		return 0, nil, p
+	}
+	n, p := s.find(r)
+	if p != nil {
+		return 0, nil, p
+	}
+
+	before := n.state
+	switch {
+	case n.id != id:
+		return 0, nil, failed(http.StatusConflict, "the notice is not resent: the key has another notice")
+	case n.resent == ending && n.ending() <= ending+1:
+		return http.StatusOK, n.changed(before, false, false), nil
+	case before != client.Delivered && before != client.Dead || n.ending() != ending:
+		p := failed(http.StatusConflict, "the notice is not resent: it is %s, ending %d", before, n.ending())
+		p.State = before
+		return 0, nil, p
+	}
+
+	s.revive(n)
+	n.resend, n.resent = n.resend+1, ending
+	return http.StatusOK, n.changed(before, true, false), nil
+}
+
+// ending returns how often the notice has been finalized.
+func (n *notice) ending() int {
+	ending := n.ended
+	if !n.settledAt.IsZero() {
+		ending++
+	}
+	if n.state == client.Cancelled && n.reason != "" { // finalized twice: dead, then cancelled
+		ending++
+	}
+	return ending
+}
+
+// report returns the call of a kind of report.
 func (s *Service) report(verb string, known ...string) call {
 	return func(r *http.Request, body []byte) (int, any, *problem) {
 		m, p := fields(body, "body.", append([]string{"attempt", "id", "response"}, known...)...)
 		if p != nil {
 			return 0, nil, p
 		}
+
 		var attempt int
 		var id string
-		res := result{}
 		switch {
 		case json.Unmarshal(m["attempt"], &attempt) != nil || attempt < 1:
 			return 0, nil, wrongField("body.attempt", "want the attempt's number, 1 or more, as the entry gave it")
 		case json.Unmarshal(m["id"], &id) != nil || id == "":
 			return 0, nil, wrongField("body.id", "want the id of the entry")
 		}
-		if raw := m["response"]; raw != nil && json.Unmarshal(raw, &res.response) != nil {
-			return 0, nil, wrongField("body.response", "want a string")
+		res, p := reported(verb, m)
+		if p != nil {
+			return 0, nil, p
 		}
-		switch verb {
-		case "nack":
-			res.reason = "rejected"
-			res.final = string(m["permanent"]) == "true"
-		case "defer":
-			res.reason, res.deferred, res.after = "locked", true, putOff
-			if raw := m["after"]; raw != nil {
-				d, err := duration(raw)
-				if err != nil {
-					return 0, nil, wrongField("body.after", "%v", err)
-				}
-				if d > 0 {
-					res.after = d
-				}
-			}
-		}
-		return s.take(r, id, attempt, res)
+		return s.settle(r, id, attempt, res)
 	}
 }
 
-// take settles the attempt that a report speaks of; the same report again
-// changes nothing.
-func (s *Service) take(r *http.Request, id string, number int, res result) (int, any, *problem) {
+// reported decodes the result of an attempt from a report.
+func reported(verb string, m map[string]json.RawMessage) (res result, p *problem) {
+	if raw := m["response"]; raw != nil && json.Unmarshal(raw, &res.response) != nil {
+		return res, wrongField("body.response", "want a string")
+	}
+
+	switch verb {
+	case "nack":
+		res.reason = "rejected"
+		res.final = string(m["permanent"]) == "true"
+	case "defer":
+		res.reason, res.deferred, res.after = "locked", true, deferral
+		if raw := m["after"]; raw != nil {
+			d, err := duration(raw)
+			if err != nil {
+				return res, wrongField("body.after", "%v", err)
+			}
+			res.after = cmp.Or(d, deferral)
+		}
+	}
+	return res, nil
+}
+
+// undoes reports whether a report turns a delivered notice into a failed one. That is possible if the
+// push to a list or stream counted as the delivery.
+func (n *notice) undoes(res result) bool {
+	kind := targetKind(n.route.Target)
+	return n.state == client.Delivered && res.reason != "" && !n.route.Report && (kind == "list" || kind == "stream")
+}
+
+// settle settles the attempt of a report. A repeated report changes nothing.
+func (s *Service) settle(r *http.Request, id string, number int, res result) (int, any, *problem) {
 	n, p := s.find(r)
 	if p != nil {
 		return 0, nil, p
 	}
-	before := n.state
-	kind := targetKind(n.route.Target)
-	undoes := before == client.Delivered && res.reason != "" && !n.route.Report && (kind == "list" || kind == "stream")
+
+	before, undoes := n.state, n.undoes(res)
 	switch {
 	case n.id != id:
-		p := failed(http.StatusConflict, "the report is on notice %s, and the key holds another one, %s", id, n.id)
+		p := failed(http.StatusConflict, "the report is on notice %s, but the key has another notice, %s", id, n.id)
 		p.State = before
 		return 0, nil, p
 	case n.used == number && (n.handed || undoes):
-		if undoes { // a push that counted as the delivery ends once more
+		if undoes { // the notice is finalized once more
 			n.ended++
 		}
 		n.handed, n.settledAt = true, time.Time{}
@@ -311,7 +403,7 @@ func (s *Service) take(r *http.Request, id string, number int, res result) (int,
 	return 0, nil, p
 }
 
-// repeats reports whether the same report was made before.
+// repeats reports whether the same report has been made before.
 func (n *notice) repeats(number int, res result) bool {
 	for _, a := range n.attempts {
 		if a.N == number && !(n.handed && a.N == n.used) {
@@ -325,11 +417,11 @@ func noRoute(name string) *problem {
 	return failed(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", name)
 }
 
-// matching are the notices that a query asks for, by key, from behind its cursor.
+// matching returns the page of notices that a query selects, in the order of their keys.
 func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor string, p *problem) {
 	after, err := base64.RawURLEncoding.DecodeString(q.Get("cursor"))
 	if err != nil {
-		p := wrongField("query.cursor", "is not a cursor of this listing; begin again without one")
+		p := wrongField("query.cursor", "is not a cursor of this listing; start again without a cursor")
 		fresh := failed(http.StatusBadRequest, "%s", p.Detail)
 		fresh.Errors = p.Errors
 		return nil, "", fresh
@@ -337,22 +429,18 @@ func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor stri
 	if name := q.Get("route"); name != "" && s.routeNamed(name) == nil {
 		return nil, "", noRoute(name)
 	}
-	bounds := map[string]time.Time{}
-	for _, name := range []string{"since", "until"} {
-		t, err := time.Parse(time.RFC3339Nano, q.Get(name))
-		if err != nil && q.Get(name) != "" {
-			return nil, "", wrongField("query."+name, "want a time such as 2026-11-21T09:30:00Z")
-		}
-		bounds[name] = t
+	since, p := instant(q, "since")
+	if p != nil {
+		return nil, "", p
 	}
+	until, p := instant(q, "until")
+	if p != nil {
+		return nil, "", p
+	}
+
 	for _, key := range slices.Sorted(maps.Keys(s.kept)) {
-		n, at := s.kept[key], s.kept[key].due
-		if !n.settledAt.IsZero() {
-			at = n.settledAt
-		}
-		fits := func(name, value string) bool { return q.Get(name) == "" || q.Get(name) == value }
-		if key <= string(after) || !fits("route", n.route.Name) || !fits("state", n.state) || !fits("reason", n.reason) ||
-			!under(key, q.Get("prefix")) || at.Before(bounds["since"]) || !bounds["until"].IsZero() && !at.Before(bounds["until"]) {
+		n := s.kept[key]
+		if key <= string(after) || !n.matches(q) || !n.within(since, until) {
 			continue
 		}
 		if len(page) == limit {
@@ -363,22 +451,57 @@ func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor stri
 	return page, "", nil
 }
 
-func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
-	q, limit := r.URL.Query(), 100
+// matches reports whether a query selects the notice, apart from its period.
+func (n *notice) matches(q url.Values) bool {
+	for name, value := range map[string]string{"route": n.route.Name, "state": string(n.state), "reason": n.reason} {
+		if want := q.Get(name); want != "" && want != value {
+			return false
+		}
+	}
+	host := strings.ToLower(q.Get("host"))
+	return under(n.key, q.Get("prefix")) && (host == "" || n.host() == host)
+}
+
+// within reports whether the notice's time is in a period: the time of its outcome, or its due time.
+func (n *notice) within(since, until time.Time) bool {
+	at := n.due
+	if !n.settledAt.IsZero() {
+		at = n.settledAt
+	}
+	return !at.Before(since) && (until.IsZero() || at.Before(until))
+}
+
+// limitOf returns the page size of a listing, and checks its filters.
+func limitOf(q url.Values) (limit int, p *problem) {
+	limit = 100
 	if v := q.Get("limit"); v != "" {
 		n, err := strconv.Atoi(v)
 		if limit = n; err != nil || n < 1 || n > 1000 {
-			return 0, nil, wrongField("query.limit", "want a number from 1 to 1000")
+			return 0, wrongField("query.limit", "want a number from 1 to 1000")
 		}
 	}
-	if state := q.Get("state"); state != "" && !slices.Contains([]string{client.Scheduled, client.Claimed, client.Delivered, client.Cancelled,
-		client.Dead}, state) {
-		return 0, nil, wrongField("query.state", "want scheduled, claimed, delivered, cancelled or dead")
+
+	state, states := client.State(q.Get("state")), []client.State{client.Scheduled, client.Claimed, client.Delivered, client.Cancelled, client.Dead}
+	if state != "" && !slices.Contains(states, state) {
+		return 0, wrongField("query.state", "want scheduled, claimed, delivered, cancelled or dead")
+	}
+	if q.Get("reason") != "" && state != client.Dead {
+		return 0, wrongField("query.reason", "only dead letters have a reason; add state=dead")
+	}
+	return limit, nil
+}
+
+func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
+	q := r.URL.Query()
+	limit, p := limitOf(q)
+	if p != nil {
+		return 0, nil, p
 	}
 	page, cursor, p := s.matching(q, limit)
 	if p != nil {
 		return 0, nil, p
 	}
+
 	items := make([]any, len(page))
 	for i, n := range page {
 		items[i] = n.view(true, nil)

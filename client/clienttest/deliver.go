@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -24,17 +25,19 @@ type notice struct {
 	key, id   string
 	serial    int
 	route     *routeState
-	state     string
+	state     client.State
 	due       time.Time
 	createdAt time.Time
 	settledAt time.Time
 	reason    string
 	attempts  []attempt
 	used      int  // attempts made
-	redriven  int  // of them, before the last redrive
-	ended     int  // how often it had ended before
-	handed    bool // the consumer has it and its report is awaited
-	locked    int  // how often it was put off
+	redriven  int  // attempts before the last redrive or resend
+	ended     int  // how often it was finalized before
+	resend    int  // how often it was resent
+	resent    int  // value of ending at the last resend
+	handed    bool // pushed to a consumer, and awaiting a report
+	locked    int  // how often it was deferred
 }
 
 // attempt is an attempt in the form of the API.
@@ -61,20 +64,20 @@ type result struct {
 	status   int
 	reason   string // empty = delivered
 	response string
-	after    time.Duration // the least time until the next
+	after    time.Duration // minimum delay until the next attempt
 	final    bool          // no further attempt
-	deferred bool          // it uses no attempt
+	deferred bool          // does not count as an attempt
 }
 
 const (
 	keptAttempts = 20
 	keptResponse = 512
-	putOff       = 5 * time.Second
-	maxPutOff    = 100
+	deferral     = 5 * time.Second
+	maxDeferrals = 100
 )
 
-// attempt makes an attempt. The receiver is called without the lock: it may call
-// the API, and cancel this notice.
+// attempt makes an attempt. It calls the receiver without the lock, because the receiver may call the
+// API, and even cancel this notice.
 func (s *Service) attempt(n *notice) {
 	switch kind := targetKind(n.route.Target); kind {
 	case "list", "stream":
@@ -94,24 +97,25 @@ func (s *Service) attempt(n *notice) {
 		s.mu.Unlock()
 		r := s.call(req, n.locked)
 		s.mu.Lock()
-		// A notice that was changed during the attempt stays as it is.
+		// A call may have changed the notice during the attempt. Then the outcome changes nothing.
 		if s.kept[n.key] == n && n.state == client.Claimed {
 			s.end(n, r)
 		}
 	}
 }
 
-// hand gives a notice to its consumer, whose report has the route's timeout.
+// hand records a notice as pushed to its consumer, which must report within the route's timeout.
 func (s *Service) hand(n *notice) {
 	s.count(n, result{})
 	n.state, n.handed, n.due = client.Claimed, true, s.now.Add(n.route.Timeout)
 }
 
+// unreported settles an attempt whose report is overdue.
 func (s *Service) unreported(n *notice) {
 	s.end(n, result{reason: "unreported"})
 }
 
-// count records an attempt.
+// count adds an attempt to a notice.
 func (s *Service) count(n *notice, r result) {
 	n.used++
 	n.attempts = append(n.attempts, attempt{N: n.used, At: stamp(s.now), Status: r.status, Reason: r.reason, Response: r.response})
@@ -120,10 +124,10 @@ func (s *Service) count(n *notice, r result) {
 	}
 }
 
-// end settles an attempt. One that was handed over is counted already.
+// end settles an attempt. The attempt of a pushed notice has already been counted.
 func (s *Service) end(n *notice, r result) {
-	if r.deferred && n.locked < maxPutOff {
-		if n.handed { // its number comes again
+	if r.deferred && n.locked < maxDeferrals {
+		if n.handed { // the next attempt has the same number
 			n.used--
 			n.attempts = n.attempts[:len(n.attempts)-1]
 		}
@@ -131,12 +135,14 @@ func (s *Service) end(n *notice, r result) {
 		n.state, n.handed, n.due = client.Scheduled, false, s.now.Add(r.after)
 		return
 	}
+
 	if n.handed {
 		n.last().Reason, n.last().Response = r.reason, r.response
 	} else {
 		s.count(n, r)
 	}
 	n.handed, n.locked = false, 0
+
 	step := n.used - n.redriven - 1
 	switch steps := n.ladder(); {
 	case r.reason == "":
@@ -148,34 +154,15 @@ func (s *Service) end(n *notice, r result) {
 	}
 }
 
-// request makes the request of an attempt.
+// request returns the signed HTTP request of an attempt.
 func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
-	address := n.url
-	if address == "" {
-		address = n.route.Target
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), n.route.Timeout)
-	method, signed := n.method, n.body
-	if method == "" {
-		method = http.MethodPost
-	}
-	var body io.Reader = bytes.NewReader(n.body)
-	u, err := url.Parse(address)
-	if err != nil {
-		panic("clienttest: " + err.Error()) // it was parsed when it was scheduled
-	}
-	if method == http.MethodGet {
-		u.RawQuery = strings.Trim(u.RawQuery+"&"+n.query(), "&")
-		signed, body = []byte(u.RawQuery), http.NoBody
-	}
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), body)
-	if err != nil {
-		panic("clienttest: " + err.Error())
-	}
+	req, signed := n.unsigned(ctx)
+
 	for name, value := range n.headers {
 		req.Header.Set(name, value)
 	}
-	if n.contentType != "" && method != http.MethodGet {
+	if n.contentType != "" && req.Method != http.MethodGet {
 		req.Header.Set("Content-Type", n.contentType)
 	}
 	req.Header.Set("User-Agent", "notifier/clienttest")
@@ -184,15 +171,39 @@ func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
 	req.Header.Set("Notifier-Key", n.key)
 	req.Header.Set("Notifier-Attempt", strconv.Itoa(n.used+1))
 	req.Header.Set("Notifier-Due", stamp(n.due))
+	if n.resend > 0 {
+		req.Header.Set("Notifier-Resend", strconv.Itoa(n.resend))
+	}
 	if n.route.Secret != "" {
 		if err := webhook.Sign(req.Header, n.id, time.Now(), signed, strings.Split(n.route.Secret, ",")...); err != nil {
-			panic("clienttest: " + err.Error()) // New has checked it
+			panic("clienttest: " + err.Error()) // New has checked the secret
 		}
 	}
 	return req, cancel
 }
 
-// call makes the request and judges the answer, as a route with _ACK=2xx does.
+// unsigned returns the HTTP request of an attempt without its headers, and the text to sign: the body, or
+// the query of a GET.
+func (n *notice) unsigned(ctx context.Context) (req *http.Request, signed []byte) {
+	u, err := url.Parse(cmp.Or(n.url, n.route.Target))
+	if err != nil {
+		panic("clienttest: " + err.Error()) // the URL was checked by the schedule call
+	}
+
+	method, signed := cmp.Or(n.method, http.MethodPost), n.body
+	var body io.Reader = bytes.NewReader(n.body)
+	if method == http.MethodGet {
+		u.RawQuery = strings.Trim(u.RawQuery+"&"+n.query(), "&")
+		signed, body = []byte(u.RawQuery), http.NoBody
+	}
+
+	if req, err = http.NewRequestWithContext(ctx, method, u.String(), body); err != nil {
+		panic("clienttest: " + err.Error())
+	}
+	return req, signed
+}
+
+// call makes a request and classifies the answer like a route with _ACK=2xx.
 func (s *Service) call(req *http.Request, locked int) result {
 	var res *http.Response
 	if s.receiver != nil {
@@ -206,7 +217,8 @@ func (s *Service) call(req *http.Request, locked int) result {
 			return broken(err)
 		}
 	}
-	defer func() { _ = res.Body.Close() }() // it was read as far as it is kept
+	defer func() { _ = res.Body.Close() }()
+
 	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
 		return broken(err)
@@ -214,6 +226,7 @@ func (s *Service) call(req *http.Request, locked int) result {
 	return judge(res, cut(b), locked)
 }
 
+// broken classifies the error of a request without an answer.
 func broken(err error) result {
 	var timeout net.Error
 	var op *net.OpError
@@ -229,28 +242,20 @@ func broken(err error) result {
 	return result{reason: "reset", response: err.Error()}
 }
 
+// judge classifies an answer. text is its body, locked how often the notice was deferred.
 func judge(res *http.Response, text string, locked int) result {
-	r := result{status: res.StatusCode, response: text}
+	r := result{status: res.StatusCode, response: text, reason: statusReason(res.StatusCode)}
 	switch {
-	case r.status >= 200 && r.status < 300:
+	case r.reason == "":
 		return r
 	case r.status == http.StatusGone:
-		r.reason, r.final = "gone", true
+		r.final = true
 		return r
-	case r.status == http.StatusLocked && locked < maxPutOff:
-		r.reason, r.deferred, r.after = "locked", true, retryAfter(res.Header)
-		if r.after == 0 {
-			r.after = putOff
-		}
-	case r.status >= 300 && r.status < 400:
-		r.reason = "redirect"
-	case r.status >= 400 && r.status < 500:
-		r.reason = "status_4xx"
-	case r.status >= 500 && r.status < 600:
-		r.reason = "status_5xx"
-	default:
-		r.reason = "status"
+	case r.status == http.StatusLocked && locked < maxDeferrals:
+		r.reason, r.deferred = "locked", true
+		r.after = cmp.Or(retryAfter(res.Header), deferral)
 	}
+
 	switch strings.ToLower(strings.TrimSpace(res.Header.Get("Webhook-Delivery"))) {
 	case "abort-message":
 		r.reason, r.final, r.deferred = "aborted", true, false
@@ -263,8 +268,26 @@ func judge(res *http.Response, text string, locked int) result {
 	return r
 }
 
-// retryAfter is the delay that the receiver asks for, at most 24 h. A date counts
-// from the true time: the receiver has no other clock.
+// statusReason returns the reason of a failure by the status of the answer; "" for a delivery.
+func statusReason(status int) string {
+	if status == http.StatusGone {
+		return "gone"
+	}
+	switch status / 100 {
+	case 2:
+		return ""
+	case 3:
+		return "redirect"
+	case 4:
+		return "status_4xx"
+	case 5:
+		return "status_5xx"
+	}
+	return "status"
+}
+
+// retryAfter returns the delay in the header Retry-After, at most 24 h. A date is compared with the real
+// time, because the receiver does not know the clock of the service.
 func retryAfter(h http.Header) time.Duration {
 	const most = 24 * time.Hour
 	v := h.Get("Retry-After")
@@ -277,7 +300,7 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// cut is the beginning of an answer, as text.
+// cut returns the beginning of an answer as text.
 func cut(b []byte) string {
 	s := strings.ToValidUTF8(string(b), "\uFFFD")
 	for len(s) > keptResponse {

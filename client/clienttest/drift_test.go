@@ -35,21 +35,20 @@ const (
 	derived = "whsec_1oOOu/JO0mNCKhPmYmmGMUGCwlf/5mI19jW3MH/wJPM="
 )
 
-// world is one of the two services that are compared, and what makes time pass
-// in it.
+// world is one of the two compared services, with functions that let time pass.
 type world struct {
 	t       *testing.T
 	c       *client.Client
 	url     string
 	shop    string
 	lines   []string
-	ids     map[string]string                                 // by key, of what was taken last
-	pass    func(key string, until func(*client.Notice) bool) // until a notice is so
+	ids     map[string]string                                 // by key, ids of the entries that were taken last
+	pass    func(key string, until func(*client.Notice) bool) // lets time pass until a notice meets a condition
 	takeOne func(route string) clienttest.Entry
 	due     func(key string) // makes the next attempt of a scheduled notice due
 }
 
-// receiver answers as its path says, whoever calls, and refuses what is not signed.
+// receiver answers with the status in its path. It fails the test if the signature is invalid.
 func receiver(t *testing.T) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := webhook.Payload(r, 1<<20)
@@ -80,11 +79,13 @@ func receiver(t *testing.T) http.Handler {
 
 func realWorld(t *testing.T) *world {
 	server := redistest.Start(t)
-	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs",
+	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs,test1,test2",
 		"NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
 	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h",
 		"HOOK_SECRET": secret,
 		"HOOK_ALLOW":  "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
+		"TEST1_PREFIX": "cmp:test1", "TEST1_TARGET": "notice", "TEST1_RETRY": "1h,2h", "TEST1_SECRET": secret, "TEST1_ALLOW": "127.0.0.1",
+		"TEST2_PREFIX": "cmp:test2", "TEST2_TARGET": "notice", "TEST2_RETRY": "none", "TEST2_SECRET": secret, "TEST2_ALLOW": "127.0.0.1",
 		"JOBS_TARGET": "list:jobs", "JOBS_RETRY": "1h", "JOBS_ACK": "report", "JOBS_TIMEOUT": "5m"} {
 		env["NOTIFIER_ROUTE_"+name] = value
 	}
@@ -148,7 +149,7 @@ func await(t *testing.T, what string, ok func() bool) {
 	deadline := time.Now().Add(time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: it did not happen within a minute", what)
+			t.Fatalf("%s: not within a minute", what)
 		}
 		time.Sleep(2 * time.Millisecond) // sleep: the step of a poll that has a deadline
 	}
@@ -158,6 +159,8 @@ func fakeWorld(t *testing.T) *world {
 	hour := time.Hour
 	s := clienttest.New(clienttest.Options{Receiver: receiver(t), Routes: []clienttest.Route{
 		{Name: "hook", Prefix: "cmp:hook", Retry: []time.Duration{hour, 2 * hour}, Secret: derived},
+		{Name: "test1", Prefix: "cmp:test1", Retry: []time.Duration{hour, 2 * hour}, Secret: derived},
+		{Name: "test2", Prefix: "cmp:test2", Retry: []time.Duration{}, Secret: derived},
 		{Name: "push", Prefix: "cmp:push", Target: "list:pushed", Retry: []time.Duration{hour}},
 		{Name: "jobs", Prefix: "cmp:jobs", Target: "list:jobs", Retry: []time.Duration{hour}, Report: true, Timeout: 5 * time.Minute},
 	}})
@@ -187,13 +190,13 @@ func fakeWorld(t *testing.T) *world {
 	return w
 }
 
-// note writes down what a call was answered, without what differs by its nature.
+// note records the answer to a call, without values that always differ.
 func (w *world) note(what string, answer any, err error) {
 	var p *client.Problem
 	switch {
 	case errors.As(err, &p):
 		at := ""
-		if len(p.Errors) > 0 { // the fake names the first alone
+		if len(p.Errors) > 0 { // the fake returns only the first error
 			at = p.Errors[0].Location
 		}
 		w.lines = append(w.lines, fmt.Sprintf("%s: %d %s, state %q, differs %v, wrong %s", what, p.Status, p.Title, p.State, p.Differs, at))
@@ -213,7 +216,7 @@ func (w *world) note(what string, answer any, err error) {
 	}
 }
 
-// masked has dots for times, ids and addresses; that they are there is compared.
+// masked replaces times, ids and URLs by dots, so that only their presence is compared.
 func masked(v any) any {
 	switch v := v.(type) {
 	case []any:
@@ -221,7 +224,7 @@ func masked(v any) any {
 			v[i] = masked(v[i])
 		}
 	case map[string]any:
-		delete(v, "value") // of a wrong field; the fake repeats none
+		delete(v, "value") // of an invalid field; the fake does not return the value
 		if errs, ok := v["errors"].([]any); ok {
 			v["errors"] = errs[:1]
 		}
@@ -237,7 +240,7 @@ func masked(v any) any {
 	return v
 }
 
-// notice notes an answer about a notice, as it came.
+// notice records the JSON of an answer with a notice.
 func (w *world) notice(what string, n *client.Notice, err error) {
 	if err != nil {
 		w.note(what, nil, err)
@@ -280,16 +283,15 @@ func (w *world) post(method, path, ctype, body string) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// settled is how a notice is once nothing happens to it of itself.
-func settled(state string, attempts int) func(*client.Notice) bool {
+// settled returns a condition: the notice has this state after that many attempts.
+func settled(state client.State, attempts int) func(*client.Notice) bool {
 	return func(n *client.Notice) bool { return n.State == state && len(n.Attempts) >= attempts }
 }
 
-// The fake answers what the real service on a real Redis answers, to the same
-// calls in the same order.
-func TestTheFakeAnswersAsTheServiceDoes(t *testing.T) {
+// The fake and the real service on a real Redis give the same answers to the same calls.
+func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){delivering, reporting, scheduling, changing, listing} {
+	for _, part := range []func(*world){delivering, reporting, scheduling, changing, bulk, tests, listing} {
 		part(fake)
 		part(service)
 	}
@@ -364,7 +366,7 @@ func changing(w *world) {
 			w.notice(name+" "+k, n, err)
 		}
 	}
-	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200"}) // cancelled counts as kept
+	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200"}) // a cancelled notice still has the key
 	w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/200", OnDuplicate: client.Replace})
 	w.get(key)
 	w.get("cmp:hook:change:none")
@@ -399,11 +401,11 @@ func delivering(w *world) {
 		}
 		w.get(key)
 	}
-	for _, path := range []string{"404", "423"} { // in the fake, their time comes with that of the next
+	for _, path := range []string{"404", "423"} { // in the fake they become due together with the next
 		n, err := w.c.Cancel(ctx, "cmp:hook:go:"+path)
-		w.notice("cancel what is tried", n, err)
+		w.notice("cancel a claimed notice", n, err)
 	}
-	// To the ladder's end and on to a second life.
+	// Up to the end of the ladder, and a redrive.
 	const key = "cmp:hook:go:500"
 	for range 2 {
 		n, err := w.c.Get(ctx, key)
@@ -420,12 +422,108 @@ func delivering(w *world) {
 	w.pass(key, settled(client.Scheduled, 4))
 	w.get(key)
 	n, err = w.c.Cancel(ctx, "cmp:hook:go:200")
-	w.notice("cancel what is delivered", n, err)
+	w.notice("cancel a delivered notice", n, err)
 	n, err = w.c.Cancel(ctx, "cmp:hook:go:410")
-	w.notice("cancel what is dead", n, err)
+	w.notice("cancel a dead letter", n, err)
+	resending(w)
 	w.schedule(client.Request{Key: "cmp:hook:go:get", URL: w.shop + "/200?a=1", Method: "GET", Body: []byte(`{"b":"x y","c":2}`)})
 	w.pass("cmp:hook:go:get", settled(client.Delivered, 1))
 	w.get("cmp:hook:go:get")
+}
+
+func resending(w *world) {
+	ctx := w.t.Context()
+	const key = "cmp:hook:go:200"
+	was, err := w.c.Get(ctx, key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	resend := func(what string, n client.Notice) {
+		again, err := w.c.Resend(ctx, &n)
+		w.notice("resend "+what, again, err)
+	}
+	later, other, none, cancelled := *was, *was, *was, *was
+	later.Ending, other.ID, none.Key, none.Ending = 2, "msg_0123456789abcdef0123456789", "nokey", 0
+	cancelled.Key = "cmp:hook:go:410"
+	for what, n := range inOrder(map[string]client.Notice{"later": later, "other": other, "none": none, "cancelled": cancelled}) {
+		resend(what, n)
+	}
+	resend("delivered", *was)
+	w.pass(key, settled(client.Delivered, 2))
+	w.get(key)
+	resend("again", *was)
+	w.post("POST", "/v1/notices/"+key+"/resend", "application/json", `{"id":"x","ending":1}`)
+}
+
+// bulk changes all dead letters that match.
+func bulk(w *world) {
+	ctx := w.t.Context()
+	const route, prefix = "hook", "cmp:hook:bulk"
+	all := []string{prefix + ":1", prefix + ":2", prefix + ":3"}
+	died := func(attempts int) {
+		for _, key := range all {
+			w.pass(key, settled(client.Dead, attempts))
+		}
+	}
+	for _, key := range all {
+		w.schedule(client.Request{Key: key, URL: w.shop + "/410"})
+	}
+	died(1)
+
+	redrive := func(route string, b client.Bulk) {
+		r, err := w.c.RedriveRoute(ctx, route, b)
+		w.note(fmt.Sprintf("redrive %s %+v", route, b), json.RawMessage(r.JSON), err)
+	}
+	purge := func(route string, b client.Bulk) {
+		r, err := w.c.Purge(ctx, route, b)
+		w.note(fmt.Sprintf("purge %s %+v", route, b), json.RawMessage(r.JSON), err)
+	}
+	long := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, b := range []client.Bulk{{Prefix: prefix}, {Prefix: prefix + ":"}, {Prefix: "cmp:hook:other"}, {Prefix: prefix, Reason: "gone"}, {Prefix: prefix, Reason: "timeout"},
+		{Prefix: prefix, Host: "127.0.0.1"}, {Prefix: prefix, Host: "shop.example"}, {Prefix: prefix, Until: long}, {Prefix: prefix, Since: long},
+		{Reason: "none"}, {Prefix: "a:b:c:d"}, {Host: "http://shop.example/"}, {Since: long, Until: long}, {Cursor: "%"}, {Cursor: "bm90aGluZw"}} {
+		b.DryRun = true
+		redrive(route, b)
+		purge(route, b)
+	}
+	redrive(route, client.Bulk{DryRun: true, Rate: "fast"})
+	redrive("none", client.Bulk{})
+	purge("none", client.Bulk{})
+	purge(route, client.Bulk{Rate: "1/s"})
+	for _, call := range []string{"redrive?dry_run=maybe", "redrive?limit=1", "purge?host=a&host=b", "redrive?since=today"} {
+		w.post("POST", "/v1/routes/"+route+"/"+call, "application/json", "")
+	}
+	w.post("POST", "/v1/routes/"+route+"/purge", "application/json", `{"prefix":"cmp"}`)
+	w.post("POST", "/v1/routes/"+route+"/purge", "application/json", `{`)
+
+	redrive(route, client.Bulk{Prefix: prefix})
+	died(2)
+	w.get(all[0])
+	redrive(route, client.Bulk{Prefix: prefix, Rate: "1000/s"})
+	died(3)
+	purge(route, client.Bulk{Prefix: prefix, Host: "127.0.0.1"})
+	w.get(all[0])
+	purge(route, client.Bulk{Prefix: prefix})
+}
+
+// tests sends tests. The service takes three at once for each route.
+func tests(w *world) {
+	ctx := w.t.Context()
+	test := func(key string) {
+		r, err := w.c.SendTest(ctx, key)
+		w.note("test "+key, json.RawMessage(r.JSON), err)
+	}
+	for path, route := range inOrder(map[string]string{"200": "test1", "423": "test1", "500": "test1", "404": "test2", "410": "test2", "abort": "test2"}) {
+		key := "cmp:" + route + ":go:" + path
+		w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/" + path, Body: []byte(`{"n":1}`), Headers: map[string]string{"X-Tenant": "7"}})
+		test(key)
+		w.get(key)
+	}
+	w.schedule(client.Request{Key: "cmp:push:test:1", Delay: time.Hour})
+	for _, key := range []string{"cmp:push:test:1", "cmp:hook:test:none", "nokey"} {
+		test(key)
+	}
+	w.post("POST", "/v1/notices/cmp:test1:go:200/test", "application/json", `{"url":"http://127.0.0.1/"}`)
 }
 
 func reporting(w *world) {
@@ -471,10 +569,10 @@ func reporting(w *world) {
 func listing(w *world) {
 	ctx := w.t.Context()
 	for _, q := range []client.Query{{Route: "hook", State: client.Dead}, {State: client.Dead, Reason: "gone"}, {Prefix: "cmp:jobs"},
-		{Route: "none"}, {State: "asleep"}, {Limit: 1001}, {Cursor: "%"}} {
+		{Route: "none"}, {Reason: "gone"}, {State: client.Dead, Host: "127.0.0.1"}, {State: client.Dead, Host: "shop.example"}, {State: "asleep"}, {Limit: 1001}, {Cursor: "%"}} {
 		p, err := w.c.List(ctx, q)
 		if err == nil {
-			// A page of the real one may be short although more follow.
+			// A page of the real service may be short although more follow.
 			for all := p; all.Cursor != ""; p.Items = append(p.Items, all.Items...) {
 				q.Cursor = all.Cursor
 				if all, err = w.c.List(ctx, q); err != nil {
@@ -482,7 +580,7 @@ func listing(w *world) {
 				}
 			}
 			q.Cursor = ""
-			// The real order is by time, the fake's by key.
+			// The real service sorts by time, the fake by key.
 			slices.SortFunc(p.Items, func(a, b client.Notice) int { return strings.Compare(a.Key, b.Key) })
 			for _, n := range p.Items {
 				w.notice(fmt.Sprintf("list %+v", q), &n, nil)

@@ -13,34 +13,35 @@ import (
 	"notifier/client/webhook"
 )
 
-// Options configures a Service. The zero value has one route, named all, that covers
-// every key; each of its notices needs a url.
+// Options configures a Service. With the zero value the service has one route, all, which covers every
+// key. Each notice of that route needs a url.
 type Options struct {
 	Routes []Route
-	// Receiver gets every callback, to any address. If it is nil, callbacks go over
-	// the network to the notice's address, such as that of an [httptest.Server].
+	// Receiver gets all callbacks, whatever their URL. If it is nil, callbacks are sent over the network
+	// to the notice's URL, for example that of an [httptest.Server].
 	Receiver http.Handler
-	// Start is the first time of the clock; the present if it is zero.
+	// Start is the initial time of the clock. Zero means the present.
 	Start time.Time
 }
 
-// Route is a route of the service, as its environment would describe it.
+// Route configures a route, like the environment variables of a real service.
 type Route struct {
 	Name   string
 	Prefix string // app, app:module or app:module:type; empty = every key
-	// Target is as NOTIFIER_ROUTE_<NAME>_TARGET: notice (the default), an http(s)
-	// address, list:<key>, stream:<key> or log.
+	// Target is notice (the default), an http(s) URL, list:<key>, stream:<key> or log, like
+	// NOTIFIER_ROUTE_<NAME>_TARGET.
 	Target string
-	// Retry is the delays between attempts. Nil means 15s 3m 10m 30m 30m 1h 2h 6h
-	// 15h; empty and not nil means one attempt.
+	// Retry has the delays between attempts. Nil means 15s 3m 10m 30m 30m 1h 2h 6h 15h. An empty list
+	// means one attempt.
 	Retry []time.Duration
-	// Report: a notice is delivered when a consumer acknowledges its entry, not when
-	// the entry is pushed to the list or stream (_ACK=report).
+	// Report makes a delivery wait for the report of a consumer, like _ACK=report. Otherwise a notice is
+	// delivered when its entry is pushed to the list or stream.
 	Report bool
-	// Timeout of an attempt, and of the wait for a report. 0 means 10 s.
+	// Timeout limits an attempt, and the time until a report. 0 means 10 s.
 	Timeout time.Duration
-	// Secret signs callbacks: the key that the receiver verifies with, whsec_…, or several, comma-separated. Empty means
-	// unsigned. A real service may derive this key from the route's secret: [client.Client.ReceiverSecret] returns it.
+	// Secret has the keys that sign callbacks, whsec_…, comma-separated. The receiver verifies with the
+	// same keys. Empty means unsigned. A real service may derive a receiver's key from the route's
+	// secret; [client.Client.ReceiverSecret] returns that key.
 	Secret string
 }
 
@@ -54,9 +55,9 @@ type Entry struct {
 	Body        []byte
 }
 
-// Service is the fake. It may be used by many goroutines at once.
+// Service is an in-memory service. It is safe for concurrent use.
 type Service struct {
-	// URL is where the API is, for NOTIFIER_URL.
+	// URL is the URL of the API, for NOTIFIER_URL.
 	URL string
 
 	server   *httptest.Server
@@ -64,13 +65,13 @@ type Service struct {
 	receiver http.Handler
 	web      *http.Client
 
-	turn sync.Mutex // one Advance at a time
+	turn sync.Mutex // held by Advance
 
 	mu      sync.Mutex
 	now     time.Time
 	kept    map[string]*notice
 	made    int
-	failing int // calls that are still answered with status
+	failing int // number of calls that will be answered with status
 	status  int
 }
 
@@ -82,8 +83,7 @@ type routeState struct {
 var defaultLadder = []time.Duration{15 * time.Second, 3 * time.Minute, 10 * time.Minute, 30 * time.Minute, 30 * time.Minute, time.Hour,
 	2 * time.Hour, 6 * time.Hour, 15 * time.Hour}
 
-// New starts a service; Close ends it. It panics if a route cannot be: that is a
-// fault of the test.
+// New starts a service. Close stops it. New panics if a route is invalid.
 func New(o Options) *Service {
 	s := &Service{receiver: o.Receiver, now: o.Start.UTC(), kept: map[string]*notice{}}
 	if o.Start.IsZero() {
@@ -96,6 +96,7 @@ func New(o Options) *Service {
 	for _, r := range o.Routes {
 		s.routes = append(s.routes, newRoute(r))
 	}
+
 	s.web = &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	s.server = httptest.NewServer(s.handler())
@@ -113,6 +114,7 @@ func newRoute(r Route) *routeState {
 	if r.Timeout <= 0 {
 		r.Timeout = 10 * time.Second
 	}
+
 	kind := targetKind(r.Target)
 	if r.Name == "" || kind == "" {
 		panic(fmt.Sprintf("clienttest: route %q to %q: want a name, and the target notice, http(s)://…, list:<key>, stream:<key> or log", r.Name, r.Target))
@@ -125,7 +127,7 @@ func newRoute(r Route) *routeState {
 	return &routeState{Route: r}
 }
 
-// targetKind is the API's word for a target, empty if it is none.
+// targetKind returns the API's name for the kind of a target; "" if the target is invalid.
 func targetKind(target string) string {
 	switch scheme, rest, _ := strings.Cut(target, ":"); {
 	case target == "notice", target == "log":
@@ -138,39 +140,38 @@ func targetKind(target string) string {
 	return ""
 }
 
-// Close ends the service.
+// Close stops the service.
 func (s *Service) Close() {
 	s.server.Close()
 	s.web.CloseIdleConnections()
 }
 
-// Client is a client of the service that repeats nothing, so that a test sees
-// each answer.
+// Client returns a client of the service without retries, so that a test gets each answer.
 func (s *Service) Client() *client.Client {
 	c, err := client.New(client.Options{URL: s.URL, Retries: -1, HTTP: s.server.Client()})
 	if err != nil {
-		panic("clienttest: " + err.Error()) // the address is httptest's
+		panic("clienttest: " + err.Error()) // the URL is valid
 	}
 	return c
 }
 
-// Now is the time of the service's clock.
+// Now returns the time of the service's clock.
 func (s *Service) Now() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.now
 }
 
-// Fail simulates an outage: the next calls, as many as given, are answered with a
-// status such as 503 and have no effect.
+// Fail simulates an outage. The given number of next calls get status, for example 503, and have no
+// effect.
 func (s *Service) Fail(calls, status int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failing, s.status = calls, status
 }
 
-// Take removes the entries of a route's list or stream and returns them, oldest
-// first. It panics if no route has this name.
+// Take removes and returns the entries of a route's list or stream, oldest first. It panics if no route
+// has this name.
 func (s *Service) Take(route string) []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,19 +185,20 @@ func (s *Service) Take(route string) []Entry {
 	panic("clienttest: no route is named " + route)
 }
 
-// maxAttempts bounds one Advance: a receiver that schedules the next notice at
-// once, each time it is called, would never let it end.
+// maxAttempts is the maximum number of attempts of one Advance. Without it Advance would not return if
+// a receiver schedules a notice in each call.
 const maxAttempts = 100_000
 
-// Advance moves the clock forward by d and returns the number of attempts made. It
-// makes each attempt that falls due on the way, one at a time, in the order of their
-// times; with 0, the attempts that are due now. Receivers may call the API during an
-// attempt, but not Advance. It panics after 100,000 attempts.
+// Advance moves the clock forward by d, makes all attempts that become due, and returns their number.
+// The attempts run one at a time, in the order of their due times. Advance(0) makes the attempts that
+// are due now. Receivers may call the API during an attempt, but not Advance. Advance panics after
+// 100,000 attempts.
 func (s *Service) Advance(d time.Duration) (attempts int) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	end := s.now.Add(d)
 	for {
 		n := s.next(end)
@@ -210,8 +212,9 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 			s.unreported(n)
 			continue
 		}
+
 		if attempts++; attempts > maxAttempts {
-			panic("clienttest: one Advance made 100,000 attempts and there are more: does the receiver schedule a notice each time it is called?")
+			panic("clienttest: Advance stopped after 100,000 attempts; does the receiver schedule a notice in each call?")
 		}
 		s.attempt(n)
 	}
@@ -221,7 +224,7 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 	return attempts
 }
 
-// next is the first notice that is due by then, nil if there is none.
+// next returns the first notice that is due by end; nil if none is.
 func (s *Service) next(end time.Time) *notice {
 	var first *notice
 	for _, n := range s.kept {
@@ -236,7 +239,7 @@ func (s *Service) next(end time.Time) *notice {
 	return first
 }
 
-// routeOf is the route with the longest prefix that covers a key, nil if none.
+// routeOf returns the route with the longest prefix that covers a key; nil if none does.
 func (s *Service) routeOf(key string) *routeState {
 	var best *routeState
 	for _, r := range s.routes {

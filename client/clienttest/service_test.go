@@ -13,8 +13,8 @@ import (
 	"notifier/client/webhook"
 )
 
-// The whole default ladder, 25 hours of it, at the times it says.
-func TestAdvanceGoesDownTheLadderInOrder(t *testing.T) {
+// A notice that fails gets all attempts of the default ladder, 25 hours, at the right times.
+func TestAdvanceFollowsLadder(t *testing.T) {
 	var at []time.Duration
 	var s *clienttest.Service
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -23,7 +23,7 @@ func TestAdvanceGoesDownTheLadderInOrder(t *testing.T) {
 			at = append(at, s.Now().Sub(start))
 			body, err := webhook.Payload(r, 100)
 			if err == nil {
-				err = webhook.Verify(r.Header, body, secret) // by the true clock
+				err = webhook.Verify(r.Header, body, secret) // by the real time
 			}
 			if err != nil {
 				t.Error(err)
@@ -60,8 +60,8 @@ func TestAdvanceGoesDownTheLadderInOrder(t *testing.T) {
 	}
 }
 
-// A receiver may call the API while it is called, and cancel what calls it.
-func TestAReceiverMayCallTheAPI(t *testing.T) {
+// A receiver may call the API during an attempt, and cancel the notice of that attempt.
+func TestReceiverMayCallAPI(t *testing.T) {
 	var s *clienttest.Service
 	s = clienttest.New(clienttest.Options{Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := s.Client().Cancel(context.Background(), r.Header.Get("Notifier-Key"))
@@ -82,8 +82,8 @@ func TestAReceiverMayCallTheAPI(t *testing.T) {
 	}
 }
 
-// A consumer that never reports costs an attempt, and the last one the notice.
-func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
+// An attempt without a report fails. After the last attempt the notice is dead.
+func TestUnreportedEntryIsRetried(t *testing.T) {
 	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "jobs", Prefix: "a", Target: "stream:jobs", Report: true,
 		Timeout: time.Minute, Retry: []time.Duration{time.Second}}}})
 	defer s.Close()
@@ -103,8 +103,7 @@ func TestAnEntryWithoutAReportComesAgain(t *testing.T) {
 	}
 }
 
-// The calls that are not served say so.
-func TestOtherCallsAreNotFound(t *testing.T) {
+func TestUnsupportedCallIsNotFound(t *testing.T) {
 	s := clienttest.New(clienttest.Options{})
 	defer s.Close()
 	if _, err := s.Client().Stats(t.Context()); !client.IsStatus(err, http.StatusNotFound) {
@@ -116,8 +115,8 @@ func TestOtherCallsAreNotFound(t *testing.T) {
 	}
 }
 
-// An outage, as a producer that repeats sees it.
-func TestFailIsAnOutage(t *testing.T) {
+// A producer with retries survives a short outage.
+func TestFailSimulatesOutage(t *testing.T) {
 	s := clienttest.New(clienttest.Options{})
 	defer s.Close()
 	c, err := client.New(client.Options{URL: s.URL, Pause: time.Millisecond})
@@ -134,18 +133,18 @@ func TestFailIsAnOutage(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if _, err := c.Get(t.Context(), "a:b:c:2"); !client.IsStatus(err, 404) {
-		t.Errorf("what was refused is there: %v", err)
+		t.Errorf("the refused notice exists: %v", err)
 	}
 }
 
-// A route that cannot be is the test's fault, and told at once.
-func TestRoutesThatCannotBe(t *testing.T) {
+// New panics if a route is invalid.
+func TestNewRefusesInvalidRoute(t *testing.T) {
 	for _, r := range []clienttest.Route{{}, {Name: "a", Target: "queue:x"}, {Name: "a", Target: "list:"}, {Name: "a", Target: "ftp://x"},
 		{Name: "a", Secret: "whsec_"}} {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Errorf("%+v was taken", r)
+					t.Errorf("%+v was accepted", r)
 				}
 			}()
 			clienttest.New(clienttest.Options{Routes: []clienttest.Route{r}}).Close()
@@ -153,8 +152,8 @@ func TestRoutesThatCannotBe(t *testing.T) {
 	}
 }
 
-// Without a Receiver the call goes out: nobody listens there.
-func TestWithoutAReceiverCallsGoOverTheNetwork(t *testing.T) {
+// Without a Receiver the callback goes over the network, here to a closed port.
+func TestWithoutReceiverCallsUseNetwork(t *testing.T) {
 	s := clienttest.New(clienttest.Options{})
 	defer s.Close()
 	if _, err := s.Client().Schedule(t.Context(), client.Request{Key: "a:b:c:1", URL: "http://127.0.0.1:1/"}); err != nil {
@@ -167,7 +166,7 @@ func TestWithoutAReceiverCallsGoOverTheNetwork(t *testing.T) {
 	}
 }
 
-// A test of a program that closes orders which nobody pays.
+// A test of a program that closes unpaid orders.
 func ExampleService_Advance() {
 	shop := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		fmt.Println("closed by", r.Header.Get("Notifier-Key"))
@@ -175,7 +174,7 @@ func ExampleService_Advance() {
 	service := clienttest.New(clienttest.Options{Receiver: shop})
 	defer service.Close()
 
-	// The program under test would be given service.URL, or this client.
+	// The program under test gets service.URL, or this client.
 	c := service.Client()
 	for _, order := range []string{"1", "2"} {
 		if _, err := c.Schedule(context.Background(), client.Request{Key: "shop:orders:close:" + order, Delay: 15 * time.Minute,

@@ -20,7 +20,7 @@ import (
 	"notifier/client"
 )
 
-// content is the part of a notice in which two notices under one key may differ.
+// content is the part of a notice that a repeated schedule call compares.
 type content struct {
 	url, audience, contentType, method string
 	body                               []byte
@@ -28,6 +28,7 @@ type content struct {
 	steps                              []time.Duration // nil = the route's
 }
 
+// differs returns the names of the fields that differ.
 func (c *content) differs(o *content) []string {
 	var d []string
 	for _, f := range []struct {
@@ -45,7 +46,7 @@ func (c *content) differs(o *content) []string {
 	return d
 }
 
-// query is the body of a GET: a form as it is, a JSON object by its fields.
+// query returns the body as the query of a GET: a form unchanged, the fields of a JSON object as a form.
 func (c *content) query() string {
 	if !strings.Contains(c.contentType, "json") {
 		return string(c.body)
@@ -58,17 +59,17 @@ func (c *content) query() string {
 	for name, raw := range fields {
 		text := string(raw)
 		if raw[0] == '"' {
-			_ = json.Unmarshal(raw, &text) // it was read as JSON just now
+			_ = json.Unmarshal(raw, &text) // raw is valid JSON
 		}
 		v.Set(name, text)
 	}
 	return v.Encode()
 }
 
-// stamp is a time as the API writes it.
+// stamp formats a time like the API.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// spell writes a duration as the API does: 10m, not 10m0s.
+// spell formats a duration like the API: 10m, not 10m0s.
 func spell(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -80,7 +81,7 @@ func spell(d time.Duration) string {
 	return s
 }
 
-// view is a notice as the API shows it, with more members behind.
+// view returns the notice as the API shows it, with additional members.
 func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	v := map[string]any{"key": n.key, "id": n.id, "route": n.route.Name, "state": n.state, "due": stamp(n.due), "attempts_made": n.used,
 		"max_attempts": 1 + n.redriven + len(n.ladder()), "created_at": stamp(n.createdAt), "attempts": n.attempts}
@@ -93,29 +94,8 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	if n.state == client.Scheduled {
 		v["next_attempt_at"] = stamp(n.due)
 	}
-	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
-		"reason": n.reason} {
-		if s != "" {
-			v[name] = s
-		}
-	}
-	if n.steps != nil {
-		v["retry"] = spelt(n.steps)
-	}
-	if shown, withheld := n.shownHeaders(); len(shown)+len(withheld) > 0 {
-		if len(shown) > 0 {
-			v["headers"] = shown
-		}
-		if len(withheld) > 0 {
-			v["headers_withheld"] = withheld
-		}
-	}
-	if n.ended > 0 {
-		v["ended_before"] = n.ended
-	}
-	if !n.settledAt.IsZero() {
-		v["settled_at"] = stamp(n.settledAt)
-	}
+	n.addOptional(v)
+
 	switch {
 	case !withBody || len(n.body) == 0:
 	case json.Valid(n.body) && n.contentType == "application/json":
@@ -127,8 +107,39 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	return v
 }
 
-// shownHeaders returns the notice's headers, and the names of headers whose values are
-// secrets.
+// addOptional adds the members that depend on the notice.
+func (n *notice) addOptional(v map[string]any) {
+	for name, s := range map[string]string{"url": n.url, "audience": n.audience, "method": n.method, "content_type": n.contentType,
+		"reason": n.reason} {
+		if s != "" {
+			v[name] = s
+		}
+	}
+	if n.steps != nil {
+		v["retry"] = spelt(n.steps)
+	}
+
+	shown, withheld := n.shownHeaders()
+	if len(shown) > 0 {
+		v["headers"] = shown
+	}
+	if len(withheld) > 0 {
+		v["headers_withheld"] = withheld
+	}
+
+	v["ending"] = n.ending()
+	if n.ended > 0 {
+		v["ended_before"] = n.ended
+	}
+	if n.resend > 0 {
+		v["resend"], v["resent_after"] = n.resend, n.resent
+	}
+	if !n.settledAt.IsZero() {
+		v["settled_at"] = stamp(n.settledAt)
+	}
+}
+
+// shownHeaders returns the notice's headers without those with secret values, and the names of those.
 func (n *notice) shownHeaders() (shown map[string]string, withheld []string) {
 	shown = map[string]string{}
 	names := slices.SortedFunc(maps.Keys(n.headers), func(a, b string) int { return strings.Compare(strings.ToLower(a), strings.ToLower(b)) })
@@ -142,8 +153,7 @@ func (n *notice) shownHeaders() (shown map[string]string, withheld []string) {
 	return shown, withheld
 }
 
-// secretHeader reports whether a header's value is a secret, by its name, as the
-// service judges it.
+// secretHeader reports whether a header has a secret value, by its name. The service has the same rule.
 func secretHeader(name string) bool {
 	l := strings.ToLower(name)
 	return slices.ContainsFunc(secretWords, func(w string) bool { return strings.Contains(l, w) }) ||
@@ -161,14 +171,14 @@ func spelt(steps []time.Duration) []string {
 	return out
 }
 
-// problem is an answer that says what is wrong: RFC 9457.
+// problem is an error answer, as RFC 9457 defines it.
 type problem struct {
-	Title   string   `json:"title"`
-	Status  int      `json:"status"`
-	Detail  string   `json:"detail,omitempty"`
-	Errors  []wrong  `json:"errors,omitempty"`
-	State   string   `json:"state,omitempty"`
-	Differs []string `json:"differs,omitempty"`
+	Title   string       `json:"title"`
+	Status  int          `json:"status"`
+	Detail  string       `json:"detail,omitempty"`
+	Errors  []wrong      `json:"errors,omitempty"`
+	State   client.State `json:"state,omitempty"`
+	Differs []string     `json:"differs,omitempty"`
 }
 
 type wrong struct {
@@ -189,7 +199,7 @@ func wrongField(location, format string, a ...any) *problem {
 	return p
 }
 
-// fields reads a JSON object with no other members than those known.
+// fields decodes a JSON object, and refuses unknown members.
 func fields(data []byte, at string, known ...string) (map[string]json.RawMessage, *problem) {
 	var m map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) == 0 {
@@ -209,7 +219,7 @@ func fields(data []byte, at string, known ...string) (map[string]json.RawMessage
 	return m, nil
 }
 
-// request is a notice to schedule, read.
+// request is the decoded request of a schedule call.
 type request struct {
 	content
 	key, onDuplicate string
@@ -217,8 +227,9 @@ type request struct {
 }
 
 var (
-	segments = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}(:[A-Za-z0-9_.~-]{1,64}){2}:[A-Za-z0-9_.~-]{1,128}$`)
-	presets  = map[string]string{
+	webhookID = regexp.MustCompile(`^msg_[0-9a-f]{26}$`)
+	segments  = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}(:[A-Za-z0-9_.~-]{1,64}){2}:[A-Za-z0-9_.~-]{1,128}$`)
+	presets   = map[string]string{
 		"none":     "",
 		"standard": "5s,5m,30m,2h,5h,10h,14h,20h,24h",
 		"wechat":   "15s,15s,30s,3m,10m,20m,30m,30m,30m,1h,3h,3h,3h,6h,6h",
@@ -226,13 +237,14 @@ var (
 	}
 )
 
-// read reads a notice to schedule. The key is set with an error, too.
+// read decodes and checks the request of a schedule call.
 func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	m, p := fields(data, at, "key", "delay", "due", "body", "body_text", "body_base64", "content_type", "url", "audience", "headers",
 		"method", "retry", "on_duplicate")
 	if p != nil {
 		return r, p
 	}
+
 	bodies := 0
 	for _, name := range []string{"key", "url", "audience", "content_type", "method", "on_duplicate", "headers", "retry", "body",
 		"body_text", "body_base64"} {
@@ -248,8 +260,9 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 		}
 	}
 	if bodies > 1 {
-		return r, wrongField(at+"body", "several bodies are given; give one of them")
+		return r, wrongField(at+"body", "only one of body, body_text and body_base64 may be given")
 	}
+
 	if r.due, p = s.time(m, at); p != nil {
 		return r, p
 	}
@@ -259,39 +272,31 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	return r, s.place(&r, at)
 }
 
+// set decodes a member of the request.
 func (r *request) set(name string, raw json.RawMessage) error {
-	texts := map[string]*string{"key": &r.key, "url": &r.url, "audience": &r.audience, "content_type": &r.contentType, "method": &r.method,
-		"on_duplicate": &r.onDuplicate}
-	if to := texts[name]; to != nil {
-		if json.Unmarshal(raw, to) != nil {
-			return errors.New("want a string")
-		}
-	}
-	var text string
 	switch name {
-	case "url":
-		if u, err := url.Parse(r.url); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return errors.New("want an address that begins with http:// or https://")
-		}
-	case "method":
-		if !slices.Contains([]string{"POST", "PUT", "GET"}, r.method) {
-			return errors.New("want POST, PUT or GET")
-		}
-	case "on_duplicate":
-		if !slices.Contains([]string{"reject", "keep", "replace"}, r.onDuplicate) {
-			return errors.New("want reject, keep or replace")
-		}
 	case "headers":
 		if json.Unmarshal(raw, &r.headers) != nil {
 			return errors.New("want an object of strings")
 		}
+		return nil
 	case "retry":
 		var err error
 		r.steps, err = ladder(raw)
 		return err
+	case "body", "body_text", "body_base64":
+		return r.setBody(name, raw)
+	}
+	return r.setText(name, raw)
+}
+
+// setBody decodes a member that has the body.
+func (r *request) setBody(name string, raw json.RawMessage) error {
+	switch name {
 	case "body":
 		r.body = raw
 	case "body_text":
+		var text string
 		if json.Unmarshal(raw, &text) != nil {
 			return errors.New("want a string")
 		}
@@ -304,7 +309,38 @@ func (r *request) set(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// ladder reads a list of durations, a ladder's text, or a preset's name.
+// setText decodes and checks a member that is a string.
+func (r *request) setText(name string, raw json.RawMessage) error {
+	to := map[string]*string{"key": &r.key, "url": &r.url, "audience": &r.audience, "content_type": &r.contentType, "method": &r.method,
+		"on_duplicate": &r.onDuplicate}[name]
+	if json.Unmarshal(raw, to) != nil {
+		return errors.New("want a string")
+	}
+
+	switch name {
+	case "url":
+		if !isHTTP(r.url) {
+			return errors.New("want a URL that begins with http:// or https://")
+		}
+	case "method":
+		if !slices.Contains([]string{"POST", "PUT", "GET"}, r.method) {
+			return errors.New("want POST, PUT or GET")
+		}
+	case "on_duplicate":
+		if !slices.Contains([]string{"reject", "keep", "replace"}, r.onDuplicate) {
+			return errors.New("want reject, keep or replace")
+		}
+	}
+	return nil
+}
+
+// isHTTP reports whether a text is an http or https URL with a host.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// ladder decodes a list of durations, a text such as 15s,3m, or the name of a preset.
 func ladder(raw json.RawMessage) ([]time.Duration, error) {
 	var list []json.RawMessage
 	var text string
@@ -322,18 +358,19 @@ func ladder(raw json.RawMessage) ([]time.Duration, error) {
 	default:
 		return nil, errors.New("want a list of durations, or a text such as 15s,3m")
 	}
+
 	steps := make([]time.Duration, len(list))
 	for i, step := range list {
 		d, err := duration(step)
 		if err != nil || d < time.Millisecond {
-			return nil, fmt.Errorf("step %d is no duration of 1ms or more", i+1)
+			return nil, fmt.Errorf("step %d is not a duration of 1ms or more", i+1)
 		}
 		steps[i] = d
 	}
 	return steps, nil
 }
 
-// duration reads a Go duration or seconds, rounded up to the millisecond.
+// duration decodes a Go duration or a number of seconds, and rounds it up to milliseconds.
 func duration(raw json.RawMessage) (time.Duration, error) {
 	text := string(raw)
 	if raw[0] == '"' {
@@ -341,6 +378,7 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 			return 0, err
 		}
 	}
+
 	d, err := time.ParseDuration(text)
 	if secs, serr := strconv.ParseFloat(text, 64); serr == nil && math.Abs(secs) < 1e9 {
 		d, err = time.Duration(secs*float64(time.Second)), nil
@@ -351,7 +389,7 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond), nil
 }
 
-// time reads delay or due; neither means now.
+// time returns the due time of a request; without delay and due it is now.
 func (s *Service) time(m map[string]json.RawMessage, at string) (time.Time, *problem) {
 	delay, due := m["delay"], m["due"]
 	switch {
@@ -373,7 +411,7 @@ func (s *Service) time(m map[string]json.RawMessage, at string) (time.Time, *pro
 	return s.now, nil
 }
 
-// place checks the key and the rules of its route.
+// place checks the key, and the rules of its route.
 func (s *Service) place(r *request, at string) *problem {
 	if !segments.MatchString(r.key) {
 		return wrongField(at+"key", "want app:module:type:id")
@@ -383,9 +421,9 @@ func (s *Service) place(r *request, at string) *problem {
 	case rt == nil:
 		return wrongField(at+"key", "no route covers it")
 	case rt.Target == "notice" && r.url == "":
-		return wrongField(at+"url", "is missing: the target of route %s is notice, so each notice brings its url", rt.Name)
+		return wrongField(at+"url", "is missing: the target of route %s is notice, so each notice needs a url", rt.Name)
 	case rt.Target != "notice" && r.url != "":
-		return wrongField(at+"url", "the target of route %s is %s, so its notices bring no url", rt.Name, targetKind(rt.Target))
+		return wrongField(at+"url", "the target of route %s is %s, so its notices have no url", rt.Name, targetKind(rt.Target))
 	}
 	return nil
 }
@@ -395,20 +433,20 @@ func write(w http.ResponseWriter, status int, v any) {
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic("clienttest: " + err.Error()) // strings, numbers and JSON that was read
+		panic("clienttest: " + err.Error()) // the answer has strings, numbers and valid JSON
 	}
 	w.Header().Set("Content-Type", "application/json")
 	if status >= 400 {
 		w.Header().Set("Content-Type", "application/problem+json")
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // the caller has gone
+	_, _ = w.Write(b.Bytes()) // fails if the caller has closed the connection
 }
 
 func readAll(r *http.Request) ([]byte, *problem) {
 	b, err := io.ReadAll(io.LimitReader(r.Body, 32<<20))
 	if err != nil {
-		return nil, failed(http.StatusBadRequest, "the request's body could not be read to its end")
+		return nil, failed(http.StatusBadRequest, "the body of the request is incomplete")
 	}
 	return b, nil
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/netip"
@@ -20,7 +21,7 @@ import (
 	"unicode/utf8"
 )
 
-// rsaFits reports whether a key's RSASSA-PKCS1-v1_5 signature with SHA-256 is that of text.
+// rsaFits reports whether a signature of text, RSASSA-PKCS1-v1_5 with SHA-256, is valid for a key.
 func rsaFits(keys []publicKey, text, signature []byte) bool {
 	digest := sha256.Sum256(text)
 	return slices.ContainsFunc(keys, func(k publicKey) bool {
@@ -29,7 +30,7 @@ func rsaFits(keys []publicKey, text, signature []byte) bool {
 	})
 }
 
-// wechatPay verifies the four headers of WeChat Pay's API v3.
+// wechatPay verifies the four headers of WeChat Pay API v3.
 func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (Result, error) {
 	var values [4]string
 	for i, part := range [...]string{"Timestamp", "Nonce", "Signature", "Serial"} {
@@ -39,6 +40,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 		}
 		values[i] = value
 	}
+
 	signature, err := base64.StdEncoding.DecodeString(values[2])
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %s-signature is not base64", ErrHeader, strings.ToLower(v.header))
@@ -47,6 +49,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 	if err != nil {
 		return Result{}, err
 	}
+
 	keys, err := v.keysFor(ctx, values[3], "RSA")
 	if err != nil {
 		return Result{}, err
@@ -57,7 +60,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 	return Result{At: at, KeyID: values[3]}, nil
 }
 
-// alipay verifies the field sign of a form.
+// alipay verifies the field sign of a form body.
 func (v *Verifier) alipay(ctx context.Context, body []byte) (Result, error) {
 	text, signature, err := formText(string(body))
 	if err != nil {
@@ -73,19 +76,15 @@ func (v *Verifier) alipay(ctx context.Context, body []byte) (Result, error) {
 	return Result{}, nil
 }
 
-// formText returns the text that a form's sender signed, and the signature.
+// formText returns the signed text of a form, and its signature.
 func formText(body string) (text string, signature []byte, err error) {
 	form, err := url.ParseQuery(body)
 	if err != nil || !utf8.ValidString(body) {
-		return "", nil, fmt.Errorf("%w: it cannot be read as a form", ErrBody)
+		return "", nil, fmt.Errorf("%w: it is not a form", ErrBody)
 	}
-	var names []string
-	for name, values := range form {
+	for _, values := range form {
 		if len(values) > 1 {
 			return "", nil, fmt.Errorf("%w: a field is given twice", ErrBody)
-		}
-		if name != "sign" && name != "sign_type" {
-			names = append(names, name)
 		}
 	}
 	if form.Get("sign_type") != "RSA2" || form.Get("sign") == "" {
@@ -94,11 +93,14 @@ func formText(body string) (text string, signature []byte, err error) {
 	if signature, err = base64.StdEncoding.DecodeString(form.Get("sign")); err != nil {
 		return "", nil, fmt.Errorf("%w: sign is not base64", ErrBody)
 	}
-	slices.Sort(names)
-	for i, name := range names {
-		names[i] = name + "=" + form.Get(name)
+
+	delete(form, "sign")
+	delete(form, "sign_type")
+	fields := slices.Sorted(maps.Keys(form))
+	for i, name := range fields {
+		fields[i] = name + "=" + form.Get(name)
 	}
-	return strings.Join(names, "&"), signature, nil
+	return strings.Join(fields, "&"), signature, nil
 }
 
 // protected is the protected header of a detached JWS.
@@ -112,28 +114,24 @@ type protected struct {
 	Host      string   `json:"host"`
 }
 
-// jws verifies a detached JWS with an unencoded payload. It looks at the host and the time
-// after the signature, since only then are they the sender's.
+// jws verifies a detached JWS with an unencoded payload. It checks the signature before the host and
+// the time, because only signed values are the sender's.
 func (v *Verifier) jws(ctx context.Context, h http.Header, body []byte) (Result, error) {
 	value, err := one(h, v.header)
 	if err != nil {
 		return Result{}, err
 	}
-	head, encoded, ok := strings.Cut(value, "..")
-	raw, headErr := base64.RawURLEncoding.DecodeString(head)
-	signature, signErr := base64.RawURLEncoding.DecodeString(encoded)
-	var p protected
-	if !ok || headErr != nil || signErr != nil || json.Unmarshal(raw, &p) != nil {
-		return Result{}, fmt.Errorf("%w: %s is not a detached JWS", ErrHeader, strings.ToLower(v.header))
-	}
-	if p.Base64 == nil || *p.Base64 || !slices.Equal(p.Critical, []string{"b64"}) {
-		return Result{}, fmt.Errorf("%w: the JWS does not have b64 false and crit b64 alone", ErrHeader)
-	}
-
-	text := slices.Concat([]byte(head), []byte{'.'}, body)
-	if err := v.jwsSignature(ctx, &p, text, signature); err != nil {
+	p, signature, err := v.parseJWS(value)
+	if err != nil {
 		return Result{}, err
 	}
+
+	head, _, _ := strings.Cut(value, "..")
+	text := slices.Concat([]byte(head), []byte{'.'}, body)
+	if err := v.jwsSignature(ctx, p, text, signature); err != nil {
+		return Result{}, err
+	}
+
 	at := time.Unix(p.Timestamp, 0)
 	switch {
 	case p.Host != v.host:
@@ -147,6 +145,22 @@ func (v *Verifier) jws(ctx context.Context, h http.Header, body []byte) (Result,
 	return Result{ID: p.ID, At: at, KeyID: p.Key}, nil
 }
 
+// parseJWS returns the protected header and the signature of a detached JWS.
+func (v *Verifier) parseJWS(value string) (p *protected, signature []byte, err error) {
+	head, encoded, ok := strings.Cut(value, "..")
+	raw, headErr := base64.RawURLEncoding.DecodeString(head)
+	signature, signErr := base64.RawURLEncoding.DecodeString(encoded)
+	p = &protected{}
+	if !ok || headErr != nil || signErr != nil || json.Unmarshal(raw, p) != nil {
+		return nil, nil, fmt.Errorf("%w: %s is not a detached JWS", ErrHeader, strings.ToLower(v.header))
+	}
+	if p.Base64 == nil || *p.Base64 || !slices.Equal(p.Critical, []string{"b64"}) {
+		return nil, nil, fmt.Errorf("%w: the JWS needs b64 false and crit with b64 only", ErrHeader)
+	}
+	return p, signature, nil
+}
+
+// jwsSignature verifies the signature of a JWS.
 func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signature []byte) error {
 	kind := map[string]string{"EdDSA": "OKP", "ES256": "EC"}[p.Algorithm]
 	if kind == "" {
@@ -156,6 +170,7 @@ func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signatu
 	if err != nil {
 		return err
 	}
+
 	for _, k := range keys {
 		switch public := k.key.(type) {
 		case ed25519.PublicKey:
@@ -173,7 +188,7 @@ func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signatu
 	return ErrSignature
 }
 
-// hostOf is a host as it is signed. Names outside ASCII must be given in punycode.
+// hostOf returns a host in the form in which it is signed. Names outside ASCII must be in punycode.
 func hostOf(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(strings.TrimSpace(host)), ".")
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {

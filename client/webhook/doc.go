@@ -1,9 +1,9 @@
-// Package webhook verifies the callbacks that notifier sends, for receivers
-// written in Go. It needs the standard library only.
+// Package webhook verifies the callbacks of notifier, for receivers written in Go. It needs only the
+// standard library.
 //
-// A callback carries webhook-id, webhook-timestamp and webhook-signature after
-// Standard Webhooks (https://www.standardwebhooks.com), version 1: HMAC-SHA256 of
-// "id.timestamp.body" with the secret's bytes. [Verify] checks all three:
+// By default a callback is signed as Standard Webhooks (https://www.standardwebhooks.com) version 1
+// defines. The header webhook-signature has the HMAC-SHA256 of "id.timestamp.body". The id and the
+// timestamp are in webhook-id and webhook-timestamp. [Verify] checks these three headers:
 //
 //	body, err := webhook.Payload(r, 1<<20)
 //	// …
@@ -12,11 +12,12 @@
 //		return
 //	}
 //
-// The body must be the bytes as they came, before any parsing. A callback may
-// come again with the same webhook-id, over all retries and redrives: remember
-// the ids for some days, and answer a repeated one with success without doing the
-// work twice.
+// The body must be the received bytes, before any parsing. All attempts of a notice have the same
+// webhook-id, also after a redrive. Store the ids for some days, and answer a repeated callback with
+// success without processing it again.
 //
-// While a secret is changed the sender signs with the old and the new one, and a
-// receiver may hold both: one signature that fits one secret is enough.
+// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both
+// too. A callback is valid if one signature is valid for one secret.
+//
+// A [Verifier] also verifies the other schemes of notifier, for example those with public keys.
 package webhook

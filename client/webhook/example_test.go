@@ -11,7 +11,7 @@ import (
 	"notifier/client/webhook"
 )
 
-// A receiver that takes only what its sender has signed.
+// A receiver that accepts only signed callbacks.
 func ExampleVerifier() {
 	verifier, err := webhook.New("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -20,7 +20,7 @@ func ExampleVerifier() {
 	paid := func(w http.ResponseWriter, r *http.Request) {
 		body, err := webhook.Payload(r, 1<<20)
 		if err != nil {
-			http.Error(w, "the body could not be read", http.StatusBadRequest)
+			http.Error(w, "cannot read the body", http.StatusBadRequest)
 			return
 		}
 		if err := verifier.Verify(r.Header, body); err != nil {
@@ -44,10 +44,10 @@ func ExampleVerifier() {
 	call("whsec_ZXhhbXBsZXMgYXJlIG5vdCBzZWNyZXQsIHRoaXMgaXMgb25l")
 	// Output:
 	// 200 booked {"order":4711}
-	// 401 webhook: no signature fits
+	// 401 webhook: no signature is valid
 }
 
-// What to answer depends on whose fault it is.
+// Answer 500 if the receiver's configuration is wrong, and 401 if the request is.
 func ExampleVerify_errors() {
 	err := webhook.Verify(http.Header{}, nil, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	switch {
@@ -57,5 +57,5 @@ func ExampleVerify_errors() {
 		fmt.Println("401:", err)
 	}
 	// Output:
-	// 401: webhook: a header is missing or not of its form: webhook-id is missing
+	// 401: webhook: a header is missing or malformed: webhook-id is missing
 }

@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// maxSignatures is how many signatures of a header are compared: a header full of them must
-// not cost as many hashes.
+// maxSignatures is the maximum number of signatures of a header that are verified. It limits the cost of
+// a request with many signatures.
 const maxSignatures = 32
 
+// sum returns the HMAC-SHA256 of head and body.
 func sum(key []byte, head string, body []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte(head))
@@ -25,8 +26,8 @@ func sum(key []byte, head string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// timestamp reads Unix seconds and checks them. The text is what is signed, so only one
-// spelling of a number is valid.
+// timestamp parses Unix seconds and checks that they are recent. The text is signed, so only the
+// canonical form of a number is valid.
 func (v *Verifier) timestamp(name, stamp string) (time.Time, error) {
 	seconds, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil || strconv.FormatInt(seconds, 10) != stamp {
@@ -46,6 +47,7 @@ func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Re
 	if err != nil {
 		return Result{}, err
 	}
+
 	given := strings.Join(h.Values(v.header), " ")
 	if given == "" {
 		return Result{}, fmt.Errorf("%w: %s is missing", ErrHeader, strings.ToLower(v.header))
@@ -68,9 +70,8 @@ func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Re
 	return Result{ID: id, At: at}, nil
 }
 
-// anySum reports whether one of the signatures is that of one of the secrets. All are
-// compared whatever comes of it, each in constant time, so that the time this takes does
-// not show which was right.
+// anySum reports whether one of the signatures is valid for one of the secrets. It always compares all
+// of them, each in constant time. So its duration does not show which one was valid.
 func (v *Verifier) anySum(given []string, head string, body []byte) bool {
 	found := false
 	for _, s := range v.secrets {
@@ -82,11 +83,13 @@ func (v *Verifier) anySum(given []string, head string, body []byte) bool {
 	return found
 }
 
+// ed25519 reports whether one of the signatures is valid for one of the public keys.
 func (v *Verifier) ed25519(ctx context.Context, given []string, head string, body []byte) (bool, error) {
 	keys, err := v.keysFor(ctx, "", "OKP")
 	if err != nil {
 		return false, err
 	}
+
 	text := append([]byte(head), body...)
 	for _, g := range given[:min(len(given), maxSignatures)] {
 		encoded, ok := strings.CutPrefix(g, "v1a,")
@@ -109,6 +112,7 @@ func (v *Verifier) stripe(h http.Header, body []byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+
 	stamp, given := "", []string(nil)
 	for part := range strings.SplitSeq(value, ",") {
 		switch name, text, _ := strings.Cut(strings.TrimSpace(part), "="); name {
@@ -121,6 +125,7 @@ func (v *Verifier) stripe(h http.Header, body []byte) (Result, error) {
 			given = append(given, text)
 		}
 	}
+
 	at, err := v.timestamp("t in "+strings.ToLower(v.header), stamp)
 	if err != nil {
 		return Result{}, err
@@ -147,7 +152,7 @@ func (v *Verifier) github(h http.Header, body []byte) (Result, error) {
 	return Result{}, nil
 }
 
-// anyHex is anySum for hex signatures by the secrets' texts.
+// anyHex is anySum for hex signatures whose keys are the texts of the secrets.
 func (v *Verifier) anyHex(given []string, head string, body []byte) bool {
 	found := false
 	for _, s := range v.secrets {

@@ -17,14 +17,14 @@ import (
 	"strings"
 )
 
-// publicKey is a key that verifies. id is empty if it has no name.
+// publicKey is a public key of the sender. id is empty if the key has no name.
 type publicKey struct {
 	id   string
 	kind string // kty of its JWK: RSA, OKP (Ed25519), EC (P-256)
 	key  crypto.PublicKey
 }
 
-// readKeys reads the keys of Options.
+// readKeys parses the keys of Options.
 func (v *Verifier) readKeys(texts []string) error {
 	for _, text := range texts {
 		keys, wrong := parseKeys(text)
@@ -39,6 +39,7 @@ func (v *Verifier) readKeys(texts []string) error {
 	return nil
 }
 
+// parseKeys parses a key of Options, which may be several in PEM. wrong says why it is invalid.
 func parseKeys(text string) (keys []publicKey, wrong string) {
 	text = strings.TrimSpace(text)
 	if encoded, ok := strings.CutPrefix(text, "whpk_"); ok {
@@ -49,6 +50,7 @@ func parseKeys(text string) (keys []publicKey, wrong string) {
 		k, wrong := keyOf(ed25519.PublicKey(b), "")
 		return []publicKey{k}, wrong
 	}
+
 	for rest := []byte(text); len(rest) > 0; {
 		block, after := pem.Decode(rest)
 		if block == nil {
@@ -63,6 +65,7 @@ func parseKeys(text string) (keys []publicKey, wrong string) {
 	return keys, ""
 }
 
+// parseBlock parses a PEM block. The second result says why it is invalid.
 func parseBlock(b *pem.Block) (publicKey, string) {
 	if b.Type == "CERTIFICATE" {
 		c, err := x509.ParseCertificate(b.Bytes)
@@ -81,7 +84,8 @@ func parseBlock(b *pem.Block) (publicKey, string) {
 	return keyOf(public, "")
 }
 
-// keyOf names a key: keys other than RSA by their RFC 7638 thumbprint.
+// keyOf returns a key with its id. The id of keys other than RSA is their RFC 7638 thumbprint. The second
+// result says why a key cannot be used.
 func keyOf(key crypto.PublicKey, id string) (publicKey, string) {
 	switch k := key.(type) {
 	case *rsa.PublicKey:
@@ -100,6 +104,7 @@ func keyOf(key crypto.PublicKey, id string) (publicKey, string) {
 	return publicKey{}, "is neither RSA nor Ed25519 nor P-256"
 }
 
+// thumbprint returns the RFC 7638 thumbprint of a JWK in the given format.
 func thumbprint(format string, parts ...[]byte) string {
 	encoded := make([]any, len(parts))
 	for i, p := range parts {
@@ -109,8 +114,8 @@ func thumbprint(format string, parts ...[]byte) string {
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
-// keysFor returns the keys of that kind that id may name: those of that id, or, if there is
-// none, those without an id. An empty id may be any. The error wraps ErrKey.
+// keysFor returns the keys of a kind with an id. If no key has the id, it returns the keys without an
+// id. For an empty id it returns all keys of the kind. The error wraps ErrKey.
 func (v *Verifier) keysFor(ctx context.Context, id, kind string) ([]publicKey, error) {
 	all := v.keys
 	if v.set != nil {
@@ -119,6 +124,7 @@ func (v *Verifier) keysFor(ctx context.Context, id, kind string) ([]publicKey, e
 			return nil, err
 		}
 	}
+
 	var named, nameless []publicKey
 	for _, k := range all {
 		switch {
@@ -129,6 +135,7 @@ func (v *Verifier) keysFor(ctx context.Context, id, kind string) ([]publicKey, e
 			nameless = append(nameless, k)
 		}
 	}
+
 	if named == nil {
 		named = nameless
 	}
@@ -138,7 +145,7 @@ func (v *Verifier) keysFor(ctx context.Context, id, kind string) ([]publicKey, e
 	return named, nil
 }
 
-// jwk is a public key as a key set has it.
+// jwk is a public key in a JSON Web Key Set.
 type jwk struct {
 	Type     string `json:"kty"`
 	Curve    string `json:"crv"`
@@ -150,7 +157,7 @@ type jwk struct {
 	Use      string `json:"use"`
 }
 
-// parseSet reads a JSON Web Key Set. Keys of other kinds are left out.
+// parseSet parses a JSON Web Key Set. It skips keys that are not usable.
 func parseSet(data []byte) ([]publicKey, error) {
 	var set struct {
 		Keys []jwk `json:"keys"`
@@ -173,28 +180,30 @@ func parseSet(data []byte) ([]publicKey, error) {
 	return out, nil
 }
 
-// public returns the key, nil if it cannot be read.
-func (j *jwk) public() crypto.PublicKey {
-	part := func(s string) []byte {
-		b, err := base64.RawURLEncoding.DecodeString(s)
-		if err != nil {
-			return nil
-		}
-		return b
+// decode decodes a number of a JWK; nil if it is invalid.
+func decode(s string) []byte {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil {
+		return nil
 	}
+	return b
+}
+
+// public returns the key; nil if it is invalid.
+func (j *jwk) public() crypto.PublicKey {
 	switch j.Type + " " + j.Curve {
 	case "RSA ":
-		e := new(big.Int).SetBytes(part(j.Exponent))
+		e := new(big.Int).SetBytes(decode(j.Exponent))
 		if !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
 			return nil
 		}
-		return &rsa.PublicKey{N: new(big.Int).SetBytes(part(j.Modulus)), E: int(e.Int64())}
+		return &rsa.PublicKey{N: new(big.Int).SetBytes(decode(j.Modulus)), E: int(e.Int64())}
 	case "OKP Ed25519":
-		if x := part(j.X); len(x) == ed25519.PublicKeySize {
+		if x := decode(j.X); len(x) == ed25519.PublicKeySize {
 			return ed25519.PublicKey(x)
 		}
 	case "EC P-256":
-		x, y := part(j.X), part(j.Y)
+		x, y := decode(j.X), decode(j.Y)
 		k, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), append(append([]byte{4}, x...), y...))
 		if len(x) == 32 && err == nil {
 			return k

@@ -14,46 +14,46 @@ import (
 	"time"
 )
 
-// How long a key set is kept.
+// Times of a key set.
 const (
-	defaultMaxAge = 5 * time.Minute // if the answer does not say
+	defaultMaxAge = 5 * time.Minute // if the answer has no max-age
 	minMaxAge     = 30 * time.Second
 	maxMaxAge     = time.Hour
-	// refetchEvery is how long after a fetch an unknown key id causes another one: anybody
-	// can send an unknown id.
+	// refetchEvery is the minimum time between a fetch and a fetch for an unknown key id. Any client can
+	// send unknown ids.
 	refetchEvery = 30 * time.Second
-	// retryEvery is how long after a failed fetch the next one is made.
+	// retryEvery is the time between a failed fetch and the next one.
 	retryEvery = 5 * time.Second
-	// fetchTimeout bounds one fetch.
+	// fetchTimeout limits a fetch.
 	fetchTimeout = 10 * time.Second
 	maxSet       = 1 << 20
 )
 
-// KeySet fetches the sender's public keys from its JWKS url and caches them for as long as
-// the answer's max-age says, at least 30 s and at most an hour. An unknown key id causes an
-// earlier fetch, at most every 30 s. If a fetch fails, the keys that were fetched before stay
-// in use, and the next fetch is made 5 s later. A KeySet may be shared by many Verifiers and
-// goroutines; one of them fetches at a time.
+// KeySet fetches and caches the sender's public keys from a JWKS URL. Keys are cached for the max-age of
+// the answer, at least 30 s and at most an hour. An unknown key id causes an earlier fetch, at most
+// every 30 s. If a fetch fails, the cached keys stay in use, and the next fetch is made 5 s later.
+//
+// Several Verifiers and goroutines may share a KeySet. One of them fetches at a time.
 type KeySet struct {
 	address string
 	client  *http.Client
 	now     func() time.Time
-	lock    chan struct{} // holds one token while somebody uses the fields below
+	lock    chan struct{} // a lock for the fields below, with one token
 
 	keys    []publicKey
-	fetched time.Time // of the last success
-	next    time.Time // no fetch before, except for an unknown id
-	failed  error     // of the last fetch
+	fetched time.Time // time of the last successful fetch
+	next    time.Time // time of the next fetch, except for an unknown id
+	failed  error     // error of the last fetch
 }
 
-// NewKeySet makes a KeySet of an https address, such as
-// https://notifier.example/.well-known/jwks.json. Only for a loopback host, http is taken
-// too: whoever can change the answer can forge callbacks. client nil means one with a
-// timeout of 10 s that follows no redirect. The error wraps [ErrSecret].
+// NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json.
+// http is only accepted for a loopback host, because an attacker who can change the answer can forge
+// callbacks. If client is nil, requests have a timeout of 10 s and follow no redirects. The error wraps
+// [ErrSecret].
 func NewKeySet(address string, client *http.Client) (*KeySet, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-		return nil, fmt.Errorf("%w: the address of the key set is not https://…", ErrSecret)
+		return nil, fmt.Errorf("%w: the URL of the key set does not begin with https://", ErrSecret)
 	}
 	if client == nil {
 		client = &http.Client{Timeout: fetchTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -66,8 +66,8 @@ func loopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// get returns the keys, and fetches them if they are too old or id is not among them. An
-// empty id is among any. The error wraps ErrKey.
+// get returns the keys. It fetches them if they are too old or have no key with id; an empty id matches
+// any key. The error wraps ErrKey.
 func (s *KeySet) get(ctx context.Context, id string) ([]publicKey, error) {
 	select {
 	case s.lock <- struct{}{}:
@@ -83,16 +83,17 @@ func (s *KeySet) get(ctx context.Context, id string) ([]publicKey, error) {
 		s.fetch(ctx, now)
 	}
 	if s.keys == nil {
-		return nil, fmt.Errorf("%w: the key set cannot be fetched: %w", ErrKey, s.failed)
+		return nil, fmt.Errorf("%w: cannot fetch the key set: %w", ErrKey, s.failed)
 	}
 	return s.keys, nil
 }
 
+// fetch updates the keys. If the request fails, the old ones stay.
 func (s *KeySet) fetch(ctx context.Context, now time.Time) {
 	keys, age, err := s.request(ctx)
 	s.failed = err
 	if err != nil && ctx.Err() != nil {
-		return // the caller gave up; that says nothing about the address
+		return // the caller gave up, so the next call may fetch at once
 	}
 	if err != nil {
 		s.next = now.Add(retryEvery)
@@ -101,8 +102,9 @@ func (s *KeySet) fetch(ctx context.Context, now time.Time) {
 	s.keys, s.fetched, s.next = keys, now, now.Add(age)
 }
 
-var errNoKeys = errors.New("it has no usable key")
+var errNoKeys = errors.New("no usable key in the set")
 
+// request returns the keys of the JWKS URL, and how long to cache them.
 func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -110,6 +112,7 @@ func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error
 	if err != nil {
 		return nil, 0, err
 	}
+
 	resp, err := s.client.Do(req)
 	if err != nil {
 		return nil, 0, err
@@ -122,9 +125,10 @@ func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error
 	if err != nil {
 		return nil, 0, err
 	}
+
 	keys, err := parseSet(data)
 	if err != nil {
-		return nil, 0, fmt.Errorf("it is not a JSON Web Key Set: %w", err)
+		return nil, 0, fmt.Errorf("not a JSON Web Key Set: %w", err)
 	}
 	if len(keys) == 0 {
 		return nil, 0, errNoKeys
@@ -132,7 +136,7 @@ func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error
 	return keys, maxAge(resp.Header), nil
 }
 
-// maxAge is how long an answer may be cached.
+// maxAge returns how long to cache an answer.
 func maxAge(h http.Header) time.Duration {
 	for part := range strings.SplitSeq(h.Get("Cache-Control"), ",") {
 		text, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(part)), "max-age=")

@@ -12,14 +12,13 @@ import (
 	"time"
 )
 
-// Tolerance is how far a timestamp may be off, both ways, unless
-// [Verifier.Tolerance] says otherwise.
+// Tolerance is the default of [Verifier.Tolerance].
 const Tolerance = 5 * time.Minute
 
-// Scheme is a way to sign.
+// Scheme is a signature scheme.
 type Scheme string
 
-// The schemes, as the sender's _SIGN names them.
+// The schemes, with the names of the sender's setting _SIGN.
 const (
 	Standard        Scheme = "standard"
 	StandardEd25519 Scheme = "standard-ed25519"
@@ -30,47 +29,44 @@ const (
 	JWS             Scheme = "jws"
 )
 
-// headers are the usual names of the schemes' headers.
+// headers are the default headers of the schemes.
 var headers = map[Scheme]string{Standard: "Webhook-Signature", StandardEd25519: "Webhook-Signature", Stripe: "Notifier-Signature",
 	GitHub: "X-Hub-Signature-256", WechatPay: "Wechatpay", Alipay: "", JWS: "Webhook-Jws"}
 
+// hmac reports whether the scheme signs with secrets.
 func (s Scheme) hmac() bool { return s == Standard || s == Stripe || s == GitHub }
 
-// The errors of this package. None of them, and nothing that wraps them, holds a
-// secret or the signature that would have been right, so that they may be logged
-// and sent back.
+// The errors of this package. They contain neither a secret nor a valid signature, and nor do the errors
+// that wrap them. So they may be logged and sent to the caller.
 var (
-	// ErrHeader: webhook-id, webhook-timestamp or webhook-signature is missing,
-	// given twice, or not of its form. The sender is no notifier, the route has no
-	// secret, or something in between drops headers.
-	ErrHeader = errors.New("webhook: a header is missing or not of its form")
-	// ErrTimestamp: the timestamp is further off than the tolerance. The request is
-	// an old one played again, or one of the two clocks is wrong. Whether the
-	// signature fits has not been looked at.
+	// ErrHeader: webhook-id, webhook-timestamp or webhook-signature is missing, given twice or malformed.
+	// The sender is not notifier, the route has no secret, or a proxy removes headers.
+	ErrHeader = errors.New("webhook: a header is missing or malformed")
+	// ErrTimestamp: the timestamp differs from the present by more than the tolerance. The request is
+	// old and was replayed, or a clock is wrong. The signature was not checked, except that of a JWS.
 	ErrTimestamp = errors.New("webhook: the timestamp is too far off")
-	// ErrSignature: no signature fits any secret. The body was changed, or read
-	// another way than byte for byte, or the secret is another one.
-	ErrSignature = errors.New("webhook: no signature fits")
-	// ErrSecret: a secret, a key or another option cannot be used. It is the receiver's
-	// configuration that is wrong, not the request: answer 500 and look into it.
+	// ErrSignature: no signature is valid for any secret. The body was changed or parsed, or the secret
+	// is a different one.
+	ErrSignature = errors.New("webhook: no signature is valid")
+	// ErrSecret: a secret, a key or another option is invalid. The configuration of the receiver is
+	// wrong, not the request: answer 500 and fix it.
 	ErrSecret = errors.New("webhook: a secret cannot be used")
-	// ErrKey: the public key that the request names was not found, or the key set cannot
-	// be fetched. Answer 500, so that the sender tries again.
+	// ErrKey: the public key of the request was not found, or the key set cannot be fetched. Answer 500,
+	// so that the sender tries again.
 	ErrKey = errors.New("webhook: the public key was not found")
-	// ErrHost: the callback was signed for another host. Somebody passed it on.
+	// ErrHost: the callback was signed for another host. Another receiver has forwarded it.
 	ErrHost = errors.New("webhook: the callback is for another host")
-	// ErrBody: the body is not a form that Alipay's scheme signs.
+	// ErrBody: the body is not a form with a signature of Alipay's scheme.
 	ErrBody = errors.New("webhook: the body is not a signed form")
 )
 
-// Verify reports with nil that a request with these headers and this body was
-// signed with one of the secrets, at most [Tolerance] ago. A secret is whsec_ and
-// base64, as the route's _SECRET has it or GET /v1/routes/{name}/secret gives it;
-// one string may hold several with commas between them. The error wraps [ErrHeader],
-// [ErrTimestamp], [ErrSignature] or [ErrSecret].
+// Verify returns nil if a request was signed with one of the secrets, at most [Tolerance] ago. A secret
+// is whsec_ and base64: the value of the route's _SECRET, or of GET /v1/routes/{name}/secret. A string
+// may have several secrets, comma-separated. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature]
+// or [ErrSecret].
 //
-// It parses the secrets anew each time; a receiver of many requests makes a
-// [Verifier] once with [New].
+// Verify parses the secrets in each call. A receiver of many requests should create a [Verifier] once,
+// with [New].
 func Verify(h http.Header, body []byte, secrets ...string) error {
 	v, err := New(secrets...)
 	if err != nil {
@@ -79,33 +75,32 @@ func Verify(h http.Header, body []byte, secrets ...string) error {
 	return v.Verify(h, body)
 }
 
-// Options of [NewVerifier].
+// Options are the options of [NewVerifier].
 type Options struct {
-	// Scheme is how the sender signs. Empty means [Standard].
+	// Scheme is the scheme of the sender. Empty means [Standard].
 	Scheme Scheme
-	// Secrets are for Standard, Stripe and GitHub, each as [Verify] takes it.
+	// Secrets are the secrets of Standard, Stripe and GitHub, in the form of [Verify].
 	Secrets []string
-	// Keys are public keys for the other schemes: PEM (PUBLIC KEY or CERTIFICATE, one or
-	// more), or whpk_ and base64 for Ed25519. KeySet, if not nil, is used in their place.
+	// Keys are the public keys of the other schemes. Each is one or more PEM blocks (PUBLIC KEY or
+	// CERTIFICATE), or whpk_ and base64 for Ed25519. KeySet, if not nil, is used instead.
 	Keys   []string
 	KeySet *KeySet
-	// Header is the signature's header if the sender gave it another name; of WechatPay
-	// the part before -Signature. Empty means the usual one.
+	// Header is the name of the signature header, if the sender has configured one; for WechatPay the
+	// part before -Signature. Empty means the default.
 	Header string
-	// Host is this receiver's host as in its url, without port. JWS needs it: its key signs
-	// for all receivers, and the host shows that a callback was meant for this one.
+	// Host is this receiver's host in the callback URL, without port. JWS requires it. Its key signs for
+	// all receivers, and the signed host shows that a callback is for this one.
 	Host string
-	// Tolerance and Now are fields of the [Verifier].
+	// Tolerance and Now set the fields of the [Verifier].
 	Tolerance time.Duration
 	Now       func() time.Time
 }
 
-// Verifier verifies requests against the secrets or keys it was made with. It may be used
-// by many goroutines at once, as long as nobody sets its fields.
+// Verifier verifies requests with fixed secrets or keys. It is safe for concurrent use while its fields
+// do not change.
 type Verifier struct {
-	// Tolerance is how far a timestamp may be off, both ways. 0 means [Tolerance];
-	// negative means that timestamps are not checked, for tests with requests that
-	// were recorded.
+	// Tolerance is the maximum difference between a timestamp and the present, past or future. 0 means
+	// the constant Tolerance. A negative value disables the check, for tests with recorded requests.
 	Tolerance time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -118,30 +113,31 @@ type Verifier struct {
 	host    string
 }
 
-// Result says what a valid signature covers.
+// Result has the signed values of a valid request.
 type Result struct {
 	Scheme Scheme
 	// ID is the webhook-id, if the scheme signs it; empty otherwise.
 	ID string
-	// At is when the sender signed; zero if TimeUnchecked.
+	// At is the time of the signature. It is zero if the scheme signs no time.
 	At time.Time
-	// TimeUnchecked: the scheme signs no time, or Tolerance is negative. An old request
-	// that is sent again is valid. Deduplicate by the body.
+	// TimeUnchecked: the scheme signs no time, or Tolerance is negative. Then a replayed old request is
+	// valid. Deduplicate by the body.
 	TimeUnchecked bool
-	// KeyID names the public key, if the request does; empty otherwise.
+	// KeyID is the id of the public key in the request; empty = none.
 	KeyID string
 }
 
-// New makes a Verifier for [Standard] from secrets, each as [Verify] takes it. Its error
-// wraps [ErrSecret]; no secret at all is one too.
+// New returns a Verifier for [Standard] with secrets in the form of [Verify]. At least one is needed. The
+// error wraps [ErrSecret].
 func New(secrets ...string) (*Verifier, error) { return NewVerifier(Options{Secrets: secrets}) }
 
-// NewVerifier makes a Verifier for one scheme. Its error wraps [ErrSecret].
+// NewVerifier returns a Verifier for one scheme. The error wraps [ErrSecret].
 func NewVerifier(o Options) (*Verifier, error) {
 	v := &Verifier{Tolerance: o.Tolerance, Now: o.Now, scheme: o.Scheme, set: o.KeySet, header: o.Header, host: hostOf(o.Host)}
 	if v.scheme == "" {
 		v.scheme = Standard
 	}
+
 	usual, known := headers[v.scheme]
 	if !known {
 		return nil, fmt.Errorf("%w: there is no scheme %q", ErrSecret, v.scheme)
@@ -149,21 +145,23 @@ func NewVerifier(o Options) (*Verifier, error) {
 	if v.header == "" {
 		v.header = usual
 	}
+
 	if v.scheme.hmac() {
 		return v, v.readSecrets(o.Secrets)
 	}
 	if v.scheme == JWS && v.host == "" {
-		return nil, fmt.Errorf("%w: the scheme jws needs Host, this receiver's own", ErrSecret)
+		return nil, fmt.Errorf("%w: the scheme jws needs Host, the host of this receiver", ErrSecret)
 	}
 	return v, v.readKeys(o.Keys)
 }
 
-// secret is a key of the HMAC schemes: as bytes, and as it was written.
+// secret is a secret of the HMAC schemes, decoded and as text.
 type secret struct {
 	key  []byte
 	text string
 }
 
+// readSecrets parses the secrets of Options.
 func (v *Verifier) readSecrets(lists []string) error {
 	for _, list := range lists {
 		for s := range strings.SplitSeq(list, ",") {
@@ -175,13 +173,13 @@ func (v *Verifier) readSecrets(lists []string) error {
 		}
 	}
 	if len(v.secrets) == 0 {
-		return fmt.Errorf("%w: none is given", ErrSecret)
+		return fmt.Errorf("%w: no secret is given", ErrSecret)
 	}
 	return nil
 }
 
-// parse returns a secret's bytes, or what is wrong with it. What the decoder says
-// is dropped, since it tells of the secret's letters.
+// parse decodes a secret. wrong says why it is invalid. The error of the decoder is dropped, because it
+// could reveal letters of the secret.
 func parse(s string) (key []byte, wrong string) {
 	const least, most = 24, 64
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(s), "whsec_")
@@ -198,14 +196,14 @@ func parse(s string) (key []byte, wrong string) {
 	return key, ""
 }
 
-// Verify is [Verifier.Check] without a context, for those who need no Result.
+// Verify is [Verifier.Check] without a context and a Result.
 func (v *Verifier) Verify(h http.Header, body []byte) error {
 	_, err := v.Check(context.Background(), h, body)
 	return err
 }
 
-// Check verifies a request's headers and body. body is what [Payload] returns. ctx bounds
-// the fetch of a [KeySet]. The error wraps one of this package's, which says what failed.
+// Check verifies the headers and the body of a request. body is the result of [Payload]. ctx limits the
+// fetch of a [KeySet]. The error wraps one of the errors of this package.
 func (v *Verifier) Check(ctx context.Context, h http.Header, body []byte) (Result, error) {
 	r, err := v.check(ctx, h, body)
 	if err != nil {
@@ -218,6 +216,7 @@ func (v *Verifier) Check(ctx context.Context, h http.Header, body []byte) (Resul
 	return r, nil
 }
 
+// check verifies a request with the function of the scheme.
 func (v *Verifier) check(ctx context.Context, h http.Header, body []byte) (Result, error) {
 	switch v.scheme {
 	case Standard, StandardEd25519:
@@ -233,9 +232,10 @@ func (v *Verifier) check(ctx context.Context, h http.Header, body []byte) (Resul
 	case JWS:
 		return v.jws(ctx, h, body)
 	}
-	return Result{}, fmt.Errorf("%w: the Verifier was not made by New", ErrSecret)
+	return Result{}, fmt.Errorf("%w: the Verifier was not created by New or NewVerifier", ErrSecret)
 }
 
+// one returns the value of a header that must occur exactly once.
 func one(h http.Header, name string) (string, error) {
 	switch values := h.Values(name); {
 	case len(values) == 0 || values[0] == "":
@@ -247,10 +247,12 @@ func one(h http.Header, name string) (string, error) {
 	}
 }
 
+// fresh returns ErrTimestamp if a time is too far from the present.
 func (v *Verifier) fresh(at time.Time) error {
 	if v.Tolerance < 0 {
 		return nil
 	}
+
 	now, most := time.Now, v.Tolerance
 	if v.Now != nil {
 		now = v.Now
@@ -259,14 +261,13 @@ func (v *Verifier) fresh(at time.Time) error {
 		most = Tolerance
 	}
 	if off := now().Sub(at); off > most || off < -most {
-		return fmt.Errorf("%w: by %s, at most %s is taken", ErrTimestamp, off.Abs().Round(time.Second), most)
+		return fmt.Errorf("%w: by %s, more than the tolerance of %s", ErrTimestamp, off.Abs().Round(time.Second), most)
 	}
 	return nil
 }
 
-// Payload reads the bytes that are signed: the request's body, at most so many
-// bytes of it, or of a GET its query, where the fields of the body stand. A longer
-// body is an [http.MaxBytesError].
+// Payload returns the signed bytes of a request: its body, or its query if the method is GET. A body of
+// more than most bytes is an [http.MaxBytesError].
 func Payload(r *http.Request, most int64) ([]byte, error) {
 	if r.Method == http.MethodGet {
 		return []byte(r.URL.RawQuery), nil
@@ -278,13 +279,14 @@ func Payload(r *http.Request, most int64) ([]byte, error) {
 	return body, nil
 }
 
-// Sign sets the three headers as notifier does, with one signature per secret:
-// for tests of receivers. The error wraps [ErrSecret].
+// Sign sets the three headers of [Standard], with one signature per secret. It is for tests of receivers.
+// The error wraps [ErrSecret].
 func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...string) error {
 	v, err := New(secrets...)
 	if err != nil {
 		return err
 	}
+
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	all := make([]string, len(v.secrets))
 	for i, s := range v.secrets {

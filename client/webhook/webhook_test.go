@@ -22,7 +22,7 @@ var (
 	payload = []byte(`{"test": 2432232314}`)
 )
 
-// vector is the request that Standard Webhooks publishes.
+// vector has the headers of the example that Standard Webhooks publishes.
 func vector() http.Header {
 	h := http.Header{}
 	h.Set("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek")
@@ -41,7 +41,7 @@ func at(t *testing.T, off time.Duration, secrets ...string) *webhook.Verifier {
 	return v
 }
 
-func TestVerify(t *testing.T) {
+func TestVerifyChecksSignatureAndTime(t *testing.T) {
 	set := func(name, value string) func(http.Header) { return func(h http.Header) { h.Set(name, value) } }
 	add := func(name, value string) func(http.Header) { return func(h http.Header) { h.Add(name, value) } }
 	wrong := "v1," + base64.StdEncoding.EncodeToString(make([]byte, 32))
@@ -102,9 +102,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A secret that is too short would let anybody guess; an empty one lets anybody
-// sign. What is wrong is said without a letter of it.
-func TestSecretsThatCannotBeUsed(t *testing.T) {
+// Short secrets could be guessed. The error of an invalid secret contains none of its letters.
+func TestVerifyRefusesInvalidSecrets(t *testing.T) {
 	short := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 23))
 	long := "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))
 	for _, secrets := range [][]string{nil, {""}, {"whsec_"}, {published, ""}, {published + ","}, {published[6:]}, {"whsec_hunter2!"},
@@ -115,11 +114,11 @@ func TestSecretsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	if err := (&webhook.Verifier{}).Verify(vector(), payload); !errors.Is(err, webhook.ErrSecret) {
-		t.Errorf("a Verifier that New did not make: %v", err)
+		t.Errorf("the zero Verifier: %v", err)
 	}
 }
 
-func TestToleranceAndClock(t *testing.T) {
+func TestVerifyUsesToleranceAndClock(t *testing.T) {
 	v := at(t, time.Hour, published)
 	v.Tolerance = 2 * time.Hour
 	if err := v.Verify(vector(), payload); err != nil {
@@ -135,7 +134,7 @@ func TestToleranceAndClock(t *testing.T) {
 	}
 }
 
-func TestSignIsWhatVerifyTakes(t *testing.T) {
+func TestVerifyAcceptsSign(t *testing.T) {
 	h := http.Header{}
 	if err := webhook.Sign(h, "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(stamp, 0), payload, published); err != nil {
 		t.Fatal(err)
@@ -156,7 +155,7 @@ func TestSignIsWhatVerifyTakes(t *testing.T) {
 	}
 }
 
-func TestPayload(t *testing.T) {
+func TestPayloadReturnsSignedBytes(t *testing.T) {
 	get := httptest.NewRequest(http.MethodGet, "/hook?shop=1&order=4711", nil)
 	if b, err := webhook.Payload(get, 1); err != nil || string(b) != "shop=1&order=4711" {
 		t.Errorf("of a GET: %q, %v", b, err)

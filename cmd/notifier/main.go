@@ -1,5 +1,5 @@
-// Command notifier tells merchants again and again, on time, until they
-// acknowledge. See README.md.
+// Command notifier delivers delayed callbacks on time, and retries until the receiver
+// acknowledges. See README.md.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 // scripts/release.sh.
 var version, revision = "", ""
 
-// builtVersion is the version: the linker's, or what Go itself knows of a build from a
+// builtVersion returns the linker's version, or the one that Go records for a build from a
 // tagged module or a git checkout.
 func builtVersion() string {
 	if version != "" {
@@ -32,10 +32,10 @@ func builtVersion() string {
 	return "devel"
 }
 
-// gcPercent lets the heap grow to five times what lives before it is collected.
-// A service at work holds some MB and makes a hundred times that a second:
-// collecting it at the runtime's own pace takes a good part of a core. GOGC and
-// GOMEMLIMIT have the last word.
+// gcPercent lets the heap grow to five times the live data before a garbage collection. A busy service
+// has some MB of live data, and allocates a hundred times as much per second. With the runtime's
+// default, collections would use a good part of a core. GOGC replaces this value; GOMEMLIMIT applies
+// too.
 const gcPercent = 400
 
 // secondSignal is closed by a second signal that comes within delay after the first: it ends

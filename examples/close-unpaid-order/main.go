@@ -1,9 +1,8 @@
 // Command close-unpaid-order closes orders that are not paid in time.
 //
-// Without notifier this is a cron job over the order table, or a queue of
-// sleeping goroutines that a restart forgets. With it, one call when the order
-// is made, one when it is paid; and a handler that may be called twice, because
-// it looks before it acts.
+// Without notifier this is a cron job over the order table, or a set of sleeping goroutines
+// that a restart loses. With notifier it is one call when the order is made and one when it is
+// paid. The handler checks the order before it acts, so a second call is harmless.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/close-unpaid-order
@@ -25,7 +24,7 @@ import (
 	"notifier/client"
 )
 
-var unit = flag.Duration("unit", time.Second/5, "what a minute of a real shop takes here")
+var unit = flag.Duration("unit", time.Second/5, "length of a simulated minute")
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)

@@ -1,11 +1,9 @@
-// Command lock-conflict puts a notice off while somebody else holds the order's
-// lock.
+// Command lock-conflict postpones a notice while another process holds the order's lock.
 //
-// The handler cannot take the lock and answers 423 with Retry-After. That uses no
-// attempt of the ladder: after the lock is free, the notice comes as attempt 1. A
-// consumer of a list or stream does the same with `notifier consume` and exit code
-// 75, or with POST /v1/notices/{key}/defer. A lock that is never freed costs an
-// attempt after a hundred times.
+// The handler cannot take the lock and answers 423 with Retry-After. That uses no attempt of the
+// ladder: once the lock is free, the notice is delivered as attempt 1. A consumer of a list or
+// stream does the same with exit code 75 under `notifier consume`, or with
+// POST /v1/notices/{key}/defer. After a hundred postponements an attempt is used.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/lock-conflict
@@ -52,7 +50,7 @@ func main() {
 			if !order.TryLock() {
 				locked++
 				met <- true
-				log.Printf("attempt %s: order 9 is locked, come again", r.Header.Get("Notifier-Attempt"))
+				log.Printf("attempt %s: order 9 is locked, retry later", r.Header.Get("Notifier-Attempt"))
 				w.Header().Set("Retry-After", "1")
 				http.Error(w, "locked", http.StatusLocked)
 				return

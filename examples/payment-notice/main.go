@@ -1,9 +1,8 @@
-// Command payment-notice tells a merchant of a payment until the merchant
-// acknowledges it.
+// Command payment-notice notifies a merchant of a payment until the merchant acknowledges it.
 //
-// The merchant's server is down at first, then answers with an error, then takes
-// the notice. It checks the signature, so that nobody else can report payments to
-// it, and recognises a notice that it has had already by the webhook-id.
+// The merchant's server is down at first, then answers with an error, then accepts the notice.
+// It checks the signature, so that only this service can report payments. It recognises a
+// repeated notice by the webhook-id.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/payment-notice
@@ -34,15 +33,15 @@ func main() {
 	check(err)
 	defer api.Close()
 
-	// Done once, when the merchant signs up: the key with which it verifies callbacks.
-	// Nobody gets the route's secret, because with it each merchant could forge notices
-	// for the others. "notifier secret shop --host 127.0.0.1" prints the same.
+	// Done once, when the merchant signs up: the key with which it verifies callbacks. It is not
+	// the route's secret, with which each merchant could forge notices for the others.
+	// "notifier secret shop --host 127.0.0.1" prints the same key.
 	his, err := api.ReceiverSecret(ctx, client.Receiver{Route: "shop", Host: "127.0.0.1"})
 	check(err)
 	signed, err := webhook.New(his.Secrets...)
 	check(err)
 
-	// An address at which nobody listens yet.
+	// An address without a listener.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	check(err)
 	address := listener.Addr().String()
@@ -56,7 +55,7 @@ func main() {
 		Body:  []byte(`{"order":"4711","paid":"12.50"}`),
 	})
 	check(err)
-	log.Print("the payment is made; the merchant is told")
+	log.Print("the payment is made; the notice to the merchant is scheduled")
 
 	// The merchant's server starts a moment later.
 	time.Sleep(*unit / 2)

@@ -1,9 +1,8 @@
-// Command poll-refund asks a bank again and again until a refund is completed.
+// Command poll-refund polls a bank until a refund is completed.
 //
-// The bank is asked at growing intervals, and no longer after a while. The
-// intervals are the notice's ladder; the handler asks the bank once, and answers
-// 200 if the refund is completed and 503 if not. The shop keeps nothing, and any
-// of its servers may answer.
+// The intervals grow, and the polling ends after the last one: they are the notice's ladder. The
+// handler asks the bank once, and answers 200 if the refund is completed and 503 if not. The
+// shop stores no state, and any of its servers may answer.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/poll-refund
@@ -24,7 +23,7 @@ import (
 	"notifier/client"
 )
 
-var unit = flag.Duration("unit", time.Second, "what a minute of a real shop takes here")
+var unit = flag.Duration("unit", time.Second, "length of a simulated minute")
 
 func main() {
 	log.SetFlags(log.Ltime | log.Lmicroseconds)
@@ -70,7 +69,7 @@ func main() {
 		Body:  []byte(`{"refund":"7"}`),
 	})
 	check(err)
-	log.Print("the refund is asked for; the bank is asked after it from now on")
+	log.Print("the refund is requested; notifier polls the bank from now on")
 
 	if state := <-end; state != "refunded" {
 		log.Fatalf("wrong: %s", state)
@@ -86,7 +85,7 @@ func main() {
 		for _, a := range n.Attempts {
 			fmt.Println(a.At.Format("15:04:05.000"), a.Status, a.Response)
 		}
-		fmt.Printf("done: refunded, the bank was asked %d times\n", len(n.Attempts))
+		fmt.Printf("done: refunded, with %d calls of the bank\n", len(n.Attempts))
 		return
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestScope(t *testing.T) {
+func TestCallerScope(t *testing.T) {
 	for _, c := range []struct {
 		scope, prefix       string
 		covers, owns, meets bool // prefix:x:1 as a key, prefix
@@ -26,7 +26,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-func TestClients(t *testing.T) {
+func TestClientsFindByToken(t *testing.T) {
 	cs := NewClients([]Client{{Name: "a", Token: "token a", Role: Admin}, {Name: "b", Token: "token b", Prefix: "app1", Role: Read}})
 	if who, ok := cs.Find("token b"); !ok || who != (Caller{Name: "b", Prefix: "app1", Role: Read}) {
 		t.Errorf("%+v, %v", who, ok)
@@ -42,7 +42,7 @@ func TestClients(t *testing.T) {
 		t.Errorf("%+v, %x, %v", who, sum, ok)
 	}
 	if _, _, ok := cs.Named("c"); ok || cs.None() || !NewClients(nil).None() {
-		t.Error("a client that is none is found")
+		t.Error("an unknown client is found")
 	}
 }
 
@@ -61,7 +61,7 @@ func TestRoleIncludesLowerRoles(t *testing.T) {
 	}
 }
 
-func TestRoleNames(t *testing.T) {
+func TestParseRoleNames(t *testing.T) {
 	for _, r := range []Role{Read, Produce, Operate, Admin} {
 		if got, err := ParseRole(r.String()); got != r || err != nil || !strings.Contains(Roles, r.String()+" (") {
 			t.Errorf("%s: %v, %v", r, got, err)

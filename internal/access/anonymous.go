@@ -7,7 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of calls that need no token, from one address.
+// Limits of calls without a token, for each address.
 const (
 	anonymousRate  = 5 // a second
 	anonymousBurst = 20
@@ -15,14 +15,13 @@ const (
 	anonymousBuckets = 4096
 )
 
-// Anonymous limits the calls of addresses that show no token. It may be used by many
-// goroutines at once.
+// Anonymous limits the calls without a token from each address. Its methods may be called concurrently.
 type Anonymous struct {
 	seed    maphash.Seed
 	buckets [anonymousBuckets]*rate.Limiter
 }
 
-// NewAnonymous makes an Anonymous.
+// NewAnonymous returns an Anonymous with full limits.
 func NewAnonymous() *Anonymous {
 	p := &Anonymous{seed: maphash.MakeSeed()}
 	for i := range p.buckets {
@@ -31,7 +30,7 @@ func NewAnonymous() *Anonymous {
 	return p
 }
 
-// Admit reports whether a call from address may be answered at the time now.
+// Admit reports whether a call from the address may be answered at that time.
 func (p *Anonymous) Admit(address string, now time.Time) bool {
 	return p.buckets[maphash.String(p.seed, network(address))%anonymousBuckets].AllowN(now, 1)
 }

@@ -10,7 +10,7 @@ func TestAnonymousLimitsEachAddress(t *testing.T) {
 	t.Parallel()
 	p, now := NewAnonymous(), time.Now()
 	admitted := 0
-	for i := range 100 { // the /64 of an IPv6 address belongs to one caller
+	for i := range 100 { // a /64 of IPv6 addresses counts as one caller
 		if p.Admit(fmt.Sprintf("2001:db8::%x", i), now) {
 			admitted++
 		}
@@ -27,7 +27,7 @@ func TestAnonymousLimitsEachAddress(t *testing.T) {
 			others++
 		}
 	}
-	if others < 99 { // one may share its bucket with the first
+	if others < 99 { // one may share a bucket with the first address
 		t.Errorf("%d of 100 other addresses are admitted", others)
 	}
 }

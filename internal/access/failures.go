@@ -8,8 +8,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Limits of failed attempts from one address: a burst, and then one each interval.
-// Each instance counts for itself.
+// Limits of failed attempts from one address at one instance: a burst, then one each interval.
 const (
 	failureBurst = 10
 	failureEvery = 6 * time.Second
@@ -17,25 +16,24 @@ const (
 	logEvery     = time.Minute
 )
 
-// Places where a wrong token is presented.
+// Places where a wrong token can be presented.
 const (
 	ViaAPI   = "api"
 	ViaPages = "pages"
 )
 
-// FailuresOptions of NewFailures.
+// FailuresOptions configure [NewFailures].
 type FailuresOptions struct {
-	// Logger gets one line a minute and address. Nil means none.
+	// Logger gets at most one line a minute and address. Nil means no log.
 	Logger *zap.Logger
-	// Count is called for each failure. Nil means that nobody counts.
+	// Count is called for each failure. Nil means no count.
 	Count func(via string)
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Failures limits and reports attempts with a wrong token. A correct token is never
-// limited: behind a proxy, others with wrong tokens share its address. Failures may be
-// used by many goroutines at once.
+// Failures limits and logs attempts with a wrong token, by address. It never limits a correct token, because clients
+// behind a proxy share the address of others with wrong tokens. Its methods may be called concurrently.
 type Failures struct {
 	o FailuresOptions
 
@@ -50,7 +48,7 @@ type failing struct {
 	unlogged  int
 }
 
-// NewFailures makes an empty Failures.
+// NewFailures returns a Failures without attempts.
 func NewFailures(o FailuresOptions) *Failures {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
@@ -64,8 +62,8 @@ func NewFailures(o FailuresOptions) *Failures {
 	return &Failures{o: o, addresses: map[string]*failing{}}
 }
 
-// Add records a failed attempt. If the address has used up its attempts, wait is the
-// time until it may fail again, and the caller answers 429.
+// Add records a failed attempt. A positive wait means that the address has used up its attempts: the caller answers
+// 429, and the address may try again after wait.
 func (f *Failures) Add(address, via string) (wait time.Duration) {
 	f.o.Count(via)
 	f.mu.Lock()
@@ -85,7 +83,7 @@ func (f *Failures) Add(address, via string) (wait time.Duration) {
 	return 0
 }
 
-// log writes a line, unless there was one for this address within the last minute.
+// log writes at most one line a minute and address.
 func (f *Failures) log(a *failing, address, via string, now time.Time) {
 	a.unlogged++
 	if !a.logged.IsZero() && now.Sub(a.logged) < logEvery {
@@ -96,7 +94,7 @@ func (f *Failures) log(a *failing, address, via string, now time.Time) {
 	a.logged, a.unlogged = now, 0
 }
 
-// of is the entry of a network.
+// of returns the entry of a network.
 func (f *Failures) of(network string, now time.Time) *failing {
 	a := f.addresses[network]
 	if a == nil {
@@ -109,7 +107,7 @@ func (f *Failures) of(network string, now time.Time) *failing {
 	return a
 }
 
-// makeRoom drops addresses that have recovered, and some others if those are few.
+// makeRoom removes the recovered addresses, and arbitrary others if too few have recovered.
 func (f *Failures) makeRoom(now time.Time) {
 	for network, a := range f.addresses {
 		if !a.recovered.After(now) && now.Sub(a.logged) >= logEvery {
@@ -124,8 +122,8 @@ func (f *Failures) makeRoom(now time.Time) {
 	}
 }
 
-// network is the unit that is limited: an IPv4 address, or the /64 of an IPv6 address,
-// all of which belongs to one customer.
+// network returns the limited unit of an address: an IPv4 address, or the /64 of an IPv6 address, which usually belongs
+// to one customer.
 func network(address string) string {
 	a, err := netip.ParseAddr(address)
 	if err != nil {

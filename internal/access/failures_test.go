@@ -95,6 +95,6 @@ func TestFailingAddressesDoNotFillTheMemory(t *testing.T) {
 	}
 	c.now = c.now.Add(time.Hour)
 	if c.Add("one more", ViaAPI); len(c.addresses) != 1 {
-		t.Errorf("%d addresses are kept that have recovered", len(c.addresses))
+		t.Errorf("%d recovered addresses are kept", len(c.addresses))
 	}
 }

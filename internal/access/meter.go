@@ -9,20 +9,17 @@ import (
 // DefaultRate is the default of Client.Rate, in requests a second.
 const DefaultRate = 5000
 
-// itemsOfRequest is how many items of a batch count as one request, bytesOfRequest how many
-// bytes of a body count as a further one. A body of invalid items costs more time by the
-// byte than by the item.
+// itemsOfRequest items of a batch count as one request, and bytesOfRequest bytes of a body as a further one. Bytes
+// count too, because a body of invalid items costs time by its size.
 const (
 	itemsOfRequest = 100
 	bytesOfRequest = 64 << 10
 )
 
-// Meter limits the requests of each client at this instance. It may be used by many
-// goroutines at once.
+// Meter limits the requests of each client at this instance. Its methods may be called concurrently.
 type Meter struct{ limits map[string]*rate.Limiter }
 
-// NewMeter makes a Meter for clients. Callers without a name, of a service without
-// clients, are not limited.
+// NewMeter returns a Meter for these clients. It does not limit callers without a name, of a service without clients.
 func NewMeter(list []Client) *Meter {
 	m := &Meter{limits: map[string]*rate.Limiter{}}
 	for _, c := range list {
@@ -35,7 +32,7 @@ func NewMeter(list []Client) *Meter {
 	return m
 }
 
-// Admit reports whether the client may make a request now, and if not, in how long.
+// Admit reports whether the client may make a request now. If not, wait is the time until it may.
 func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool) {
 	l := m.limits[client]
 	if l == nil {
@@ -49,14 +46,14 @@ func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool
 	return 0, true
 }
 
-// Charge counts the items of an admitted batch: as one request for each 100 of them, the
-// first of which Admit has counted. The client's next requests wait for them.
+// Charge counts the items of an admitted batch as one request for each 100. Admit has counted the first request. The
+// client's next requests wait for the charged ones.
 func (m *Meter) Charge(client string, items int, now time.Time) {
 	m.charge(client, (items-1)/itemsOfRequest, now)
 }
 
-// ChargeBytes counts the body of an admitted request: as one further request for each full
-// 64 KiB. The client's next requests wait for them.
+// ChargeBytes counts the body of an admitted request as one further request for each full 64 KiB. The client's next
+// requests wait for them.
 func (m *Meter) ChargeBytes(client string, read int64, now time.Time) {
 	m.charge(client, int(read/bytesOfRequest), now)
 }
@@ -67,6 +64,6 @@ func (m *Meter) charge(client string, requests int, now time.Time) {
 		return
 	}
 	for range requests {
-		l.ReserveN(now, 1) // one at a time: no more than the burst can be reserved at once
+		l.ReserveN(now, 1) // one at a time, because a reservation above the burst fails
 	}
 }

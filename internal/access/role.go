@@ -2,11 +2,10 @@ package access
 
 import "fmt"
 
-// Role is the set of calls and pages that a client may use. Each role includes the
-// roles before it.
+// Role is the set of calls and pages that a client may use. Each role includes the roles before it.
 type Role int
 
-// The roles. The zero value is no role: it allows nothing, and nothing may require it.
+// Roles. The zero value is no role: it allows nothing, and no call requires it.
 const (
 	_ Role = iota
 	// Public is required by calls that need no token. No client has it.
@@ -22,7 +21,7 @@ const (
 	Admin
 )
 
-// roleNames are the names in the configuration, by role.
+// roleNames are the names in the configuration.
 var roleNames = map[Role]string{Public: "public", Read: "read", Produce: "produce", Operate: "operate", Admin: "admin"}
 
 func (r Role) String() string {
@@ -32,11 +31,11 @@ func (r Role) String() string {
 	return "none"
 }
 
-// Includes reports whether r allows what requires the other role.
+// Includes reports whether r allows calls that require that role.
 func (r Role) Includes(required Role) bool { return required > 0 && r >= required }
 
-// Roles describes the roles of clients, for messages.
-const Roles = "read (look at everything within its prefix), produce (also schedule, change and report notices), " +
+// Roles describes the roles of clients, for error messages.
+const Roles = "read (read everything under its prefix), produce (also schedule, change and report notices), " +
 	"operate (also redrive, purge, replay, restore, pause, make links) or admin (also erase)"
 
 // ParseRole reads the name of a client's role.

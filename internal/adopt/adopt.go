@@ -16,11 +16,11 @@ import (
 	"notifier/internal/store"
 )
 
-// Store is what adoption needs of Redis.
+// Store is the set of Redis operations that adoption uses.
 type Store interface {
-	Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []store.Seen, looked int, err error)
-	PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]store.Seen, error)
-	Adopt(ctx context.Context, p keys.Partition, list []store.Adoption) ([]bool, error)
+	Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error)
+	PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Seen, error)
+	Adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]bool, error)
 	Where(ctx context.Context, ks []string) ([]int, error)
 	Stranded(ctx context.Context, ks []string) ([]bool, error)
 	Unknown(ctx context.Context, p keys.Partition, ks []string, late time.Duration) (none, old []string, err error)
@@ -32,91 +32,88 @@ type Store interface {
 		f func(ctx context.Context, ks []string) error) error
 }
 
-// Cluster are the masters of a cluster.
+// Cluster gives access to the masters of a cluster.
 type Cluster interface {
 	// Masters calls f for each master.
 	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
-	// Master is the address of the master that holds a key.
+	// Master returns the address of the master of a key.
 	Master(ctx context.Context, key string) string
 }
 
-// Observer counts the notices of a route that are new, and those of them that have lost
-// their body.
+// Observer counts the adopted notices of a route, and those without a body.
 type Observer interface {
 	Scheduled(route string, n int)
 	BodiesLost(route string, n int)
 }
 
-// Events reports whether keyspace events are known to arrive. While they do not, keys are
-// looked at every second.
+// Events reports whether keyspace events arrive. If not, all keys are scanned every second.
 type Events interface{ Adopting() bool }
 
-// silent is an Observer that does nothing, and Events that arrive.
+// silent is an Observer that does nothing, and an Events that always arrive.
 type silent struct{}
 
 func (silent) Scheduled(string, int)  {}
 func (silent) BodiesLost(string, int) {}
 func (silent) Adopting() bool         { return true }
 
-// Options of an Adopter.
+// Options configures an Adopter.
 type Options struct {
 	Store   Store
 	Routes  *route.Table
 	Space   keys.Space
 	Cluster Cluster // nil outside a cluster
-	// MaxBody is the longest payload that is kept.
+	// MaxBody is the maximum length of an adopted payload.
 	MaxBody int64
 	// Observer may be nil.
 	Observer Observer
-	// Every is how often all keys are looked at without a reason; zero = 1 m. It
-	// is less often where a look takes long: see scanShare.
+	// Every is the interval of scans without a reason; zero = 1 m. It is longer if a scan takes
+	// long: see scanShare.
 	Every time.Duration
-	// Events may be nil: they arrive.
+	// Events may be nil, if events always arrive.
 	Events Events
-	// Confirm is how long events are waited for that tell why a timer is gone;
-	// zero = 250 ms.
+	// Confirm is how long to wait for the event that says why a timer is missing; zero = 250 ms.
 	Confirm time.Duration
 	Logger  *zap.Logger
 }
 
-// Adopter follows plain timers. Event and Scan may be called from anywhere and
-// never block; one goroutine runs Run.
+// Adopter turns plain timers into notices. Event and Scan may be called by any goroutine and never
+// block; one goroutine runs Run.
 type Adopter struct {
 	o        Options
-	prefixes []string // that cover all routes that adopt
+	prefixes []string // of all routes that adopt
 
 	wake    chan struct{}
 	mu      sync.Mutex
-	pending map[string]eventSet // keys to look at
-	held    map[string]eventSet // keys at nodes of a cluster that did not answer, to look at from until on
+	pending map[string]eventSet // keys to check
+	held    map[string]eventSet // keys on cluster nodes that do not answer, to be checked again from until on
 	until   time.Time
 	scan    bool
-	second  []secondLook // the soonest first
-	dropped int          // expired keys there was no room for
+	second  []secondLook // earliest first
+	dropped int          // expired keys dropped for lack of room
 
 	payloads payloads
 
 	// Used by Run only.
-	evicts  bool      // Redis may evict: what is gone need not have been deleted
-	compare time.Time // when timers are compared next with what is due soon
+	evicts  bool      // Redis may evict: a missing timer was not necessarily deleted
+	compare time.Time // next comparison of timers with notices due soon
 }
 
-// The bounds of what is kept in memory and of one call. Expired keys have room
-// of their own, since no scan finds those that are dropped.
+// The bounds of memory and of one call. Expired keys have separate room, since a scan does not find
+// a dropped one.
 const (
 	maxPending        = 1 << 16
 	maxPendingExpired = 1 << 18
-	batch             = 48 // so that no call holds Redis up for longer than about half a millisecond
+	batch             = 48 // no call blocks Redis for longer than about half a millisecond
 	scanBatch         = 500
 	callLimit         = 5 * time.Second
-	callLimitApart    = time.Second // in a cluster: others wait meanwhile
-	everyBlind        = time.Second // between looks where no events come
-	// late is how long after its notice has ended a timer's event may still
-	// come. Timers are touched when their notices are claimed, so it is seconds.
+	callLimitApart    = time.Second // in a cluster: other nodes wait for it
+	everyBlind        = time.Second // between scans if no events arrive
+	// late is how long after the end of its notice a timer's event may still arrive. Timers are
+	// touched when their notices are claimed, so in practice it is seconds.
 	late = 5 * time.Minute
 )
 
-// New makes an Adopter. Without a route that adopts it does nothing.
+// New returns an Adopter. It does nothing if no route adopts.
 func New(o Options) *Adopter {
 	if o.Every == 0 {
 		o.Every = time.Minute
@@ -139,16 +136,15 @@ func New(o Options) *Adopter {
 	return a
 }
 
-// Event takes a keyspace event of a key of a route that adopts.
+// Event processes a keyspace event of a key of an adopting route.
 func (a *Adopter) Event(_ *route.Route, key, event string) {
 	if t, ok := readEvent(event); ok {
 		a.note(key, t)
 	}
 }
 
-// Stale takes keys whose expired events led to no claim. Where the notice is
-// pending for later, its owner has shortened the timer's life and it was over
-// before anybody looked: the notice is due now.
+// Stale processes keys whose expired events led to no claim. If the notice is pending for later,
+// its client has shortened the timer, which expired before it was checked: the notice is due now.
 func (a *Adopter) Stale(r *route.Route, keys []string) {
 	if !r.Adopt {
 		return
@@ -161,9 +157,8 @@ func (a *Adopter) Stale(r *route.Route, keys []string) {
 // Adopts reports whether any route adopts.
 func (a *Adopter) Adopts() bool { return len(a.prefixes) > 0 }
 
-// Follow looks at the timers of keys at once: what a client has set is adopted
-// before a call of the API says something about its name. Keys of routes that do
-// not adopt are passed over.
+// Follow checks the timers of keys at once, so that a client's SET is adopted before a call of the
+// API on the same key. It skips keys of routes that do not adopt.
 func (a *Adopter) Follow(ctx context.Context, ks ...string) error {
 	if !a.Adopts() {
 		return nil
@@ -176,7 +171,7 @@ func (a *Adopter) Follow(ctx context.Context, ks ...string) error {
 	return err
 }
 
-// FollowEach is Follow that says of each key by itself why it could not be looked at.
+// FollowEach is Follow with a separate error for each key.
 func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error {
 	if !a.Adopts() {
 		return nil
@@ -185,7 +180,7 @@ func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error 
 	for _, k := range ks {
 		some[k] = eventSet{asked: true}
 	}
-	failed, _ := a.followKeys(ctx, some) // each has its own
+	failed, _ := a.followKeys(ctx, some) // each has its own error
 	return failed
 }
 
@@ -206,22 +201,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		Failure: "adoption failed, retrying", Recovered: "adopting again"}
 	next := time.Now().Add(a.o.Every)
 	for ctx.Err() == nil {
-		err := a.Drain(ctx)
-		if err == nil {
-			err = a.lookAgain(ctx)
-		}
-		if err == nil {
-			err = a.compareDue(ctx)
-		}
-		if err == nil && a.scanDue(&next) {
-			from := time.Now()
-			if err = a.Look(ctx); err != nil && a.o.Cluster == nil {
-				a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
-			}
-			if later := time.Now().Add(scanShare * time.Since(from)); later.After(next) {
-				next = later
-			}
-		}
+		err := a.work(ctx, &next)
 		if err != nil && ctx.Err() == nil {
 			pause := again.Fail(err)
 			if a.o.Cluster == nil {
@@ -230,10 +210,12 @@ func (a *Adopter) Run(ctx context.Context) error {
 			}
 			a.hold(pause)
 		}
+
 		turn, holds := a.nextTurn(next), false
 		if turn, holds = a.release(turn); !holds && err == nil {
 			again.Succeed()
 		}
+
 		select {
 		case <-ctx.Done():
 		case <-a.wake:
@@ -241,4 +223,27 @@ func (a *Adopter) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// work makes one turn: it adopts the timers whose events have come, looks again where that is due,
+// and scans if next has come, which it moves.
+func (a *Adopter) work(ctx context.Context, next *time.Time) error {
+	for _, step := range []func(context.Context) error{a.Drain, a.lookAgain, a.compareDue} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if !a.scanDue(next) {
+		return nil
+	}
+
+	from := time.Now()
+	err := a.Look(ctx)
+	if err != nil && a.o.Cluster == nil {
+		a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
+	}
+	if later := time.Now().Add(scanShare * time.Since(from)); later.After(*next) {
+		*next = later
+	}
+	return err
 }

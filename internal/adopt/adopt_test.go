@@ -17,9 +17,8 @@ import (
 	"notifier/internal/store"
 )
 
-// A late event of a notice that has just ended is no new timer; one that comes
-// long after it is.
-func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
+// A late event of a notice that has just ended is not a new timer; an event long after the end is.
+func TestExpiredTimerOfAnEndedNotice(t *testing.T) {
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
@@ -29,7 +28,7 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &counts{}
-	a := New(Options{Store: s, Routes: table, Space: space, MaxBody: 1 << 10, Observer: n, Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: Redis{s}, Routes: table, Space: space, MaxBody: 1 << 10, Observer: n, Logger: zaptest.NewLogger(t)})
 	r := table.All()[0]
 	put := func(key string) {
 		t.Helper()
@@ -75,22 +74,22 @@ func TestAnExpiredTimerUnderAnEndedNoticesName(t *testing.T) {
 	}
 }
 
-// peeks is a store that tells of each look at timers, when Redis has answered it.
+// peeks is a store that reports each answered check of timers.
 type peeks struct {
 	Store
 	looked func()
 }
 
-func (p peeks) Peek(ctx context.Context, at keys.Partition, ks []string, most int64) (time.Time, []store.Seen, int, error) {
+func (p peeks) Peek(ctx context.Context, at keys.Partition, ks []string, most int64) (time.Time, []Seen, int, error) {
 	now, seen, n, err := p.Store.Peek(ctx, at, ks, most)
 	p.looked()
 	return now, seen, n, err
 }
 
-// A payload that is the number which the service's own timers hold is known by its event
-// alone. A scan that looks before that has come does not follow its expiry and forget the
-// payload; where none comes it follows the expiry.
-func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
+// A payload that equals the attempt number in the service's own timers is recognized only by its
+// event. A scan before the event must not follow its expiry and drop the payload. Without an event,
+// it follows the expiry.
+func TestScanWaitsForTheEventOfANumber(t *testing.T) {
 	for _, comes := range []bool{true, false} {
 		srv := redistest.Shared(t)
 		ctx, c := t.Context(), srv.Client()
@@ -99,7 +98,7 @@ func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
 		k := "app1:" + srv.Namespace() + ":number:1" // servers are shared
 		var a *Adopter
 		looks := 0
-		p := peeks{Store: s, looked: func() {
+		p := peeks{Store: Redis{s}, looked: func() {
 			if looks++; looks == 2 && comes {
 				a.Event(a.o.Routes.All()[0], k, "set")
 				a.Event(a.o.Routes.All()[0], k, "expire")
@@ -135,7 +134,7 @@ func TestAScanWaitsForTheEventOfANumber(t *testing.T) {
 	}
 }
 
-// restless is a store of which each answer is followed by another event.
+// restless is a store in which each reply is followed by another event.
 type restless struct {
 	Store
 	event   func(n int)
@@ -151,7 +150,7 @@ func (s *restless) Where(_ context.Context, ks []string) ([]int, error) {
 	return make([]int, len(ks)), nil
 }
 
-func (s *restless) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
+func (s *restless) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []Seen, int, error) {
 	return time.Now(), nil, len(ks), nil
 }
 
@@ -186,7 +185,7 @@ func runs(t *testing.T, a *Adopter) (stop func()) {
 	})
 }
 
-// scans has an Adopter on s run until it has looked at all of its timers.
+// scans runs an Adopter on s until it has scanned all timers.
 func (s *restless) scans(t *testing.T, a *Adopter) {
 	t.Helper()
 	s.scanned = make(chan struct{})
@@ -198,9 +197,9 @@ func (s *restless) scans(t *testing.T, a *Adopter) {
 	}
 }
 
-// Events that never cease hold up neither the look that was asked for when a subscription
-// was made anew nor its end: a timer whose own event was lost may expire before they cease.
-func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
+// A stream of events without end delays neither a requested scan nor its end: a timer whose event
+// was lost may expire earlier.
+func TestScanDoesNotWaitForAnEndOfEvents(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:unheard", "app1:a:b:too"}}
 	a := New(Options{Store: s, Routes: table(t), MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
 	s.event = func(n int) { a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "set") }
@@ -209,9 +208,9 @@ func TestAScanDoesNotWaitUntilEventsCease(t *testing.T) {
 	s.scans(t, a)
 }
 
-// Nor does a key that is to be looked at again, when its events have had time to come,
-// hold up a scan: neither one that is due soon, nor those of the scan's first pages.
-func TestAScanDoesNotWaitForSecondLooks(t *testing.T) {
+// Keys that wait for a second check do not delay a scan, whether they are due soon or from the
+// scan's first pages.
+func TestScanDoesNotWaitForSecondChecks(t *testing.T) {
 	s := &restless{timers: []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"}, strays: []string{"app1:a:b:soon"}, event: func(int) {}}
 	a := New(Options{Store: waiting{s}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, MaxBody: 1 << 10,
 		Confirm: time.Hour,
@@ -223,14 +222,14 @@ func TestAScanDoesNotWaitForSecondLooks(t *testing.T) {
 	}
 }
 
-// waiting is a store in which each timer holds a number, of which events have not yet said
-// whether it is a payload.
+// waiting is a store in which each timer holds a number, and no event has said yet whether it is a
+// payload.
 type waiting struct{ *restless }
 
-func (waiting) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
-	var seen []store.Seen
+func (waiting) Peek(_ context.Context, _ keys.Partition, ks []string, _ int64) (time.Time, []Seen, int, error) {
+	var seen []Seen
 	for _, k := range ks {
-		w := store.Seen{Key: k, Value: []byte("1"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()}
+		w := Seen{Key: k, Value: []byte("1"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()}
 		w.Found = store.Found{Notice: &notice.Notice{Key: k, Due: time.Now().Add(2 * time.Hour)}, State: notice.Scheduled}
 		seen = append(seen, w)
 	}

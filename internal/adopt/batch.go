@@ -15,7 +15,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -25,13 +24,16 @@ type place struct {
 	at    keys.Partition
 }
 
-// nodes are those of a cluster that a key needs: that of its shard, and that of its
-// timer, whose name is the producer's. Outside a cluster both are empty.
+// nodes are the cluster nodes that a key needs: the node of its shard and the node of its timer,
+// whose key the producer chose. Outside a cluster both are empty.
 type nodes struct{ shard, timer string }
 
-// followKeys looks at keys, partition by partition, and does what is to be done. What
-// needs the same nodes of a cluster goes one after the other, and beside what needs
-// others. It is an error for each key that could not be looked at, and why.
+// followKeys checks keys and changes their notices accordingly: adopts, reschedules or cancels
+// them. It returns an error for each key whose check failed.
+//
+// In a cluster it groups the keys by the two nodes that a check needs: the timer's and the
+// notice's. Groups are checked concurrently, so that a slow node delays only its own keys. The keys
+// of a group are checked in sequence.
 func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
 	var ks []string
 	for k := range some {
@@ -66,7 +68,7 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 	failed, errs := map[string]error{}, []error{}
 	var all sync.WaitGroup
 	for _, places := range by {
-		if len(by) == 1 { // outside a cluster always
+		if len(by) == 1 { // always outside a cluster
 			return a.followPlaces(ctx, places, some)
 		}
 		all.Go(func() {
@@ -81,8 +83,7 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 	return failed, errors.Join(errs...)
 }
 
-// followPlaces is followKeys of what needs the same nodes. When they do not answer,
-// the rest is not tried.
+// followPlaces is followKeys for keys that need the same nodes. It stops when they do not answer.
 func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, events map[string]eventSet) (failed map[string]error,
 	err error) {
 	failed = map[string]error{}
@@ -104,9 +105,8 @@ func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, e
 	return failed, cmp.Or(err, ctx.Err())
 }
 
-// followPartition looks at some keys of one partition and does what is to be done. What
-// changes while it is looked at is looked at again; what changes all the time
-// sends events all the time.
+// followPartition checks keys of one partition and applies the operations. Keys that change during
+// the check are checked again a few times; later changes send events.
 func (a *Adopter) followPartition(ctx context.Context, p place, ks []string, events map[string]eventSet) error {
 	tries := 3
 	var todo, expired []string
@@ -130,8 +130,8 @@ func (a *Adopter) followPartition(ctx context.Context, p place, ks []string, eve
 	return a.adoptExpired(ctx, p, expired)
 }
 
-// adoptBatch looks at each key one time and takes its step, and returns those that
-// have changed meanwhile.
+// adoptBatch checks each key once and applies its operation. It returns the keys that have changed
+// in the meantime.
 func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events map[string]eventSet) (again []string, err error) {
 	for len(ks) > 0 {
 		list, looked, err := a.peek(ctx, p, ks, events)
@@ -158,7 +158,7 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 			switch {
 			case !done[i]:
 				again = append(again, list[i].Key)
-			case list[i].Op == store.OpAdopt:
+			case list[i].Op == OpAdopt:
 				n++
 				if list[i].Content.Lost {
 					lost++
@@ -170,8 +170,8 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 	return again, nil
 }
 
-// peek looks at keys and decides on each: looked says how many it came to.
-func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []store.Adoption, looked int,
+// peek checks keys and decides on each; looked is the number of keys that it has checked.
+func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[string]eventSet) (list []Adoption, looked int,
 	err error) {
 	ctx, cancel := context.WithTimeout(ctx, a.callLimit())
 	defer cancel()
@@ -179,7 +179,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 	if err != nil {
 		return nil, 0, err
 	}
-	// A number under a name without a notice may be the timer of one that lies elsewhere.
+	// A number without a notice may be the service's own timer of a notice in another place.
 	var doubtful []string
 	for i := range seen {
 		if isAttempt(&seen[i]) {
@@ -203,15 +203,15 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 			a.compareLater(s.Key)
 			continue
 		}
-		x := store.Adoption{Seen: *s, Op: op}
-		if op == store.OpAdopt {
+		x := Adoption{Seen: *s, Op: op}
+		if op == OpAdopt {
 			x.Content = notice.Content{Body: s.Value, Adopted: true, Lost: s.Value == nil}
 			if err := x.Content.Check(); err != nil {
-				a.o.Logger.Error("a timer cannot be adopted", zap.String("key", s.Key), zap.Error(err))
+				a.o.Logger.Error("cannot adopt a timer", zap.String("key", s.Key), zap.Error(err))
 				continue
 			}
 			if x.Content.Lost {
-				a.o.Logger.Error("a timer's payload is longer than NOTIFIER_MAX_BODY; its notice has no body", zap.String("key", s.Key),
+				a.o.Logger.Error("a timer's payload is longer than NOTIFIER_MAX_BODY, its notice has no body", zap.String("key", s.Key),
 					zap.Int64("bytes", s.Length), zap.Int64("limit", a.o.MaxBody))
 			}
 		}
@@ -220,8 +220,8 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 	return list, looked, nil
 }
 
-// isAttempt reports whether a timer without a notice holds what the service's own hold.
-func isAttempt(s *store.Seen) bool {
+// isAttempt reports whether a timer without a notice has a value like the service's own timers.
+func isAttempt(s *Seen) bool {
 	if s.Notice != nil || s.Length < 1 || s.Length > 3 {
 		return false
 	}
@@ -229,14 +229,14 @@ func isAttempt(s *store.Seen) bool {
 	return err == nil
 }
 
-// confirmCancels looks a second time at what would be cancelled, because in a cluster a
-// timer may be about to be set.
-func (a *Adopter) confirmCancels(ctx context.Context, p place, list []store.Adoption, events map[string]eventSet) ([]store.Adoption,
+// confirmCancels checks again each notice that would be cancelled: in a cluster its timer may not
+// be set yet.
+func (a *Adopter) confirmCancels(ctx context.Context, p place, list []Adoption, events map[string]eventSet) ([]Adoption,
 	error) {
 	var doubtful []string
 	rest := list[:0:0]
 	for _, x := range list {
-		if x.Op == store.OpCancel {
+		if x.Op == OpCancel {
 			doubtful = append(doubtful, x.Key)
 		} else {
 			rest = append(rest, x)

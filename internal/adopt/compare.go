@@ -5,12 +5,12 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/store"
 )
 
-// How notices are compared with their timers shortly before they are due: those
-// due within soon, each second while some are, else when the next is near, at
-// the latest after idle.
+// Intervals at which notices are compared with their timers shortly before they are due. A
+// comparison covers the notices that are due within soon. While there are any, it runs every
+// soonEvery. Otherwise it runs again about a second before the next notice is due, and at the
+// latest after idle.
 const (
 	soon      = 1500 * time.Millisecond
 	soonEvery = time.Second
@@ -32,11 +32,11 @@ func (a *Adopter) eachPartition(f func(p place) error) error {
 	return nil
 }
 
-// compareAll looks for notices whose timers are gone though nobody heard of it.
-// In a cluster they lie on other nodes, which may have lost what the notice's
-// kept, and where Redis evicts, it may have done so: there nothing follows. Nor
-// where no events come: a timer that was shortened and has expired between two
-// looks is gone as well.
+// compareAll finds notices whose timers were deleted without an event. It does nothing where a
+// missing timer has other possible causes:
+//   - In a cluster, a node can lose a timer while another node keeps the notice.
+//   - With an evicting maxmemory-policy, Redis may have evicted the timer.
+//   - While no events arrive, a timer may have been shortened and have expired between two scans.
 func (a *Adopter) compareAll(ctx context.Context) error {
 	if a.o.Cluster != nil || !a.o.Events.Adopting() {
 		return nil
@@ -69,7 +69,7 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 	})
 }
 
-// compareDue does the same, when it is time, with what is due soon.
+// compareDue does the same, when it is time, for notices that are due soon.
 func (a *Adopter) compareDue(ctx context.Context) error {
 	if a.o.Cluster != nil || a.evicts || !a.o.Events.Adopting() || time.Now().Before(a.compare) {
 		return nil
@@ -92,7 +92,7 @@ func (a *Adopter) compareDue(ctx context.Context) error {
 	return err
 }
 
-// nextTurn is when Run has something to do, given the next look at all keys.
+// nextTurn returns when Run has something to do, given the time of the next scan.
 func (a *Adopter) nextTurn(turn time.Time) time.Time {
 	if a.o.Cluster == nil && !a.evicts && a.o.Events.Adopting() && a.compare.Before(turn) {
 		turn = a.compare
@@ -105,15 +105,14 @@ func (a *Adopter) nextTurn(turn time.Time) time.Time {
 	return turn
 }
 
-// secondLook is a key whose timer is not as it should be, and when to look at it again.
+// secondLook is a key whose timer is not as expected, and the time of its second check.
 type secondLook struct {
 	key string
 	at  time.Time
 }
 
-// compareLater has keys looked at again after a while in which the events may come that
-// tell why they are as they are: a timer that was shortened and has just expired is gone,
-// too, and its notice is due.
+// compareLater schedules a second check of keys. Until then, events may arrive that explain their
+// state: a timer that was shortened and has just expired is missing too, and its notice is due.
 func (a *Adopter) compareLater(ks ...string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,8 +122,8 @@ func (a *Adopter) compareLater(ks ...string) {
 	}
 }
 
-// lookAgain takes second looks whose time has come, a page of them at most. The events that
-// came meanwhile are to have been followed.
+// lookAgain makes the second checks that are due, at most one page. Events that arrived since must
+// be processed first.
 func (a *Adopter) lookAgain(ctx context.Context) error {
 	a.mu.Lock()
 	n, now := 0, time.Now()
@@ -149,5 +148,3 @@ func (a *Adopter) lookAgain(ctx context.Context) error {
 	}
 	return err
 }
-
-var _ Store = (*store.Store)(nil)

@@ -26,31 +26,30 @@ func table(t *testing.T) *route.Table {
 	return routes
 }
 
-// secondLooks takes those that wait, each at its time.
+// secondLooks checks the waiting keys again, each at its time.
 func secondLooks(t *testing.T, a *Adopter) {
 	t.Helper()
 	for len(a.second) > 0 {
-		time.Sleep(time.Until(a.second[0].at)) // sleep: as long as events are waited for
+		time.Sleep(time.Until(a.second[0].at)) // sleep: the time in which events may arrive
 		if err := a.lookAgain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
+func TestTimersAreComparedByScansAndShortlyBeforeTheyAreDue(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx, c := t.Context(), srv.Client()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
 	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
-	a := New(Options{Store: s, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	a := New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
 	state := func(k string, want notice.State) {
 		t.Helper()
 		if f, err := s.Find(ctx, "app1", k); err != nil || f.State != want {
 			t.Errorf("%s: %+v, %v; want it %s", k, f, err, want)
 		}
 	}
-	// Those with an own timer of the service's are not compared: what is missing
-	// there was never set, or the like.
+	// Only adopted notices are compared. The service's own timer may be missing for other reasons.
 	const api = "app1:a:api:1"
 	if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: api, Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
@@ -75,7 +74,7 @@ func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 	secondLooks(t, a)
 	state(near, notice.Cancelled)
 	state(far[1], notice.Scheduled)
-	// What an eviction may have taken is not cancelled.
+	// A missing timer is no reason to cancel if Redis may have evicted it.
 	c.ConfigSet(ctx, "maxmemory", "1gb")
 	c.ConfigSet(ctx, "maxmemory-policy", "volatile-lru")
 	if err := a.compareAll(ctx); err != nil || !a.evicts {
@@ -99,7 +98,7 @@ func TestTimersAreComparedAsAWholeAndShortlyBeforeTheyAreDue(t *testing.T) {
 // away is a Redis whose events come and whose scripts fail.
 type away struct{ Store }
 
-func (away) Peek(context.Context, keys.Partition, []string, int64) (time.Time, []store.Seen, int, error) {
+func (away) Peek(context.Context, keys.Partition, []string, int64) (time.Time, []Seen, int, error) {
 	return time.Time{}, nil, 0, errors.New("away")
 }
 
@@ -109,7 +108,7 @@ func (away) Unknown(context.Context, keys.Partition, []string, time.Duration) (n
 	return nil, nil, errors.New("away")
 }
 
-func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
+func TestWaitingKeysAreBoundedDuringAnOutage(t *testing.T) {
 	a := New(Options{Store: away{}, Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}, Logger: zap.NewNop()})
 	n := 0
 	for range 3 {
@@ -117,7 +116,7 @@ func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
 			a.Event(nil, fmt.Sprintf("app1:a:b:%d", n), "expired")
 			n++
 		}
-		// Others come while some are looked at.
+		// More events arrive while the first keys are checked.
 		a.mu.Lock()
 		some := a.pending
 		a.pending = map[string]eventSet{}
@@ -137,7 +136,7 @@ func TestWhatWaitsIsBoundedHoweverLongRedisFails(t *testing.T) {
 }
 
 // A second look that fails is taken again.
-func TestASecondLookIsTakenThoughRedisFailsAtFirst(t *testing.T) {
+func TestFailedSecondCheckIsRetried(t *testing.T) {
 	a := New(Options{Store: away{}, Routes: table(t), Confirm: time.Nanosecond, Logger: zap.NewNop()})
 	a.compareLater("app1:a:b:1", "app1:a:b:2")
 	a.o.Confirm = time.Hour

@@ -6,26 +6,24 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-// clusterMargin is how far off a timer must expire to be followed in a
-// cluster, whose nodes have clocks of their own.
+// clusterMargin is the minimum time until a timer's expiry for it to be followed in a cluster,
+// whose nodes have different clocks.
 const clusterMargin = time.Second
 
-// comparedMargin is how far off a notice must be due to be cancelled without an
-// event: clocks are set back now and then, and a timer that has just expired is
-// gone as well.
+// comparedMargin is the minimum time until a notice is due for it to be cancelled without an event:
+// clocks may be set back, and a timer that has just expired is missing too.
 const comparedMargin = 250 * time.Millisecond
 
-// Decisions that are no operations of the store.
+// Decisions that are not operations of the store.
 const (
-	opNothing = store.Operation("")
-	opWait    = store.Operation("wait") // an event may be on its way that tells what to do
-	opDueNow  = store.Operation("due")  // OpMove, to now
+	opNothing = Operation("")
+	opWait    = Operation("wait") // an event that decides may be on its way
+	opDueNow  = Operation("due")  // OpMove, to now
 )
 
-// facts are what is known of a key.
+// facts is a set of known facts about a key.
 type facts uint32
 
 const (
@@ -36,18 +34,18 @@ const (
 	isGone  // nothing is stored under the key
 
 	// Of the timer's value.
-	isOurs     // the number of the coming attempt, or the body of the notice
-	isNumber   // the first of these
-	isBody     // the second; both may be the same text
+	isOurs     // the number of the next attempt, or the notice's body
+	isNumber   // the number of the next attempt
+	isBody     // the notice's body, which may be the same text
 	isLeftOver // isOurs, or the number of the last attempt
 
 	// Of the notice.
 	hasNotice   // there is one: pending, dead or settled
-	hasOwnTimer // scheduled, with a timer of its own
+	hasOwnTimer // scheduled, with its own timer
 	isPending   // scheduled or claimed
 	isAdopted   // made of a timer
 	isUntried   // no attempt was made
-	sameTime    // the timer expires when the timer of the notice does
+	sameTime    // the timer expires when the notice's own timer would
 	sameDue     // the timer expires when the notice was due
 	isAhead     // the notice is not yet due, in a cluster by clusterMargin
 	isFarAhead  // by comparedMargin
@@ -58,55 +56,59 @@ const (
 	wasExpired  // an event said that the timer has expired
 	wasSet      // events said that a value was set
 	wasCompared // timers and notices were compared
-	isAsked     // a call of the API asks
-	isScanned   // a scan looks for the first time
+	isAsked     // requested by a call of the API
+	isScanned   // first check by a scan
 )
 
-// rule says what is done with a key that has some facts and lacks others.
+// rule is the decision for a key that has some facts and lacks others.
 type rule struct {
 	with, without facts
-	then          store.Operation
+	then          Operation
 }
 
-// rules are tried from the first to the last one; the last one fits all keys. What the
-// service sets itself expires 1 ms before its notice is due: another expiry is a client's
-// EXPIRE, or their own value that happens to be such a number. Only the events tell these
-// apart.
+// rules map the facts about a key to an operation. The first matching rule decides; the last rule
+// matches every key.
+//
+// The service's own timer holds the number of the next attempt, and expires 1 ms before its notice
+// is due. A timer with such a number and another expiry has two possible causes: a client changed
+// the expiry with EXPIRE, or a client set a payload that equals the number. Only keyspace events
+// tell the two causes apart.
 var rules = []rule{
-	// The key is gone, holds another type or never expires. Eviction is no reason to cancel.
-	{wasRemoved | hasOwnTimer | isAhead, isTimer, store.OpCancel},
-	{hasEvent | hasOwnTimer | isAhead, isTimer | isGone, store.OpCancel},
-	{wasCompared | isAdopted | hasOwnTimer | isFarAhead, isTimer | inCluster | wasExpired, store.OpCancel},
-	{isAdopted | hasOwnTimer | isFarAhead, isTimer | inCluster | isGone, store.OpCancel},    // however it was found
-	{hasEvent | wasExpired | isGone | hasOwnTimer | isAhead, isTimer | inCluster, opDueNow}, // shortened, and over before it was looked at
+	// The key is missing, holds another type or never expires. A missing key is no reason to cancel
+	// if Redis evicts.
+	{wasRemoved | hasOwnTimer | isAhead, isTimer, OpCancel},
+	{hasEvent | hasOwnTimer | isAhead, isTimer | isGone, OpCancel},
+	{wasCompared | isAdopted | hasOwnTimer | isFarAhead, isTimer | inCluster | wasExpired, OpCancel},
+	{isAdopted | hasOwnTimer | isFarAhead, isTimer | inCluster | isGone, OpCancel},          // with or without an event
+	{hasEvent | wasExpired | isGone | hasOwnTimer | isAhead, isTimer | inCluster, opDueNow}, // shortened, and expired before it was checked
 	{0, isTimer, opNothing},
 
 	// A timer without a notice.
-	{0, hasNotice, store.OpAdopt},
+	{0, hasNotice, OpAdopt},
 
 	// A timer at the time of its pending notice.
 	{hasOwnTimer | sameTime | isOurs, 0, opNothing},
-	{hasOwnTimer | sameTime, 0, store.OpAdopt},
+	{hasOwnTimer | sameTime, 0, OpAdopt},
 
 	// A timer at another time than its pending notice.
-	{hasOwnTimer | inCluster, hasEvent, opNothing}, // it is being set right now
-	{hasOwnTimer | isNumber | wasSet, isBody | inCluster, store.OpAdopt},
-	// its event says whether it is a payload; if that is lost, a scan moves it
+	{hasOwnTimer | inCluster, hasEvent, opNothing}, // the service is setting it now
+	{hasOwnTimer | isNumber | wasSet, isBody | inCluster, OpAdopt},
+	// its event says whether it is a payload; without one, a scan reschedules the notice
 	{hasOwnTimer | isNumber | isAsked, isBody | hasEvent, opNothing},
 	{hasOwnTimer | isNumber | isScanned, isBody | hasEvent, opWait},
-	{hasOwnTimer | isNumber, 0, store.OpMove},
-	{hasOwnTimer | isBody | isUntried, 0, store.OpMove},
-	{hasOwnTimer, 0, store.OpAdopt},
+	{hasOwnTimer | isNumber, 0, OpMove},
+	{hasOwnTimer | isBody | isUntried, 0, OpMove},
+	{hasOwnTimer, 0, OpAdopt},
 
 	// A timer whose notice is claimed, due at once, dead or settled.
-	{inCluster | sameDue | isLeftOver, 0, opNothing}, // the service's own, set too late: the attempt that it is for may be over
+	{inCluster | sameDue | isLeftOver, 0, opNothing}, // the service's own, set too late: its attempt may have ended
 	{inCluster | isPending | isOurs, 0, opNothing},   // the service's own, not yet removed
-	{0, 0, store.OpAdopt},
+	{0, 0, OpAdopt},
 }
 
-// decide says what to do with a key as it was seen: an operation, opWait, or opNothing. For
-// a timer that has expired it sets when.
-func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operation {
+// decide returns the operation for a checked key: an operation, opWait, or opNothing. For an
+// expired timer it sets when.
+func decide(s *Seen, t eventSet, now time.Time, cluster bool) Operation {
 	f := timerFacts(s) | noticeFacts(s, now, cluster) | t.facts() | fact(inCluster, cluster)
 	for _, r := range rules {
 		if f&r.with != r.with || f&r.without != 0 {
@@ -114,14 +116,14 @@ func decide(s *store.Seen, t eventSet, now time.Time, cluster bool) store.Operat
 		}
 		if r.then == opDueNow {
 			s.Expire = now.UnixMilli() - 1
-			return store.OpMove
+			return OpMove
 		}
 		return r.then
 	}
-	return opNothing // never: the last rule fits all
+	return opNothing // unreachable: the last rule always matches
 }
 
-// fact is f, if it is one.
+// fact returns f if is is true.
 func fact(f facts, is bool) facts {
 	if is {
 		return f
@@ -129,16 +131,16 @@ func fact(f facts, is bool) facts {
 	return 0
 }
 
-// timerFacts are those of a key, and of its value beside that of its notice.
-func timerFacts(s *store.Seen) facts {
-	f := fact(isGone, s.Length == store.NoKey) | fact(isTimer, s.Length >= 0 && s.Expire >= 0)
+// timerFacts returns the facts of a key, and of its value compared with that of its notice.
+func timerFacts(s *Seen) facts {
+	f := fact(isGone, s.Length == NoKey) | fact(isTimer, s.Length >= 0 && s.Expire >= 0)
 	if s.Notice == nil {
 		return f
 	}
 
 	number := string(s.Value) == "0" || string(s.Value) == strconv.Itoa(s.NextAttempt())
 	sameBody := bytes.Equal(s.Value, s.Body)
-	if s.Value == nil { // too long to be read
+	if s.Value == nil { // longer than the maximum
 		sameBody = s.Lost
 	}
 	last := string(s.Value) == strconv.Itoa(s.AttemptsMade)
@@ -146,8 +148,8 @@ func timerFacts(s *store.Seen) facts {
 		sameBody || last)
 }
 
-// noticeFacts are those of a notice, and of its times beside that of the timer.
-func noticeFacts(s *store.Seen, now time.Time, cluster bool) facts {
+// noticeFacts returns the facts of a notice, and of its times compared with those of the timer.
+func noticeFacts(s *Seen, now time.Time, cluster bool) facts {
 	if s.Notice == nil {
 		return 0
 	}
@@ -164,7 +166,7 @@ func noticeFacts(s *store.Seen, now time.Time, cluster bool) facts {
 		fact(isAhead, next.After(now.Add(margin))) | fact(isFarAhead, next.After(now.Add(comparedMargin)))
 }
 
-// facts are what the events say.
+// facts returns the facts that the events report.
 func (t eventSet) facts() facts {
 	return fact(hasEvent, t.event) | fact(wasRemoved, t.removed) | fact(wasExpired, t.expired) | fact(wasCompared, t.compared) |
 		fact(isAsked, t.asked) | fact(isScanned, t.scanned) | fact(wasSet, t.value == valueSet || t.value == valueSetExpire)

@@ -15,18 +15,18 @@ func TestDecide(t *testing.T) {
 		return store.Found{State: state, Notice: &notice.Notice{Due: time.UnixMilli(due), AttemptsMade: used,
 			Content: notice.Content{Body: []byte(body)}}}
 	}
-	timer := func(value string, expire int64, f store.Found) store.Seen {
-		return store.Seen{Value: []byte(value), Length: int64(len(value)), Expire: expire, Found: f}
+	timer := func(value string, expire int64, f store.Found) Seen {
+		return Seen{Value: []byte(value), Length: int64(len(value)), Expire: expire, Found: f}
 	}
-	none := func(f store.Found) store.Seen { return store.Seen{Length: store.NoKey, Found: f} }
-	bare := func(s store.Seen) store.Seen {
+	none := func(f store.Found) Seen { return Seen{Length: NoKey, Found: f} }
+	bare := func(s Seen) Seen {
 		s.NoTimer = true
 		return s
 	}
 	scan, event, removed := eventSet{}, eventSet{event: true}, eventSet{event: true, removed: true}
 	expire := eventSet{event: true, value: valueExpire}
 	set := eventSet{event: true, value: valueSet}.and(expire)
-	const nothing, adopt, move, cancel = store.Operation(""), store.OpAdopt, store.OpMove, store.OpCancel
+	const nothing, adopt, move, cancel = Operation(""), OpAdopt, OpMove, OpCancel
 	pending := kept(notice.Scheduled, soon+1, "p", 0)
 	compared := eventSet{compared: true}
 	adopted := kept(notice.Scheduled, soon+1, "p", 0)
@@ -36,20 +36,20 @@ func TestDecide(t *testing.T) {
 	retry := kept(notice.Scheduled, soon+1, "p", 2)
 	for _, c := range []struct {
 		name    string
-		seen    store.Seen
+		seen    Seen
 		events  eventSet
-		want    store.Operation
-		cluster store.Operation
+		want    Operation
+		cluster Operation
 	}{
 		{"a new timer", timer("p", soon, store.Found{}), event, adopt, adopt},
 		{"a new timer, found by a scan", timer("p", soon, store.Found{}), scan, adopt, adopt},
 		{"no timer and no notice", none(store.Found{}), event, nothing, nothing},
-		{"a list", store.Seen{Length: store.NoString}, event, nothing, nothing},
-		{"a hash in the timer's place", store.Seen{Length: store.NoString, Expire: -1, Found: pending}, removed, cancel, cancel},
-		{"renamed over the timer", store.Seen{Length: store.NoString, Expire: -1, Found: pending}, event, cancel, cancel},
+		{"a list", Seen{Length: NoString}, event, nothing, nothing},
+		{"a hash in the timer's place", Seen{Length: NoString, Expire: -1, Found: pending}, removed, cancel, cancel},
+		{"renamed over the timer", Seen{Length: NoString, Expire: -1, Found: pending}, event, cancel, cancel},
 		{"gone, compared", none(adopted), compared, cancel, nothing},
 		{"eternal, compared", timer("p", -1, adopted), compared, cancel, nothing},
-		{"a hash, compared", store.Seen{Length: store.NoString, Expire: -1, Found: adopted}, compared, cancel, nothing},
+		{"a hash, compared", Seen{Length: NoString, Expire: -1, Found: adopted}, compared, cancel, nothing},
 		{"eternal and adopted, found by a scan", timer("p", -1, adopted), scan, cancel, nothing},
 		{"gone and adopted, found by a scan", none(adopted), scan, nothing, nothing},
 		{"gone, compared, of the API", none(pending), compared, nothing, nothing},
@@ -66,7 +66,7 @@ func TestDecide(t *testing.T) {
 		{"our timer of a retry", timer("3", soon, retry), event, nothing, nothing},
 		{"our timer of a retry, moved", timer("3", later, retry), event, move, move},
 		{"a payload that is a number as ours", timer("1", later, adopted), set, adopt, move},
-		{"a payload that is a number as ours, amid retries", timer("3", later, retry), set, adopt, move},
+		{"a payload that is a number as ours, during retries", timer("3", later, retry), set, adopt, move},
 		{"the number of ours that is the payload, set again", timer("1", later, kept(notice.Scheduled, soon+1, "1", 0)), set, move, move},
 		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
 		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true},
@@ -76,23 +76,23 @@ func TestDecide(t *testing.T) {
 		{"the same, and its event came before the look", timer("3", later, retry), eventSet{scanned: true}.and(set), adopt, move},
 		{"our number, set by us and moved", timer("3", later, retry), set.and(expire), move, move},
 		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
-		{"the payload again, amid retries", timer("p", later, retry), event, adopt, adopt},
+		{"the payload again, during retries", timer("p", later, retry), event, adopt, adopt},
 		{"removed", none(pending), removed, cancel, cancel},
-		{"gone, but nobody removed it: evicted", none(pending), event, nothing, nothing},
+		{"missing without a removal: evicted", none(pending), event, nothing, nothing},
 		{"expired before its new life was heard of", none(pending), eventSet{event: true, expired: true}, move, nothing},
 		{"expired, and moved on by us", timer("2", later, kept(notice.Scheduled, later+1, "p", 1)), eventSet{event: true, expired: true},
 			nothing, nothing},
 		{"our timer of a retry, set when that was over", timer("2", soon, kept(notice.Delivered, soon+1, "p", 2)), event, adopt, nothing},
 		{"gone, found by a scan", none(pending), scan, nothing, nothing},
-		{"removed amid retries", none(retry), removed, cancel, cancel},
-		{"removed amid an attempt", none(kept(notice.Claimed, 999_000, "p", 0)), removed, nothing, nothing},
+		{"removed during retries", none(retry), removed, cancel, cancel},
+		{"removed during an attempt", none(kept(notice.Claimed, 999_000, "p", 0)), removed, nothing, nothing},
 		{"removed when due", none(kept(notice.Scheduled, 1_000_000, "p", 0)), removed, nothing, nothing},
 		{"removed in its last second", none(kept(notice.Scheduled, 1_000_900, "p", 0)), removed, cancel, nothing},
 		{"our own removal, to fire it", bare(none(kept(notice.Scheduled, 1_000_000, "p", 0))), removed, nothing, nothing},
 		{"our own removal, to cancel it", none(kept(notice.Cancelled, soon+1, "p", 0)), removed, nothing, nothing},
 		{"made eternal", timer("p", -1, pending), event, cancel, cancel},
 		{"eternal, found by a scan", timer("p", -1, pending), scan, nothing, nothing},
-		{"set again amid an attempt", timer("q", soon, kept(notice.Claimed, 999_000, "p", 0)), event, adopt, adopt},
+		{"set again during an attempt", timer("q", soon, kept(notice.Claimed, 999_000, "p", 0)), event, adopt, adopt},
 		{"set again when delivered", timer("p", soon, kept(notice.Delivered, 999_000, "p", 1)), event, adopt, adopt},
 		{"set again when cancelled, same time", timer("q", soon, kept(notice.Cancelled, soon+1, "p", 0)), event, adopt, adopt},
 		{"set over a dead letter", timer("q", soon, kept(notice.Dead, 999_000, "p", 9)), scan, adopt, adopt},
@@ -106,7 +106,7 @@ func TestDecide(t *testing.T) {
 			t.Errorf("%s, in a cluster: %q, want %q", c.name, got, c.cluster)
 		}
 	}
-	long := store.Seen{Length: 1 << 30, Expire: soon, Found: pending}
+	long := Seen{Length: 1 << 30, Expire: soon, Found: pending}
 	if got := decide(&long, event, now, false); got != adopt {
 		t.Errorf("a payload too long: %q", got)
 	}
@@ -117,7 +117,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestHear(t *testing.T) {
+func TestReadEvent(t *testing.T) {
 	for event, want := range map[string]eventSet{"set": {event: true, value: valueSet}, "expire": {event: true, value: valueExpire},
 		"persist": {event: true}, "append": {event: true},
 		"del": {event: true, removed: true}, "rename_from": {event: true, removed: true}, "expired": {expired: true}} {

@@ -9,7 +9,7 @@ import (
 	"notifier/internal/store"
 )
 
-// adoptExpired makes notices of timers that have expired and were never adopted.
+// adoptExpired makes notices of expired timers that were never adopted.
 func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) error {
 	if len(expired) == 0 {
 		return nil
@@ -28,9 +28,14 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	if unknown, err = a.notStranded(ctx, unknown); err != nil || len(unknown) == 0 {
 		return err
 	}
-	// Keep: whatever has become known meanwhile stays as it is.
+	return a.scheduleLost(ctx, p, unknown)
+}
+
+// scheduleLost makes notices of expired timers, with the payloads that are known.
+func (a *Adopter) scheduleLost(ctx context.Context, p place, unknown []string) error {
 	reqs := make([]store.Request, len(unknown))
 	for i, k := range unknown {
+		// Keep: a notice that was scheduled meanwhile stays as it is.
 		reqs[i] = store.Request{Key: k, OnDuplicate: store.Keep, Content: notice.Content{Lost: true}}
 		if value, ok := a.payloadOf(k); ok {
 			if c := (notice.Content{Body: value, Adopted: true}); c.Check() == nil {
@@ -42,6 +47,7 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	if err != nil {
 		return err
 	}
+
 	whole := 0
 	var bodiless []string
 	for i := range replies {
@@ -60,8 +66,7 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	return nil
 }
 
-// notStranded leaves out the keys of notices that lie in a former shard, from which they
-// are delivered.
+// notStranded omits the keys of notices in an old shard, from which they are delivered.
 func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error) {
 	if len(ks) == 0 {
 		return nil, nil
@@ -79,20 +84,21 @@ func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error
 	return rest, nil
 }
 
-// adoptReused makes notices of timers that have expired, were never adopted, and bear
-// the name of a notice that ended long ago. In a cluster, where a cancelled
-// notice's own timer may have been left over, they are not told apart.
+// adoptReused adopts expired timers whose keys were used before. Each timer expired before it could
+// be adopted, and the key's last notice was finalized at least five minutes ago. The new notices
+// have no body and are due now. In a cluster adoptReused does nothing, because an old timer of a
+// cancelled notice looks the same.
 func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error {
 	now, seen, _, err := a.o.Store.Peek(ctx, p.at, old, a.o.MaxBody)
 	if err != nil {
 		return err
 	}
-	var list []store.Adoption
+	var list []Adoption
 	for _, s := range seen {
-		// One that is there by now has events of its own.
-		if s.Length == store.NoKey && s.Notice != nil && !s.SettledAt.IsZero() && now.Sub(s.SettledAt) >= late {
+		// A timer that exists by now has its own events.
+		if s.Length == NoKey && s.Notice != nil && !s.SettledAt.IsZero() && now.Sub(s.SettledAt) >= late {
 			s.Expire = now.UnixMilli() - 1
-			list = append(list, store.Adoption{Seen: s, Op: store.OpAdopt, Content: notice.Content{Lost: true}})
+			list = append(list, Adoption{Seen: s, Op: OpAdopt, Content: notice.Content{Lost: true}})
 		}
 	}
 	if len(list) == 0 {
@@ -112,11 +118,11 @@ func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error 
 	return nil
 }
 
-// countBodiless counts n new notices without a body, one of which is named.
+// countBodiless counts n new notices without a body, and logs them with one key as an example.
 func (a *Adopter) countBodiless(p place, n int, one string) {
 	a.count(p, n, n)
 	if n > 0 {
-		a.o.Logger.Warn("timers expired before they could be adopted; their notices are delivered without a body",
+		a.o.Logger.Warn("timers expired before their adoption, delivering their notices without a body",
 			zap.String("route", p.route.Name), zap.Int("notices", n), zap.String("one_of_them", one))
 	}
 }

@@ -19,14 +19,14 @@ import (
 	"notifier/internal/wire"
 )
 
-// counts are notices that are new, and those of them without a body.
+// counts counts new notices, and those of them without a body.
 type counts struct{ adopted, lost atomic.Int64 }
 
 func (c *counts) Scheduled(_ string, n int)  { c.adopted.Add(int64(n)) }
 func (c *counts) BodiesLost(_ string, n int) { c.lost.Add(int64(n)) }
 
-// twoNodes is a store in a cluster of two nodes: keys whose names say so, and shard 1,
-// lie at b, which hangs while it is told to.
+// twoNodes is a store in a cluster of two nodes. Keys with b in their names, and shard 1, are on
+// node b, which can be made to hang.
 type twoNodes struct {
 	Store
 	space keys.Space
@@ -65,12 +65,12 @@ func (s *twoNodes) Where(_ context.Context, ks []string) ([]int, error) {
 	return at, nil
 }
 
-func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ int64) (time.Time, []store.Seen, int, error) {
+func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ int64) (time.Time, []Seen, int, error) {
 	needsB := s.Master(ctx, s.space.Base(p.Shard)) == "b"
-	var seen []store.Seen
+	var seen []Seen
 	for _, k := range ks {
 		needsB = needsB || s.Master(ctx, k) == "b"
-		seen = append(seen, store.Seen{Key: k, Value: []byte("x"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()})
+		seen = append(seen, Seen{Key: k, Value: []byte("x"), Length: 1, Expire: time.Now().Add(time.Hour).UnixMilli()})
 	}
 	s.mu.Lock()
 	hangs := s.hangs && needsB
@@ -82,7 +82,7 @@ func (s *twoNodes) Peek(ctx context.Context, p keys.Partition, ks []string, _ in
 	return time.Now(), seen, len(ks), nil
 }
 
-func (s *twoNodes) Adopt(_ context.Context, _ keys.Partition, list []store.Adoption) ([]bool, error) {
+func (s *twoNodes) Adopt(_ context.Context, _ keys.Partition, list []Adoption) ([]bool, error) {
 	done := make([]bool, len(list))
 	for i := range list {
 		s.mu.Lock()
@@ -99,9 +99,9 @@ func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Co
 	return nil
 }
 
-// While a node hangs, timers that need it wait, those that do not are adopted as ever,
-// also those that are set meanwhile; when it is back, none is forgotten.
-func TestANodeThatHangsHoldsUpNoTimersOfOthers(t *testing.T) {
+// While a node hangs, timers that need it wait. All other timers are adopted as usual, including
+// new ones. When the node answers again, none is missing.
+func TestHangingNodeDoesNotDelayOtherTimers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, adopted: map[string]bool{}, news: make(chan string, 1000),
 			hangs: true}
@@ -168,7 +168,7 @@ func (*twoNodes) Stranded(_ context.Context, ks []string) ([]bool, error) {
 	return make([]bool, len(ks)), nil
 }
 
-func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen []store.Seen, err error) {
+func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen []Seen, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, k := range ks {
@@ -176,9 +176,9 @@ func (s *twoNodes) PeekTimers(ctx context.Context, ks []string, _ int64) (seen [
 			return nil, wire.ErrUnavailable
 		}
 		v, there := s.timers[k]
-		w := store.Seen{Key: k, Length: store.NoKey}
+		w := Seen{Key: k, Length: NoKey}
 		if there {
-			w = store.Seen{Key: k, Value: []byte(v), Length: int64(len(v)), Expire: time.Now().Add(time.Hour).UnixMilli()}
+			w = Seen{Key: k, Value: []byte(v), Length: int64(len(v)), Expire: time.Now().Add(time.Hour).UnixMilli()}
 		}
 		seen = append(seen, w)
 	}
@@ -203,22 +203,22 @@ func (s *twoNodes) Schedule(_ context.Context, _ keys.Partition, reqs []store.Re
 	return replies, nil
 }
 
-// expiring is a twoNodes whose timers are gone when a look at them is answered.
+// expiring is a twoNodes whose timers expire before the reply to a check.
 type expiring struct{ *twoNodes }
 
-func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (now time.Time, seen []store.Seen, n int,
+func (s expiring) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (now time.Time, seen []Seen, n int,
 	err error) {
 	if now, seen, n, err = s.twoNodes.Peek(ctx, p, ks, most); err != nil {
 		return now, nil, n, err
 	}
 	for i := range seen {
-		seen[i] = store.Seen{Key: seen[i].Key, Length: store.NoKey}
+		seen[i] = Seen{Key: seen[i].Key, Length: NoKey}
 	}
 	return now, seen, n, nil
 }
 
-// Timers of a node that answers expire while the node of their notices hangs: their notices
-// have the last payload that was set, and none that was deleted.
+// Timers of a healthy node expire while the node of their notices hangs. Their notices get the last
+// payload that was set, and deleted timers get none.
 func TestPayloadsAreKeptWhileANodeHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &twoNodes{space: keys.Space{Namespace: "notifier", Shards: 2}, timers: map[string]string{}, bodies: map[string]string{}, hangs: true}

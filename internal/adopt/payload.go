@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/store"
 )
 
-// maxPayloads bounds the payloads that are kept in memory, in bytes; beyond it timers
-// are adopted only if they are still there. payloadExtra is what an entry takes besides
-// its key and payload.
+// maxPayloads bounds the bytes of payloads in memory. Above it, timers are adopted only if they
+// still exist. payloadExtra is the size of an entry without its key and payload.
 const (
 	maxPayloads  = 32 << 20
 	payloadExtra = 128
@@ -25,9 +23,9 @@ type payload struct {
 	read  bool // false until value is known
 }
 
-// payloads are those of timers of a cluster whose notices belong to a node that does not
-// answer: the timers may expire before it does. Only keys that are set aside, or named by
-// an event since, have one. The caller of its methods holds Adopter.mu.
+// payloads holds the payloads of timers in a cluster while their notices cannot be written, because
+// the node of the notices does not answer. The timers are on other nodes and may expire before that
+// node answers. Adopter.mu must be held.
 type payloads struct {
 	by    map[string]*payload
 	bytes int
@@ -40,8 +38,8 @@ func (p *payloads) drop(key string) {
 	}
 }
 
-// expect makes an entry without a value, which an event about the key removes. It
-// returns nil if there is an entry, or no room.
+// expect adds an entry without a value, which an event of the key removes. It returns nil if there
+// is an entry already or no room.
 func (p *payloads) expect(key string) *payload {
 	size := len(key) + payloadExtra
 	if p.by[key] != nil || p.bytes+size > maxPayloads {
@@ -55,8 +53,8 @@ func (p *payloads) expect(key string) *payload {
 	return x
 }
 
-// put stores the value that was read for an entry, unless an event has removed that
-// meanwhile: the value may be an earlier one then.
+// put stores the value of an entry, unless an event has removed the entry: the value may be
+// outdated then.
 func (p *payloads) put(key string, x *payload, value []byte) {
 	if p.by[key] != x {
 		return
@@ -71,8 +69,7 @@ func (p *payloads) put(key string, x *payload, value []byte) {
 // changes reports whether an event says that the key may have another value.
 func (t eventSet) changes() bool { return t.event && !t.expired && t.value != valueExpire }
 
-// keepPayloads reads the payloads of timers that were set aside, where their own nodes
-// answer.
+// keepPayloads reads the payloads of timers that were put aside, if their own nodes answer.
 func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, failed map[string]error) {
 	if a.o.Cluster == nil || len(failed) == 0 {
 		return
@@ -90,7 +87,7 @@ func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, fa
 			}
 		}
 		if t := some[k]; !t.event && t.expired {
-			continue // the timer is gone
+			continue // the timer has expired or was deleted
 		}
 		if x := a.payloads.expect(k); x != nil {
 			expected[k] = x
@@ -108,20 +105,20 @@ func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, fa
 	all.Wait()
 }
 
-// readPayloads reads those of one node, as far as it answers.
+// readPayloads reads the payloads of one node, until an error.
 func (a *Adopter) readPayloads(ctx context.Context, ks []string, expected map[string]*payload) {
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
 	var err error
 	for part := range slices.Chunk(ks, batch) {
-		var seen []store.Seen
-		if err == nil { // else the rest is not tried
+		var seen []Seen
+		if err == nil { // otherwise the rest is not tried
 			seen, err = a.o.Store.PeekTimers(ctx, part, a.o.MaxBody)
 		}
 		a.mu.Lock()
 		values := map[string][]byte{}
 		for i := range seen {
-			// Without an expiry it is no timer, and a number is the service's own.
+			// A key without an expiry is not a timer, and a number belongs to the service.
 			if s := &seen[i]; s.Value != nil && s.Expire >= 0 && !isAttempt(s) {
 				values[s.Key] = s.Value
 			}
@@ -137,7 +134,7 @@ func (a *Adopter) readPayloads(ctx context.Context, ks []string, expected map[st
 	}
 }
 
-// payloadOf returns the payload that was kept of a timer which has expired.
+// payloadOf returns the stored payload of an expired timer.
 func (a *Adopter) payloadOf(key string) ([]byte, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

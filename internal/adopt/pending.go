@@ -7,32 +7,31 @@ import (
 	"go.uber.org/zap"
 )
 
-// eventSet is what events said of a key since it was last looked at.
+// eventSet is the events of a key since its last check.
 type eventSet struct {
-	event   bool // anything at all, as opposed to a scan
-	removed bool // somebody deleted it, or moved it away
+	event   bool // any event, as opposed to a scan
+	removed bool // deleted or renamed
 	expired bool
-	// compared: no event said anything, but its notice is pending and its timer
-	// not as it should be. What is gone then was deleted.
+	// compared is set without an event if the notice is pending but its timer is not as expected. A
+	// missing timer was deleted then.
 	compared bool
-	asked    bool // a call of the API asks, whether events came or not
-	scanned  bool // a scan looks for the first time
+	asked    bool // a call of the API needs the check, with or without events
+	scanned  bool // first check by a scan
 	value    valueEvent
 }
 
-// valueEvent is what events said of a key's value. A SET with an expiry says "set"
-// and then "expire"; an "expire" without a "set" before it, or a second one, only
-// moves what is there.
+// valueEvent is what the events say about a key's value. A SET with an expiry sends "set" and then
+// "expire". An "expire" without a "set" before it, or a second one, only changes the expiry.
 type valueEvent byte
 
 const (
 	valueUntold valueEvent = iota
 	valueSet
-	valueSetExpire // a value, and the expiry that was set with it
+	valueSetExpire // a value with its expiry
 	valueExpire
 )
 
-// and adds what events said later.
+// and adds later events.
 func (t eventSet) and(o eventSet) eventSet {
 	value := o.value
 	switch {
@@ -45,7 +44,7 @@ func (t eventSet) and(o eventSet) eventSet {
 		compared: t.compared || o.compared, asked: t.asked || o.asked, scanned: t.scanned && o.scanned, value: value}
 }
 
-// readEvent reads an event's name; ok is false for those that mean nothing here.
+// readEvent parses the name of an event; ok is false for irrelevant ones.
 func readEvent(event string) (t eventSet, ok bool) {
 	switch event {
 	case "expired":
@@ -62,7 +61,7 @@ func readEvent(event string) (t eventSet, ok bool) {
 	return eventSet{event: true}, true
 }
 
-// note takes what was said of a key.
+// note adds the events of a key.
 func (a *Adopter) note(key string, t eventSet) {
 	a.mu.Lock()
 	if t.changes() {
@@ -73,7 +72,7 @@ func (a *Adopter) note(key string, t eventSet) {
 	a.signal()
 }
 
-// add keeps a key to look at, if there is room. The caller holds mu.
+// add stores a key to check, if there is room. The caller holds mu.
 func (a *Adopter) add(key string, t eventSet) {
 	if earlier, there := a.held[key]; there {
 		t = earlier.and(t)
@@ -91,8 +90,8 @@ func (a *Adopter) add(key string, t eventSet) {
 	}
 }
 
-// putBack keeps keys that could not be looked at, as far as there is room: events
-// go on to come while Redis fails.
+// putBack stores keys whose check failed, as far as there is room: events continue while Redis
+// fails.
 func (a *Adopter) putBack(some map[string]eventSet) {
 	a.mu.Lock()
 	for k, t := range some {
@@ -101,9 +100,8 @@ func (a *Adopter) putBack(some map[string]eventSet) {
 	a.mu.Unlock()
 }
 
-// putAside keeps keys at nodes of a cluster that do not answer until it is time to ask
-// again: what lies at the others is looked at meanwhile. Their timers' payloads are read
-// as long as the timers are there.
+// putAside stores keys on cluster nodes that do not answer until it is time to try again. Keys on
+// other nodes are checked in the meantime. The payloads of the timers are read while they exist.
 func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed map[string]error) {
 	a.mu.Lock()
 	for k := range some {
@@ -115,7 +113,7 @@ func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed
 		t := some[k]
 		later, told := a.pending[k]
 		switch {
-		case told: // something was said of it meanwhile
+		case told: // an event came in the meantime
 			a.pending[k] = t.and(later)
 		case len(a.held) < maxPending || t.expired && len(a.held) < maxPendingExpired:
 			a.held[k] = t
@@ -129,15 +127,15 @@ func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed
 	a.keepPayloads(ctx, some, failed)
 }
 
-// hold has what was put aside wait for so long.
+// hold delays the keys that were put aside.
 func (a *Adopter) hold(pause time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.until = time.Now().Add(pause)
 }
 
-// release has what was put aside looked at again if it is time, and is when there is
-// something to do, given the turn of the rest, and whether anything is aside.
+// release queues the keys that were put aside, if it is time. It returns when there is something to
+// do, given the turn of the rest, and whether any key is put aside.
 func (a *Adopter) release(turn time.Time) (time.Time, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -158,9 +156,8 @@ func (a *Adopter) release(turn time.Time) (time.Time, bool) {
 	return time.Now(), true
 }
 
-// Drain looks at the keys that events have named so far, and not at those that they name
-// meanwhile: where events come faster than one can look, a scan is due all the same. Run
-// does so too.
+// Drain checks the keys that events have named so far, but not later ones: a stream of fast events
+// must not delay a scan. Run does the same.
 func (a *Adopter) Drain(ctx context.Context) error {
 	a.mu.Lock()
 	some := a.pending
@@ -169,7 +166,7 @@ func (a *Adopter) Drain(ctx context.Context) error {
 	a.dropped = 0
 	a.mu.Unlock()
 	if lost > 0 {
-		a.o.Logger.Error("expired timers came faster than they could be looked at; those that were not adopted before are not delivered",
+		a.o.Logger.Error("expired timers arrived faster than they were checked, those without a notice are not delivered",
 			zap.Int("timers", lost))
 	}
 	if len(some) == 0 {
@@ -185,7 +182,7 @@ func (a *Adopter) Drain(ctx context.Context) error {
 	return err
 }
 
-// signal lets Run see what is new.
+// signal wakes Run.
 func (a *Adopter) signal() {
 	select {
 	case a.wake <- struct{}{}:

@@ -8,12 +8,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// scanShare bounds what looks without a reason cost: a fiftieth of the time. Events
-// are lost on occasions that are known and looked after at once; this is for those
-// that are not.
+// scanShare limits scans without a reason to 1/50 of the time. Known occasions on which events are
+// lost start a scan at once; these scans are for all others.
 const scanShare = 50
 
-// Scan asks for a look at all keys: events may have been missed.
+// Scan requests a scan of all keys, because events may have been missed.
 func (a *Adopter) Scan() {
 	a.mu.Lock()
 	a.scan = true
@@ -21,8 +20,7 @@ func (a *Adopter) Scan() {
 	a.signal()
 }
 
-// scanDue reports whether a scan was asked for or has its turn. The turns of
-// instances are kept apart.
+// scanDue reports whether a scan was requested or is due. Instances scan at different times.
 func (a *Adopter) scanDue(next *time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -38,7 +36,7 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 	return true
 }
 
-// masters calls a function for each master of a cluster; nil outside a cluster.
+// masters returns the function that visits each master; nil outside a cluster.
 func (a *Adopter) masters() func(context.Context, func(context.Context, *redis.Client) error) error {
 	if a.o.Cluster == nil {
 		return nil
@@ -46,8 +44,8 @@ func (a *Adopter) masters() func(context.Context, func(context.Context, *redis.C
 	return a.o.Cluster.Masters
 }
 
-// Look looks at all keys, and meanwhile at what events name. What is to be looked at a
-// second time is left to Run, so that no page waits for another's events.
+// Look scans all keys, and checks keys of new events during that time. Second checks are left to
+// Run, so that no page waits for the events of another.
 func (a *Adopter) Look(ctx context.Context) error {
 	for _, p := range a.prefixes {
 		err := a.o.Store.Timers(ctx, a.masters(), p+":*", scanBatch, func(ctx context.Context, ks []string) error {

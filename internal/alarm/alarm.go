@@ -2,27 +2,26 @@ package alarm
 
 import "time"
 
-// Alarm fires once on C after each Set. It has one user at a time.
+// Alarm fires on C once after each Set. It is not safe for concurrent use.
 type Alarm interface {
-	// C receives a value when the time has come. Firings that nobody has
-	// received are merged; one may be left over from before the last Set.
+	// C returns the channel of firings. Firings that were not received are merged, and one may be
+	// left over from before the last Set.
 	C() <-chan struct{}
-	// Set lets it fire after d, and at once if d ≤ 0; it replaces an earlier
-	// Set.
+	// Set makes the Alarm fire after d, or at once if d ≤ 0. It replaces an earlier Set.
 	Set(d time.Duration)
-	// Close frees it. It fires no more.
+	// Close releases the Alarm, which fires no more.
 	Close()
 }
 
-// Kind says how an Alarm is made.
+// Kind selects the implementation of an Alarm.
 type Kind uint8
 
 const (
 	Precise  Kind = iota // New
-	Portable             // NewTimer, which a synctest bubble can wake
+	Portable             // NewTimer; works in a synctest bubble
 )
 
-// New makes an Alarm of the kind.
+// New returns an Alarm of the kind.
 func (k Kind) New() Alarm {
 	if k == Portable {
 		return NewTimer()
@@ -35,7 +34,7 @@ type fallback struct {
 	t *time.Timer
 }
 
-// NewTimer is the portable Alarm.
+// NewTimer returns an Alarm that uses a time.Timer.
 func NewTimer() Alarm {
 	f := &fallback{c: make(chan struct{}, 1)}
 	f.t = time.AfterFunc(time.Hour, func() { notify(f.c) })

@@ -13,7 +13,7 @@ type timerfd struct {
 	done chan struct{}
 }
 
-// New is the most precise Alarm of this system.
+// New returns the most precise Alarm of this system: a timerfd.
 func New() Alarm {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
@@ -24,7 +24,7 @@ func New() Alarm {
 	return t
 }
 
-// read waits in the runtime's poller, which takes no thread.
+// read waits in the runtime's poller, which occupies no thread.
 func (t *timerfd) read() {
 	defer close(t.done)
 	var b [8]byte

@@ -2,5 +2,5 @@
 
 package alarm
 
-// New is the most precise Alarm of this system.
+// New returns the most precise Alarm of this system: a time.Timer.
 func New() Alarm { return NewTimer() }

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -37,8 +38,6 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// Two clients see and touch nothing of one another, and what they are told
-// does not depend on what is there.
 // Wrong tokens are limited by address, and a correct one from the same address is not.
 func TestWrongTokensAreLimited(t *testing.T) {
 	t.Parallel()
@@ -54,6 +53,7 @@ func TestWrongTokensAreLimited(t *testing.T) {
 	b.as("").do("GET", "/v1/routes", "").is(401)
 }
 
+// A client neither sees nor changes notices outside its prefix, and its answers do not show whether they exist.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
@@ -228,6 +228,35 @@ func TestServerHasTimeouts(t *testing.T) {
 	}
 }
 
+// A request without a body has arrived with its header: streams of events, downloads and profiles may take longer than
+// ReadTimeout.
+func TestReadTimeoutLimitsBodiesOnly(t *testing.T) {
+	t.Parallel()
+	const limit = 50 * time.Millisecond
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = api.Server(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-r.Context().Done():
+			t.Errorf("%s: %v", r.Method, r.Context().Err())
+		case <-time.After(4 * limit):
+			w.WriteHeader(http.StatusNoContent)
+		}
+	}), "")
+	srv.Config.ReadTimeout = limit
+	srv.Start()
+	defer srv.Close()
+	for range 2 { // the second on the same connection
+		res, err := srv.Client().Get(srv.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != http.StatusNoContent {
+			t.Error(res.Status)
+		}
+	}
+}
+
 func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -238,8 +267,8 @@ func TestMetricsAreServed(t *testing.T) {
 	b.do("GET", "/metrics", "", "Accept", "application/openmetrics-text").is(200).says("notifier_up")
 }
 
-// Outside the scope the engine is not even asked: the time an answer takes
-// cannot depend on what is there. The engine of this test panics if it is.
+// The engine is not called for a notice outside the client's prefix, so the time of an answer cannot show
+// whether it exists. The engine of this test panics if it is called.
 func TestOutsideTheScopeNothingIsAsked(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients, func(o *api.Options) { o.Engine = panicky{} }).as("token-of-two")

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -16,8 +17,10 @@ import (
 	"notifier/internal/codec"
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
+	"notifier/internal/mask"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/testcall"
 )
 
 // Options is what New needs.
@@ -39,30 +42,33 @@ type Options struct {
 	Observer Observer
 	// Memory bounds the bytes of request bodies in flight. 0 means DefaultMemory.
 	Memory int64
-	// History finds what has ended; nil = there is no history.
+	// History reads finalized notices. Nil means no history.
 	History Historian
-	// Eraser forgets what has ended; nil = there is no history.
+	// Eraser erases finalized notices. Nil means no history.
 	Eraser Eraser
-	// Replayer sends again what has ended; nil = there is no history.
+	// Replayer runs replays. Nil means no history.
 	Replayer Replayer
 	// Keys derives the key of cursors. Nil: one of this handler's own, whose
 	// cursors no other takes.
 	Keys *keyring.Ring
+	// Tests sends test calls to receivers. Nil: every test is answered with 409.
+	Tests *testcall.Sender
+	// Mask are the rules by which copies of attempts are masked. Nil: they are not.
+	Mask *mask.Rules
 	// Metrics answers GET /metrics. Nil means 404.
 	Metrics http.Handler
-	// Logger gets a line for each call, and what went wrong in here at error.
-	// Nil means none.
+	// Logger logs each call, and internal errors at error. Nil means no log.
 	Logger *zap.Logger
 	// LogCalls says which calls are logged at info. Empty: none.
 	LogCalls LogCalls
 	Version  string
-	// Loopback says that only this machine can reach the listener.
+	// Loopback reports whether only this machine can reach the listener.
 	Loopback bool
 }
 
 const (
 	defaultMaxBody = 256 << 10
-	envelope       = 64 << 10 // what a request may hold beside the body
+	envelope       = 64 << 10 // the maximum size of a request without the notice's body
 	maxBatchBytes  = 32 << 20
 	maxBatch       = 1000
 	maxPage        = 1000
@@ -84,6 +90,10 @@ type api struct {
 	numberer  Numberer
 	several   bool // more than one client is configured
 	musterer  Musterer
+	tapper    Tapper
+	tests     *testcall.Sender
+	mask      *mask.Rules
+	tapTimes  tapTimes
 	trail     *audit.Trail
 	replayer  Replayer  // nil = there is no history
 	eraser    Eraser    // nil = there is no history
@@ -103,8 +113,8 @@ type api struct {
 	log       *zap.Logger
 	logCalls  LogCalls
 	loopback  bool
-	document  []byte
-	docs      *apidocs.Docs
+	document  func() []byte // made by the first call, as docs is
+	docs      func() *apidocs.Docs
 	tree      []operation
 	now       func() time.Time
 	crossSite *http.CrossOriginProtection
@@ -115,7 +125,7 @@ type api struct {
 func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
-		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, several: len(o.Clients) > 1,
+		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1,
 		clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls,
 		loopback:  o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
@@ -146,25 +156,29 @@ func New(o Options) http.Handler {
 	a.memory = newMemory(o.Memory, len(o.Clients), a.observer)
 	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()
-	a.document = document(a.tree, o.Version)
-	docs, err := apidocs.New(a.document)
-	if err != nil {
-		panic("api: " + err.Error()) // it does not depend on input
-	}
-	a.docs = docs
+	a.document = sync.OnceValue(func() []byte { return document(a.tree, o.Version) })
+	a.docs = sync.OnceValue(a.page)
 	return a
 }
 
-// itemLimit is the most bytes one notice may take in a request. JSON may need
-// up to six bytes for one of a text; twice is enough for base64 and for any
-// sensible text, and the body itself is measured once it is decoded.
+// page renders the document for people.
+func (a *api) page() *apidocs.Docs {
+	docs, err := apidocs.New(a.document())
+	if err != nil {
+		panic("api: " + err.Error()) // it does not depend on input
+	}
+	return docs
+}
+
+// itemLimit returns the maximum size of one notice in a request. The encoded body may be twice as
+// long as the body: enough for base64 and for ordinary text, although JSON can need six bytes for
+// one byte of a text. The decoded body is checked separately against maxBody.
 func (a *api) itemLimit() int64 { return 2*a.maxBody + envelope }
 
 // readTimeout is how long a request may take to arrive: a batch of 32 MiB over a slow line.
 const readTimeout = 60 * time.Second
 
-// Server is an HTTP server for handler that does not wait for slow clients for
-// ever. The caller runs and shuts it down.
+// Server returns an HTTP server for handler, with timeouts for slow clients. The caller runs and shuts it down.
 func Server(handler http.Handler, addr string) *http.Server {
 	return &http.Server{
 		Addr:              addr,
@@ -178,11 +192,10 @@ func Server(handler http.Handler, addr string) *http.Server {
 	}
 }
 
-// caller is who makes a request. The zero value may do everything: it stands
-// for anybody on this machine when no client is configured.
+// caller is the client of a request. The zero value covers every key.
 type caller struct{ access.Caller }
 
-// check looks at a key from a path.
+// check checks a key of a path.
 func (c caller) check(key string) error {
 	if _, err := keys.Parse(key); err != nil {
 		var f codec.Faults
@@ -204,7 +217,7 @@ func noRoute(name string) *Problem {
 	return problem(http.StatusNotFound, "no route is named %q; GET /v1/routes lists them", codec.Clip(name, 64))
 }
 
-// operation is one call of the API: what the router and the document need.
+// operation is one call of the API, for the router and the document.
 type operation struct {
 	// role is required of the caller. The table's rows are written without field
 	// names, so that a row without a role does not compile.
@@ -212,7 +225,7 @@ type operation struct {
 	call
 }
 
-// call is what an operation takes, answers and does.
+// call is an operation without its role.
 type call struct {
 	method  string
 	path    string
@@ -229,19 +242,19 @@ type call struct {
 	ok       []int // statuses of success
 	fails    []int // statuses of problems beside those every call has
 	serve    handler
-	hidden   bool // not in the document: a page for people
+	hidden   bool // not in the document: an HTML page
 
 	segments []string
 }
 
 type handler func(w http.ResponseWriter, r *http.Request, at site) error
 
-// site is what the router found out about a request.
+// site is a request as the router has parsed it.
 type site struct {
 	caller
 	call  *calling
 	param string // the path's {key}, {name} or {id}
-	// readAs is what a delay without a unit was read as, for the answer.
+	// readAs is the delay that was read from a number without a unit, for the answer.
 	readAs string
 }
 

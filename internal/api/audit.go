@@ -3,50 +3,46 @@ package api
 import (
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
-	"time"
 
 	"go.uber.org/zap"
 
-	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/remote"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
 var auditParams = []parameter{paramAuditPrefix, paramAuditSince, paramAuditUntil, paramLimit, paramCursor}
 
 var (
-	paramAuditPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under; or the key of one notice.",
+	paramAuditPrefix = parameter{"prefix", "app, app:module or app:module:type: the prefix of the keys; or the key of one notice.",
 		"app1:orders"}
 	paramAuditSince = parameter{"since", "RFC 3339.", "2026-11-21T00:00:00Z"}
 	paramAuditUntil = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 )
 
-// AuditEntry is one call of somebody.
+// AuditEntry is one call, or several equal calls within a minute.
 type AuditEntry struct {
-	ID      string      `json:"id" doc:"Orders entries by time." example:"1795248000000-0"`
-	At      codec.Stamp `json:"at" doc:"By Redis's clock; of several calls, that of the first."`
-	Count   int         `json:"count" doc:"The number of calls, all of them the same and within a minute." example:"1"`
-	Client  string      `json:"client" doc:"The client's name; empty where none is configured."`
-	Address string      `json:"address" doc:"Where the call came from; behind a proxy, the proxy's address." example:"10.0.0.7"`
+	ID      string      `json:"id" doc:"Sorts entries by time." example:"1795248000000-0"`
+	At      codec.Stamp `json:"at" doc:"The time of the first call, by Redis's clock."`
+	Count   int         `json:"count" doc:"The number of equal calls within a minute." example:"1"`
+	Client  string      `json:"client" doc:"The client's name; empty if no clients are configured."`
+	Address string      `json:"address" doc:"The address of the caller; behind a proxy that is not trusted, the proxy's address." example:"10.0.0.7"`
 	Via     string      `json:"via" enum:"api,pages"`
-	Action  string      `json:"action" doc:"cancel, fire, reschedule, redrive, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were put back), replay, replay-stop, replay-resume, erase." example:"cancel"`
-	Key     string      `json:"key,omitempty" doc:"The notice's, of a call on one."`
-	Prefix  string      `json:"prefix,omitempty" doc:"What all keys lie under that a call on more than one was about; absent = all."`
-	Route   string      `json:"route,omitempty" doc:"The route's name, of a call on a route."`
-	Result  string      `json:"result" enum:"done,failed" doc:"failed: Redis did not answer, or refused; where its answer was lost, it may have been done."`
-	Detail  string      `json:"detail,omitempty" doc:"More, in words."`
+	Action  string      `json:"action" doc:"cancel, fire, reschedule, redrive, resend, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were restored), replay, replay-stop, replay-resume, tap (copies of attempts were streamed), erase." example:"cancel"`
+	Key     string      `json:"key,omitempty" doc:"The key of the notice, for a call on one notice."`
+	Prefix  string      `json:"prefix,omitempty" doc:"The common prefix of the keys, for a call on several notices. Absent: all keys."`
+	Route   string      `json:"route,omitempty" doc:"The route's name, for a call on a route."`
+	Result  string      `json:"result" enum:"done,failed" doc:"failed: Redis refused the call or did not answer; without an answer, the change may have been made."`
+	Detail  string      `json:"detail,omitempty" doc:"Further facts, in words."`
 }
 
 // Audit answers GET /v1/audit.
 type Audit struct {
-	Items  []AuditEntry `json:"items" doc:"The newest first."`
-	Cursor string       `json:"cursor,omitempty" doc:"If there is one, there may be more: call again with it."`
+	Items  []AuditEntry `json:"items" doc:"Newest first."`
+	Cursor string       `json:"cursor,omitempty" doc:"Pass this to get the next page. Absent on the last page."`
 }
 
 // audit serves GET /v1/audit.
@@ -90,9 +86,9 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// operated enters in the audit what an operator's call has done, and by whose
-// token. err is what the call came to: what Redis may have done all the same is
-// told too, what it surely has not is no entry.
+// operated writes an audit entry for an operator's call: the client, its address, and the result.
+// err is the error of the call. If err proves that Redis changed nothing, operated writes no entry.
+// After any other error the change may have happened, so the entry says that the call failed.
 func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	switch {
 	case err == nil:
@@ -105,26 +101,4 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	e.Client, e.Address, e.Via = at.Name, remote.Of(r).Address, audit.API
 	at.call.noted = true
 	a.trail.Note(r.Context(), e, zap.String("operation", at.call.id()))
-}
-
-// redriven is the entry of a bulk redrive under one prefix, which no route may
-// have any more.
-func (a *api) redriven(q store.Query, n int) audit.Entry {
-	e := audit.Entry{Action: audit.Redrive, Prefix: q.Routes[0], Detail: strconv.Itoa(n) + " redriven"}
-	if rt := a.routes.Prefix(e.Prefix); rt != nil {
-		e.Route = rt.Name
-	}
-	if (access.Caller{Prefix: e.Prefix}).Owns(q.Prefix) {
-		e.Prefix = q.Prefix
-	}
-	if q.Reason != "" {
-		e.Detail += ", of reason " + string(q.Reason)
-	}
-	if !q.Since.IsZero() {
-		e.Detail += ", since " + q.Since.Format(time.RFC3339)
-	}
-	if !q.Until.IsZero() {
-		e.Detail += ", until " + q.Until.Format(time.RFC3339)
-	}
-	return e
 }

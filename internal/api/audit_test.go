@@ -146,7 +146,7 @@ func TestWhatMayHaveBeenDoneIsAudited(t *testing.T) {
 	if strings.Join(got, "\n") != "cancel"+why+"\npause"+why+"\nredrive"+why {
 		t.Errorf("%s", strings.Join(got, "\n"))
 	}
-	if n := logs.FilterMessageSnippet("could not be entered").Len(); n != 3 {
+	if n := logs.FilterMessageSnippet("cannot write to the audit").Len(); n != 3 {
 		t.Errorf("%d warnings", n)
 	}
 }

@@ -39,9 +39,11 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 	return caller{}, refused
 }
 
-// admitLocal guards an API without clients against web pages: one that had its
-// own name resolve to 127.0.0.1 sends that name as Host, and one that posts
-// across sites says so in Sec-Fetch-Site or Origin.
+// admitLocal admits requests to an API without configured clients. It requires that the API listens
+// on a loopback address, and refuses two attacks by web pages in a browser on the same machine:
+//   - DNS rebinding: a page resolves its own host name to 127.0.0.1. The request's Host header has
+//     that name, which is not a loopback name.
+//   - Cross-site requests: the browser marks them in Sec-Fetch-Site or Origin.
 func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if !a.loopback {
 		return caller{}, problem(http.StatusUnauthorized,

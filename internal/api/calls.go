@@ -25,7 +25,7 @@ const (
 // schedules are the operations that LogChanges leaves out.
 var schedules = []string{"schedule", "scheduleBatch"}
 
-// calling is what the log says of a call besides its request and its status.
+// calling holds the log fields of a call, without those of its request and its status.
 type calling struct {
 	caller
 	op *operation // nil = none was found
@@ -60,13 +60,12 @@ func (c *calling) id() string {
 	return c.op.id
 }
 
-// batch sets what the log says of a batch.
+// batch sets the log fields of a batch.
 func (c *calling) batch(items []item) {
 	c.key, c.count = items[0].req.Key, len(items)
 }
 
-// clientNumber is the number that the records of a caller's notices have; 0 = none, where
-// there are not two clients to tell apart.
+// clientNumber returns the client's number in the records of its notices; 0 if there is only one client.
 func (a *api) clientNumber(ctx context.Context, c caller) int {
 	if !a.several || c.Name == "" {
 		return 0

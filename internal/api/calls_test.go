@@ -45,7 +45,7 @@ func TestNoticeNamesItsClient(t *testing.T) {
 	all.do("POST", "/v1/notices", `{"key":"app1:jobs:t:a","body":2,"on_duplicate":"replace","delay":"1h"}`).is(201).says(`"client":"all"`)
 }
 
-// What is put back names the client that puts it back: a file may say anything.
+// A restored notice belongs to the client that restores it. The client in the file is ignored.
 func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withOps)
@@ -58,7 +58,7 @@ func TestRestoredNoticeNamesTheRestorer(t *testing.T) {
 	other.as("token-of-all").do("GET", key, "").is(200).says(`"client":"ops"`)
 }
 
-// One client need not be told from another, so its records are as short as without clients.
+// With one client the records contain no client number, so they are as short as without clients.
 func TestOneClientIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	one := func(o *api.Options) {
@@ -73,7 +73,7 @@ func TestOneClientIsNotRecorded(t *testing.T) {
 	}
 }
 
-// lines are what the log says of calls at info: a call's operation, or "action" if it is the
+// lines returns the log lines of calls at info: a call's operation, or "action" if it is the
 // line of the audit, with client, key, status and count.
 func lines(logs *observer.ObservedLogs) []string {
 	var out []string

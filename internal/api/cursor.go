@@ -15,10 +15,9 @@ import (
 	"notifier/internal/store"
 )
 
-// cursors seals the cursors of one query. What is inside names the last key that
-// was looked at, which the client may not be allowed to see, and the place where
-// the listing goes on, which it may not choose: so they are encrypted, and bound
-// to the client, to its scope and to the query.
+// cursors encrypts the cursors of one query. A cursor holds the last key that was read, which the
+// client may have no right to see, and the position of the next page, which the client must not
+// choose. So cursors are encrypted and bound to the client, its scope and the query.
 type cursors struct {
 	api   *api
 	bound []byte
@@ -37,8 +36,8 @@ func (c cursors) seal(ctx context.Context, inner string) (string, error) {
 	return outer, c.explain(err)
 }
 
-// writePage ends a page whose items have been appended to out, and writes it with the
-// cursor of the next, and with what is missing from it.
+// writePage completes a page, to whose out the items were appended, and writes it. It adds the cursor of
+// the next page and the nodes that did not answer.
 func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, inner string, missing []string) error {
 	cursor, err := c.seal(r.Context(), inner)
 	if err != nil {
@@ -54,8 +53,8 @@ func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, i
 	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
 }
 
-// open is the inverse of seal. What was not sealed for this client and this query, or by
-// a version that seals otherwise, is store.ErrCursor.
+// open is the inverse of seal. It returns store.ErrCursor for a cursor of another client, another query
+// or another version.
 func (c cursors) open(ctx context.Context, outer string) (string, error) {
 	inner, err := c.api.keys.Open(ctx, keyring.Cursors, outer, c.bound)
 	if errors.Is(err, keyring.ErrForeign) {
@@ -64,7 +63,7 @@ func (c cursors) open(ctx context.Context, outer string) (string, error) {
 	return inner, c.explain(err)
 }
 
-// explain is what a caller is told where the key cannot be had.
+// explain returns the problem that answers an unreadable sealing key.
 func (c cursors) explain(err error) error {
 	if !errors.Is(err, keyring.ErrUnreadable) {
 		return err

@@ -138,14 +138,14 @@ type halting struct {
 	asked []string // cursors
 }
 
-func (h *halting) RedriveAll(_ context.Context, q store.Query, _ bool) (store.Redriven, error) {
-	switch h.asked = append(h.asked, q.Cursor); len(h.asked) {
+func (h *halting) AmendAll(_ context.Context, b store.Bulk) (store.Amends, error) {
+	switch h.asked = append(h.asked, b.Cursor); len(h.asked) {
 	case 1:
-		return store.Redriven{Matched: 1, Redriven: 1, Cursor: "inner"}, nil
+		return store.Amends{Matched: 1, Changed: 1, Cursor: "inner"}, nil
 	case 2:
-		return store.Redriven{}, wire.ErrUnavailable
+		return store.Amends{}, wire.ErrUnavailable
 	}
-	return store.Redriven{Matched: 1}, nil
+	return store.Amends{Matched: 1}, nil
 }
 
 func TestABulkRedrivesCursorLeadsOn(t *testing.T) {

@@ -1,32 +1,38 @@
-// Package api is the HTTP API: JSON over HTTP/1.1, errors as RFC 9457
-// problems, described by the OpenAPI 3.1 document it serves.
+// Package api is the HTTP API: JSON over HTTP/1.1, errors as RFC 9457 problems, described by the
+// OpenAPI 3.1 document that it serves.
 //
-// One table of operations (operations.go) holds method, path, parameters,
-// statuses and handler of each call. The router and the document are both made
-// from it, so neither can name a call that the other does not have.
+// One table of operations (operations.go) holds the method, path, parameters, statuses and handler
+// of each call. The router and the document are both made from this table, so they name the same
+// calls.
 //
-// # What is refused, and in which order
+// # Order of the checks
 //
-// A request is looked at from the outside in, and the first thing that is wrong
-// answers it: the length of the address (414), the host and origin when no
-// client is configured (421, 403), the path (404), the method (405), the token
-// (401), what a read-only client may not do (403), what the caller accepts (406), the content type (415), the size (413),
-// the syntax (400), then everything else about it together (422). Nothing is
-// written before all of a request has been read and found right.
+// A request is checked in this order, and the first failed check decides the answer:
+//
+//	length of the address                        414
+//	host and origin, if no client is configured  421, 403
+//	path                                         404
+//	method                                       405
+//	token                                        401
+//	role of the client                           403
+//	accepted content types of the answer         406
+//	content type of the request                  415
+//	size of the body                             413
+//	syntax                                       400
+//	everything else, reported together           422
+//
+// Nothing is written before all checks have passed.
 //
 // # Scopes
 //
-// A client sees and touches only the keys under its prefix. Reading or changing
-// anything outside is answered from the key alone, without asking Redis: the
-// answer and the time it takes are the same whether or not the notice exists. A
-// read-only client is refused every call that is no GET, and receivers' keys,
-// before anything else about the call is looked at.
+// A client has access only to keys under its prefix. A call for a key outside is answered without
+// asking Redis. So neither the answer nor its duration shows whether the notice exists. Which calls
+// a client may make depends on its role; see [access.Role].
 //
 // # Bodies
 //
-// A notice's body is never decoded: the bytes that stood in the request are the
-// bytes that are kept and sent. That is why requests are taken apart by the
-// small scanner in scan.go instead of being decoded into structs.
+// A notice's body is never decoded: the service stores and sends the bytes of the request. For that
+// reason requests are parsed by the small scanner in scan.go and not decoded into structs.
 package api
 
 //go:generate go run ../tools/apidoc ../../openapi.json

@@ -12,8 +12,8 @@ import (
 	"notifier/internal/wire"
 )
 
-// Engine is the service behind the API: the roles below, which each handler
-// uses one of. All its methods may be called at the same time.
+// Engine is the service behind the API. Each handler uses one of the interfaces below. All methods may be called at the
+// same time.
 type Engine interface {
 	Scheduler
 	Restorer
@@ -26,30 +26,30 @@ type Engine interface {
 	Prober
 	Musterer
 	Numberer
+	Tapper
 	audit.Keeper
 	session.Register
 }
 
-// Scheduler keeps new notices.
+// Scheduler stores new notices.
 type Scheduler interface {
-	// Schedule keeps one notice; concurrent calls are coalesced inside.
+	// Schedule stores one notice. Concurrent calls are coalesced.
 	Schedule(ctx context.Context, r store.Request) (store.Reply, error)
-	// ScheduleMany answers each request with a reply, which has its own Err.
+	// ScheduleMany returns a reply for each request; each reply has its Err.
 	ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply
 }
 
-// Restorer puts notices back as they were.
+// Restorer restores notices.
 type Restorer interface {
-	// Restore answers each letter with a reply, which has its own Err. It may be
-	// repeated.
+	// Restore returns a reply for each letter; each reply has its Err. It may be repeated.
 	Restore(ctx context.Context, letters []store.Letter) []store.Reply
 }
 
-// Numberer knows the numbers that stand for clients in records.
+// Numberer maps clients to the numbers that records contain.
 type Numberer interface {
-	// ClientNumber is the number of a client, 0 if it cannot be read.
+	// ClientNumber returns the number of a client, or 0 if it cannot be read.
 	ClientNumber(ctx context.Context, name string) int
-	// ClientName is the name of the client with a number, or # and the number.
+	// ClientName returns the name of the client with a number; if unknown, # and the number.
 	ClientName(ctx context.Context, number int) string
 }
 
@@ -64,11 +64,13 @@ type Changer interface {
 	Fire(ctx context.Context, key string) (store.Change, error)
 	Redrive(ctx context.Context, key string) (store.Change, error)
 	Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error)
+	// Resend sends the delivered or dead notice of an id and an ending once more; the error is a *replay.Refusal if it cannot.
+	Resend(ctx context.Context, key, id string, ending int) (store.Change, error)
 }
 
-// Reporter takes what a consumer of a list or a stream says of the attempt that
-// it has made. If another notice has taken the key since, it is found in the
-// Change and nothing is done.
+// Reporter applies a report: a consumer of a list or stream reports the result of one attempt of
+// a notice. A key can be used again by a later notice. If the report names an earlier notice of the
+// key, nothing changes, and the Change holds the later notice.
 type Reporter interface {
 	Report(ctx context.Context, key string, r notice.Report) (store.Change, error)
 }
@@ -76,54 +78,53 @@ type Reporter interface {
 // Lister reads pages of notices.
 type Lister interface {
 	List(ctx context.Context, q store.Query) (store.Page, error)
-	// Unrouted are the prefixes under which notices may lie although the
-	// configuration has no route of that prefix any more.
+	// Unrouted returns the prefixes that may have notices although no configured route has that prefix.
 	Unrouted(ctx context.Context) ([]string, error)
 }
 
-// Operator changes all of a route.
+// Operator changes a whole route.
 type Operator interface {
-	// RedriveAll makes one bounded step; the reply's cursor leads to the next.
-	RedriveAll(ctx context.Context, q store.Query, dryRun bool) (store.Redriven, error)
+	// AmendAll makes one bounded step. The next step continues from the reply's cursor.
+	AmendAll(ctx context.Context, b store.Bulk) (store.Amends, error)
 	Pause(ctx context.Context, prefix string) error
 	Resume(ctx context.Context, prefix string) error
 }
 
-// Counter counts: Counts what Redis holds, Stats what this process has done.
+// Counter counts notices and attempts.
 type Counter interface {
-	// Counts is without the nodes of a cluster that are missing.
+	// Counts counts the notices in Redis, without the missing nodes of a cluster.
 	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
 	Stats() []RouteStats
 }
 
-// Prober reports whether this process does its work.
+// Prober reports whether this process is ready.
 type Prober interface {
 	Ready(ctx context.Context) Readiness
 }
 
-// Musterer knows the instances.
+// Musterer lists the instances.
 type Musterer interface {
-	// Instances lists all, the latest sign of life first.
+	// Instances returns all instances, latest heartbeat first.
 	Instances(ctx context.Context) ([]fleet.Instance, error)
-	// Self is the id of the instance that answers; empty before it has one.
+	// Self returns the id of this instance; empty before it has one.
 	Self() string
 }
 
-// RouteStats is what this process knows of a route since it started.
+// RouteStats are the numbers of a route in this process since its start.
 type RouteStats struct {
 	Prefix   string
 	InFlight int
 	Outcomes map[notice.Outcome]int64
-	// LatenessP50 and LatenessP99 are quantiles of the time between the due
-	// time and the handler's start; zero if nothing was handled yet.
+	// LatenessP50 and LatenessP99 are quantiles of the time between the due time and the handler's start; zero before the
+	// first attempt.
 	LatenessP50 time.Duration
 	LatenessP99 time.Duration
 }
 
-// Readiness is what a [Prober] reports.
+// Readiness is the answer of a [Prober].
 type Readiness struct {
 	Ready bool
-	// Degraded: it works, but without something it should have.
+	// Degraded means that the service works with a limitation.
 	Degraded bool
 	Reasons  []string
 }

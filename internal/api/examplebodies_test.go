@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/engine/enginetest"
+	"notifier/internal/notice"
 )
 
 // The document shows one whole body for each call that takes one, and the service accepts it.
@@ -62,6 +63,10 @@ func exampleCall(path, body string) call {
 	if reports := strings.Contains(body, `"attempt":`); reports {
 		c.body = reportedID.ReplaceAllString(body, `"id":"ID"`)
 		c.prepare = func(e *enginetest.Engine) { e.Hand("app1:jobs:t:1") }
+	}
+	if strings.HasSuffix(path, "/resend") {
+		c.body = reportedID.ReplaceAllString(body, `"id":"ID"`)
+		c.prepare = func(e *enginetest.Engine) { e.Move("app1:jobs:t:1", notice.Delivered, "") }
 	}
 	return c
 }

@@ -9,6 +9,8 @@ const (
 
 	exampleReschedule = `{"delay": "1h30m"}`
 
+	exampleResend = `{"id": "` + exampleID + `", "ending": 1}`
+
 	exampleRestore = `{"key": "app1:orders:paid:4711", "id": "` + exampleID + `", "state": "dead", "reason": "gone", ` +
 		`"due": "2026-11-20T12:00:00.123Z", "created_at": "2026-11-20T12:00:00.123Z", "settled_at": "2026-11-20T12:00:01.123Z", "attempts_made": 1, ` +
 		`"url": "https://shop.example/hooks", "body": {"order": 4711, "paid": "12.90"}}`

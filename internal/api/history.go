@@ -22,14 +22,14 @@ import (
 	"notifier/internal/wire"
 )
 
-// Historian finds what has ended.
+// Historian reads finalized notices.
 type Historian interface {
 	Find(ctx context.Context, q history.Query) (history.Page, error)
 	// Latest is the last ending under a key; ok is false if there is none.
 	Latest(ctx context.Context, key string) (row history.Row, ok bool, err error)
 }
 
-// Eraser forgets what has ended.
+// Eraser erases finalized notices.
 type Eraser interface {
 	Erase(ctx context.Context, x history.Erasure) (history.Erased, error)
 }
@@ -58,8 +58,8 @@ const maxText = 200
 
 // Endings answers GET /v1/history.
 type Endings struct {
-	Items  []codec.Ending `json:"items" doc:"The latest first."`
-	Cursor string         `json:"cursor,omitempty" doc:"If there is one, there may be more: call again with it."`
+	Items  []codec.Ending `json:"items" doc:"Latest first."`
+	Cursor string         `json:"cursor,omitempty" doc:"Pass this to get the next page. Absent on the last page."`
 }
 
 // history serves GET /v1/history.
@@ -69,7 +69,7 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 		return p
 	}
 	if a.historian == nil {
-		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set for this instance")
 	}
 	q, p := a.endingsAsked(values)
 	if p != nil {
@@ -115,13 +115,7 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 			f.Add("query.prefix", nil, "goes with no key")
 		}
 	}
-	if s := values.Get("host"); s != "" {
-		host, err := notice.Host(s)
-		if err != nil {
-			f.Add("query.host", codec.Clip(s, 100), "%s", codec.Clip(strings.TrimPrefix(err.Error(), "invalid: "), 200))
-		}
-		q.Host = host
-	}
+	q.Host = hostParam(values, &f)
 	if s := values.Get("outcome"); s != "" {
 		for part := range strings.SplitSeq(s, ",") {
 			o := notice.Ending(strings.TrimSpace(part))
@@ -142,13 +136,12 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 		f.Add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
 	}
 	if q.Unindexed() && q.Since.IsZero() {
-		f.Add("query.since", nil, "a search for text or for a part of a key needs a window: say since when")
+		f.Add("query.since", nil, "is missing; a search for text or for a part of a key needs the start of a window")
 	}
 	return q, refusal(f)
 }
 
-// within cuts a search to the caller's scope; false means that nothing of it lies
-// inside.
+// within narrows a search to the caller's scope. It returns false if they have no key in common.
 func (s site) within(q *history.Query) bool {
 	if q.Key != "" {
 		return s.Covers(q.Key)
@@ -159,12 +152,12 @@ func (s site) within(q *history.Query) bool {
 	return ok
 }
 
-// historyProblem is what a caller is told of a history that gives no answer.
+// historyProblem returns the answer to a failed call of the history.
 func (a *api) historyProblem(err error) error {
 	switch {
 	case errors.Is(err, history.ErrBusy):
 		return problem(http.StatusTooManyRequests,
-			"this client, or all together, run as many searches for text as may run at a time; repeat the call").with("Retry-After", "2")
+			"too many searches for text are running, of this client or of all; repeat the call").with("Retry-After", "2")
 	case errors.Is(err, history.ErrCursor):
 		return store.ErrCursor
 	case errors.Is(err, history.ErrSlow):
@@ -172,19 +165,19 @@ func (a *api) historyProblem(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, wire.ErrUnavailable):
 		return err
 	}
-	a.log.Warn("the history was asked and did not answer", zap.Error(err))
-	text := "the history's database does not answer at the moment; notices are delivered all the same, and what has ended waits to be " +
+	a.log.Warn("the history database does not answer", zap.Error(err))
+	text := "the history's database does not answer at the moment; notices are delivered all the same, and finalized ones wait to be " +
 		"written. Repeat the call"
 	switch {
 	case errors.Is(err, history.ErrNewer):
-		text = "the history's schema is newer than this instance, which therefore reads nothing there; ask an instance of the newer version"
+		text = "the history's schema is newer than this instance, which cannot read it; call an instance of the newer version"
 	case errors.Is(err, history.ErrForeign):
 		text = "the history's database belongs to another service, so this one has no history; notifier doctor names the remedy"
 	}
 	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
 }
 
-// ending shows a row, its body included.
+// ending returns a history entry with its body.
 func (a *api) ending(r *history.Row) codec.Ending {
 	n, inline := r.Notice, r.InlineJSON()
 	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason),
@@ -199,8 +192,8 @@ func (a *api) ending(r *history.Row) codec.Ending {
 	return v
 }
 
-// remembered is what history has of a notice that Redis keeps no more, as
-// GET /v1/notices/{key} shows it; ok is false if there is nothing, or no history.
+// remembered returns the last history entry of a notice that Redis no longer stores, as
+// GET /v1/notices/{key} shows it. ok is false without an entry or without a history.
 func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok bool, err error) {
 	if a.historian == nil {
 		return store.Found{}, false, nil
@@ -220,9 +213,9 @@ func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok boo
 
 // Erased answers DELETE /v1/history.
 type Erased struct {
-	Rows    int64 `json:"rows" doc:"Rows of the database that are gone."`
-	Redis   int   `json:"redis" doc:"Settled notices and dead letters that Redis still kept, and that are gone."`
-	Pending int   `json:"pending" doc:"Of a key: 1 if its notice has not ended; it stays. Cancel it and erase again."`
+	Rows    int64 `json:"rows" doc:"Erased entries of the database."`
+	Redis   int   `json:"redis" doc:"Erased settled notices and dead letters in Redis."`
+	Pending int   `json:"pending" doc:"1 if the key has a pending notice, which stays. Cancel it and erase again."`
 }
 
 // erase serves DELETE /v1/history.
@@ -235,7 +228,7 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 	if a.eraser == nil {
-		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set for this instance")
 	}
 	q, p := a.endingsAsked(values)
 	switch {
@@ -243,12 +236,12 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 		return p
 	case (q.Key == "") == (q.Host == ""):
 		var f codec.Faults
-		f.Add("query.key", nil, "want key or host, one of the two")
+		f.Add("query.key", nil, "want either key or host")
 		return refusal(f)
 	case q.Key != "" && !at.Covers(q.Key):
 		return absent(q.Key)
 	case q.Host != "" && at.Prefix != "":
-		return problem(http.StatusForbidden, "a host is erased under all keys, and this client has a prefix; erase keys one by one")
+		return problem(http.StatusForbidden, "erasing a host concerns all keys, and this client has a prefix; erase keys one by one")
 	}
 	x := history.Erasure{Key: q.Key, Host: q.Host}
 	done, err := a.eraser.Erase(r.Context(), x)

@@ -9,16 +9,16 @@ import (
 
 // Instance is one process of the service.
 type Instance struct {
-	ID           string      `json:"id" doc:"Its own; another after each start, and after it was taken for dead." example:"k3v7q2m5x6ya"`
-	Label        string      `json:"label" doc:"NOTIFIER_INSTANCE; several may have the same." example:"web-1-k2x7qd"`
+	ID           string      `json:"id" doc:"Unique per process. Changes on restart, and when the process was declared dead." example:"k3v7q2m5x6ya"`
+	Label        string      `json:"label" doc:"NOTIFIER_INSTANCE; not unique." example:"web-1-k2x7qd"`
 	Version      string      `json:"version"`
-	State        string      `json:"state" enum:"living,leaving,silent" doc:"leaving: it has been told to stop and finishes. silent: no sign of life for three beats; stopped, slow, cut off or dead."`
-	Self         bool        `json:"self,omitempty" doc:"It is the one that answers."`
+	State        string      `json:"state" enum:"living,leaving,silent" doc:"living: alive. leaving: shutting down, its running attempts complete. silent: unresponsive, three heartbeats are missing."`
+	Self         bool        `json:"self,omitempty" doc:"true for the answering instance."`
 	Started      codec.Stamp `json:"started,omitzero"`
-	Seen         codec.Stamp `json:"seen" doc:"Its last sign of life, by Redis's clock."`
-	TakeoverMS   int64       `json:"takeover_ms,omitempty" doc:"How long it is waited for when its connections are gone; absent = until its leases end."`
-	Limits       string      `json:"limits,omitempty" enum:"fleet,instance" doc:"Whom its RATE and HOST_CONCURRENCY hold for."`
-	RoutesDiffer []string    `json:"routes_differ,omitempty" doc:"Names of routes that it is configured with otherwise than the instance that answers, or that only one of them has."`
+	Seen         codec.Stamp `json:"seen" doc:"Its last heartbeat, by Redis's clock."`
+	TakeoverMS   int64       `json:"takeover_ms,omitempty" doc:"NOTIFIER_TAKEOVER in milliseconds: after that time without heartbeats and connections its claims are reclaimed. Absent: when their leases end."`
+	Limits       string      `json:"limits,omitempty" enum:"fleet,instance" doc:"Whether its RATE and HOST_CONCURRENCY are for all instances together or for each one."`
+	RoutesDiffer []string    `json:"routes_differ,omitempty" doc:"Names of routes whose configuration differs from that of the answering instance, or that only one of the two has."`
 }
 
 // Instances answers GET /v1/instances.

@@ -9,31 +9,31 @@ import (
 	"strings"
 	"time"
 
-	"go.uber.org/zap"
-
 	"notifier/internal/access"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // parameter is one query parameter.
 type parameter struct{ name, about, example string }
 
 var (
-	paramRoute  = parameter{"route", "The name of a route; without it all routes are listed.", "orders"}
-	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: what the keys lie under.", "app1:orders:paid"}
-	paramState  = parameter{"state", "scheduled, claimed, delivered, cancelled or dead; all if it is left out.", "dead"}
-	paramReason = parameter{"reason", "Of dead letters: why they died.", "status_5xx"}
-	paramSince  = parameter{"since", "RFC 3339; by due time, or by the time of settling or death.", "2026-11-21T00:00:00Z"}
+	paramRoute  = parameter{"route", "The name of a route; all routes if absent.", "orders"}
+	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: the prefix of the keys.", "app1:orders:paid"}
+	paramState  = parameter{"state", "scheduled, claimed, delivered, cancelled or dead; all if absent.", "dead"}
+	paramReason = parameter{"reason", "The reason of dead letters.", "status_5xx"}
+	paramSince  = parameter{"since", "RFC 3339; by due time, or for finalized notices by the time of the end.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 	paramLimit  = parameter{"limit", "1 to 1000, 100 if absent.", "100"}
 	paramCursor = parameter{"cursor",
-		"The cursor of the page before; opaque, and good for the same client and query only. After a 400 that names it begin again without one.",
+		"The cursor of the page before; opaque, and valid for the same client and query only. After a 400 that names it, start again " +
+			"without a cursor.",
 		""}
+	paramCalled = parameter{"host", "The host that is called, without port.", "shop.example"}
+	paramRate   = parameter{"rate", "Redriven notices are due one after the other at this rate instead of at once.", "5/s"}
 	paramDryRun = parameter{"dry_run", "true: count and change nothing.", "true"}
 )
 
@@ -130,8 +130,7 @@ func limitOf(q url.Values, f *codec.Faults) int {
 	return n
 }
 
-// narrow cuts a query to the caller's scope; false means that nothing of it
-// lies inside.
+// narrow narrows a query to the caller's scope. It returns false if they have no key in common.
 func (c caller) narrow(q *store.Query) bool {
 	switch {
 	case c.Owns(q.Prefix):
@@ -157,6 +156,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 			f.Add("query.state", codec.Clip(s, 60), "want one of %s", codec.Join(notice.States))
 		}
 	}
+	host := hostParam(values, &f)
 	if q.Reason != "" && q.State != notice.Dead {
 		f.Add("query.reason", nil, "only dead letters have a reason; add state=dead")
 	}
@@ -182,7 +182,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	out := []byte(`{"items":[`)
 	n := 0
 	for _, item := range page.Items {
-		if !at.Covers(item.Key) {
+		if !at.Covers(item.Key) || host != "" && a.hostOf(item.Notice) != host {
 			continue
 		}
 		if n++; n > 1 {
@@ -236,84 +236,4 @@ func (a *api) routeNamed(name string, c caller) (*route.Route, error) {
 		return r, nil
 	}
 	return nil, noRoute(name)
-}
-
-// Redriven answers a bulk redrive.
-type Redriven struct {
-	DryRun   bool   `json:"dry_run"`
-	Matched  int    `json:"matched" doc:"Dead letters that fit the filter."`
-	Redriven int    `json:"redriven" doc:"Of them, scheduled again; 0 in a dry run."`
-	Cursor   string `json:"cursor,omitempty" doc:"If there is one, there is more to do: call again with it."`
-	Missing
-}
-
-// stepBudget is how long one bulk call goes on with bounded steps before it
-// hands out a cursor.
-const stepBudget = 5 * time.Second
-
-// redriveAll serves POST /v1/routes/{name}/redrive.
-func (a *api) redriveAll(w http.ResponseWriter, r *http.Request, at site) error {
-	values, p := queryOf(r, redriveParams)
-	if p != nil {
-		return p
-	}
-	if err := noBody(w, r); err != nil {
-		return err
-	}
-	var f codec.Faults
-	q := a.filter(values, &f)
-	q.State = notice.Dead
-	out := Redriven{}
-	switch s := values.Get("dry_run"); s {
-	case "true":
-		out.DryRun = true
-	case "", "false":
-	default:
-		f.Add("query.dry_run", codec.Clip(s, 60), "want true or false")
-	}
-	if p := refusal(f); p != nil {
-		return p
-	}
-	if err := a.choose(r.Context(), &q, at.caller, at.param); err != nil {
-		return err
-	}
-	var err error
-	cursors := a.cursors("redrive", at, values)
-	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
-		return err
-	}
-	if !at.narrow(&q) {
-		return writeJSON(w, http.StatusOK, out)
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), stepBudget)
-	defer cancel()
-	var missing []wire.Lost
-	for {
-		// The step itself is not cut short: half a step could not be reported.
-		step, err := a.operator.RedriveAll(r.Context(), q, out.DryRun)
-		if err != nil && out.Matched == 0 {
-			if !out.DryRun {
-				a.operated(r, at, a.redriven(q, 0), err)
-			}
-			return err
-		}
-		out.Matched += step.Matched
-		out.Redriven += step.Redriven
-		missing = wire.Together(missing, step.Missing)
-		out.Missing = at.missing(missing)
-		if err == nil {
-			q.Cursor = step.Cursor
-		}
-		if err != nil || q.Cursor == "" || ctx.Err() != nil {
-			if out.Redriven > 0 {
-				a.operated(r, at, a.redriven(q, out.Redriven), nil)
-			}
-			if out.Cursor, err = cursors.seal(r.Context(), q.Cursor); err != nil {
-				// Begun again it goes on: what was redriven is dead no more.
-				a.log.Warn("a bulk redrive could not hand out a cursor", zap.String("route", at.param), zap.Int("redriven", out.Redriven))
-				return err
-			}
-			return writeJSON(w, http.StatusOK, out)
-		}
-	}
 }

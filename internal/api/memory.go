@@ -11,14 +11,14 @@ import (
 // DefaultMemory is the default of Options.Memory.
 const DefaultMemory = 128 << 20
 
-// memory bounds the bytes of all request bodies in flight: from their first byte until
-// their call is answered. A client may hold a quarter of them. Half of the memory is
-// divided equally between the clients, so that no number of other clients can take all
-// of it.
+// memory bounds the bytes of all request bodies in flight: from a body's first byte until its call
+// is answered. One half of the memory is reserved, in equal parts for all clients. The other half
+// is common: a client uses it beyond its reserved part. One client may hold at most a quarter of
+// the memory, so that no client can use all of the common half.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client
-	common    int64 // for what clients hold beyond what is reserved for them
+	common    int64 // for all clients, beyond their reserved parts
 	observer  Observer
 
 	mu     sync.Mutex
@@ -34,7 +34,7 @@ func newMemory(total int64, clients int, observer Observer) *memory {
 		held: map[string]int64{}}
 }
 
-// take reports whether the client may hold n more bytes. They are to be given back.
+// take reserves n more bytes for a client and reports whether it succeeded. giveBack returns them.
 func (m *memory) take(client string, n int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,7 +66,7 @@ func noMemory() *Problem {
 		"Repeat the call, with smaller batches or fewer at one time").with("Retry-After", "1").with("Connection", "close")
 }
 
-// body is a request's body that takes memory as it is read.
+// body is a request's body that reserves memory while it is read.
 type body struct {
 	io.ReadCloser
 	memory *memory
@@ -78,8 +78,8 @@ type body struct {
 // memoryStep is how much a body of unknown length takes at one time.
 const memoryStep = 64 << 10
 
-// open takes the memory of a body whose length is known, and has any other take it as
-// it is read.
+// open returns a request's body. It reserves the memory at once if the length is known, otherwise while
+// the body is read.
 func (m *memory) open(r *http.Request, client string, limit int64) (*body, error) {
 	b := &body{ReadCloser: r.Body, memory: m, client: client}
 	if r.ContentLength > 0 && r.ContentLength <= limit {

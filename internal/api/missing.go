@@ -5,9 +5,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// Missing is what an answer lacks.
+// Missing names the nodes that an answer lacks.
 type Missing struct {
-	Nodes []string `json:"missing,omitempty" doc:"The nodes of a Redis cluster that do not answer: the answer is without what lies there, and no cursor leads back to it. A client with a prefix is told that there are some, and not which. Absent = nothing is missing."`
+	Nodes []string `json:"missing,omitempty" doc:"The nodes of a Redis cluster that do not answer. The answer lacks their notices, and the cursor does not return to them. Clients with a prefix get no addresses. Absent: no node is missing."`
 }
 
 // missing are the nodes as the caller may know them.

@@ -10,7 +10,9 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
+	"notifier/internal/history"
 	"notifier/internal/notice"
+	"notifier/internal/replay"
 	"notifier/internal/store"
 )
 
@@ -36,13 +38,12 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	return answerObject(w, http.StatusOK, &v)
 }
 
-// gone reports whether nothing is kept: a key that no route covers holds nothing
-// either, and whoever asks for it is told the same.
+// gone reports whether no notice is stored. A key without a route has none either, and is answered the same.
 func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrUnrouted)
 }
 
-// change is the frame of the calls that change one notice.
+// change serves the calls that change one notice.
 func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb string, do func() (store.Change, error)) error {
 	if err := at.check(at.param); err != nil {
 		return err
@@ -68,15 +69,20 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 // operated is a call of an operator on one notice.
 type operated struct {
 	action audit.Action
-	verb   string // what the notice then is
+	verb   string // past participle, for the answer: "cancelled"
 	do     func(ctx context.Context, key string) (store.Change, error)
 }
 
-// operate is change for the calls of an operator: what they changed is entered in
-// the audit.
+// operate is change for the calls of an operator, whose changes are in the audit.
 func (a *api) operate(w http.ResponseWriter, r *http.Request, at site, o operated) error {
 	return a.change(w, r, at, o.verb, func() (store.Change, error) {
 		c, err := o.do(r.Context(), at.param)
+		var refused *replay.Refusal
+		if errors.As(err, &refused) {
+			p := problem(http.StatusConflict, "%v", err)
+			p.State = string(refused.State)
+			return c, p
+		}
 		if err != nil || c.Done {
 			a.operated(r, at, audit.Entry{Action: o.action, Key: at.param, Detail: "it was " + string(c.Before)}, err)
 		}
@@ -91,7 +97,7 @@ func hint(s notice.State) string {
 	case notice.Claimed:
 		return "an attempt is running; ask again when it has ended"
 	case notice.Delivered:
-		return "it has been delivered; schedule a new notice under another key"
+		return "it has been delivered; resend it, or schedule a new notice under another key"
 	case notice.Cancelled:
 		return "schedule it again with on_duplicate replace"
 	case notice.Dead:
@@ -119,6 +125,39 @@ func (a *api) redrive(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 	return a.operate(w, r, at, operated{audit.Redrive, "redriven", a.changer.Redrive})
+}
+
+// ResendRequest is the body of POST /v1/notices/{key}/resend.
+type ResendRequest struct {
+	ID     string `json:"id" doc:"The notice's webhook-id."`
+	Ending int    `json:"ending" minimum:"1" doc:"The notice's ending, as an answer showed it."`
+}
+
+// resend serves POST /v1/notices/{key}/resend.
+func (a *api) resend(w http.ResponseWriter, r *http.Request, at site) error {
+	var q ResendRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
+		return err
+	}
+	switch {
+	case len(f) > 0:
+	case !notice.IsID(q.ID):
+		f.Add("body.id", codec.Clip(q.ID, maxID), "want the notice's webhook-id: msg_ and 26 hexadecimal digits")
+	case q.Ending < 1:
+		f.Add("body.ending", nil, "is missing; want the notice's ending, from 1")
+	}
+	if p := refusal(f); p != nil {
+		return p
+	}
+
+	err := a.operate(w, r, at, operated{audit.Resend, "resent", func(ctx context.Context, key string) (store.Change, error) {
+		return a.changer.Resend(ctx, key, q.ID, q.Ending)
+	}})
+	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) {
+		return a.historyProblem(err)
+	}
+	return err
 }
 
 // reschedule serves PATCH /v1/notices/{key}.
@@ -184,7 +223,7 @@ func readReport(w http.ResponseWriter, r *http.Request, object any, q *AckReques
 	return notice.Report{Attempt: q.Attempt, ID: q.ID, Result: notice.Result{Response: notice.Kept(q.Response)}}, nil
 }
 
-// report records what a consumer reports.
+// report processes the report of a consumer.
 func (a *api) report(w http.ResponseWriter, r *http.Request, at site, v notice.Report) error {
 	return a.change(w, r, at, "reported on as attempt "+strconv.Itoa(v.Attempt), func() (store.Change, error) {
 		c, err := a.reporter.Report(r.Context(), at.param, v)

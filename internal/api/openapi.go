@@ -55,7 +55,7 @@ var tags = []*huma.Tag{
 	{Name: "replays", Description: "Finalized notices that are sent again."},
 	{Name: "portal-links", Description: "Links to the pages for one merchant."},
 	{Name: "audit", Description: "Calls of operators."},
-	{Name: "service", Description: "The service itself: instances, health, metrics and this document."},
+	{Name: "service", Description: "The service itself: instances, copies of attempts, health, metrics and this document."},
 }
 
 // tag returns the name of the group that an operation belongs to.
@@ -65,7 +65,7 @@ func tag(op *operation) string {
 		return "reports"
 	case op.id == "stats":
 		return "routes"
-	case op.segments[0] != "v1" || op.id == "instances":
+	case op.segments[0] != "v1" || op.id == "instances" || op.id == "tap":
 		return "service"
 	}
 	return op.segments[1]
@@ -180,6 +180,8 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 		}
 	case op.id == "metrics":
 		r.Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case op.id == "tap":
+		r.Content = map[string]*huma.MediaType{eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}}}
 	case op.id == "keySet":
 		r.Content = map[string]*huma.MediaType{keySetType: {Schema: &huma.Schema{Type: huma.TypeObject}}}
 	default:

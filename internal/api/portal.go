@@ -4,7 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
@@ -16,21 +19,25 @@ import (
 
 // PortalLinkRequest is the body of POST /v1/portal-links.
 type PortalLinkRequest struct {
-	Prefix   string       `json:"prefix" doc:"app, app:module or app:module:type: the notices that the link shows." example:"app1:orders"`
-	Host     string       `json:"host,omitempty" doc:"Of them only those that go to this host: as in their url, without scheme, port and path." example:"shop.example"`
-	Audience string       `json:"audience,omitempty" doc:"Of them only those that are for this audience." example:"m17"`
-	TTL      *codec.Delay `json:"ttl,omitempty" doc:"How long it is good: a Go duration, or seconds; 1m to 720h, 8h if absent."`
+	Prefix   string       `json:"prefix" doc:"app, app:module or app:module:type: the prefix of the notices that the link shows." example:"app1:orders"`
+	Host     string       `json:"host,omitempty" doc:"Only notices for this host: as in their url, without scheme, port and path." example:"shop.example"`
+	Audience string       `json:"audience,omitempty" doc:"Only notices for this audience." example:"m17"`
+	Label    string       `json:"label,omitempty" doc:"The merchant's name on the pages; at most 100 bytes." example:"Shop Blue"`
+	Resend   bool         `json:"resend,omitempty" doc:"Allow visitors to resend delivered and dead notices of the host, 10 a minute for all visitors of the link. Needs host."`
+	TTL      *codec.Delay `json:"ttl,omitempty" doc:"The validity: a Go duration, or seconds; 1m to 720h, 8h if absent."`
 }
 
 // PortalLink is a link to the pages for one merchant.
 type PortalLink struct {
-	ID        string      `json:"id" doc:"By which it can be revoked." example:"K7QF2M5X6YATBWZC"`
-	URL       string      `json:"url" doc:"The link. Whoever has it sees what it shows; it is kept nowhere. Its host is the one that this call was made to."`
+	ID        string      `json:"id" doc:"The id with which the link is revoked." example:"K7QF2M5X6YATBWZC"`
+	URL       string      `json:"url" doc:"The link, which is stored nowhere. Every holder may open it. Its host is that of this call."`
 	Prefix    string      `json:"prefix"`
 	Host      string      `json:"host,omitempty" doc:"In lower case, punycode, without final dot."`
 	Audience  string      `json:"audience,omitempty"`
+	Label     string      `json:"label,omitempty"`
+	Resend    bool        `json:"resend,omitempty" doc:"Visitors may resend notices of the host."`
 	ExpiresAt codec.Stamp `json:"expires_at"`
-	Warning   string      `json:"warning,omitempty" doc:"If it shows more than may be meant."`
+	Warning   string      `json:"warning,omitempty" doc:"A scope that may be wider than intended."`
 }
 
 // PortalRevoked answers DELETE /v1/portal-links/{id}.
@@ -46,7 +53,11 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
-	scope := session.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f)}
+	scope := session.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f), Label: q.Label, Resend: q.Resend}
+	checkLabel(q.Label, &f)
+	if q.Resend && q.Host == "" {
+		f.Add("body.resend", true, "needs host: a link resends notices of one host only")
+	}
 	if scope.Audience != "" {
 		if err := notice.CheckAudience(scope.Audience); err != nil {
 			f.AddErr("body.audience", nil, err)
@@ -70,10 +81,18 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 	return a.makeLink(w, r, at, scope, life)
 }
 
+// checkLabel adds the fault of a label that a page cannot show in one line.
+func checkLabel(label string, f *codec.Faults) {
+	shown := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
+	if len(label) > session.MaxLabel || strings.TrimSpace(label) != label || strings.ContainsFunc(label, func(r rune) bool { return !shown(r) }) {
+		f.Add("body.label", codec.Clip(label, 100), "want at most %d bytes of printable text without spaces around it", session.MaxLabel)
+	}
+}
+
 func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope session.LinkScope, life time.Duration) error {
 	link, err := a.sessions.MakeLink(r.Context(), at.Caller, scope, life)
 	if errors.Is(err, session.ErrScope) {
-		return problem(http.StatusForbidden, "this client may only make links for keys under %s", at.Prefix)
+		return problem(http.StatusForbidden, "this client may only create links for keys under %s", at.Prefix)
 	}
 	if err != nil {
 		return err
@@ -85,6 +104,9 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	if scope.Audience != "" {
 		detail += ", of audience " + scope.Audience
 	}
+	if scope.Resend {
+		detail += ", with resend"
+	}
 	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " +
 		link.Expires.Format(time.RFC3339)}, nil)
 	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
@@ -92,12 +114,12 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 		to.Scheme = "https"
 	}
 	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience,
-		ExpiresAt: codec.Stamp(link.Expires)}
+		Label: scope.Label, Resend: scope.Resend, ExpiresAt: codec.Stamp(link.Expires)}
 	switch {
 	case a.clients.None():
-		out.Warning = "no client is configured, so whoever reaches the service sees everything without this link"
+		out.Warning = "no client is configured, so every visitor of the service sees all notices without this link"
 	case scope.Host == "" && scope.Audience == "":
-		out.Warning = "it shows all notices under " + scope.Prefix + "; give a host or an audience, if those are several merchants'"
+		out.Warning = "it shows all notices under " + scope.Prefix + "; add a host or an audience if they belong to several merchants"
 	}
 	return writeJSON(w, http.StatusCreated, out)
 }
@@ -109,7 +131,7 @@ func (a *api) revokeLink(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	prefix, err := a.sessions.RevokeLink(r.Context(), at.Caller, at.param)
 	if errors.Is(err, session.ErrLink) {
-		return problem(http.StatusNotFound, "no link has this id: it has ended, was revoked, or was never made")
+		return problem(http.StatusNotFound, "no link has this id: it has expired, was revoked, or never existed")
 	}
 	if prefix != "" {
 		a.operated(r, at, audit.Entry{Action: audit.PortalRevoke, Prefix: prefix, Detail: "link " + at.param}, err)

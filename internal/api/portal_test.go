@@ -33,7 +33,7 @@ func TestPortalLinks(t *testing.T) {
 		clients = o.Clients
 	})
 	all, one, two := b.as("token-of-all"), b.as("token-of-one"), b.as("token-of-two")
-	a := one.do("POST", "/v1/portal-links", `{"prefix":"app1:orders","host":"Shop.Example.","audience":"m17","ttl":"2h"}`).is(201).
+	a := one.do("POST", "/v1/portal-links", `{"prefix":"app1:orders","host":"Shop.Example.","audience":"m17","resend":true,"label":"Shop Blue","ttl":"2h"}`).is(201).
 		says(`"host":"shop.example"`, `"audience":"m17"`, `"prefix":"app1:orders"`).json()
 	if a["warning"] != nil {
 		t.Errorf("%v", a)
@@ -41,7 +41,7 @@ func TestPortalLinks(t *testing.T) {
 	link, id := a["url"].(string), a["id"].(string)
 	s, err := b.opened(link, clients)
 	if err != nil || s.Caller != (access.Caller{Name: "one", Prefix: "app1:orders", Role: access.Read}) || s.Host != "shop.example" ||
-		s.Audience != "m17" {
+		s.Audience != "m17" || s.Label != "Shop Blue" || !s.Resend {
 		t.Fatalf("%+v, %v", s, err)
 	}
 	if left := time.Until(s.Expires); left < 119*time.Minute || left > 2*time.Hour {
@@ -53,6 +53,12 @@ func TestPortalLinks(t *testing.T) {
 		one.do("POST", "/v1/portal-links", `{"prefix":"`+prefix+`"}`).is(403).says("under app1")
 	}
 	all.do("POST", "/v1/portal-links", `{"prefix":"app2:a","audience":"x","ttl":60}`).is(201)
+	all.do("POST", "/v1/portal-links", `{"prefix":"app2:a","host":"shop.example","label":"Laden Größe 5","resend":true}`).is(201).
+		says(`"label":"Laden Größe 5"`, `"resend":true`)
+	one.do("POST", "/v1/portal-links", `{"prefix":"app1","audience":"m17","resend":true}`).is(422).says("body.resend", "needs host")
+	for _, label := range []string{" a", `a\nb`, `a\u202eb`, strings.Repeat("a", 101)} {
+		one.do("POST", "/v1/portal-links", `{"prefix":"app1","label":"`+label+`"}`).is(422).says("body.label")
+	}
 	for _, body := range []string{`{}`, `{"prefix":""}`, `{"prefix":"a:b:c:d"}`, `{"prefix":"app1:"}`, `{"prefix":7}`,
 		`{"prefix":"app1","host":"https://shop.example"}`,
 		`{"prefix":"app1","host":"shop.example:443"}`, `{"prefix":"app1","audience":"a b"}`, `{"prefix":"app1","ttl":"59s"}`,
@@ -74,7 +80,7 @@ func TestPortalLinks(t *testing.T) {
 	one.do("DELETE", "/v1/portal-links/"+id, "").is(404)
 	got := told(all.entries("prefix=app1:orders"))
 	for _, want := range []string{"one api 192.0.2.1 portal-link app1:orders done link " + id +
-		", of host shop.example, of audience m17, until 20",
+		", of host shop.example, of audience m17, with resend, until 20",
 		"all api 192.0.2.1 portal-revoke app1:orders done link " + id} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s\nis not in\n%s", want, got)

@@ -14,14 +14,14 @@ import (
 
 // Problem is an error as RFC 9457 describes it.
 type Problem struct {
-	Type   string        `json:"type,omitempty" doc:"What kind of problem it is, where that has a name: unconfirmed, or moved. Without it, the status says all."`
-	Title  string        `json:"title" doc:"The status in words."`
+	Type   string        `json:"type,omitempty" doc:"The kind of problem, if it has a name: unconfirmed or moved."`
+	Title  string        `json:"title" doc:"The text of the status."`
 	Status int           `json:"status" doc:"The HTTP status."`
-	Detail string        `json:"detail,omitempty" doc:"What is wrong with this request, and what would be right."`
-	Errors []codec.Wrong `json:"errors,omitempty" doc:"Each field that is wrong."`
-	State  string        `json:"state,omitempty" doc:"Of a 409: the state the notice is in."`
-	// Differs names the fields in which a duplicate differs.
-	Differs []string `json:"differs,omitempty" doc:"Of a duplicate's 409: the fields that differ from the notice that is kept."`
+	Detail string        `json:"detail,omitempty" doc:"The mistake in this request, and the remedy."`
+	Errors []codec.Wrong `json:"errors,omitempty" doc:"The invalid fields."`
+	State  string        `json:"state,omitempty" doc:"With 409: the state of the notice."`
+	// Differs are the fields in which a duplicate differs.
+	Differs []string `json:"differs,omitempty" doc:"With 409 for a duplicate: the fields that differ from the stored notice."`
 
 	header http.Header
 }
@@ -41,7 +41,7 @@ func problem(status int, format string, a ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, a...)}
 }
 
-// tooFast is the answer to a client that has used up its rate.
+// tooFast returns the answer to a client that has used up its rate.
 func tooFast(client string, wait time.Duration) *Problem {
 	seconds := max(1, int(math.Ceil(wait.Seconds())))
 	return problem(http.StatusTooManyRequests, "client %s makes more requests than its rate allows; nothing was done. Repeat the call in %d s",
@@ -49,19 +49,19 @@ func tooFast(client string, wait time.Duration) *Problem {
 		with("Retry-After", strconv.Itoa(seconds))
 }
 
-// unconfirmed is the type of what is stored and not confirmed.
+// unconfirmed is the type of the answer to a write that was stored and not confirmed.
 const unconfirmed = "unconfirmed"
 
-// moved is the type of what is not for this Redis any more, or not yet.
+// moved is the type of the answer for a notice that is on the other Redis of a migration.
 const moved = "moved"
 
-// as gives it a type.
+// as sets the type.
 func (p *Problem) as(kind string) *Problem {
 	p.Type = kind
 	return p
 }
 
-// with adds a header to the answer.
+// with adds a header.
 func (p *Problem) with(name, value string) *Problem {
 	if p.header == nil {
 		p.header = http.Header{}
@@ -72,7 +72,7 @@ func (p *Problem) with(name, value string) *Problem {
 
 func (p *Problem) write(w http.ResponseWriter) {
 	data, err := json.Marshal(p)
-	if err != nil { // cannot be: it holds strings and numbers only
+	if err != nil { // impossible: the problem contains strings and numbers only
 		data = []byte(`{"title":"Internal Server Error","status":500}`)
 		p.Status = http.StatusInternalServerError
 	}
@@ -83,10 +83,10 @@ func (p *Problem) write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
 	w.WriteHeader(p.Status)
-	_, _ = w.Write(append(data, '\n')) // the caller has gone; nothing to be done about it
+	_, _ = w.Write(append(data, '\n')) // an error means that the caller has disconnected
 }
 
-// refusal answers with the faults of a request, nil if there are none.
+// refusal returns the answer to a request with faults, or nil without faults.
 func refusal(f codec.Faults) *Problem {
 	if len(f) == 0 {
 		return nil
@@ -100,7 +100,7 @@ func refusal(f codec.Faults) *Problem {
 	return p
 }
 
-// notJSON answers a body whose syntax is not valid.
+// notJSON returns the answer to a body that is not valid JSON.
 func notJSON(err error) *Problem {
 	return problem(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"notifier/internal/api"
 )
 
 var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
@@ -16,7 +18,7 @@ var shellBlock = regexp.MustCompile("(?s)```sh\n(.*?)```")
 // The recipes of docs/api.md run in one shell, in their order, and each call succeeds.
 func TestRecipesRun(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, withClients)
+	b := newBench(t, withClients, func(o *api.Options) { o.Tests = testsOf(o, nil, nil) })
 	s := httptest.NewServer(b.handler)
 	defer s.Close()
 	b.as("token-of-one").do("POST", "/v1/notices", `{"key":"app1:jobs:mail:1"}`).is(201)
@@ -26,8 +28,8 @@ func TestRecipesRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := shellBlock.FindAllStringSubmatch(string(page), -1)
-	if recipes := strings.Count(string(page), "\n## ") - 1; len(blocks) != recipes+1 || recipes != 10 {
-		t.Fatalf("%d blocks of commands and %d recipes, want the setup and ten", len(blocks), recipes)
+	if recipes := strings.Count(string(page), "\n## ") - 1; len(blocks) != recipes+1 || recipes != 11 {
+		t.Fatalf("%d blocks of commands and %d recipes, want the setup and eleven", len(blocks), recipes)
 	}
 
 	script := "set -eu\ncurl() { command curl --fail-with-body \"$@\"; echo; }\n"

@@ -20,15 +20,15 @@ import (
 	"notifier/internal/store"
 )
 
-// Replayer sends again what has ended.
+// Replayer sends finalized notices again.
 type Replayer interface {
-	// MakeReplay begins a replay, or only says what it would do.
+	// MakeReplay starts a replay. With dry, it only returns the plan.
 	MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error)
-	// Replays lists at most n, the latest first, of those within a prefix.
+	// Replays returns the latest n replays of keys under a prefix, latest first.
 	Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error)
-	// FindReplays returns the caller's replay of a name, or at most two of other clients.
+	// FindReplays returns the caller's replay with a name, or at most two of other clients.
 	FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error)
-	// By their ID, StopReplay and ResumeReplay report whether they have changed anything.
+	// StopReplay and ResumeReplay report whether they changed the replay with that ID.
 	StopReplay(ctx context.Context, id string) (ok bool, err error)
 	ResumeReplay(ctx context.Context, id string) (ok bool, err error)
 }
@@ -41,23 +41,23 @@ const (
 
 // ReplayRequest is the body of POST /v1/replays.
 type ReplayRequest struct {
-	Since   codec.Stamp     `json:"since" doc:"What ended from then on." example:"2026-11-17T12:00:00Z"`
-	Until   codec.Stamp     `json:"until,omitzero" doc:"And before then; now if absent." example:"2026-11-17T18:00:00Z"`
-	Prefix  string          `json:"prefix,omitempty" doc:"app, app:module or app:module:type: what the keys lie under; a client's own if absent." example:"app1:orders"`
+	Since   codec.Stamp     `json:"since" doc:"Notices finalized from this time on." example:"2026-11-17T12:00:00Z"`
+	Until   codec.Stamp     `json:"until,omitzero" doc:"Notices finalized before this time; now if absent." example:"2026-11-17T18:00:00Z"`
+	Prefix  string          `json:"prefix,omitempty" doc:"app, app:module or app:module:type: the prefix of the keys; the client's own prefix if absent." example:"app1:orders"`
 	Host    string          `json:"host,omitempty" doc:"The host that was called." example:"shop.example"`
-	Outcome []notice.Ending `json:"outcome,omitempty" enum:"delivered,dead" doc:"What its last ending was; both if absent. What was cancelled or replaced is never sent."`
-	Rate    string          `json:"rate,omitempty" doc:"How many are scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
-	ID      *string         `json:"id,omitempty" maxLength:"64" doc:"Names it, in letters, digits, - and _, so that the call may be repeated; each client has ids of its own: the same id and content again is answered with 200 and the replay that there is, another content with 409. If absent each call makes a replay." example:"shop-outage-1117"`
-	NewIDs  bool            `json:"new_ids,omitempty" doc:"true: each gets a new webhook-id, so that receivers do not take it for one that they have."`
+	Outcome []notice.Ending `json:"outcome,omitempty" enum:"delivered,dead" doc:"The last outcome; both if absent. Cancelled and replaced notices are never sent."`
+	Rate    string          `json:"rate,omitempty" doc:"Notices scheduled in a second, a minute or an hour; 50/s if absent." example:"50/s"`
+	ID      *string         `json:"id,omitempty" maxLength:"64" doc:"Names the replay, in letters, digits, - and _, so that the call may be repeated: the same id and content is answered with 200 and the existing replay, other content with 409. Each client has separate ids. If absent, each call starts a replay." example:"shop-outage-1117"`
+	NewIDs  bool            `json:"new_ids,omitempty" doc:"true: each notice gets a new webhook-id, so that receivers do not treat it as a duplicate."`
 	DryRun  bool            `json:"dry_run,omitempty" doc:"true: count and send nothing."`
 }
 
-// Replay is what was asked to be sent again, and how far that is.
+// Replay is a replay with its progress.
 type Replay struct {
-	ID        string           `json:"id,omitempty" doc:"Which callbacks carry in the header notifier-replay; absent of a dry run."`
-	State     string           `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: all is scheduled; what comes of it, the history tells. Absent of a dry run."`
-	Reason    string           `json:"reason,omitempty" doc:"Why it failed."`
-	Client    string           `json:"client,omitempty" doc:"Who made it."`
+	ID        string           `json:"id,omitempty" doc:"The value of the header notifier-replay of its callbacks. Absent in a dry run."`
+	State     string           `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: all notices are scheduled; the history has their outcomes. Absent in a dry run."`
+	Reason    string           `json:"reason,omitempty" doc:"Why the replay failed."`
+	Client    string           `json:"client,omitempty" doc:"The client that started it."`
 	Since     codec.Stamp      `json:"since"`
 	Until     codec.Stamp      `json:"until"`
 	Prefix    string           `json:"prefix,omitempty"`
@@ -65,35 +65,35 @@ type Replay struct {
 	Outcome   []string         `json:"outcome"`
 	Rate      string           `json:"rate" example:"50/s"`
 	NewIDs    bool             `json:"new_ids"`
-	Found     int64            `json:"found" doc:"Notices that fitted."`
-	Refused   map[string]int64 `json:"refused" doc:"Of them those that cannot be sent again, by why: body_hashed, body_dropped, secret_not_kept, unreadable, no_route, unfit."`
-	Total     int64            `json:"total" doc:"The rest: those that are sent."`
-	Sent      int64            `json:"sent" doc:"Scheduled again by now."`
-	Skipped   map[string]int64 `json:"skipped" doc:"Not scheduled when their turn came, by why: pending (something waits under the key), dead (another notice's dead letter lies there), cancelled (since), gone (the history has it no more), or as in refused."`
-	Left      int64            `json:"left" doc:"Those that are still to come."`
-	Differs   []ReplayDiffers  `json:"differs,omitempty" doc:"Where today's routes send them elsewhere than they went; only when it is made, or would be."`
-	Hosts     []ReplayHost     `json:"hosts,omitempty" doc:"Where they go, the hosts with the most notices first, at most 20; only when it is made, or would be."`
+	Found     int64            `json:"found" doc:"Notices that match."`
+	Refused   map[string]int64 `json:"refused" doc:"Matching notices that cannot be sent again, by reason: body_hashed, body_dropped, secret_not_kept, unreadable, no_route, unfit."`
+	Total     int64            `json:"total" doc:"Matching notices that are sent: found without refused."`
+	Sent      int64            `json:"sent" doc:"Notices scheduled so far."`
+	Skipped   map[string]int64 `json:"skipped" doc:"Notices skipped at their turn, by reason: pending (the key has a pending notice), dead (the key has the dead letter of another notice), cancelled (since), gone (no longer in the history), or as in refused."`
+	Left      int64            `json:"left" doc:"Notices that are still to be scheduled."`
+	Differs   []ReplayDiffers  `json:"differs,omitempty" doc:"Notices that the present routes send to another host than before. Only in the answer that starts a replay, and in a dry run."`
+	Hosts     []ReplayHost     `json:"hosts,omitempty" doc:"The hosts that are called, those with the most notices first, at most 20. Only in the answer that starts a replay, and in a dry run."`
 	CreatedAt codec.Stamp      `json:"created_at,omitzero"`
 	ChangedAt codec.Stamp      `json:"changed_at,omitzero"`
 }
 
-// ReplayHost says how many notices go to a host.
+// ReplayHost is the number of notices for one host.
 type ReplayHost struct {
-	Host    string `json:"host" doc:"Empty = none: a list or stream."`
+	Host    string `json:"host" doc:"Empty for a list or stream."`
 	Notices int64  `json:"notices"`
 }
 
-// ReplayDiffers says how many notices go elsewhere today.
+// ReplayDiffers is the number of notices of a route that go to another host than before.
 type ReplayDiffers struct {
-	Route   string `json:"route" doc:"The name of today's route."`
-	Then    string `json:"then" doc:"The host that was called; empty = none."`
-	Now     string `json:"now" doc:"The host that will be; empty = none."`
+	Route   string `json:"route" doc:"The name of the present route."`
+	Then    string `json:"then" doc:"The host that was called; empty for a list or stream."`
+	Now     string `json:"now" doc:"The host that will be called; empty for a list or stream."`
 	Notices int64  `json:"notices"`
 }
 
 // Replays answers GET /v1/replays.
 type Replays struct {
-	Items []Replay `json:"items" doc:"The latest first, at most 100."`
+	Items []Replay `json:"items" doc:"At most 100, latest first."`
 }
 
 func viewReplay(r *history.Replay) Replay {
@@ -111,19 +111,19 @@ func viewReplay(r *history.Replay) Replay {
 	}
 	v.Left = r.Total
 	for result, n := range r.Counts {
-		if v.Left -= n; result == store.ReplaySent {
+		if v.Left -= n; result == replay.Sent {
 			v.Sent = n
 		} else {
 			v.Skipped[result] = n
 		}
 	}
 	if v.Left = max(v.Left, 0); r.State == history.ReplayDone {
-		v.Left = 0 // what Redis has forgotten is neither
+		v.Left = 0 // notices that Redis has lost are neither sent nor skipped
 	}
 	return v
 }
 
-// replayNames are the ids that callers may give. They hold no colon: see theReplay.
+// replayNames are the ids that callers may give. They contain no colon: see theReplay.
 var replayNames = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 
 // IsReplayName reports whether a caller may give a replay that id.
@@ -158,7 +158,7 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 	narrowed := store.Query{Prefix: x.Prefix}
 	if !at.narrow(&narrowed) {
-		return problem(http.StatusForbidden, "this client may only replay what lies under %s", at.Prefix)
+		return problem(http.StatusForbidden, "this client may only replay keys under %s", at.Prefix)
 	}
 	x.Prefix = narrowed.Prefix
 	return a.replay(w, r, at, x, q.DryRun)
@@ -190,7 +190,7 @@ func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay 
 
 	switch {
 	case x.Since.IsZero() && len(*f) == 0:
-		f.Add("body.since", nil, "is missing: say from when on")
+		f.Add("body.since", nil, "is missing; want the start of the window")
 	case !x.Until.IsZero() && !x.Since.Before(x.Until) && len(*f) == 0:
 		f.Add("body.until", nil, "is not after since")
 	}
@@ -209,7 +209,7 @@ func hostMember(given string, f *codec.Faults) string {
 	return host
 }
 
-// outcomesOf are the endings that a replay sends, sorted and without repetitions; by default all of them.
+// outcomesOf returns the outcomes that a replay sends, sorted and without duplicates; by default all of them.
 func outcomesOf(given []notice.Ending) []notice.Ending {
 	if len(given) == 0 {
 		return []notice.Ending{notice.EndDead, notice.EndDelivered}
@@ -229,7 +229,7 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
 	case errors.Is(err, replay.ErrOther):
-		return problem(http.StatusConflict, "this client has a replay with the id %s that was asked for in other words; take another id", x.Name)
+		return problem(http.StatusConflict, "this client has a replay with the id %s and other parameters; use another id", x.Name)
 	case err != nil:
 		return a.replayProblem(err)
 	}
@@ -250,8 +250,7 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	return writeJSON(w, http.StatusCreated, v)
 }
 
-// replayProblem is what a caller is told of a replay that failed, by Redis or by
-// the database.
+// replayProblem returns the answer to a failed replay call: Redis or the database has failed.
 func (a *api) replayProblem(err error) error {
 	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) || errors.Is(err, history.ErrForeign) ||
 		errors.Is(err, history.ErrSlow) {
@@ -261,7 +260,7 @@ func (a *api) replayProblem(err error) error {
 }
 
 func noHistory() *Problem {
-	return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set where this instance runs")
+	return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set for this instance")
 }
 
 // replays serves GET /v1/replays.
@@ -283,8 +282,8 @@ func (a *api) replays(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// theReplay reads the one that a path names by id, or by client:id, if it lies within the
-// caller's scope. Ids are each client's own, and the caller's goes before those of others.
+// theReplay returns the replay that a path names by id, or by client:id, if it is within the caller's
+// scope. Each client has separate ids; the caller's replay is preferred to those of others.
 func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	if a.replayer == nil {
 		return history.Replay{}, noHistory()
@@ -298,7 +297,7 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	case err != nil:
 		return history.Replay{}, a.replayProblem(err)
 	case len(list) == 0:
-		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; what was not touched for 30 days is forgotten",
+		return history.Replay{}, problem(http.StatusNotFound, "no replay has the id %s; replays are deleted 30 days after their last change",
 			codec.Clip(at.param, 60))
 	case len(list) > 1:
 		return history.Replay{},

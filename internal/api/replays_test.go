@@ -13,8 +13,7 @@ import (
 	"notifier/internal/replay"
 )
 
-// replayer has replays of three states, as long as its engine is there; and notes
-// what it is asked for.
+// replayer has replays in three states, and no replays while its engine fails. It records its calls.
 type replayer struct {
 	api.Engine
 	asked []*history.Replay
@@ -130,10 +129,10 @@ func TestWhatAReplayIsAskedFor(t *testing.T) {
 	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"known"}`).is(200); !strings.Contains(a.raw, `"sent":3`) {
 		t.Error(a.raw)
 	}
-	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"other"}`).is(409); !strings.Contains(a.raw, "other words") {
+	if a := all.do("POST", "/v1/replays", `{"since":"2026-11-20T00:00:00Z","id":"other"}`).is(409); !strings.Contains(a.raw, "and other parameters") {
 		t.Error(a.raw)
 	}
-	for body, want := range map[string]string{`{}`: "from when on", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits",
+	for body, want := range map[string]string{`{}`: "start of the window", `{"since":"2026-11-20T00:00:00Z","id":"a.b"}`: "letters, digits",
 		`{"since":"2026-11-20T00:00:00Z","id":""}`: "letters, digits", `{"since":"x"}`: "want a time",
 		`{"since":"2026-11-20T00:00:00Z","until":"2026-11-19T00:00:00Z"}`: "not after since",
 		`{"since":"2026-11-20T00:00:00Z","outcome":["cancelled"]}`:        "want delivered or dead",
@@ -187,7 +186,7 @@ func (x *named) FindReplays(ctx context.Context, q history.ReplayQuery) (list []
 	return list, nil
 }
 
-// An id is its client's own: whoever sees the replays of several says whose is meant.
+// Ids are unique within a client. A caller that sees several clients' replays must name the client.
 func TestReplayOfAnotherClientIsNamed(t *testing.T) {
 	t.Parallel()
 	var x *named

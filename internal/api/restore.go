@@ -122,6 +122,10 @@ func attemptsOf(s *codec.Snapshot) int {
 func (a *api) letterOf(s *codec.Snapshot, prefix string, it *item) error {
 	n := &notice.Notice{Key: it.req.Key, Content: it.req.Content, Due: time.Time(s.Due), AttemptsMade: attemptsOf(s), Attempts: s.Attempts,
 		Endings: max(s.EndedBefore, s.Ending-1), Replay: s.Replay}
+	if s.Resend > 0 && s.ResentAfter > 0 {
+		n.Resent = min(s.ResentAfter, n.Endings)
+		n.Resend = min(s.Resend, n.Resent)
+	}
 	it.letter = store.Letter{Notice: n}
 	if !s.Pending() {
 		it.letter.Died, n.Reason = s.Died(), notice.Reason(s.Reason)

@@ -2,8 +2,8 @@ package api_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
-	"strings"
 	"testing"
 
 	"notifier/internal/access"
@@ -21,8 +21,8 @@ var required = map[access.Role][]string{
 	access.Public:  {"healthz", "readyz", "openapi", "keySet"},
 	access.Read:    {"list", "get", "listRoutes", "stats", "instances", "audit", "history", "replays", "showReplay", "metrics"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
-	access.Operate: {"restore", "redrive", "redriveRoute", "pause", "resume", "replay", "stopReplay", "resumeReplay", "portalLink",
-		"revokePortalLink"},
+	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "replay", "stopReplay", "resumeReplay", "portalLink",
+		"revokePortalLink", "tap"},
 	access.Admin: {"erase", "receiverSecret"},
 }
 
@@ -56,7 +56,7 @@ func TestRolesAllowTheirCallsOnly(t *testing.T) {
 			}
 			role := requiredRole(t, op.OperationID)
 			for _, client := range rolled {
-				t.Run(op.OperationID+" as "+client.Name, func(t *testing.T) { good.tryRole(t, strings.ToUpper(method), path, role, client) })
+				t.Run(op.OperationID+" as "+client.Name, func(t *testing.T) { good.tryRole(t, method, path, role, client) })
 			}
 			if _, listed := op.Responses["403"]; !listed && role > access.Read {
 				t.Errorf("%s does not list 403", op.OperationID)
@@ -72,6 +72,12 @@ func (c call) tryRole(t *testing.T, method, path string, role access.Role, clien
 	before := 0
 	c.prepare = then(c.prepare, func(e *enginetest.Engine) { before = e.Changes() })
 	c.token = client.Token
+	status := http.StatusOK
+	if !client.Role.Includes(role) {
+		status = http.StatusForbidden
+	}
+
+	method = c.methodFor(status, method)
 	b, a := c.made(t, method, path)
 	if client.Role.Includes(role) {
 		if a.status >= 300 {
@@ -108,6 +114,7 @@ func TestProducerTokenCannotActAsOperator(t *testing.T) {
 		{"DELETE", "/v1/history?key=app1:jobs:t:1"},
 		{"POST", "/v1/replays", `{"since":"2026-01-01T00:00:00Z","until":"2026-12-01T00:00:00Z","prefix":"app1"}`},
 		{"POST", "/v1/routes/jobs/pause"},
+		{"POST", "/v1/notices/app1:jobs:t:1/test"},
 		{"POST", "/v1/routes/jobs/redrive"},
 		{"POST", "/v1/notices/restore",
 			`[{"key":"app1:jobs:t:2","id":"x","route":"jobs","state":"scheduled","due":"2026-12-01T00:00:00Z","attempts_made":3}]`},

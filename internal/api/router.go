@@ -73,7 +73,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	found, param, allow := a.find(r.Method, r.URL.EscapedPath())
 	switch {
 	case found == nil && allow == nil:
-		// Whoever may not call anything is not told what can be called.
+		// Without a valid token the answer does not show which paths exist.
 		if _, p := a.admit(r); p != nil {
 			return p
 		}
@@ -119,9 +119,10 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	return found.serve(w, a.beginSpan(r, call), site{caller: call.caller, call: call, param: param})
 }
 
-// find looks for the operation of a path as it was sent, escapes and all: an
-// encoded slash belongs to a segment and parts none. A literal segment goes
-// before a parameter. If only the method does not fit, allow lists those that do.
+// find returns the operation for a method and a path, and the value of the path's parameter. The
+// path is still escaped, so that an encoded slash does not end a segment. A literal segment takes
+// precedence over a parameter. If operations match the path but not the method, found is nil and
+// allow lists their methods.
 func (a *api) find(method, escaped string) (found *operation, param string, allow []string) {
 	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
 	if method == http.MethodHead {
@@ -165,7 +166,7 @@ func (o *operation) match(segments []string) (param string, ok bool) {
 	return param, true
 }
 
-// negotiate checks what the caller accepts and what it sends.
+// negotiate checks the request's Accept, Content-Encoding and Content-Type headers.
 func negotiate(r *http.Request, op *operation) error {
 	want := []string{"application/json"}
 	if op.ndjson {
@@ -247,7 +248,7 @@ func requestID(r *http.Request) string {
 	return hex.EncodeToString(b[:])
 }
 
-// recorder notes what was answered.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
 	status int
@@ -270,5 +271,5 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap lets http.ResponseController reach what it wraps.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

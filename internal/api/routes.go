@@ -11,8 +11,7 @@ import (
 	"notifier/internal/store"
 )
 
-// Route is a route as the API shows it: without secrets, and without the
-// address of a fixed target, which may hold some.
+// Route is a route as the API shows it: without secrets, and without the address of a fixed target, which may contain some.
 type Route struct {
 	Name        string   `json:"name" example:"orders"`
 	Prefix      string   `json:"prefix" example:"app1:orders"`
@@ -20,13 +19,13 @@ type Route struct {
 	TargetKey   string   `json:"target_key,omitempty" doc:"The Redis key of a list or stream."`
 	Retry       []string `json:"retry" doc:"The delays between attempts."`
 	Summary     string   `json:"summary" example:"9 retries over 25h13m15s"`
-	Ack         string   `json:"ack" example:"2xx" doc:"What acknowledges a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
+	Ack         string   `json:"ack" example:"2xx" doc:"The acknowledgement of a delivery: a rule of ACK, report, or push or log line for a target that does not answer."`
 	TimeoutMS   int64    `json:"timeout_ms"`
 	Concurrency int      `json:"concurrency"`
-	Rate        float64  `json:"rate,omitempty" doc:"A second; absent = unlimited."`
+	Rate        float64  `json:"rate,omitempty" doc:"Attempts a second. Absent: unlimited."`
 	Signed      bool     `json:"signed" doc:"Callbacks carry a signature."`
 	Sign        []string `json:"sign,omitempty" doc:"The schemes that sign, if callbacks are signed."`
-	SignPer     string   `json:"sign_per,omitempty" doc:"Whose keys sign, if standard, stripe or github sign: route, host, audience or host,route."`
+	SignPer     string   `json:"sign_per,omitempty" doc:"The owner of the key that signs, if standard, stripe or github sign: route, host, audience or host,route."`
 	Paused      bool     `json:"paused"`
 }
 
@@ -54,7 +53,7 @@ func viewRoute(r *route.Route) Route {
 }
 
 func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
-	all, _, err := a.counter.Counts(ctx) // each shard knows what is paused
+	all, _, err := a.counter.Counts(ctx) // each shard stores which routes are paused
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +64,8 @@ func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
 	return byPrefix, nil
 }
 
-// listRoutes serves GET /v1/routes. A route wider than the caller's scope is
-// shown, for it carries the caller's notices; what happens on it is not.
+// listRoutes serves GET /v1/routes. A route that is wider than the caller's scope is listed, because it has the
+// caller's notices.
 func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
@@ -86,7 +85,7 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// switchRoute pauses or resumes. Only who may see all of a route may do it.
+// switchRoute pauses or resumes a route. The caller must be allowed to see all notices of the route.
 func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, paused bool) error {
 	if err := empty(w, r); err != nil {
 		return err
@@ -96,7 +95,7 @@ func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, pause
 		return err
 	}
 	if !at.Owns(route.Prefix) {
-		return problem(http.StatusForbidden, "route %s carries notices of others too; this client may not pause or resume it", route.Name)
+		return problem(http.StatusForbidden, "route %s also has notices of other clients; this client may not pause or resume it", route.Name)
 	}
 	action, do := audit.Resume, a.operator.Resume
 	if paused {
@@ -126,20 +125,20 @@ type Stats struct {
 	Missing
 }
 
-// RouteNumbers is how one route stands. Counts come from Redis; in_flight,
-// outcomes and lateness are of the instance that answers, since its start.
+// RouteNumbers are the numbers of one route. Counts come from Redis; in_flight, outcomes and lateness are of the
+// answering instance since its start.
 type RouteNumbers struct {
-	Route         string           `json:"route" doc:"Its name; of a prefix without a route, the prefix."`
+	Route         string           `json:"route" doc:"The route's name; for a prefix without a configured route, the prefix."`
 	Prefix        string           `json:"prefix"`
-	Configured    bool             `json:"configured" doc:"false: Redis holds notices under a prefix that the configuration has no more."`
+	Configured    bool             `json:"configured" doc:"false: Redis has notices under a prefix that is no longer configured."`
 	Paused        bool             `json:"paused"`
-	Pending       int64            `json:"pending" doc:"Scheduled and claimed."`
-	Overdue       int64            `json:"overdue" doc:"Of them, due and claimed by nobody."`
+	Pending       int64            `json:"pending" doc:"Scheduled and claimed notices."`
+	Overdue       int64            `json:"overdue" doc:"Pending notices that are due and not claimed."`
 	Dead          int64            `json:"dead"`
-	Settled       int64            `json:"settled" doc:"Delivered and cancelled, still readable."`
-	NextDue       codec.Stamp      `json:"next_due,omitzero" doc:"The earliest due time of those that no attempt is running of."`
-	InFlight      int              `json:"in_flight" doc:"Attempts that the instance which answers is making."`
-	Outcomes      map[string]int64 `json:"outcomes" doc:"What attempts came to on that instance since its start; handed = a consumer has it and is to report."`
+	Settled       int64            `json:"settled" doc:"Delivered and cancelled notices that are still stored."`
+	NextDue       codec.Stamp      `json:"next_due,omitzero" doc:"The earliest due time of pending notices without a running attempt."`
+	InFlight      int              `json:"in_flight" doc:"Running attempts of the answering instance."`
+	Outcomes      map[string]int64 `json:"outcomes" doc:"Attempts of the answering instance since its start, by outcome; handed: a consumer has the notice and has not reported yet."`
 	LatenessP50MS float64          `json:"lateness_p50_ms"`
 	LatenessP99MS float64          `json:"lateness_p99_ms"`
 }
@@ -194,12 +193,11 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 // Health answers GET /healthz and /readyz.
 type Health struct {
 	Ready    bool     `json:"ready"`
-	Degraded bool     `json:"degraded,omitempty" doc:"It works, but without something it should have."`
+	Degraded bool     `json:"degraded,omitempty" doc:"The service works with a limitation, which reasons names."`
 	Reasons  []string `json:"reasons,omitempty"`
 }
 
-// alive serves GET /healthz: the process runs and answers. It asks nothing of
-// Redis, for no restart of this process mends Redis.
+// alive serves GET /healthz. It does not check Redis, because a restart of this process does not fix Redis.
 func (a *api) alive(w http.ResponseWriter, _ *http.Request, _ site) error {
 	return writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
 }
@@ -215,11 +213,10 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
 	return writeJSON(w, status, Health(s))
 }
 
-// serveMetrics serves GET /metrics, which tells of all routes: a client with a
-// scope may not read it.
+// serveMetrics serves GET /metrics, to clients without a prefix only: metrics cover all routes.
 func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) error {
 	if at.Prefix != "" {
-		return problem(http.StatusForbidden, "the metrics tell of all routes; use the token of a client without a prefix")
+		return problem(http.StatusForbidden, "the metrics cover all routes; use the token of a client without a prefix")
 	}
 	if a.metrics == nil {
 		return wrongPath("/metrics")
@@ -230,17 +227,17 @@ func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) erro
 
 // serveDocs serves GET /docs.
 func (a *api) serveDocs(w http.ResponseWriter, _ *http.Request, _ site) error {
-	a.docs.Page(w)
+	a.docs().Page(w)
 	return nil
 }
 
 // serveDocsStyle serves GET /docs/style.css.
 func (a *api) serveDocsStyle(w http.ResponseWriter, _ *http.Request, _ site) error {
-	a.docs.Style(w)
+	a.docs().Style(w)
 	return nil
 }
 
 // serveDocument serves GET /openapi.json.
 func (a *api) serveDocument(w http.ResponseWriter, _ *http.Request, _ site) error {
-	return writeRaw(w, http.StatusOK, "application/json", a.document)
+	return writeRaw(w, http.StatusOK, "application/json", a.document())
 }

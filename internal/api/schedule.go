@@ -21,7 +21,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// Explain is what a caller is told of the engine's known errors; nil for others.
+// Explain returns the problem that answers a known error of the engine; nil for other errors.
 func Explain(err error) *Problem {
 	var clock wire.ClockError
 	switch {
@@ -85,7 +85,7 @@ func conflict(r store.Reply) *Problem {
 	p := problem(http.StatusConflict, "a notice with another content is kept under this key; it differs in %s. "+
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
-	if r.State == notice.Settled { // the digest of its content does not tell in which fields
+	if r.State == notice.Settled { // a digest cannot show which fields differ
 		p = problem(http.StatusConflict,
 			"a notice with another content was settled lately under this key. Use another key, or on_duplicate keep or replace")
 	}
@@ -143,7 +143,7 @@ type item struct {
 	problem *Problem
 	sent    int    // its place among the requests given to the engine, -1 = none
 	json    bool   // its body is JSON that may stand in another JSON text
-	readAs  string // what a delay without a unit was read as
+	readAs  string // the duration of a delay without a unit
 }
 
 // batch serves POST /v1/notices/batch. Nothing is scheduled before all of the
@@ -196,7 +196,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 				it.problem = a.failure(r.Context(), reply.Err)
 			} else {
 				it.problem = conflict(reply)
-				// What was just created is what was given, and that was parsed.
+				// A created notice has the body of the request, which was parsed. For an older one Redis's reply decides.
 				it.json = reply.Created && it.json || !reply.Created && reply.Notice != nil && reply.InlineJSON()
 			}
 		}

@@ -17,11 +17,11 @@ type ScheduleRequest struct{ codec.Request }
 type ScheduleAnswer struct {
 	codec.Notice
 	Created  bool `json:"created"`
-	Replaced bool `json:"replaced" doc:"An older notice was there and is gone."`
+	Replaced bool `json:"replaced" doc:"The key had an older notice, which was replaced."`
 	ReadAs
 }
 
-// SettledNotice is what is known of a notice that was finalized and is no longer kept.
+// SettledNotice is a finalized notice that is no longer stored.
 type SettledNotice struct {
 	Key   string       `json:"key" example:"app1:orders:paid:4711"`
 	ID    string       `json:"id" doc:"The webhook-id of its callbacks."`
@@ -36,13 +36,13 @@ type SettledAnswer struct {
 	ReadAs
 }
 
-// KeptNotice is a Notice without its body, or a SettledNotice: one of the two.
+// KeptNotice is a Notice without its body, or a SettledNotice.
 type KeptNotice struct {
 	notice  codec.Notice
 	settled SettledNotice
 }
 
-// AppendJSON writes the one that it is.
+// AppendJSON writes the notice.
 func (k *KeptNotice) AppendJSON(b []byte) []byte {
 	if k.settled.State != "" {
 		return codec.Append(b, &k.settled)
@@ -64,15 +64,15 @@ func (KeptNotice) Schema(r huma.Registry) *huma.Schema {
 		true, "")}}
 }
 
-// ReadAs says how a time was understood that could be meant otherwise.
+// ReadAs is the interpretation of an ambiguous delay.
 type ReadAs struct {
-	Delay string `json:"delay,omitempty" example:"1h23m20s" doc:"What a delay without a unit was read as: it is seconds."`
+	Delay string `json:"delay,omitempty" example:"1h23m20s" doc:"The delay that was read from a number without a unit, which is seconds."`
 }
 
 // BatchResult is one item's result.
 type BatchResult struct {
 	Key      string `json:"key"`
-	Status   int    `json:"status" doc:"What the item would have been answered alone."`
+	Status   int    `json:"status" doc:"The status of the item as a separate call."`
 	Created  *bool  `json:"created,omitempty"`
 	Replaced *bool  `json:"replaced,omitempty"`
 	ReadAs
@@ -104,7 +104,7 @@ type RescheduleAnswer struct {
 type AckRequest struct {
 	Attempt  int    `json:"attempt" minimum:"1" doc:"The attempt's number, from the entry."`
 	ID       string `json:"id" minLength:"1" maxLength:"100" doc:"The notice's id, from the entry."`
-	Response string `json:"response,omitempty" doc:"Kept with the attempt, 512 bytes of it."`
+	Response string `json:"response,omitempty" doc:"Stored with the attempt; the first 512 bytes."`
 }
 
 // NackRequest is a consumer's report of failure.
@@ -113,16 +113,16 @@ type NackRequest struct {
 	Permanent bool `json:"permanent,omitempty" doc:"No further attempt: the notice is dead."`
 }
 
-// DeferRequest is a consumer's wish to get it later.
+// DeferRequest is a consumer's request to postpone a notice.
 type DeferRequest struct {
 	AckRequest
-	After *codec.Delay `json:"after,omitempty" doc:"How much later; the service's own pause if absent."`
+	After *codec.Delay `json:"after,omitempty" doc:"The delay until the notice is pushed again; 5s if absent."`
 }
 
 // Page is one page of a listing.
 type Page struct {
 	Items  []codec.Notice `json:"items"`
-	Cursor string         `json:"cursor,omitempty" doc:"Leads to the next page; absent = there is no more."`
+	Cursor string         `json:"cursor,omitempty" doc:"Pass this to get the next page. Absent on the last page."`
 	Missing
 }
 

@@ -16,45 +16,45 @@ import (
 var (
 	paramHost = parameter{"host", "The receiver's host, if the route signs for each host: as in its url, without scheme, port and path.",
 		"shop.example"}
-	paramAudience = parameter{"audience", "Whom its notices name, if the route signs for each audience.", "m17"}
+	paramAudience = parameter{"audience", "The audience of its notices, if the route signs for each audience.", "m17"}
 	secretParams  = []parameter{paramHost, paramAudience}
 )
 
 // ReceiverSecret answers GET /v1/routes/{name}/secret.
 type ReceiverSecret struct {
 	Route    string           `json:"route" doc:"The route's name."`
-	SignPer  sign.Per         `json:"sign_per,omitempty" doc:"Whose keys sign with standard, stripe and github: route, host, audience or host,route. Absent if none of them signs."`
-	Host     string           `json:"host,omitempty" doc:"As the key is derived for it: lower case, punycode, without final dot."`
+	SignPer  sign.Per         `json:"sign_per,omitempty" doc:"The owner of the key that signs with standard, stripe and github: route, host, audience or host,route. Absent if none of these schemes signs."`
+	Host     string           `json:"host,omitempty" doc:"The normalized host, from which the key is derived: lower case, punycode, without final dot."`
 	Audience string           `json:"audience,omitempty"`
-	Secrets  []string         `json:"secrets" doc:"The keys to hand to this receiver, as whsec_ and base64: one for each of the route's secrets, so more than one while those are changed; the newest first. Empty where all receivers have the same keys."`
+	Secrets  []string         `json:"secrets" doc:"The keys of this receiver, as whsec_ and base64, newest first: one for each secret of the route, which has several during a rotation. Empty if all receivers have the same keys."`
 	Schemes  []ReceiverScheme `json:"schemes" doc:"How callbacks are signed; each scheme signs every callback."`
 }
 
-// ReceiverScheme is a scheme that signs, and what a receiver needs to verify it.
+// ReceiverScheme describes how a receiver verifies one scheme.
 type ReceiverScheme struct {
 	Scheme    string        `json:"scheme" doc:"standard, standard-ed25519, stripe, github, wechatpay, alipay or jws."`
-	Headers   []string      `json:"headers,omitempty" doc:"The headers that it writes."`
+	Headers   []string      `json:"headers,omitempty" doc:"The headers of the scheme."`
 	Algorithm string        `json:"algorithm"`
 	Signed    string        `json:"signed" doc:"The text that is signed, with names of headers in braces."`
-	Warning   string        `json:"warning,omitempty" doc:"What the scheme does not protect from."`
-	Keys      []ReceiverKey `json:"keys" doc:"The public keys, those that will sign later included. Empty for standard, stripe and github, whose keys are secrets."`
+	Warning   string        `json:"warning,omitempty" doc:"An attack that the scheme does not prevent."`
+	Keys      []ReceiverKey `json:"keys" doc:"The public keys, including keys for later signatures. Empty for standard, stripe and github, whose keys are secret."`
 }
 
 // ReceiverKey is a public key.
 type ReceiverKey struct {
-	ID          string `json:"id" doc:"Its kid in the key set; of wechatpay the serial number."`
-	Signs       bool   `json:"signs" doc:"It signs now."`
+	ID          string `json:"id" doc:"The kid in the key set; for wechatpay the serial number."`
+	Signs       bool   `json:"signs" doc:"true: the key signs now."`
 	PublicKey   string `json:"public_key" doc:"In PEM."`
-	Certificate string `json:"certificate,omitempty" doc:"In PEM, if one is configured."`
-	Standard    string `json:"standard,omitempty" doc:"whpk_ and base64, of an Ed25519 key."`
+	Certificate string `json:"certificate,omitempty" doc:"In PEM, if configured."`
+	Standard    string `json:"standard,omitempty" doc:"An Ed25519 key as whpk_ and base64."`
 }
 
-// secret serves GET /v1/routes/{name}/secret. Who has one of these keys can
-// forge callbacks for its receiver, so a producer's token does not read them.
+// secret serves GET /v1/routes/{name}/secret. The holder of a receiver's key can forge callbacks to that receiver, so a
+// producer's token must not read it.
 func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 	if at.Prefix != "" {
 		return problem(http.StatusForbidden,
-			"receivers' keys are handed out to clients without a prefix only: with one, a callback can be forged")
+			"only clients without a prefix may read receivers' keys: the holder of a key can forge callbacks")
 	}
 	q, p := queryOf(r, secretParams)
 	if p != nil {
@@ -73,10 +73,10 @@ func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// receiverSecret lists what one receiver of the route verifies with.
+// receiverSecret returns the keys and schemes with which one receiver of the route verifies callbacks.
 func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, error) {
 	signing := rt.Signing()
-	own, hmac := false, signing.HMAC() // own: each receiver has keys of its own
+	own, hmac := false, signing.HMAC() // own: each receiver has separate keys
 	switch {
 	case rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice:
 		return nil, problem(http.StatusConflict, "the target of route %s is %s, whose notices are not signed", rt.Name, rt.Target.Kind)
@@ -110,7 +110,7 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 
 func asymmetric(s sign.Scheme) bool { return !s.HMAC() }
 
-// derive fills in the receiver and its keys.
+// derive sets the receiver and its keys.
 func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audience string) {
 	derive := func(s sign.Secret) sign.Secret { return s.ForAudience(audience) }
 	if out.SignPer == sign.PerAudience {
@@ -131,7 +131,7 @@ func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audien
 	}
 }
 
-// schemes fills in what the receiver needs for each scheme.
+// schemes sets the description of each scheme.
 func (out *ReceiverSecret) schemes(signing *sign.Settings) {
 	for _, r := range signing.Recipes() {
 		s := ReceiverScheme{Scheme: string(r.Scheme), Headers: r.Headers, Algorithm: r.Algorithm, Signed: r.Signed, Warning: r.Warning,
@@ -148,7 +148,7 @@ func (out *ReceiverSecret) schemes(signing *sign.Settings) {
 	}
 }
 
-// wants notes a parameter that is missing or not right.
+// wants adds the fault of a parameter that is missing or invalid.
 func wants(f *codec.Faults, p parameter, given string, right bool, want string) {
 	if !right {
 		f.Add("query."+p.name, codec.Clip(given, 100), "%s", want)

@@ -51,8 +51,8 @@ func signing(t *testing.T, change ...func(*api.Options)) *bench {
 	return b
 }
 
-// All receivers of a route verified with one key, and each could forge for the
-// others: now each has its own, and nobody but the operator reads them.
+// Each receiver of a route has a separate key, so no receiver can forge a notice for another. Only an
+// operator can read the keys.
 func TestReceiversHaveKeysOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
@@ -118,7 +118,7 @@ func TestClientReadsAReceiversKey(t *testing.T) {
 	}
 }
 
-// A notice that names nobody could be signed for nobody.
+// The audience selects the key, so a notice without one cannot be signed.
 func TestNoticeWithoutAudienceIsRefusedWhereItIsSignedFor(t *testing.T) {
 	t.Parallel()
 	b := signing(t).as("token-of-all")

@@ -18,7 +18,7 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 	n := f.Notice
 	v := codec.Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: codec.Stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade,
-		Content: contentOf(n, inline), EndedBefore: n.Endings, Replay: n.Replay, Client: by, CreatedAt: codec.Stamp(n.Made.Time()),
+		Content: contentOf(n, inline), Ending: f.Ending(), EndedBefore: n.Endings, Replay: n.Replay, Resend: n.Resend, ResentAfter: n.Resent, Client: by, CreatedAt: codec.Stamp(n.Made.Time()),
 		SettledAt: codec.Stamp(f.SettledAt), Reason: string(n.Reason), NextAttempt: codec.Stamp(f.NextAttemptAt()), Attempts: n.Attempts,
 	}
 

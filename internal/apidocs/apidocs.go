@@ -2,16 +2,16 @@ package apidocs
 
 import "net/http"
 
-// Where the page and its style sheet are served.
+// Addresses of the page and of its style sheet.
 const (
 	Path      = "/docs"
 	StylePath = "/docs/style.css"
 )
 
-// Policy is the Content-Security-Policy of the page: its own style sheet and nothing else.
+// Policy is the Content-Security-Policy of the page, which allows only its style sheet.
 const Policy = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Docs is the page of an OpenAPI document. It is safe for concurrent use.
+// Docs is the rendered page of an OpenAPI document. Its methods may be called concurrently.
 type Docs struct{ page []byte }
 
 // New renders an OpenAPI document, which is JSON.
@@ -35,5 +35,5 @@ func write(w http.ResponseWriter, mime string, text []byte) {
 	h.Set("Content-Security-Policy", Policy)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write(text) // the reader may have gone
+	_, _ = w.Write(text) // the client may have disconnected
 }

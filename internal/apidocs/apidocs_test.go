@@ -10,8 +10,7 @@ import (
 	"notifier/internal/apidocs"
 )
 
-// The page of the service's own document describes each call, and each of its links leads
-// somewhere.
+// The page describes every call, and every link leads to an anchor.
 func TestPageDescribesEachCall(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../openapi.json")
@@ -47,7 +46,7 @@ func TestPageDescribesEachCall(t *testing.T) {
 	}
 }
 
-// The page loads its style sheet and nothing else, and a document's text is no markup.
+// The page loads only its style sheet, and text of the document is escaped.
 func TestPageIsInert(t *testing.T) {
 	t.Parallel()
 	d, err := apidocs.New([]byte(`{"info":{"title":"<script>x</script>"},"tags":[{"name":"a"}],
@@ -71,10 +70,9 @@ func TestPageIsInert(t *testing.T) {
 	}
 }
 
-// What is no OpenAPI document is refused.
 func TestNewRefusesAnotherDocument(t *testing.T) {
 	t.Parallel()
 	if _, err := apidocs.New([]byte("[]")); err == nil {
-		t.Error("a list was taken for a document")
+		t.Error("New accepted a list")
 	}
 }

@@ -53,14 +53,14 @@ type (
 	}
 )
 
-// A Kind is a type in words, with links to the types of the document that it names.
+// kind describes a type in words, with links to the types that it names.
 type kind []part
 
 type part struct{ Text, Type string }
 
 func plain(text string) kind { return kind{{Text: text}} }
 
-// join puts a word between kinds.
+// join concatenates kinds with a word between them.
 func join(list []kind, word string) (all kind) {
 	for i, k := range list {
 		if i > 0 {
@@ -80,7 +80,7 @@ func (c content) kind() kind {
 	return join(list, " or ")
 }
 
-// example is the first example of a body, or nil.
+// example returns the first example of a body, or nil.
 func (c content) example() json.RawMessage {
 	for _, mime := range slices.Sorted(maps.Keys(c)) {
 		if e := c[mime].Example; len(e) > 0 {

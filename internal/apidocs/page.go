@@ -3,31 +3,25 @@ package apidocs
 import (
 	"bytes"
 	"cmp"
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"maps"
 	"slices"
 	"strings"
 )
 
-var (
-	//go:embed page.html
-	pageText string
-	pageTree = template.Must(template.New("page").Parse(pageText))
+//go:embed style.css
+var style []byte
 
-	//go:embed style.css
-	style []byte
-)
-
-// What the template shows.
+// Data of the template.
 type (
 	page struct {
 		Title, Version string
 		About          []string // paragraphs
 		Groups         []group
-		Statuses       []status // of errors: each is explained once
+		Statuses       []status // a status of errors is explained once
 		Types          []typed
 	}
 
@@ -54,7 +48,7 @@ type (
 
 	row struct {
 		Name  string
-		Note  string // where a parameter stands; "always" for a field that is always there
+		Note  string // the location of a parameter, or "always" for a field that is always present
 		Kind  kind
 		About string
 	}
@@ -65,7 +59,7 @@ type (
 	}
 )
 
-// render makes the page of an OpenAPI document.
+// render returns the page of an OpenAPI document.
 func render(text []byte) ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(text, &d); err != nil {
@@ -75,13 +69,13 @@ func render(text []byte) ([]byte, error) {
 		Groups: groups(&d), Statuses: failures(&d), Types: types(&d)}
 
 	var b bytes.Buffer
-	if err := pageTree.Execute(&b, p); err != nil {
+	if err := apiPage(p).Render(context.Background(), &b); err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
 	return b.Bytes(), nil
 }
 
-// groups are the calls by tag, in the order of the document's tags.
+// groups returns the calls by tag, in the order of the document's tags.
 func groups(d *document) []group {
 	list := make([]group, len(d.Tags))
 	for i, tag := range d.Tags {
@@ -101,7 +95,7 @@ func groups(d *document) []group {
 	return list
 }
 
-// byMethod sorts the calls of a path as they are learned: read, create, change, delete.
+// byMethod orders the calls of a path for a reader: read, create, change, delete.
 func byMethod(a, b string) int {
 	order := []string{"get", "post", "put", "patch", "delete"}
 	return cmp.Compare(slices.Index(order, a), slices.Index(order, b))
@@ -130,7 +124,7 @@ func callOf(method, path string, op *operation) call {
 	return c
 }
 
-// curl is the command that makes the call, with the example of its body.
+// curl returns the command for a call, with the example of its body.
 func curl(method, path string, op *operation) string {
 	var b strings.Builder
 	b.WriteString("curl")
@@ -153,7 +147,7 @@ func curl(method, path string, op *operation) string {
 	return b.String()
 }
 
-// failures are the statuses from 400 on, each with its meaning.
+// failures returns the statuses from 400 up, each with its meaning.
 func failures(d *document) (list []status) {
 	about := map[string]string{}
 	for _, methods := range d.Paths {

@@ -25,7 +25,9 @@ import (
 	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/tap"
 	"notifier/internal/telemetry"
+	"notifier/internal/testcall"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
@@ -64,12 +66,11 @@ type Process struct {
 	leave     leaving
 }
 
-// ErrConfig is what errors of New and Run wrap that better configuration would
-// mend.
+// ErrConfig is wrapped by errors of New and Run that another configuration avoids.
 var ErrConfig = engine.ErrConfig
 
-// New makes a process from its configuration and listens, so that an address
-// that is taken is told at once. It does not wait for Redis.
+// New creates a process from its configuration and listens, so that an address that is in use is
+// reported at once. It does not wait for Redis.
 func New(o Options) (_ *Process, err error) {
 	p := &Process{o: o, listen: o.Listener}
 	if p.table, err = route.NewTable(o.Config.Routes); err != nil {
@@ -131,13 +132,14 @@ func (p *Process) newEngine() {
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
+	taps := tap.NewPublisher(tap.PublisherOptions{Observer: p.metrics, Logger: o.Logger})
 	names := []string{}
 	for _, x := range c.Clients {
 		names = append(names, x.Name)
 	}
 	e := engine.Options{
 		Conn: p.conn, Space: space, Routes: p.table, Clients: names, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
-		Handler: engine.Handlers(p.conn, space, p.calls, o.Logger), Hosts: hosts{p.calls}, Messages: p.calls,
+		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Logger), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
 		Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits,
 		Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, MaxBody: c.MaxBody,
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
@@ -154,6 +156,7 @@ func (p *Process) newEngine() {
 
 	p.metrics.Observe(p.Gauges)
 	p.metrics.ObserveRedis(p.conn)
+	p.metrics.ObserveTaps(p.Taps)
 	p.metrics.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
 }
 
@@ -183,10 +186,11 @@ func (p *Process) newHandler() http.Handler {
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
+	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
 	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
 		Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: p.metrics.Page(),
-		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
+		Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if !c.UI {
 		return calling
 	}
@@ -194,7 +198,7 @@ func (p *Process) newHandler() http.Handler {
 	host, _, _ := net.SplitHostPort(c.Listen)
 	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
 		Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}),
-		Probe:    p.calls.Probe, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
+		Tests:    tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
 	if p.history != nil {
 		pages.History, pages.Replays = p.history, p.Engine
 	}
@@ -220,18 +224,18 @@ type peers struct{ p *Process }
 // View implements callback.Fleet.
 func (f peers) View() callback.View { return fleetView{f.p.Fleet().View()} }
 
-// Tell implements callback.Fleet.
-func (f peers) Tell(text string) { f.p.TellAll(text) }
+// Broadcast implements callback.Fleet.
+func (f peers) Broadcast(text string) { f.p.Broadcast(text) }
 
-// Hand implements callback.Fleet.
-func (f peers) Hand(h callback.Handed) { f.p.HandOver(h) }
+// HandOver implements callback.Fleet.
+func (f peers) HandOver(h callback.Handover) { f.p.HandOver(h) }
 
 // fleetView is the fleet as callbacks see it.
 type fleetView struct{ *fleet.View }
 
-// Among implements callback.View.
-func (v fleetView) Among(name string, limit int) callback.View {
-	return fleetView{v.View.Among(name, limit)}
+// Sharers implements callback.View.
+func (v fleetView) Sharers(name string, limit int) callback.View {
+	return fleetView{v.View.Sharers(name, limit)}
 }
 
 func loopback(a net.Addr) bool {
@@ -267,12 +271,10 @@ func (p *Process) MetricsAddr() string { return p.page.addr() }
 // PprofAddr is the address of the profiles; empty if they are not served.
 func (p *Process) PprofAddr() string { return p.pprof.addr() }
 
-// Run serves and delivers until ctx ends and the shutdown delay is over, then stops in this
-// order: the API takes no new calls and answers those it has, claims end, running handlers
-// finish and are settled, what was being scheduled is over, the metrics' own
-// address and the connections close.
-// How Redis is set up is examined beside all that. It returns nil after an
-// orderly stop.
+// Run serves and delivers until ctx ends and the shutdown delay is over. Then it stops in order:
+// the API refuses new calls and answers running ones, claims end, running handlers finish and are
+// settled, running schedule calls end, and the metrics address and the connections close. Run also
+// checks the Redis configuration at intervals. It returns nil after an orderly stop.
 func (p *Process) Run(ctx context.Context) error {
 	for _, line := range config.Describe(p.o.Config) {
 		p.o.Logger.Info(line)
@@ -315,7 +317,7 @@ func (p *Process) Run(ctx context.Context) error {
 		return p.Engine.Run(ctx)
 	})
 	err := g.Wait()
-	// The API has ended, so nobody waits for what is on its way to Redis still.
+	// The API has ended, so no caller waits for writes in progress.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	p.Engine.Close(last)
 	cancel()

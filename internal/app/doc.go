@@ -1,4 +1,4 @@
-// Package app is the process: an [engine.Engine] with its HTTP API and its
-// pages, made from a configuration, its log, the watch over how Redis is set up,
-// and the address of the metrics. A [Process] starts them in order and stops them in order.
+// Package app is the process of `notifier serve`. A [Process] is made from a configuration. It
+// consists of an [engine.Engine], the HTTP API, the pages, the address of the metrics, the log, and
+// a regular check of the Redis configuration. It starts and stops these parts in order.
 package app

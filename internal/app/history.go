@@ -22,7 +22,7 @@ func openHistory(c config.History) (*history.DB, error) {
 	return d, nil
 }
 
-// historian is what the API asks; nil without a history.
+// historian returns the API's access to the history; nil without a history.
 func (p *Process) historian() api.Historian {
 	if p.history == nil {
 		return nil
@@ -30,7 +30,7 @@ func (p *Process) historian() api.Historian {
 	return p.history
 }
 
-// eraser is what the API erases by; nil without a history.
+// eraser returns the API's eraser; nil without a history.
 func (p *Process) eraser() api.Eraser {
 	if p.history == nil {
 		return nil
@@ -38,7 +38,7 @@ func (p *Process) eraser() api.Eraser {
 	return p.Engine
 }
 
-// replayer is what the API replays by; nil without a history.
+// replayer returns the API's replayer; nil without a history.
 func (p *Process) replayer() api.Replayer {
 	if p.history == nil {
 		return nil

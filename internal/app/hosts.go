@@ -5,8 +5,8 @@ import (
 	"notifier/internal/fleet"
 )
 
-// toldHosts is how many destinations an instance tells of: those in trouble first.
-// They take some 150 bytes each of the 16 KiB that it may tell.
+// toldHosts is the maximum number of hosts that an instance publishes, those with failures first.
+// Each takes about 150 of the 16 KiB that an instance may publish.
 const toldHosts = 64
 
 // hosts are the destinations of callbacks.
@@ -15,7 +15,7 @@ type hosts struct{ *callback.Handler }
 // Figures implements engine.Hosts.
 func (h hosts) Figures() []fleet.HostFigures { return hostFigures(h.Handler.Hosts(toldHosts)) }
 
-// hostFigures is what an instance tells of its destinations.
+// hostFigures returns the published figures of this instance's hosts.
 func hostFigures(states []callback.HostState) []fleet.HostFigures {
 	out := make([]fleet.HostFigures, len(states))
 	for i, s := range states {

@@ -82,7 +82,7 @@ func TestShutdownDelayKeepsDelivering(t *testing.T) {
 		_, body, _ := l.get(t, "/v1/notices/app1:a:b:1")
 		return strings.Contains(body, `"state":"delivered"`)
 	})
-	if s := l.Fleet().Stats(); s.Leaving != 0 || s.Living != 1 {
+	if s := l.Fleet().Stats(); s.Leaving != 0 || s.Alive != 1 {
 		t.Errorf("the fleet sees %+v during the delay", s)
 	}
 

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// linePause is the least time between two writes of the log, unless one is asked
-	// for. A write for each attempt costs as much as the attempt's share of a settle.
+	// linePause is the minimum time between two writes of the log, unless a flush is requested. A
+	// write for each attempt costs as much as the attempt's share of a settle.
 	linePause = 5 * time.Millisecond
 	// mostHeld is how many bytes of lines wait at most.
 	mostHeld = 256 << 10

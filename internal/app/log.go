@@ -54,8 +54,8 @@ func utcMilli(t time.Time, e zapcore.PrimitiveArrayEncoder) {
 	e.AppendString(notice.Stamp(t))
 }
 
-// redisLog takes what go-redis would print to stderr: dials that failed, which
-// whoever asked for the connection reports as well.
+// redisLog receives the messages that go-redis would print to stderr: failed dials, which their
+// callers report too.
 type redisLog struct{ logger *zap.Logger }
 
 // Printf writes one line at debug.

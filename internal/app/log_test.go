@@ -13,10 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/creack/pty"
 	"go.uber.org/zap"
 )
 
-// page is a writer that may be read meanwhile.
+// page is a writer that can be read concurrently.
 type page struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -98,7 +99,7 @@ func TestLogLineAfterPauseIsWrittenAtOnce(t *testing.T) {
 	})
 }
 
-// broken fails for as long as it is told to, and takes a part then.
+// broken fails while fails is set, after a partial write.
 type broken struct {
 	page
 	fails bool
@@ -133,6 +134,17 @@ func TestLogLinesThatFailAreWrittenLater(t *testing.T) {
 	}
 	if len(w.held) != 0 {
 		t.Errorf("%d bytes are held", len(w.held))
+	}
+}
+
+func TestLogFormatOfTerminal(t *testing.T) {
+	master, tty, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = master.Close(), tty.Close() }()
+	if got := format("", tty); got != "console" {
+		t.Errorf("a log that goes to a terminal is %s", got)
 	}
 }
 

@@ -15,17 +15,16 @@ import (
 	"notifier/internal/embedded"
 )
 
-// ErrLogged marks errors of Serve that its log has told already: who collects
-// the log must see why the service ended, and may not meet a line in it that is
-// no log entry.
+// ErrLogged marks errors of Serve that have been logged. The caller must not print them again, because
+// log collectors may refuse lines that are not log entries.
 var ErrLogged = errors.New("see the log")
 
-// ServeOptions of Serve.
+// ServeOptions are the options of Serve.
 type ServeOptions struct {
 	// Version and Revision are those of the program; where Revision is empty,
 	// that of the build is taken.
 	Version, Revision string
-	// Embedded: bring a Redis of its own, for development.
+	// Embedded starts an embedded Redis, for development.
 	Embedded bool
 	// Hurry ends NOTIFIER_SHUTDOWN_DELAY: see [Options].
 	Hurry <-chan struct{}
@@ -38,11 +37,11 @@ func Serve(ctx context.Context, c *config.Config, o ServeOptions) error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	defer closeLog()
-	// net/http writes what it cannot return to the standard logger.
+	// net/http logs errors that it cannot return with the standard logger.
 	defer zap.RedirectStdLog(logger)()
 	redis.SetLogger(redisLog{logger})
 	if err := serve(ctx, c, o, logger); err != nil {
-		logger.Error("ended", zap.Error(err))
+		logger.Error("stopped with an error", zap.Error(err))
 		return fmt.Errorf("%w: %w", ErrLogged, err)
 	}
 	return nil
@@ -56,7 +55,7 @@ func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Lo
 		}
 		defer s.Close()
 		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
-		logger.Warn("a Redis for development: nothing outlives this process", zap.String("redis", s.Kind))
+		logger.Warn("using a temporary Redis for development, its data is lost with this process", zap.String("redis", s.Kind))
 	}
 	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded,
 		Hurry: o.Hurry})

@@ -15,17 +15,17 @@ import (
 	"notifier/internal/wire"
 )
 
-// How often the setup of Redis is examined: every setupEvery, since it can be
-// changed while Redis runs; after setupRetry where Redis did not answer; and no
-// sooner than setupRetry after a subscription has begun, if other servers answer
-// since then.
+// Intervals between examinations of the Redis configuration. It is examined every setupEvery,
+// because it can change while Redis runs, and again after setupRetry if Redis did not answer. After
+// a new subscription, if the servers are not those of the last examination, it is examined after
+// setupRetry.
 const (
 	setupEvery = 10 * time.Minute
 	setupRetry = 5 * time.Second
 )
 
-// setupWatch tells, in the log and as a metric, what doctor calls an error of
-// how Redis is set up. It runs beside the work and holds nothing up.
+// setupWatch reports errors of the Redis configuration, as found by doctor, in the log and as a
+// metric. It delays nothing.
 type setupWatch struct {
 	redis   redisExaminer
 	metrics *metrics.Metrics
@@ -68,8 +68,7 @@ func (s redisSetup) Check(ctx context.Context) error {
 	return err
 }
 
-// problem is what an error is known by from one examination to the next: the
-// message may hold numbers.
+// problem identifies an error across examinations: its message may contain changing numbers.
 type problem struct{ check, node, remedy string }
 
 func newSetupWatch(w setupWatch) *setupWatch {
@@ -78,8 +77,8 @@ func newSetupWatch(w setupWatch) *setupWatch {
 	return &w
 }
 
-// Subscribed implements engine.Subscriptions: a subscription has begun: what was set may have gone
-// with another server.
+// Subscribed implements engine.Subscriptions. After a new subscription another server may answer,
+// without the settings of the last one.
 func (w *setupWatch) Subscribed() {
 	if w == nil {
 		return
@@ -98,7 +97,7 @@ func (w *setupWatch) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		next := w.every
 		if err := w.once(ctx); err != nil && ctx.Err() == nil {
-			w.logger.Debug("how Redis is set up could not be looked at; it is repeated", zap.Error(err))
+			w.logger.Debug("cannot check the Redis configuration, retrying", zap.Error(err))
 			next = w.retry
 		}
 		w.wait(ctx, next)
@@ -117,10 +116,11 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 			return
 		case <-w.again:
 		}
-		if now, err := w.redis.Servers(ctx); err == nil && now != "" && now == w.seen {
-			continue // the same ones: a subscription was lost, and no setting
+		if w.sameServers(ctx) {
+			continue // only a subscription was lost
 		}
-		select { // subscriptions that come and go bring no examination each
+
+		select { // several subscriptions in a row cause one examination
 		case <-ctx.Done():
 		case <-end:
 		case <-time.After(w.retry):
@@ -129,8 +129,13 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 	}
 }
 
-// once makes one examination. What is wrong is told once, and again when other servers
-// answer.
+// sameServers reports whether the servers of the last examination answer.
+func (w *setupWatch) sameServers(ctx context.Context) bool {
+	now, err := w.redis.Servers(ctx)
+	return err == nil && now != "" && now == w.seen
+}
+
+// once makes one examination. It reports a problem once, and again when other servers answer.
 func (w *setupWatch) once(ctx context.Context) error {
 	servers, err := w.redis.Servers(ctx)
 	if err != nil {
@@ -140,6 +145,7 @@ func (w *setupWatch) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	others := servers != w.seen
 	w.seen = servers
 	now, wrong := map[problem]doctor.Finding{}, map[string]bool{}
@@ -150,12 +156,12 @@ func (w *setupWatch) once(ctx context.Context) error {
 		if _, before := w.reported[k]; before && !others {
 			continue
 		}
-		w.logger.Warn("Redis is not set up as it must be", zap.String("check", f.Check), zap.String("problem", f.Message),
+		w.logger.Warn("the Redis configuration has a problem", zap.String("check", f.Check), zap.String("problem", f.Message),
 			zap.String("remedy", f.Remedy), node(f))
 	}
 	for k, f := range w.reported {
 		if _, still := now[k]; !still {
-			w.logger.Info("what was wrong with how Redis is set up is right now", zap.String("check", f.Check), zap.String("was", f.Message), node(f))
+			w.logger.Info("a problem of the Redis configuration is fixed", zap.String("check", f.Check), zap.String("was", f.Message), node(f))
 		}
 	}
 	w.reported = now

@@ -53,7 +53,7 @@ func runProcess(t *testing.T, url string) *served {
 
 // warnings are those on how Redis is set up: check, problem and remedy of each.
 func (s *served) warnings() (list []string) {
-	for _, l := range s.logs.FilterMessage("Redis is not set up as it must be").All() {
+	for _, l := range s.logs.FilterMessage("the Redis configuration has a problem").All() {
 		m := l.ContextMap()
 		list = append(list, fmt.Sprintf("%s %v: %v → %v", l.Level, m["check"], m["problem"], m["remedy"]))
 	}
@@ -80,8 +80,8 @@ func (s *served) tells(t *testing.T, line string) {
 	eventually(t, line, func() bool { return strings.Contains(s.page(), "\n"+line+"\n") })
 }
 
-// serve said nothing of a Redis that throws notices away or forgets them all:
-// only doctor did, if somebody asked.
+// Regression test: serve logged nothing about a Redis that evicts or loses notices; only doctor
+// reported it.
 func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`))
 	s := runProcess(t, srv.URL())
@@ -98,7 +98,7 @@ func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 	s.tells(t, `notifier_redis_misconfigured{check="persistence"} 1`)
 	s.tells(t, `notifier_redis_misconfigured{check="rights"} 0`)
 
-	// The same server is told of once, another one again.
+	// A problem of the same server is reported once, that of another server again.
 	s.subscribed(t)
 	srv.Restart()
 	eventually(t, "two more warnings of another server", func() bool { return len(s.warnings()) == 4 })
@@ -108,14 +108,14 @@ func TestServeTellsWhatDoctorCallsAnError(t *testing.T) {
 	}
 	s.tells(t, `notifier_redis_misconfigured{check="memory"} 0`)
 	eventually(t, "the end of it", func() bool {
-		return s.logs.FilterMessage("what was wrong with how Redis is set up is right now").Len() == 1
+		return s.logs.FilterMessage("a problem of the Redis configuration is fixed").Len() == 1
 	})
 	if n := len(s.warnings()); n != 4 {
 		t.Errorf("%d warnings:\n%s", n, strings.Join(s.warnings(), "\n"))
 	}
 }
 
-// A managed Redis lets nobody ask: that is no error, and holds nothing up.
+// A managed Redis forbids CONFIG and INFO: that is not an error, and delays nothing.
 func TestServeStartsWhereCONFIGAndINFOAreForbidden(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru"))
 	acl := []any{"ACL", "SETUSER", "managed", "on", ">secret", "~*", "&*", "+@all", "-config", "-info", "-acl"}
@@ -164,8 +164,8 @@ func TestAStartWithoutRedisIsToldAgain(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Kill()
 	s := runProcess(t, srv.URL())
-	eventually(t, "the outage", func() bool { return s.logs.FilterMessageSnippet("Redis does not answer as it must").Len() == 1 })
+	eventually(t, "the outage", func() bool { return s.logs.FilterMessageSnippet("Redis is unavailable").Len() == 1 })
 	srv.Restart()
-	eventually(t, "its end", func() bool { return s.logs.FilterMessage("Redis answers again").Len() == 1 })
+	eventually(t, "its end", func() bool { return s.logs.FilterMessage("Redis is available again").Len() == 1 })
 	s.subscribed(t)
 }

@@ -58,7 +58,7 @@ func serveOn(t *testing.T, srv *redistest.Server, vars ...string) *instance {
 	return i
 }
 
-// shop is a receiver that counts what is under way.
+// shop is a receiver that counts running calls.
 type shop struct {
 	*httptest.Server
 	mu        sync.Mutex
@@ -77,7 +77,7 @@ func newShop(t *testing.T, takes time.Duration) *shop {
 		key := r.Header.Get("Notifier-Key")
 		s.at[key] = append(s.at[key], time.Now())
 		s.mu.Unlock()
-		time.Sleep(takes) // sleep: what a receiver does
+		time.Sleep(takes) // sleep: the duration of a call
 		s.mu.Lock()
 		s.now--
 		s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *shop) await(t *testing.T, n int) {
 func together(t *testing.T, all ...*instance) {
 	t.Helper()
 	for _, i := range all {
-		eventually(t, "all know each other", func() bool { s := i.Fleet().Stats(); return s.Living == len(all) && s.Leaving == 0 })
+		eventually(t, "all know each other", func() bool { s := i.Fleet().Stats(); return s.Alive == len(all) && s.Leaving == 0 })
 	}
 }
 
@@ -163,17 +163,16 @@ func TestOpenBreakerIsKnownToAll(t *testing.T) {
 	vars := []string{"ROUTES=pay", "ROUTE_PAY_PREFIX=app1:pay", "ROUTE_PAY_TARGET=notice", "ROUTE_PAY_ALLOW=127.0.0.1"}
 	all := []*instance{serveOn(t, srv, vars...), serveOn(t, srv, vars...), serveOn(t, srv, vars...)}
 	together(t, all...)
-	all[0].TellAll("open app1:pay 127.0.0.1:9 0 5000 60000")
+	all[0].Broadcast("open app1:pay 127.0.0.1:9 0 5000 60000")
 	for _, i := range all[1:] {
 		eventually(t, "the breaker is open there too", func() bool { return i.calls.Open(i.Process.o.Config.Routes[0], "127.0.0.1:9") })
 	}
-	all[1].TellAll("closed app1:pay 127.0.0.1:9")
+	all[1].Broadcast("closed app1:pay 127.0.0.1:9")
 	eventually(t, "it is closed again", func() bool { return !all[2].calls.Open(all[2].Process.o.Config.Routes[0], "127.0.0.1:9") })
 }
 
-// TestLimitsSmallerThanTheFleet: where RATE and HOST_CONCURRENCY have parts for one
-// instance only, it is the same one: if one had the rate and another the slot, nobody
-// could make a call.
+// TestLimitsSmallerThanTheFleet: if RATE and HOST_CONCURRENCY suffice for one instance only, both
+// go to the same instance. Otherwise no instance could make a call.
 func TestLimitsSmallerThanTheFleet(t *testing.T) {
 	for _, target := range []string{"notice", "fixed"} {
 		t.Run(target, func(t *testing.T) {

@@ -82,7 +82,7 @@ func TestMetricsHaveAnAddressOfTheirOwn(t *testing.T) {
 	}
 }
 
-// An address that is taken is told at start, and the API's is let go of.
+// An address in use is reported at the start, and the API's address is released.
 func TestMetricsAddressThatIsTaken(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -116,8 +116,7 @@ func TestFieldsAndReadAreInverse(t *testing.T) {
 	}
 }
 
-// What was done is told although nobody waits for it any more, and is no failure
-// although it cannot be told.
+// An action is logged even if its caller is gone, and succeeds even if it cannot be stored.
 func TestNote(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	s := &memory{}

@@ -1,18 +1,18 @@
-// Package audit is the record of who changed what, when: the calls of operators,
-// by the API or the pages, and not what producers and consumers do all day, which
-// is schedules and reports.
+// Package audit records who changed what and when. It records the calls of operators, made by the
+// API or on the pages. It does not record the schedule calls of producers and the reports of
+// consumers.
 //
-// Entries are kept in Redis, in two streams a client of 2,000 entries each: one for
-// actions that are rare, such as sign-ins, pauses and erasures, and one for all others;
-// see [Class]. So no client pushes entries of another out, and no number of cancels
-// pushes out who signed in. Clients that left the configuration share two streams. Calls
-// of a client that are the same in all fields within a minute are one entry with a
-// count; of calls that failed, the detail may differ.
+// Entries are stored in Redis, in two streams for each client: one for rare actions, such as
+// sign-ins, pauses and erasures, and one for all other actions; see [Class]. A stream keeps its
+// newest 2,000 entries. So no client displaces the entries of another, and no number of cancels
+// displaces a sign-in. All clients that left the configuration share two streams.
 //
-// An entry is written after the call that it is about, and before the call is answered. A
-// call does not fail because its entry cannot be written: the log has the entry, and a
-// warning beside it.
+// Equal calls of a client within a minute are one entry with a count. Calls are equal if all fields
+// are equal; the details of failed calls may differ.
 //
-// An admin without a prefix reads all entries, any other client its own. Sessions of
+// The entry is written after the call's change and before the answer. If the entry cannot be
+// written, the call still succeeds, and the log has the entry and a warning.
+//
+// An admin without a prefix reads all entries, any other client reads its own. Sessions of portal
 // links read none.
 package audit

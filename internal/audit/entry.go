@@ -8,7 +8,7 @@ import (
 	"notifier/internal/keys"
 )
 
-// Action is what somebody did.
+// Action is the audited action.
 type Action string
 
 // The actions.
@@ -17,6 +17,7 @@ const (
 	Fire         Action = "fire"
 	Reschedule   Action = "reschedule"
 	Redrive      Action = "redrive" // of one notice, or of all that fit under a prefix
+	Resend       Action = "resend"  // of one notice
 	Pause        Action = "pause"
 	Resume       Action = "resume"
 	Secret       Action = "secret" // a receiver's keys were shown
@@ -30,7 +31,8 @@ const (
 	Replay       Action = "replay"        // was made
 	ReplayStop   Action = "replay-stop"   // was stopped
 	ReplayResume Action = "replay-resume" // goes on
-	Erase        Action = "erase"         // of the history and of what Redis keeps; what was erased is told by a digest only
+	Tap          Action = "tap"           // copies of attempts under a prefix were streamed
+	Erase        Action = "erase"         // of the history and of notices in Redis; the erased key or host is only stored as a digest
 )
 
 // Class decides which of a client's two streams an entry is in. Calls of one class cannot
@@ -50,24 +52,24 @@ var Classes = []Class{Rare, Frequent}
 // is any action of another version.
 func (a Action) Class() Class {
 	switch a {
-	case SignIn, Secret, Purge, Erase, Pause, Resume, Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke:
+	case SignIn, Secret, Purge, Erase, Pause, Resume, Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke, Tap:
 		return Rare
 	}
 	return Frequent
 }
 
-// Result is what came of it.
+// Result is the result of an action.
 type Result string
 
 // The results. What changes nothing, a refusal or a repetition, has no entry.
 const (
 	Done Result = "done"
-	// Failed: Redis gave no answer, or refused. What was asked for may have
-	// happened all the same, where the answer was lost.
+	// Failed: Redis did not answer, or refused. The action may have been done if only the reply was
+	// lost.
 	Failed Result = "failed"
 )
 
-// How somebody came.
+// The ways of signing in.
 const (
 	API   = "api"
 	Pages = "pages"
@@ -81,20 +83,19 @@ type Entry struct {
 	At time.Time
 	// Place is where a page that ends with the entry goes on: see [Range].
 	Place string
-	// Count is the number of calls. They began at At, and the last was made within a
-	// minute of it.
+	// Count is the number of calls. The first was at At, the last at most a minute later.
 	Count int
-	// Client is the client's name, empty where none is configured. Address is its IP
-	// address; behind a proxy that is not trusted, the proxy's.
+	// Client is the client's name; empty if no clients are configured. Address is its IP address, or that
+	// of an untrusted proxy.
 	Client  string
 	Address string
 	Via     string // API or Pages
 	Action  Action
-	// Key is the notice's; of what concerns more than one it is empty, and Prefix
-	// is what all of them lie under.
+	// Key is the key of the notice. It is empty if the action concerns several notices; Prefix is then
+	// their common prefix.
 	Key    string
 	Prefix string
-	Route  string // the route's name, of what was done to a route
+	Route  string // the name of the route on which the action was done
 	Result Result
 	// Detail says more, in a few words. It holds no secret and no content.
 	Detail string
@@ -130,8 +131,8 @@ func clip(s string) string {
 	}, strings.ToValidUTF8(s, "?"))
 }
 
-// Fields are the entry as the names and values of a stream's entry; what is
-// empty is left out. Read is the inverse.
+// Fields returns the entry as names and values of a stream entry, without empty ones. Read is the
+// inverse.
 func (e *Entry) Fields() []string {
 	var out []string
 	for name, v := range e.named {
@@ -149,8 +150,8 @@ func (e *Entry) named(yield func(name string, v *string) bool) {
 		yield("detail", &e.Detail)
 }
 
-// Read is an entry from the fields of a stream's. Fields that it does not know,
-// of another version, are passed over.
+// Read returns the entry with the fields of a stream entry. It ignores unknown fields, which come
+// from another version.
 func Read(id string, at time.Time, get func(name string) string) Entry {
 	e := Entry{ID: id, At: at, Count: 1}
 	for name, v := range e.named {

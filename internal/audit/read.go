@@ -30,9 +30,9 @@ type auditStream struct {
 // label names the stream in a place.
 func (x *auditStream) label() string { return x.client + ":" + x.class }
 
-// Audited reads at most limit entries of a range, the newest first, from the streams of
-// all clients; if the range has a client, from those of that client and of the clients
-// that left the configuration.
+// Audited reads at most limit entries of a range, the newest first. If the range has a client,
+// Audited reads the streams of that client and the streams that all former clients share.
+// Otherwise it reads the streams of all clients.
 func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error) {
 	before, err := readPlace(r.Before)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r Range,
 	return out, s.countAudit(ctx, out, from)
 }
 
-// fillAudit reads on where nothing is left of what was read of a stream.
+// fillAudit reads the next page of each stream whose last page is used up.
 func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest string, step int) error {
 	var empty []*auditStream
 	for _, x := range streams {

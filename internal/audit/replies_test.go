@@ -8,7 +8,7 @@ import (
 	"notifier/internal/wire/wiretest"
 )
 
-// FuzzReplies: whatever Redis answers, an error or an answer comes of it.
+// FuzzReplies checks that every reply of Redis leads to an error or a result.
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{200, 2, 0, 5, 0, 1})
 	f.Add([]byte{200, 5, 0, 5, 0, 0, 100, 6, 100, 13, 100, 16})

@@ -16,8 +16,7 @@ const (
 	auditSame = time.Minute
 )
 
-// auditTimeout is how long an entry may take to be written where nobody waits for it any
-// more.
+// auditTimeout is the time limit for writing an entry whose caller is gone.
 const auditTimeout = time.Second
 
 //go:embed lua/audit.lua
@@ -28,9 +27,11 @@ var auditScript = wire.NewScript("audit", auditSource, true).Anywhere()
 // Store keeps the audit in Redis. Its methods are safe for concurrent use.
 type Store struct{ Wire *wire.Client }
 
-// Audit appends an entry to the audit, or counts it in the entry of the same call. Where
-// the node of a cluster that has the audit is slow it does not wait for it: the entry may
-// be written all the same.
+// Audit appends an entry to the audit. If the same client made an equal call within the last
+// minute, Audit increments the count of its entry instead.
+//
+// In a cluster Audit returns an error as soon as the node of the audit is slow, so that its caller
+// does not wait. The entry may then still be written.
 func (s *Store) Audit(ctx context.Context, e Entry) error {
 	if !s.Wire.Cluster {
 		return s.addEntry(ctx, e)

@@ -250,7 +250,7 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := s.auditKeys(t); n < 60 {
-		t.Fatalf("%d keys: clients were taken for former ones at once", n)
+		t.Fatalf("%d keys: clients count as former ones at once", n)
 	}
 	for i := range 30 {
 		if err := s.Wire.Redis.ZAdd(ctx, s.Wire.Space.AuditClients(), redis.Z{Score: float64(time.Now().Add(-2 * auditLeft).UnixMilli()),
@@ -276,7 +276,7 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 			t.Fatalf("%d: %+v, was %+v", i, a, b)
 		}
 	}
-	// A client that comes back reads its own.
+	// A returning client reads its own entries.
 	own, n := "renamed-29", 0
 	for _, e := range s.all(t, Range{Client: &own}) {
 		if e.Client == own {
@@ -324,8 +324,8 @@ func TestEntriesOfTheOldStreamStay(t *testing.T) {
 	}
 }
 
-// A migration gives the new side the audit, as often as it is run, and keeps what was
-// entered there.
+// A migration copies the audit to the target, even if it is repeated, and keeps the target's own
+// entries.
 func TestAuditIsCopied(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
@@ -378,7 +378,7 @@ func TestAuditIsCopied(t *testing.T) {
 	}
 }
 
-// Nobody waits for the audit of a node that hangs.
+// No call waits for the audit on a node that hangs.
 func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))

@@ -16,11 +16,11 @@ import (
 	"notifier/internal/wire"
 )
 
-// auditLeft is how long no instance has had a client in its configuration when the
-// client's entries go to the streams of former clients.
+// auditLeft is the time after which the entries of a client that no instance has in its configuration
+// are moved to the streams of former clients.
 const auditLeft = 5 * time.Minute
 
-// incomingFor is how long entries may take that are copied into a stream.
+// incomingFor is the time limit of copying entries to a stream.
 const incomingFor = 10 * time.Minute
 
 //go:embed lua/auditclients.lua
@@ -34,10 +34,9 @@ var (
 	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
-// Tend notes the clients of this instance's configuration. It moves the entries of
-// clients that no instance has in its configuration any more to the streams of former
-// clients, and those of the single stream of earlier versions to the streams of their
-// clients.
+// Tend registers the clients of this instance's configuration. It moves the entries of clients that no
+// instance has in its configuration to the streams of former clients. It moves the entries of the single
+// stream of earlier versions to the streams of their clients.
 func (s *Store) Tend(ctx context.Context, clients []string) error {
 	if err := s.copyOldAudit(ctx, s); err != nil {
 		return err
@@ -58,7 +57,8 @@ func (s *Store) Tend(ctx context.Context, clients []string) error {
 	return nil
 }
 
-// noteClients notes clients, and finds those that were noted longer ago than after.
+// noteClients registers clients. It returns the clients that no instance has registered for the time
+// after.
 func (s *Store) noteClients(ctx context.Context, clients []string, after time.Duration) (left []string, err error) {
 	args := []any{after.Milliseconds()}
 	for _, c := range clients {
@@ -73,7 +73,7 @@ func (s *Store) noteClients(ctx context.Context, clients []string, after time.Du
 	return left, err
 }
 
-// mergeCall is what mergeStream does.
+// mergeCall has the arguments of mergeStream.
 type mergeCall struct {
 	from, repeats string // the keys of a stream of the audit and of its repeats
 	client, class string // whose stream it is merged into
@@ -90,7 +90,7 @@ func (s *Store) mergeStream(ctx context.Context, m mergeCall) error {
 	return err
 }
 
-// Copy gives far the entries of the audit. Entries that are there already stay once.
+// Copy copies the entries of the audit to far. Entries that far already has are not duplicated.
 func (s *Store) Copy(ctx context.Context, far *Store) error {
 	if err := s.copyOldAudit(ctx, far); err != nil {
 		return err
@@ -101,27 +101,11 @@ func (s *Store) Copy(ctx context.Context, far *Store) error {
 	}
 	for _, client := range append(clients, keys.FormerClients) {
 		for _, class := range Classes {
-			class := string(class)
-			list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.Audit(client, class), "-", "+").Result()
+			list, err := s.counted(ctx, client, string(class))
 			if err != nil {
-				return s.Wire.Fail("audit", err)
+				return err
 			}
-			counts, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.AuditRepeats(client, class)).Result()
-			if err != nil {
-				return s.Wire.Fail("audit", err)
-			}
-			for _, m := range list {
-				more, err := strconv.Atoi(counts[m.ID])
-				if err != nil {
-					continue // no repeats
-				}
-				had, err := strconv.Atoi(fmt.Sprint(m.Values["count"]))
-				if err != nil {
-					had = 1
-				}
-				m.Values["count"] = strconv.Itoa(had + more)
-			}
-			if err := far.takeAudit(ctx, client, class, list); err != nil {
+			if err := far.takeAudit(ctx, client, string(class), list); err != nil {
 				return err
 			}
 		}
@@ -129,8 +113,33 @@ func (s *Store) Copy(ctx context.Context, far *Store) error {
 	return nil
 }
 
-// copyOldAudit gives far, in the streams of their clients, the entries of the single
-// stream that earlier versions wrote. If far is s, the single stream is deleted.
+// counted returns the entries of a client and class, with the repeats added to their counts.
+func (s *Store) counted(ctx context.Context, client, class string) ([]redis.XMessage, error) {
+	list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.Audit(client, class), "-", "+").Result()
+	if err != nil {
+		return nil, s.Wire.Fail("audit", err)
+	}
+	counts, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.AuditRepeats(client, class)).Result()
+	if err != nil {
+		return nil, s.Wire.Fail("audit", err)
+	}
+
+	for _, m := range list {
+		more, err := strconv.Atoi(counts[m.ID])
+		if err != nil {
+			continue // no repeats
+		}
+		had, err := strconv.Atoi(fmt.Sprint(m.Values["count"]))
+		if err != nil {
+			had = 1
+		}
+		m.Values["count"] = strconv.Itoa(had + more)
+	}
+	return list, nil
+}
+
+// copyOldAudit copies the entries of the single stream of earlier versions to the streams of their
+// clients in far. If far is s, it deletes the single stream.
 func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.OldAudit(), "-", "+").Result()
 	if err != nil {
@@ -139,6 +148,7 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	if len(list) == 0 {
 		return nil
 	}
+
 	by := map[[2]string][]redis.XMessage{}
 	for _, m := range list {
 		client, _ := m.Values["client"].(string)
@@ -154,18 +164,19 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	if far != s {
 		return nil
 	}
+
 	if err := s.Wire.Redis.Del(ctx, s.Wire.Space.OldAudit()).Err(); err != nil {
 		return s.Wire.Fail("audit", err)
 	}
 	return nil
 }
 
-// takeAudit merges entries of another stream, the oldest first, into that of a client and
-// class.
+// takeAudit merges entries, oldest first, into the stream of a client and class.
 func (s *Store) takeAudit(ctx context.Context, client, class string, list []redis.XMessage) error {
 	if len(list) == 0 {
 		return nil
 	}
+
 	list = list[max(len(list)-auditMost, 0):]
 	incoming := s.Wire.Space.AuditIncoming(client, class, rand.Text())
 	for some := range slices.Chunk(list, auditStep) {
@@ -183,6 +194,7 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 			return s.Wire.Fail("audit", err)
 		}
 	}
+
 	if client != keys.FormerClients {
 		if _, err := s.noteClients(ctx, []string{client}, auditLeft); err != nil {
 			return err

@@ -42,8 +42,8 @@ func NewTrail(k Keeper, log *zap.Logger) *Trail { return &Trail{k, log} }
 // writeTimeout bounds how long a call waits for its entry.
 const writeTimeout = time.Second
 
-// Note logs an entry, with more fields of the call, and keeps it. The caller's context may
-// have ended: what was done was done.
+// Note logs an entry, with additional fields of the call, and stores it. The caller's context may
+// have ended.
 func (t *Trail) Note(ctx context.Context, e Entry, more ...zap.Field) {
 	fields := []zap.Field{zap.String("action", string(e.Action)), zap.String("client", e.Client), zap.String("address", e.Address),
 		zap.String("via", e.Via), zap.String("result", string(e.Result))}
@@ -57,11 +57,11 @@ func (t *Trail) Note(ctx context.Context, e Entry, more ...zap.Field) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	if err := t.keeper.Audit(ctx, e); err != nil {
-		t.log.Warn("an operator's action could not be entered in the audit; the log has it", append(fields, zap.Error(err))...)
+		t.log.Warn("cannot write to the audit, this line has the entry", append(fields, zap.Error(err))...)
 	}
 }
 
-// Query is what a page of entries is asked for by.
+// Query selects a page of entries.
 type Query struct {
 	Range
 	// Prefix narrows to the keys under it, or to one key. Empty = all.
@@ -69,16 +69,16 @@ type Query struct {
 	Limit  int
 }
 
-// Page is a page of entries, the newest first. It may hold fewer than the limit,
-// even none, although there are more: then Next is not empty, and the Before of
-// the page that follows.
+// Page is a page of entries, the newest first. It may hold fewer entries than the limit, even none,
+// although there are more. Next is empty on the last page. Otherwise it is the value of
+// Range.Before for the next page.
 type Page struct {
 	Entries []Entry
 	Next    string
 }
 
-// The bounds of one page's work: so many entries are looked at, in steps, each of
-// which takes Redis a millisecond or two.
+// The bounds of the work for one page: the number of entries read, in steps of one or two
+// milliseconds of Redis's time.
 const (
 	stepEntries = 500
 	maxSteps    = 6
@@ -92,6 +92,7 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 	if q.Limit < 1 {
 		return Page{}, errLimit
 	}
+
 	p := Page{Next: q.Before}
 	if !c.Everything() {
 		q.Client = &c.Name
@@ -107,14 +108,8 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 		if err != nil {
 			return Page{}, err
 		}
-		for i := range list {
-			p.Next = list[i].Place
-			if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
-				continue
-			}
-			if p.Entries = append(p.Entries, list[i]); len(p.Entries) == q.Limit {
-				return p, nil
-			}
+		if full := p.add(list, c, q); full {
+			return p, nil
 		}
 		if len(list) < step {
 			p.Next = ""
@@ -122,4 +117,19 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 		}
 	}
 	return p, nil
+}
+
+// add adds the entries that the caller may see and that the query selects. It returns true when the page
+// is full.
+func (p *Page) add(list []Entry, c access.Caller, q Query) (full bool) {
+	for i := range list {
+		p.Next = list[i].Place
+		if !list[i].VisibleTo(c) || q.Prefix != "" && !list[i].within(q.Prefix) {
+			continue
+		}
+		if p.Entries = append(p.Entries, list[i]); len(p.Entries) == q.Limit {
+			return true
+		}
+	}
+	return false
 }

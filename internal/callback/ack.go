@@ -11,11 +11,10 @@ import (
 	"notifier/internal/route"
 )
 
-// needsBody reports whether the rule looks at the answer's body.
+// needsBody reports whether the acknowledgement rule depends on the answer's body.
 func needsBody(a *route.Ack) bool { return a.Kind == route.AckBody || a.Kind == route.AckJSON }
 
-// statusAcks reports whether a status may acknowledge under the rule, whatever
-// the body.
+// statusAcks reports whether the status can acknowledge the notice under the rule, ignoring the body.
 func statusAcks(a *route.Ack, status int) bool {
 	if a.Kind == route.AckStatus {
 		return slices.Contains(a.Status, status)
@@ -23,8 +22,8 @@ func statusAcks(a *route.Ack, status int) bool {
 	return status >= 200 && status <= 299
 }
 
-// bodyAcks reports whether the body acknowledges under a rule that looks at it;
-// why says what is wrong if not.
+// bodyAcks reports whether the body acknowledges the notice under a rule on bodies. If not, why is the
+// mismatch.
 func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 	body = trimBody(body)
 	if a.Kind == route.AckBody {
@@ -33,6 +32,7 @@ func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 		}
 		return false, fmt.Sprintf("the body is not %q", a.Body)
 	}
+
 	got, err := lookup(body, a.Path)
 	path := strings.Join(a.Path, ".")
 	if err != nil {
@@ -44,45 +44,35 @@ func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 	return false, fmt.Sprintf("%s is %.60q, want %q", path, got, a.Value)
 }
 
-// trimBody takes off white space and a byte order mark: some servers' source
-// files begin with one, and so do their answers. It says nothing.
+// trimBody removes white space and a byte order mark at the beginning: the source files of some servers start
+// with one, and so do their answers.
 func trimBody(b []byte) []byte {
 	b = bytes.TrimSpace(b)
 	b = bytes.TrimPrefix(b, []byte("\ufeff"))
 	return bytes.TrimSpace(b)
 }
 
-// lookup walks path through a JSON document and spells the scalar it finds. A
-// number is spelt as it stands there. Numbers in the path index arrays.
+// lookup returns the scalar at a path of a JSON document as text. A number keeps its spelling. Numbers in the
+// path index arrays.
 func lookup(doc []byte, path []string) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(doc))
 	dec.UseNumber()
 	var v any
 	if err := dec.Decode(&v); err != nil {
-		return "", fmt.Errorf("the body is no JSON")
+		return "", fmt.Errorf("the body is not JSON")
 	}
 	if dec.More() {
 		return "", fmt.Errorf("more than one JSON value")
 	}
+
 	for i, name := range path {
-		at := strings.Join(path[:i+1], ".")
-		switch x := v.(type) {
-		case map[string]any:
-			next, ok := x[name]
-			if !ok {
-				return "", fmt.Errorf("there is no %s", at)
-			}
-			v = next
-		case []any:
-			n, err := strconv.Atoi(name)
-			if err != nil || n < 0 || n >= len(x) {
-				return "", fmt.Errorf("there is no %s", at)
-			}
-			v = x[n]
-		default:
-			return "", fmt.Errorf("there is no %s", at)
+		next, ok := child(v, name)
+		if !ok {
+			return "", fmt.Errorf("%s does not exist", strings.Join(path[:i+1], "."))
 		}
+		v = next
 	}
+
 	switch x := v.(type) {
 	case string:
 		return x, nil
@@ -93,5 +83,23 @@ func lookup(doc []byte, path []string) (string, error) {
 	case nil:
 		return "null", nil
 	}
-	return "", fmt.Errorf("%s is no string, number, bool or null", strings.Join(path, "."))
+
+	return "", fmt.Errorf("%s is not a string, number, bool or null", strings.Join(path, "."))
+}
+
+// child returns the field of an object, or the element of an array, with that name.
+func child(v any, name string) (any, bool) {
+	switch x := v.(type) {
+	case map[string]any:
+		next, ok := x[name]
+		return next, ok
+	case []any:
+		n, err := strconv.Atoi(name)
+		if err != nil || n < 0 || n >= len(x) {
+			return nil, false
+		}
+		return x[n], true
+	}
+
+	return nil, false
 }

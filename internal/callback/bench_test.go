@@ -10,8 +10,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// BenchmarkHandle compares one signed callback with all its limits to what a
-// bare client does with the same body, over the same kept connections.
+// BenchmarkHandle compares one signed callback with all its limits to a plain client that sends the same
+// body, over the same kept connections.
 func BenchmarkHandle(b *testing.B) {
 	const callers = 16
 	base := server(b, func(w http.ResponseWriter, r *http.Request) {

@@ -1,23 +1,23 @@
 package callback
 
-// neighbours are what stands beside a thing in a byUse.
-type neighbours[T any] struct{ newer, older *T }
+// links connect an item to its links in a byUse list.
+type links[T any] struct{ newer, older *T }
 
-// byUse is a list of things by when they were used last. Its links stand in the things:
-// what goes through it allocates nothing. Whoever has it guards it.
+// byUse is a list of items ordered by last use. The links are fields of the items, so no operation allocates.
+// It is not safe for concurrent use: the owner holds a lock.
 type byUse[T any, P interface {
 	*T
-	near() *neighbours[T]
+	byUseLinks() *links[T]
 }] struct {
 	newest, oldest P
 	n              int
 }
 
-// push puts in a thing that is in no list, as the one used last.
+// push adds an item that is in no list, as the most recently used.
 func (l *byUse[T, P]) push(p P) {
-	*p.near() = neighbours[T]{older: l.newest}
+	*p.byUseLinks() = links[T]{older: l.newest}
 	if l.newest != nil {
-		l.newest.near().newer = p
+		l.newest.byUseLinks().newer = p
 	} else {
 		l.oldest = p
 	}
@@ -25,19 +25,21 @@ func (l *byUse[T, P]) push(p P) {
 	l.n++
 }
 
-// remove takes out a thing that is in this list.
+// remove takes an item out of the list.
 func (l *byUse[T, P]) remove(p P) {
-	by := p.near()
+	by := p.byUseLinks()
 	if by.newer != nil {
-		P(by.newer).near().older = by.older
+		P(by.newer).byUseLinks().older = by.older
 	} else {
 		l.newest = by.older
 	}
+
 	if by.older != nil {
-		P(by.older).near().newer = by.newer
+		P(by.older).byUseLinks().newer = by.newer
 	} else {
 		l.oldest = by.newer
 	}
-	*by = neighbours[T]{}
+
+	*by = links[T]{}
 	l.n--
 }

@@ -19,19 +19,19 @@ import (
 // field is one header of a request.
 type field struct{ name, value string }
 
-// call is the request of one attempt, whichever transport sends it. Both send the
-// same bytes over HTTP/1.1.
+// call is the request of one attempt, for either transport. Both transports send the same bytes over
+// HTTP/1.1.
 type call struct {
 	method string
 	to     destination
-	query  string // a GET's, with that of the address
+	query  string // of a GET: the query of the address and the content
 	agent  string
-	fields []field // by name, one of each
+	fields []field // sorted by name, names are unique
 	body   []byte
-	texts  []sign.Text // that were signed, if they are to be shown
+	texts  []sign.Text // the signed texts, if the request is shown to a user
 }
 
-// set puts a header in its place, over one of the same name.
+// set adds a header at its sorted position, or replaces the value of an existing one.
 func (c *call) set(name, value string) {
 	i := len(c.fields)
 	for i > 0 && c.fields[i-1].name > name {
@@ -41,15 +41,17 @@ func (c *call) set(name, value string) {
 		c.fields[i-1].value = value
 		return
 	}
+
 	c.fields = slices.Insert(c.fields, i, field{name, value})
 }
 
-// setTrace makes the attempt's span the trace context, if there is one.
+// setTrace sets the trace context to the attempt's span, if the attempt is traced.
 func (c *call) setTrace(ctx context.Context) {
 	span := trace.SpanContextFromContext(ctx)
 	if !span.IsValid() {
 		return
 	}
+
 	c.set("Traceparent", tracing.Traceparent(span))
 	if state := span.TraceState().String(); state != "" {
 		c.set("Tracestate", state)
@@ -66,7 +68,7 @@ func (c *call) has(name string) bool {
 	return slices.ContainsFunc(c.fields, func(f field) bool { return f.name == name })
 }
 
-// url is what is called.
+// url returns the address to call, with the query of a GET.
 func (c *call) url() *url.URL {
 	if c.method != http.MethodGet {
 		return c.to.call
@@ -76,12 +78,13 @@ func (c *call) url() *url.URL {
 	return &u
 }
 
-// appendHead spells the head of the request as net/http does.
+// appendHead appends the request line and headers to b, byte for byte as net/http writes them.
 func (c *call) appendHead(b []byte) []byte {
 	uri := c.to.uri
 	if c.method == http.MethodGet {
 		uri = c.url().RequestURI()
 	}
+
 	b = append(append(append(b, c.method...), ' '), uri...)
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.to.hostHeader...)
 	if agent := textproto.TrimString(c.agent); agent != "" {
@@ -90,6 +93,7 @@ func (c *call) appendHead(b []byte) []byte {
 	if len(c.body) > 0 || c.method != http.MethodGet {
 		b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(c.body)), 10)
 	}
+
 	for _, f := range c.fields {
 		b = append(append(b, "\r\n"...), f.name...)
 		b = append(append(b, ": "...), textproto.TrimString(f.value)...)
@@ -97,22 +101,23 @@ func (c *call) appendHead(b []byte) []byte {
 	return append(b, "\r\n\r\n"...)
 }
 
-// header is what the call's headers are to net/http.
+// header returns the headers in net/http's form.
 func (c *call) header() http.Header {
 	h := make(http.Header, len(c.fields)+1)
-	values := make([]string, 0, len(c.fields)+1) // one allocation for all the values
+	values := make([]string, 0, len(c.fields)+1) // one allocation for all values
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	set("User-Agent", c.agent)
+
 	for _, f := range c.fields {
 		set(f.name, f.value)
 	}
 	return h
 }
 
-// request is the call for net/http.
+// request returns the call as a request of net/http.
 func (c *call) request(ctx context.Context) *http.Request {
 	req := &http.Request{Method: c.method, URL: c.url(), Host: c.to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: c.header()}
 	switch {
@@ -126,11 +131,12 @@ func (c *call) request(ctx context.Context) *http.Request {
 		req.Body = http.NoBody
 		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
 	}
+
 	return req.WithContext(ctx)
 }
 
-// empty is a body without a byte. net/http repeats a GET by itself if its body is
-// nil or http.NoBody, even one that the receiver has read whole.
+// empty is a body of zero bytes. It disables net/http's retries: net/http repeats a GET whose body is nil or
+// http.NoBody, even if the receiver has read all of the request.
 type empty struct{}
 
 func (empty) Read([]byte) (int, error) { return 0, io.EOF }

@@ -12,32 +12,31 @@ import (
 	"notifier/internal/route"
 )
 
-// destination is where a call goes: the address as it was given, its host in the
-// one form that everything goes by which tells hosts apart, and what of it stands
-// in a request.
+// destination is the parsed target of a call: the address as given, its normalized host, and the parts of it
+// that the request contains.
 type destination struct {
 	url  *url.URL
-	call *url.URL // the same with the host in one form, by which connections are kept
+	call *url.URL // url with its host normalized; connections are kept by it
 	at   route.Origin
-	host string // in the form of notice.Host
-	port string // host:port, by which limits are kept
-	// token is the Authorization of this call, if the route has access tokens for it.
+	host string // normalized by notice.Host
+	port string // host:port, the key of the limits
+	// token is the Authorization header of this call, if the route uses access tokens for this destination.
 	token string
 
 	origin     origin
 	hostHeader string
-	uri        string // path and query as they are sent
+	uri        string // path and query as sent
 }
 
-// origin is what calls have in common that may share a connection of one transport.
+// origin is the key of kept connections: calls with the same origin may share a connection of one transport.
 type origin struct {
 	addr   string // host:port to connect to
 	secure bool   // TLS
 }
 
-// serverName is the name that a certificate has to be for.
+// serverName returns the name that the server's certificate must be valid for.
 func (o origin) serverName() string {
-	host, _, _ := net.SplitHostPort(o.addr) // it was joined
+	host, _, _ := net.SplitHostPort(o.addr) // cannot fail: addr was made by JoinHostPort
 	return host
 }
 
@@ -46,11 +45,13 @@ func destinationOf(u *url.URL) (destination, error) {
 	if err != nil {
 		return destination{}, err
 	}
+
 	at := route.OriginOf(u, host)
 	to := destination{url: u, call: u, at: at, host: host, port: net.JoinHostPort(host, at.Port), uri: u.RequestURI()}
 	if strings.ContainsFunc(to.uri, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		return destination{}, fmt.Errorf("the address of host %s holds a control character", host)
 	}
+
 	to.hostHeader = hostHeader(u.Host)
 	to.origin = origin{addr: at.Addr(), secure: at.Scheme == "https"}
 	host = at.Host
@@ -67,13 +68,13 @@ func destinationOf(u *url.URL) (destination, error) {
 	return to, nil
 }
 
-// hostHeader is the Host header of a request to a host as it was given: what
-// net/http makes of it.
+// hostHeader returns the Host header that net/http would send for a host as given.
 func hostHeader(given string) string {
 	h, err := httpguts.PunycodeHostPort(given)
 	if err != nil || !httpguts.ValidHostHeader(h) {
-		return "" // no host passes notice.Host for which this holds
+		return "" // unreachable: notice.Host refuses such hosts
 	}
+
 	if open, end := strings.IndexByte(h, '['), strings.LastIndexByte(h, ']'); open == 0 && end > 0 { // a zone is for the sender alone
 		if zone := strings.LastIndexByte(h[:end], '%'); zone > 0 {
 			return h[:zone] + h[end:]

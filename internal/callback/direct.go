@@ -13,10 +13,9 @@ import (
 	"time"
 )
 
-// direct makes calls over HTTP/1.1 in the goroutine that asks for them: it writes
-// the request to a connection of its own and reads the answer with net/http's
-// reader. net/http's transport has two more goroutines for each connection, which
-// hand each call over and back and hold buffers while nothing comes.
+// direct is the transport for HTTP/1.1 that works in the caller's goroutine. It writes the request to a
+// pooled connection and parses the answer with net/http's reader. net/http's own transport has two more
+// goroutines for each connection. They pass each call on, and they hold buffers while the connection is idle.
 type direct struct {
 	dial             dialer
 	conf             *tls.Config
@@ -24,20 +23,20 @@ type direct struct {
 	idle             *idleConns
 }
 
-// exchange is one call on its way.
+// exchange is one call in progress.
 type exchange struct {
 	call  *call
 	tr    *tracker
 	f     *facts
-	end   time.Time // zero: none
+	end   time.Time // zero: no deadline
 	drain bool      // the result needs no body
-	seen  *Exchange // nil: nobody is shown it
+	seen  *Exchange // receives the request and the answer's head; may be nil
 }
 
-// do makes the call, and makes it again if it was not wholly written because the
-// connection was a kept one that turned out to be closed. What the receiver may have
-// read whole is not sent again: it may be at work on it. There is an end to it: each
-// time a kept connection is used up, and a fresh one is tried once.
+// do makes the call. It repeats the call on another connection if the request was not fully written because a
+// kept connection turned out to be closed. A request that the receiver may have read in full is never
+// repeated, because the receiver may be processing it. The loop ends: each round uses up a kept connection,
+// and a new connection is tried only once.
 func (d *direct) do(ctx context.Context, x *exchange) error {
 	for {
 		c := d.idle.take(x.call.to.origin)
@@ -48,15 +47,17 @@ func (d *direct) do(ctx context.Context, x *exchange) error {
 				return err
 			}
 		}
+
 		again, err := d.exchange(ctx, c, x, reused)
 		if !again {
 			return err
 		}
+
 		x.tr.restart()
 	}
 }
 
-// connect makes a connection.
+// connect opens a connection to the call's origin, with TLS if the origin needs it.
 func (d *direct) connect(ctx context.Context, x *exchange) (*directConn, error) {
 	o := x.call.to.origin
 	if !x.end.IsZero() {
@@ -64,28 +65,34 @@ func (d *direct) connect(ctx context.Context, x *exchange) (*directConn, error) 
 		ctx, cancel = context.WithDeadline(ctx, x.end)
 		defer cancel()
 	}
+
 	fail := func(err error) error {
-		if ctx.Err() != nil { // what a dialer makes of it looks like a failure of the network
+		if ctx.Err() != nil { // the dialer reports the end of ctx as a network failure
 			err = ctx.Err()
 			x.f.expired = errors.Is(err, context.DeadlineExceeded)
 		}
 		return err
 	}
+
 	tcp, err := d.dial(httptrace.WithClientTrace(ctx, x.tr.trace(false)), "tcp", o.addr)
 	if err != nil {
 		return nil, fail(err)
 	}
+
 	c := newDirectConn(tcp, o, d.keep)
 	if !o.secure {
 		return c, nil
 	}
+
 	x.tr.advance(stageTLS)
 	conf := d.conf.Clone()
 	conf.ServerName = o.serverName()
 	c.secure, c.raw = tls.Client(tcp, conf), nil
 	c.Conn = c.secure
+
 	hand, cancel := context.WithTimeout(ctx, d.tlsTimeout)
 	defer cancel()
+
 	if err := c.secure.HandshakeContext(hand); err != nil {
 		_ = tcp.Close()
 		if hand.Err() != nil {
@@ -93,81 +100,78 @@ func (d *direct) connect(ctx context.Context, x *exchange) (*directConn, error) 
 		}
 		return nil, fail(err)
 	}
+
 	return c, nil
 }
 
-// exchange makes the call on one connection, which is kept or closed afterwards.
-// again: it was a kept one, and the receiver cannot have read the request whole.
+// exchange makes the call on one connection, and afterwards keeps or closes the connection. again reports
+// that the connection was a kept one and that the receiver cannot have read the whole request.
 func (d *direct) exchange(ctx context.Context, c *directConn, x *exchange, reused bool) (again bool, err error) {
 	stop := context.AfterFunc(ctx, c.end)
 	whole, keep := false, false
 	defer func() {
 		if !stop() {
-			keep = false // its deadline is past, or is about to be
+			keep = false // its deadline has passed or is about to
 		}
+
 		switch {
 		case err != nil || x.f.bodyErr != nil:
-			_ = c.under.Close() // a farewell of TLS might wait
+			_ = c.under.Close() // not c.Close: writing the TLS close message could block
 		case !keep || !d.idle.put(c):
 			c.close()
 		}
 	}()
+
 	x.tr.reused.Store(reused)
 	x.tr.set(stageSend)
 	if x.seen != nil {
 		x.tr.connected(c)
 	}
+
 	err = c.SetDeadline(x.end)
 	if err == nil {
 		whole, keep, err = d.talk(c, x, reused)
 	}
-	now := ctx.Err() // what reading and writing make of it is a timeout
-	if now != nil {
-		x.f.expired = errors.Is(now, context.DeadlineExceeded)
-	}
-	switch {
-	case err == nil:
-		if now != nil && x.f.bodyErr != nil {
-			x.f.bodyErr = now
-		}
-		return false, nil
-	case now != nil:
-		err = now
-	case isTimeout(err):
-		x.f.expired = true
-	default:
-		return reused && !whole, err
-	}
-	return false, err
+	return x.judge(ctx.Err(), err, reused && !whole)
 }
 
-// inline is the longest body that is sent with the head, before the answer is
-// waited for.
+// judge returns the error of an exchange, and whether to repeat the exchange. ended is the error of its context: reading and
+// writing report the end of a context as a timeout. unsent means that the receiver cannot have read the whole request.
+func (x *exchange) judge(ended, err error, unsent bool) (again bool, _ error) {
+	if ended != nil {
+		x.f.expired = errors.Is(ended, context.DeadlineExceeded)
+	}
+
+	switch {
+	case err == nil:
+		if ended != nil && x.f.bodyErr != nil {
+			x.f.bodyErr = ended
+		}
+		return false, nil
+	case ended != nil:
+		return false, ended
+	case isTimeout(err):
+		x.f.expired = true
+		return false, err
+	}
+
+	return unsent, err
+}
+
+// inline is the longest body that is written together with the head, before the answer is read.
 const inline = 16 << 10
 
-// talk sends the request and reads the answer into x.f. whole: the kernel has taken
-// all of the request. keep: the connection can carry another.
+// talk sends the request and reads the answer into x.f. whole reports that the kernel has taken all of the request, keep that
+// the connection can carry another one.
 func (d *direct) talk(c *directConn, x *exchange, reused bool) (whole, keep bool, err error) {
-	b := getBuffer()
-	*b = x.call.appendHead(*b)
-	var body *sending
-	if len(x.call.body) <= inline {
-		*b = append(*b, x.call.body...)
-		if whole, err = c.write(b, reused); whole {
-			x.tr.set(stageHeaders)
-		}
-		if err != nil && !(whole && isTimeout(err)) { // an answer may have come in time: see reader.Read
-			return whole, false, err
-		}
-	} else {
-		if reused && c.check != nil && c.check.closed() {
-			putBuffer(b)
-			return false, false, errClosed
-		}
-		body = c.start(b, x.call.body)
+	body, whole, err := c.send(x, reused)
+	if err != nil {
+		return whole, false, err
 	}
+
 	r := getReader(c, x.end)
 	defer putReader(r)
+
 	resp, err := r.head()
 	if err != nil {
 		if body.stop() {
@@ -176,39 +180,74 @@ func (d *direct) talk(c *directConn, x *exchange, reused bool) (whole, keep bool
 		}
 		return whole, false, err
 	}
-	x.tr.set(stageBody)
+
+	return true, x.readAnswer(c, r, resp, body), nil
+}
+
+// send writes the request. A long body is written in a separate goroutine, the returned sending. whole reports that the kernel
+// has taken all of the request.
+func (c *directConn) send(x *exchange, reused bool) (body *sending, whole bool, err error) {
+	b := getBuffer()
+	*b = x.call.appendHead(*b)
+
+	if len(x.call.body) > inline {
+		if reused && c.check != nil && c.check.closed() {
+			putBuffer(b)
+			return nil, false, errClosed
+		}
+		return c.start(b, x.call.body), false, nil
+	}
+
+	*b = append(*b, x.call.body...)
+	if whole, err = c.write(b, reused); whole {
+		x.tr.set(stageHeaders)
+		if err != nil && isTimeout(err) {
+			err = nil // the answer may have come in time: see reader.Read
+		}
+	}
+
+	return nil, whole, err
+}
+
+// readAnswer reads the answer after its head into x.f, and reports whether the connection can carry another request. body is
+// the part of the request that is still being written.
+func (x *exchange) readAnswer(c *directConn, r *reader, resp *http.Response, body *sending) (keep bool) {
 	f := x.f
+	x.tr.set(stageBody)
 	f.status, f.header = resp.StatusCode, resp.Header
 	if x.seen != nil {
 		x.seen.answer(resp)
 	}
+
 	c.readKeepAlive(resp.Header)
+
 	if f.status == http.StatusSwitchingProtocols { // a stream, not an answer
 		body.stop()
-		return true, false, nil
+		return false
 	}
-	drained := false // until a time before the call's end
+
+	drained := false // the read deadline is earlier than the deadline of the call
 	if x.drain && !r.has(resp.ContentLength) {
 		if at := time.Now().Add(bodyDrain); x.end.IsZero() || at.Before(x.end) {
 			drained = c.SetReadDeadline(at) == nil
 		}
 	}
+
 	all := readBody(f, resp.Body, resp.ContentLength)
 	if f.bodyErr != nil && isTimeout(f.bodyErr) {
 		f.expired = !drained
 	}
-	keep = body.stop() && all && !resp.Close && r.br.Buffered() == 0
-	return true, keep, nil
+	return body.stop() && all && !resp.Close && r.br.Buffered() == 0
 }
 
-// sending is a long body on its way: the answer to it may come before its end.
+// sending is a long body that is written in a separate goroutine, because the answer may come before its end.
 type sending struct {
 	c    *directConn
 	done chan struct{}
 	err  error
 }
 
-// start writes a head and a long body in a goroutine of its own.
+// start begins to write a head and a long body in a separate goroutine.
 func (c *directConn) start(head *[]byte, body []byte) *sending {
 	s := &sending{c: c, done: make(chan struct{})}
 	go func() {
@@ -222,29 +261,32 @@ func (c *directConn) start(head *[]byte, body []byte) *sending {
 	return s
 }
 
-// lateWrite is how long a body may need to be written after its answer was read.
+// lateWrite is the time limit for writing the rest of a body after its answer was read.
 const lateWrite = 50 * time.Millisecond
 
-// stop ends the sending and reports whether all was written. Without a sending, all was.
+// stop ends the writing of the body and reports whether all of it was written. On a nil sending it returns
+// true.
 func (s *sending) stop() bool {
 	if s == nil {
 		return true
 	}
+
 	select {
 	case <-s.done:
-	default: // mostly it is only that the goroutine has not run yet
+	default: // usually the goroutine just has not run yet
 		late := time.AfterFunc(lateWrite, s.c.end)
 		<-s.done
 		if !late.Stop() {
 			return false
 		}
 	}
+
 	return s.err == nil
 }
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 1<<10); return &b }}
 
-// getBuffer lends an empty buffer for a request.
+// getBuffer returns an empty buffer for a request, from a pool.
 func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
 
 func putBuffer(b *[]byte) {
@@ -252,14 +294,15 @@ func putBuffer(b *[]byte) {
 	buffers.Put(b)
 }
 
-// reader reads one answer.
+// reader reads the head and body of one answer from a connection, with a limit on the size of the head. The
+// readers are pooled.
 type reader struct {
 	br   *bufio.Reader
 	c    *directConn
-	end  time.Time // of the call; zero: none
-	late bool      // it reads after the end
-	left int       // of what the head may be long, all 1xx before it included
-	err  error     // the last of reading
+	end  time.Time // deadline of the call; zero: none
+	late bool      // the time after the deadline was used, see readsLate
+	left int       // bytes that the head may still have, all 1xx heads included
+	err  error     // last error of Read
 }
 
 var readers = sync.Pool{New: func() any {
@@ -280,30 +323,32 @@ func putReader(r *reader) {
 	readers.Put(r)
 }
 
-// Read is what r.br reads by.
+// Read fills r.br. It limits the length of the head and retries once after a late timeout.
 func (r *reader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, errLongHead
 	}
+
 	n, err := r.c.Read(p[:min(len(p), r.left)])
 	if n == 0 && r.readsLate(err) {
 		n, err = r.c.Read(p[:min(len(p), r.left)])
 	}
+
 	r.left -= n
 	r.err = err
 	return n, err
 }
 
 const (
-	// missedBy is how long after the call's end its timeout is found, at least, if this
-	// process did not run at the end.
+	// missedBy is the minimal delay between the call's deadline and its timeout that shows that this process
+	// did not run at the deadline.
 	missedBy = 10 * time.Millisecond
-	// lateRead is how long the answer is read then.
+	// lateRead is the time for which the answer is read after such a timeout.
 	lateRead = 50 * time.Millisecond
 )
 
-// readsLate reports whether to read once more after a timeout. A process that was stopped
-// at the end of a call finds the timeout and an answer that came in time together.
+// readsLate reports whether to read once more after a timeout, and extends the deadline for that. A process
+// that was stopped at the deadline finds the timeout together with an answer that arrived in time.
 func (r *reader) readsLate(err error) bool {
 	if err == nil || r.late || r.end.IsZero() || !isTimeout(err) || time.Since(r.end) < missedBy {
 		return false
@@ -314,22 +359,24 @@ func (r *reader) readsLate(err error) bool {
 
 var errLongHead = fmt.Errorf("its head is longer than %d KiB", maxResponseHeads>>10)
 
-// asked is what net/http's reader wants to know of the request: not a HEAD.
-var asked = &http.Request{Method: http.MethodPost}
+// postRequest tells http.ReadResponse that the request was not a HEAD, so the answer may have a body.
+var postRequest = &http.Request{Method: http.MethodPost}
 
-// head reads the answer's head; what is said before it by 1xx is passed over.
+// head reads the answer's head and skips 1xx answers.
 func (r *reader) head() (*http.Response, error) {
 	if _, err := r.br.Peek(1); err != nil {
-		return nil, err // as it is: http.ReadResponse makes one of another meaning of it
+		return nil, err // returned unchanged: http.ReadResponse would replace it
 	}
+
 	for {
-		resp, err := http.ReadResponse(r.br, asked)
+		resp, err := http.ReadResponse(r.br, postRequest)
 		if err != nil {
-			if r.err != nil && isTimeout(r.err) { // a line that is cut off by it looks malformed
+			if r.err != nil && isTimeout(r.err) { // the timeout cuts a line off, which looks malformed
 				err = r.err
 			}
 			return nil, err
 		}
+
 		if resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {
 			r.left = math.MaxInt
 			return resp, nil
@@ -337,7 +384,7 @@ func (r *reader) head() (*http.Response, error) {
 	}
 }
 
-// has reports whether a body of that length is here already.
+// has reports whether a body of that length is already buffered.
 func (r *reader) has(length int64) bool {
 	return length >= 0 && length <= int64(r.br.Buffered())
 }

@@ -36,7 +36,7 @@ func wire(t testing.TB) (string, <-chan string) {
 	}), ch
 }
 
-// Which transport makes a call cannot be told from its bytes.
+// A receiver cannot distinguish the transports by the bytes of a request.
 func TestBothTransportsSendTheSameBytes(t *testing.T) {
 	t.Parallel()
 	addr, got := wire(t)
@@ -55,7 +55,7 @@ func TestBothTransportsSendTheSameBytes(t *testing.T) {
 				{Name: "X-Wide", Value: "付款"}}
 		},
 		"all of ours": func(_ *route.Route, n *notice.Notice) {
-			n.Lost, n.Replay, n.Traceparent, n.ContentType = true, "r1", "00-0af7-b7ad-01", "text/x"
+			n.Lost, n.Replay, n.Resend, n.Traceparent, n.ContentType = true, "r1", 2, "00-0af7-b7ad-01", "text/x"
 		},
 		"address": func(_ *route.Route, n *notice.Notice) {
 			n.URL = "http://us%20er:p%2Fw@LOCALHOST.:" + port + "/a b/ü;x=1/%2F//../?q=a+b&x=%zz#frag"
@@ -88,7 +88,7 @@ func TestBothTransportsSendTheSameBytes(t *testing.T) {
 }
 
 // A receiver may answer before it has read a long body, and read no more of it.
-func TestALongBodyIsAnsweredEarly(t *testing.T) {
+func TestLongBodyIsAnsweredEarly(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
@@ -128,9 +128,9 @@ func TestLongBodiesKeepTheirConnection(t *testing.T) {
 	}
 }
 
-// A receiver with TLS is called by net/http until it has chosen HTTP/1.1, and again
-// when it takes nothing but HTTP/2.
-func TestReceiversWithTLSAreLearnt(t *testing.T) {
+// A receiver with TLS is called by net/http until it has chosen HTTP/1.1, and again when it supports only
+// HTTP/2.
+func TestTLSReceiverVersionIsRemembered(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	cert := ca.issue(t, nil)
@@ -173,7 +173,7 @@ func TestReceiversWithTLSAreLearnt(t *testing.T) {
 	}
 }
 
-func TestWhatIsLearntOfReceiversIsBounded(t *testing.T) {
+func TestRememberedVersionsAreBounded(t *testing.T) {
 	t.Parallel()
 	p := newTransportPool(func() *http.Transport { return &http.Transport{} })
 	p.most, p.direct = 3, &direct{}
@@ -189,8 +189,8 @@ func TestWhatIsLearntOfReceiversIsBounded(t *testing.T) {
 	}
 }
 
-// A stop cuts calls short wherever they are.
-func TestStoppingCutsShort(t *testing.T) {
+// A stopping instance interrupts calls at every stage.
+func TestStopInterruptsCalls(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	cert := &tls.Config{Certificates: []tls.Certificate{ca.issue(t, nil)}, NextProtos: []string{"http/1.1"}}
@@ -233,33 +233,31 @@ func TestStoppingCutsShort(t *testing.T) {
 			h.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				cancel()
 				<-ctx.Done()
-				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded} // what dialers make of it
+				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded} // how dialers report a deadline
 			}
 			expect(t, h.Handle(ctx, fixedRoute("http://127.0.0.1:9"), testNotice("x")), deferred, notice.ReasonShutdown)
 		})
 	})
 }
 
-// A call whose timeout has passed at its very end does not spoil the next one on its
-// connection.
-func TestADeadlineIsForOneCall(t *testing.T) {
+// A call whose timeout passes just as the call ends does not spoil the next call on its connection.
+func TestDeadlineAppliesToOneCall(t *testing.T) {
 	s, conns := counting(t, false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
 	h := newHandler(t, Options{})
 	short, none := fixedRoute(s.URL), fixedRoute(s.URL)
 	short.Timeout, none.Timeout = 300*time.Millisecond, 0
 	expect(t, h.Handle(background(t), short, testNotice("x")), delivered, "")
-	<-time.After(short.Timeout) // until the deadline of the first call is past
+	<-time.After(short.Timeout) // until the first call's deadline has passed
 	expect(t, h.Handle(background(t), none, testNotice("x")), delivered, "")
 	if conns.Load() != 1 {
 		t.Errorf("%d connections", conns.Load())
 	}
 }
 
-// What a receiver has announced to close, or has said more on than its answer, is not
-// used again, though it stays open. net/http reads what follows an answer in a
-// goroutine of its own and may come too late for the next call, so that only our own
-// transport is asked about such connections.
-func TestConnectionsThatAreNotUsedAgain(t *testing.T) {
+// A connection is not used again, though it stays open, if the receiver announced its end or sent more than
+// the answer. net/http reads those extra bytes in a separate goroutine, which may be too late for the next
+// call, so only the direct transport is tested.
+func TestConnectionIsNotReusedAfterExtraBytes(t *testing.T) {
 	t.Parallel()
 	saysMore := map[string]bool{"more": true, "body of a 204": true}
 	for name, text := range map[string]string{
@@ -300,7 +298,7 @@ type deaf struct{ net.Conn }
 
 func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
-func TestAFreshConnectionThatTakesNothingIsAFailure(t *testing.T) {
+func TestFreshConnectionThatTakesNothingFails(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})

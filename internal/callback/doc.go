@@ -1,80 +1,79 @@
-// Package callback delivers a notice by HTTP.
+// Package callback delivers a notice by HTTP. One attempt is one signed request, and the answer decides the outcome.
 //
-// One attempt is one request, signed afresh after Standard Webhooks v1, and one
-// answer, judged by one pure function (resultOf) to delivered, retry, dead or
-// deferred with a reason from the closed set of package notice.
+//	deferral checks            → token → request → dial guard      → exchange → result
+//	(slots, rate, breaker)                         (notice targets)
 //
-//	deferral checks → request → dial guard → exchange → result
-//	(slots, rate, breaker)      (notice targets)
+// # Guarantees
 //
-// Isolation. Limits are kept per route and destination (host:port), so that a
-// merchant that hangs takes at most the route's host concurrency of slots, and
-// after ten slow failures in a row one, tried after 5, 10, 20, 30, 30, … seconds.
-// Hosts that did not answer last time, or were never called, share half of the
-// route's concurrency: the other half is there for hosts that do answer, however
-// many hang. Three answers of 429 or 503 in a row halve a host's slots, one among good
-// answers takes a part of a slot; every round of good answers gives one back. What finds no slot, no rate or an open breaker is handed back at once
-// as deferred: it uses no attempt and holds nothing. How long it is put off grows
-// with the number of those refused and with how long calls take there, so that a
-// long queue before one host does not churn. Producers choose the hosts, so what is
-// known of them is bounded (hostTable, transportPool).
+//   - Lost: the package stores nothing. Each attempt returns a result (delivered, retry, dead or deferred, with a reason from the
+//     closed set of package notice), and the caller settles it. resultOf computes the result and is a pure function.
+//   - Duplicated: within an attempt, a request is sent again only if the receiver cannot have read all of it: on a kept connection
+//     that took no byte of it, or not all of it. A request that was written in full and not answered is a failed attempt, because the
+//     receiver may be processing it. net/http's own retry of GETs and of requests with an Idempotency-Key is disabled for the same
+//     reason. One exception: a 401 for an access token leads to one more call with a new token.
+//   - Ordered: no. Calls of one route run concurrently.
+//   - Deferred: a notice that finds no slot, no rate or an open breaker is returned at once. It uses no attempt and holds no slot.
 //
-// Instances. Slots of a host and a route's rate are shared out over the instances
-// that live (View): the parts never sum up to more than the limit while nobody
-// comes or goes, and for a heartbeat at most when somebody does. A call under way
-// is not cut short when the part shrinks. A part of nothing is not a limit of
-// none: what comes to an instance without a part is put off and handed to one that
-// has some (Fleet.Hand). Calls at a rate begin one by one, so that any number of
-// instances together begin at most one more each than the rate in a second; a
-// call waits up to 250 ms in its slot for its turn, which evens out how many come
-// to each instance. Breakers are told of (learn.go): what opens at one instance
-// opens at all, but where the host has answered since; one instance, another for
-// each try, makes the next, and whoever gets an answer tells all. Messages may be
-// lost: then each finds out by itself, as it would alone.
+// # Isolation of receivers
 //
-// An instance that alone cannot reach a host keeps its own breaker open and hands every
-// notice for that host to the instances that reach it, due again in 50 ms. It tries the
-// host itself from time to time, with one notice. If that trial cannot connect, the notice
-// is handed over as well and uses no attempt.
+// Limits are kept per route and destination (host:port). A host that hangs takes at most the route's host concurrency. After ten slow
+// failures in a row its breaker opens: one call is tried after 5, 10, 20, 30, 30, … seconds. Hosts that did not answer last time, or
+// were never called, share half of the route's concurrency, so the other half stays free for hosts that answer, however many hang.
+// Three answers of 429 or 503 in a row halve a host's slots. A single one among good answers takes part of a slot. Every round of good
+// answers gives one slot back.
 //
-// Targets. A notice's own url is untrusted. The rules are package route's, which
-// asks them when the notice is scheduled of what the url spells out; here they are
-// asked again, and of the address that the socket is about to connect to, after
-// DNS, so a name that answers differently the second time gains nothing. Connections are shared only between routes with the
-// same TLS files, proxy and permissions. A fixed target is the operator's word
-// and is not checked. Behind an outbound proxy the proxy resolves names; there
-// only addresses spelt out in the url can be checked.
+// The delay of a deferred notice grows with the number of deferred notices and with the duration of calls to that host. So a long
+// queue for one host is not claimed and deferred over and over. Producers choose the hosts, so the tables of hosts are bounded
+// (hostTable, transportPool).
 //
-// A process that stood still (SIGSTOP, a VM that is moved, a frozen cgroup) finds its
-// calls over time, which says nothing of their receivers. An answer that came meanwhile
-// is read, for up to 50 ms, and counts. A call that ended more than a second after its
-// deadline without an answer is interrupted, and no failure for the breaker. Over HTTP/2
-// such an answer is not read: the transport has given up the stream by then.
+// # Several instances
 //
-// Transports. A call without TLS, and one to a receiver that was offered HTTP/2 and
-// chose HTTP/1.1, is made by the direct transport: in the goroutine that asks for it,
-// on a connection from a pool of its own, with one deadline for all of it, and with
-// net/http's reader of answers, so that an answer means the same on either way.
-// net/http's transport has two more goroutines for each connection and hands each
-// call over and back; it makes the calls over HTTP/2, through proxies, and the first to
-// each receiver with TLS. Both send the same bytes. While a direct call without TLS
-// waits for its answer, it holds no buffer. (A parser of another library in the
-// place of net/http's reader was measured and took no less.)
+// The slots of a host and the rate of a route are divided among the live instances (View). The parts never add up to more than the
+// limit while the set of instances is stable, and exceed it for at most one heartbeat after a change. A running call is not cut short
+// when the part shrinks. A part of zero does not mean unlimited: an instance without a part defers the notice and hands it to an
+// instance with one (Fleet.HandOver). Calls under a rate start one by one. So any number of instances together start at most one call each
+// above the rate in a second. A call waits up to 250 ms in its slot for its turn, which evens out the load of the instances.
 //
-// Connections. A request is sent again within its attempt only if it was surely
-// not read whole: on a kept connection that took no byte of it, or not all of it.
-// What was written whole and is not answered is a failed attempt, for the receiver
-// may be at work on it; net/http's own repeating of GETs and of requests with an
-// Idempotency-Key is kept from it. So that this costs few attempts, a kept
-// connection is looked at before it is used, and closed when it was idle for 4 s,
-// or for what the receiver's Keep-Alive header says, less a second.
+// Instances publish the state of their breakers (learn.go). A breaker that opens at one instance opens at all others, except where the
+// host has answered since the failures began. One instance makes the next try, a different one for each try, and an instance that gets
+// an answer tells the others by a message. Messages may be lost: each instance then finds out by itself, as if it were alone.
 //
-// Signatures. Package sign makes them. Where each notice brings its url, a route has many receivers, and
-// what one of them can verify with it can forge with: so each verifies with a key
-// of its own, derived from the route's secrets over its host or the audience that
-// the notice names (package route). For the same reason a route's headers go only
-// to the hosts that the configuration lists.
+// An instance that alone cannot reach a host keeps its own breaker open and hands every notice for that host to the instances that
+// reach it, due again in 50 ms. From time to time it tries the host with one notice. If that trial cannot connect, the notice is handed
+// over as well and uses no attempt.
 //
-// A GET has no body; its content stands in the query, and the signature covers
-// the whole query string as sent in the body's place.
+// # Untrusted urls
+//
+// The url of a notice is untrusted. The rules are those of package route, which checks the url when the notice is scheduled. This
+// package checks the url again, and then the address that the socket is about to connect to, after DNS. So a name that resolves
+// differently the second time gains nothing. Routes share connections only if they have the same TLS files, proxy and permissions. A
+// fixed target is configured by the operator and not checked. Behind an outbound proxy the proxy resolves names, so only addresses
+// spelt out in the url can be checked.
+//
+// # A process that was stopped
+//
+// After SIGSTOP, the migration of a VM or a frozen cgroup, the process finds its calls past their deadline, although the receivers did
+// nothing wrong. An answer that arrived during the stop is read, for up to 50 ms, and counts. A call that ends more than a second after
+// its deadline without an answer is interrupted, and the breaker ignores it. Over HTTP/2 such an answer is not read, because the
+// transport has closed the stream by then.
+//
+// # Transports
+//
+// The direct transport makes calls without TLS, and calls to receivers that were offered HTTP/2 and chose HTTP/1.1. It works in the
+// goroutine of the caller, on pooled connections, with one deadline for the whole call. It parses answers with net/http's reader, so an
+// answer means the same with both transports. net/http's transport needs two more goroutines per connection and passes each call
+// between them. It makes calls over HTTP/2, calls through proxies, and the first call to each receiver with TLS. Both transports send
+// the same bytes. A direct call without TLS holds no buffer while it waits for the answer. (Another library's parser in place of
+// net/http's reader was measured and was not cheaper.)
+//
+// A kept connection is checked before it is used. It is closed after 4 s without a call, or one second before the time in the
+// receiver's Keep-Alive header. So few attempts are lost on connections that the receiver has just closed.
+//
+// # Signatures
+//
+// Package sign computes them. Where each notice has its own url, a route has many receivers, and a receiver that can verify with a key
+// can also forge with it. So each receiver gets a separate key, derived from the route's secrets and the host, or the audience that the
+// notice names (package route). For the same reason a route's headers are sent only to the hosts that the configuration lists.
+//
+// A GET has no body. Its content is sent as the query, and the signature covers the whole query string in place of the body.
 package callback

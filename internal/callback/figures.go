@@ -6,31 +6,30 @@ import (
 	"time"
 )
 
-// HostState is how one destination of a route stands at this instance.
+// HostState is the state of one destination of a route at this instance, for pages and metrics.
 type HostState struct {
 	Prefix string // of the route
-	Host   string // with its port
-	// Breaker is closed, open or half-open; Until is when an open one lets the
-	// next try in.
+	Host   string // with the port
+	// Breaker is closed, open or half-open. Until is when an open breaker allows the next try.
 	Breaker  string
 	Until    time.Time
 	InFlight int
-	// Slots is how many calls it may have here now; 0 = unlimited.
+	// Slots is the number of calls that may run here at once; 0 = unlimited.
 	Slots int
-	// Slowed: it asked to be called less.
+	// Slowed means that the host's slots are reduced, because it answered 429 or 503.
 	Slowed bool
-	// Refused is how many notices were put off because of it, a second.
+	// Refused is the number of notices per second that were deferred because of this host.
 	Refused float64
-	// Calls that ended within the last minute or two, how many of them failed, and
-	// how long calls take.
+	// Calls is the number of calls that ended in this minute and the last, Failed how many of them failed,
+	// and Mean their mean duration.
 	Calls, Failed int64
 	Mean          time.Duration
 }
 
-// tally counts calls of this minute and the last.
+// tally counts the calls of this minute and of the last one.
 type tally struct {
 	minute      int64
-	calls, fail [2]int64 // this minute's and the last one's
+	calls, fail [2]int64 // this minute, last minute
 }
 
 func (t *tally) roll(now time.Time) {
@@ -51,9 +50,9 @@ func (t *tally) add(now time.Time, failed bool) {
 	}
 }
 
-// Hosts are the destinations that were called, or that notices waited for, within
-// the last minutes: first those with a breaker that is not closed, then those that
-// notices wait for, then by calls. At most that many are returned.
+// Hosts returns the destinations that were called, or that notices waited for, in the last minutes, at most
+// that many. Hosts with an open breaker come first, then hosts that notices wait for, then the most called
+// ones.
 func (h *Handler) Hosts(most int) []HostState {
 	var out []HostState
 	h.states.Range(func(_, v any) bool {
@@ -76,6 +75,7 @@ func trouble(s HostState) int {
 	case s.Failed > 0:
 		return 1
 	}
+
 	return 0
 }
 
@@ -83,16 +83,19 @@ func (l *limits) hostStates(prefix string) []HostState {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	var out []HostState
+
 	for _, h := range l.hosts.byName {
 		h.tally.roll(now)
-		if h.inflight == 0 && h.tally == (tally{minute: h.tally.minute}) && h.standing != hung && h.refused.perSecond(now) < 0.1 {
-			continue // nothing to tell of it, as of most where there are thousands
+		if h.inflight == 0 && h.tally == (tally{minute: h.tally.minute}) && h.health != hung && h.refused.perSecond(now) < 0.1 {
+			continue // nothing to report, as for most hosts where there are thousands
 		}
 		s := HostState{Prefix: prefix, Host: h.name, Breaker: h.breaker.State().String(), Until: h.until, InFlight: h.inflight, Slots: h.limit(l.share(h)),
 			Slowed: h.allowed > 0, Refused: h.refused.perSecond(now), Calls: h.tally.calls[0] + h.tally.calls[1], Failed: h.tally.fail[0] + h.tally.fail[1],
 			Mean: h.latency}
 		out = append(out, s)
 	}
+
 	return out
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestHostsTellHowTheyStand(t *testing.T) {
+func TestHostsReturnsStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute))) // sleep: of the test's own clock
 		l := testLimits(16, 0)

@@ -11,13 +11,14 @@ import (
 	"notifier/internal/notice"
 )
 
-// The test binary is also the process that the tests stop: with this variable set, it
-// makes calls to the url in it, and writes their results.
+// The test binary is also the process that the tests stop. With this variable set, it makes calls to the url
+// in it and writes their results.
 const envFrozen = "NOTIFIER_TEST_FROZEN"
 
 const (
-	frozenCalls   = 2 * breakerFailures // half of them to a path that never answers
-	frozenTimeout = time.Second
+	frozenCalls = 2 * breakerFailures // half of them to a path that never answers
+	// frozenTimeout is longer than a slow machine takes until all calls have arrived.
+	frozenTimeout = 4 * time.Second
 )
 
 // frozenOutcome is one call of the process.
@@ -26,8 +27,8 @@ type frozenOutcome struct {
 	Result notice.Result
 }
 
-// frozenReport is all of its calls, whether the receiver's breaker was open after them,
-// and one more call.
+// frozenReport has the outcomes of all calls of the process, whether the receiver's breaker was open after
+// them, and one more call.
 type frozenReport struct {
 	Calls []frozenOutcome
 	Open  bool
@@ -61,8 +62,8 @@ func frozenHelper(address string) {
 	_ = json.NewEncoder(os.Stdout).Encode(report)
 }
 
-// keepBusy makes the timers fire before the poller looks at the sockets when the process
-// goes on: the one processor has work to do.
+// keepBusy delays the poller when the process resumes: the only processor has other work, so the timers fire
+// before the sockets are read.
 func keepBusy() chan struct{} {
 	runtime.GOMAXPROCS(1)
 	done := make(chan struct{})

@@ -20,9 +20,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// A process that is stopped for longer than its timeout finds every call over time. It
-// reads the answers that came meanwhile, and counts none of the others against the
-// receiver.
+// A process that is stopped for longer than its timeout finds all calls past their deadlines. It reads the
+// answers that arrived during the stop, and does not count the other calls as failures of the receiver.
 func TestFrozenCallsDoNotOpenTheBreaker(t *testing.T) {
 	t.Parallel()
 	var arrived sync.WaitGroup
@@ -70,8 +69,8 @@ func readBodyOf(in *bufio.Reader) (string, error) {
 	return string(body), err
 }
 
-// frozenProcess runs the process, stops it while all its calls are in flight until they
-// have been over time for longer than frozen, and returns its report.
+// frozenProcess runs the process, stops it while all its calls are in flight, until they have been past their
+// deadlines for longer than frozen, and returns its report.
 func frozenProcess(t *testing.T, address string, arrived *sync.WaitGroup, stopped chan<- struct{}) (report frozenReport) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

@@ -12,8 +12,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// FuzzAnswer: a receiver may send any bytes in answer; the attempt ends within its
-// timeout, with a result of the closed set.
+// FuzzAnswer checks that an attempt ends within its timeout, with a result of the closed set, whatever bytes
+// the receiver answers.
 func FuzzAnswer(f *testing.F) {
 	for _, s := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 503 x\r\nRetry-After: 99999999999\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
@@ -38,7 +38,7 @@ func FuzzAnswer(f *testing.F) {
 			r.Ack = *ack(t, "json:code=SUCCESS")
 		}
 		r.HostConcurrency, r.Timeout = 0, 10*time.Second
-		// One handler for each answer: a breaker would let the next ones wait.
+		// One handler for each answer: an open breaker would defer the next calls.
 		r.Prefix, r.Name = "p"+string(rune('a'+len(b)%26)), "p"
 		from := time.Now()
 		got := h.Handle(t.Context(), r, testNotice(`{"paid":true}`))
@@ -53,7 +53,7 @@ func FuzzAnswer(f *testing.F) {
 			t.Errorf("after %s, %d bytes: %q", got.After, len(got.Response), got.Response)
 		}
 		if got.Outcome == notice.OutcomeDelivered && (got.Status < 200 || got.Status > 299) {
-			t.Errorf("status %d was taken for a delivery", got.Status)
+			t.Errorf("status %d counted as a delivery", got.Status)
 		}
 	})
 }

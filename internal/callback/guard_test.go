@@ -20,8 +20,8 @@ import (
 	"notifier/internal/route"
 )
 
-// dnsServer answers A and AAAA queries by what answer says for the n-th query
-// of the name, and gives a resolver that asks it.
+// dnsServer runs a DNS server for A and AAAA queries, and returns a resolver that uses it. answer returns the
+// addresses for the n-th query of a name.
 func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.
 			q := m.Questions[0]
 			name := strings.TrimSuffix(q.Name.String(), ".")
 			mu.Lock()
-			if q.Type == dnsmessage.TypeA { // both types are asked at once: counted together
+			if q.Type == dnsmessage.TypeA { // queries for both types come together: count one
 				asked[name]++
 			}
 			addrs := answer(name, max(1, asked[name]))
@@ -77,7 +77,7 @@ func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.
 	}}
 }
 
-// forbidden are addresses that no notice may reach unless it is allowed.
+// forbidden are addresses that a notice may not reach unless they are allowed.
 var forbidden = []string{
 	"127.0.0.1", "127.8.8.8", "127.255.255.255", "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.255",
 	"192.168.0.1", "192.168.255.255", "169.254.169.254", "169.254.170.2", "169.254.0.1", "100.64.0.1", "100.100.100.200", "100.127.255.255",
@@ -88,8 +88,7 @@ var forbidden = []string{
 	"2001:db8::1", "2002:7f00:1::1", "2002:a00:1::", "3fff::1", "5f00::1", "2600:1f00::5efe:7f00:1", "2600:1f00::200:5efe:a00:1",
 }
 
-// spellings are addresses that some resolver or parser takes for a forbidden
-// one.
+// spellings are addresses that some resolver or parser reads as a forbidden one.
 var spellings = []string{
 	"http://2130706433/", "http://0x7f000001/", "http://0x7f.0.0.1/", "http://0177.0.0.1/", "http://127.1/", "http://127.0.1/", "http://0/",
 	"http://127.0.0.1./", "http://10.1/", "http://0xa9fea9fe/", "http://169.254.43518/", "http://localhost/", "http://LOCALHOST:6379/",
@@ -127,7 +126,7 @@ func TestForbiddenAddresses(t *testing.T) {
 					t.Errorf("says not what would allow it: %s", res.Response)
 				}
 				refusedWhenScheduled(t, r, n, "NOTIFIER_ROUTE_SHOP_ALLOW=")
-				// The same address as DNS gives it, at the socket.
+				// The same address returned by DNS, checked at the socket.
 				n.URL = fmt.Sprintf("http://t%d.evil.example:9/", i)
 				res = h.Handle(background(t), r, n)
 				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
@@ -135,7 +134,7 @@ func TestForbiddenAddresses(t *testing.T) {
 				if err := g.control(t.Context(), "tcp6", netip.AddrPortFrom(ip, 80).String(), nil); !errors.As(err, &blocked) {
 					t.Errorf("at the socket: %v", err)
 				}
-				// What the refusal names does allow it.
+				// The setting that the error names does allow the address.
 				if err := noticeRoute(blocked.Allow).CheckAddr(ip); err != nil && !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
 					t.Errorf("allowed by %s and still: %v", blocked.Allow, err)
 				}
@@ -156,13 +155,13 @@ func TestForbiddenAddresses(t *testing.T) {
 			}
 		}
 		if g.control(t.Context(), "tcp4", "nonsense", nil) == nil {
-			t.Error("an address that cannot be read was let through")
+			t.Error("an invalid address was allowed")
 		}
 	})
 }
 
-// What the call would refuse whatever DNS says is refused when it is scheduled,
-// in the same words.
+// Urls that would be refused for every answer of DNS are refused when the notice is scheduled, with the same
+// error.
 func refusedWhenScheduled(t *testing.T, r *route.Route, n *notice.Notice, remedy string) {
 	t.Helper()
 	wrong := r.Misfits(&n.Content)
@@ -171,7 +170,7 @@ func refusedWhenScheduled(t *testing.T, r *route.Route, n *notice.Notice, remedy
 	}
 }
 
-func TestPublicAddressesPass(t *testing.T) {
+func TestPublicAddressesAreAllowed(t *testing.T) {
 	t.Parallel()
 	r := noticeRoute()
 	for _, s := range []string{"8.8.8.8", "1.1.1.1", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "192.167.1.1", "2606:4700::1111",
@@ -204,9 +203,9 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// What resolvers and net/http read as an address is refused as one, in whatever
-// script its digits are written, before a proxy could be asked to call it.
-func TestWideDigitsAreAnAddress(t *testing.T) {
+// Text that resolvers and net/http read as an address is checked as one, in every script of its digits,
+// before a proxy could get it.
+func TestWideDigitsAreCheckedAsAddress(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, Options{})
 	r := noticeRoute()
@@ -219,10 +218,9 @@ func TestWideDigitsAreAnAddress(t *testing.T) {
 	}
 }
 
-// TestRebinding: the name answers with a public address at first and with a
-// forbidden one afterwards, as a rebinding name does. Whatever was seen before,
-// the address that is connected to decides.
-func TestRebinding(t *testing.T) {
+// A rebinding name first resolves to a public address and then to a forbidden one. The address that is
+// connected to decides.
+func TestRebindingNameIsBlocked(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
@@ -237,7 +235,7 @@ func TestRebinding(t *testing.T) {
 			case strings.HasPrefix(name, "both"):
 				return []netip.Addr{netip.MustParseAddr("169.254.169.254"), loopback, netip.MustParseAddr("::1")}
 			case n == 1:
-				return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but looked up as a first answer
+				return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but the first answer
 			}
 			return []netip.Addr{loopback}
 		})
@@ -250,7 +248,7 @@ func TestRebinding(t *testing.T) {
 			for range 3 {
 				res := h.Handle(background(t), noticeRoute(), n)
 				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
-				if res.Response != "blocked: private address" { // the producer reads it: DNS must not be an oracle
+				if res.Response != "blocked: private address" { // producers read it: the result must not reveal DNS answers
 					t.Errorf("the result says %q", res.Response)
 				}
 			}
@@ -267,8 +265,7 @@ func TestRebinding(t *testing.T) {
 	})
 }
 
-// TestPermissionsAreNotShared: a connection that one route was allowed to make
-// is not there for a route that may not.
+// A connection that one route was allowed to open is not reused by a route that was not.
 func TestPermissionsAreNotShared(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
@@ -282,7 +279,7 @@ func TestPermissionsAreNotShared(t *testing.T) {
 			<-got
 			expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
 		}
-		// Not even when only the name differs.
+		// Not even if the routes differ only in the name.
 		byName := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
 		h = newHandler(t, Options{Resolver: byName})
 		n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
@@ -305,7 +302,7 @@ func TestHTTPSOnly(t *testing.T) {
 	})
 }
 
-func TestNamesThatAreNotThere(t *testing.T) {
+func TestUnknownNameIsRetried(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})

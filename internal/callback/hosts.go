@@ -2,31 +2,32 @@ package callback
 
 import "time"
 
-// hostsKept is how many hosts a route remembers beside those that are being
-// called. A producer chooses the hosts: without a bound, names at random at 5,000 a
-// second would fill 1.6 GB before the first of them is forgotten for its age.
+// hostsKept is the maximum number of idle hosts that a route remembers. A producer chooses the hosts: without
+// a bound, random names at 5,000 per second would fill 1.6 GB before the first of them expires.
 const hostsKept = 8192
 
-// hostTable is what is known of hosts, bounded. A host that is being called is always
-// in it. Of the others those are forgotten first that were called longest ago and
-// of which nothing is known that would be missed; for what was learnt of hosts that
-// hang or that asked to be called less half of the room is there, and no more, so that
-// neither can be used to flush out the other.
+// hostTable is the bounded table of a route's hosts. Hosts with running calls are always in the
+// table. Idle hosts are removed when the table is full, the least recently called first.
+//
+// An idle host is marked if it hangs, or if it asked for fewer calls. While marked hosts fill at
+// most half of the table, unmarked hosts are removed first; above that, marked hosts are. So
+// neither marked nor unmarked hosts can displace all of the others.
 type hostTable struct {
 	most   int
 	byName map[string]*host
-	// plain and marked hold the hosts that are not being called.
+	// plain and marked hold the idle hosts.
 	plain, marked hostList
 }
 
-// hostList is hosts by when they were called.
+// hostList is a list of hosts ordered by their last call.
 type hostList = byUse[host, *host]
 
-func (h *host) near() *neighbours[host] { return &h.neighbours }
+func (h *host) byUseLinks() *links[host] { return &h.links }
 
 func newTable() *hostTable { return &hostTable{most: hostsKept, byName: map[string]*host{}} }
 
-// find returns the host, made by create if it is not known.
+// find returns the host, created by create if it is unknown. The host is then in no list: the caller puts it
+// back.
 func (t *hostTable) find(name string, create func() *host) *host {
 	h := t.byName[name]
 	if h != nil {
@@ -36,13 +37,14 @@ func (t *hostTable) find(name string, create func() *host) *host {
 	if t.plain.n+t.marked.n >= t.most {
 		t.forget()
 	}
+
 	h = create()
 	h.name = name
 	t.byName[name] = h
 	return h
 }
 
-// take takes a host out of the lists: it is looked at, or being called.
+// take removes a host from its list while the host is in use.
 func (t *hostTable) take(h *host) {
 	if h.in != nil {
 		h.in.remove(h)
@@ -50,24 +52,26 @@ func (t *hostTable) take(h *host) {
 	}
 }
 
-// put back a host that was looked at, unless it is being called.
+// put returns a host to the lists, unless it has running calls.
 func (t *hostTable) put(h *host) {
 	t.take(h)
 	if h.inflight > 0 {
 		return
 	}
+
 	h.in = &t.plain
 	if h.marked() {
 		h.in = &t.marked
 	}
+
 	h.in.push(h)
 	for t.plain.n+t.marked.n > t.most {
 		t.forget()
 	}
 }
 
-// marked reports whether something is known of the host that protects others.
-func (h *host) marked() bool { return h.standing == hung || h.allowed > 0 }
+// marked reports whether the host hangs or asked for fewer calls.
+func (h *host) marked() bool { return h.health == hung || h.allowed > 0 }
 
 func (t *hostTable) forget() {
 	from := &t.plain
@@ -84,7 +88,7 @@ func (t *hostTable) drop(h *host) {
 	delete(t.byName, h.name)
 }
 
-// sweep forgets hosts that were not called since.
+// sweep forgets hosts that were not called after that time.
 func (t *hostTable) sweep(since time.Time) {
 	for _, l := range []*hostList{&t.plain, &t.marked} {
 		for l.oldest != nil && l.oldest.used.Before(since) {

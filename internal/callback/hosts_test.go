@@ -13,8 +13,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// Names at random grew the table of hosts by 530 bytes each for ten minutes:
-// 1.6 GB at 5,000 a second.
+// Random host names grew the table of hosts by 530 bytes each for ten minutes: 1.6 GB at 5,000 per second.
 func TestRandomHostsDoNotGrowTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
@@ -42,7 +41,7 @@ func TestRandomHostsDoNotGrowTheTable(t *testing.T) {
 		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
 			t.Errorf("grown by %d bytes", grown)
 		}
-		// What protects others is not flushed out by it.
+		// Marked hosts are not pushed out by others.
 		refusal(t, l, "hangs:80", notice.ReasonBreaker)
 		if n := l.hosts.byName["busy:80"].limit(16); n != 7 {
 			t.Errorf("a host that asked to be called less has %d slots, want 7", n)
@@ -54,8 +53,8 @@ func TestRandomHostsDoNotGrowTheTable(t *testing.T) {
 	})
 }
 
-// Hosts that hang, as many as somebody likes, leave room for those that answer.
-func TestHostsThatHangDoNotFillTheTable(t *testing.T) {
+// Any number of hosts that hang leaves room for hosts that answer.
+func TestHangingHostsDoNotFillTheTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
 		l.hosts.most = 64
@@ -69,7 +68,7 @@ func TestHostsThatHangDoNotFillTheTable(t *testing.T) {
 		}
 		known := 0
 		for j := range 30 {
-			if h := l.hosts.byName[fmt.Sprintf("good%d:80", j)]; h != nil && h.standing == answers && h.called {
+			if h := l.hosts.byName[fmt.Sprintf("good%d:80", j)]; h != nil && h.health == answers && h.called {
 				known++
 			}
 		}
@@ -79,8 +78,8 @@ func TestHostsThatHangDoNotFillTheTable(t *testing.T) {
 	})
 }
 
-// net/http remembers for ever who waited for a connection to a host that is never
-// reached (Transport.idleConnWait).
+// net/http never forgets a request that waited for a connection to an unreachable host
+// (Transport.idleConnWait).
 func TestUnreachableHostsDoNotGrowTheTransport(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
@@ -126,8 +125,8 @@ func spelling(n int) string {
 	return string(b)
 }
 
-// A transport that is replaced ends its calls, and the connections go with them.
-func TestAReplacedTransportEndsItsCalls(t *testing.T) {
+// A replaced transport completes its running calls and then closes their connections.
+func TestReplacedTransportCompletesCalls(t *testing.T) {
 	release, arrived := make(chan struct{}), make(chan struct{}, 1)
 	s, conns := counting(t, false, func(_ http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {

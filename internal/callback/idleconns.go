@@ -5,49 +5,52 @@ import (
 	"time"
 )
 
-// idleConns keeps connections of the direct transport between calls, each for as
-// long as the receiver does, as far as is known. Where there are more than it may
-// keep, those go that were used longest ago.
+// idleConns keeps idle connections of the direct transport, each until the receiver is expected to close it.
+// Above the limits, the least recently used ones are closed.
 type idleConns struct {
 	perHost, total int
 
 	mu     sync.Mutex
-	by     map[origin][]*directConn // those used last at the end
+	by     map[origin][]*directConn // most recently used last
 	all    byUse[directConn, *directConn]
 	closed bool
-	timer  *time.Timer // closes what was idle for too long
-	wakes  time.Time   // when it does so next; zero: it is not set
+	timer  *time.Timer // runs sweep
+	wakes  time.Time   // when the timer fires; zero: it is not set
 }
 
 func newIdleConns(perHost, total int) *idleConns {
 	return &idleConns{perHost: perHost, total: total, by: map[origin][]*directConn{}}
 }
 
-// take gives the connection to o that was used last, or nil. The caller looks
-// whether the receiver has closed it.
+// take returns the most recently used connection to o, or nil. The caller checks whether the receiver has
+// closed it.
 func (p *idleConns) take(o origin) *directConn {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	cs := p.by[o]
 	if len(cs) == 0 {
 		return nil
 	}
+
 	c := cs[len(cs)-1]
 	if !now.Before(c.ends) {
 		return nil // the sweep is about to close it
 	}
+
 	cs[len(cs)-1] = nil
 	p.by[o] = cs[:len(cs)-1]
 	p.all.remove(c)
 	return c
 }
 
-// put keeps a connection whose exchange is done; false if there is no room for it.
+// put keeps a connection after a completed exchange. It returns false if there is no room.
 func (p *idleConns) put(c *directConn) bool {
 	now := time.Now()
 	var old *directConn
 	p.mu.Lock()
+
 	switch {
 	case p.closed || c.keep <= 0 || len(p.by[c.origin]) >= p.perHost:
 		p.mu.Unlock()
@@ -56,12 +59,14 @@ func (p *idleConns) put(c *directConn) bool {
 		old = p.all.oldest
 		p.drop(old)
 	}
+
 	c.ends = now.Add(c.keep)
 	p.by[c.origin] = append(p.by[c.origin], c)
 	p.all.push(c)
 	if p.wakes.IsZero() || c.ends.Before(p.wakes) {
 		p.wake(now, c.ends)
 	}
+
 	p.mu.Unlock()
 	if old != nil {
 		old.close()
@@ -69,7 +74,7 @@ func (p *idleConns) put(c *directConn) bool {
 	return true
 }
 
-// drop takes a connection out, wherever it stands. The caller holds mu.
+// drop removes a connection at any position. The caller holds mu.
 func (p *idleConns) drop(c *directConn) {
 	cs := p.by[c.origin]
 	for i := range cs {
@@ -80,9 +85,11 @@ func (p *idleConns) drop(c *directConn) {
 			break
 		}
 	}
+
 	if p.by[c.origin] = cs; len(cs) == 0 {
 		delete(p.by, c.origin)
 	}
+
 	p.all.remove(c)
 }
 
@@ -96,45 +103,50 @@ func (p *idleConns) wake(now, at time.Time) {
 	p.timer.Reset(at.Sub(now))
 }
 
-// minSweep is how long a sweep leaves to the next, so that connections that become
-// late one by one are closed together.
+// minSweep is the minimal time between two sweeps, so that connections that expire one by one are closed
+// together.
 const minSweep = 50 * time.Millisecond
 
-// sweep closes what was idle for too long.
+// sweep closes the connections whose idle time has ended, and sets the timer for the next one.
 func (p *idleConns) sweep() {
 	now := time.Now()
-	var late []*directConn
+	var expired []*directConn
 	var next time.Time
 	p.mu.Lock()
+
 	for c := p.all.oldest; c != nil; {
 		newer := c.newer
 		switch {
 		case !now.Before(c.ends):
 			p.drop(c)
-			late = append(late, c)
+			expired = append(expired, c)
 		case next.IsZero() || c.ends.Before(next):
 			next = c.ends
 		}
+
 		c = newer
 	}
-	for o, cs := range p.by { // hosts whose connections are all in use, or gone
+
+	for o, cs := range p.by { // hosts without an idle connection
 		if len(cs) == 0 {
 			delete(p.by, o)
 		}
 	}
+
 	if p.wakes = next; !next.IsZero() {
 		if least := now.Add(minSweep); next.Before(least) {
 			next = least
 		}
 		p.wake(now, next)
 	}
+
 	p.mu.Unlock()
-	for _, c := range late {
+	for _, c := range expired {
 		c.close()
 	}
 }
 
-// close closes all that is idle, and has what becomes so later closed.
+// close closes all idle connections. Connections that become idle later are closed too.
 func (p *idleConns) close() {
 	p.mu.Lock()
 	var all []*directConn
@@ -142,10 +154,12 @@ func (p *idleConns) close() {
 		all = append(all, p.all.oldest)
 		p.drop(p.all.oldest)
 	}
+
 	p.closed, p.wakes = true, time.Time{}
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+
 	p.mu.Unlock()
 	for _, c := range all {
 		c.close()

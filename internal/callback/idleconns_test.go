@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// spare is a connection that says when it is closed.
+// spare is a connection that reports when it is closed.
 type spare struct {
 	net.Conn
 	closed chan struct{}
@@ -60,7 +60,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 		}
 	}
 	first := p.all.oldest
-	for i := range 20 { // those used longest ago make room
+	for i := range 20 { // the least recently used are closed
 		c := idle(fmt.Sprint(i), time.Hour)
 		if !p.put(c) || p.all.n > 4 {
 			t.Fatalf("%d are kept", p.all.n)
@@ -77,7 +77,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 	}
 }
 
-func TestIdleConnectionsEnd(t *testing.T) {
+func TestIdleConnectionsExpire(t *testing.T) {
 	t.Parallel()
 	p := newIdleConns(9, 9)
 	long, short := idle("a", time.Hour), idle("a", time.Millisecond)
@@ -100,8 +100,8 @@ func TestIdleConnectionsEnd(t *testing.T) {
 	}
 }
 
-// One that has been idle for too long is not used, though the sweep has not come yet.
-func TestLateConnectionsAreNotTaken(t *testing.T) {
+// An expired connection is not used, even before the sweep closes it.
+func TestExpiredConnectionIsNotTaken(t *testing.T) {
 	t.Parallel()
 	p := newIdleConns(9, 9)
 	c := idle("a", time.Hour)

@@ -13,44 +13,45 @@ import (
 	"time"
 )
 
-// keptIdle is how long a connection may be idle of which the receiver has not
-// said otherwise. Servers close theirs after five seconds and more (Node after 5,
-// nginx after 75), and what is sent on one that was closed that moment is lost.
+// keptIdle is the longest idle time of a connection if the receiver has not announced one. Servers close
+// theirs after five seconds or more (Node after 5, nginx after 75), and a request sent at that moment is
+// lost.
 const keptIdle = 4 * time.Second
 
-// keptConn is a connection of net/http's transport. It knows what net/http does not:
-// whether the receiver has closed it meanwhile, how long the receiver will keep it
-// open, and how many bytes of a request the kernel took. Transport.IdleConnTimeout in
-// its place loses one attempt in ten at a receiver that closes after each answer.
+// keptConn is a connection of net/http's transport that is checked before reuse. It knows three
+// facts that net/http does not: whether the receiver has closed the connection, how long the
+// receiver keeps it open, and how many bytes of a request the kernel accepted. Without keptConn,
+// and with Transport.IdleConnTimeout instead, one attempt in ten failed at a receiver that closes
+// the connection after each answer.
 //
-// One connection of HTTP/1 carries one exchange at a time: begin and becomeIdle
-// stand around each. A connection of HTTP/2 is left to net/http: there the receiver says
-// by GOAWAY what it has not looked at.
+// A connection of HTTP/1 carries one exchange at a time, from begin to becomeIdle. A connection of
+// HTTP/2 is left to net/http: its receiver reports by GOAWAY which requests it has not processed.
 type keptConn struct {
 	net.Conn
-	check   *closedCheck // nil: cannot be looked at
+	check   *closedCheck // nil: not supported
 	written atomic.Int64
 
 	mu    sync.Mutex
-	uses  int // exchanges begun on it
+	uses  int // number of exchanges that used it
 	idle  bool
 	since time.Time // when it became idle
 	keep  time.Duration
-	timer *time.Timer // closes it when it was idle for keep
+	timer *time.Timer // closes it after it was idle for keep
 	known bool        // http2 is set
 	http2 bool
 }
 
-// keepConns wraps what dial makes.
+// keepConns returns a dialer whose connections are keptConns.
 func keepConns(dial dialer, keep time.Duration) dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return nil, err
 		}
+
 		k := &keptConn{Conn: c, keep: keep}
 		if sc, ok := c.(syscall.Conn); ok {
-			if raw, err := sc.SyscallConn(); err == nil { // of a closed one: the first write finds it
+			if raw, err := sc.SyscallConn(); err == nil { // fails if the connection is closed; the first write reports that
 				k.check = newClosedCheck(raw)
 			}
 		}
@@ -58,7 +59,7 @@ func keepConns(dial dialer, keep time.Duration) dialer {
 	}
 }
 
-// keptOf finds what lies below the TLS of a connection.
+// keptOf returns the keptConn below the TLS layer of c, or nil.
 func keptOf(c net.Conn) *keptConn {
 	for {
 		switch x := c.(type) {
@@ -92,42 +93,46 @@ func (k *keptConn) Close() error {
 type connUse struct {
 	*keptConn
 	number int
-	mark   int64 // bytes written before it
+	mark   int64 // bytes written before the exchange
 }
 
-// begin is called when an exchange gets the connection and has written nothing
-// yet. One that the receiver has closed, or that was idle for too long, is closed:
-// then nothing of the request can be written, and the exchange gets another.
+// begin starts an exchange on the connection, before anything is written. It closes the connection if the
+// receiver has closed it or if it was idle for too long. Then nothing of the request can be written, and
+// net/http takes another connection.
 func (k *keptConn) begin(c net.Conn, reused bool) *connUse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+
 	if !k.known {
 		k.known = true
 		if t, ok := c.(*tls.Conn); ok {
 			k.http2 = t.ConnectionState().NegotiatedProtocol == "h2"
 		}
 	}
+
 	k.uses++
 	u := &connUse{keptConn: k, number: k.uses, mark: k.written.Load()}
 	if k.http2 {
 		return u
 	}
+
 	late := k.idle && time.Since(k.since) >= k.keep
 	k.idle = false
 	if k.timer != nil {
 		k.timer.Stop()
 	}
 	if reused && (late || k.check != nil && k.check.closed()) {
-		_ = k.Conn.Close() // it holds nothing that is waited for
+		_ = k.Conn.Close() // no exchange waits for data from it
 	}
 	return u
 }
 
-// becomeIdle is called when the exchange has got its whole answer and the connection is
-// idle, unless the next exchange has begun on it already.
+// becomeIdle ends an exchange after its whole answer was read. It does nothing if the next exchange has
+// already begun.
 func (u *connUse) becomeIdle() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+
 	if u.uses != u.number || u.http2 {
 		return
 	}
@@ -135,28 +140,30 @@ func (u *connUse) becomeIdle() {
 	u.arm(u.keep)
 }
 
-// readKeepAlive takes what the receiver says of how long it keeps the connection open.
+// readKeepAlive applies the receiver's Keep-Alive header to the idle time of the connection.
 func (u *connUse) readKeepAlive(h http.Header) {
 	says, ok := keepAliveTimeout(h)
 	if !ok {
 		return
 	}
+
 	u.mu.Lock()
 	defer u.mu.Unlock()
+
 	u.keep = keptFor(says)
 	if u.idle && u.uses == u.number {
 		u.arm(u.keep - time.Since(u.since))
 	}
 }
 
-// keptFor is how long a connection may be idle that the receiver closes after says.
-// It counts from its own last write: a request that is sent at the last moment still
-// has to reach it.
+// keptFor returns the longest idle time for a connection that the receiver closes after the announced time.
+// The receiver counts from its own last write, and a request sent at the last moment still has to arrive, so
+// the result is shorter by up to a second.
 func keptFor(says time.Duration) time.Duration {
 	return min(says-min(says/2, time.Second), idleTimeout)
 }
 
-// arm sets the time at which an idle connection is closed. The caller holds mu.
+// arm sets the timer that closes an idle connection. The caller holds mu.
 func (k *keptConn) arm(after time.Duration) {
 	if k.timer == nil {
 		k.timer = time.AfterFunc(after, k.expire)
@@ -171,13 +178,14 @@ func (k *keptConn) expire() {
 	if expired {
 		k.idle = false
 	}
+
 	k.mu.Unlock()
 	if expired {
-		_ = k.Conn.Close() // net/http's reader hears of it and forgets the connection
+		_ = k.Conn.Close() // net/http's reader notices and forgets the connection
 	}
 }
 
-// keepAliveTimeout reads "Keep-Alive: timeout=5, max=100".
+// keepAliveTimeout returns the timeout of a header such as "Keep-Alive: timeout=5, max=100".
 func keepAliveTimeout(h http.Header) (time.Duration, bool) {
 	for _, line := range h["Keep-Alive"] {
 		for part := range strings.SplitSeq(line, ",") {
@@ -190,5 +198,6 @@ func keepAliveTimeout(h http.Header) (time.Duration, bool) {
 			}
 		}
 	}
+
 	return 0, false
 }

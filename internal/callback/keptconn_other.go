@@ -4,8 +4,8 @@ package callback
 
 import "syscall"
 
-// closedCheck cannot look here; net/http's reader hears of a closed connection a
-// moment later.
+// closedCheck is not implemented on this platform. net/http's reader notices a closed connection a moment
+// later.
 type closedCheck struct{}
 
 func newClosedCheck(syscall.RawConn) *closedCheck { return &closedCheck{} }

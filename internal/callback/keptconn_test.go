@@ -18,11 +18,10 @@ import (
 
 const okEmpty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// A kept connection that broke within a second was taken for one that had been
-// closed before, and its request was sent again, although the receiver had read
-// all of it and was at work. net/http does the same by itself to a GET and to
-// whatever has an Idempotency-Key.
-func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
+// A request on a kept connection that broke within a second was sent again, although the receiver had read
+// all of it and was processing it. net/http itself does the same with a GET and with requests that have an
+// Idempotency-Key.
+func TestRequestReadInFullIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		ca := newAuthority(t)
@@ -51,7 +50,7 @@ func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
 									if tcp, ok := c.(*net.TCPConn); ok && end == "resets" {
 										_ = tcp.SetLinger(0)
 									}
-									return // with the request read and no answer given
+									return // the request was read, but not answered
 								}
 								_, _ = io.WriteString(c, okEmpty)
 							}
@@ -73,9 +72,9 @@ func TestARequestThatWasReadWholeIsNotSentAgain(t *testing.T) {
 	})
 }
 
-// A receiver that closes a kept connection after its answer, as Node does after
-// five seconds, costs no attempt: the connection is looked at before it is used.
-func TestAConnectionThatWasClosedIsNotUsed(t *testing.T) {
+// A receiver that closes a kept connection after its answer, as Node does after five seconds, costs no
+// attempt: the connection is checked before it is used.
+func TestClosedConnectionIsNotUsed(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		ca := newAuthority(t)
@@ -105,8 +104,8 @@ func TestAConnectionThatWasClosedIsNotUsed(t *testing.T) {
 	})
 }
 
-// What the receiver cannot have read whole is sent again in the same attempt.
-func TestARequestThatWasCutOffIsSentAgain(t *testing.T) {
+// A request that the receiver cannot have read in full is sent again in the same attempt.
+func TestPartlySentRequestIsRepeated(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var conns atomic.Int64
@@ -137,8 +136,7 @@ func TestARequestThatWasCutOffIsSentAgain(t *testing.T) {
 	})
 }
 
-// Idle connections of which the receiver says nothing are closed by us, before
-// it does.
+// An idle connection without a Keep-Alive header is closed here before the receiver closes it.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
@@ -177,9 +175,9 @@ func TestKeepAliveTimeout(t *testing.T) {
 	}
 }
 
-// The connection goes to the next exchange before the last one says that it is
-// done with it: the time that it may be idle does not run then.
-func TestAConnectionInUseIsNotIdle(t *testing.T) {
+// The next exchange gets the connection before the last one reports that it is done. The idle time must not
+// run then.
+func TestConnectionInUseIsNotIdle(t *testing.T) {
 	t.Parallel()
 	a, b := net.Pipe()
 	defer func() { _, _ = a.Close(), b.Close() }()
@@ -201,9 +199,8 @@ func TestAConnectionInUseIsNotIdle(t *testing.T) {
 	<-done
 }
 
-// Many at once on connections that are closed all the time: nothing is lost,
-// nothing comes twice.
-func TestConnectionsThatAreClosedAllTheTime(t *testing.T) {
+// Many concurrent calls on connections that are closed all the time: no call is lost or duplicated.
+func TestClosingConnectionsLoseNoCalls(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var mu sync.Mutex
@@ -235,7 +232,7 @@ func TestConnectionsThatAreClosedAllTheTime(t *testing.T) {
 					n.Headers = []notice.Header{{Name: "X-Call", Value: fmt.Sprint(c, "-", i)}}
 					res := h.Handle(background(t), r, n)
 					if res.Outcome != delivered {
-						lost.Add(1) // written whole on a connection whose end was under way: it may not be sent again
+						lost.Add(1) // written in full while the connection was being closed: it may not be sent again
 					}
 				}
 			})
@@ -253,7 +250,7 @@ func TestConnectionsThatAreClosedAllTheTime(t *testing.T) {
 	})
 }
 
-// What is done about connections beside each call.
+// BenchmarkKept measures the work of a keptConn for each call.
 func BenchmarkKept(b *testing.B) {
 	addr := listen(b, nil, hold(""))
 	c, err := keepConns((&net.Dialer{}).DialContext, keptIdle)(b.Context(), "tcp", addr)

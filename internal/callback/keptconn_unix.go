@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closedCheck looks at a connection. It is made once for each: a closedCheck allocates nothing.
+// closedCheck detects whether the other end of an idle connection has closed it. It is created once per
+// connection, so that a check allocates nothing.
 type closedCheck struct {
 	raw  syscall.RawConn
 	fds  [1]unix.PollFd
@@ -26,9 +27,9 @@ func newClosedCheck(raw syscall.RawConn) *closedCheck {
 	return l
 }
 
-// closed reports whether an idle connection can carry no request any more: its
-// other end has closed or reset it, or has said something unasked, which nobody
-// does who goes on (a 408, a TLS alert). It takes nothing.
+// closed reports whether an idle connection cannot carry another request: the receiver has closed
+// or reset the connection, or has sent data without a request. Servers send such data (a response
+// with status 408, a TLS close alert) only before they close. closed reads no data.
 func (l *closedCheck) closed() bool {
 	l.gone = false
 	return l.raw.Control(l.ask) != nil || l.gone

@@ -15,122 +15,120 @@ import (
 	"notifier/internal/route"
 )
 
-// Numbers of the limits.
+// Limits and delays.
 const (
-	breakerFailures = 10              // slow failures in a row that open a host's breaker
-	breakerOpen     = 5 * time.Second // how long it stays open at first; twice as long after each try that failed, …
-	breakerMost     = maxAfter        // … up to this, so that a hundred dead hosts do not fill a route with tries
+	breakerFailures = 10              // consecutive slow failures that open a host's breaker
+	breakerOpen     = 5 * time.Second // first time that the breaker stays open, doubled after each failed try, …
+	breakerMost     = maxAfter        // … up to this, so that tries of a hundred dead hosts do not fill a route
 	slowFailure     = time.Second     // a failure that took this long counts for the breaker
 	minAfter        = 250 * time.Millisecond
 	maxAfter        = 30 * time.Second
-	maxReturns      = 1000             // notices put off that come back to one host in a second, at most
-	ringSeconds     = 256              // how far ahead they are lined up when there are more
-	maxTurn         = 4 * time.Minute  // how far ahead those refused for the rate are
-	handEvery       = time.Second      // a notice is handed to who makes a host's next try, at most
-	hostIdle        = 10 * time.Minute // what is known of a host is forgotten after this
+	maxReturns      = 1000             // deferred notices that become due for one host in one second, at most
+	ringSeconds     = 256              // seconds ahead over which more of them are spread
+	maxTurn         = 4 * time.Minute  // longest delay of a notice deferred for the rate
+	handEvery       = time.Second      // minimal time between two notices handed over for a host's next try
+	hostIdle        = 10 * time.Minute // a host without calls is forgotten after this
 )
 
-// limits are those of one route: its rate, and per destination slots, speed and
-// breaker.
+// limits are the limits of one route: its rate, and for each destination slots, pace and breaker.
 type limits struct {
 	prefix string
-	// few is what [Handler.Few] says, among the view that follows from it.
-	few   int
-	among View
-	max   int // slots per destination, of all instances or of each; 0 = unlimited
-	// doubtful is how many calls may be under way to hosts that did not answer last
-	// time or were never called; 0 = unlimited. The rest of the route's slots is
-	// there for hosts that answer, however many others hang.
+	// maxSharers is the result of [Handler.MaxInstances], and sharers the view reduced to those instances.
+	maxSharers int
+	sharers    View
+	max        int // slots per destination, of all instances or of each (peers.Shared); 0 = unlimited
+	// doubtful is the maximum number of running calls to hosts that did not answer last time or were never
+	// called; 0 = unlimited. The route's other slots stay free for hosts that answer, however many hang.
 	doubtful int
 	pacer    *pacer
 	fleet    peers
 	now      func() time.Time
-	changed  func(host string, from, to gobreaker.State, told bool)
+	changed  func(host string, from, to gobreaker.State, remote bool)
 
 	mu           sync.Mutex
 	hosts        *hostTable
-	held         [hung + 1]int // calls under way, by what was thought of their host when they began
-	doubtfulPace pace          // of the doubtful together
+	held         [hung + 1]int // running calls by the health of their host when they began
+	doubtfulPace pace          // of all doubtful hosts together
 	swept        time.Time
-	told         bool // a breaker changes because another instance said so
+	remote       bool // a message from another instance is changing a breaker
 }
 
-// standing is what is thought of a host.
-type standing int
+// health is the last known behaviour of a host.
+type health int
 
 const (
-	unknown standing = iota // not called yet, or not for long
+	unknown health = iota // not called yet, or not recently
 	answers
 	hung // the last call to it failed slowly
 )
 
-// onBreaker hears of a destination's breaker changing; told: because another
-// instance said so.
-type onBreaker func(host string, from, to gobreaker.State, told bool)
+// onBreaker is called when a destination's breaker changes. remote means that a message from another instance
+// caused the change.
+type onBreaker func(host string, from, to gobreaker.State, remote bool)
 
-func newLimits(r *route.Route, few int, fleet peers, now func() time.Time, changed onBreaker) *limits {
-	l := &limits{prefix: r.Prefix, few: few, max: r.HostConcurrency, fleet: fleet, now: now, changed: changed, hosts: newTable(), swept: now(),
+func newLimits(r *route.Route, maxSharers int, fleet peers, now func() time.Time, changed onBreaker) *limits {
+	l := &limits{prefix: r.Prefix, maxSharers: maxSharers, max: r.HostConcurrency, fleet: fleet, now: now, changed: changed, hosts: newTable(), swept: now(),
 		pacer: newPacer(r)}
-	// A fixed target is one host: there is nobody to keep slots for.
+	// A fixed target is one host: no other host needs free slots.
 	if r.Target.Kind == route.KindNotice && r.Concurrency > 1 {
 		l.doubtful = r.Concurrency / 2
 	}
 	return l
 }
 
-// host is what is known of one destination.
+// host is the state of one destination.
 type host struct {
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	// All below is guarded by limits.mu.
-	name             string
-	in               *hostList // of the table; nil while it is being called
-	called           bool      // at least once since it is known
-	neighbours[host]           // there
+	name        string
+	in          *hostList // the list of the table that holds it; nil during a call
+	called      bool      // at least once since it is in the table
+	links[host]           // in that list
 	pace
-	tally    tally
-	used     time.Time
-	standing standing
-	// share is this instance's part of the host's slots in the view of that number
-	// less one; 0 = none was asked.
+	tally  tally
+	used   time.Time
+	health health
+	// share is this instance's part of the host's slots, in the view whose number is view − 1; view 0 = not
+	// computed.
 	view  uint64
 	share int
-	// allowed is how many slots the host has now: less than its share after it
-	// said 429 or 503; it grows by one with every round of good answers. Zero =
-	// never slowed.
-	allowed float64
-	asked   int       // how many of its last answers in a row were 429 or 503
-	slowed  time.Time // when its slots were halved last
-	trips   int       // tries that failed since the breaker opened
-	until   time.Time // nobody is let in before
-	// answered is when the host last did, failing when the calls began that have
-	// failed slowly since; zero = never, none.
+	// allowed is the number of slots while the host is slowed: less than its share after answers of 429 or
+	// 503, growing by one with every round of good answers. Zero = not slowed.
+	allowed   float64
+	slowdowns int       // consecutive answers of 429 or 503
+	slowed    time.Time // when its slots were last halved
+	trips     int       // failed tries since the breaker opened
+	until     time.Time // no call is allowed before this time
+	// answered is the time of the last answer; zero = never. failing is the start of the first call of the
+	// current series of slow failures; zero = none.
 	answered, failing time.Time
-	waited            time.Time // when a notice was put off last because all slots were taken
-	handed            time.Time // when a notice was handed to the one that tries
-	// own: calls from here opened the breaker; peers are the instances that the host
-	// answers all the same, and since when that is known. trying: the one call at a time
-	// to a host with an open breaker is in flight.
+	waited            time.Time // when a notice was last deferred because all slots were taken
+	handed            time.Time // when a notice was last handed to the instance that makes the next try
+	// own means that calls from here opened the breaker. peers are the instances that the host answers
+	// nevertheless, and when each said so. trying means that the one allowed call to a host with an open
+	// breaker is in flight.
 	own, trying bool
 	peers       map[string]time.Time
 }
 
-// pace is what is known of how fast calls to a host, or to several, get done.
+// pace measures how fast calls to one or several hosts complete.
 type pace struct {
 	inflight int
-	latency  time.Duration // the running mean of how long calls took
-	moved    time.Time     // when one ended last, or began when none was under way
+	latency  time.Duration // running mean of the duration
+	moved    time.Time     // when a call last ended, or began while none was running
 	refused  counter
-	returns  *ring // nil until there are many
+	returns  *ring // nil until many are deferred
 }
 
-// ring counts how many come back in each of the coming seconds.
+// ring counts the deferred notices that become due in each of the coming seconds.
 type ring struct {
-	from  int64 // the second of the oldest count that is not past
+	from  int64 // second of the oldest count that is not past
 	count [ringSeconds]int32
 }
 
-// book finds a second for one more, the given one or a later one with room.
+// book reserves a place in the second after which the notice was to return, or in a later one with room, and
+// returns the delay.
 func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 	s := now.Unix()
 	for ; r.from < s && s-r.from < ringSeconds; r.from++ {
@@ -139,6 +137,7 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 	if r.from < s {
 		*r = ring{from: s}
 	}
+
 	at := now.Add(after).Unix()
 	for sec := at; sec < s+ringSeconds; sec++ {
 		if n := &r.count[sec%ringSeconds]; *n < maxReturns {
@@ -149,6 +148,7 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 			return time.Unix(sec, 0).Add(rand.N(time.Second)).Sub(now)
 		}
 	}
+
 	return (ringSeconds/2 + rand.N(time.Duration(ringSeconds/2))) * time.Second
 }
 
@@ -161,84 +161,94 @@ func (p *pace) begin(now time.Time) {
 func (p *pace) end(took time.Duration, now time.Time) {
 	p.inflight--
 	p.moved = now
-	took = max(0, took) // less than nothing: it was given up while it waited for its turn
+	took = max(0, took) // negative if the call was given up while it waited for its turn
 	if p.latency == 0 {
 		p.latency = took
 	}
 	p.latency += (took - p.latency) / 4
 }
 
-// errSlow is what a breaker is told.
+// errSlow is the error that counts for a breaker.
 var errSlow = errors.New("slow failure")
 
-// pass is the permission for one exchange. end gives it back.
+// pass is the permission for one exchange. end returns it.
 type pass struct {
-	l        *limits
-	h        *host
-	done     func(error)
-	at       time.Time
-	wait     time.Duration // before the exchange, for the route's rate
-	standing standing      // the host, when the call began
-	first    bool          // to a host that was not known
-	trial    bool          // the one call at a time to a host with an open breaker
+	l      *limits
+	h      *host
+	done   func(error)
+	at     time.Time
+	wait   time.Duration // delay before the exchange, for the route's rate
+	health health        // of the host when the call began
+	first  bool          // the host was not called before
+	trial  bool          // the one allowed call to a host with an open breaker
 }
 
-// enter asks for permission; if it is refused, the result defers the notice.
+// enter returns the permission for one call to a host, or a deferral of the notice.
 func (l *limits) enter(name string) (*pass, *deferral) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	l.sweep(now)
 	h := l.hosts.find(name, func() *host { return l.newHost(name) })
 	defer l.hosts.put(h)
+
 	h.used = now
+
 	if theirs := l.handOver(h, now); theirs != nil {
 		return nil, theirs
 	}
+
 	limit, mine := l.slots(h)
 	if !mine {
 		h.waited = now
-		return nil, &deferral{h.putOff(now, 1, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are other instances'", l.max, name)),
+		return nil, &deferral{h.postpone(now, 1, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s belong to other instances", l.max, name)),
 			l.slotHolders(name), "", nil}
 	}
+
 	if limit > 0 && h.inflight >= limit {
 		h.waited = now
-		refused := put(h.putOff(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name)))
+		refused := put(h.postpone(now, limit, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s are taken", limit, name)))
 		refused.Host = name
 		return nil, refused
 	}
-	stood := h.standing
-	if stood == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {
-		stood = unknown // it did answer, but what it has now has not moved for a while
+
+	was := h.health
+	if was == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {
+		was = unknown // it did answer, but none of its running calls has ended for a while
 	}
-	if !l.hasRoom(stood) {
-		return nil, put(l.doubtfulPace.putOff(now, l.doubtful, notice.ReasonBusy, 0,
-			fmt.Sprintf("%d calls to hosts that do not answer are under way, and the other slots are kept for those that do", l.doubtful)))
+	if !l.hasRoom(was) {
+		return nil, put(l.doubtfulPace.postpone(now, l.doubtful, notice.ReasonBusy, 0,
+			fmt.Sprintf("%d calls to hosts that do not answer are running; the other slots are kept for hosts that answer", l.doubtful)))
 	}
+
 	done, refused := l.allow(h, now)
 	if refused != nil {
 		return nil, refused
 	}
+
 	wait, after, ok := l.pacer.take(now, l.holders(), l.fleet.Shared)
 	if !ok {
 		done(errExcluded)
 		if after == 0 {
-			return nil, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter, fmt.Sprintf("the route's rate of %g/s is other instances'",
+			return nil, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter, fmt.Sprintf("the route's rate of %g/s belongs to other instances",
 				l.pacer.whole)), l.holders(), "", nil}
 		}
 		return nil, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
 	}
+
 	h.begin(now)
-	l.held[stood]++
-	if stood != answers {
+	l.held[was]++
+	if was != answers {
 		l.doubtfulPace.begin(now)
 	}
-	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, standing: stood, first: !h.called, trial: h.breaker.State() != gobreaker.StateClosed}
+
+	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was, first: !h.called, trial: h.breaker.State() != gobreaker.StateClosed}
 	h.called, h.trying = true, h.trying || p.trial
 	return p, nil
 }
 
-// allow asks the host's breaker.
+// allow returns the done function of the host's breaker, or a deferral while the breaker is open.
 func (l *limits) allow(h *host, now time.Time) (done func(error), refused *deferral) {
 	err := gobreaker.ErrOpenState
 	var theirs View
@@ -247,21 +257,23 @@ func (l *limits) allow(h *host, now time.Time) (done func(error), refused *defer
 			done, err = h.breaker.Allow()
 			theirs = nil
 		} else if now.Sub(h.handed) < handEvery {
-			theirs = nil // it has one
+			theirs = nil // it has got one recently
 		} else {
 			h.handed = now
 		}
 	}
+
 	if err == nil {
 		return done, nil
 	}
-	res := h.putOff(now, 1, notice.ReasonBreaker, h.until.Sub(now),
+
+	res := h.postpone(now, 1, notice.ReasonBreaker, h.until.Sub(now),
 		fmt.Sprintf("%s failed slowly %d times in a row; one try at a time until it answers", h.name, breakerFailures))
 	res.Host = h.name
 	return nil, &deferral{res, theirs, l.tryName(h), nil}
 }
 
-// put is a deferral that no other instance can do anything about.
+// put returns a deferral of a notice that no other instance could deliver sooner.
 func put(res notice.Result) *deferral { return &deferral{Result: res} }
 
 func (l *limits) newHost(name string) *host { return &host{breaker: l.newBreaker(name)} }
@@ -270,14 +282,14 @@ func (l *limits) newBreaker(name string) *gobreaker.TwoStepCircuitBreaker[struct
 	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: name, MaxRequests: 1, Timeout: breakerOpen,
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= breakerFailures },
-		OnStateChange: func(name string, from, to gobreaker.State) { l.changed(name, from, to, l.told) },
+		OnStateChange: func(name string, from, to gobreaker.State) { l.changed(name, from, to, l.remote) },
 		IsExcluded:    func(err error) bool { return errors.Is(err, errExcluded) },
 	})
 }
 
-// hasRoom reports whether a call to a host of that standing may begin. Of what the
-// doubtful may take, half is for those that are only unknown.
-func (l *limits) hasRoom(s standing) bool {
+// hasRoom reports whether a call to a host of that health may begin. Hosts that hang may take half of the
+// calls allowed to doubtful hosts, so that unknown hosts get the rest.
+func (l *limits) hasRoom(s health) bool {
 	if l.doubtful == 0 || s == answers {
 		return true
 	}
@@ -289,67 +301,84 @@ func (l *limits) hasRoom(s standing) bool {
 
 var errExcluded = errors.New("no exchange")
 
-// await waits for the pass's turn at the rate and reports whether it came before
-// ctx ended.
+// await waits for the pass's turn at the route's rate, and reports whether it came before ctx ended.
 func (p *pass) await(ctx context.Context) bool {
 	return p.wait <= 0 || alarm.Wait(ctx, p.wait)
 }
 
-// end reports what came of the exchange.
+// end returns the permission with the result of the exchange, and updates slots, pace and breaker of the
+// host.
 func (p *pass) end(res notice.Result, timedOut bool) {
 	now := p.l.now()
 	p.l.mu.Lock()
 	defer p.l.mu.Unlock()
+
 	h := p.h
 	h.used = now
 	defer p.l.hosts.put(h)
+
 	took := now.Sub(p.at)
 	if res.Reason == notice.ReasonInterrupted {
-		took = h.latency // as ever: it is not known how long the receiver took
+		took = h.latency // unchanged: the receiver's time is not known
 	}
+
 	h.pace.end(took, now)
-	p.l.held[p.standing]--
-	if p.standing != answers {
+	p.l.held[p.health]--
+	if p.health != answers {
 		p.l.doubtfulPace.end(took, now)
 	}
+
 	p.l.adapt(h, res, p.at, now)
-	var err error
-	switch {
-	case saysNothing(res.Reason):
-		err = errExcluded
-	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(p.at) >= slowFailure:
-		err = errSlow
-		h.standing = hung
-		if h.failing.IsZero() || p.at.Before(h.failing) {
-			h.failing = p.at
-		}
-	default:
-		h.standing = answers
-		h.answered, h.failing = now, time.Time{}
-	}
+	err := h.learn(res, timedOut, p.at, now)
 	if !errors.Is(err, errExcluded) {
 		h.tally.add(now, res.Outcome != notice.OutcomeDelivered)
 	}
+
 	before := h.breaker.State()
 	h.trying = h.trying && !p.trial
 	p.done(err)
-	switch after := h.breaker.State(); {
-	case after == gobreaker.StateOpen && before != after:
+	p.l.breakerChanged(h, before, now)
+}
+
+// learn updates the host's health after a call that began at that time, and returns the error that its breaker gets.
+func (h *host) learn(res notice.Result, timedOut bool, began, now time.Time) error {
+	switch {
+	case saysNothing(res.Reason):
+		return errExcluded
+	case timedOut || res.Outcome == notice.OutcomeRetry && now.Sub(began) >= slowFailure:
+		h.health = hung
+		if h.failing.IsZero() || began.Before(h.failing) {
+			h.failing = began
+		}
+		return errSlow
+	}
+
+	h.health = answers
+	h.answered, h.failing = now, time.Time{}
+	return nil
+}
+
+// breakerChanged sets the time of the next try after a call from here has opened the host's breaker, and tells the other
+// instances if it has opened or closed.
+func (l *limits) breakerChanged(h *host, before gobreaker.State, now time.Time) {
+	after := h.breaker.State()
+	switch {
+	case after == before:
+	case after == gobreaker.StateOpen:
 		h.trips++
 		h.own = true
 		if before == gobreaker.StateClosed {
 			h.trips = 0
 		}
 		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
-		p.l.tellOpen(h, now)
-	case after == gobreaker.StateClosed && before != after:
+		l.tellOpen(h, now)
+	case after == gobreaker.StateClosed:
 		h.own, h.peers = false, nil
-		p.l.tell(wordClosed, h.name)
+		l.tell(wordClosed, h.name)
 	}
 }
 
-// saysNothing reports whether a call that ended for that reason is no call to its host as
-// far as the breaker is concerned.
+// saysNothing reports whether a call that ended for this reason is ignored by the host's breaker.
 func saysNothing(r notice.Reason) bool {
 	switch r {
 	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted, notice.ReasonToken:
@@ -358,7 +387,7 @@ func saysNothing(r notice.Reason) bool {
 	return false
 }
 
-// limit is the number of slots the host has now, 0 = unlimited.
+// limit returns the number of slots that the host has now; 0 = unlimited.
 func (h *host) limit(most int) int {
 	if h.allowed == 0 {
 		return most
@@ -370,43 +399,46 @@ func (h *host) limit(most int) int {
 	return n
 }
 
-// adapt gives a host fewer slots or more, as it has answered a call that began then.
+// adapt changes a host's slots after its answer to a call that began at that time.
 func (l *limits) adapt(h *host, res notice.Result, began, now time.Time) {
 	switch {
 	case res.Status == 429 || res.Status == 503:
-		h.asked++
+		h.slowdowns++
 		h.slow(l.share(h), began, now)
 		return
 	case res.Status != 0:
-		h.asked = 0
+		h.slowdowns = 0
 	}
+
 	if res.Outcome == notice.OutcomeDelivered && h.allowed > 0 {
 		h.recover(l.share(h))
 	}
 }
 
 const (
-	// series is how many answers in a row ask for fewer calls before slots are halved.
+	// series is the number of consecutive answers of 429 or 503 that halve the slots.
 	series = 3
-	// goodForOne is how many good answers make up for one that asks for fewer calls among
-	// them: a host that asks less often keeps its slots.
+	// goodForOne is the number of good answers that make up for one 429 or 503: a host that sends them less
+	// often keeps its slots.
 	goodForOne = 8
 )
 
-// slow takes a part of a slot for an answer among others. A series of them halves the
-// slots, once for all the calls that were in flight together.
+// slow reduces a host's slots after an answer of 429 or 503: by a part of one slot, or by half after a series
+// of them. Calls that were in flight together halve the slots only once.
 func (h *host) slow(most int, began, now time.Time) {
 	if h.allowed == 0 {
 		h.allowed = float64(most)
 	}
+
 	switch {
-	case h.allowed == 0 && h.asked < series:
+	case h.allowed == 0 && h.slowdowns < series:
 		return
-	case h.allowed == 0: // without a limit: of those it had
-		h.allowed = float64(h.inflight + h.asked)
+	case h.allowed == 0: // no limit is set: start from the calls it had
+		h.allowed = float64(h.inflight + h.slowdowns)
 	}
+
 	switch {
-	case h.asked < series:
+	case h.slowdowns < series:
 		h.allowed = max(1, h.allowed/2, h.allowed-goodForOne/h.allowed)
 	case !began.Before(h.slowed):
 		h.allowed = max(1, h.allowed/2)
@@ -414,7 +446,7 @@ func (h *host) slow(most int, began, now time.Time) {
 	}
 }
 
-// recover adds a slot for every round of good answers.
+// recover adds one slot for every round of good answers.
 func (h *host) recover(most int) {
 	h.allowed += 1 / h.allowed
 	if most > 0 && h.allowed >= float64(most) || h.allowed >= 1<<16 {
@@ -422,8 +454,8 @@ func (h *host) recover(most int) {
 	}
 }
 
-// perSecond estimates how many calls get done with that many slots.
-// What has not ended for a while counts as slow before it ends.
+// perSecond estimates how many calls complete per second with that many slots. If no call has ended for a
+// while, the time since then counts as their latency.
 func (p *pace) perSecond(now time.Time, slots int) float64 {
 	latency := max(p.latency, minLatency)
 	if p.inflight > 0 {
@@ -432,16 +464,16 @@ func (p *pace) perSecond(now time.Time, slots int) float64 {
 	return float64(slots) / latency.Seconds()
 }
 
-// minLatency is what a host of which nothing is known yet is taken to need.
+// minLatency is the assumed latency of a host without completed calls.
 const minLatency = 20 * time.Millisecond
 
-// putOff puts off: about as long as those refused lately need,
-// spread by half of it to either side.
-func (p *pace) putOff(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) notice.Result {
+// postpone returns the result of a notice deferred for a host's limits. The delay is about as long as the
+// recently refused notices need at the current pace, spread by half of it to either side.
+func (p *pace) postpone(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) notice.Result {
 	p.refused.add(now)
 	atLeast = max(atLeast, minAfter)
-	// Two thirds of the room, with the spread all of it: a cut-off at the end would
-	// bring all those beyond it back at one instant.
+	// Two thirds of the room, which the spread extends to all of it. A cut-off at the maximum would make all
+	// notices beyond it due at one instant.
 	room := (maxAfter - atLeast) * 2 / 3
 	need := min(p.refused.perSecond(now)/p.perSecond(now, slots), room.Seconds())
 	after := atLeast + spread(time.Duration(need*float64(time.Second)))
@@ -454,12 +486,12 @@ func (p *pace) putOff(now time.Time, slots int, r notice.Reason, atLeast time.Du
 	return notice.DeferredResult(r, after, detail)
 }
 
-// spread is from half of d to one and a half.
+// spread returns a random duration from 0.5 to 1.5 times d.
 func spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d+1)
 }
 
-// sweep forgets hosts that were not called for long.
+// sweep forgets hosts that were not called for hostIdle.
 func (l *limits) sweep(now time.Time) {
 	if now.Sub(l.swept) < hostIdle/10 {
 		return
@@ -468,12 +500,12 @@ func (l *limits) sweep(now time.Time) {
 	l.hosts.sweep(now.Add(-hostIdle))
 }
 
-// counter counts events per second: those of the last whole second, or of the
-// running one if they are more already.
+// counter measures events per second: the count of the last whole second, or of the running one if it is
+// already higher.
 type counter struct {
 	second    int64
 	cur, last float64
-	// mean remembers slow hosts, which end a call only now and then.
+	// mean covers slow hosts, whose calls end less often than once a second.
 	mean float64
 }
 
@@ -482,11 +514,12 @@ func (c *counter) roll(now time.Time) {
 	if c.second == 0 {
 		c.second = s
 	}
+
 	for c.second < s {
 		c.last, c.cur = c.cur, 0
 		c.mean += (c.last - c.mean) / 8
 		c.second++
-		if s-c.second > 60 { // asleep for a minute: nothing is left of the mean
+		if s-c.second > 60 { // no event for a minute: the mean has decayed
 			c.second, c.last, c.mean = s, 0, 0
 		}
 	}

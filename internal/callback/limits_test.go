@@ -32,7 +32,7 @@ func status(code int) notice.Result {
 	return notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonStatus4xx, Status: code}
 }
 
-// must enters or ends the test.
+// must enters, or ends the test.
 func must(t *testing.T, l *limits, host string) *pass {
 	t.Helper()
 	p, res := l.enter(host)
@@ -77,7 +77,7 @@ func TestSlotsPerDestination(t *testing.T) {
 func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
-		for range 100 { // quick failures keep to the ladder
+		for range 100 { // quick failures do not open the breaker
 			must(t, l, "a:80").end(refused, false)
 			must(t, l, "a:80").end(status(500), false)
 		}
@@ -89,18 +89,18 @@ func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
 		for range 9 {
 			fail(10*time.Second, timeout, true)
 		}
-		fail(0, good, false) // nine in a row, and then an answer
+		fail(0, good, false) // nine in a row, then an answer
 		for range 5 {
 			fail(2*time.Second, status(500), false)
 		}
 		for range 4 {
 			fail(10*time.Second, timeout, true)
 		}
-		must(t, l, "a:80").end(notice.DeferredResult(notice.ReasonShutdown, 0, ""), false) // counts for nothing
+		must(t, l, "a:80").end(notice.DeferredResult(notice.ReasonShutdown, 0, ""), false) // does not count
 		fail(time.Millisecond, timeout, true)
 		res := refusal(t, l, "a:80", notice.ReasonBreaker)
 		if res.After < breakerOpen {
-			t.Errorf("comes back after %s, before the breaker lets anybody in", res.After)
+			t.Errorf("due again after %s, before the next try", res.After)
 		}
 		must(t, l, "b:80").end(good, false)
 		time.Sleep(breakerOpen + time.Millisecond)
@@ -114,16 +114,16 @@ func TestBreakerOpensOnSlowFailuresOnly(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 			probe = must(t, l, "a:80")
 		}
-		probe.end(status(404), false) // it answers: the breaker has done its work
+		probe.end(status(404), false) // an answer closes the breaker
 		for range 16 {
 			must(t, l, "a:80")
 		}
 	})
 }
 
-// Calls that ended long after their deadline, because this process did not run, say
-// nothing of the receiver: neither its breaker nor its latency.
-func TestInterruptedCallsSayNothingOfTheReceiver(t *testing.T) {
+// A call that ended long after its deadline, because this process did not run, changes neither the receiver's
+// breaker nor its latency.
+func TestInterruptedCallsDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(64, 0)
 		p := must(t, l, "a:80")
@@ -138,21 +138,21 @@ func TestInterruptedCallsSayNothingOfTheReceiver(t *testing.T) {
 			p.end(notice.RetryResult(notice.ReasonInterrupted, ""), false)
 		}
 		h := l.hosts.byName["a:80"]
-		if h.breaker.State() != gobreaker.StateClosed || h.standing != answers || h.latency != 20*time.Millisecond {
-			t.Errorf("breaker %s, standing %d, latency %s", h.breaker.State(), h.standing, h.latency)
+		if h.breaker.State() != gobreaker.StateClosed || h.health != answers || h.latency != 20*time.Millisecond {
+			t.Errorf("breaker %s, standing %d, latency %s", h.breaker.State(), h.health, h.latency)
 		}
 	})
 }
 
-func TestBreakerProbeThatWasNone(t *testing.T) {
+func TestUnansweredProbeKeepsItsPermission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
 		for range breakerFailures {
 			must(t, l, "a:80").end(timeout, true)
 		}
 		time.Sleep(breakerOpen + time.Millisecond)
-		// A probe that shutting down or the guard ended says nothing of the host, and
-		// must not use up the permission to probe.
+		// A probe that a shutdown or the guard ended says nothing about the host, and must not use up the
+		// permission to probe.
 		must(t, l, "a:80").end(notice.RetryResult(notice.ReasonBlocked, ""), false)
 		must(t, l, "a:80").end(good, false)
 		must(t, l, "a:80").end(good, false)
@@ -206,7 +206,7 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 		if n := l.hosts.byName["b:80"].limit(l.max); n != 16 {
 			t.Errorf("the other host has %d slots", n)
 		}
-		none := testLimits(0, 0) // without a limit: half of the calls that were in flight
+		none := testLimits(0, 0) // without a limit: half of the calls in flight
 		var ps []*pass
 		for range 40 {
 			ps = append(ps, must(t, none, "c:80"))
@@ -225,12 +225,11 @@ func TestHostSlowsDownAndRecovers(t *testing.T) {
 	})
 }
 
-// TestRateLinesUp: calls begin at even distances, few wait here for their turn, and
-// the others come back in turn.
-func TestRateLinesUp(t *testing.T) {
+// Calls start at even distances. Few wait here for their turn, and deferred notices return one after another.
+func TestRateSpacesCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(0, 100)
-		for i := range 26 { // what begins within the shortest time that a notice is put off
+		for i := range 26 { // the number that starts within the shortest delay of a deferral
 			p := must(t, l, "a:80")
 			if want := time.Duration(i) * 10 * time.Millisecond; p.wait != want {
 				t.Fatalf("the %dth waits %s, want %s", i+1, p.wait, want)
@@ -241,13 +240,13 @@ func TestRateLinesUp(t *testing.T) {
 		for i := range 500 {
 			res := refusal(t, l, fmt.Sprint("host", i), notice.ReasonRate)
 			if want := minAfter + time.Duration(i+1)*10*time.Millisecond; res.After != want {
-				t.Fatalf("the %dth comes back after %s, want %s", i+1, res.After, want)
+				t.Fatalf("the %dth is due again after %s, want %s", i+1, res.After, want)
 			}
 			last = res.After
 		}
 		time.Sleep(last)
 		if p := must(t, l, "a:80"); p.wait != 0 {
-			t.Errorf("it waits %s although nobody is before it", p.wait)
+			t.Errorf("waits %s with no call before it", p.wait)
 		}
 		for range 100000 {
 			l.enter("a:80")
@@ -257,7 +256,7 @@ func TestRateLinesUp(t *testing.T) {
 				t.Fatalf("beyond the line, put off for %s", res.After)
 			}
 		}
-		slow := testLimits(0, 0.01) // one in 100 s
+		slow := testLimits(0, 0.01) // one per 100 s
 		must(t, slow, "a:80").end(good, false)
 		if _, res := slow.enter("a:80"); res.After != 100*time.Second {
 			t.Errorf("put off for %s", res.After)
@@ -281,9 +280,8 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestHostsThatDoNotAnswerShareHalf: however many hosts hang, those that answer
-// find a slot, and so does one of which nothing is known.
-func TestHostsThatDoNotAnswerShareHalf(t *testing.T) {
+// However many hosts hang, a host that answers finds a slot, and so does an unknown one.
+func TestHangingHostsGetHalfOfTheSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := testLimits(16, 0)
 		l.doubtful = 8
@@ -300,7 +298,7 @@ func TestHostsThatDoNotAnswerShareHalf(t *testing.T) {
 		for _, p := range first {
 			p.end(timeout, true)
 		}
-		refusedAt := 0 // the hosts that hang get half of the doubtful half now
+		refusedAt := 0 // hosts that hang now get half of the doubtful half
 		for refusedAt = range 8 {
 			if _, res := l.enter(fmt.Sprintf("hangs%d:80", refusedAt)); res != nil {
 				break
@@ -310,7 +308,7 @@ func TestHostsThatDoNotAnswerShareHalf(t *testing.T) {
 			t.Errorf("%d calls to hosts that hang were let in, want 4", refusedAt)
 		}
 		must(t, l, "new:80").end(good, false)
-		// A host that answered until now and has not moved for a while is doubtful too.
+		// A host that has answered, but whose calls have not ended for a while, is doubtful too.
 		must(t, l, "stalls:80").end(good, false)
 		for range 5 {
 			must(t, l, "stalls:80")
@@ -323,7 +321,7 @@ func TestHostsThatDoNotAnswerShareHalf(t *testing.T) {
 	})
 }
 
-// queue orders notices by when they come (back).
+// queue orders notices by when they are due, or due again.
 type queue []*visitor
 
 type visitor struct {
@@ -341,11 +339,10 @@ func (q *queue) Pop() any {
 	return x
 }
 
-// hangingMerchants plays two minutes of one route with 64 slots in which 100
-// notices a second go to good merchants that answer in 20 ms. Half a minute in,
-// with merchants > 0, as many notices as told fall due at once for so many
-// merchants that hang for their 10 s. It returns how long the good ones waited
-// for a slot, sorted, and the refusals of each second.
+// hangingMerchants simulates two minutes of one route with 64 slots. 100 notices per second go to good
+// merchants that answer in 20 ms. After half a minute, with merchants > 0, the given number of notices
+// becomes due at once for that many merchants, which hang for their 10 s. It returns how long the good
+// notices waited for a slot, sorted, and the refusals of each second.
 func hangingMerchants(t *testing.T, merchants, notices int) (waits []time.Duration, churn map[int]int) {
 	t.Helper()
 	churn = map[int]int{}
@@ -406,10 +403,9 @@ func hangingMerchants(t *testing.T, merchants, notices int) (waits []time.Durati
 	return waits, churn
 }
 
-// TestHangingMerchantsDelayNobody: 100,000 notices of one merchant, and fewer of
-// a hundred, that hang for their full timeout do not keep the others of their
-// route waiting, and those put off do not churn.
-func TestHangingMerchantsDelayNobody(t *testing.T) {
+// 100,000 notices of one merchant, or fewer notices of a hundred merchants, that hang for their full timeout
+// do not delay the others of their route, and are not deferred over and over.
+func TestHangingMerchantsDelayNoOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p99 := func(d []time.Duration) time.Duration { return d[len(d)*99/100] }
 		without, _ := hangingMerchants(t, 0, 0)
@@ -421,7 +417,7 @@ func TestHangingMerchantsDelayNobody(t *testing.T) {
 			}
 			t.Logf("%d hanging: p99 wait of %d good notices %s, without %s; most %s", merchants, len(with), p99(with), p99(without),
 				with[len(with)-1])
-			for s := 45; s < 120; s++ { // once the hosts are known to be slow
+			for s := 45; s < 120; s++ { // after the hosts are known to be slow
 				if churn[s] > 3*maxReturns {
 					t.Errorf("%d hanging: %d refusals in second %d", merchants, churn[s], s)
 				}

@@ -57,10 +57,10 @@ func newHandler(t testing.TB, o Options) *Handler {
 	return h
 }
 
-// newHandlerFunc makes a Handler whose calls all go through one of the transports.
+// newHandlerFunc makes a Handler whose calls all use one of the transports.
 type newHandlerFunc = func(testing.TB, Options) *Handler
 
-// eachTransport runs a test over the direct transport and over net/http's.
+// eachTransport runs a test with the direct transport and with net/http's.
 func eachTransport(t *testing.T, f func(t *testing.T, newHandler newHandlerFunc)) {
 	for name, only := range map[string]transportKind{"direct": onlyDirect, "net http": onlyNetHTTP} {
 		t.Run(name, func(t *testing.T) { f(t, handlerOver(only)) })
@@ -75,8 +75,8 @@ func handlerOver(only transportKind) newHandlerFunc {
 	}
 }
 
-// server is a receiver that ends before the leak check. Its handlers must not
-// wait for anything but their request's context.
+// server is a receiver that ends before the leak check. Its handlers must not wait for anything but their
+// request's context.
 func server(t testing.TB, f http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(f)

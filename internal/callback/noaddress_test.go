@@ -19,7 +19,7 @@ import (
 
 var anyAddress = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+|\[?[0-9a-f]*::[0-9a-f:]*`)
 
-// namesNoAddress checks what is stored in the notice, which producers read.
+// namesNoAddress checks the text that is stored in the notice, which producers read.
 func namesNoAddress(t testing.TB, what string, res notice.Result) {
 	t.Helper()
 	if found := anyAddress.FindString(res.Response); found != "" {
@@ -27,8 +27,8 @@ func namesNoAddress(t testing.TB, what string, res notice.Result) {
 	}
 }
 
-// Neither this machine's addresses nor those behind a name, a proxy or a resolver are told.
-func TestFailedCallsNameNoAddress(t *testing.T) {
+// Results reveal neither this machine's addresses nor those behind a name, a proxy or a resolver.
+func TestFailureTextHasNoAddress(t *testing.T) {
 	t.Parallel()
 	closed := listen(t, nil, func(net.Conn, *bufio.Reader, <-chan struct{}) {})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -40,7 +40,7 @@ func TestFailedCallsNameNoAddress(t *testing.T) {
 	local := func(address string) string { return strings.Replace(address, "127.0.0.1", "shop.example", 1) }
 	resolver := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
 	deaf := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, refused) // nobody listens there
+		return (&net.Dialer{}).DialContext(ctx, network, refused) // no listener
 	}}
 	resets := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		_, _ = in.ReadByte()
@@ -80,8 +80,8 @@ func TestFailedCallsNameNoAddress(t *testing.T) {
 	}
 }
 
-// The same of errors that are hard to provoke.
-func TestErrorsAreToldWithoutAddresses(t *testing.T) {
+// The same for errors that are hard to provoke.
+func TestErrorTextHasNoAddress(t *testing.T) {
 	t.Parallel()
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	dial := &net.OpError{Op: "dial", Net: "tcp", Source: tcp("10.1.2.3:4000"), Addr: tcp("10.1.2.4:443"), Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}

@@ -18,8 +18,8 @@ import (
 
 var errNotDialled = errors.New("not dialled")
 
-// FuzzHeadersGoWhereCallIsDialled: the scheme, host and port that decide who gets the route's
-// headers are those that the call connects to, over both transports.
+// FuzzHeadersGoWhereCallIsDialled checks that the scheme, host and port that select the route's headers are
+// the ones that the call connects to, over both transports.
 func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 	for _, s := range []string{"https://shop.example", "HTTPS://Shop.EXAMPLE.:0443/x", "http://shop.example:443/", "https://shop.example:/", "https://shop.example@evil.example/",
 		"https://u:p@shop.example:8443/", "https://b\u00fccher.example", "https://[0:0::1]:443/", "http://[fe80::1%25eth0]:8080/", "https://[::ffff:10.0.0.1]/", "http://127.0.0.\uff11/",
@@ -98,8 +98,8 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 	})
 }
 
-// A port with leading zeros was another destination, with limits and a breaker of its own.
-func TestPortHasOneSpelling(t *testing.T) {
+// A port with leading zeros was a separate destination, with separate limits and a separate breaker.
+func TestPortIsNormalized(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{"https://shop.example:0443/": "shop.example:443", "http://shop.example:00080/": "shop.example:80", "https://[::1]:08443/": "[::1]:8443"} {
 		u, err := url.Parse(address)
@@ -113,8 +113,8 @@ func TestPortHasOneSpelling(t *testing.T) {
 	}
 }
 
-// What was scheduled before HEADERS_TO changed uses no attempt and is not called.
-func TestNoticeOfAnotherSchemeOrPortWaitsForItsHeaders(t *testing.T) {
+// A notice that was scheduled before HEADERS_TO changed uses no attempt and is not called.
+func TestNoticeOutsideHeadersToIsDeferred(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)
 	port := base[strings.LastIndexByte(base, ':')+1:]
@@ -157,8 +157,8 @@ func TestNoticeOfAnotherSchemeOrPortWaitsForItsHeaders(t *testing.T) {
 	}
 }
 
-// A receiver cannot have the headers sent on to another scheme or port.
-func TestHeadersAreNotSentOnByRedirects(t *testing.T) {
+// A receiver cannot redirect the headers to another scheme or port.
+func TestRedirectDoesNotForwardHeaders(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)

@@ -15,29 +15,28 @@ import (
 	"notifier/internal/sign"
 )
 
-// Exchange is one callback with all that was said, fit to be shown: secrets are
-// dots.
+// Exchange is one callback with its request and answer, safe to show to users: secrets are replaced by dots.
 type Exchange struct {
 	Method          string          `json:"method,omitempty"`
 	URL             string          `json:"url,omitempty"`
 	RequestHeaders  []notice.Header `json:"request_headers,omitempty"` // by name
 	RequestBody     string          `json:"request_body,omitempty"`
 	Signed          []Signed        `json:"signed,omitempty"`
-	Remote          string          `json:"remote,omitempty"` // the address that was connected to
+	Remote          string          `json:"remote,omitempty"` // address of the connection
 	TLS             string          `json:"tls,omitempty"`
 	Proto           string          `json:"proto,omitempty"`
 	Status          int             `json:"status,omitempty"`
 	ResponseHeaders []notice.Header `json:"response_headers,omitempty"`
-	ResponseBody    string          `json:"response_body,omitempty"` // its beginning
+	ResponseBody    string          `json:"response_body,omitempty"` // the first notice.KeptResponse bytes
 	Duration        time.Duration   `json:"-"`
 	Result          notice.Result   `json:"-"`
-	// Final: the notice would be dead, and nothing tried again.
+	// Final means that the notice would be dead, and not tried again.
 	Final bool `json:"final"`
-	// Next is when the service would try again; zero if it would not.
+	// Next is the delay until the service would try again; zero if it would not.
 	Next time.Duration `json:"-"`
 
 	answered http.Header
-	steps    int // of the ladder
+	steps    int // number of the ladder's steps
 }
 
 // Signed is a text that a scheme signed, with control characters escaped.
@@ -46,7 +45,7 @@ type Signed struct {
 	Text   string      `json:"text"`
 }
 
-// MarshalJSON spells the result in the API's words.
+// MarshalJSON writes the result with the names of the API.
 func (x Exchange) MarshalJSON() ([]byte, error) {
 	type plain Exchange
 	return json.Marshal(struct {
@@ -60,7 +59,7 @@ func (x Exchange) MarshalJSON() ([]byte, error) {
 	}{plain(x), float64(x.Duration.Microseconds()) / 1000, x.Result.Outcome, x.Result.Reason, x.Result.Response, x.Result.After.Milliseconds(), x.Next.Milliseconds()})
 }
 
-// setNext notes what would follow for a first attempt of the notice.
+// setNext computes the next step of the service after this result of a first attempt.
 func (x *Exchange) setNext(r *route.Route, n *notice.Notice) {
 	x.steps = len(r.Ladder)
 	step, more := n.Step(r.Ladder)
@@ -78,23 +77,24 @@ func (x *Exchange) setNext(r *route.Route, n *notice.Notice) {
 	}
 }
 
-// nextText says what would follow.
+// nextText describes the next step of the service.
 func (x *Exchange) nextText() string {
 	switch {
 	case x.Final && x.Result.Outcome == notice.OutcomeRetry:
 		return "final: the route's ladder has no retry, so the notice would be dead"
 	case x.Final:
-		return "final: the notice would be dead; nothing would be tried again"
+		return "final: the notice would be dead; the service would not try again"
 	case x.Result.Outcome == notice.OutcomeDeferred:
-		return fmt.Sprintf("it would be tried again in %s, and this would count as no attempt", notice.Short(x.Next))
+		return fmt.Sprintf("the service would try again in %s, without counting an attempt", notice.Short(x.Next))
 	case x.Next > 0:
-		return fmt.Sprintf("it would be tried again in %s, %d times at most", notice.Short(x.Next), x.steps)
+		return fmt.Sprintf("the service would try again in %s, at most %d times", notice.Short(x.Next), x.steps)
 	}
+
 	return ""
 }
 
-// Probe makes one signed callback at once, past all limits, and shows it, with
-// what the service would do after such an attempt.
+// Probe makes one signed callback at once, ignoring all limits. It returns the exchange, with the step that the
+// service would take after such an attempt.
 func (h *Handler) Probe(ctx context.Context, r *route.Route, n *notice.Notice) Exchange {
 	x := h.probe(ctx, r, n)
 	x.setNext(r, n)
@@ -108,6 +108,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		x.Result = notice.RetryResult(notice.ReasonInvalid, "route "+r.Name+": "+err.Error())
 		return x
 	}
+
 	to, err := s.check(n)
 	if err != nil {
 		x.Result = s.finish(n, to, s.refusal(n, err))
@@ -116,12 +117,14 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		}
 		return x
 	}
+
 	tr := &tracker{began: time.Now()}
 	if without := s.authorize(ctx, n, &to, tr.began); without != nil {
 		x.Result = *without
 		x.Method, x.URL = methodOf(r, n), redact(to.url)
 		return x
 	}
+
 	f := s.exchange(ctx, n, to, tr, &x)
 	x.Duration = time.Since(tr.began)
 	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
@@ -145,7 +148,8 @@ func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	if c.method != http.MethodGet {
 		x.RequestBody = printable(c.body)
 	}
-	secrets := slices.Clip(s.secrets) // a GET's text has the query of the address
+
+	secrets := slices.Clip(s.secrets) // the signed text of a GET contains the query of the address
 	secrets.addURL(c.to.url)
 	for _, t := range c.texts {
 		x.Signed = append(x.Signed, Signed{t.Scheme, secrets.scrub(escaped(t.Bytes))})
@@ -156,17 +160,18 @@ func (x *Exchange) answer(resp *http.Response) {
 	x.Proto, x.Status, x.answered = resp.Proto, resp.StatusCode, resp.Header
 }
 
-// shown are headers fit to be shown, by name. The signature is none of the
-// secrets: it is made for this one message.
+// shown returns headers that are safe to show, sorted by name. The signature is not a secret: it is valid for
+// this one message.
 func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 	secrets := slices.Clip(s.secrets)
 	secrets.addHeaders(n.Headers)
 	s.tokens.secrets(&secrets)
 	var out []notice.Header
+
 	for name, vs := range h {
 		for _, v := range vs {
 			switch {
-			case s.signing.Reserves(name), name == "Notifier-Key": // the notice's
+			case s.signing.Reserves(name), name == "Notifier-Key": // of the notice
 			case notice.SecretName(name):
 				v = dots
 			case name == "Location":
@@ -175,23 +180,26 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 			out = append(out, notice.Header{Name: strings.ToLower(name), Value: printable([]byte(secrets.scrub(v)))})
 		}
 	}
+
 	slices.SortFunc(out, func(a, b notice.Header) int { return strings.Compare(a.Name+a.Value, b.Name+b.Value) })
 	return out
 }
 
-// String shows the exchange the way it went over the wire, and its result.
+// String returns the exchange as lines similar to those of curl -v, and its result.
 func (x Exchange) String() string {
 	var b strings.Builder
 	line := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
 	if x.Method != "" {
 		line("> %s %s", x.Method, x.URL)
 	}
+
 	for _, h := range x.RequestHeaders {
 		line("> %s: %s", h.Name, h.Value)
 	}
 	if x.RequestBody != "" {
 		line(">\n> %s", strings.ReplaceAll(x.RequestBody, "\n", "\n> "))
 	}
+
 	for _, t := range x.Signed {
 		line("* %s signed %q", t.Scheme, t.Text)
 	}
@@ -201,22 +209,29 @@ func (x Exchange) String() string {
 	if x.Status != 0 {
 		line("< %s %d %s", x.Proto, x.Status, http.StatusText(x.Status))
 	}
+
 	for _, h := range x.ResponseHeaders {
 		line("< %s: %s", h.Name, h.Value)
 	}
 	if x.ResponseBody != "" {
 		line("<\n< %s", strings.ReplaceAll(x.ResponseBody, "\n", "\n< "))
 	}
-	result := string(x.Result.Outcome)
-	if x.Result.Reason != "" {
-		result += " (" + string(x.Result.Reason) + ")"
-	}
-	if x.Result.Response != "" && x.Result.Response != x.ResponseBody {
-		result += ": " + x.Result.Response
-	}
-	line("= %s after %s", result, x.Duration.Round(100*time.Microsecond))
+
+	line("= %s after %s", x.resultText(), x.Duration.Round(100*time.Microsecond))
 	if next := x.nextText(); next != "" {
 		line("= %s", next)
 	}
 	return b.String()
+}
+
+// resultText returns the outcome, the reason, and the response unless that is the body.
+func (x Exchange) resultText() string {
+	text := string(x.Result.Outcome)
+	if x.Result.Reason != "" {
+		text += " (" + string(x.Result.Reason) + ")"
+	}
+	if x.Result.Response != "" && x.Result.Response != x.ResponseBody {
+		text += ": " + x.Result.Response
+	}
+	return text
 }

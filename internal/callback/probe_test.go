@@ -45,7 +45,7 @@ func TestProbeShowsTheExchange(t *testing.T) {
 	})
 }
 
-func TestProbeOfWhatCannotBeCalled(t *testing.T) {
+func TestProbeRefusesInvalidTargets(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
@@ -65,8 +65,8 @@ func TestProbeOfWhatCannotBeCalled(t *testing.T) {
 	})
 }
 
-// send-test showed "retry" where the service would give up.
-func TestProbeSaysWhatIsFinal(t *testing.T) {
+// send-test showed "retry" for notices that the service would not retry.
+func TestProbeReportsFinalResults(t *testing.T) {
 	t.Parallel()
 	status := 500
 	s := server(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -87,11 +87,11 @@ func TestProbeSaysWhatIsFinal(t *testing.T) {
 		json   string
 	}{
 		{"delivered", 200, ladder, "", `"final":false`},
-		{"retry", 500, ladder, "= it would be tried again in 15s, 2 times at most\n", `"final":false`},
+		{"retry", 500, ladder, "= the service would try again in 15s, at most 2 times\n", `"final":false`},
 		{"no ladder", 500, notice.Ladder{}, "= final: the route's ladder has no retry, so the notice would be dead\n", `"final":true`},
-		{"gone", 410, ladder, "= final: the notice would be dead; nothing would be tried again\n", `"final":true`},
-		{"locked", 423, ladder, "= it would be tried again in 7s, and this would count as no attempt\n", `"next_ms":7000`},
-		{"private", 0, ladder, "= final: the notice would be dead; nothing would be tried again\n", `"final":true`},
+		{"gone", 410, ladder, "= final: the notice would be dead; the service would not try again\n", `"final":true`},
+		{"locked", 423, ladder, "= the service would try again in 7s, without counting an attempt\n", `"next_ms":7000`},
+		{"private", 0, ladder, "= final: the notice would be dead; the service would not try again\n", `"final":true`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, n := fixedRoute(s.URL), testNotice("x")

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawSend is nothing here: requests are written in the usual way.
+// rawSend is not implemented on this platform: requests are written with Write.
 type rawSend struct{}
 
 func newRawSend(syscall.RawConn) *rawSend { return nil }

@@ -9,18 +9,19 @@ import (
 	"syscall"
 )
 
-// rawSend writes a request to a socket and waits until it can be read, in one turn
-// of the poller: an answer that comes at once is not missed, and a buffer to read it
-// into is needed only when it is there. It is made once for each connection.
+// rawSend writes a request to a socket and waits until the socket is readable, in a single wait of
+// the runtime's poller. The poller records readability from the start of that wait, so an answer
+// that arrives during the write is not missed. A buffer for the answer is allocated only when the
+// answer has arrived. A rawSend belongs to one connection and is reused.
 type rawSend struct {
-	raw   syscall.RawConn
-	step  func(fd uintptr) bool
-	one   [1]byte
-	look  bool // whether the other end has closed it meanwhile
-	begun bool
-	b     *[]byte
-	n     int // bytes written
-	err   error
+	raw         syscall.RawConn
+	step        func(fd uintptr) bool
+	one         [1]byte
+	checkClosed bool // check first whether the other end has closed the connection
+	begun       bool
+	b           *[]byte
+	n           int // bytes written
+	err         error
 }
 
 func newRawSend(raw syscall.RawConn) *rawSend {
@@ -29,16 +30,19 @@ func newRawSend(raw syscall.RawConn) *rawSend {
 	return r
 }
 
-// do writes b, gives it back and waits. It reports whether all of b was written; with
-// that, an error is one of waiting.
+// do writes b, returns b to the pool and waits until the socket is readable. It reports whether all of b was
+// written; then an error is one of the wait.
 func (r *rawSend) do(c net.Conn, b *[]byte, reused bool) (whole bool, err error) {
-	r.look, r.begun, r.b, r.n, r.err = reused, false, b, 0, nil
+	r.checkClosed, r.begun, r.b, r.n, r.err = reused, false, b, 0, nil
 	err = r.raw.Read(r.step)
 	if r.b == nil {
 		return true, err
 	}
+
 	defer putBuffer(b)
+
 	r.b = nil
+
 	switch {
 	case r.err != nil:
 		var no syscall.Errno
@@ -49,24 +53,27 @@ func (r *rawSend) do(c net.Conn, b *[]byte, reused bool) (whole bool, err error)
 	case err != nil:
 		return false, err
 	}
-	_, err = c.Write((*b)[r.n:]) // the socket takes no more for now
+
+	_, err = c.Write((*b)[r.n:]) // the socket buffer is full
 	return err == nil, err
 }
 
-// turn is called at the beginning, and again when there is something to read.
+// turn is called by the poller at the start, and again when the socket is readable.
 func (r *rawSend) turn(fd uintptr) (done bool) {
 	if r.begun {
 		return true
 	}
+
 	r.begun = true
-	if r.look {
-		// Whatever an idle connection has to say, it can carry no request any more: the
-		// other end has closed or reset it, or sent what nobody sends who goes on.
+	if r.checkClosed {
+		// Any data or error on an idle connection means that it can carry no request: the other end has
+		// closed or reset it, or sent data that was not requested, which servers do only before they close.
 		if _, err := syscall.Read(int(fd), r.one[:]); !errors.Is(err, syscall.EAGAIN) {
 			r.err = errClosed
 			return true
 		}
 	}
+
 	for r.n < len(*r.b) {
 		n, err := syscall.Write(int(fd), (*r.b)[r.n:])
 		switch {
@@ -78,8 +85,10 @@ func (r *rawSend) turn(fd uintptr) (done bool) {
 			r.err = err
 			return true
 		}
+
 		r.n += n
 	}
+
 	putBuffer(r.b)
 	r.b = nil
 	return false

@@ -20,12 +20,10 @@ import (
 	"time"
 )
 
-// talk is what a receiver does with one connection. It must end when stop is
-// closed or the connection is.
+// talk is the behaviour of a receiver on one connection. It must end when stop or the connection is closed.
 type talk func(c net.Conn, in *bufio.Reader, stop <-chan struct{})
 
-// listen serves every connection with f. It ends, and has waited for all of
-// them, before the test does.
+// listen serves every connection with f. It ends before the test does, after all connections.
 func listen(t testing.TB, conf *tls.Config, f talk) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -117,7 +115,7 @@ func reset(text string) talk {
 	}
 }
 
-// flood reads a request, writes head and then chunk for ever.
+// flood reads a request, writes head, and then writes chunk without end.
 func flood(head, chunk string) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		if readRequest(in) != nil {
@@ -134,8 +132,7 @@ func flood(head, chunk string) talk {
 	}
 }
 
-// drip reads a request and writes text over and over, a byte at a time with
-// pauses.
+// drip reads a request and writes text over and over, one byte at a time with pauses.
 func drip(text string) talk {
 	return func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
 		if readRequest(in) != nil {
@@ -198,7 +195,7 @@ func writePEM(t testing.TB, typ string, der []byte) string {
 	return name
 }
 
-// issue makes a certificate for 127.0.0.1; change may spoil it.
+// issue makes a certificate for 127.0.0.1. change may make it invalid.
 func (a *authority) issue(t testing.TB, change func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
 	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "receiver"},

@@ -29,7 +29,7 @@ const (
 	deferred  = notice.OutcomeDeferred
 )
 
-// answer is a whole HTTP/1.1 answer.
+// answer is a complete HTTP/1.1 answer.
 func answer(status, body string, headers ...string) talk {
 	h := strings.Join(headers, "\r\n")
 	if h != "" {
@@ -46,7 +46,7 @@ func zipped(s string) string {
 	return b.String()
 }
 
-// behaviour is one receiver, and what its answer must come to.
+// behaviour is one receiver with the expected result.
 type behaviour struct {
 	name   string
 	talk   talk
@@ -60,7 +60,7 @@ type behaviour struct {
 }
 
 var behaviours = []behaviour{
-	// Answers that acknowledge, and those that look like it.
+	// Answers that acknowledge, and answers that look like one.
 	{name: "200", talk: answer("200 OK", ""), o: delivered, status: 200},
 	{name: "200 with a body", talk: answer("200 OK", "thanks"), o: delivered, status: 200, says: "thanks"},
 	{name: "201 with a location", talk: answer("201 Created", "", "Location: /x"), o: delivered, status: 201},
@@ -103,8 +103,8 @@ var behaviours = []behaviour{
 	{name: "JSON under text/html", talk: answer("200 OK", `{"code":0}`, "Content-Type: text/html"), ack: "json:code=0", o: delivered,
 		status: 200},
 	{name: "HTML where JSON is wanted", talk: answer("200 OK", `<html>`), ack: "json:code=0", o: retry, r: notice.ReasonAckMismatch,
-		status: 200, says: "no JSON"},
-	{name: "gzip that nobody asked for", talk: answer("200 OK", zipped("success"), "Content-Encoding: gzip"), ack: "body:success",
+		status: 200, says: "not JSON"},
+	{name: "gzip that was not requested", talk: answer("200 OK", zipped("success"), "Content-Encoding: gzip"), ack: "body:success",
 		o: delivered, status: 200, says: "success"},
 	{name: "gzip that is none", talk: answer("200 OK", "success", "Content-Encoding: gzip"), ack: "body:success", o: delivered, status: 200},
 	{name: "gzip bomb", talk: answer("200 OK", zipped(strings.Repeat("0", 2<<20)), "Content-Encoding: gzip"), o: delivered, status: 200},
@@ -157,12 +157,12 @@ var behaviours = []behaviour{
 		<-stop
 	}, o: retry, r: notice.ReasonStatus4xx, status: 413},
 
-	// Broken talk.
+	// Broken answers.
 	{name: "closes at once", talk: func(net.Conn, *bufio.Reader, <-chan struct{}) {}, o: retry, r: notice.ReasonReset},
 	{name: "closes after the request", talk: say(""), o: retry, r: notice.ReasonReset, says: "while waiting for the answer's head"},
 	{name: "resets after the request", talk: reset(""), o: retry, r: notice.ReasonReset},
-	{name: "closes amid the head", talk: say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), o: retry, r: notice.ReasonReset},
-	{name: "closes amid a line of the head", talk: say("HTTP/1.1 200 OK\r\nContent-"), o: retry, r: notice.ReasonProtocol},
+	{name: "closes within the head", talk: say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"), o: retry, r: notice.ReasonReset},
+	{name: "closes within a line of the head", talk: say("HTTP/1.1 200 OK\r\nContent-"), o: retry, r: notice.ReasonProtocol},
 	{name: "speaks SSH", talk: say("SSH-2.0-OpenSSH_9.6\r\n"), o: retry, r: notice.ReasonProtocol},
 	{name: "speaks Redis", talk: say("-ERR unknown command 'POST'\r\n"), o: retry, r: notice.ReasonProtocol},
 	{name: "sends a body without a head", talk: say("success"), ack: "body:success", o: retry, r: notice.ReasonProtocol},
@@ -180,8 +180,8 @@ var behaviours = []behaviour{
 		o: retry, r: notice.ReasonReset, status: 200},
 	{name: "length too short", talk: say("HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\nsuccess and more"), ack: "body:success", o: delivered,
 		status: 200},
-	{name: "reset amid the body", talk: reset("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsucc"), o: delivered, status: 200},
-	{name: "reset amid a body that counts", talk: reset("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsucc"), ack: "body:success", o: retry,
+	{name: "reset within the body", talk: reset("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsucc"), o: delivered, status: 200},
+	{name: "reset within a body that counts", talk: reset("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nsucc"), ack: "body:success", o: retry,
 		r: notice.ReasonReset, status: 200},
 	{name: "broken chunks", talk: say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nsuccess\r\n"), ack: "body:success", o: retry,
 		r: notice.ReasonProtocol, status: 200},
@@ -196,9 +196,9 @@ var behaviours = []behaviour{
 	{name: "holds an error's body back", talk: hold("HTTP/1.1 500 Oops\r\nContent-Length: 7\r\n\r\n"), o: retry, r: notice.ReasonStatus5xx,
 		status: 500},
 
-	// Silence.
+	// No answer.
 	{name: "never answers", talk: hold(""), o: retry, r: notice.ReasonTimeout, says: "waiting for the answer's head", hangs: true},
-	{name: "stops amid the head", talk: hold("HTTP/1.1 200 OK\r\nConte"), o: retry, r: notice.ReasonTimeout,
+	{name: "stops within the head", talk: hold("HTTP/1.1 200 OK\r\nConte"), o: retry, r: notice.ReasonTimeout,
 		says: "waiting for the answer's head", hangs: true},
 	{name: "drips its head", talk: drip("HTTP/1.1 200 OK\r\nX-Slow: zzzzzzzzzz"), o: retry, r: notice.ReasonTimeout,
 		says: "waiting for the answer's head", hangs: true},
@@ -235,7 +235,7 @@ func tryReceivers(t *testing.T, h *Handler, conf *tls.Config, ca string) {
 			r.Ack = *ack(t, b.ack)
 		}
 		if b.hangs {
-			// Several times what the head takes that drips before a body does.
+			// Several times the size of a head that drips before its body.
 			r.Timeout = 5 * time.Second
 		}
 		wg.Go(func() { results[i] = h.Handle(background(t), r, testNotice(`{"paid":true}`)) })
@@ -245,7 +245,7 @@ func tryReceivers(t *testing.T, h *Handler, conf *tls.Config, ca string) {
 		t.Run(b.name, func(t *testing.T) {
 			res := results[i]
 			expect(t, res, b.o, b.r)
-			if res.Status == 0 { // else the text is the receiver's
+			if res.Status == 0 { // otherwise the text is the receiver's
 				namesNoAddress(t, b.name, res)
 			}
 			if res.Status != b.status || res.After != b.after || !strings.Contains(res.Response, b.says) || len(res.Response) > notice.KeptResponse {
@@ -255,7 +255,7 @@ func tryReceivers(t *testing.T, h *Handler, conf *tls.Config, ca string) {
 	}
 }
 
-func TestReceiverThatDoesNotRead(t *testing.T) {
+func TestReceiverThatDoesNotReadTimesOut(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		h := newHandler(t, Options{})
@@ -269,7 +269,7 @@ func TestReceiverThatDoesNotRead(t *testing.T) {
 	})
 }
 
-func TestNoConnection(t *testing.T) {
+func TestFailedConnectionIsRetried(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -293,7 +293,7 @@ func TestNoConnection(t *testing.T) {
 			t.Error(res.Response)
 		}
 		own := newHandler(t, Options{})
-		own.dial = func(context.Context, string, string) (net.Conn, error) { // what a dialer's own timeout gives
+		own.dial = func(context.Context, string, string) (net.Conn, error) { // the error of a dialer's own timeout
 			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
 		}
 		res = own.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x"))
@@ -373,7 +373,7 @@ func TestTLSReceivers(t *testing.T) {
 				_, _ = in.ReadByte()
 				_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 			}, nil, retry, notice.ReasonTLS, ""},
-			{"closes amid the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
+			{"closes within the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
 				notice.ReasonTLS, ""},
 			{"hangs in the handshake", nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }, nil, retry, notice.ReasonTimeout,
 				"timeout (TLS) during the TLS handshake"},
@@ -406,8 +406,7 @@ func TestTLSReceivers(t *testing.T) {
 	})
 }
 
-// frames makes an HTTP/2 receiver of what it does with the headers of a
-// request's stream.
+// frames makes an HTTP/2 receiver from its behaviour on the headers of a request's stream.
 func frames(onHeaders func(c net.Conn, f *http2.Framer, stream uint32)) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		preface := make([]byte, len(http2.ClientPreface))
@@ -465,7 +464,7 @@ func TestHTTP2Receivers(t *testing.T) {
 		{"stream reset", func(int) func(net.Conn, *http2.Framer, uint32) {
 			return func(_ net.Conn, f *http2.Framer, s uint32) { _ = f.WriteRSTStream(s, http2.ErrCodeInternal) }
 		}, retry, notice.ReasonReset, false},
-		{"GOAWAY amid the exchange", func(int) func(net.Conn, *http2.Framer, uint32) {
+		{"GOAWAY within the exchange", func(int) func(net.Conn, *http2.Framer, uint32) {
 			return func(c net.Conn, f *http2.Framer, s uint32) {
 				_ = f.WriteGoAway(s, http2.ErrCodeInternal, nil)
 				_ = c.Close()

@@ -13,13 +13,12 @@ import (
 
 const dots = "•••"
 
-// RedactURL spells a URL for logs, errors and answers: user and password, and
-// the values of query parameters whose names say that they are secret, become dots. What
-// cannot be parsed is not shown at all.
+// RedactURL returns a URL without secrets, for logs, errors and answers. User, password, and the values of
+// query parameters with a secret name become dots. A URL that cannot be parsed is not shown at all.
 func RedactURL(s string) string {
 	u, err := url.Parse(s)
 	if err != nil {
-		return "(an address that cannot be read)"
+		return "(an invalid address)"
 	}
 	return redact(u)
 }
@@ -28,10 +27,12 @@ func redact(u *url.URL) string {
 	if u.User == nil && u.RawQuery == "" && u.Opaque == "" {
 		return u.String()
 	}
+
 	c := *u
-	if c.Opaque != "" { // mailto:…, user:password@… without slashes: nothing of it is ours
+	if c.Opaque != "" { // mailto:…, or user:password@… without slashes: no part is safe
 		c.Opaque = dots
 	}
+
 	c.User = nil
 	c.RawQuery = redactQuery(u.RawQuery)
 	out := c.String()
@@ -45,6 +46,7 @@ func redactQuery(q string) string {
 	if q == "" {
 		return ""
 	}
+
 	parts := strings.Split(q, "&")
 	for i, p := range parts {
 		name, _, has := strings.Cut(p, "=")
@@ -53,15 +55,15 @@ func redactQuery(q string) string {
 			parts[i] = name + "=" + dots
 		}
 	}
+
 	return strings.Join(parts, "&")
 }
 
-// scrubber takes a call's secrets out of text that came from outside: a
-// receiver may echo the headers it got, and its answer is kept and shown.
+// scrubber removes a call's secrets from text that came from outside. A receiver may echo the headers of the
+// request, and its answer is stored and shown.
 type scrubber []string
 
-// minScrub is the shortest value worth hiding: shorter ones would punch holes
-// into ordinary words.
+// minScrub is the shortest value that is hidden: shorter ones would also be removed from ordinary words.
 const minScrub = 4
 
 func (s *scrubber) add(values ...string) {
@@ -69,9 +71,10 @@ func (s *scrubber) add(values ...string) {
 		if len(v) < minScrub {
 			continue
 		}
+
 		*s = append(*s, v)
 		quoted, err := json.Marshal(v)
-		if err == nil && string(quoted[1:len(quoted)-1]) != v { // a receiver that repeats it in JSON
+		if err == nil && string(quoted[1:len(quoted)-1]) != v { // the receiver may quote it in JSON
 			*s = append(*s, string(quoted[1:len(quoted)-1]), strings.ReplaceAll(strings.ReplaceAll(v, `\`, `\\`), `"`, `\"`))
 		}
 		if escaped := url.QueryEscape(v); escaped != v {
@@ -88,6 +91,7 @@ func (s *scrubber) addURL(u *url.URL) {
 		pw, _ := u.User.Password()
 		s.add(u.User.String(), pw, basicAuth(u.User))
 	}
+
 	for name, vs := range u.Query() {
 		if notice.SecretName(name) {
 			for _, v := range vs {
@@ -103,7 +107,7 @@ func (s *scrubber) addHeaders(hs []notice.Header) {
 			continue
 		}
 		s.add(h.Value)
-		// "Bearer abc": the part after the scheme is the secret.
+		// "Bearer abc": the secret is the part after the scheme.
 		if _, rest, ok := strings.Cut(h.Value, " "); ok {
 			s.add(rest)
 		}
@@ -119,7 +123,7 @@ func (s scrubber) scrub(text string) string {
 	return text
 }
 
-// routeSecrets are the secrets a route's requests carry.
+// routeSecrets returns the secrets that a route's requests carry.
 func routeSecrets(r *route.Route) scrubber {
 	var s scrubber
 	s.addHeaders(r.Headers)
@@ -128,14 +132,14 @@ func routeSecrets(r *route.Route) scrubber {
 	return s
 }
 
-// printable makes bytes from outside fit to be shown, cut to what is kept of a
-// response. What is no UTF-8 text as a whole is shown in ASCII with \x escapes: a
-// chance letter amid another encoding would only mislead. Control characters but
-// line ends and tabs are escaped likewise.
+// printable returns a receiver's bytes as text that is safe to show, cut to notice.KeptResponse.
+// Control characters other than line ends and tabs are escaped. If the bytes are not valid UTF-8 as
+// a whole, every byte outside ASCII becomes an \x escape: letters that happen to be valid would
+// suggest that the text is correctly decoded.
 func printable(b []byte) string {
 	if len(b) > notice.KeptResponse {
 		b = b[:notice.KeptResponse]
-		for i := 1; i < utf8.UTFMax; i++ { // not amid a rune
+		for i := 1; i < utf8.UTFMax; i++ { // do not cut within a rune
 			if c := b[len(b)-i]; utf8.RuneStart(c) {
 				if !utf8.FullRune(b[len(b)-i:]) {
 					b = b[:len(b)-i]
@@ -144,10 +148,11 @@ func printable(b []byte) string {
 			}
 		}
 	}
+
 	return notice.Kept(escaped(b))
 }
 
-// escaped is printable without a limit.
+// escaped is printable without the limit on the length.
 func escaped(b []byte) string {
 	text := utf8.Valid(b)
 	out := make([]byte, 0, len(b))
@@ -156,16 +161,19 @@ func escaped(b []byte) string {
 		if text {
 			r, n = utf8.DecodeRune(b)
 		}
+
 		switch {
 		case r < 0x20 && r != '\n' && r != '\t' && r != '\r', r == 0x7f, r >= 0x80 && !text:
 			out = append(out, '\\', 'x', hexDigits[b[0]>>4], hexDigits[b[0]&15])
 		case r >= 0x80 && !unicode.IsPrint(r) && !unicode.IsSpace(r):
-			out = append(out, "\ufffd"...) // direction marks and the like could forge what is shown
+			out = append(out, "\ufffd"...) // direction marks and the like could change how the rest is displayed
 		default:
 			out = append(out, b[:n]...)
 		}
+
 		b = b[n:]
 	}
+
 	return string(out)
 }
 

@@ -30,7 +30,7 @@ func TestRedactURL(t *testing.T) {
 		"https://h/?to%6ben=hunter2":              "https://h/?to%6ben=•••",
 		"https://h/?sig=hunter2&x-api-key=z&flag": "https://h/?sig=•••&x-api-key=•••&flag",
 		"https://h/?%zz=hunter2":                  "https://h/?%zz=•••",
-		"http://user:hunter2@h\x7f/":              "(an address that cannot be read)",
+		"http://user:hunter2@h\x7f/":              "(an invalid address)",
 		"user:hunter2@h":                          "user:•••",
 		"redis://:hunter2@127.0.0.1:6379/0":       "redis://•••@127.0.0.1:6379/0",
 	} {
@@ -73,15 +73,14 @@ func TestPrintable(t *testing.T) {
 				t.Errorf("%q: %d bytes, %q", unit, len(got), got[len(got)-8:])
 			}
 			if utf8.ValidString(unit) && unit[0] >= 0x80 && strings.Contains(got, `\x`) {
-				t.Errorf("%q was cut amid a rune and escaped", unit)
+				t.Errorf("%q was cut within a rune and escaped", unit)
 			}
 		}
 	}
 }
 
-// TestNoSecretLeaks plays calls with secrets in all places, against receivers
-// that echo what they got and in all ways to fail, and looks at everything that
-// comes out.
+// TestNoSecretLeaks makes calls with secrets in all places, to receivers that echo the request and that fail
+// in all ways, and checks every output for the secrets.
 func TestNoSecretLeaks(t *testing.T) {
 	t.Parallel()
 	const password, token, header, proxyPW = "hunter2-password", "hunter2-token", "hunter2-header", "hunter2-proxy"
@@ -144,7 +143,7 @@ func TestNoSecretLeaks(t *testing.T) {
 	}
 }
 
-// A receiver that repeats a secret in JSON or in a url escapes it.
+// A receiver that echoes a secret in JSON or in a url escapes it.
 func TestEscapedSecretIsScrubbed(t *testing.T) {
 	t.Parallel()
 	var s scrubber

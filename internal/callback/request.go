@@ -19,10 +19,10 @@ import (
 	"notifier/internal/sign"
 )
 
-// errInvalid is what errors about a notice that cannot be sent as it is wrap.
+// errInvalid is wrapped by the errors of notices that cannot be sent.
 var errInvalid = errors.New("the notice cannot be sent")
 
-// target is where a call goes: the route's address, parsed once, or the notice's.
+// target returns the destination of a call: the route's address, parsed once, or the notice's url.
 func (s *routeState) target(n *notice.Notice) (destination, error) {
 	if s.guard == nil {
 		return s.fixed, nil
@@ -33,10 +33,12 @@ func (s *routeState) target(n *notice.Notice) (destination, error) {
 	if err := notice.CheckURL(n.URL); err != nil {
 		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
+
 	u, err := url.Parse(n.URL)
-	if err != nil { // the error would quote the address, and with it a password
-		return destination{}, fmt.Errorf("%w: its url cannot be read", errInvalid)
+	if err != nil { // err would quote the address, which may hold a password
+		return destination{}, fmt.Errorf("%w: its url cannot be parsed", errInvalid)
 	}
+
 	to, err := destinationOf(u)
 	if err != nil {
 		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
@@ -54,9 +56,8 @@ func methodOf(r *route.Route, n *notice.Notice) string {
 	return http.MethodPost
 }
 
-// call builds the request of one attempt. at is the attempt's own time: a signature
-// made once would be refused as too old after five minutes. With explain, the call keeps the
-// signed texts.
+// call builds the request of one attempt. at is the time of this attempt: receivers refuse signatures older
+// than five minutes, so each attempt is signed again. With explain, the call keeps the signed texts.
 func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explain bool) (*call, error) {
 	c := &call{method: methodOf(s.route, n), to: to, agent: s.userAgent, body: n.Body}
 	typ := n.EffectiveType()
@@ -69,10 +70,12 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 		c.query = joinQuery(to.call.RawQuery, query)
 		m.Body, typ = []byte(c.query), ""
 	}
+
 	signed, err := s.chain.Sign(&m)
 	if err != nil {
 		return nil, fmt.Errorf("%w: its body cannot be signed: %w", errInvalid, err)
 	}
+
 	if c.texts = signed.Texts; c.method == http.MethodGet {
 		c.body = nil
 	} else {
@@ -83,24 +86,52 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	if s.guard == nil || s.route.HeadersTo.Match(to.at) {
 		c.setHeaders(s.route.Headers, s.route)
 	}
+
 	c.setHeaders(n.Headers, s.route)
-	if to.token != "" {
-		c.set("Authorization", to.token)
-	}
-	if to.call.User != nil && !c.has("Authorization") {
-		c.set("Authorization", basicAuth(to.call.User))
-	}
+	c.setCredentials()
 	if typ != "" {
 		c.set("Content-Type", typ)
 	}
+
+	c.setNotice(n)
+	c.set("Webhook-Id", m.ID)
+
+	for _, f := range signed.Fields {
+		c.set(f.Name, f.Value)
+	}
+
+	c.set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+
+	if err := c.checkFields(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// setCredentials adds the Authorization header: the route's access token, or else user and password of the address.
+func (c *call) setCredentials() {
+	if c.to.token != "" {
+		c.set("Authorization", c.to.token)
+	}
+	if c.to.call.User != nil && !c.has("Authorization") {
+		c.set("Authorization", basicAuth(c.to.call.User))
+	}
+}
+
+// setNotice adds the headers that describe the notice and this attempt.
+func (c *call) setNotice(n *notice.Notice) {
 	c.set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
 	if n.Lost {
 		c.set("Notifier-Body", "lost")
 	}
+
 	c.set("Notifier-Due", notice.Stamp(n.Due))
 	c.set("Notifier-Key", n.Key)
 	if n.Replay != "" {
 		c.set("Notifier-Replay", n.Replay)
+	}
+	if n.Resend > 0 {
+		c.set("Notifier-Resend", strconv.Itoa(n.Resend))
 	}
 	if n.Traceparent != "" {
 		c.set("Traceparent", n.Traceparent)
@@ -108,32 +139,32 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	if n.Tracestate != "" {
 		c.set("Tracestate", n.Tracestate)
 	}
-	c.set("Webhook-Id", m.ID)
-	for _, f := range signed.Fields {
-		c.set(f.Name, f.Value)
-	}
-	c.set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
-	for _, f := range c.fields { // configuration and store were checked; this is the last gate against injection
-		if !httpguts.ValidHeaderFieldName(f.name) {
-			return nil, fmt.Errorf("%w: %.60q is no name of a header", errInvalid, f.name)
-		}
-		if !httpguts.ValidHeaderFieldValue(f.value) {
-			return nil, fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, f.name)
-		}
-	}
-	return c, nil
 }
 
-// setHeaders adds the headers of a route or notice. Reserved names are refused when a notice
-// is scheduled. Here they are dropped: a notice may have been stored without that check, or
-// before the route's signature had the name.
+// checkFields rejects invalid headers. Configuration and notices were checked before: this is the last gate against injection.
+func (c *call) checkFields() error {
+	for _, f := range c.fields {
+		if !httpguts.ValidHeaderFieldName(f.name) {
+			return fmt.Errorf("%w: %.60q is not a header name", errInvalid, f.name)
+		}
+		if !httpguts.ValidHeaderFieldValue(f.value) {
+			return fmt.Errorf("%w: the value of header %s holds a control character", errInvalid, f.name)
+		}
+	}
+
+	return nil
+}
+
+// setHeaders adds the headers of a route or notice. Reserved names are refused when a notice is scheduled.
+// Here they are dropped: a notice may have been stored without that check, or before the route's signature
+// used the name.
 func (c *call) setHeaders(hs []notice.Header, r *route.Route) {
 	for _, x := range hs {
 		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
 		case notice.Reserved(x.Name), r.Reserves(x.Name):
 		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
-			// By their usual spelling net/http knows a request that it may repeat by
-			// itself, even one that the receiver has read whole.
+			// In lower case. With the usual spelling net/http recognizes a request that it may retry by
+			// itself, even one that the receiver has read in full.
 			c.set(strings.ToLower(name), x.Value)
 		default:
 			c.set(name, x.Value)
@@ -153,25 +184,27 @@ func joinQuery(a, b string) string {
 	return a + "&" + b
 }
 
-// asQuery turns a body into a query string: a form as it is, a JSON object by
-// its fields. Fields that are objects or arrays are spelt as JSON.
+// asQuery returns a body as a query string: a form unchanged, a JSON object by its fields. Fields that are
+// objects or arrays are written as JSON.
 func asQuery(body []byte, typ string) (string, error) {
 	if len(body) == 0 {
 		return "", nil
 	}
+
 	media, _, _ := strings.Cut(typ, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
+
 	switch {
 	case media == "application/x-www-form-urlencoded":
 		vals, err := url.ParseQuery(strings.TrimSpace(string(body)))
 		if err != nil {
-			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its form body cannot be read", errInvalid)
+			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its form body cannot be parsed", errInvalid)
 		}
 		return vals.Encode(), nil
 	case media == "application/json" || strings.HasSuffix(media, "+json"):
 		var fields map[string]json.RawMessage
 		if err := json.Unmarshal(body, &fields); err != nil {
-			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its body is none", errInvalid)
+			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its body is neither", errInvalid)
 		}
 		vals := make(url.Values, len(fields))
 		for name, raw := range fields {
@@ -179,14 +212,16 @@ func asQuery(body []byte, typ string) (string, error) {
 			switch raw[0] {
 			case '"':
 				if err := json.Unmarshal(raw, &v); err != nil {
-					return "", fmt.Errorf("%w: field %.60q cannot be read", errInvalid, name)
+					return "", fmt.Errorf("%w: field %.60q cannot be parsed", errInvalid, name)
 				}
 			case 'n':
 				v = ""
 			}
+
 			vals[name] = []string{v}
 		}
 		return vals.Encode(), nil
 	}
+
 	return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its content type is %.60q", errInvalid, typ)
 }

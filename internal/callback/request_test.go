@@ -30,7 +30,7 @@ func capture(t testing.TB) (string, <-chan received) {
 	return s.URL, ch
 }
 
-func TestRequestCarriesTheContract(t *testing.T) {
+func TestRequestHasContractHeaders(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
@@ -65,9 +65,9 @@ func TestRequestCarriesTheContract(t *testing.T) {
 	})
 }
 
-// Without a span the receiver gets the stored trace context. With one it gets that of the
-// attempt, and no tracestate of another trace.
-func TestTraceContextOfTheAttempt(t *testing.T) {
+// Without a span the receiver gets the stored trace context. With one it gets that of the attempt, and no
+// tracestate of another trace.
+func TestTraceContextIsThatOfTheAttempt(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
@@ -122,7 +122,7 @@ func TestBodiesArriveAsScheduled(t *testing.T) {
 		n.Lost = true
 		h.Handle(background(t), r, n)
 		if req := <-got; req.Header.Get("Notifier-Body") != "lost" {
-			t.Error("a lost body is not told")
+			t.Error("a lost body is not reported")
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestMethods(t *testing.T) {
 	})
 }
 
-func TestReservedHeadersAndInjection(t *testing.T) {
+func TestReservedHeadersAreDropped(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
@@ -222,7 +222,7 @@ func TestNoticeTargets(t *testing.T) {
 				t.Error(res.Response)
 			}
 		}
-		n.URL = strings.Replace(base, "127.0.0.1", "127.0.0.1.", 1) + "/mine" // in whatever spelling
+		n.URL = strings.Replace(base, "127.0.0.1", "127.0.0.1.", 1) + "/mine" // in another spelling
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
 		if req := <-got; req.URL.Path != "/mine" {
 			t.Error(req.URL)
@@ -230,7 +230,7 @@ func TestNoticeTargets(t *testing.T) {
 	})
 }
 
-func TestDestinationsHaveOneName(t *testing.T) {
+func TestDestinationsAreNormalized(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"http://Shop.Example/a": "shop.example:80", "http://shop.example.:80": "shop.example:80", "https://u:p@SHOP.example": "shop.example:443",

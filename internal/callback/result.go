@@ -25,75 +25,87 @@ import (
 	"notifier/internal/route"
 )
 
-// maxBody is how much of an answer is read.
+// maxBody is the maximum number of bytes read of an answer's body.
 const maxBody = 64 << 10
 
-// Bounds of being put off by 423.
+// Delay and maximum number of deferrals for answers of 423.
 const (
 	lockedAfter = 5 * time.Second
 	maxLocked   = 100
 )
 
-// facts is all that is known of one exchange.
+// facts is everything known about one exchange; resultOf needs nothing else.
 type facts struct {
-	status  int // 0 = no answer came
+	status  int // 0: no answer came
 	header  http.Header
 	body    []byte // at most maxBody
-	more    bool   // there was more of it
-	bodyErr error  // the body broke off
-	err     error  // no answer came, and why
-	stage   stage  // how far it got
+	more    bool   // the body was longer
+	bodyErr error  // why the body is incomplete
+	err     error  // why no answer came
+	stage   stage  // how far the exchange got
 	timeout time.Duration
-	// expired: the whole call's timeout has passed.
+	// expired means that the timeout of the whole call has passed.
 	expired bool
-	// overrun is how long after the call's deadline it ended; negative = before.
+	// overrun is the time between the call's deadline and its end; negative if it ended before.
 	overrun time.Duration
-	// cancelled: the caller gave up; the instance is stopping.
+	// cancelled means that the caller gave up, because the instance is stopping.
 	cancelled bool
-	locked    int // how often the notice was put off by a lock
+	locked    int // how often an answer of 423 has deferred the notice
 	target    *url.URL
 	fixed     bool // target is the route's, not the notice's own
 	now       time.Time
 }
 
-// resultOf is what an exchange comes to. It is pure: everything it looks at
-// stands in facts.
+// resultOf returns the result of an exchange. It is a pure function of the acknowledgement rule and the
+// facts.
 func resultOf(ack *route.Ack, f *facts) notice.Result {
 	if f.status == 0 {
 		err := f.err
-		if err == nil { // "HTTP/1.1 000" is read without complaint
+		if err == nil { // net/http accepts "HTTP/1.1 000"
 			err = errNoStatus
 		}
 		return failure(f, err, 0)
 	}
-	res := notice.Result{Outcome: notice.OutcomeRetry, Status: f.status}
+
 	body := f.body
 	if needsBody(ack) || len(body) > 0 {
 		body = decoded(f)
 	}
-	text := printable(body)
-
 	if statusAcks(ack, f.status) {
-		if !needsBody(ack) {
-			return notice.Result{Outcome: notice.OutcomeDelivered, Status: f.status, Response: text}
-		}
-		switch {
-		case f.bodyErr != nil:
-			return obeyReceiver(f, failure(f, f.bodyErr, f.status))
-		case f.more || len(body) > maxBody:
-			res.Reason = notice.ReasonTooLarge
-			res.Response = fmt.Sprintf("more than %d KiB, and the acknowledgement is looked for in the whole body: %s", maxBody>>10, text)
-		default:
-			ok, why := bodyAcks(ack, body)
-			if ok {
-				return notice.Result{Outcome: notice.OutcomeDelivered, Status: f.status, Response: text}
-			}
-			res.Reason, res.Response = notice.ReasonAckMismatch, join(why, text)
-		}
-		return obeyReceiver(f, res)
+		return acknowledged(ack, f, body)
+	}
+	return unacknowledged(f, printable(body))
+}
+
+// acknowledged returns the result of an answer whose status acknowledges the notice, if its body does too.
+func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
+	text := printable(body)
+	delivered := notice.Result{Outcome: notice.OutcomeDelivered, Status: f.status, Response: text}
+	if !needsBody(ack) {
+		return delivered
 	}
 
-	res.Response = text
+	res := notice.Result{Outcome: notice.OutcomeRetry, Status: f.status}
+	switch {
+	case f.bodyErr != nil:
+		res = failure(f, f.bodyErr, f.status)
+	case f.more || len(body) > maxBody:
+		res.Reason = notice.ReasonTooLarge
+		res.Response = fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement: %s", maxBody>>10, text)
+	default:
+		ok, why := bodyAcks(ack, body)
+		if ok {
+			return delivered
+		}
+		res.Reason, res.Response = notice.ReasonAckMismatch, join(why, text)
+	}
+
+	return obeyReceiver(f, res)
+}
+
+// unacknowledged returns the result of an answer whose status does not acknowledge the notice.
+func unacknowledged(f *facts, text string) notice.Result {
+	res := notice.Result{Outcome: notice.OutcomeRetry, Status: f.status, Response: text}
 	switch {
 	case f.status == http.StatusGone:
 		res.Outcome, res.Reason = notice.OutcomeDead, notice.ReasonGone
@@ -104,7 +116,7 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 			after = lockedAfter
 		}
 		res.Outcome, res.Reason, res.After = notice.OutcomeDeferred, notice.ReasonLocked, after
-		// abort-message beats the lock: the receiver wants it no more.
+		// obeyReceiver still applies abort-message: then the receiver wants no further attempt.
 	case f.status >= 300 && f.status <= 399:
 		res.Reason = notice.ReasonRedirect
 		res.Response = join(redirectHint(f), text)
@@ -115,21 +127,23 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 	default:
 		res.Reason = notice.ReasonStatus
 	}
+
 	return obeyReceiver(f, res)
 }
 
-var errNoStatus = errors.New("status 000")
+var errNoStatus = errors.New("the answer's status is 000")
 
-// obeyReceiver applies what the receiver says beside its status.
+// obeyReceiver applies the answer's headers Webhook-Delivery and Retry-After to a result.
 func obeyReceiver(f *facts, res notice.Result) notice.Result {
 	switch strings.ToLower(strings.TrimSpace(f.header.Get("Webhook-Delivery"))) {
 	case "abort-message":
 		res.Outcome, res.Reason, res.After = notice.OutcomeDead, notice.ReasonAborted, 0
 		return res
-	case "disable": // the receiver wants nothing more at all: what 410 says
+	case "disable": // the receiver wants no further notice at all, as with 410
 		res.Outcome, res.Reason, res.After = notice.OutcomeDead, notice.ReasonGone, 0
 		return res
 	}
+
 	if res.Outcome == notice.OutcomeRetry {
 		res.After = retryAfter(f.header, f.now)
 	}
@@ -143,35 +157,38 @@ func join(detail, text string) string {
 	return notice.Kept(detail + ": " + text)
 }
 
-// redirectHint names where a 3xx points to: mostly the address that should have
-// been configured.
+// redirectHint names the target of a 3xx, which is mostly the address that should have been configured.
 func redirectHint(f *facts) string {
 	loc := f.header.Get("Location")
 	if loc == "" {
 		return fmt.Sprintf("answered %d; redirects are not followed", f.status)
 	}
+
 	u, err := url.Parse(loc)
-	// A path that is relative to the address of a route would show that one, which is for operators only.
+	// Resolving a relative path would show the address of a route, which only operators may see.
 	if err == nil && f.target != nil && (!f.fixed || u.Host != "" || strings.HasPrefix(u.Path, "/")) {
 		u = f.target.ResolveReference(u)
 	}
-	to := "(an address that cannot be read)"
+
+	to := "(an invalid address)"
 	if err == nil {
 		to = redact(u)
 	}
 	return fmt.Sprintf("redirected to %.300s; redirects are not followed, give this address as the target", to)
 }
 
-// decoded undoes a content encoding that was not asked for, up to the limit. A
-// bomb ends there; what cannot be decoded is taken as it is.
+// decoded returns the body without a content encoding that was not requested, up to a size limit that stops
+// compression bombs. A body that cannot be decoded is returned unchanged.
 func decoded(f *facts) []byte {
 	if enc := strings.ToLower(f.header.Get("Content-Encoding")); enc != "gzip" && enc != "x-gzip" {
 		return f.body
 	}
+
 	z, err := gzip.NewReader(bytes.NewReader(f.body))
 	if err != nil {
 		return f.body
 	}
+
 	plain, err := io.ReadAll(io.LimitReader(z, maxBody+1))
 	if err != nil && len(plain) == 0 {
 		return f.body
@@ -179,21 +196,23 @@ func decoded(f *facts) []byte {
 	return plain
 }
 
-// frozen is how long after its deadline a call ends, at least, if it says nothing of the
-// receiver: this process was stopped, or its machine was.
+// frozen is the minimal overrun that shows that this process, or its machine, was stopped. Such a call says
+// nothing about the receiver.
 const frozen = time.Second
 
-// failure judges an exchange that broke.
+// failure returns the result of an exchange that failed with err. status is 0 if no answer came.
 func failure(f *facts, err error, status int) notice.Result {
 	if f.cancelled && !isTimeout(err) {
 		res := notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
 		res.Unsent = false
 		return res
 	}
+
 	if f.overrun > frozen {
 		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, which ended %s later",
 			f.overrun.Round(100*time.Millisecond)))
 	}
+
 	reason, detail := classify(f, err)
 	res := notice.RetryResult(reason, notice.Kept(printable([]byte(detail))))
 	res.Status = status
@@ -204,7 +223,7 @@ func failure(f *facts, err error, status int) notice.Result {
 	return res
 }
 
-// classify finds the reason of a transport error, and words for it.
+// classify returns the reason of a transport error and a description of it.
 func classify(f *facts, err error) (notice.Reason, string) {
 	var (
 		blocked  *route.BlockedError
@@ -224,18 +243,18 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		return notice.ReasonInvalid, err.Error()
 	case errors.As(err, &blocked) && blocked.Literal:
 		return notice.ReasonBlocked, blocked.Error()
-	case errors.As(err, &blocked): // the result must not tell producers the address of an internal name
+	case errors.As(err, &blocked): // producers read the result and must not learn the address behind an internal name
 		return notice.ReasonBlocked, "blocked: private address"
 	case errors.As(err, &dns):
 		if dns.IsNotFound {
 			return notice.ReasonDNS, fmt.Sprintf("the name %s was not found", dns.Name)
 		}
-		return notice.ReasonDNS, fmt.Sprintf("the name %s could not be looked up: %s", dns.Name, scrubAddresses(dns.Err, ""))
+		return notice.ReasonDNS, fmt.Sprintf("the lookup of %s failed: %s", dns.Name, scrubAddresses(dns.Err, ""))
 	case isTimeout(err) && f.stage == stageDNS:
-		return notice.ReasonDNS, "the name could not be looked up in time"
+		return notice.ReasonDNS, "the lookup of the name timed out"
 	case isTimeout(err):
 		return notice.ReasonTimeout, timeoutDetail(f)
-	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts, of a type that is not exported
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts: their type is not exported
 		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
 		return notice.ReasonTLS, "tls: " + withoutAddresses(f, err)
 	case errors.As(err, &proxy):
@@ -251,12 +270,13 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		strings.Contains(err.Error(), "server closed idle connection"):
 		return notice.ReasonReset, shutdown + ": " + withoutAddresses(f, err)
 	}
-	return notice.ReasonProtocol, "the answer is no valid HTTP: " + withoutAddresses(f, err)
+
+	return notice.ReasonProtocol, "the answer is not valid HTTP: " + withoutAddresses(f, err)
 }
 
-// withoutAddresses is an error's text without IP addresses: those of this machine, of a resolver
-// and of a proxy, and what a name leads to, are not for producers, who read the notice. An
-// address that the target's url spells out stays.
+// withoutAddresses returns an error's text without IP addresses. Producers read it, and must not learn the
+// addresses of this machine, of a resolver, of a proxy, or those behind a name. An address that the target's
+// url spells out stays.
 func withoutAddresses(f *facts, err error) string {
 	text := ""
 	for {
@@ -266,6 +286,7 @@ func withoutAddresses(f *facts, err error) string {
 		}
 		text, err = text+op.Op+": ", op.Err
 	}
+
 	known := ""
 	if f.target != nil {
 		known = f.target.Hostname()
@@ -273,7 +294,7 @@ func withoutAddresses(f *facts, err error) string {
 	return scrubAddresses(text+err.Error(), known)
 }
 
-// addressLike is what an address may be a part of. A zone follows a percent sign.
+// addressLike matches every text that may contain an address. A zone follows a percent sign.
 var addressLike = regexp.MustCompile(`\[?[0-9A-Fa-f.:]*[.:][0-9A-Fa-f.:]*(%[0-9A-Za-z]+)?(\](:\d+)?)?`)
 
 func scrubAddresses(text, known string) string {
@@ -298,17 +319,18 @@ func isTimeout(err error) bool {
 	return errors.As(err, &t) && t.Timeout()
 }
 
-// timeoutDetail names the timeout that fired: the whole call's, or the one of
-// the step it was in.
+// timeoutDetail names the timeout that fired: that of the whole call or that of the current step.
 func timeoutDetail(f *facts) string {
 	if f.expired {
 		return fmt.Sprintf("timeout (total, %s) %s", f.timeout, f.stage.phrase())
 	}
+
 	switch f.stage {
 	case stageStart, stageConnect:
 		return "timeout (connect) " + stageConnect.phrase()
 	case stageTLS:
 		return "timeout (TLS) " + f.stage.phrase()
 	}
+
 	return "timeout " + f.stage.phrase()
 }

@@ -26,7 +26,7 @@ func ack(t testing.TB, s string) *route.Ack {
 	return &a
 }
 
-// TestEveryStatus names the result of every status, per rule.
+// TestEveryStatus checks the result of every status under every rule.
 func TestEveryStatus(t *testing.T) {
 	t.Parallel()
 	rules := map[string]*route.Ack{"2xx": ack(t, "2xx"), "status": ack(t, "status:200,204"), "body": ack(t, "body:success"), "json": ack(t,
@@ -74,7 +74,7 @@ func TestEveryStatus(t *testing.T) {
 	}
 }
 
-func TestReceiverControl(t *testing.T) {
+func TestReceiverHeadersControlRetries(t *testing.T) {
 	t.Parallel()
 	now := made
 	head := func(kv ...string) http.Header {
@@ -161,7 +161,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestAckOfBodies(t *testing.T) {
+func TestAckMatchesBodies(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat(" ", maxBody-7) + "success"
 	for _, c := range []struct {
@@ -222,7 +222,7 @@ func TestRedirectNamesItsTarget(t *testing.T) {
 	for loc, want := range map[string]string{
 		"https://www.shop.example/notify": "https://www.shop.example/notify", "/login": "https://shop.example/login",
 		"other": "https://shop.example/a/other", "//cdn.example/x": "https://cdn.example/x", "": "answered 302",
-		"https://u:hunter2@h/?token=hunter2": "https://•••@h/?token=•••", "http://[::bad": "cannot be read",
+		"https://u:hunter2@h/?token=hunter2": "https://•••@h/?token=•••", "http://[::bad": "an invalid address",
 	} {
 		h := http.Header{}
 		h.Set("Location", loc)
@@ -231,7 +231,7 @@ func TestRedirectNamesItsTarget(t *testing.T) {
 			t.Errorf("%q: %q, want %q", loc, got.Response, want)
 		}
 	}
-	// The address of a route is the operator's, and the hint is shown to producers.
+	// The address of a route is for operators only, and producers see the hint.
 	for loc, want := range map[string]string{"other": "redirected to other;", "?a=1": "redirected to ?a=1;", "/login": "https://shop.example/login"} {
 		got := resultOf(ack(t, "2xx"), &facts{status: 302, header: http.Header{"Location": {loc}}, target: base, fixed: true})
 		if !strings.Contains(got.Response, want) || strings.Contains(got.Response, "/a/") {
@@ -240,8 +240,7 @@ func TestRedirectNamesItsTarget(t *testing.T) {
 	}
 }
 
-// FuzzResult: whatever a receiver says, the result is one of the closed set
-// and bounded.
+// FuzzResult checks that the result is one of the closed set, and bounded, for any answer.
 func FuzzResult(f *testing.F) {
 	f.Add(200, "2xx", "success", "", "", "")
 	f.Add(200, "body:success", " success", "", "", "gzip")
@@ -262,7 +261,7 @@ func FuzzResult(f *testing.F) {
 			t.Errorf("after %s, %d bytes: %q", got.After, len(got.Response), got.Response)
 		}
 		if got.Outcome == notice.OutcomeDelivered && (status < 200 || status > 299) {
-			t.Errorf("status %d was taken for a delivery", status)
+			t.Errorf("status %d counted as a delivery", status)
 		}
 	})
 }

@@ -8,29 +8,31 @@ import (
 	"time"
 )
 
-// maxRetryAfter bounds what a receiver may ask for.
+// maxRetryAfter is the longest delay that a receiver can request.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter is how long the receiver asks to be left alone, at most
-// maxRetryAfter; zero when it says nothing that can be read. A date counts from
-// the answer's own Date header, so that a receiver's wrong clock does no harm;
-// without one it counts from now.
+// retryAfter returns the delay that the answer's Retry-After header requests, at most maxRetryAfter; zero
+// without a valid header. A date is compared with the answer's own Date header, so a wrong clock of the
+// receiver does no harm. Without that header it is compared with now.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
 		return 0
 	}
-	// NaN fails the comparison; an exponent or a hex float is read, and harmless.
+
+	// NaN fails the comparison. Exponents and hexadecimal floats are accepted and harmless.
 	if secs, err := strconv.ParseFloat(v, 64); err == nil || math.IsInf(secs, 0) {
 		if !(secs > 0) {
 			return 0
 		}
 		return time.Duration(min(secs, maxRetryAfter.Seconds()) * float64(time.Second))
 	}
+
 	at, err := http.ParseTime(v)
 	if err != nil {
 		return 0
 	}
+
 	from := now
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		from = date

@@ -8,9 +8,9 @@ import (
 	"notifier/internal/route"
 )
 
-// Room is how many calls to a host, given as host:port, could begin now, and each how long it
-// takes until a slot is freed. While the breaker is not closed there is no room: tries
-// are made when postponements end.
+// Room returns how many calls to a host (host:port) could begin now, and the mean time until
+// a running call ends and another can begin. While the host's breaker is not closed, room is 0: the
+// next try is the attempt of a notice that was deferred until then.
 func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duration) {
 	v, ok := h.states.Load(r)
 	if !ok {
@@ -23,14 +23,17 @@ func (l *limits) room(name string) (room int, each time.Duration) {
 	now := l.now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	h := l.hosts.byName[name]
-	if h == nil { // forgotten
+	if h == nil { // forgotten, or never called
 		return 1, 0
 	}
+
 	limit, mine := l.slots(h)
 	if !mine || limit == 0 {
 		return limit, 0
 	}
+
 	each = h.expected(now) / time.Duration(limit)
 	if h.breaker.State() != gobreaker.StateClosed || now.Before(h.until) {
 		return 0, each
@@ -38,7 +41,7 @@ func (l *limits) room(name string) (room int, each time.Duration) {
 	return max(limit-h.inflight, 0), each
 }
 
-// expected is how long a call to the host takes, and slowFailure if none has ended yet.
+// expected returns the expected duration of a call to the host; slowFailure if no call has ended yet.
 func (h *host) expected(now time.Time) time.Duration {
 	if h.latency == 0 {
 		return slowFailure

@@ -13,27 +13,27 @@ import (
 	"notifier/internal/route"
 )
 
-// View is what limits need to know of the other instances. *fleet.View is one.
+// View is the part of the fleet's view that limits need. *fleet.View implements it.
 type View interface {
-	// Number changes with what the others say.
+	// Number changes when the view changes.
 	Number() uint64
-	// Share and Rate are this instance's part of a limit of that name.
+	// Share and Rate return this instance's part of the limit with that name.
 	Share(name string, limit int) int
 	Rate(name string, perSecond float64) float64
-	// Prefers reports whether this instance is the one to try a thing, and
-	// Preferred which one is; empty = not known.
+	// Prefers reports whether this instance is the preferred one for a name. Preferred returns the id of the
+	// preferred one; empty = unknown.
 	Prefers(name string) bool
 	Preferred(name string) string
-	// Among is the view with only those that hold a part of a limit of that name.
-	Among(name string, limit int) View
-	// Lives reports whether the instance of an id takes new work.
-	Lives(id string) bool
-	// Takes reports whether this instance takes new work: it does not where it is
-	// leaving, nor in a view with only others.
-	Takes() bool
+	// Sharers returns the view reduced to the instances that hold a part of the limit with that name.
+	Sharers(name string, limit int) View
+	// IsAlive reports whether the instance with that id is alive and takes new work.
+	IsAlive(id string) bool
+	// TakesWork reports whether this instance takes new work. It does not while it is leaving, nor in a view
+	// reduced to other instances.
+	TakesWork() bool
 }
 
-// alone is the View of an instance that knows of no other.
+// alone is the View and Fleet of a single instance.
 type alone struct{}
 
 func (alone) Number() uint64                           { return 0 }
@@ -41,56 +41,53 @@ func (alone) Share(_ string, limit int) int            { return limit }
 func (alone) Rate(_ string, perSecond float64) float64 { return perSecond }
 func (alone) Prefers(string) bool                      { return true }
 func (alone) Preferred(string) string                  { return "" }
-func (alone) Among(string, int) View                   { return alone{} }
-func (alone) Takes() bool                              { return true }
-func (alone) Lives(string) bool                        { return false }
+func (alone) Sharers(string, int) View                 { return alone{} }
+func (alone) TakesWork() bool                          { return true }
+func (alone) IsAlive(string) bool                      { return false }
 
-// Fleet is how limits reach the other instances. Its methods must not block.
+// Fleet connects limits to the other instances. Its methods must not block.
 type Fleet interface {
-	// View is the fleet as it is known now.
+	// View returns the current view of the fleet.
 	View() View
-	// Tell sends a message to all others, who give it to [Handler.Heard].
-	Tell(text string)
-	// Hand takes a notice that this instance has postponed because another one holds the
-	// limit.
-	Hand(Handed)
+	// Broadcast sends a message to all other instances, which pass it to [Handler.Receive].
+	Broadcast(text string)
+	// HandOver passes on a notice that this instance has deferred because another one can deliver it.
+	HandOver(Handover)
 }
 
-// View implements Fleet.
 func (alone) View() View { return alone{} }
 
-// Tell implements Fleet.
-func (alone) Tell(string) {}
+func (alone) Broadcast(string) {}
 
-// Hand implements Fleet.
-func (alone) Hand(Handed) {}
+func (alone) HandOver(Handover) {}
 
-// peers are the other instances.
+// peers connects the limits of one handler to the other instances.
 type peers struct {
 	Fleet
-	// Shared: rates and slots are of all instances together; otherwise of each.
+	// Shared means that rates and slots hold for all instances together. Otherwise they hold for each
+	// instance.
 	Shared bool
 }
 
-// Handed is a notice for another instance.
-type Handed struct {
+// Handover is a deferred notice that is passed to another instance.
+type Handover struct {
 	Key   string
-	To    string        // the other's id
+	To    string        // the id of that instance
 	After time.Duration // when it is due again
 }
 
-// deferral defers a notice.
+// deferral is the result of a notice that is deferred, with the instances that could deliver it sooner.
 type deferral struct {
 	notice.Result
-	// among are those that have what this one lacks; nil = none is known to. Which
-	// of them, goes by the name; empty = by the notice.
+	// among is a view of instances that have a free part of the limit; nil = none is known. name selects one
+	// of them; empty = the notice's key does.
 	among View
 	name  string
-	// ids are those of the instances that can deliver it.
+	// ids, if not empty, are the instances that can deliver the notice.
 	ids []string
 }
 
-// to is the instance that a notice is handed to; empty = none.
+// to returns the instance to which the notice is handed; empty = none.
 func (d *deferral) to(key string) string {
 	if n := len(d.ids); n > 0 {
 		return d.ids[xxhash.Sum64String(key)%uint64(n)]
@@ -101,18 +98,15 @@ func (d *deferral) to(key string) string {
 	return d.among.Preferred(cmp.Or(d.name, key))
 }
 
-// hostName is what the slots of a host are shared out under, and tryName the one
-// try at a time of a host whose breaker is open. Who tries changes from one try
-// to the next: the one that is chosen may itself be what fails.
+// hostName is the name under which the slots of a host are divided.
 func (l *limits) hostName(host string) string { return l.prefix + " " + host }
 
 func (l *limits) tryName(h *host) string {
 	return l.hostName(h.name) + " " + strconv.Itoa(h.trips)
 }
 
-// slots is how many calls to the host may be under way from here, 0 = unlimited.
-// It is false if all are other instances': a limit of none at all is not one of
-// zero slots.
+// slots returns how many calls to the host may run here; 0 = unlimited. mine is false if all slots belong to
+// other instances, because zero slots would mean no limit.
 func (l *limits) slots(h *host) (n int, mine bool) {
 	most := l.share(h)
 	if most == 0 && l.max > 0 {
@@ -121,7 +115,7 @@ func (l *limits) slots(h *host) (n int, mine bool) {
 	return h.limit(most), true
 }
 
-// share is this instance's part of the slots of a host.
+// share returns this instance's part of the slots of a host.
 func (l *limits) share(h *host) int {
 	if l.max == 0 || !l.fleet.Shared {
 		return l.max
@@ -133,34 +127,34 @@ func (l *limits) share(h *host) int {
 	return h.share
 }
 
-// holders are the instances that can work on the route at all.
+// holders returns the instances that have a part of the route's limits.
 func (l *limits) holders() View {
 	v := l.fleet.View()
-	if !l.fleet.Shared || l.few == 0 {
+	if !l.fleet.Shared || l.maxSharers == 0 {
 		return v
 	}
-	if l.among == nil || l.among.Number() != v.Number() {
-		l.among = v.Among(l.prefix, l.few)
+	if l.sharers == nil || l.sharers.Number() != v.Number() {
+		l.sharers = v.Sharers(l.prefix, l.maxSharers)
 	}
-	return l.among
+	return l.sharers
 }
 
-// slotHolders are those of them that have slots of a host.
+// slotHolders returns those of the holders that have slots of a host.
 func (l *limits) slotHolders(host string) View {
 	v := l.holders()
 	if l.max == 0 || !l.fleet.Shared {
 		return v
 	}
-	return v.Among(l.hostName(host), l.max)
+	return v.Sharers(l.hostName(host), l.max)
 }
 
-// Few is among how many instances, at most, the work on a route is shared out,
-// since its limits have no parts for more; 0 = all. They are those that
-// View.Among has of the route's prefix.
-func (h *Handler) Few(r *route.Route) int {
+// MaxInstances returns the maximum number of instances that share the work on a route, because its limits cannot be
+// divided among more; 0 = no maximum. The instances are those that View.Sharers returns for the route's prefix.
+func (h *Handler) MaxInstances(r *route.Route) int {
 	if k := r.Target.Kind; !h.opts.Shared || k != route.KindFixed && k != route.KindNotice {
 		return 0
 	}
+
 	few := 0
 	if r.Rate > 0 {
 		few = max(1, int(r.Rate))
@@ -171,26 +165,29 @@ func (h *Handler) Few(r *route.Route) int {
 	return few
 }
 
-// Slots is how many attempts of a route may be under way here: none where its
-// limits have no part for this instance, and no more than it has of the slots of
-// its one host, if it has but one. What the host has no slot for is not claimed
-// then, and is on time when one is free, here or elsewhere.
+// Slots returns how many attempts of a route may run at this instance. It is zero if the route's
+// limits are so low that only other instances get a part of them. If the route has a single host,
+// Slots is at most this instance's part of the host's limit. So notices without a free slot stay
+// unclaimed, and the first instance with a free slot claims them.
 func (h *Handler) Slots(r *route.Route) int {
-	n, few := r.Slots(), h.Few(r)
+	n, few := r.Slots(), h.MaxInstances(r)
 	if few == 0 {
 		return n
 	}
-	v := h.opts.Fleet.View().Among(r.Prefix, few)
-	if !v.Takes() {
+
+	v := h.opts.Fleet.View().Sharers(r.Prefix, few)
+	if !v.TakesWork() {
 		return 0
 	}
 	if r.Target.Kind != route.KindFixed || r.HostConcurrency == 0 {
 		return n
 	}
+
 	s, err := h.state(r)
 	if err != nil {
 		return n
 	}
+
 	part := v.Share(s.limits.hostName(s.fixed.port), r.HostConcurrency)
 	if r.Concurrency > 0 {
 		part = min(part, r.Concurrency)
@@ -198,21 +195,23 @@ func (h *Handler) Slots(r *route.Route) int {
 	return part
 }
 
-// waitingFor is how long a host counts as waiting after a notice was put off
-// because all its slots were taken: about the time between two scrapes.
+// waitingFor is how long a host counts as waiting after a notice was deferred because all its slots were
+// taken: about the time between two scrapes of the metrics.
 const waitingFor = 15 * time.Second
 
-// Waiting is how many hosts of a route wait for their slots, here or at other
-// instances.
+// Waiting returns how many hosts of a route have notices that wait for a slot, here or at other instances.
 func (h *Handler) Waiting(r *route.Route) int {
 	v, ok := h.states.Load(r)
 	if !ok {
 		return 0
 	}
+
 	l := v.(*routeState).limits
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	n, since := 0, l.now().Add(-waitingFor)
+
 	for _, x := range l.hosts.byName {
 		if x.waited.After(since) {
 			n++
@@ -221,24 +220,22 @@ func (h *Handler) Waiting(r *route.Route) int {
 	return n
 }
 
-// pacer is a route's rate. Calls begin at even distances, each alone: any number
-// of instances together then begin at most one more each than the rate in a second.
+// pacer applies a route's rate. Calls start at even distances, one at a time. So any number of instances
+// together start at most one call each above the rate in a second.
 type pacer struct {
-	whole   float64 // of the route, a second; 0 = unlimited
+	whole   float64 // of the route per second; 0 = unlimited
 	limiter *rate.Limiter
 	name    string // of the rate
 	view    uint64
-	part    float64 // this instance's
-	// maxWait is how long a call waits here for its turn; what would wait longer
-	// is put off. It evens out how many come to each instance.
+	part    float64 // of this instance
+	// maxWait is the longest wait for a turn within the slot. A call that would wait longer is deferred. It
+	// evens out the calls of the instances.
 	maxWait time.Duration
-	// turn is when the next notice that was put off may come back: they are lined
-	// up at the rate itself.
+	// turn is when the next deferred notice may return: deferred notices are lined up at the rate.
 	turn time.Time
 }
 
-// Of a route's slots that part may wait for their turn, and for that part of its
-// timeout at most.
+// At most 1/waitingSlots of a route's slots may wait for a turn, for at most 1/waitingTimeout of its timeout.
 const (
 	waitingSlots   = 2
 	waitingTimeout = 10
@@ -250,47 +247,53 @@ func newPacer(r *route.Route) *pacer {
 	if r.Timeout > 0 {
 		p.maxWait = min(p.maxWait, r.Timeout/waitingTimeout)
 	}
+
 	if perSecond > 0 {
 		p.limiter = rate.NewLimiter(rate.Limit(perSecond), 1)
 		if slots := r.Slots(); slots > 0 {
 			p.maxWait = min(p.maxWait, time.Duration(float64(slots)/waitingSlots/perSecond*float64(time.Second)))
 		}
 	}
+
 	return p
 }
 
-// take takes a turn: how long it is to be waited for. If there is none soon, after
-// is when the notice may come back; it is 0 if the whole rate is other instances'.
+// take reserves a turn and returns the wait until it. If no turn is near, after is when the notice may
+// return; zero if the whole rate belongs to other instances.
 func (p *pacer) take(now time.Time, v View, shared bool) (wait, after time.Duration, ok bool) {
 	if p.limiter == nil {
 		return 0, 0, true
 	}
+
 	if shared {
 		if n := v.Number() + 1; p.view != n {
 			p.view, p.part = n, v.Rate(p.name, p.whole)
-			if p.part > 0 { // 0 would be none ever, and stays where it was
+			if p.part > 0 { // a rate of 0 would refuse every notice, so the old one stays
 				p.limiter.SetLimitAt(now, rate.Limit(p.part))
 			}
 		}
 	}
+
 	if p.part == 0 {
 		return 0, 0, false
 	}
+
 	r := p.limiter.ReserveN(now, 1)
 	if wait = r.DelayFrom(now); wait <= p.maxWait {
 		return wait, 0, true
 	}
+
 	r.CancelAt(now)
 	return 0, p.nextTurn(now, wait), false
 }
 
-// nextTurn is when a notice refused for the rate may come back; those that wait
-// here are before it.
+// nextTurn returns when a notice refused for the rate may return, after those that wait here.
 func (p *pacer) nextTurn(now time.Time, wait time.Duration) time.Duration {
 	step := time.Duration(float64(time.Second) / p.part)
 	if begin := now.Add(wait - step); p.turn.Before(begin) {
 		p.turn = begin
 	}
+
 	p.turn = p.turn.Add(step)
 	after := p.turn.Sub(now)
 	if after > maxTurn {

@@ -20,7 +20,7 @@ import (
 	"notifier/internal/route"
 )
 
-// part is a View that is set by hand.
+// part is a View with fixed answers.
 type part struct {
 	number  uint64
 	share   int
@@ -28,7 +28,7 @@ type part struct {
 	prefers bool
 	asked   []string
 	dead    []string
-	among   []string // what the view was reduced to
+	among   []string // names that the view was reduced by
 }
 
 func (p *part) Number() uint64                   { return p.number }
@@ -36,9 +36,9 @@ func (p *part) Share(string, int) int            { return p.share }
 func (p *part) Rate(_ string, r float64) float64 { return p.rate }
 func (p *part) Prefers(name string) bool         { p.asked = append(p.asked, name); return p.prefers }
 func (p *part) Preferred(name string) string     { return "who gets " + name }
-func (p *part) Lives(id string) bool             { return !slices.Contains(p.dead, id) }
-func (p *part) Takes() bool                      { return p.share > 0 }
-func (p *part) Among(name string, n int) View {
+func (p *part) IsAlive(id string) bool           { return !slices.Contains(p.dead, id) }
+func (p *part) TakesWork() bool                  { return p.share > 0 }
+func (p *part) Sharers(name string, n int) View {
 	p.among = append(p.among, fmt.Sprint(name, " ", n))
 	return p
 }
@@ -47,30 +47,30 @@ func (p *part) fleet(tell func(text string)) peers {
 	return peers{&fakeFleet{p: p, tell: tell}, true}
 }
 
-// fakeFleet is a Fleet as p has it. Tell and hand may be nil.
+// fakeFleet is a Fleet with the view p. tell and hand may be nil.
 type fakeFleet struct {
 	p    *part
 	tell func(text string)
-	hand func(h Handed)
+	hand func(h Handover)
 }
 
 func (f *fakeFleet) View() View { return f.p }
 
-func (f *fakeFleet) Tell(text string) {
+func (f *fakeFleet) Broadcast(text string) {
 	if f.tell != nil {
 		f.tell(text)
 	}
 }
 
-func (f *fakeFleet) Hand(h Handed) {
+func (f *fakeFleet) HandOver(h Handover) {
 	if f.hand != nil {
 		f.hand(h)
 	}
 }
 
-// TestSlotsOfAHostAreSharedOut: an instance has its part of a host's slots, less
-// when the fleet grows, and no slot is not unlimited slots.
-func TestSlotsOfAHostAreSharedOut(t *testing.T) {
+// An instance has its part of a host's slots, fewer when the fleet grows. A part of zero slots does not mean
+// unlimited.
+func TestHostSlotsAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &part{share: 3}
 		l := limitsOf(16, 0, v.fleet(nil))
@@ -96,7 +96,7 @@ func TestSlotsOfAHostAreSharedOut(t *testing.T) {
 		for i := 0; l.hosts.byName["a:443"].allowed > 0; i++ {
 			must(t, l, "a:443").end(good, false)
 			if i > 100 {
-				t.Fatal("a host that said 429 when this instance had one slot does not recover")
+				t.Fatal("a host that changes 429 when this instance had one slot does not recover")
 			}
 		}
 		none := limitsOf(0, 0, (&part{}).fleet(nil))
@@ -111,9 +111,9 @@ func TestSlotsOfAHostAreSharedOut(t *testing.T) {
 	})
 }
 
-// TestNoSlotsWithoutAPartOfTheLimits: what an instance may not call for it does not
-// claim, and work is shared out among no more instances than the limits have parts.
-func TestNoSlotsWithoutAPartOfTheLimits(t *testing.T) {
+// An instance does not claim notices that it may not call, and the work is divided among no more instances
+// than the limits have parts.
+func TestInstanceWithoutPartHasNoSlots(t *testing.T) {
 	t.Parallel()
 	one := func(kind route.Kind, hosts int, rate float64) *route.Route {
 		return &route.Route{Name: "orders", Prefix: "app1", Target: route.Target{Kind: kind, URL: &url.URL{Scheme: "http", Host: "a"}}, Concurrency: 64,
@@ -138,19 +138,19 @@ func TestNoSlotsWithoutAPartOfTheLimits(t *testing.T) {
 		v.share = 2
 		with := h.Slots(c.route)
 		v.share = 0
-		if few, none := h.Few(c.route), h.Slots(c.route); few != c.few || with != c.with || none != c.none {
+		if few, none := h.MaxInstances(c.route), h.Slots(c.route); few != c.few || with != c.with || none != c.none {
 			t.Errorf("%+v: among %d, %d and %d slots; want %d, %d, %d", c.route, few, with, none, c.few, c.with, c.none)
 		}
-		if few, n := each.Few(c.route), each.Slots(c.route); few != 0 || n != 64 && n != 4 {
+		if few, n := each.MaxInstances(c.route), each.Slots(c.route); few != 0 || n != 64 && n != 4 {
 			t.Errorf("for each instance: %+v: among %d, %d slots", c.route, few, n)
 		}
 	}
 }
 
-// TestRateIsSharedOut plays instances that come and go on a route with 100/s and
-// more notices than that. In no second begin more than 100 and one for each
-// instance, but for the one after a change, and the rate is used.
-func TestRateIsSharedOut(t *testing.T) {
+// TestRateIsShared simulates instances that come and go on a route with 100/s and more notices than that.
+// In each second at most 100 calls start, and one more for each instance, except in the second after a
+// change. The whole rate is used.
+func TestRateIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const seconds = 60
 		living := func(second int) int { return []int{1, 3, 2, 8, 3, 1}[second/10] }
@@ -161,7 +161,7 @@ func TestRateIsSharedOut(t *testing.T) {
 		}
 		start := time.Now()
 		var began []time.Duration
-		var waiting []time.Duration // when notices come back
+		var waiting []time.Duration // when deferred notices return
 		for range 600 {
 			waiting = append(waiting, 0)
 		}
@@ -177,7 +177,7 @@ func TestRateIsSharedOut(t *testing.T) {
 				if waiting[i] > now {
 					continue
 				}
-				turn = (turn*31 + 17) % 1009 // whichever hears of it first
+				turn = (turn*31 + 17) % 1009 // in a changing order
 				p, res := all[turn%n].enter("a:80")
 				if res != nil {
 					waiting[i] = now + res.After
@@ -185,7 +185,7 @@ func TestRateIsSharedOut(t *testing.T) {
 				}
 				began = append(began, now+p.wait)
 				p.end(good, false)
-				waiting[i] = now + p.wait // another takes its place
+				waiting[i] = now + p.wait // another notice takes its place
 			}
 			time.Sleep(time.Until(start.Add(now + time.Millisecond)))
 		}
@@ -211,7 +211,7 @@ func TestRateIsSharedOut(t *testing.T) {
 			}
 		}
 		t.Logf("a second: %v", count)
-		v := &part{} // none of a slow rate
+		v := &part{} // no part of a slow rate
 		l := limitsOf(0, 5, v.fleet(nil))
 		_, res := l.enter("a:80")
 		if res == nil || res.to("k") != "who gets k" || !slices.Equal(v.among, []string{"app1 5"}) || res.After < minAfter {
@@ -220,61 +220,61 @@ func TestRateIsSharedOut(t *testing.T) {
 	})
 }
 
-// opened makes limits whose breaker for a:80 opens, and returns what is told.
-func opened(t *testing.T, v *part) (l *limits, told *[]string) {
+// opened makes limits whose breaker for a:80 opens, and returns the published messages.
+func opened(t *testing.T, v *part) (l *limits, published *[]string) {
 	t.Helper()
-	told = &[]string{}
-	l = limitsOf(16, 0, v.fleet(func(text string) { *told = append(*told, text) }))
+	published = &[]string{}
+	l = limitsOf(16, 0, v.fleet(func(text string) { *published = append(*published, text) }))
 	for range breakerFailures {
 		p := must(t, l, "a:80")
 		time.Sleep(2 * time.Second)
 		p.end(timeout, true)
 	}
-	return l, told
+	return l, published
 }
 
-// TestBreakersLearnFromOneAnother: what opens here is told with all that another
-// needs, opens there, is tried by one, and closes everywhere when the host answers.
-func TestBreakersLearnFromOneAnother(t *testing.T) {
+// A breaker that opens here is published with all that another instance needs. It opens there, one instance
+// tries, and it closes everywhere when the host answers.
+func TestBreakerStateIsPublished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine, theirs := &part{share: 16, prefers: true}, &part{share: 16}
-		a, told := opened(t, mine)
-		if want := []string{"open app1 a:80 0 5000 20000"}; !slices.Equal(*told, want) {
-			t.Fatalf("told %q, want %q", *told, want)
+		a, published := opened(t, mine)
+		if want := []string{"open app1 a:80 0 5000 20000"}; !slices.Equal(*published, want) {
+			t.Fatalf("published %q, want %q", *published, want)
 		}
-		var said []string
-		b := limitsOf(16, 0, theirs.fleet(func(text string) { said = append(said, text) }))
-		b.changed = func(host string, from, to gobreaker.State, told bool) {
-			said = append(said, fmt.Sprint(host, from, to, told))
+		var changes []string
+		b := limitsOf(16, 0, theirs.fleet(func(text string) { changes = append(changes, text) }))
+		b.changed = func(host string, from, to gobreaker.State, remote bool) {
+			changes = append(changes, fmt.Sprint(host, from, to, remote))
 		}
 		must(t, b, "a:80").end(refused, true) // it fails here too
 		b.heardOpen("a", "a:80", 0, 5*time.Second, 20*time.Second)
 		refusal(t, b, "a:80", notice.ReasonBreaker)
 		must(t, b, "b:80").end(good, false)
-		if want := []string{"a:80closed open true"}; !slices.Equal(said, want) {
-			t.Errorf("the one that heard says %q, want %q: it may not tell on", said, want)
+		if want := []string{"a:80closed open true"}; !slices.Equal(changes, want) {
+			t.Errorf("receiver of the message logged %q, want %q", changes, want)
 		}
 		time.Sleep(5*time.Second + time.Millisecond)
 		probe := must(t, a, "a:80")
 		_, res := b.enter("a:80")
 		if res == nil || res.to("k") != "who gets app1 a:80 0" {
-			t.Fatalf("who is not chosen tries too, or hands its notice to nobody: %+v", res)
+			t.Fatalf("an instance that was not chosen tried, or handed its notice to none: %+v", res)
 		}
 		if _, res := b.enter("a:80"); res == nil || res.to("k") != "" {
 			t.Errorf("a second notice within a second: %+v", res)
 		}
 		probe.end(timeout, true)
-		if last := (*told)[len(*told)-1]; !strings.HasPrefix(last, "open app1 a:80 1 10000 ") {
-			t.Fatalf("told %q", last)
+		if last := (*published)[len(*published)-1]; !strings.HasPrefix(last, "open app1 a:80 1 10000 ") {
+			t.Fatalf("published %q", last)
 		}
 		b.heardOpen("a", "a:80", 1, 10*time.Second, 25*time.Second)
 		time.Sleep(10*time.Second + time.Millisecond)
 		if _, res := b.enter("a:80"); res.to("k") != "who gets app1 a:80 1" {
-			t.Errorf("the second try is for %q: whoever made the first makes all", res.to("k"))
+			t.Errorf("the second try is for %q, the instance of the first", res.to("k"))
 		}
 		must(t, a, "a:80").end(good, false)
-		if last := (*told)[len(*told)-1]; last != "closed app1 a:80" {
-			t.Fatalf("told %q", last)
+		if last := (*published)[len(*published)-1]; last != "closed app1 a:80" {
+			t.Fatalf("published %q", last)
 		}
 		b.heardClosed("a", "a:80", true)
 		for range 16 {
@@ -283,27 +283,26 @@ func TestBreakersLearnFromOneAnother(t *testing.T) {
 	})
 }
 
-// TestOneThatIsCutOffClosesNoHostForOthers: a host that has answered here since it
-// began to fail there is not the one that fails.
-func TestOneThatIsCutOffClosesNoHostForOthers(t *testing.T) {
+// A host that has answered here since it began to fail at another instance stays open for calls.
+func TestCutOffInstanceOpensNoBreakerElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var said []string
-		l := limitsOf(16, 0, (&part{share: 16}).fleet(func(text string) { said = append(said, text) }))
+		var changes []string
+		l := limitsOf(16, 0, (&part{share: 16}).fleet(func(text string) { changes = append(changes, text) }))
 		must(t, l, "a:80").end(good, false)
 		time.Sleep(10 * time.Second)
 		l.heardOpen("a", "a:80", 0, 5*time.Second, 20*time.Second)
 		must(t, l, "a:80").end(good, false)
-		if want := []string{"answers app1 a:80"}; !slices.Equal(said, want) {
-			t.Errorf("the one for which the host answers says %q, want %q", said, want)
+		if want := []string{"answers app1 a:80"}; !slices.Equal(changes, want) {
+			t.Errorf("the one for which the host answers says %q, want %q", changes, want)
 		}
 		time.Sleep(10 * time.Second)
-		l.heardOpen("a", "a:80", 0, 5*time.Second, 9*time.Second) // it answered before that
+		l.heardOpen("a", "a:80", 0, 5*time.Second, 9*time.Second) // its answer here was before that
 		refusal(t, l, "a:80", notice.ReasonBreaker)
 	})
 }
 
-// TestNobodyWaitsForTheOneThatTries: if who was chosen tells nothing, others try.
-func TestNobodyWaitsForTheOneThatTries(t *testing.T) {
+// If the instance that should try a host reports nothing, other instances try.
+func TestOtherInstancesTryAfterSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &part{share: 16}
 		l, _ := opened(t, v)
@@ -314,13 +313,13 @@ func TestNobodyWaitsForTheOneThatTries(t *testing.T) {
 		l, _ = opened(t, v)
 		time.Sleep(breakerOpen + time.Millisecond)
 		refusal(t, l, "a:80", notice.ReasonBreaker)
-		v.set(func(p *part) { p.prefers = true }) // the chosen one is gone
+		v.set(func(p *part) { p.prefers = true }) // the chosen one is dead
 		must(t, l, "a:80").end(good, false)
 	})
 }
 
-// TestHeardWhatever: what comes over Redis is a stranger's.
-func TestHeardWhatever(t *testing.T) {
+// Messages in Redis may come from any client, so malformed ones are ignored.
+func TestMalformedMessagesAreIgnored(t *testing.T) {
 	t.Parallel()
 	h := New(Options{})
 	r := noticeRoute()
@@ -330,7 +329,7 @@ func TestHeardWhatever(t *testing.T) {
 	for _, text := range []string{"", "open", "open " + r.Prefix, "open " + r.Prefix + " a:80", "open " + r.Prefix + " a:80 x y z",
 		"open " + r.Prefix + " a:80 -1 5 5", "open " + r.Prefix + " a:80 0 99999999999999999999 5", "open none a:80 0 5000 5000",
 		"open " + r.Prefix + " " + strings.Repeat("a", 1000) + " 0 5000 5000", "closed " + r.Prefix + " b:80", "closed", "shut " + r.Prefix + " a:80"} {
-		h.Heard("x", text)
+		h.Receive("x", text)
 	}
 	s, err := h.state(r)
 	if err != nil {
@@ -339,23 +338,23 @@ func TestHeardWhatever(t *testing.T) {
 	if n := len(s.limits.hosts.byName); n != 0 {
 		t.Errorf("%d hosts are known from nonsense", n)
 	}
-	h.Heard("x", "open "+r.Prefix+" a:80 0 2147483647 5000")
+	h.Receive("x", "open "+r.Prefix+" a:80 0 2147483647 5000")
 	if left := time.Until(s.limits.hosts.byName["a:80"].until); left > breakerMost || left < breakerMost-time.Minute {
 		t.Errorf("a message closes a host for %s", left)
 	}
-	h.Heard("x", "closed "+r.Prefix+" a:80")
+	h.Receive("x", "closed "+r.Prefix+" a:80")
 	if _, res := s.limits.enter("a:80"); res != nil {
 		t.Errorf("%+v", res)
 	}
 }
 
-// trio is three instances that hear one another; the first cannot reach the host.
+// trio is three instances that send each other messages. The first cannot reach the host.
 type trio struct {
 	limits  [3]*limits
 	mu      sync.Mutex // guards the counts
 	handed  [3]int     // notices that each instance has handed over
-	failed  int        // calls that failed: attempts used
-	refused int        // deferrals of the first instance that were handed to none
+	failed  int        // failed calls: attempts used
+	refused int        // deferrals of the first instance that were not handed over
 }
 
 var trioIDs = [3]string{"a", "b", "c"}
@@ -370,7 +369,7 @@ func newTrio() *trio {
 	return x
 }
 
-// hear brings a message to the others.
+// hear delivers a message to the other instances.
 func (x *trio) hear(from int, text string) {
 	f := strings.Fields(text)
 	for i, l := range x.limits {
@@ -388,8 +387,8 @@ func (x *trio) hear(from int, text string) {
 	}
 }
 
-// deliver brings a notice to an instance until it is delivered or fails, and returns how
-// late its last call began; -1: an attempt failed.
+// deliver passes a notice to instances until it is delivered or fails. It returns the lateness of the last
+// call's start; −1 if an attempt failed.
 func (x *trio) deliver(i int, key string, due time.Time) time.Duration {
 	for {
 		p, res := x.limits[i].enter("a:80")
@@ -421,9 +420,9 @@ func (x *trio) deliver(i int, key string, due time.Time) time.Duration {
 	}
 }
 
-// TestOneThatIsCutOffHandsOverEverything: an instance that does not reach a host, while the
-// host answers two others, hands them all notices for it. None of them is late.
-func TestOneThatIsCutOffHandsOverEverything(t *testing.T) {
+// An instance that cannot reach a host, while the host answers two others, hands them all notices for it.
+// None of these is late.
+func TestCutOffInstanceHandsOverAllNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTrio()
 		const seconds, opens = 60, 6 // the breaker is open after that many seconds
@@ -452,9 +451,9 @@ func TestOneThatIsCutOffHandsOverEverything(t *testing.T) {
 	})
 }
 
-// TestPeersThatAreGoneGetNothing: notices go to instances only while they live and have not
-// opened a breaker for the host themselves, and a call from here that has an answer ends it.
-func TestPeersThatAreGoneGetNothing(t *testing.T) {
+// Notices are handed to instances only while these are alive and have not opened a breaker for the host
+// themselves. It ends when a call from here is answered.
+func TestDeadPeersGetNoNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := &part{share: 16, prefers: true}
 		l, _ := opened(t, v)
@@ -491,12 +490,12 @@ func TestPeersThatAreGoneGetNothing(t *testing.T) {
 	})
 }
 
-// TestTrialThatCannotConnectUsesNoAttempt: the notice with which an instance tries a host
-// that it cannot connect to goes to an instance that the host answers.
-func TestTrialThatCannotConnectUsesNoAttempt(t *testing.T) {
+// The notice with which an instance tries a host that it cannot connect to is handed to an instance that the
+// host answers.
+func TestFailedTrialUsesNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var handed []Handed
-		fleet := &fakeFleet{p: &part{share: 16, prefers: true}, hand: func(h Handed) { handed = append(handed, h) }}
+		var handed []Handover
+		fleet := &fakeFleet{p: &part{share: 16, prefers: true}, hand: func(h Handover) { handed = append(handed, h) }}
 		h := New(Options{Fleet: fleet, Shared: true})
 		defer h.Close()
 		h.dial = func(context.Context, string, string) (net.Conn, error) {
@@ -507,7 +506,7 @@ func TestTrialThatCannotConnectUsesNoAttempt(t *testing.T) {
 		for range breakerFailures {
 			expect(t, h.Handle(t.Context(), r, testNotice("")), notice.OutcomeRetry, notice.ReasonConnect)
 		}
-		h.Heard("b", "answers "+r.Prefix+" shop.test:80")
+		h.Receive("b", "answers "+r.Prefix+" shop.test:80")
 		for range 2 { // the second is the trial
 			res := h.Handle(t.Context(), r, testNotice(""))
 			expect(t, res, notice.OutcomeDeferred, notice.ReasonBreaker)

@@ -42,9 +42,9 @@ func chainOf(t testing.TB, r *route.Route) *sign.Chain {
 	return chain
 }
 
-// TestLadderUnderRotation: a receiver written with the official library accepts
-// every attempt of a ladder while the secret is rotated under it.
-func TestLadderUnderRotation(t *testing.T) {
+// A receiver written with the official library accepts every attempt of a ladder during a rotation of the
+// secret.
+func TestSignaturesVerifyDuringRotation(t *testing.T) {
 	t.Parallel()
 	oldSecret := vectorSecret
 	newSecret := "whsec_" + base64.StdEncoding.EncodeToString([]byte("a second key of thirty-two bytes"))
@@ -56,7 +56,7 @@ func TestLadderUnderRotation(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		// The library's own clock is the machine's, the attempts' is not.
+		// The library uses the machine's clock, the attempts do not.
 		if err := verify.VerifyIgnoringTimestamp(body, r.Header); err != nil {
 			t.Errorf("attempt %s: %v", r.Header.Get("Notifier-Attempt"), err)
 		}
@@ -97,7 +97,7 @@ func TestLadderUnderRotation(t *testing.T) {
 	}
 }
 
-func TestLibraryAcceptsTheFreshTimestamp(t *testing.T) {
+func TestLibraryAcceptsFreshTimestamp(t *testing.T) {
 	t.Parallel()
 	wh, _ := standardwebhooks.NewWebhook(vectorSecret)
 	errs := make(chan error, 8)
@@ -121,7 +121,7 @@ func TestLibraryAcceptsTheFreshTimestamp(t *testing.T) {
 	}
 }
 
-// verifies reports whether a receiver with these keys accepts what it got.
+// verifies reports whether a receiver with these keys accepts the request.
 func verifies(t testing.TB, key string, r *http.Request, body string) bool {
 	t.Helper()
 	wh, err := standardwebhooks.NewWebhook(key)
@@ -131,9 +131,9 @@ func verifies(t testing.TB, key string, r *http.Request, body string) bool {
 	return wh.Verify([]byte(body), r.Header) == nil
 }
 
-// Two merchants of one route: each verifies its own callbacks, and neither can
-// make or pass on one that the other would take, nor one that the route's own
-// secret signs. While the secret is changed both its keys are good.
+// Two merchants of one route each verify their own callbacks. Neither can make or pass on a callback that the
+// other would accept, nor one signed with the route's own secret. During a change of the secret both its keys
+// are valid.
 func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)
@@ -177,14 +177,14 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	r := noticeRoute("127.0.0.1")
 	r.SignPer, r.Secrets = sign.PerAudience, keys
 	res := h.Handle(background(t), r, n)
-	expect(t, res, notice.OutcomeDead, notice.ReasonInvalid) // as deploy/schedule.lua may have scheduled it
+	expect(t, res, notice.OutcomeDead, notice.ReasonInvalid) // deploy/schedule.lua may have scheduled it
 	if !strings.Contains(res.Response, "audience is missing") {
 		t.Error(res.Response)
 	}
 }
 
-// Headers of a route, an Authorization say, went to whatever host a producer named.
-func TestHeadersGoOnlyWhereTheyShould(t *testing.T) {
+// A route's headers, an Authorization for example, were sent to every host that a producer named.
+func TestHeadersGoOnlyToListedHosts(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)
 	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
@@ -232,8 +232,8 @@ func formNotice(body string) *notice.Notice {
 	return n
 }
 
-// A callback carries the signature of each scheme, and they sign the bytes that arrive.
-func TestCallbackCarriesEverySignature(t *testing.T) {
+// A callback carries the signatures of all schemes, and they sign the bytes that arrive.
+func TestCallbackHasEverySignature(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		base, got := capture(t)
@@ -258,7 +258,8 @@ func TestCallbackCarriesEverySignature(t *testing.T) {
 	})
 }
 
-// deploy/schedule.lua and a restore check nothing of the schemes: such a notice is not sent.
+// deploy/schedule.lua and restore do not check a notice against the schemes, so it is checked before it is
+// sent.
 func TestUnsignableNoticeIsDead(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// stage is how far an exchange got.
+// stage is the last step that an exchange reached.
 type stage int32
 
 const (
@@ -24,7 +24,7 @@ const (
 func (s stage) phrase() string {
 	switch s {
 	case stageDNS:
-		return "while looking up the name"
+		return "during the lookup of the name"
 	case stageConnect:
 		return "while connecting"
 	case stageTLS:
@@ -36,17 +36,18 @@ func (s stage) phrase() string {
 	case stageBody:
 		return "while reading the answer's body"
 	}
+
 	return "before the connection"
 }
 
-// tracker follows one exchange. The transport calls it from several goroutines,
-// and those of a dial may outlive the exchange.
+// tracker records the progress of one exchange. The transport calls it from several goroutines, and those of
+// a dial may outlive the exchange.
 type tracker struct {
-	began  time.Time // the attempt; the route's timeout counts from then
-	first  bool      // the first call to a host, as far as is known
+	began  time.Time // start of the attempt, from which the route's timeout counts
+	first  bool      // the first known call to the host
 	at     atomic.Int32
 	reused atomic.Bool
-	on     atomic.Pointer[connUse] // the connection it has
+	on     atomic.Pointer[connUse] // its connection
 	sent   atomic.Bool
 	tls    atomic.Pointer[tls.ConnectionState]
 	remote atomic.Pointer[string]
@@ -55,8 +56,8 @@ type tracker struct {
 func (t *tracker) stage() stage { return stage(t.at.Load()) }
 func (t *tracker) set(s stage)  { t.at.Store(int32(s)) }
 
-// advance moves on from one of the steps before a connection was there; a dial
-// that lags behind must not turn back an exchange that got another connection.
+// advance moves to a later step before the connection. A late dial does not move back an exchange that has
+// got another connection.
 func (t *tracker) advance(s stage) {
 	for {
 		old := t.at.Load()
@@ -71,14 +72,15 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 		DNSStart:     func(httptrace.DNSStartInfo) { t.advance(stageDNS) },
 		DNSDone:      func(i httptrace.DNSDoneInfo) { t.dnsDone(i) },
 		ConnectStart: func(_, _ string) { t.advance(stageConnect) },
-		// A failed try of one address among several leaves the stage: what the
-		// error says is about connecting.
+		// A failed try of one address among several does not change the stage: the error will name
+		// connecting.
 		TLSHandshakeStart: func() { t.advance(stageTLS) },
 		GotConn: func(i httptrace.GotConnInfo) {
 			t.reused.Store(i.Reused)
 			if k := keptOf(i.Conn); k != nil {
 				t.on.Store(k.begin(i.Conn, i.Reused))
 			}
+
 			t.set(stageSend)
 			if detail && i.Conn != nil {
 				addr := i.Conn.RemoteAddr().String()
@@ -104,11 +106,11 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 	return c
 }
 
-// unsent reports of an exchange that broke with err whether its request was on a
-// kept connection and surely not read whole by the receiver: the transport's
-// writing has ended by then, and either it did not get to the request's end or the
-// kernel took no byte of it. Of HTTP/2 the transport itself says what the receiver
-// has not looked at, and repeats it where it can.
+// unsent reports whether the receiver certainly did not read the whole request of an exchange that
+// failed with err on a reused connection. When an exchange fails, the transport has stopped
+// writing. unsent is true if the request was not written to its end, or if the kernel accepted no
+// byte of it. Over HTTP/2 the transport knows which requests the receiver has not processed, and
+// retries them where it can.
 func (t *tracker) unsent(err error) bool {
 	u := t.on.Load()
 	switch {
@@ -120,7 +122,7 @@ func (t *tracker) unsent(err error) bool {
 	return !t.sent.Load() || u.written.Load() == u.mark
 }
 
-// restart begins the same exchange anew.
+// restart resets the tracker for another try of the same exchange.
 func (t *tracker) restart() {
 	t.sent.Store(false)
 	t.reused.Store(false)
@@ -128,7 +130,7 @@ func (t *tracker) restart() {
 	t.set(stageStart)
 }
 
-// connected notes what is shown of a direct connection.
+// connected records the facts of a direct connection that are shown to users.
 func (t *tracker) connected(c *directConn) {
 	addr := c.RemoteAddr().String()
 	t.remote.Store(&addr)

@@ -19,35 +19,34 @@ import (
 )
 
 const (
-	// refreshEarly is how long before its end a token is replaced, and refreshPart the most
-	// of its life that this may be. One call fetches; the others use the old token.
+	// A token is replaced before its end: by refreshEarly, but at most by 1/refreshPart of its life. One call
+	// fetches the new token. The others use the old one.
 	refreshEarly = time.Minute
 	refreshPart  = 5
-	// youngToken is how old a token must be before a 401 counts against it: the issuer would
-	// give out a token that is as good.
+	// youngToken is the minimal age of a token that a 401 invalidates. For a younger one, the issuer would
+	// return a token that is as good.
 	youngToken = 30 * time.Second
-	// tokenRetry is how long after a failed fetch the calls that wait get the same error.
+	// tokenRetry is the time after a failed fetch in which waiting calls get the same error.
 	tokenRetry = time.Second
-	// Bounds of a deferral because there is no token.
+	// Bounds of the delay of a notice deferred because there is no token.
 	minTokenDelay, maxTokenDelay = time.Second, time.Minute
 )
 
-// tokens holds the access token of a route. One call fetches at a time. It is safe for
-// concurrent use.
+// tokens holds the access token of a route. One call fetches at a time. It is safe for concurrent use.
 type tokens struct {
-	secret string                    // the client's
+	secret string                    // of the client
 	config *clientcredentials.Config // used by the call that fetches
 	client *http.Client
 	now    func() time.Time
 	lock   chan struct{} // has one entry while a call fetches
 
 	mu      sync.Mutex // guards all below
-	token   string     // with its type, as it is sent; empty = none
+	token   string     // with its type, as sent; empty = none
 	got     time.Time
-	refresh time.Time // zero = the token has no known end
+	refresh time.Time // zero: the token has no known end
 	expires time.Time
-	before  string // the token before this one
-	failed  error  // of the last fetch
+	before  string // the previous token
+	failed  error  // error of the last fetch
 	until   time.Time
 }
 
@@ -60,13 +59,14 @@ func newTokens(r *route.Route, client *http.Client, now func() time.Time) *token
 	return &tokens{secret: c.ClientSecret, config: c, client: client, now: now, lock: make(chan struct{}, 1)}
 }
 
-// tokenClient calls the issuer as the route calls receivers: with its certificates and by its
-// proxy. A redirect is not followed, because the request has the client's secret.
+// tokenClient returns the client for calls to the issuer, with the route's certificates and proxy. It follows
+// no redirect, because the request contains the client's secret.
 func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 	conf, err := tlsConfig(r)
 	if err != nil {
 		return nil, err
 	}
+
 	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: idleTimeout,
 		MaxResponseHeaderBytes: maxResponseHeads}
 	if proxy := r.Proxy.URL(); proxy != nil {
@@ -75,13 +75,14 @@ func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
-// get returns a token. It fetches one if there is none, or if its end is near and no other
-// call fetches. ctx bounds the fetch and the wait for another call's.
+// get returns a token. It fetches one if there is none, or if the token ends soon and no other call is
+// fetching. ctx bounds the fetch and the wait for another call's fetch.
 func (t *tokens) get(ctx context.Context) (string, error) {
 	token, fresh := t.kept()
 	if fresh {
 		return token, nil
 	}
+
 	select {
 	case t.lock <- struct{}{}:
 	default:
@@ -94,12 +95,14 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 			return "", fmt.Errorf("another call fetches the token: %w", ctx.Err())
 		}
 	}
+
 	defer func() { <-t.lock }()
 
 	if token, fresh = t.kept(); fresh {
 		return token, nil
 	}
-	err := t.lately()
+
+	err := t.recentError()
 	if err == nil {
 		err = t.fetch(ctx)
 	}
@@ -114,11 +117,11 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 
 var errExpired = errors.New("the issuer gave a token that has expired")
 
-// kept returns the token, empty if there is none that is valid. fresh: it need not be
-// replaced.
+// kept returns the current token, empty if none is valid. fresh means that it need not be replaced.
 func (t *tokens) kept() (token string, fresh bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	now := t.now()
 	if t.token == "" || !t.expires.IsZero() && !now.Before(t.expires) {
 		return "", false
@@ -126,8 +129,8 @@ func (t *tokens) kept() (token string, fresh bool) {
 	return t.token, t.refresh.IsZero() || now.Before(t.refresh)
 }
 
-// lately returns the error of the last fetch if that was just now.
-func (t *tokens) lately() error {
+// recentError returns the error of the last fetch, if that was less than tokenRetry ago.
+func (t *tokens) recentError() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.now().Before(t.until) {
@@ -140,28 +143,31 @@ func (t *tokens) fetch(ctx context.Context) error {
 	got, err := t.request(context.WithValue(ctx, oauth2.HTTPClient, t.client))
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	now := t.now()
 	if err != nil {
 		t.failed, t.until = err, now.Add(tokenRetry)
 		return err
 	}
+
 	t.before, t.token, t.got = t.token, got.Type()+" "+got.AccessToken, now
 	t.refresh, t.expires = time.Time{}, time.Time{}
 	if !got.Expiry.IsZero() {
-		life := time.Until(got.Expiry) // by the clock that x/oauth2 has
+		life := time.Until(got.Expiry) // x/oauth2 uses the system clock
 		t.refresh, t.expires = now.Add(life-min(refreshEarly, life/refreshPart)), now.Add(life)
 	}
 	return nil
 }
 
-// request asks the issuer for a token. Until one has come, an issuer that refuses the client's
-// secret in the Authorization header is asked once more with the secret in the form: RFC 6749
-// allows both. x/oauth2 would also do so when the issuer is down. Only the call that has the
-// lock may call it.
+// request asks the issuer for a token. The client's secret is sent in the Authorization header.
+// RFC 6749 also allows it in the form: if the issuer refuses the secret in the header, request
+// tries the form. The first request that succeeds decides for all later ones. x/oauth2 would try
+// the form also when the issuer is down. The caller holds the lock.
 func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
 	if t.config.AuthStyle != oauth2.AuthStyleAutoDetect {
 		return t.config.Token(ctx)
 	}
+
 	var first error
 	for _, style := range [...]oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams} {
 		c := &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: t.config.Scopes,
@@ -178,6 +184,7 @@ func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
 			break
 		}
 	}
+
 	return nil, first
 }
 
@@ -191,32 +198,37 @@ func refusedByIssuer(err error) bool {
 	return status >= 400 && status <= 499 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
-// renew reports whether a call that was answered 401 with the token sent may be made once more
-// with another one. It drops the token if it is still that one and not young.
+// renew reports whether a call that was answered 401 with the token sent may be repeated with another one. It
+// drops the current token if it is the sent one and not young.
 func (t *tokens) renew(sent string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if t.token != sent {
 		return true // another call has dropped or replaced it
 	}
 	if t.now().Sub(t.got) < youngToken {
 		return false
 	}
+
 	t.before, t.token = t.token, ""
 	return true
 }
 
-// secrets are what must not be shown of answers.
+// secrets adds the tokens and the client's secret to the texts that are removed from answers.
 func (t *tokens) secrets(s *scrubber) {
 	if t == nil {
 		return
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	for _, token := range []string{t.token, t.before} {
 		_, bare, _ := strings.Cut(token, " ")
 		s.add(token, bare)
 	}
+
 	s.add(t.secret)
 }
 
@@ -225,36 +237,39 @@ func (s *routeState) wantsToken(to destination) bool {
 	return s.tokens != nil && (s.guard == nil || s.route.HeadersTo.Match(to.at))
 }
 
-// authorize gives the call a token, within the route's timeout from began on. The result is
-// nil, or that of an attempt that ends without a call.
+// authorize gives the call a token, within the route's timeout counted from began. It returns nil, or the
+// result of an attempt that ends without a call.
 func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destination, began time.Time) *notice.Result {
 	if !s.wantsToken(*to) {
 		return nil
 	}
+
 	outer := ctx
 	if end := s.deadline(ctx, began); !end.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
 	}
+
 	token, err := s.tokens.get(ctx)
 	if err == nil {
 		to.token = token
 		return nil
 	}
+
 	res := s.withoutToken(n, err)
 	if errors.Is(outer.Err(), context.Canceled) {
-		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for an access token")
+		res = notice.DeferredResult(notice.ReasonShutdown, 0, "stopped while waiting for an access token")
 	}
 	return &res
 }
 
-// errorCode is an error code of RFC 6749, section 5.2. The rest of an issuer's answer is not
-// shown.
+// errorCode matches an error code of RFC 6749, section 5.2. The rest of an issuer's answer is not shown.
 var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// withoutToken is the result of an attempt that got no token. If the issuer refused, the
-// attempt counts: somebody must look at it. Otherwise it may give one soon.
+// withoutToken returns the result of an attempt that got no token. If the issuer refused, the attempt counts,
+// because an operator has to correct the configuration. Otherwise the notice is deferred, because the issuer
+// may soon work again.
 func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {
@@ -264,11 +279,13 @@ func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 		}
 		return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, nil), text)
 	}
+
 	status := refused.Response.StatusCode
 	text := fmt.Sprintf("no access token: the issuer %s answered %d", s.route.OAuth2.TokenURL.Hostname(), status)
 	if errorCode.MatchString(refused.ErrorCode) {
 		text += " " + refused.ErrorCode
 	}
+
 	if refusedByIssuer(err) {
 		res := notice.RetryResult(notice.ReasonToken, text)
 		res.Unsent = true
@@ -277,16 +294,16 @@ func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 	return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, refused.Response.Header), text)
 }
 
-// tokenDelay grows with the time that the notice has waited, so that an outage of the issuer
-// does not make all notices due at once again and again.
+// tokenDelay returns the delay of a deferral, which grows with the time since the due time. So an outage of
+// the issuer does not make all notices due again at the same time.
 func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
 	now := s.now()
 	after := min(max(now.Sub(n.Due)/4, minTokenDelay), maxTokenDelay)
 	return spread(max(after, min(retryAfter(h, now), maxHeadersDelay)))
 }
 
-// callAgain makes the one further call after a 401 if another token may help, within the same
-// attempt. Otherwise the first result stands.
+// callAgain makes the one further call after a 401, within the same attempt, if another token may help.
+// Otherwise it returns the first result.
 func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
 	if !s.tokens.renew(a.to.token) || !a.pass.again(ctx) {
 		return first
@@ -295,6 +312,7 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 		first.Response = notice.Kept(join("401; the token was not renewed, "+refused.Response, first.Response))
 		return first
 	}
+
 	a.tracker = &tracker{began: a.tracker.began}
 	f := s.exchange(ctx, a.n, a.to, a.tracker, nil)
 	res := s.finish(a.n, a.to, resultOf(&s.route.Ack, f))
@@ -311,7 +329,7 @@ type attempt struct {
 	tracker *tracker
 }
 
-// again takes one more turn at the route's rate, and reports whether it came.
+// again reserves one more turn at the route's rate, and reports whether it came.
 func (p *pass) again(ctx context.Context) bool {
 	p.l.mu.Lock()
 	wait, _, ok := p.l.pacer.take(p.l.now(), p.l.holders(), p.l.fleet.Shared)

@@ -57,7 +57,7 @@ func (i *issuer) route(t *testing.T, r *route.Route) *route.Route {
 	return r
 }
 
-// guarded is a receiver that takes the tokens that valid holds, and repeats what it got.
+// guarded is a receiver that accepts the tokens that valid holds, and echoes the request.
 func guarded(t *testing.T) (base string, valid *atomic.Pointer[string], calls *atomic.Int32) {
 	t.Helper()
 	valid, calls = &atomic.Pointer[string]{}, &atomic.Int32{}
@@ -96,9 +96,9 @@ func TestCallsCarryOneToken(t *testing.T) {
 	}
 }
 
-// An issuer that is down costs no attempt, one that refuses does; neither is a failure of the
+// An issuer that is down costs no attempt, an issuer that refuses costs one. Neither is a failure of the
 // receiver, which is not called.
-func TestIssuerThatGivesNoToken(t *testing.T) {
+func TestIssuerFailureDefersOrRetries(t *testing.T) {
 	t.Parallel()
 	base, _, calls := guarded(t)
 	for status, want := range map[int32]notice.Outcome{500: notice.OutcomeDeferred, 503: notice.OutcomeDeferred, 429: notice.OutcomeDeferred, 302: notice.OutcomeDeferred,
@@ -124,12 +124,12 @@ func TestIssuerThatGivesNoToken(t *testing.T) {
 	}
 }
 
-// The fetch is within the route's timeout, and calls that wait for it end with it.
-func TestSlowIssuerHoldsNoCallLonger(t *testing.T) {
+// The fetch counts towards the route's timeout, and calls that wait for it end with it.
+func TestTokenFetchCountsForTheTimeout(t *testing.T) {
 	t.Parallel()
 	base, _, calls := guarded(t)
 	hangs := server(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the caller has gone
+		_, _ = io.Copy(io.Discard, r.Body) // otherwise the server does not notice that the caller has gone
 		<-r.Context().Done()
 	}).URL
 	r := (&issuer{url: hangs}).route(t, fixedRoute(base))
@@ -171,8 +171,8 @@ func TestTokenIsRenewedBeforeItEnds(t *testing.T) {
 	}
 }
 
-// A receiver that refuses the token gets a second call with a new one in the same attempt, which
-// the rate counts, but only if the token is not young.
+// A receiver that refuses the token gets a second call with a new one in the same attempt, which counts for
+// the rate, but only if the token is not young.
 func TestRefusedTokenIsReplacedOnce(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -180,7 +180,7 @@ func TestRefusedTokenIsReplacedOnce(t *testing.T) {
 	var shift atomic.Int64
 	h := newHandler(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }})
 	r := i.route(t, fixedRoute(base))
-	r.Rate = 20 // a turn each 50 ms
+	r.Rate = 20 // one turn per 50 ms
 	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDelivered, "")
 
 	second := "token-2"
@@ -202,7 +202,7 @@ func TestRefusedTokenIsReplacedOnce(t *testing.T) {
 		t.Errorf("both calls within %s: the rate does not count the second", took)
 	}
 
-	never := "token-none" // and one that refuses every token is called twice, not more
+	never := "token-none" // a receiver that refuses every token is called twice, not more often
 	valid.Store(&never)
 	shift.Store(int64(2 * time.Minute))
 	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeRetry, notice.ReasonStatus4xx)
@@ -213,7 +213,7 @@ func TestRefusedTokenIsReplacedOnce(t *testing.T) {
 }
 
 // Many calls that are refused at once renew the token once.
-func TestStormOf401RenewsOnce(t *testing.T) {
+func TestConcurrent401RenewsOnce(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	base, valid, calls := guarded(t)
@@ -235,14 +235,14 @@ func TestStormOf401RenewsOnce(t *testing.T) {
 	}
 }
 
-// On a route whose notices bring their urls, the token goes only where HEADERS_TO says.
-func TestTokenGoesOnlyWhereItShould(t *testing.T) {
+// On a route whose notices bring their urls, the token is sent only to the hosts in HEADERS_TO.
+func TestTokenGoesOnlyToListedHosts(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
 	base, got := capture(t)
 	h := newHandler(t, Options{})
 	r := i.route(t, noticeRoute("127.0.0.1"))
-	// The last one stays for the probe below.
+	// The last one is kept for the probe below.
 	for _, c := range [][2]string{{"http://shop.example", ""}, {base, "Bearer token-1"}} {
 		to, want := c[0], c[1]
 		var err error

@@ -18,32 +18,31 @@ import (
 	"notifier/internal/route"
 )
 
-// Limits of the transports. A destination's open connections are bounded by the
-// route's host concurrency; these bound what stays open between calls.
+// Limits of the transports. The route's host concurrency bounds the open connections of a destination. These
+// limits bound the idle connections.
 const (
 	idlePerHost      = 128
-	idleTimeout      = 90 * time.Second // of HTTP/2, and at most of others; see keptIdle
+	idleTimeout      = 90 * time.Second // of HTTP/2; for other connections the maximum, see keptIdle
 	keepAlive        = 30 * time.Second
 	maxResponseHeads = 64 << 10
 )
 
-// transportKey is what two routes must have in common to share connections. The
-// guard's part matters: a kept connection was checked when it was made, by the
-// permissions of the route that made it.
+// transportKey holds the settings that two routes must have in common to share connections. It
+// includes the addresses that the routes may call, because an address is checked only when
+// a connection is opened, by the rules of the route that opens it.
 type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
 	allow                string
 }
 
-// maxNewHosts is how many hosts a transport calls for the first time before another
-// takes its place. net/http keeps what waited for a connection to a host
-// (Transport.idleConnWait) until one to that host becomes idle: of a host that
-// cannot be reached, for ever. A producer that names hosts at random would fill the
-// memory with them, 700 bytes each.
+// maxNewHosts is the number of new hosts after which a transport is replaced. net/http keeps a request that
+// waited for a connection to a host (Transport.idleConnWait) until a connection to that host becomes idle.
+// For an unreachable host that never happens. A producer that names hosts at random would fill the memory
+// with 700 bytes per host.
 const maxNewHosts = 16384
 
-// transportPool is the transport of routes that have its key in common.
+// transportPool holds the transports of all routes with the same transportKey.
 type transportPool struct {
 	fresh  func() *http.Transport
 	most   int
@@ -52,15 +51,15 @@ type transportPool struct {
 
 	mu       sync.Mutex
 	now      *http.Transport
-	newHosts int                 // hosts called for the first time, some of them again after they were forgotten
-	http1    map[origin]struct{} // origins with TLS whose last answer through net/http was one of HTTP/1
+	newHosts int                 // first calls to a host, including hosts that were forgotten since
+	http1    map[origin]struct{} // origins with TLS whose last answer through net/http was HTTP/1
 }
 
 func newTransportPool(fresh func() *http.Transport) *transportPool {
 	return &transportPool{fresh: fresh, most: maxNewHosts, now: fresh(), http1: map[origin]struct{}{}}
 }
 
-// transportKind says which transport makes a call.
+// transportKind selects the transport of a call. Only tests use other values than anyTransport.
 type transportKind int
 
 const (
@@ -69,8 +68,8 @@ const (
 	onlyNetHTTP
 )
 
-// isDirect reports whether a call is one for the direct transport: without TLS, or to
-// a receiver that was offered HTTP/2 and chose HTTP/1.1.
+// isDirect reports whether the direct transport makes the call: it has no TLS, or the receiver was offered
+// HTTP/2 and chose HTTP/1.1.
 func (p *transportPool) isDirect(o origin) bool {
 	switch {
 	case p.direct == nil || p.only == onlyNetHTTP:
@@ -78,23 +77,27 @@ func (p *transportPool) isDirect(o origin) bool {
 	case !o.secure || p.only == onlyDirect:
 		return true
 	}
+
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	_, ok := p.http1[o]
 	return ok
 }
 
-// learn takes note of the version in which an origin with TLS has answered net/http.
+// learn records the HTTP version in which an origin with TLS has answered net/http.
 func (p *transportPool) learn(o origin, major int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if major != 1 {
 		delete(p.http1, o)
 		return
 	}
 	if len(p.http1) >= p.most {
-		clear(p.http1) // they are learnt again
+		clear(p.http1) // the next calls fill it again
 	}
+
 	p.http1[o] = struct{}{}
 }
 
@@ -104,17 +107,19 @@ func (p *transportPool) forget(o origin) {
 	delete(p.http1, o)
 }
 
-// transport is the one to make a call with.
+// transport returns the net/http transport for a call. first means that the host was not called before.
 func (p *transportPool) transport(first bool) *http.Transport {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	if first {
 		if p.newHosts++; p.newHosts > p.most {
 			old := p.now
 			p.now, p.newHosts = p.fresh(), 1
-			old.CloseIdleConnections() // and those that are in use, when they are not
+			old.CloseIdleConnections() // running calls close their connections when they end
 		}
 	}
+
 	return p.now
 }
 
@@ -135,7 +140,9 @@ func (p *transportPool) viaNetHTTP(outer context.Context, x *exchange) error {
 	} else {
 		ctx, cancel = context.WithDeadline(ctx, x.end)
 	}
+
 	defer cancel()
+
 	req := x.call.request(httptrace.WithClientTrace(ctx, x.tr.trace(x.seen != nil)))
 	resp, err := p.roundTrip(req, x.tr)
 	if err == nil {
@@ -149,12 +156,13 @@ func (p *transportPool) viaNetHTTP(outer context.Context, x *exchange) error {
 		}
 		x.readBody(resp, cancel)
 	}
+
 	x.f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
 	return err
 }
 
-// roundTrip sends the request; again if it was not wholly written because the
-// connection was a kept one that turned out to be closed, as direct.do does.
+// roundTrip sends the request. It repeats the request if a kept connection turned out to be closed before all
+// was written, as direct.do does.
 func (p *transportPool) roundTrip(req *http.Request, tr *tracker) (*http.Response, error) {
 	t := p.transport(tr.first)
 	for {
@@ -165,9 +173,11 @@ func (p *transportPool) roundTrip(req *http.Request, tr *tracker) (*http.Respons
 			}
 			return resp, nil
 		}
+
 		if !tr.unsent(err) || req.Context().Err() != nil {
 			return nil, err
 		}
+
 		again := *req
 		again.Body = bodyOf(req)
 		tr.restart()
@@ -175,19 +185,20 @@ func (p *transportPool) roundTrip(req *http.Request, tr *tracker) (*http.Respons
 	}
 }
 
-// bodyOf makes the body of a request anew.
+// bodyOf returns the body of a request for another try.
 func bodyOf(req *http.Request) io.ReadCloser {
 	if req.GetBody == nil {
 		return empty{}
 	}
-	body, _ := req.GetBody() // never fails: it reads from memory
+	body, _ := req.GetBody() // cannot fail: it reads from memory
 	return body
 }
 
-// readBody reads the answer's body. Where the result needs only the status, a receiver
-// that holds the body back does not hold the slot.
+// readBody reads the answer's body. If the result needs only the status, a receiver that holds the body back
+// is cut off after bodyDrain, so that it does not hold the slot.
 func (x *exchange) readBody(resp *http.Response, cancel context.CancelFunc) {
 	defer func() { _ = resp.Body.Close() }()
+
 	if resp.StatusCode == http.StatusSwitchingProtocols { // a stream, not an answer
 		return
 	}
@@ -195,28 +206,31 @@ func (x *exchange) readBody(resp *http.Response, cancel context.CancelFunc) {
 		stop := time.AfterFunc(bodyDrain, cancel)
 		defer stop.Stop()
 	}
+
 	readBody(x.f, resp.Body, resp.ContentLength)
 }
 
-// dialer makes connections.
+// dialer opens connections.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newTransport makes a transport after a route's TLS files, proxy and guard.
+// newTransport creates the transports for a route's TLS files, proxy and guard.
 func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error) {
 	proxy := r.Proxy.URL()
 	conf, err := tlsConfig(r)
 	if err != nil {
 		return nil, err
 	}
+
 	base := &net.Dialer{Timeout: h.opts.ConnectTimeout, KeepAlive: keepAlive, Resolver: h.opts.Resolver}
 	dial := base.DialContext
-	// Behind a proxy every connection goes to the proxy, the operator's own.
+	// All connections go to the proxy, which the operator has configured.
 	if g != nil && proxy == nil {
 		dial = g.dialer(base)
 	}
 	if h.dial != nil {
 		dial = h.dial
 	}
+
 	perHost, total := max(idlePerHost, h.opts.Concurrency), max(1024, 4*h.opts.Concurrency)
 	offered := conf.Clone()
 	pool := newTransportPool(func() *http.Transport {
@@ -229,10 +243,10 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 			MaxIdleConnsPerHost:    perHost,
 			IdleConnTimeout:        idleTimeout,
 			MaxResponseHeaderBytes: maxResponseHeads,
-			// Decoding is done by us, with a limit; asking for it is not done at all.
+			// No compression is requested. Bodies that are compressed nevertheless are decoded with a size
+			// limit (decoded).
 			DisableCompression: true,
-			// A connection that went silent is found by a ping, not by the timeouts of
-			// all the calls on it.
+			// A ping finds a connection that no longer answers, before the timeouts of all calls on it.
 			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
 		}
 		if proxy != nil {
@@ -244,6 +258,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 				return nil
 			}
 		}
+
 		return t
 	})
 	if pool.only = h.only; proxy == nil {
@@ -253,15 +268,15 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	return pool, nil
 }
 
-// proxyError: the proxy refused to connect to the target.
+// proxyError means that the proxy refused to connect to the target.
 type proxyError struct{ status int }
 
 func (e *proxyError) Error() string {
 	return fmt.Sprintf("the proxy answered %d %s to CONNECT", e.status, http.StatusText(e.status))
 }
 
-// tlsConfig reads a route's TLS files. The certificates of the CA file count in
-// addition to the system's.
+// tlsConfig reads a route's TLS files. The certificates of the CA file are trusted in addition to the
+// system's.
 func tlsConfig(r *route.Route) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(1024)}
 	if r.CAFile != "" {
@@ -274,13 +289,15 @@ func tlsConfig(r *route.Route) (*tls.Config, error) {
 			pool = x509.NewCertPool()
 		}
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("CA file %s holds no certificate in PEM form", r.CAFile)
+			return nil, fmt.Errorf("CA file %s contains no certificate in PEM form", r.CAFile)
 		}
 		conf.RootCAs = pool
 	}
+
 	if (r.CertFile == "") != (r.KeyFile == "") {
-		return nil, errors.New("client certificate: CERT_FILE and KEY_FILE belong together, and one is missing")
+		return nil, errors.New("client certificate: set both CERT_FILE and KEY_FILE, one is missing")
 	}
+
 	if r.CertFile != "" {
 		cert, err := tls.LoadX509KeyPair(r.CertFile, r.KeyFile)
 		if err != nil {
@@ -288,5 +305,6 @@ func tlsConfig(r *route.Route) (*tls.Config, error) {
 		}
 		conf.Certificates = []tls.Certificate{cert}
 	}
+
 	return conf, nil
 }

@@ -62,7 +62,7 @@ func TestKeepAliveIsReused(t *testing.T) {
 					expect(t, h.Handle(background(t), a, testNotice("x")), delivered, "")
 					expect(t, h.Handle(background(t), b, testNotice("x")), delivered, "")
 				}
-				if n := conns.Load(); n > 2 { // one; a second if a call began before the last one's end was noticed
+				if n := conns.Load(); n > 2 { // one; two if a call began before the end of the last one was noticed
 					t.Errorf("%d connections for 100 calls", n)
 				}
 			})
@@ -117,7 +117,7 @@ func TestHTTP2SharesAConnection(t *testing.T) {
 	}
 }
 
-func TestAFreshConnectionThatBreaksIsNotSentTwice(t *testing.T) {
+func TestBrokenFreshConnectionIsNotRetried(t *testing.T) {
 	t.Parallel()
 	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
 		var n atomic.Int64
@@ -181,7 +181,7 @@ func TestProxy(t *testing.T) {
 		base64.StdEncoding.EncodeToString([]byte("user:hunter2"))) {
 		t.Error(a)
 	}
-	// CONNECT refused.
+	// CONNECT is refused.
 	s := fixedRoute("https://shop.example/")
 	s.Proxy = r.Proxy
 	res := h.Handle(background(t), s, testNotice("x"))
@@ -190,13 +190,13 @@ func TestProxy(t *testing.T) {
 		t.Error(res.Response)
 	}
 	<-asked
-	// A notice's own literal address is checked also behind a proxy.
+	// The literal address of a notice is checked behind a proxy too.
 	n := testNotice("x")
 	n.URL = "http://169.254.169.254/"
 	nr := noticeRoute()
 	nr.Proxy = r.Proxy
 	expect(t, h.Handle(background(t), nr, n), dead, notice.ReasonBlocked)
-	// A proxy that is not there.
+	// An unreachable proxy.
 	s.Proxy = proxyAt(t, "http://user:hunter2@127.0.0.1:1")
 	res = h.Handle(background(t), s, testNotice("x"))
 	expect(t, res, retry, notice.ReasonConnect)
@@ -212,7 +212,7 @@ func proxyAt(t testing.TB, address string) *route.Proxy {
 	return p
 }
 
-func TestPrepareTellsWhatIsWrong(t *testing.T) {
+func TestPrepareReportsErrors(t *testing.T) {
 	t.Parallel()
 	h := newHandler(t, Options{})
 	ca := newAuthority(t)
@@ -223,12 +223,12 @@ func TestPrepareTellsWhatIsWrong(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*route.Route){
-		"no such file":           func(r *route.Route) { r.CAFile = "/does/not/exist.pem" },
-		"holds no certificate":   func(r *route.Route) { r.CAFile = junk },
-		"belong together":        func(r *route.Route) { r.CertFile = cert },
-		"one is missing":         func(r *route.Route) { r.KeyFile = key },
-		"does not match":         func(r *route.Route) { r.CertFile, r.KeyFile = cert, otherKey },
-		"is none that is called": func(r *route.Route) { r.Target.Kind = route.KindList },
+		"no such file":            func(r *route.Route) { r.CAFile = "/does/not/exist.pem" },
+		"contains no certificate": func(r *route.Route) { r.CAFile = junk },
+		"set both":                func(r *route.Route) { r.CertFile = cert },
+		"one is missing":          func(r *route.Route) { r.KeyFile = key },
+		"does not match":          func(r *route.Route) { r.CertFile, r.KeyFile = cert, otherKey },
+		"is not called by HTTP":   func(r *route.Route) { r.Target.Kind = route.KindList },
 	} {
 		r := fixedRoute("https://shop.example/")
 		change(r)
@@ -238,7 +238,7 @@ func TestPrepareTellsWhatIsWrong(t *testing.T) {
 			continue
 		}
 		secrettest.Check(t, []string{"hunter2"}, err.Error())
-		// Handle says the same and does not panic.
+		// Handle returns the same error and does not panic.
 		expect(t, h.Handle(background(t), r, testNotice("x")), retry, notice.ReasonInvalid)
 	}
 	r := fixedRoute("https://shop.example/")
@@ -248,8 +248,8 @@ func TestPrepareTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestHostsAreLimitedThroughHandle: the limits are really in the way of calls.
-func TestHostsAreLimitedThroughHandle(t *testing.T) {
+// Handle applies the limits of hosts.
+func TestHandleLimitsHosts(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	release := make(chan struct{})

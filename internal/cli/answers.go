@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// reply is what a sample receiver does with an attempt.
+// reply is a sample receiver's reaction to one attempt.
 type reply struct {
 	status int
-	// hangs: no response is sent; the sender's timeout ends the attempt. resets: the
+	// hangs means that no response is sent, until the sender's timeout ends the attempt. resets means that the
 	// connection is closed without a response.
 	hangs, resets bool
 }
 
 func (r reply) accepts() bool { return r.status >= 200 && r.status < 300 }
 
-// String is the reply as --then takes it.
+// String returns the reply in the form of --then.
 func (r reply) String() string {
 	switch {
 	case r.hangs:
@@ -27,14 +27,13 @@ func (r reply) String() string {
 	return strconv.Itoa(r.status)
 }
 
-// answers are the replies to the attempts of each notice, the first attempt first. The last
-// one is repeated.
+// answers are the replies to a notice's attempts, in order. The last one is repeated.
 type answers []reply
 
-// maxAnswers is how many replies a script may have.
+// maxAnswers is the maximum length of a script.
 const maxAnswers = 10_000
 
-// of is the reply to the nth attempt, counted from 1.
+// of returns the reply to the nth attempt, counted from 1.
 func (a answers) of(n int) reply { return a[min(n, len(a))-1] }
 
 // parseAnswers reads a script such as 500x3,timeout,200.
@@ -46,7 +45,7 @@ func parseAnswers(script string) (answers, error) {
 		if repeated {
 			var err error
 			if n, err = strconv.Atoi(count); err != nil || n < 1 || n > maxAnswers {
-				return nil, usage("--then %q: want how often behind the x, as in 500x3", step)
+				return nil, usage("--then %q: want a number after the x, as in 500x3", step)
 			}
 		}
 		r, ok := parseReply(what)
@@ -74,7 +73,7 @@ func parseReply(s string) (reply, bool) {
 	return reply{status: status}, err == nil && status >= 200 && status <= 599
 }
 
-// refusals is the script of --fail and --status.
+// refusals returns the script of --fail and --status.
 func refusals(n, status int) answers {
 	list := make(answers, 0, n+1)
 	for range n {

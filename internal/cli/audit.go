@@ -11,7 +11,7 @@ import (
 	"notifier/client"
 )
 
-// followEvery is how often --follow asks.
+// followEvery is the interval of requests with --follow.
 const followEvery = time.Second
 
 func (a *command) audit() *cobra.Command {
@@ -19,14 +19,14 @@ func (a *command) audit() *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
 		Use:   "audit",
-		Short: "Show who changed what: cancelled, redrove, paused, …",
-		Long: `Shows the calls by which somebody changed something, by the API or the pages, the
-newest first: not schedules and consumers' reports. An admin without a prefix sees the
-calls of all clients, others their own. Of each client the service keeps 2,000 entries of
-rare actions (sign-in, secret, purge, erase, pause, resume, replay, restore, links), and
-2,000 of all others. Calls that are the same within a minute are one entry: cancel x3.
-With --follow they come as they are made, the oldest first, until it is interrupted.
-FAILED means that Redis did not answer: it may have been done all the same.`,
+		Short: "Show who changed what: cancel, redrive, pause, …",
+		Long: `Shows the calls that changed something, through the API or the pages, newest first.
+Schedules and consumers' reports are not included. An admin without a prefix sees the calls
+of all clients, other clients their own. For each client the service keeps 2,000 entries of
+rare actions (sign-in, secret, purge, erase, pause, resume, replay, restore, links) and
+2,000 of all others. Equal calls within a minute are one entry: cancel x3.
+--follow prints new entries, oldest first, until it is interrupted.
+FAILED means that Redis did not answer. The change may have happened.`,
 		Example: `  notifier audit --since 24h
   notifier audit --prefix app1:orders:paid:4711
   notifier audit --follow --json | jq 'select(.action == "pause")'`,
@@ -55,12 +55,12 @@ FAILED means that Redis did not answer: it may have been done all the same.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under; or the key of one notice")
-	a.agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	f.StringVar(&q.Prefix, "prefix", "", "only keys with this prefix: app, app:module or app:module:type; or the key of one notice")
+	a.agoVar(f, &q.Since, "since", "from this time, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
 	a.agoVar(f, &q.Until, "until", "before this time, or this long ago")
 	f.IntVar(&q.Limit, "limit", 0, "entries, 1 to 1000 (default 100)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
-	f.BoolVar(&follow, "follow", false, "go on with what is done from now on")
+	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
+	f.BoolVar(&follow, "follow", false, "keep printing new entries")
 	c.MarkFlagsMutuallyExclusive("follow", "until")
 	c.MarkFlagsMutuallyExclusive("follow", "cursor")
 	return a.withJSON(c)
@@ -95,7 +95,7 @@ func (a *command) auditTable(list []client.AuditEntry, withHead bool) {
 	a.screen.table(false, rows...)
 }
 
-// followAudit prints the newest entries, and what comes after them until ctx ends.
+// followAudit prints the newest entries, and then new ones until ctx ends.
 func (a *command) followAudit(ctx context.Context, c *client.Client, q client.AuditQuery) error {
 	last := ""
 	for first := true; ; first = false {
@@ -107,15 +107,10 @@ func (a *command) followAudit(ctx context.Context, c *client.Client, q client.Au
 			last = fresh[0].ID
 		}
 		slices.Reverse(fresh)
-		if a.json {
-			for i := range fresh {
-				if err := a.sayLine(fresh[i].JSON, nil); err != nil {
-					return err
-				}
-			}
-		} else if first || len(fresh) > 0 {
-			a.auditTable(fresh, first)
+		if err := a.sayEntries(fresh, first); err != nil {
+			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -124,8 +119,7 @@ func (a *command) followAudit(ctx context.Context, c *client.Client, q client.Au
 	}
 }
 
-// since reads the entries behind one that was read already, the newest first; of
-// the first call, one page.
+// since reads the entries after the last printed one, newest first. The first call reads one page.
 func since(ctx context.Context, c *client.Client, q client.AuditQuery, last string) ([]client.AuditEntry, error) {
 	var fresh []client.AuditEntry
 	for {
@@ -143,4 +137,20 @@ func since(ctx context.Context, c *client.Client, q client.AuditQuery, last stri
 			return fresh, nil
 		}
 	}
+}
+
+// sayEntries prints new entries, with the head of the table if they are the first.
+func (a *command) sayEntries(fresh []client.AuditEntry, first bool) error {
+	if !a.json {
+		if first || len(fresh) > 0 {
+			a.auditTable(fresh, first)
+		}
+		return nil
+	}
+	for i := range fresh {
+		if err := a.sayLine(fresh[i].JSON, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -38,7 +38,7 @@ func TestAuditCommand(t *testing.T) {
 	}
 }
 
-// Entries come as they are made, each once, the oldest first.
+// --follow prints each new entry once, oldest first.
 func TestAuditFollows(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
@@ -71,7 +71,7 @@ func TestAuditFollows(t *testing.T) {
 		d.run(0, "resume", "jobs")
 		next("resume")
 		cancel()
-		go func() { _, _ = io.Copy(io.Discard, r) }() // what it prints still
+		go func() { _, _ = io.Copy(io.Discard, r) }() // the remaining output
 		if code := <-done; code != 0 {
 			t.Errorf("exits with %d", code)
 		}

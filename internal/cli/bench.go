@@ -33,9 +33,9 @@ func (a *command) bench() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bench --prefix APP:MODULE:TYPE",
 		Short: "Schedule many notices against the API and print the rates",
-		Long: `Schedules --count notices with keys under --prefix, which should be a route of
-its own (target log), and prints how many calls and notices a second there were and
-how long a call took. They are cancelled afterwards unless --keep is given.`,
+		Long: `Schedules --count notices with keys under --prefix, which should belong to a separate
+route with the target log. Prints the calls and notices per second and the duration of the
+calls. The notices are cancelled afterwards unless --keep is given.`,
 		Example: `  notifier bench --prefix bench:load:test
   notifier bench --prefix bench:load:test --count 200000 --batch 500 --callers 8
   notifier bench --prefix bench:load:test --delay 10s --keep    # and watch notifier stats`,
@@ -58,13 +58,13 @@ how long a call took. They are cancelled afterwards unless --keep is given.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.prefix, "prefix", "", "what the keys begin with: app:module:type")
+	f.StringVar(&o.prefix, "prefix", "", "prefix of the keys: app:module:type")
 	f.IntVar(&o.count, "count", 10_000, "notices")
-	f.IntVar(&o.callers, "callers", 16, "calls at a time")
+	f.IntVar(&o.callers, "callers", 16, "simultaneous calls")
 	f.IntVar(&o.perCall, "batch", 1, "notices a call, 1 to 1000; 1 uses POST /v1/notices")
 	f.IntVar(&o.bodySize, "body", 200, "bytes of the body")
 	o.delay = time.Hour
-	delayVar(f, &o.delay, "delay", "when they are due")
+	delayVar(f, &o.delay, "delay", "time from now when they are due")
 	f.StringVar(&o.to, "to", "", "address to call, if the route's target is notice")
 	f.Bool("keep", false, "do not cancel them afterwards")
 	_ = c.MarkFlagRequired("prefix") // it is defined above
@@ -75,14 +75,15 @@ func (o *benchOptions) check() error {
 	if strings.Count(o.prefix, ":") != 2 || keys.CheckPrefix(o.prefix) != nil {
 		return usage("--prefix %q: want app:module:type", o.prefix)
 	}
-	if o.count < 1 || o.count > 10_000_000 || o.callers < 1 || o.callers > 1024 || o.perCall < 1 || o.perCall > 1000 || o.bodySize < 2 ||
-		o.bodySize > 1<<20 {
-		return usage("want 1 to 10,000,000 --count, 1 to 1024 --callers, 1 to 1000 --batch and 2 to 1,048,576 --body")
+	for _, n := range []struct{ value, least, most int }{{o.count, 1, 10_000_000}, {o.callers, 1, 1024}, {o.perCall, 1, 1000}, {o.bodySize, 2, 1 << 20}} {
+		if n.value < n.least || n.value > n.most {
+			return usage("want 1 to 10,000,000 --count, 1 to 1024 --callers, 1 to 1000 --batch and 2 to 1,048,576 --body")
+		}
 	}
 	return nil
 }
 
-// benchResult is what is printed.
+// benchResult is the printed result.
 type benchResult struct {
 	Notices        int     `json:"notices"`
 	Calls          int     `json:"calls"`
@@ -125,7 +126,7 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	if !o.cancel {
 		return err
 	}
-	// Also after a failure or an interruption: what was scheduled is not wanted.
+	// Notices are cancelled after a failure or an interruption too.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer stop()
 	bar = a.bar(int64(o.count), "cancelling", "notices")
@@ -139,12 +140,12 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	})
 	_ = bar.Finish()
 	if gone != nil {
-		return fmt.Errorf("cancel what was scheduled under %s:%s-: %w", o.prefix, run.name, gone)
+		return fmt.Errorf("cancel the notices under %s:%s-: %w", o.prefix, run.name, gone)
 	}
 	return err
 }
 
-// benchRun is one run: its notices' keys hold its name, so that two runs do not meet.
+// benchRun is one run. The keys of its notices contain its name, so that two runs do not collide.
 type benchRun struct {
 	benchOptions
 	c    *client.Client
@@ -158,7 +159,7 @@ func (b *benchRun) request(i int) client.Request {
 	return client.Request{Key: b.key(i), Delay: b.delay, URL: b.to, Body: b.body}
 }
 
-// send schedules the notices from up to to in one call.
+// send schedules the notices from, …, to-1 in one call.
 func (b *benchRun) send(ctx context.Context, from, to int) error {
 	if b.perCall == 1 {
 		_, err := b.c.Schedule(ctx, b.request(from))
@@ -172,7 +173,7 @@ func (b *benchRun) send(ctx context.Context, from, to int) error {
 		}
 		lines = append(lines, line)
 	}
-	results, err := b.c.ScheduleLines(ctx, lines, true)
+	results, err := b.c.ScheduleLines(ctx, lines, client.Repeatable())
 	if err != nil {
 		return err
 	}
@@ -184,7 +185,7 @@ func (b *benchRun) send(ctx context.Context, from, to int) error {
 	return nil
 }
 
-// spread runs do for 0 … n-1 on some goroutines; the first error ends it.
+// spread runs do for 0 … n-1 in several goroutines; the first error stops it.
 func spread(ctx context.Context, workers, n int, do func(context.Context, int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
@@ -219,6 +220,6 @@ func (a *command) sayBench(o benchOptions, took []time.Duration, elapsed time.Du
 	}
 	a.say("%s in %s by %s: %.2fs, %.0f notices/s, %.0f calls/s\n", notice.Count(r.Notices, "notice"), notice.Count(r.Calls, "call"),
 		notice.Count(o.callers, "caller"), r.Seconds, r.NoticesASecond, r.CallsASecond)
-	a.say("a call took %.2fms (p50), %.2fms (p99), %.2fms at most\n", r.P50MS, r.P99MS, r.MaxMS)
+	a.say("duration of a call: p50 %.2fms, p99 %.2fms, max %.2fms\n", r.P50MS, r.P99MS, r.MaxMS)
 	return nil
 }

@@ -12,7 +12,7 @@ func (a *command) cancel() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:               "cancel KEY...",
 		Short:             "Cancel notices",
-		Long:              "Cancels notices. It says if an attempt was running, which may still reach the receiver.",
+		Long:              "Cancels notices. Prints a note if an attempt was running, which may still reach the receiver.",
 		Example:           "  notifier cancel app1:orders:paid:4711",
 		Args:              takes(1, -1),
 		ValidArgsFunction: a.noticeKeys(client.Scheduled),

@@ -29,7 +29,7 @@ const (
 	exitWrong  = 2
 )
 
-// Process is what a process is given.
+// Process is the environment of a process.
 type Process struct {
 	Args    []string // without the program's name
 	Environ []string // NAME=value
@@ -41,7 +41,7 @@ type Process struct {
 
 // ServeOptions are the flags of serve.
 type ServeOptions struct {
-	// Embedded serves from a Redis within the process, for development.
+	// Embedded serves from a Redis in this process, for development.
 	Embedded bool
 	Version  string
 	Stdout   io.Writer
@@ -50,20 +50,20 @@ type ServeOptions struct {
 
 // DemoOptions are the flags of demo.
 type DemoOptions struct {
-	// Emulated uses the Redis within the process even if there is a real one.
+	// Emulated uses the Redis in this process even if redis-server is installed.
 	Emulated bool
-	// Keep runs until the context ends, with traffic and the pages.
+	// Keep runs with traffic and the dashboard until the context ends.
 	Keep    bool
 	Version string
 	Stdout  io.Writer
 	Stderr  io.Writer
 }
 
-// Deps are what other packages do for the commands.
+// Deps are the functions of other packages that commands call.
 type Deps struct {
 	Serve func(ctx context.Context, c *config.Config, o ServeOptions) error
 	Demo  func(ctx context.Context, o DemoOptions) error
-	// Probe makes one callback. Nil means that of package callback.
+	// Probe makes one callback. Nil means the function of package callback.
 	Probe func(ctx context.Context, r *route.Route, n *notice.Notice) callback.Exchange
 }
 
@@ -76,10 +76,10 @@ type command struct {
 	api  string // --api
 	json bool   // --json
 
-	screen screen     // where Stdout leads
-	waited *sync.Once // for what is said of calls that are repeated
+	screen screen     // kind of Stdout
+	waited *sync.Once // to report a retry once
 
-	// running is the command that has begun; errors before it are wrong use.
+	// running is the command that has started. Errors before are usage errors.
 	running *cobra.Command
 }
 
@@ -103,20 +103,12 @@ func Main(ctx context.Context, p Process, d Deps) int {
 	if err == nil {
 		return exitDone
 	}
+	if a.reportConfig(err) {
+		return exitWrong
+	}
+
 	var wrong *usageError
-	var conf config.Errors
 	switch {
-	case errors.As(err, &conf) && a.running != nil && a.running.Name() == "serve" && a.env["NOTIFIER_LOG_FORMAT"] == "json":
-		a.logWrong(conf)
-		return exitWrong
-	case errors.As(err, &conf):
-		a.complain("the configuration is wrong:\n%v", err)
-		return exitWrong
-	case errors.Is(err, app.ErrConfig), errors.Is(err, layout.ErrLayout):
-		if !errors.Is(err, app.ErrLogged) {
-			a.complain("notifier: %v", err)
-		}
-		return exitWrong
 	case errors.Is(err, app.ErrLogged):
 		return exitFailed
 	case errors.As(err, &wrong), a.running == nil:
@@ -137,24 +129,41 @@ func Main(ctx context.Context, p Process, d Deps) int {
 	return exitFailed
 }
 
+// reportConfig prints or logs an error of the configuration, and reports whether err is one.
+func (a *command) reportConfig(err error) bool {
+	var conf config.Errors
+	switch {
+	case errors.As(err, &conf) && a.running != nil && a.running.Name() == "serve" && a.env["NOTIFIER_LOG_FORMAT"] == "json":
+		a.logWrong(conf)
+	case errors.As(err, &conf):
+		a.complain("wrong configuration:\n%v", err)
+	case errors.Is(err, app.ErrConfig), errors.Is(err, layout.ErrLayout):
+		if !errors.Is(err, app.ErrLogged) {
+			a.complain("notifier: %v", err)
+		}
+	default:
+		return false
+	}
+	return true
+}
+
 func (a *command) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "notifier",
-		Short: "Tells merchants on time, again and again, until they acknowledge",
-		Long: `notifier keeps notices in Redis, delivers each when it falls due, and repeats
-it on a ladder of delays until it is acknowledged or dead.
+		Short: "Delivers callbacks on time and retries until they are acknowledged",
+		Long: `notifier stores notices in Redis, delivers each when it is due, and retries it on a
+ladder of delays until it is acknowledged or dead.
 
 Start here:
-  notifier demo                     see it work; needs nothing installed
-  notifier routes                   check the configuration before anything runs
+  notifier demo                     see it work; needs no other software
+  notifier routes                   check the configuration
   notifier doctor                   check Redis
   notifier serve                    run the service
 
-The commands that look at notices call the HTTP API at NOTIFIER_URL (or --api;
-http://127.0.0.1:8080 if absent) with the token of NOTIFIER_TOKEN, or of the file
-NOTIFIER_TOKEN_FILE.
+Commands that show or change notices call the HTTP API at NOTIFIER_URL (or --api; by default
+http://127.0.0.1:8080) with the token in NOTIFIER_TOKEN, or in the file NOTIFIER_TOKEN_FILE.
 
-Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
+Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 		SilenceUsage:               true,
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
@@ -173,8 +182,9 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 			root.AddCommand(c)
 		}
 	}
-	group("run", a.serve(), a.demo(), a.receive(), a.reshard(), a.migrate())
-	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.importing(), a.pause(),
+	group("run", a.serve(), a.demo(), a.receive(), a.listen(), a.reshard(), a.migrate())
+	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.resend(), a.purge(),
+		a.importing(), a.pause(),
 		a.resume(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.erase(), a.export())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
 	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())
@@ -188,7 +198,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use or configuration.`,
 	return root
 }
 
-// mark notes when a command begins.
+// mark records when a command starts.
 func (a *command) mark(c *cobra.Command) {
 	run := c.RunE
 	if run == nil {
@@ -201,7 +211,7 @@ func (a *command) mark(c *cobra.Command) {
 	}
 }
 
-// apiOptions says where the API is, and with what token.
+// apiOptions returns the address of the API and the token.
 func (a *command) apiOptions() (client.Options, error) {
 	o := client.Options{URL: "http://127.0.0.1:8080", Token: a.env["NOTIFIER_TOKEN"], UserAgent: "notifier-cli/" + a.Version, OnRetry: a.waits}
 	from := "NOTIFIER_URL"
@@ -231,12 +241,12 @@ func (a *command) apiOptions() (client.Options, error) {
 	return o, nil
 }
 
-// waits says, once, that a call is repeated: a command must not seem to hang.
+// waits reports, once, that a call is retried, so that a command does not seem to hang.
 func (a *command) waits(err error, _ time.Duration) {
-	a.waited.Do(func() { a.complain("notifier: trying again: %s", a.explain(err)) })
+	a.waited.Do(func() { a.complain("notifier: retrying: %s", a.explain(err)) })
 }
 
-// client is a client of the API.
+// client returns a client of the API.
 func (a *command) client() (*client.Client, error) {
 	o, err := a.apiOptions()
 	if err != nil {
@@ -245,20 +255,20 @@ func (a *command) client() (*client.Client, error) {
 	return client.New(o)
 }
 
-// config is the service's configuration, as serve would read it.
+// config reads the service's configuration as serve does.
 func (a *command) config() (*config.Config, error) {
 	return config.Load(envconfig.MapLookuper(a.env), a.Environ, os.ReadFile)
 }
 
-// withJSON adds --json to a reading command.
+// withJSON adds --json to a command that prints.
 func (a *command) withJSON(c *cobra.Command) *cobra.Command {
 	c.Flags().BoolVar(&a.json, "json", false, "print JSON")
 	return c
 }
 
 func (a *command) complain(format string, args ...any) {
-	_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // where else should it be said
+	_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // there is no other place to report
 }
 
-// say prints to the output. Its errors are those of a closed pipe: nobody reads on.
+// say prints to the output. It ignores errors, which mean a closed pipe.
 func (a *command) say(format string, args ...any) { _, _ = fmt.Fprintf(a.Stdout, format, args...) }

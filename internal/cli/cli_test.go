@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// testCLI is a command line before a service.
+// testCLI is a command line connected to a service.
 type testCLI struct {
 	t      *testing.T
 	engine *enginetest.Engine
@@ -108,13 +108,13 @@ func TestNoticeCommands(t *testing.T) {
 	d.run(0, "schedule", "app1:jobs:t:trimmed")
 	d.engine.Trim("app1:jobs:t:trimmed")
 	out, _ = d.run(0, "schedule", "app1:jobs:t:trimmed")
-	contains(t, out, "app1:jobs:t:trimmed: settled already, and no longer kept\n")
+	contains(t, out, "app1:jobs:t:trimmed: already settled, and no longer stored\n")
 	out, _ = d.run(0, "schedule", "app1:jobs:t:trimmed", "--json")
 	contains(t, out, `"state": "settled"`)
 	_, errs := d.run(1, "schedule", key, "--body-text", "other")
 	contains(t, errs, "409 Conflict", "body")
 	out, _ = d.run(0, "get", key)
-	contains(t, out, "scheduled", "0 of 3 made, number 1 comes next", `{"a" : 1}`, "jobs")
+	contains(t, out, "scheduled", "0 of 3 made, number 1 is next", `{"a" : 1}`, "jobs")
 	out, _ = d.run(0, "get", key, "--json")
 	if !json.Valid([]byte(out)) {
 		t.Errorf("no JSON: %s", out)
@@ -128,12 +128,12 @@ func TestNoticeCommands(t *testing.T) {
 	_, errs = d.run(1, "defer", key, "--attempt", "1", "--id", "msg_another")
 	contains(t, errs, "409", "msg_another", id)
 	out, _ = d.run(0, "defer", key, "--attempt", "1", "--id", id, "--after", "5s")
-	contains(t, out, "put off")
+	contains(t, out, "deferred")
 	d.engine.Hand(key)
 	final := []string{"nack", key, "--attempt", "1", "--id", id, "--permanent", "--response", "no \x1b[2Jstock"}
 	d.run(0, final...)
 	out, _ = d.run(0, final...)
-	contains(t, out, "was reported as failed already, and is dead")
+	contains(t, out, "already reported as failed, now dead")
 	out, _ = d.run(0, "get", key)
 	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
 	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
@@ -148,7 +148,7 @@ func TestNoticeCommands(t *testing.T) {
 	out, _ = d.run(0, "cancel", key)
 	contains(t, out, "may still reach")
 	out, _ = d.run(0, "cancel", key)
-	contains(t, out, "is cancelled already")
+	contains(t, out, "already cancelled")
 	_, errs = d.run(1, "fire", key, "app1:jobs:t:none")
 	contains(t, errs, "409", "404")
 	out, _ = d.run(0, "pause", "jobs")
@@ -161,8 +161,7 @@ func TestNoticeCommands(t *testing.T) {
 	contains(t, errs, "attempt 9")
 }
 
-// The table of attempts ended where the remedy begins.
-func TestGetShowsTheRemedy(t *testing.T) {
+func TestGetShowsRemedy(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app1:orders:paid:1"
@@ -193,7 +192,7 @@ func TestPrivateAddressesAreRefusedByScheduleAndImport(t *testing.T) {
 	d.run(0, "get", "app1:orders:paid:2")
 }
 
-func TestListGoesThroughAllPages(t *testing.T) {
+func TestListAllReadsAllPages(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	for i := range 7 {
@@ -210,9 +209,8 @@ func TestListGoesThroughAllPages(t *testing.T) {
 	}
 }
 
-// A page may hold less than it may, although there is more. It was said that there may be
-// more where there was nothing.
-func TestListGoesOnWhereAPageIsShort(t *testing.T) {
+// A page may be short although more follow, and the hint to the next page must not appear at the end.
+func TestListContinuesAfterShortPage(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	pages := map[string]string{"": `{"items":[{"key":"a:b:c:1"}],"cursor":"x"}`, "x": `{"items":[],"cursor":"y"}`, "y": `{"items":[{"key":"a:b:c:2"}]}`}
@@ -266,18 +264,18 @@ func TestBodyForms(t *testing.T) {
 	}
 }
 
-func TestWrongUse(t *testing.T) {
+func TestUsageErrors(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	for line, want := range map[string]string{
 		"shedule x":                  "schedule",
-		"schedule":                   "schedule wants KEY\nusage: notifier schedule KEY [flags]\nnotifier schedule --help shows more",
+		"schedule":                   "schedule wants KEY\nusage: notifier schedule KEY [flags]\nrun notifier schedule --help for more",
 		"schedule k --dely 1s":       "did you mean --delay?",
 		"schedule k --url http://x/": "did you mean --to?",
 		"schedule k --delay 1s --due 2031-01-01T00:00:00Z": "want --delay or --due, only one of them",
-		"schedule k --due x":                              `"x" is no time`,
-		"schedule k --delay x":                            `"x" is no duration`,
-		"list --since x":                                  "or how long ago it was",
+		"schedule k --due x":                              `"x" is not a time`,
+		"schedule k --delay x":                            `"x" is not a duration`,
+		"list --since x":                                  "or an age such as 24h",
 		"schedule k --body {":                             "--body is not JSON",
 		"schedule k --header x":                           "want name=value",
 		"redrive":                                         "want the keys",
@@ -286,10 +284,10 @@ func TestWrongUse(t *testing.T) {
 		"ack k":                                           "attempt",
 		"import /nonexistent/file":                        "no such file",
 		"bench --prefix a:b":                              "want app:module:type",
-		"get k --api localhost:8080":                      "cannot be read",
+		"get k --api localhost:8080":                      "is not valid",
 		"receive --status 200":                            "want 300",
 		"receive --secret-file /nonesuch":                 "secret-file",
-		"receive --then 500x0":                            "how often behind the x",
+		"receive --then 500x0":                            "a number after the x",
 		"receive --then 500,99":                           "want a status from 200 to 599, timeout or reset",
 		"receive --then 500 --fail 1":                     "none of the others can be",
 		"receive --fail -1":                               "want 0 to",
@@ -336,7 +334,7 @@ func TestEveryCommandTeachesByExample(t *testing.T) {
 
 var environ = []string{"NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders", "NOTIFIER_ROUTE_ORDERS_TARGET=notice"}
 
-func TestRoutes(t *testing.T) {
+func TestRoutesPrintsLadders(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.env = environ
@@ -352,7 +350,7 @@ func TestRoutes(t *testing.T) {
 	d.run(2, "routes", "nosuch")
 }
 
-func TestServeIsGivenTheConfiguration(t *testing.T) {
+func TestServeGetsConfiguration(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.env = environ
@@ -376,8 +374,8 @@ func TestServeIsGivenTheConfiguration(t *testing.T) {
 
 const secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIz"
 
-// received runs the receiver, waits until it listens, and returns its address
-// and what ends it and tells what it printed.
+// received runs the receiver, waits until it listens, and returns its address and a function that ends it and
+// returns its output.
 func received(t *testing.T, args ...string) (address string, end func() string) {
 	t.Helper()
 	return receivedWith(t, []string{"RECEIVER_SECRET=" + secret}, args...)
@@ -409,8 +407,8 @@ func receivedWith(t *testing.T, environ []string, args ...string) (address strin
 	}
 }
 
-// What a receiver is handed is a key of its own, and what receive is told to verify with.
-func TestSecretPrintsAReceiversKeys(t *testing.T) {
+// The printed key is the receiver's own, and receive verifies with it.
+func TestSecretPrintsReceiversKeys(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	want := sign.SecretOf([]byte("one secret of twenty-four")).ForHost("shop.example").Reveal() + "\n" +
@@ -450,7 +448,7 @@ func TestReceiveAndSendTest(t *testing.T) {
 	contains(t, out, `"status": 503`)
 	contains(t, end(), `"status":503`, `"signature":"right"`)
 
-	// The fields of a GET stand in its query, and that is what is signed.
+	// A GET has its fields in the query, which is signed.
 	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_METHOD=GET"}, d.env...)
 	address, end = received(t)
 	out, _ = d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook?shop=1")
@@ -470,7 +468,7 @@ func freePort(t *testing.T) string {
 	return s.URL[strings.LastIndexByte(s.URL, ':')+1:]
 }
 
-func TestBench(t *testing.T) {
+func TestBenchPrintsRates(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "bench", "--prefix", "app1:jobs:t", "--count", "100", "--callers", "4")
@@ -502,8 +500,7 @@ func TestImportResumes(t *testing.T) {
 	if err := os.WriteFile(file, []byte(lines(n)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Interrupted amid the work: requests are answered until the seventh, which
-	// is done, but its answer is lost with the process.
+	// Interrupted after six answered requests. The seventh is executed, but its answer is lost.
 	ctx, cancel := context.WithCancel(t.Context())
 	var calls atomic.Int32
 	d.wrap = func(h http.Handler) http.Handler {
@@ -518,13 +515,13 @@ func TestImportResumes(t *testing.T) {
 		})
 	}
 	_, errs := d.runContext(ctx, 1, "import", file)
-	contains(t, errs, "the same command goes on")
+	contains(t, errs, "run the same command to continue")
 	if _, err := os.Stat(file + ".progress"); err != nil || d.engine.Len() == 0 || d.engine.Len() == n {
 		t.Fatalf("%v; %d are kept", err, d.engine.Len())
 	}
 	d.wrap = nil
 	out, errs := d.run(0, "import", file)
-	contains(t, errs, "going on behind line 2000")
+	contains(t, errs, "continuing after line 2000")
 	contains(t, out, "0 refused")
 	if d.engine.Len() != n || d.engine.Changes() != n {
 		t.Errorf("%d kept by %d writes, want %d", d.engine.Len(), d.engine.Changes(), n)
@@ -567,7 +564,7 @@ func TestImportReports(t *testing.T) {
 	contains(t, errs, "belongs to another file")
 }
 
-func TestDoctor(t *testing.T) {
+func TestDoctorPrintsFindings(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	service := d.env
@@ -588,8 +585,7 @@ func TestDoctor(t *testing.T) {
 	d.run(2, "doctor", "--quick", "--fix")
 }
 
-// TestInstances shows who lives as a table and as JSON.
-func TestInstances(t *testing.T) {
+func TestInstancesPrintsTableAndJSON(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "instances")

@@ -30,22 +30,22 @@ func (a *command) consume() *cobra.Command {
 		Use:   "consume ROUTE --exec COMMAND",
 		Short: "Run a command for each notice of a list or stream route",
 		Long: `Takes the notices of a list or stream route from Redis (NOTIFIER_REDIS_URL,
-NOTIFIER_REDIS_MODE), runs a command for each, and reports what came of it to the
-service (NOTIFIER_URL, NOTIFIER_TOKEN).
+NOTIFIER_REDIS_MODE), runs a command for each, and reports the result to the service
+(NOTIFIER_URL, NOTIFIER_TOKEN).
 
-The command is run by sh -c, with the body on its standard input and these in its
+sh -c runs the command, with the body on its standard input and these variables in its
 environment: NOTICE_KEY, NOTICE_ID, NOTICE_ATTEMPT, NOTICE_DUE, NOTICE_CONTENT_TYPE;
-and NOTICE_BODY=lost if there is no body because the timer expired before it was
-taken over. Redis's address, tokens and other secrets of the service are removed from
-its environment. A command that calls the API itself reads NOTIFIER_TOKEN_FILE.
+and NOTICE_BODY=lost if there is no body because the timer expired before it was adopted.
+Redis's address, tokens and other secrets of the service are removed from its environment.
+A command that calls the API itself reads NOTIFIER_TOKEN_FILE.
 
   exit 0      done
-  exit 75     put off: it comes again and uses no attempt (a lock was taken)
-  any other   failed: it comes again by the route's ladder
+  exit 75     deferred: the notice comes again and uses no attempt (a lock was taken)
+  any other   failed: the notice comes again on the route's ladder
 
-On a route with ACK=report nothing is lost when a consumer dies. On a list without
-it, what a consumer had taken when it died is gone. Several may run; of a stream
-they are members of one group, and take over what a dead member left.`,
+On a route with ACK=report no notice is lost when a consumer dies. On a list without it, the
+entries that a consumer had taken when it died are lost. Several consumers may run. On a
+stream they are members of one group, and claim the entries of dead members.`,
 		Example: `  notifier consume mail --exec 'sendmail -t'
   notifier consume orders --exec ./close-order --concurrency 8`,
 		Args:              takes(1, 1),
@@ -79,10 +79,11 @@ they are members of one group, and take over what a dead member left.`,
 			defer closeLog()
 			report, limit := r.Ack == "report", time.Duration(r.TimeoutMS)*time.Millisecond
 			if timeout == 0 && report {
-				timeout = limit * 9 / 10 // so that the report arrives in time
+				timeout = limit * 9 / 10 // the report must arrive within the route's timeout
 			}
 			if !report && r.Target == "list" {
-				a.complain("notifier: route %s does not await reports: what this process has taken when it dies is lost; ACK=report keeps it", r.Name)
+				a.complain("notifier: route %s does not await reports: the notices in flight are lost if this process dies; "+
+					"ACK=report prevents that", r.Name)
 			}
 			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
 			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer, Idle: idle,
@@ -90,14 +91,14 @@ they are members of one group, and take over what a dead member left.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&shell, "exec", "", "the command, for sh -c")
-	f.IntVar(&concurrency, "concurrency", 1, "how many are worked on at a time")
-	f.DurationVar(&timeout, "timeout", 0, "end a command after so long (default: nine tenths of the route's timeout if it awaits reports, else never)")
+	f.StringVar(&shell, "exec", "", "the command line for sh -c")
+	f.IntVar(&concurrency, "concurrency", 1, "number of simultaneous commands")
+	f.DurationVar(&timeout, "timeout", 0, "end a command after this time (default: nine tenths of the route's timeout if it awaits reports, else never)")
 	f.DurationVar(&drain, "drain", 25*time.Second, "how long a stop waits for running commands")
-	delayVar(f, &after, "put-off", "how much later what is put off comes again (default: as the service likes)")
-	f.StringVar(&group, "group", "notifier", "of a stream: the group's name")
-	f.StringVar(&consumer, "consumer", consumerName(), "of a stream: this process's name in the group")
-	f.DurationVar(&idle, "idle", time.Minute, "of a stream: take over what nobody has worked on for so long")
+	delayVar(f, &after, "put-off", "delay of deferred notices (default: chosen by the service)")
+	f.StringVar(&group, "group", "notifier", "for a stream: the name of the group")
+	f.StringVar(&consumer, "consumer", consumerName(), "for a stream: the name of this process in the group")
+	f.DurationVar(&idle, "idle", time.Minute, "for a stream: claim entries that were idle for this time")
 	f.Lookup("consumer").DefValue = "host name and random"
 	_ = c.MarkFlagRequired("exec") // it is defined above
 	return c
@@ -111,7 +112,7 @@ func consumerName() string {
 	return host + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// queueRoute asks the service where a route's entries are.
+// queueRoute reads the list or stream of a route from the service.
 func queueRoute(ctx context.Context, api *client.Client, name string) (*client.Route, error) {
 	all, err := api.Routes(ctx)
 	if err != nil {
@@ -131,12 +132,12 @@ func queueRoute(ctx context.Context, api *client.Client, name string) (*client.R
 		}
 	}
 	if len(names) == 0 {
-		return nil, usage("there is no route %s, and none to a list or stream", clean(name))
+		return nil, usage("there is no route %s, and no route has a list or stream", clean(name))
 	}
-	return nil, usage("there is no route %s; to a list or stream there are %s", clean(name), strings.Join(names, ", "))
+	return nil, usage("there is no route %s; the routes with a list or stream are %s", clean(name), strings.Join(names, ", "))
 }
 
-// redis connects as the service would.
+// redis connects as the service does.
 func (a *command) redis() (*wire.Conn, error) {
 	r, err := config.LoadRedis(envconfig.MapLookuper(a.env), os.ReadFile)
 	if err != nil {

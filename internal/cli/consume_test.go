@@ -25,7 +25,7 @@ func TestConsumeRefuses(t *testing.T) {
 		{[]string{"consume", "jobs", "--exec", ""}, "--exec is empty"},
 		{[]string{"consume", "jobs", "--exec", "true", "--concurrency", "0"}, "--concurrency must be"},
 		{[]string{"consume", "orders", "--exec", "true"}, "the target of route orders is notice"},
-		{[]string{"consume", "mail", "--exec", "true"}, "there is no route mail; to a list or stream there are jobs"},
+		{[]string{"consume", "mail", "--exec", "true"}, "there is no route mail; the routes with a list or stream are jobs"},
 	} {
 		_, errs := d.run(exitWrong, c.args...)
 		contains(t, errs, c.want)
@@ -38,7 +38,7 @@ func TestConsumeRefuses(t *testing.T) {
 	contains(t, errs, "not both")
 }
 
-func TestConsumeRunsTheCommand(t *testing.T) {
+func TestConsumeRunsCommand(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	srv := redistest.Shared(t)

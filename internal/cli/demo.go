@@ -11,12 +11,11 @@ func (a *command) demo() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See it work: a receiver that fails at first, and a ladder in seconds",
-		Long: `Starts a Redis (the redis-server on PATH, or else one within the process, which
-says so), the service and a receiver that refuses some notices at first, and shows
-the timeline of each notice; one becomes a dead letter. It exits 0 only if all ended as
-they should. --keep runs until
-Ctrl-C instead, with four routes, steady traffic, a receiver that fails and one that
-hangs, and prints the address of its pages. Nothing is left behind.`,
+		Long: `Starts a Redis (redis-server if it is on PATH, else an emulation in the process), the
+service, and a receiver that refuses some notices at first. Prints the timeline of each
+notice; one becomes a dead letter. The exit code is 0 only if all outcomes are as expected.
+--keep runs until Ctrl-C instead, with four routes, steady traffic, a receiver that fails
+and one that hangs, and prints the address of the dashboard. No data is kept.`,
 		Example: `  notifier demo
   notifier demo --keep
   notifier demo --emulated`,
@@ -29,6 +28,6 @@ hangs, and prints the address of its pages. Nothing is left behind.`,
 		},
 	}
 	c.Flags().BoolVar(&o.Keep, "keep", false, "keep running with traffic and a dashboard until Ctrl-C")
-	c.Flags().BoolVar(&o.Emulated, "emulated", false, "use the Redis within the process even if there is a redis-server")
+	c.Flags().BoolVar(&o.Emulated, "emulated", false, "use the emulated Redis even if redis-server is installed")
 	return c
 }

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Every command line that a page shows must exist, with its flags.
-func TestPagesShowCommandsThatExist(t *testing.T) {
+// Every command line in the docs must exist, with its flags.
+func TestDocsShowExistingCommands(t *testing.T) {
 	t.Parallel()
 	var pages []string
 	for _, pattern := range []string{"../../*.md", "../../docs/*.md", "../../docs/examples/*.md", "../../deploy/*.yaml"} {
@@ -53,7 +53,7 @@ func TestPagesShowCommandsThatExist(t *testing.T) {
 	}
 }
 
-// codeOf is what a page shows as code: fenced blocks and spans.
+// codeOf returns the code of a page: fenced blocks and spans.
 func codeOf(page string) []string {
 	var out []string
 	for i, part := range strings.Split(page, "```") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"notifier/client"
 	"notifier/internal/config"
 	"notifier/internal/doctor"
 )
@@ -17,18 +18,17 @@ func (a *command) doctor() *cobra.Command {
 	var quick, acl bool
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check Redis and the configuration, and say what helps",
-		Long: `Looks at the Redis of the environment: is it reached, may this user do what is
-needed, does it send expired events, keep what it is given, throw nothing away.
-Each finding has a severity and a remedy; the exit code is 1 if one is an error.
+		Short: "Check Redis and the configuration, and suggest fixes",
+		Long: `Checks the Redis of the environment: the connection, the user's rights, expired events,
+persistence and eviction. Each finding has a severity and a remedy. The exit code is 1 if a
+finding is an error.
 
---fix sets what can be set safely: notify flags, eviction policy, the subscribers'
-output buffer. It is not written to redis.conf: the remedies say what belongs there.
---acl prints the line of a file of users that grants what this configuration
-needs and nothing else: its keys, its channels, its commands. CONFIG is granted
-only with NOTIFIER_CONFIGURE_REDIS=true, since it cannot be granted for one
-setting. Run it again after each change of routes.
---quick only asks the running service whether it is ready, for health checks.`,
+--fix sets values that are safe to change: notify flags, eviction policy, the subscribers'
+output buffer. It does not change redis.conf; the remedies name the lines that belong there.
+--acl prints the line of an ACL file with exactly the rights that this configuration needs:
+keys, channels and commands. CONFIG is included only with NOTIFIER_CONFIGURE_REDIS=true,
+because it cannot be granted for one setting. Run it again after each change of routes.
+--quick only checks whether the running service is ready, for health checks.`,
 		Example: `  notifier doctor
   notifier doctor --fix
   notifier doctor --json | jq '.findings[] | select(.severity != "ok")'
@@ -61,23 +61,22 @@ setting. Run it again after each change of routes.
 			return err
 		},
 	}
-	c.Flags().BoolVar(&o.Fix, "fix", false, "set what can be set safely")
-	c.Flags().BoolVar(&quick, "quick", false, "only ask the running service whether it is ready")
-	c.Flags().BoolVar(&acl, "acl", false, "print the least rights for this configuration")
+	c.Flags().BoolVar(&o.Fix, "fix", false, "set values that are safe to change")
+	c.Flags().BoolVar(&quick, "quick", false, "only check whether the running service is ready")
+	c.Flags().BoolVar(&acl, "acl", false, "print the minimum rights for this configuration")
 	a.either(c, false, "quick", "fix", "acl")
 	return a.withJSON(c)
 }
 
-// sayACL prints the line of a file of users for a configuration. What cannot be
-// read from Redis is reported on standard error: the line is then of the
-// configuration alone.
+// sayACL prints the line of an ACL file for a configuration. If Redis's prefixes cannot be read, it reports that on
+// standard error and prints the line for the configuration alone.
 func (a *command) sayACL(ctx context.Context, cfg *config.Config) error {
 	user, rules, err := doctor.ACLUser(ctx, cfg)
 	if rules == nil {
 		return err
 	}
 	if err != nil {
-		fmt.Fprintf(a.Stderr, "notifier: the prefixes that Redis holds could not be read (%v): the line covers this configuration alone\n", err)
+		fmt.Fprintf(a.Stderr, "notifier: cannot read the prefixes stored in Redis (%v); the line covers only this configuration\n", err)
 	}
 	if a.json {
 		return a.sayValue(map[string]any{"user": user, "rules": rules})
@@ -86,8 +85,7 @@ func (a *command) sayACL(ctx context.Context, cfg *config.Config) error {
 	return nil
 }
 
-// configWithoutRoutes is the configuration for looking at Redis, which can be
-// done before there are routes.
+// configWithoutRoutes reads the configuration for checks of Redis, which need no routes.
 func (a *command) configWithoutRoutes() (*config.Config, error) {
 	if a.env["NOTIFIER_ROUTES"] != "" {
 		return a.config()
@@ -111,17 +109,10 @@ func (a *command) configWithoutRoutes() (*config.Config, error) {
 	return cfg, err
 }
 
-// quick asks the service's /readyz.
+// quick calls the service's /readyz.
 func (a *command) quick(ctx context.Context) error {
-	if a.api == "" && a.env["NOTIFIER_URL"] == "" && a.env["NOTIFIER_LISTEN"] != "" {
-		host, port, err := net.SplitHostPort(a.env["NOTIFIER_LISTEN"])
-		if err != nil {
-			return usage("NOTIFIER_LISTEN: %w", err)
-		}
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			host = "127.0.0.1"
-		}
-		a.api = "http://" + net.JoinHostPort(host, port)
+	if err := a.useListen(); err != nil {
+		return err
 	}
 	c, err := a.client()
 	if err != nil {
@@ -132,25 +123,47 @@ func (a *command) quick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if a.json {
 		err = a.sayJSON(h.JSON)
 	} else {
-		state := "ready"
-		switch {
-		case !h.Ready:
-			state = "not ready"
-		case h.Degraded:
-			state = "ready, degraded"
-		}
-		if len(h.Reasons) > 0 {
-			state += ": " + strings.Join(h.Reasons, "; ")
-		}
-		a.say("%s\n", clean(state))
+		a.say("%s\n", clean(stateOf(h)))
 	}
 	if err == nil && !h.Ready {
 		return errQuiet
 	}
 	return err
+}
+
+// useListen takes the address of the service from NOTIFIER_LISTEN if neither --api nor NOTIFIER_URL is set.
+func (a *command) useListen() error {
+	if a.api != "" || a.env["NOTIFIER_URL"] != "" || a.env["NOTIFIER_LISTEN"] == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(a.env["NOTIFIER_LISTEN"])
+	if err != nil {
+		return usage("NOTIFIER_LISTEN: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	a.api = "http://" + net.JoinHostPort(host, port)
+	return nil
+}
+
+// stateOf returns the health of a service as text.
+func stateOf(h *client.Health) string {
+	state := "ready"
+	switch {
+	case !h.Ready:
+		state = "not ready"
+	case h.Degraded:
+		state = "ready, degraded"
+	}
+	if len(h.Reasons) > 0 {
+		state += ": " + strings.Join(h.Reasons, "; ")
+	}
+	return state
 }
 
 // severities are the colours of findings.

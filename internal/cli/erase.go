@@ -11,12 +11,12 @@ func (a *command) erase() *cobra.Command {
 	var key, host string
 	c := &cobra.Command{
 		Use:   "erase (--key KEY | --host HOST)",
-		Short: "Erase what has ended of a key or a host, from the history and from Redis",
-		Long: `Erases every row of the history of one key, or of one host that was called, and the
-settled notices and dead letters of it that Redis still keeps; what is on its way to
-the history gets no row. A notice that is pending stays: cancel it first. What ends
-later is kept again. The audit tells that something was erased, and not what. Nothing
-brings it back but a backup; copies that were exported are yours to erase.`,
+		Short: "Erase the finalized notices of a key or a host, in the history and in Redis",
+		Long: `Erases all history entries of one key, or of one called host, and the settled notices and
+dead letters of it in Redis. Finalized notices still in the outbox are not recorded. A
+pending notice stays: cancel it first. Notices finalized later are recorded again. The audit
+shows that something was erased, but not the key or host. Only a backup can restore the
+data. Exported copies are not erased.`,
 		Example: "  notifier erase --key app1:orders:paid:4711\n  notifier erase --host shop.example",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,13 +39,13 @@ brings it back but a backup; copies that were exported are yours to erase.`,
 			}
 			a.say("erased %s of the history, and %s in Redis\n", notice.Count(e.Rows, "row"), notice.Count(e.Redis, "notice"))
 			if e.Pending > 0 {
-				a.complain("the notice is pending, and stays: cancel it and erase again")
+				a.complain("the notice is pending and was not erased; cancel it and erase again")
 			}
 			return nil
 		},
 	}
 	c.Flags().StringVar(&key, "key", "", "the key of a notice")
-	c.Flags().StringVar(&host, "host", "", "a host that was called")
+	c.Flags().StringVar(&host, "host", "", "a called host")
 	c.MarkFlagsMutuallyExclusive("key", "host")
 	c.MarkFlagsOneRequired("key", "host")
 	return a.withJSON(c)

@@ -14,7 +14,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// exportPage is how many endings one request asks for.
+// exportPage is the page size of an export.
 const exportPage = 1000
 
 func (a *command) export() *cobra.Command {
@@ -23,12 +23,11 @@ func (a *command) export() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write the history to standard output, one JSON object a line",
-		Long: `Writes the history, the latest ending first, as NDJSON to standard output: all that
-the token may see, or what the filters say. A line is what GET /v1/history shows of an
-ending, but a body with line breaks is in base64. "notifier import" reads such a
-file: see there. If it fails amid its work it
-exits with 1, and what it has written ends with a whole line; --until with the time of
-the last one goes on from there, with some lines twice.`,
+		Long: `Writes the history to standard output as NDJSON, newest first: all entries that the token
+may read, or those that match the filters. A line has the form of an entry of
+GET /v1/history, but a body with line breaks is in base64. "notifier import" reads such a
+file. If the export fails, the exit code is 1 and the output ends with a whole line. To
+continue, use --until with the time of the last line; some lines are written twice.`,
 		Example: `  notifier export > history.ndjson
   notifier export --gz --since 720h > month.ndjson.gz
   notifier export --prefix app1:orders --outcome dead | jq -r .key`,
@@ -61,11 +60,11 @@ the last one goes on from there, with some lines twice.`,
 	f := c.Flags()
 	f.StringVar(&q.Key, "key", "", "the key of one notice")
 	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
-	f.BoolVar(&packed, "gz", false, "compress what is written with gzip")
+	f.BoolVar(&packed, "gz", false, "compress the output with gzip")
 	return c
 }
 
-// exportTo writes all that a query finds, and says how many lines it wrote.
+// exportTo writes all entries that match a query, and returns the number of lines.
 func exportTo(ctx context.Context, c *client.Client, q client.HistoryQuery, w io.Writer) (n int, err error) {
 	for {
 		p, err := c.History(ctx, q)

@@ -12,7 +12,7 @@ import (
 	"notifier/internal/timespec"
 )
 
-// delayFlag takes a Go duration or a number of seconds, as the API does.
+// delayFlag is a Go duration or a number of seconds, as in the API.
 type delayFlag struct{ to *time.Duration }
 
 func delayVar(f *pflag.FlagSet, to *time.Duration, name, about string) {
@@ -37,26 +37,26 @@ func (d delayFlag) Set(s string) error {
 	return nil
 }
 
-// instantFlag takes a time as package timespec reads it, in the zone of TZ.
+// instantFlag is a time in the forms of package timespec, in the zone of TZ.
 type instantFlag struct {
 	to   *time.Time
 	now  func() time.Time // in that zone
-	ages bool             // a duration is how long ago it was, and a clock time the last such one; else the next one
-	// spoken is set to the time if the text did not say it in full.
+	ages bool             // past times: a duration means ago, and a clock time its last occurrence; else the next one
+	// spoken is set to the full time if the text was a short form.
 	spoken *string
 }
 
-// instantVar adds a flag for a time to come.
+// instantVar adds a flag for a future time.
 func (a *command) instantVar(f *pflag.FlagSet, to *time.Time, name, about string) {
 	f.Var(instantFlag{to: to, now: a.now, spoken: new(string)}, name, about)
 }
 
-// agoVar adds a flag for a time that is over.
+// agoVar adds a flag for a past time.
 func (a *command) agoVar(f *pflag.FlagSet, to *time.Time, name, about string) {
 	f.Var(instantFlag{to: to, now: a.now, ages: true, spoken: new(string)}, name, about)
 }
 
-// now is the time in the zone of TZ.
+// now returns the time in the zone of TZ.
 func (a *command) now() time.Time {
 	if zone, err := time.LoadLocation(a.env["TZ"]); a.env["TZ"] != "" && err == nil {
 		return time.Now().In(zone)
@@ -64,7 +64,7 @@ func (a *command) now() time.Time {
 	return time.Now()
 }
 
-// sayTimes says which times flags mean that were not written in full.
+// sayTimes prints the full times of flags that were given in a short form.
 func (a *command) sayTimes(f *pflag.FlagSet) {
 	f.Visit(func(f *pflag.Flag) {
 		if i, ok := f.Value.(instantFlag); ok && *i.spoken != "" {
@@ -102,7 +102,7 @@ func (i instantFlag) Set(s string) error {
 		*i.to = t
 		return nil
 	case i.ages:
-		return fmt.Errorf("%w, or how long ago it was, such as 24h", err)
+		return fmt.Errorf("%w, or an age such as 24h", err)
 	}
 	return err
 }

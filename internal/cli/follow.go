@@ -10,11 +10,11 @@ import (
 	"notifier/client"
 )
 
-// settling is how long after a later one an ending may yet be written: several
-// shards, and instances, bring theirs side by side.
+// settling is how much later than a newer entry an older one may be written, because shards and instances write to the
+// history in parallel.
 const settling = 2 * time.Minute
 
-// follower prints endings as they are written, each once.
+// follower prints history entries when they are written, each once.
 type follower struct {
 	*command
 	c       *client.Client
@@ -22,24 +22,23 @@ type follower struct {
 	since   time.Time
 	seen    map[endingID]bool
 	columns columns
-	told    bool // that the service does not answer
+	failing bool // the service does not answer, and that was reported
 }
 
-// endingID is what tells endings apart.
+// endingID identifies a history entry.
 type endingID struct {
 	id     string
 	ending int
 	at     time.Time
 }
 
-// followHistory prints what has ended since the time that is asked for, or nothing
-// of it, and what is written after that until ctx ends.
+// followHistory prints the entries since the given time, if any, and then new ones until ctx ends.
 func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) error {
 	o, err := a.apiOptions()
 	if err != nil {
 		return err
 	}
-	o.Retries = -1 // it asks again anyway
+	o.Retries = -1 // the loop retries
 	c, err := client.New(o)
 	if err != nil {
 		return err
@@ -47,33 +46,22 @@ func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) erro
 	defer c.Close()
 	f := &follower{command: a, c: c, q: q, since: q.Since, seen: map[endingID]bool{}}
 	for quiet := q.Since.IsZero(); ; {
-		err := f.start(ctx, quiet)
-		var fresh []client.Ending
-		if err == nil {
-			fresh, err = f.fresh(ctx)
-		}
+		fresh, err := f.read(ctx, quiet)
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !passing(err):
 			return err
-		case err != nil:
-			if !f.told {
-				a.complain("notifier: %s; it is asked again until it answers", a.explain(err))
-			}
-			f.told = true
-		default:
-			if f.told {
-				a.complain("notifier: it answers again")
-			}
-			f.told = false
-			if !quiet {
-				if err := f.say(fresh); err != nil {
-					return err
-				}
-			}
-			quiet = false
 		}
+		f.report(err)
+
+		if err == nil && !quiet {
+			if err := f.say(fresh); err != nil {
+				return err
+			}
+		}
+		quiet = quiet && err != nil
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -82,20 +70,39 @@ func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) erro
 	}
 }
 
-// passing reports whether an error is one of now: a service that is started anew
-// does not end who follows it.
+// read returns the new entries. quiet means that no entry was read before.
+func (f *follower) read(ctx context.Context, quiet bool) ([]client.Ending, error) {
+	if err := f.start(ctx, quiet); err != nil {
+		return nil, err
+	}
+	return f.fresh(ctx)
+}
+
+// report prints when the service stops answering, and when it answers again.
+func (f *follower) report(err error) {
+	if failed := err != nil; failed != f.failing {
+		f.failing = failed
+		if failed {
+			f.complain("notifier: %s; retrying", f.explain(err))
+		} else {
+			f.complain("notifier: the service answers again")
+		}
+	}
+}
+
+// passing reports whether an error is temporary. A restart of the service does not end --follow.
 func passing(err error) bool {
 	var p *client.Problem
 	return !errors.As(err, &p) || p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests
 }
 
-// start finds where to begin when nobody said: at the last ending that there is,
-// by whose clock endings are told, which may not be this machine's.
+// start finds where to begin if no time was given: at the newest entry, because entries have the time of Redis's clock,
+// which may differ from this machine's.
 func (f *follower) start(ctx context.Context, quiet bool) error {
 	if !quiet || !f.since.IsZero() {
 		return nil
 	}
-	if f.q.Text != "" { // which is looked for within a window only
+	if f.q.Text != "" { // a search for text needs a window
 		f.since = time.Now().Add(-settling)
 		return nil
 	}
@@ -108,7 +115,7 @@ func (f *follower) start(ctx context.Context, quiet bool) error {
 	return err
 }
 
-// fresh are the endings since then that were not seen yet, the oldest first.
+// fresh returns the new entries since then, oldest first.
 func (f *follower) fresh(ctx context.Context) ([]client.Ending, error) {
 	var list []client.Ending
 	q := f.q

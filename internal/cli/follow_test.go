@@ -16,7 +16,7 @@ import (
 	"notifier/internal/history"
 )
 
-// shaky is a history that may be away.
+// shaky is a history that can be made unavailable.
 type shaky struct {
 	api.Historian
 	away atomic.Bool
@@ -29,7 +29,7 @@ func (s *shaky) Find(ctx context.Context, q history.Query) (history.Page, error)
 	return s.Historian.Find(ctx, q)
 }
 
-// written is what was written, which may be read meanwhile.
+// written collects output and can be read concurrently.
 type written struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -47,14 +47,14 @@ func (w *written) has(text string) bool {
 	return strings.Contains(w.b.String(), text)
 }
 
-// Without a time it begins behind the last ending that there is, whatever this
-// machine's clock says, and goes on when the service has been away.
-func TestWhoFollowsIsNotSentAway(t *testing.T) {
+// Without a time --follow begins after the newest entry, whatever this machine's clock is, and continues after an
+// outage of the service.
+func TestHistoryFollowSurvivesOutage(t *testing.T) {
 	t.Parallel()
 	db, put := kept(t)
 	s := &shaky{Historian: db}
 	d := newTestCLI(t, func(o *api.Options) { o.History = s })
-	// As of a machine whose clock is an hour ahead.
+	// The clock of the machine is an hour ahead.
 	then := time.Now().Add(-time.Hour)
 	put("before", then, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -75,9 +75,9 @@ func TestWhoFollowsIsNotSentAway(t *testing.T) {
 			}
 		}
 	}
-	until("it is asked again until it answers")
+	until("retrying")
 	s.away.Store(false)
-	until("it answers again")
+	until("the service answers again")
 	put("first", then.Add(time.Second), nil)
 	lines := bufio.NewScanner(r)
 	for _, want := range []string{"ENDED ", ":first "} {
@@ -95,8 +95,21 @@ func TestWhoFollowsIsNotSentAway(t *testing.T) {
 		t.Errorf("%q: its columns are not those of before, %d", lines.Text(), column)
 	}
 	cancel()
-	go func() { _, _ = io.Copy(io.Discard, r) }() // what it prints still
+	go func() { _, _ = io.Copy(io.Discard, r) }() // the remaining output
 	if code := <-done; code != 0 {
 		t.Errorf("exits with %d", code)
+	}
+}
+
+func TestInterruptedDemoSaysSo(t *testing.T) {
+	t.Parallel()
+	d := newTestCLI(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	d.deps.Demo = func(ctx context.Context, _ DemoOptions) error {
+		interrupt()
+		return ctx.Err()
+	}
+	if _, errs := d.runContext(ctx, exitFailed, "demo", "--emulated"); errs != "notifier: interrupted\n" {
+		t.Errorf("%q", errs)
 	}
 }

@@ -9,7 +9,7 @@ import (
 func (a *command) get() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "get KEY",
-		Short: "Show a notice: state, due time, every attempt and what was answered",
+		Short: "Show a notice: state, due time, and each attempt with its answer",
 		Example: `  notifier get app1:orders:paid:4711
   notifier get app1:orders:paid:4711 --json | jq .attempts`,
 		Args:              takes(1, 1),

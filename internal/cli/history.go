@@ -16,12 +16,11 @@ func (a *command) history() *cobra.Command {
 	var all, follow bool
 	c := &cobra.Command{
 		Use:   "history [key]",
-		Short: "Show what was delivered, died, was cancelled or replaced",
-		Long: `Shows what has ended, the latest first, from the service's history
-(NOTIFIER_HISTORY_URL), one page at a time; --all goes through all pages, and then
---json prints one ending a line. --since and --until take a time or an age such as 2h.
---text looks for words of bodies and answers within a window. With --follow endings
-come as they are written, the oldest first, until it is interrupted.`,
+		Short: "Show delivered, dead, cancelled and replaced notices",
+		Long: `Shows the finalized notices in the service's history (NOTIFIER_HISTORY_URL), newest first,
+one page at a time. --all prints all pages, and with --json one entry a line. --since and
+--until take a time or an age such as 2h. --text searches bodies and answers in a window.
+--follow prints new entries, oldest first, until it is interrupted.`,
 		Example: `  notifier history app1:orders:paid:4711
   notifier history --host shop.example --since 168h --until 144h
   notifier history --prefix app1:orders --outcome dead --all --json
@@ -54,12 +53,12 @@ come as they are written, the oldest first, until it is interrupted.`,
 	a.endingFilters(c, &q)
 	f := c.Flags()
 	f.StringVar(&q.ID, "id", "", "a webhook-id")
-	f.StringVar(&q.Part, "part", "", "a part of a key, which needs --since; or the beginning of one: app:module:type:id")
+	f.StringVar(&q.Part, "part", "", "a part of a key (needs --since), or the beginning of one: app:module:type:id")
 	f.StringVar(&q.Text, "text", "", "words of the body or of an answer; needs --since")
-	f.IntVar(&q.Limit, "limit", 0, "endings a page, 1 to 1000 (default 100)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
-	f.BoolVar(&all, "all", false, "go through all pages")
-	f.BoolVar(&follow, "follow", false, "go on with what ends from now on")
+	f.IntVar(&q.Limit, "limit", 0, "entries a page, 1 to 1000 (default 100)")
+	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
+	f.BoolVar(&all, "all", false, "print all pages")
+	f.BoolVar(&follow, "follow", false, "keep printing new entries")
 	c.MarkFlagsMutuallyExclusive("follow", "until")
 	c.MarkFlagsMutuallyExclusive("follow", "cursor")
 	c.MarkFlagsMutuallyExclusive("follow", "all")
@@ -67,15 +66,15 @@ come as they are written, the oldest first, until it is interrupted.`,
 	return a.withJSON(c)
 }
 
-// endingFilters adds the flags that say which endings are meant.
+// endingFilters adds the flags that filter history entries.
 func (a *command) endingFilters(c *cobra.Command, q *client.HistoryQuery) {
 	f := c.Flags()
-	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
-	f.StringVar(&q.Host, "host", "", "the host that was called")
-	f.StringSliceVar(&q.Outcome, "outcome", nil, "delivered, dead, cancelled, replaced, or several (default: all)")
-	f.StringVar(&q.Reason, "reason", "", "why they died: status_5xx, timeout, connect, …")
-	a.agoVar(f, &q.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
-	a.agoVar(f, &q.Until, "until", "ended before this time, or this long ago")
+	f.StringVar(&q.Prefix, "prefix", "", "only keys with this prefix: app, app:module or app:module:type")
+	f.StringVar(&q.Host, "host", "", "the called host")
+	f.Var(states{&q.Outcome}, "outcome", "delivered, dead, cancelled, replaced, or several (default: all)")
+	f.StringVar(&q.Reason, "reason", "", "reason of death: status_5xx, timeout, connect, …")
+	a.agoVar(f, &q.Since, "since", "finalized from this time, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &q.Until, "until", "finalized before this time, or this long ago")
 }
 
 // historyPages prints one page, or all.
@@ -109,20 +108,20 @@ func (a *command) historyPages(ctx context.Context, c *client.Client, q client.H
 
 func endingsHead() []cell { return head("ENDED\tKEY\tOUTCOME\tHOST\tATTEMPTS\tLAST ANSWER") }
 
-// ended is an ending's row.
+// ended returns the row of a history entry.
 func (a *command) ended(e *client.Ending) []cell {
 	last := e.Reason
 	if n := len(e.Attempts); n > 0 {
 		at := e.Attempts[n-1]
 		last = strings.TrimSpace(strings.TrimPrefix(fmt.Sprintf("%d %s", at.Status, cmp.Or(at.Reason, e.Reason)), "0 "))
 		if at.Status == 0 && strings.HasPrefix(at.Response, at.Reason+":") {
-			last = "" // an error that was none of the receiver's says it itself
+			last = "" // the error text names itself
 		}
 		if at.Response != "" {
 			last = strings.TrimSpace(last + " " + short(at.Response, 60))
 		}
 	}
-	outcome := e.Outcome
+	outcome := string(e.Outcome)
 	if e.Ending > 1 {
 		outcome += fmt.Sprintf(" (%d)", e.Ending)
 	}
@@ -133,4 +132,18 @@ func (a *command) ended(e *client.Ending) []cell {
 }
 
 // endLooks are the colours of the outcomes.
-var endLooks = map[string]style{client.Delivered: green, client.Cancelled: faint, client.Replaced: faint, client.Dead: red}
+var endLooks = map[client.State]style{client.Delivered: green, client.Cancelled: faint, client.Replaced: faint, client.Dead: red}
+
+// states is a flag that takes states, separated by commas or in several flags.
+type states struct{ list *[]client.State }
+
+func (s states) Set(text string) error {
+	for state := range strings.SplitSeq(text, ",") {
+		*s.list = append(*s.list, client.State(state))
+	}
+	return nil
+}
+
+func (states) Type() string { return "strings" }
+
+func (states) String() string { return "" }

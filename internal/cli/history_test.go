@@ -18,7 +18,7 @@ import (
 	"notifier/internal/store"
 )
 
-// kept is a history in SQLite, and puts an ending into it.
+// kept is a history in SQLite to which put adds entries.
 func kept(t *testing.T) (d *history.DB, put func(id string, at time.Time, change func(*history.Row))) {
 	t.Helper()
 	d, err := history.Open(history.Options{URL: "sqlite://" + filepath.Join(t.TempDir(), "history.db")})
@@ -86,8 +86,7 @@ func TestHistoryCommand(t *testing.T) {
 	contains(t, errs, "NOTIFIER_HISTORY_URL")
 }
 
-// Endings come as they are written, each once, also those that are written after
-// later ones.
+// --follow prints each new entry once, including entries that are written after later ones.
 func TestHistoryFollows(t *testing.T) {
 	t.Parallel()
 	db, put := kept(t)
@@ -119,13 +118,13 @@ func TestHistoryFollows(t *testing.T) {
 	put("last", now.Add(time.Second), nil)
 	next("last")
 	cancel()
-	go func() { _, _ = io.Copy(io.Discard, r) }() // what it prints still
+	go func() { _, _ = io.Copy(io.Discard, r) }() // the remaining output
 	if code := <-done; code != 0 {
 		t.Errorf("exits with %d", code)
 	}
 }
 
-// eraser notes what was asked.
+// eraser records its calls.
 type eraser struct {
 	asked []history.Erasure
 	done  history.Erased
@@ -195,7 +194,7 @@ func TestExportAndImport(t *testing.T) {
 	}
 	d.stdin = out + `{"key":"app1:orders:t:new","url":"https://shop.example/","delay":"1h"}` + "\n"
 	said, errs := d.run(1, "import", "-")
-	contains(t, said, "1 created, 0 kept already, 1 refused", "5 have ended and were left alone")
+	contains(t, said, "1 created, 0 kept already, 1 refused", "5 finalized, skipped")
 	contains(t, errs, "standard input:4: body_kept: its body was not kept")
 	d.stdin = out
 	said, errs = d.run(1, "import", "-", "--ended", "--json")
@@ -205,9 +204,8 @@ func TestExportAndImport(t *testing.T) {
 	contains(t, got, `"body_base64": "/w=="`, `"retry": [`, "text/x", `"X-A": "1"`)
 }
 
-// What an export, a listing or the pages' download has of dead letters puts them
-// back as they were, once, and schedules nothing.
-func TestImportPutsDeadLettersBack(t *testing.T) {
+// The import of an export, a listing or the pages' download restores dead letters once and schedules nothing.
+func TestImportRestoresDeadLetters(t *testing.T) {
 	t.Parallel()
 	db, put := kept(t)
 	d, pages := newTestCLIWithPages(t, db)
@@ -248,9 +246,9 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 			}
 			d.stdin = file
 			said, _ := d.run(0, "import", "-")
-			contains(t, said, "0 created, 0 kept already, 0 refused", "2 put back as they were")
+			contains(t, said, "0 created, 0 kept already, 0 refused", "2 restored")
 			if name != "download" {
-				contains(t, said, "1 have ended and were left alone")
+				contains(t, said, "1 finalized, skipped")
 			}
 			now, err := d.engine.Find(t.Context(), died)
 			if err != nil || !reflect.DeepEqual(now, was) || now.ID() != was.ID() {
@@ -272,12 +270,11 @@ func TestImportPutsDeadLettersBack(t *testing.T) {
 	}
 	d.stdin = strings.Replace(listed, "https://shop.example", "https://me:xxxxx@shop.example", 1)
 	_, errs := d.run(1, "import", "-")
-	contains(t, errs, "names a user, whose password was not kept")
+	contains(t, errs, "names a user, and the password was not kept")
 }
 
-// What a listing shows of pending notices puts them back as they were, attempts and
-// webhook-id included. A new notice had all its attempts before it again.
-func TestImportPutsPendingNoticesBack(t *testing.T) {
+// The import of a listing restores pending notices with attempts and webhook-id.
+func TestImportRestoresPendingNotices(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	const key, redriven = "app1:orders:t:tried", "app1:orders:t:redriven"
@@ -293,7 +290,7 @@ func TestImportPutsPendingNoticesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		d.engine.Drop(k)
-		// Of what it was when it died, this one is on its way yet, and the other was redriven.
+		// One is in flight by now, and the other was redriven.
 		n := *f.Notice
 		n.AttemptsMade, n.Attempts, n.Reason, n.Due = 0, nil, "", time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 		n.Add(notice.Attempt{Number: 1, At: n.Made.Time().UTC(), Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx,

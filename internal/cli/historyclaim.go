@@ -17,15 +17,14 @@ func (a *command) historyClaim() *cobra.Command {
 	var from string
 	c := &cobra.Command{
 		Use:   "claim --from ID",
-		Short: "Take over the history of other data",
-		Long: `A history belongs to one namespace and one data identity, which is stored in Redis. Another
-service is refused, and doctor and the log name the identity that has the history. This
-gives the history, with all its rows, to the service of this environment. Use it when new
-data replaced the old: Redis was lost and started empty, or the namespace changed. The
-command connects to Redis and to the database, and reads the environment of serve.
+		Short: "Make this service the owner of a history",
+		Long: `A history belongs to one namespace and one data identity, which is stored in Redis. Other
+services cannot use it; doctor and the log name its owner. This command makes the service of
+this environment the owner of the history and all its entries. Use it when new data replaced
+the old: Redis was lost and started empty, or the namespace changed. The command connects to
+Redis and to the database, and reads the environment of serve.
 
-Replays that are not done fail. If the other service still runs, it gets no history
-from now on.`,
+Unfinished replays fail. If the other service still runs, it can no longer use the history.`,
 		Example: `  notifier history claim --from 4JWEZ2QXK5LRY7TS3UVB6MHNCA`,
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,11 +39,11 @@ from now on.`,
 			return a.claimHistory(cmd.Context(), env, from)
 		},
 	}
-	c.Flags().StringVar(&from, "from", "", "the data identity that the history belongs to now")
+	c.Flags().StringVar(&from, "from", "", "the data identity of the present owner")
 	return a.withJSON(c)
 }
 
-// historyEnvironment is the Redis and the database of the environment of serve.
+// historyEnvironment holds the connections to Redis and to the database of the environment of serve.
 type historyEnvironment struct {
 	cfg  *config.Config
 	conn *wire.Conn
@@ -76,7 +75,7 @@ func (e *historyEnvironment) close() {
 	_ = e.conn.Close()
 }
 
-// owner is the service of this environment.
+// owner returns the service of this environment.
 func (e *historyEnvironment) owner(ctx context.Context) (history.Owner, error) {
 	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: keys.Space{Namespace: e.cfg.Namespace, Shards: 1}})
 	id, err := s.Identity(ctx)
@@ -96,9 +95,9 @@ func (a *command) claimHistory(ctx context.Context, env *historyEnvironment, fro
 		return a.sayValue(map[string]any{"namespace": mine.Namespace, "id": mine.ID, "changed": changed})
 	}
 	if !changed {
-		a.say("the history belongs to this service already\n")
+		a.say("the history already belongs to this service\n")
 		return nil
 	}
-	a.say("the history belongs to namespace %s with the data identity %s now\n", mine.Namespace, mine.ID)
+	a.say("the history now belongs to namespace %s with the data identity %s\n", mine.Namespace, mine.ID)
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"notifier/internal/store"
 )
 
-// onRedis is a command line with the environment of serve: a Redis that an instance has
-// begun on, and a history in SQLite, whose address is returned.
+// onRedis returns a command line with the environment of serve: a Redis on which an instance has started, and a
+// history in SQLite, whose address it returns.
 func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
 	t.Helper()
 	srv = redistest.Shared(t)

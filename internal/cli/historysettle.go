@@ -18,14 +18,14 @@ func (a *command) historySettle() *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "settle",
-		Short: "After a restore of Redis, settle notices that the history has as delivered",
-		Long: `A Redis that was restored from a backup holds notices as pending that were delivered
-after the backup was made. This compares each pending notice and dead letter with the
-history. Notices that the history has as delivered are settled as delivered, and are not
-sent again; those that it has as cancelled or replaced are settled as cancelled. The
-command connects to Redis and to the database, and reads the environment of serve.
+		Short: "After a restore of Redis, settle the notices that the history has as delivered",
+		Long: `A Redis restored from a backup has notices as pending that were delivered after the
+backup. This command compares each pending notice and dead letter with the history. Notices
+that the history has as delivered are settled as delivered and not sent again. Those that it
+has as cancelled or replaced are settled as cancelled. The command connects to Redis and to
+the database, and reads the environment of serve.
 
-Pause all routes first, and resume them afterwards. It may be repeated.`,
+Pause all routes first, and resume them afterwards. The command may be repeated.`,
 		Example: `  notifier history settle --dry-run
   notifier history settle`,
 		Args: takes(0, 0),
@@ -42,7 +42,7 @@ Pause all routes first, and resume them afterwards. It may be repeated.`,
 	return a.withJSON(c)
 }
 
-// store is the Redis of this environment, with the layout that is stored there.
+// store opens the Redis of this environment with the stored layout.
 func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 	cluster := e.conn.Masters != nil
 	n, err := e.conn.Exists(ctx, keys.Space{Namespace: e.cfg.Namespace}.Meta()).Result()
@@ -50,7 +50,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 		return nil, wire.Wrap("meta", err)
 	}
 	if n == 0 {
-		return nil, fmt.Errorf("no instance has begun on %s under the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(),
+		return nil, fmt.Errorf("no instance has started on %s in the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(),
 			e.cfg.Namespace)
 	}
 	space, _, err := layout.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
@@ -83,7 +83,7 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 	done, err := env.db.Settle(ctx, s, dryRun)
 	if err != nil {
 		if done.Delivered+done.Cancelled > 0 && !errors.Is(err, history.ErrNotPaused) {
-			a.complain("it is not done; the same command goes on")
+			a.complain("unfinished; run the same command to continue")
 		}
 		return err
 	}
@@ -96,10 +96,10 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 	}
 	a.say("%d notices checked; %s: %d as delivered, %d as cancelled\n", done.Checked, verb, done.Delivered, done.Cancelled)
 	if done.Died > 0 {
-		a.say("%d died after the backup: they stay pending, and their retries go on\n", done.Died)
+		a.say("%d died after the backup; they stay pending and are retried\n", done.Died)
 	}
 	if done.Changed > 0 {
-		a.complain("%d changed meanwhile and stay as they are: run this again", done.Changed)
+		a.complain("%d changed during the run and were skipped; run this again", done.Changed)
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ import (
 
 const (
 	importBatch   = 500     // lines a request
-	importAhead   = 4       // requests at a time
-	importBytes   = 8 << 20 // a request is sent when it holds so much, however few lines
+	importAhead   = 4       // simultaneous requests
+	importBytes   = 8 << 20 // size at which a request is sent, however few lines it has
 	shownRefusals = 20
 )
 
@@ -34,25 +34,24 @@ func (a *command) importing() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Schedule the notices of a file, one JSON object a line",
-		Long: `Schedules the notices of FILE, each a line of JSON as POST /v1/notices takes it.
-FILE - reads the standard input. A FILE that is packed with gzip is unpacked.
+		Long: `Schedules the notices of FILE, each a line of JSON in the form of POST /v1/notices.
+FILE - reads the standard input. A FILE that is compressed with gzip is unpacked.
 
-How far it came is written to FILE.progress. After an interruption the same
-command goes on from there; lines that were sent already are met with "kept
-already", so nothing is scheduled twice. The progress file is removed at the end.
+The position is written to FILE.progress. After an interruption the same command continues
+from there. Lines that were sent before get "kept already", so no notice is scheduled twice.
+The progress file is removed at the end.
 
-Lines that are refused are reported with the file's name, their number and the first
-cause, and do not stop the rest; the exit code is 1 then. A line that says on_duplicate replace replaces again if
-it is sent again.
+Refused lines are printed with the file's name, the line number and the first cause, and do
+not stop the rest; the exit code is then 1. A line with on_duplicate replace replaces again
+if it is sent again.
 
-FILE may be one that "notifier export", "notifier list --all --json" or the pages'
-download of dead letters has written. What was pending is put back for when it was
-due, with its webhook-id, its attempts and those that it had left. Dead letters are put
-back as they were, with attempts, reason, time of death and webhook-id, and wait for a
-redrive; what was delivered, cancelled or replaced is counted and left alone. With
---ended all that has ended, dead letters too, is scheduled as new notices for now. What
-lacks something that was not kept (a body, a secret header, the password of a url) is
-refused.`,
+FILE may be the output of "notifier export", "notifier list --all --json" or the pages'
+download of dead letters. Pending notices are restored with due time, webhook-id, attempts
+and the remaining attempts. Dead letters are restored with attempts, reason, time of death
+and webhook-id, and wait for a redrive. Delivered, cancelled and replaced notices are
+counted and skipped. With --ended all finalized notices, including dead letters, are
+scheduled as new notices that are due now. A notice of which a part was not kept (a body, a
+secret header, the password of a url) is refused.`,
 		Example: `  notifier import notices.ndjson
   notifier import month.ndjson.gz`,
 		Args: takes(1, 1),
@@ -65,24 +64,24 @@ refused.`,
 			return a.importFile(cmd.Context(), &importer{app: a, c: c, endedToo: ended}, args[0])
 		},
 	}
-	c.Flags().BoolVar(&ended, "ended", false, "schedule what has ended again, dead letters too, as new notices")
+	c.Flags().BoolVar(&ended, "ended", false, "schedule finalized notices, including dead letters, as new ones")
 	return a.withJSON(c)
 }
 
-// progress is what FILE.progress holds. Offset is behind the last line that was
-// answered, all lines before it included; of a gzip file it counts the unpacked bytes.
+// progress is the content of FILE.progress. Offset is the position after the last line of the answered requests; for a
+// gzip file it counts the unpacked bytes.
 type progress struct {
 	Offset  int64  `json:"offset"`
 	Lines   int    `json:"lines"`
-	Head    string `json:"head"` // hash of the file's first bytes, so that another file is not taken for it
+	Head    string `json:"head"` // hash of the file's first bytes, to recognise the file
 	Created int    `json:"created"`
 	Kept    int    `json:"kept"`
 	Refused int    `json:"refused"`
-	Ended   int    `json:"ended"` // left alone because it has ended
-	Put     int    `json:"put"`   // notices that were put back
+	Ended   int    `json:"ended"` // skipped because finalized
+	Put     int    `json:"put"`   // restored notices
 }
 
-// importer goes through one file.
+// importer imports one file.
 type importer struct {
 	app  *command
 	c    *client.Client
@@ -91,8 +90,8 @@ type importer struct {
 	path string // of the progress file; empty = none
 	bar  *progressbar.ProgressBar
 	progress
-	endedToo bool // what has ended is scheduled again
-	ended    bool // of the file
+	endedToo bool // finalized notices are scheduled again
+	ended    bool // end of the file
 }
 
 func (a *command) importFile(ctx context.Context, im *importer, name string) (err error) {
@@ -108,7 +107,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err != nil {
 			return usage("%w", err)
 		}
-		defer func() { _ = f.Close() }() // it was only read
+		defer func() { _ = f.Close() }() // only read
 		im.name = name
 		if err := im.open(f, name+".progress"); err != nil {
 			return err
@@ -118,7 +117,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err := im.window(ctx); err != nil {
 			_ = im.bar.Exit()
 			if im.path != "" {
-				a.complain("import: stopped after %s; the same command goes on from there", notice.Count(im.Lines, "line"))
+				a.complain("import: stopped after %s; run the same command to continue", notice.Count(im.Lines, "line"))
 			}
 			return err
 		}
@@ -127,16 +126,16 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 	return im.finish()
 }
 
-// batchOf is some lines of the file that go into one request.
+// batchOf holds the lines of one request.
 type batchOf struct {
 	lines   [][]byte
 	numbers []int
 	results []client.Result
-	read    int64 // bytes, empty lines included
-	ended   int   // lines that are left alone
+	read    int64 // bytes, including empty lines
+	ended   int   // skipped lines
 	unfit   []string
 	again   bool
-	letters []int // of lines, those that are notices to put back
+	letters []int // indexes of lines with notices to restore
 }
 
 // next reads the lines of one request.
@@ -167,7 +166,7 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 	return b, nil
 }
 
-// sort looks what a line is of, and returns what is to be sent; nil = nothing.
+// sort decides what to do with a line, and returns the text to send; nil = nothing.
 func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	s, ok := readSnapshot(line)
 	if !ok {
@@ -189,7 +188,7 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	return scheduleAgain(&s)
 }
 
-// send sends a batch: what is to be scheduled, and what is to be put back.
+// send sends a batch: the notices to schedule and those to restore.
 func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 	of := [2][]int{nil, b.letters}
 	for i := range b.lines {
@@ -209,7 +208,11 @@ func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 		var got []client.Result
 		var err error
 		if kind == 0 {
-			got, err = c.ScheduleLines(ctx, lines, b.again)
+			var options []client.LinesOption
+			if b.again {
+				options = append(options, client.Repeatable())
+			}
+			got, err = c.ScheduleLines(ctx, lines, options...)
 		} else {
 			got, err = c.RestoreLines(ctx, lines)
 		}
@@ -223,8 +226,8 @@ func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// window sends some requests at a time and then notes how far it came. Only
-// when all of them are answered: the progress file never runs ahead.
+// window sends several requests in parallel and then saves the progress. It saves only when all are answered, so that
+// the progress file is never ahead.
 func (im *importer) window(ctx context.Context) error {
 	batches := make([]batchOf, 0, importAhead)
 	number := im.Lines
@@ -261,19 +264,16 @@ func (im *importer) window(ctx context.Context) error {
 func (im *importer) count(b *batchOf) error {
 	im.Ended += b.ended
 	for _, text := range b.unfit {
-		if im.Refused++; im.Refused <= shownRefusals {
-			im.app.complain("%s", clean(text))
-		}
+		im.refuse(text)
 	}
+
 	for i, r := range b.results {
 		switch {
 		case r.Problem != nil && (r.Status == 503 || r.Status == 507):
-			// For the moment only: the window is sent again by the next run.
+			// a temporary refusal; the next run sends the window again
 			return fmt.Errorf("%s%w", im.at(b.numbers[i]), r.Problem)
 		case r.Problem != nil:
-			if im.Refused++; im.Refused <= shownRefusals {
-				im.app.complain("%s", clean(im.at(b.numbers[i])+withKey(r.Key)+oneCause(r.Problem)))
-			}
+			im.refuse(im.at(b.numbers[i]) + withKey(r.Key) + oneCause(r.Problem))
 		case r.Created && slices.Contains(b.letters, i):
 			im.Put++
 		case r.Created:
@@ -285,7 +285,7 @@ func (im *importer) count(b *batchOf) error {
 	return nil
 }
 
-// at names a line of the file, as compilers do.
+// at returns the prefix of an error, in the form of compilers.
 func (im *importer) at(line int) string { return fmt.Sprintf("%s:%d: ", im.name, line) }
 
 func withKey(key string) string {
@@ -295,11 +295,11 @@ func withKey(key string) string {
 	return key + ": "
 }
 
-// memberOfItem is where the location of a fault names the item of a request, which is not
-// that of the file.
+// memberOfItem is the part of a fault's location that names the item of the request, which differs from the line of the
+// file.
 var memberOfItem = regexp.MustCompile(`^body\[\d+\]\.?`)
 
-// oneCause is the first cause of a refusal.
+// oneCause returns the first cause of a refusal.
 func oneCause(p *client.Problem) string {
 	if len(p.Errors) == 0 {
 		return cmp.Or(p.Detail, p.Title)
@@ -311,7 +311,7 @@ func oneCause(p *client.Problem) string {
 	return first.Message
 }
 
-// save writes the progress file whole or not at all.
+// save writes the progress file atomically.
 func (im *importer) save() error {
 	if im.path == "" {
 		return nil
@@ -322,14 +322,14 @@ func (im *importer) save() error {
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(im.path), filepath.Base(im.path)+".*")
 	if err != nil {
-		return fmt.Errorf("note the progress: %w", err)
+		return fmt.Errorf("save the progress: %w", err)
 	}
 	_, err = tmp.Write(raw)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), im.path)
 	}
 	if err != nil {
-		return fmt.Errorf("note the progress: %w", errors.Join(err, os.Remove(tmp.Name())))
+		return fmt.Errorf("save the progress: %w", errors.Join(err, os.Remove(tmp.Name())))
 	}
 	return nil
 }
@@ -351,14 +351,21 @@ func (im *importer) finish() error {
 	} else {
 		im.app.say("%d created, %d kept already, %d refused\n", im.Created, im.Kept, im.Refused)
 		if im.Put > 0 {
-			im.app.say("%d put back as they were\n", im.Put)
+			im.app.say("%d restored\n", im.Put)
 		}
 		if im.Ended > 0 {
-			im.app.say("%d have ended and were left alone; --ended schedules them again\n", im.Ended)
+			im.app.say("%d finalized, skipped; --ended schedules them again\n", im.Ended)
 		}
 	}
 	if im.Refused > 0 {
 		return errQuiet
 	}
 	return nil
+}
+
+// refuse counts a refused line, and prints the first ones.
+func (im *importer) refuse(text string) {
+	if im.Refused++; im.Refused <= shownRefusals {
+		im.app.complain("%s", clean(text))
+	}
 }

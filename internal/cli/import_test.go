@@ -53,7 +53,7 @@ func download(t *testing.T, pages, group string) string {
 }
 
 // The pages' download has passwords and secret headers, so that a purge can be undone.
-func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
+func TestImportRestoresPasswordsOfDownload(t *testing.T) {
 	t.Parallel()
 	db, _ := kept(t)
 	d, pages := newTestCLIWithPages(t, db)
@@ -86,7 +86,7 @@ func TestImportPutsBackPasswordsOfDownload(t *testing.T) {
 	}
 	d.stdin = file
 	out, _ := d.run(0, "import", "-")
-	contains(t, out, "0 refused", "4 put back as they were")
+	contains(t, out, "0 refused", "4 restored")
 	for key, f := range was {
 		now, err := d.engine.Find(t.Context(), key)
 		if err != nil {
@@ -121,7 +121,7 @@ func TestImportReadsGzip(t *testing.T) {
 
 	d.stdin = packed
 	out, _ := d.run(0, "import", "-")
-	contains(t, out, "0 refused", fmt.Sprint(n, " put back as they were"))
+	contains(t, out, "0 refused", fmt.Sprint(n, " restored"))
 	for key := range d.engine.All() {
 		d.engine.Drop(key)
 	}

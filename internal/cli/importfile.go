@@ -16,7 +16,7 @@ import (
 // gzipMagic are the first bytes of a gzip file.
 const gzipMagic = "\x1f\x8b"
 
-// unpacked returns the text of a file, which may be packed with gzip.
+// unpacked returns the text of a file that may be compressed with gzip.
 func unpacked(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReaderSize(file, 64<<10)
 	first, err := r.Peek(len(gzipMagic))
@@ -34,7 +34,7 @@ func unpacked(file io.Reader) (io.Reader, error) {
 	return gzipText{z}, nil
 }
 
-// gzipText names gzip in the errors of reading.
+// gzipText names gzip in read errors.
 type gzipText struct{ z *gzip.Reader }
 
 func (t gzipText) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (t gzipText) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// open reads the file from its start, and finds the line to go on from: the first one,
-// or the one that the progress file of an interrupted run names.
+// open reads the file from its start and finds the line to start from: the first one, or the one in the progress file
+// of an interrupted run.
 func (im *importer) open(f *os.File, path string) error {
 	lines, size, err := im.measure(f)
 	if err != nil {
@@ -73,8 +73,8 @@ func (im *importer) open(f *os.File, path string) error {
 	return nil
 }
 
-// measure reads the whole file: the hash of its beginning, and the lines and bytes of
-// its text. A gzip file that is cut off is refused here, before its first line is sent.
+// measure reads the whole file and returns the hash of its beginning, and the lines and bytes of its text. A truncated
+// gzip file is refused here, before its first line is sent.
 func (im *importer) measure(f *os.File) (lines, size int64, err error) {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(f, head)
@@ -94,8 +94,7 @@ func (im *importer) measure(f *os.File) (lines, size int64, err error) {
 	return countLines(text)
 }
 
-// resume reads the progress file, if an interrupted run left one. size is that of the
-// file's text.
+// resume reads the progress file of an interrupted run, if there is one. size is the size of the file's text.
 func (im *importer) resume(size int64) error {
 	raw, err := os.ReadFile(im.path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -106,14 +105,14 @@ func (im *importer) resume(size int64) error {
 	}
 	var p progress
 	if json.Unmarshal(raw, &p) != nil || p.Head != im.Head || p.Offset > size {
-		return fmt.Errorf("%s belongs to another file, or to this one before it was changed; remove it to begin anew, which is safe", im.path)
+		return fmt.Errorf("%s belongs to another file, or to this one before it was changed; remove it to start again, which is safe", im.path)
 	}
 	im.progress = p
-	im.app.complain("import: going on behind line %d", p.Lines)
+	im.app.complain("import: continuing after line %d", p.Lines)
 	return nil
 }
 
-// countLines counts a text's lines, the last one even if it has no end, and its bytes.
+// countLines counts a text's bytes and lines, including a last line without a line break.
 func countLines(text io.Reader) (lines, size int64, err error) {
 	buf, open := make([]byte, 1<<20), false
 	for {

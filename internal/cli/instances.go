@@ -13,11 +13,11 @@ func (a *command) instances() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "instances",
 		Short: "Show the instances that are alive",
-		Long: `Shows the instances that serve the same Redis and namespace, the latest sign of life
-first; * marks the one that answers. One that is leaving has been told to stop and
-finishes what it has begun; one that is silent has given no sign of life for three
-beats. ROUTES DIFFER names the routes whose configuration differs from that of the
-instance that answers. Needs the token of a client without a prefix.`,
+		Long: `Shows the instances that serve the same Redis and namespace, latest heartbeat first.
+* marks the instance that answers. A leaving instance is shutting down and finishes its
+running attempts. A silent instance has missed three heartbeats. ROUTES DIFFER names the
+routes whose configuration differs from that of the answering instance. Needs the token of a
+client without a prefix.`,
 		Example: "  notifier instances\n  notifier instances --json | jq '.items[] | select(.state != \"living\")'",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What the API finds wrong with what it was asked for is wrong use, and told once.
-func TestWhatTheAPIFindsWrongIsWrongUse(t *testing.T) {
+// An argument that the API refuses is a usage error, and printed once.
+func TestRefusedArgumentIsUsageError(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	for line, want := range map[string]string{"list --state bogus": "--state", "get zzz": "KEY", "list --cursor x": "cursor",
@@ -23,11 +23,11 @@ func TestWhatTheAPIFindsWrongIsWrongUse(t *testing.T) {
 		}
 	}
 	d.run(1, "get", "app1:jobs:t:none")
-	d.run(1, "cancel", "app1:jobs:t:none", "zzz") // one could be right another time
+	d.run(1, "cancel", "app1:jobs:t:none", "zzz") // the first key could succeed another time
 }
 
-// A call that is repeated says so: for six seconds nothing was to be seen.
-func TestACallThatIsRepeatedSaysSo(t *testing.T) {
+// Without a message a retried command seemed to hang for six seconds.
+func TestRetriedCallIsReported(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	var calls atomic.Int32
@@ -44,13 +44,13 @@ func TestACallThatIsRepeatedSaysSo(t *testing.T) {
 	}
 	out, errs := d.run(0, "schedule", "app1:jobs:t:1", "--delay", "1h")
 	contains(t, out, "scheduled")
-	if errs != "notifier: trying again: 503 Service Unavailable: Redis cannot be reached\n" {
+	if errs != "notifier: retrying: 503 Service Unavailable: Redis cannot be reached\n" {
 		t.Errorf("%q", errs)
 	}
 }
 
-// Who asks for JSON gets it of a wrong configuration too.
-func TestAWrongConfigurationIsLoggedAsTheLogIs(t *testing.T) {
+// Problems of the configuration are logged in the configured format.
+func TestWrongConfigurationIsLoggedInLogFormat(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.deps.Serve = nil
@@ -69,7 +69,7 @@ func TestAWrongConfigurationIsLoggedAsTheLogIs(t *testing.T) {
 			t.Errorf("%q", out)
 		}
 	}
-	d.env = []string{"NOTIFIER_ROUTES=a", "NOTIFIER_LOG_FORMAT=json"} // a person reads those of other commands
+	d.env = []string{"NOTIFIER_ROUTES=a", "NOTIFIER_LOG_FORMAT=json"} // other commands print for people
 	_, errs := d.run(2, "routes")
-	contains(t, errs, "the configuration is wrong:\n")
+	contains(t, errs, "wrong configuration:\n")
 }

@@ -19,9 +19,9 @@ func (a *command) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List notices by route, prefix and state",
-		Long: `Lists notices, one page at a time; --all goes through all pages, and then --json
-prints one notice a line. --since and --until take a time or an age such as 2h.`,
-		Example: `  notifier list                              all notices, of whatever state
+		Long: `Lists notices, one page at a time. --all prints all pages, and with --json one notice a
+line. --since and --until take a time or an age such as 2h.`,
+		Example: `  notifier list                              all notices
   notifier list --state dead --route orders  dead letters
   notifier list --state dead --reason status_5xx --since 24h --all --json
   notifier list --prefix app1:orders:paid`,
@@ -43,18 +43,18 @@ prints one notice a line. --since and --until take a time or an age such as 2h.`
 			return a.listPages(cmd.Context(), c, q, all)
 		},
 	}
-	a.filters(c, &q)
+	a.filters(c, filter{&q.Prefix, &q.Reason, &q.Host, &q.Since, &q.Until})
 	f := c.Flags()
 	f.StringVar(&q.Route, "route", "", "name of a route")
-	f.StringVar(&q.State, "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
+	f.StringVar((*string)(&q.State), "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
 	f.IntVar(&q.Limit, "limit", 0, "notices a page, 1 to 1000 (default 100)")
-	f.StringVar(&q.Cursor, "cursor", "", "go on behind an earlier page")
-	f.BoolVar(&all, "all", false, "go through all pages")
+	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
+	f.BoolVar(&all, "all", false, "print all pages")
 	return a.withJSON(c)
 }
 
-// listPages prints pages: all, or until there are as many notices as a page may
-// hold, for one may be short although there is more.
+// listPages prints pages: all, or until the number of notices is that of a full page, because a page may be short
+// although more follow.
 func (a *command) listPages(ctx context.Context, c *client.Client, q client.Query, all bool) error {
 	rows := [][]cell{head("KEY\tSTATE\tDUE\tATTEMPTS\tLAST ATTEMPT")}
 	var away []string
@@ -63,13 +63,10 @@ func (a *command) listPages(ctx context.Context, c *client.Client, q client.Quer
 		if err != nil {
 			return err
 		}
-		for i := range p.Items {
-			if !a.json {
-				rows = append(rows, a.listed(&p.Items[i]))
-			} else if err := a.sayLine(p.Items[i].JSON, p.Items[i].Body); err != nil {
-				return err
-			}
+		if rows, err = a.addPage(rows, p); err != nil {
+			return err
 		}
+
 		missing -= len(p.Items)
 		away = append(away, p.Missing...)
 		q.Cursor = p.Cursor
@@ -92,17 +89,17 @@ func (a *command) listPages(ctx context.Context, c *client.Client, q client.Quer
 	return nil
 }
 
-// warnMissing says what an answer is without.
+// warnMissing prints which nodes the answer does not include.
 func (a *command) warnMissing(nodes []string) {
 	if len(nodes) == 0 {
 		return
 	}
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
-	a.complain("incomplete: without what lies in Redis at %s, which does not answer", strings.Join(slices.Compact(nodes), ", "))
+	a.complain("incomplete: the notices on the Redis at %s are missing, because it does not answer", strings.Join(slices.Compact(nodes), ", "))
 }
 
-// listed is a notice's row: what stands where, and what the last attempt came to.
+// listed returns the row of a notice.
 func (a *command) listed(n *client.Notice) []cell {
 	due := styled(a.screen.near(n.Due), plain)
 	switch {
@@ -122,14 +119,33 @@ func (a *command) listed(n *client.Notice) []cell {
 	if n.Reason != "" && (len(n.Attempts) == 0 || n.Attempts[len(n.Attempts)-1].Reason != n.Reason) {
 		last = n.Reason
 	}
-	return row(n.Key, styled(n.State, looks[n.State]), due, made(n), last)
+	return row(n.Key, styled(string(n.State), looks[n.State]), due, made(n), last)
 }
 
-// filters adds the flags that list and redrive share.
-func (a *command) filters(c *cobra.Command, q *client.Query) {
+// filter is the values of the flags that list, redrive and purge share.
+type filter struct {
+	prefix, reason, host *string
+	since, until         *time.Time
+}
+
+// filters adds the flags that list, redrive and purge share.
+func (a *command) filters(c *cobra.Command, to filter) {
 	f := c.Flags()
-	f.StringVar(&q.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
-	f.StringVar(&q.Reason, "reason", "", "why they are dead: status_5xx, timeout, connect, …")
-	a.agoVar(f, &q.Since, "since", "from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
-	a.agoVar(f, &q.Until, "until", "before this time, or this long ago")
+	f.StringVar(to.prefix, "prefix", "", "only keys with this prefix: app, app:module or app:module:type")
+	f.StringVar(to.reason, "reason", "", "reason of death: status_5xx, timeout, connect, …")
+	f.StringVar(to.host, "host", "", "host that is called, such as shop.example")
+	a.agoVar(f, to.since, "since", "from this time, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, to.until, "until", "before this time, or this long ago")
+}
+
+// addPage adds the notices of a page to rows. With --json it prints them instead.
+func (a *command) addPage(rows [][]cell, p *client.Page) ([][]cell, error) {
+	for i := range p.Items {
+		if !a.json {
+			rows = append(rows, a.listed(&p.Items[i]))
+		} else if err := a.sayLine(p.Items[i].JSON, p.Items[i].Body); err != nil {
+			return rows, err
+		}
+	}
+	return rows, nil
 }

@@ -22,31 +22,31 @@ func (a *command) migrate() *cobra.Command {
 	var address, mode string
 	c := &cobra.Command{
 		Use:   "migrate --to URL",
-		Short: "Move to another Redis while instances deliver",
-		Long: `Moves what is pending, dead and settled from the Redis of the environment of serve to
-another one, of the same mode or another, while instances of both deliver. Attempts, ids,
-due times and adopted timers stay as they are; pauses, the service's own key, links to the
-pages and the audit go along. Your own lists and streams, the charts, and sessions of the
-pages do not: people sign in again.
+		Short: "Move all notices to another Redis during operation",
+		Long: `Moves pending, dead and settled notices from the Redis of the environment of serve to
+another one, of the same mode or another, while the instances of both deliver. Attempts, ids,
+due times and adopted timers are kept. Pauses, the service's own key, links to the pages and
+the audit move too. Your own lists and streams, the charts, and sessions of the pages do not:
+people sign in again.
 
-  1. Start instances on the new Redis, with the same routes. They answer calls that
-     schedule or change notices with 503 of the type moved until the new side is open.
-  2. Run this. What has moved is answered with 503 moved on the old side, all else as
-     before. At last the old side takes no such calls any more, what has come meanwhile is
-     moved, and the new side opens: seconds at most. Deliveries never stop.
-  3. Point producers at the new side. What plain Redis producers still wrote to the old
-     one is fetched by running this again.
-  4. What awaits a consumer's report stays on the old side until it comes: report there,
-     and run this again. Then stop the old side's instances.
+  1. Start instances on the new Redis with the same routes. They answer calls that schedule
+     or change notices with 503 and the type moved until the new side is open.
+  2. Run this command. The old side answers calls for moved notices with 503 moved, and all
+     others as before. At the end the old side refuses all such calls, the notices scheduled
+     since are moved, and the new side opens. That takes seconds at most. Deliveries never
+     stop.
+  3. Point producers at the new side. To move timers that plain Redis producers still wrote
+     to the old side, run the command again.
+  4. Notices that await a consumer's report stay on the old side until it comes. Report
+     there, and run the command again. Then stop the old side's instances.
 
-It may be killed at any time: run it again at once, since up to 64 notices for each
-shard of the old side may be on their way and are delivered by neither side until then.
-With the two sides exchanged it moves everything back, at any point of the way. Both
-clocks must agree.
+The command may be killed at any time. Run it again at once: up to 64 notices of each shard
+of the old side may be in transfer, and neither side delivers them until then. With the two
+sides exchanged it moves everything back, at any step. Both clocks must agree.
 
-The new side's TLS certificates and log-in at sentinels are those of the environment, or,
-where they differ, those in NOTIFIER_TO_REDIS_CA_FILE, NOTIFIER_TO_REDIS_CERT_FILE and
-NOTIFIER_TO_REDIS_KEY_FILE, and in NOTIFIER_TO_SENTINEL_USERNAME and
+The new side's TLS certificates and log-in at sentinels are those of the environment. If they
+differ, set NOTIFIER_TO_REDIS_CA_FILE, NOTIFIER_TO_REDIS_CERT_FILE and
+NOTIFIER_TO_REDIS_KEY_FILE, and NOTIFIER_TO_SENTINEL_USERNAME and
 NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 		Example: `  notifier migrate --to redis://10.0.0.9:6379/0 --dry-run
   notifier migrate --to @/run/secrets/new-redis-url
@@ -77,31 +77,31 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 			if o.To, err = open(to); err != nil {
 				return usage("--to: %w", err)
 			}
-			defer func() { _ = o.To.Close() }() // as above
+			defer func() { _ = o.To.Close() }() // nothing is pending
 			o.Names = [2]string{cfg.Redis.Where(), to.Where()}
 			return a.runMigrate(cmd, o)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&address, "to", "", "address of the new Redis, as NOTIFIER_REDIS_URL has it, or @FILE that holds it")
+	f.StringVar(&address, "to", "", "address of the new Redis in the form of NOTIFIER_REDIS_URL, or @FILE that contains it")
 	f.StringVar(&mode, "to-mode", config.Standalone, "its mode: standalone, sentinel or cluster")
 	f.IntVar(&o.Shards, "to-shards", 0,
-		"how many shards it gets if it is new (default as many as the old one, and one for each master of a cluster at least)")
-	delayVar(f, &o.MaxSkew, "max-skew", "how far apart the clocks of both may be (default 50ms)")
-	delayVar(f, &o.Wait, "wait", "how long to wait at the end for attempts that are under way (default 30s)")
+		"number of shards of an empty new Redis (default that of the old one, at least one for each master of a cluster)")
+	delayVar(f, &o.MaxSkew, "max-skew", "maximum difference of the two clocks (default 50ms)")
+	delayVar(f, &o.Wait, "wait", "how long to wait at the end for attempts in flight (default 30s)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "only count, and compare the clocks")
 	f.BoolVar(&o.Force, "force", false,
-		"go on although instances live that know nothing of migrations, none lives on the new side, or it cannot be seen who lives")
+		"continue although an instance's version does not support migrations, no instance is alive on the new side, or the instances cannot be read")
 	o.MaxSkew, o.Wait = 50*time.Millisecond, 30*time.Second
 	return a.withJSON(c)
 }
 
-// fromFile is an address, or what stands in the file that it names.
+// fromFile returns an address, or the content of the file that it names.
 func fromFile(address string) (string, error) {
 	file, ok := strings.CutPrefix(address, "@")
 	if !ok {
 		if address == "" {
-			return "", errors.New("want the address of the new Redis, or @FILE that holds it")
+			return "", errors.New("want the address of the new Redis, or @FILE that contains it")
 		}
 		return address, nil
 	}
@@ -113,16 +113,16 @@ func fromFile(address string) (string, error) {
 }
 
 func (a *command) runMigrate(cmd *cobra.Command, o move.MigrateOptions) error {
-	o.Say = func(text string) { a.complain("migrate: %s", clean(text)) }
-	onMoved, finish := a.moving()
-	o.OnMoved = onMoved
+	progress := &moving{command: a, name: "migrate"}
+	o.Progress = progress
 	done, err := move.Migrate(cmd.Context(), o)
-	finish()
+	progress.finish()
+
 	switch {
 	case err != nil && !done.Begun:
 		return err
 	case err != nil:
-		a.complain("migrate: it is not done; run the same command again at once: what was on its way is delivered by neither side until then")
+		a.complain("migrate: unfinished; run the same command again at once: neither side delivers the notices in transfer until then")
 		return err
 	}
 	if a.json {
@@ -131,7 +131,7 @@ func (a *command) runMigrate(cmd *cobra.Command, o move.MigrateOptions) error {
 		a.sayMigrated(done, o.DryRun)
 	}
 	if err == nil && done.MissingN > 0 {
-		return fmt.Errorf("%d of the notices that left are not on the new side: %s", done.MissingN, strings.Join(done.Missing, ", "))
+		return fmt.Errorf("%d of the moved notices are missing on the new side: %s", done.MissingN, strings.Join(done.Missing, ", "))
 	}
 	return err
 }
@@ -155,17 +155,17 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 	a.say("%s moved; the new side is open\n", notice.Count(done.Moved, "notice"))
 	counts("old", done.Old)
 	counts("new", done.New)
-	a.say("%d that have left were looked for on the new side, %d are missing\n", done.Checked, done.MissingN)
+	a.say("%d moved notices checked on the new side, %d missing\n", done.Checked, done.MissingN)
 	if done.Reported > 0 {
-		a.say("%d await a report on the old side: report them there, and run this again\n", done.Reported)
+		a.say("%d await a report on the old side; report them there, and run this again\n", done.Reported)
 	}
 	if n := done.Claimed + done.Soon; n > 0 {
-		a.say("%d are being delivered by the old side: run this again\n", n)
+		a.say("%d are in flight on the old side; run this again\n", n)
 	}
 	if done.Both > 0 {
-		a.say("%d stay on the old side, since a later notice of their key waits on the new one: each is delivered where it is\n", done.Both)
+		a.say("%d stay on the old side, because a later notice of the same key is on the new side; both are delivered\n", done.Both)
 	}
-	if done.Endings > 0 {
-		a.say("%d endings on the old side wait for the history: keep its instances until it has them\n", done.Endings)
+	if done.Outbox > 0 {
+		a.say("%d finalized notices on the old side wait for the history; keep its instances until they are written\n", done.Outbox)
 	}
 }

@@ -7,9 +7,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// What is printed while a node of Redis is away is followed by a line that says so, on
-// standard error: the list itself stays a list.
-func TestReadingCommandsSayWhatIsMissing(t *testing.T) {
+// While a node of Redis is unavailable, a line on standard error names it, and the output stays a list.
+func TestReadingCommandsReportMissingNodes(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	const key = "app1:jobs:t:1"
@@ -20,7 +19,7 @@ func TestReadingCommandsSayWhatIsMissing(t *testing.T) {
 		{"redrive", "--route", "jobs", "--dry-run"},
 		{"redrive", "--route", "jobs", "--json"}} {
 		out, errs := d.run(0, args...)
-		contains(t, errs, "incomplete: without what lies in Redis at 10.0.0.3:6379, which does not answer")
+		contains(t, errs, "incomplete: the notices on the Redis at 10.0.0.3:6379 are missing, because it does not answer")
 		if strings.Count(errs, "incomplete") != 1 || strings.Contains(out, "incomplete") {
 			t.Errorf("%v: %s%s", args, out, errs)
 		}

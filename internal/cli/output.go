@@ -15,7 +15,7 @@ import (
 	"notifier/client"
 )
 
-// sayJSON prints an answer, indented.
+// sayJSON prints an answer with indentation.
 func (a *command) sayJSON(raw []byte) error {
 	var b bytes.Buffer
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
@@ -25,7 +25,7 @@ func (a *command) sayJSON(raw []byte) error {
 	return nil
 }
 
-// sayValue prints a value as JSON, indented.
+// sayValue prints a value as JSON with indentation.
 func (a *command) sayValue(v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *command) sayValue(v any) error {
 	return a.sayJSON(raw)
 }
 
-// sayLine prints an object as one line of JSON; body is that which stands in it.
+// sayLine prints an object as one line of JSON; body is its body.
 func (a *command) sayLine(raw, body []byte) error {
 	line, err := oneLine(raw, body)
 	if err != nil {
@@ -44,8 +44,8 @@ func (a *command) sayLine(raw, body []byte) error {
 	return nil
 }
 
-// oneLine is an object without line breaks. A body, which stands at the end, keeps
-// its bytes: as they are, or in base64 if it has line breaks.
+// oneLine returns an object without line breaks. A body, which is the last member, keeps its bytes: as they are, or in
+// base64 if it has line breaks.
 func oneLine(raw, body []byte) ([]byte, error) {
 	if !bytes.ContainsAny(raw, "\n\r") {
 		return raw, nil
@@ -72,11 +72,11 @@ func (a *command) sayLineOf(v any) error {
 }
 
 // looks are the colours of the states.
-var looks = map[string]style{client.Scheduled: cyan, client.Claimed: yellow, client.Delivered: green, client.Cancelled: faint,
+var looks = map[client.State]style{client.Scheduled: cyan, client.Claimed: yellow, client.Delivered: green, client.Cancelled: faint,
 	client.Dead: red}
 
-// made says how many attempts were made of how many are allowed. Where the
-// route's ladder has become shorter since, those that were made were allowed.
+// made returns the number of attempts made and allowed. If the route's ladder has become shorter, the attempts that
+// were made count as allowed.
 func made(n *client.Notice) string {
 	return fmt.Sprintf("%d of %d", n.AttemptsMade, max(n.AttemptsMade, n.MaxAttempts))
 }
@@ -88,7 +88,7 @@ func (a *command) sayNotice(n *client.Notice) {
 	case client.Claimed:
 		attempts += fmt.Sprintf(", number %d is running", n.Attempt)
 	case client.Scheduled:
-		attempts += fmt.Sprintf(", number %d comes next", n.Attempt)
+		attempts += fmt.Sprintf(", number %d is next", n.Attempt)
 	}
 	var rows [][]cell
 	add := func(name string, value any) {
@@ -97,7 +97,7 @@ func (a *command) sayNotice(n *client.Notice) {
 		}
 	}
 	add("key", styled(n.Key, bold))
-	add("state", styled(n.State, looks[n.State]))
+	add("state", styled(string(n.State), looks[n.State]))
 	if n.Reason != "" {
 		add("reason", styled(n.Reason, red))
 	}
@@ -127,8 +127,8 @@ func (a *command) sayNotice(n *client.Notice) {
 	a.sayAttempts(n.Attempts)
 }
 
-// sayAttempts prints what was answered. On a terminal each answer is cut to its
-// line, and the last one, which says what to do, stands whole below.
+// sayAttempts prints the attempts and answers. On a terminal it cuts each answer to its line, and prints the last one
+// in full below.
 func (a *command) sayAttempts(attempts []client.Attempt) {
 	if len(attempts) == 0 {
 		return
@@ -152,8 +152,7 @@ func (a *command) sayAttempts(attempts []client.Attempt) {
 	}
 }
 
-// bar is a progress bar on a terminal, and nothing elsewhere. It counts what: one
-// word in the plural.
+// bar returns a progress bar on a terminal, and an invisible one elsewhere. It counts what: one word in the plural.
 func (a *command) bar(total int64, doing, what string) *progressbar.ProgressBar {
 	if !newScreen(a.Stderr, a.env).terminal || a.env["TERM"] == "dumb" {
 		return progressbar.NewOptions64(total, progressbar.OptionSetWriter(io.Discard), noTicker)
@@ -163,5 +162,5 @@ func (a *command) bar(total int64, doing, what string) *progressbar.ProgressBar 
 		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetWidth(30), noTicker)
 }
 
-// noTicker keeps the bar from starting a goroutine that an import that fails cannot end.
+// noTicker prevents a goroutine of the bar, which a failing import could not end.
 var noTicker = progressbar.OptionSetSpinnerChangeInterval(0)

@@ -9,7 +9,7 @@ import (
 )
 
 func (a *command) pause() *cobra.Command {
-	return a.withJSON(a.turn("pause", "Pause a route: everything is kept, nothing is sent",
+	return a.withJSON(a.turn("pause", "Pause a route: notices are kept and not sent",
 		func(ctx context.Context, c *client.Client, name string) (*client.Route, error) {
 			return c.Pause(ctx, name)
 		}))

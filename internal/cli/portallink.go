@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"notifier/client"
@@ -12,13 +14,17 @@ func (a *command) portalLink() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "portal-link [PREFIX]",
 		Short: "Print a link to the pages for one merchant's support desk",
-		Long: `Prints a link. Whoever opens it sees the notices under PREFIX, and of them, if given,
-those that go to one host or are for one audience, and can change nothing. It may be
-opened any number of times until it ends; what opens it is a cookie, so that the link
-itself stays in no history. It is no wider than the client whose token makes it,
-and ends with that token. --revoke ends one early, by the id that is printed with it and
-that notifier audit shows.`,
-		Example: `  notifier portal-link app1:trans --host shop.example --ttl 8h
+		Long: `Prints a link. It shows the notices under PREFIX, or only those for one host or one
+audience. Pages show the --label in place of the client's name, and no names of routes.
+The link allows no changes, except with --resend: then visitors may resend delivered and
+dead notices of the --host, at most 10 a minute for all visitors of the link.
+
+The link can be opened any number of times until it expires. Opening it sets a cookie, so that the link itself is not in the browser's history.
+It never shows more than the client whose token created it may see, and ends with that
+token. --revoke ends a link early, by the id that is printed with it and that notifier
+audit shows.`,
+		Example: `  notifier portal-link app1:trans --host shop.example --label "Shop Blue" --ttl 8h
+  notifier portal-link app1:trans --host shop.example --resend
   notifier portal-link app1:trans --audience m17
   notifier portal-link --revoke K7QF2M5X6YATBWZC`,
 		Args:              takes(0, 1),
@@ -26,9 +32,11 @@ that notifier audit shows.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case revoke != "" && (len(args) > 0 || r != client.PortalLinkRequest{}):
-				return usage("--revoke goes alone: want either it, or PREFIX")
+				return usage("--revoke excludes PREFIX: want one of them")
 			case revoke == "" && len(args) == 0:
 				return usage("want PREFIX, app, app:module or app:module:type; or --revoke")
+			case r.Resend && r.Host == "":
+				return usage("--resend needs --host: a link resends notices of one host only")
 			}
 			c, err := a.client()
 			if err != nil {
@@ -36,35 +44,47 @@ that notifier audit shows.`,
 			}
 			defer c.Close()
 			if revoke != "" {
-				if err := c.RevokePortalLink(cmd.Context(), revoke); err != nil {
-					return err
-				}
-				if a.json {
-					return a.sayValue(map[string]any{"id": revoke, "revoked": true})
-				}
-				a.say("%s: revoked\n", clean(revoke))
-				return nil
+				return a.revokeLink(cmd.Context(), c, revoke)
 			}
 			r.Prefix = args[0]
-			l, err := c.PortalLink(cmd.Context(), r)
-			if err != nil {
-				return err
-			}
-			if l.Warning != "" {
-				a.complain("warning: %s", clean(l.Warning))
-			}
-			if a.json {
-				return a.sayJSON(l.JSON)
-			}
-			a.complain("good until %s; notifier portal-link --revoke %s ends it early", a.screen.when(l.ExpiresAt), clean(l.ID))
-			a.say("%s\n", clean(l.URL))
-			return nil
+			return a.makeLink(cmd.Context(), c, r)
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&r.Host, "host", "", "only notices that go to this host: shop.example, without scheme, port and path")
-	f.StringVar(&r.Audience, "audience", "", "only notices that are for this audience")
-	delayVar(f, &r.TTL, "ttl", "how long it is good, 1m to 720h (default 8h)")
+	f.StringVar(&r.Host, "host", "", "only notices for this host: shop.example, without scheme, port and path")
+	f.StringVar(&r.Audience, "audience", "", "only notices for this audience")
+	f.StringVar(&r.Label, "label", "", "the merchant's name on the pages: \"Shop Blue\"")
+	f.BoolVar(&r.Resend, "resend", false, "allow visitors to resend notices of --host")
+	delayVar(f, &r.TTL, "ttl", "validity, 1m to 720h (default 8h)")
 	f.StringVar(&revoke, "revoke", "", "id of a link to end")
 	return a.withJSON(c)
+}
+
+func (a *command) revokeLink(ctx context.Context, c *client.Client, id string) error {
+	if err := c.RevokePortalLink(ctx, id); err != nil {
+		return err
+	}
+
+	if a.json {
+		return a.sayValue(map[string]any{"id": id, "revoked": true})
+	}
+	a.say("%s: revoked\n", clean(id))
+	return nil
+}
+
+func (a *command) makeLink(ctx context.Context, c *client.Client, r client.PortalLinkRequest) error {
+	l, err := c.PortalLink(ctx, r)
+	if err != nil {
+		return err
+	}
+
+	if l.Warning != "" {
+		a.complain("warning: %s", clean(l.Warning))
+	}
+	if a.json {
+		return a.sayJSON(l.JSON)
+	}
+	a.complain("valid until %s; notifier portal-link --revoke %s ends it early", a.screen.when(l.ExpiresAt), clean(l.ID))
+	a.say("%s\n", clean(l.URL))
+	return nil
 }

@@ -12,7 +12,7 @@ func TestPortalLinkCommand(t *testing.T) {
 	if !strings.HasPrefix(out, "http://127.0.0.1:") || !strings.Contains(out, "/ui/portal/") || strings.Count(out, "\n") != 1 {
 		t.Errorf("the link does not stand alone: %q", out)
 	}
-	contains(t, errs, "good until 20", "--revoke ")
+	contains(t, errs, "valid until 20", "--revoke ")
 	if strings.Contains(errs, "warning") {
 		t.Errorf("%s", errs)
 	}
@@ -27,7 +27,12 @@ func TestPortalLinkCommand(t *testing.T) {
 	contains(t, errs, "404")
 	out, _ = d.run(0, "portal-link", "app1", "--audience", "m17", "--json")
 	contains(t, out, `"audience": "m17"`, `"expires_at"`, `"url"`)
-	for _, wrong := range [][]string{{}, {"a", "b"}, {"a", "--revoke", "x"}, {"--revoke", "x", "--host", "y"}, {"a", "--ttl", "soon"}} {
+	out, _ = d.run(0, "portal-link", "app1", "--host", "shop.example", "--label", "Shop Blue", "--resend", "--json")
+	contains(t, out, `"label": "Shop Blue"`, `"resend": true`)
+	_, errs = d.run(2, "portal-link", "app1", "--label", "Shop\tBlue")
+	contains(t, errs, "--label", "printable")
+	for _, wrong := range [][]string{{}, {"a", "b"}, {"a", "--revoke", "x"}, {"--revoke", "x", "--host", "y"}, {"a", "--ttl", "soon"},
+		{"a", "--resend"}, {"a", "--audience", "m17", "--resend"}} {
 		d.run(2, append([]string{"portal-link"}, wrong...)...)
 	}
 	_, errs = d.run(2, "portal-link", "a", "--ttl", "1s")

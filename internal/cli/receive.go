@@ -23,14 +23,14 @@ func (a *command) receive() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receive",
 		Short: "Run a sample receiver that prints callbacks and verifies their signatures",
-		Long: `Listens for callbacks and prints each: key, attempt, how late it was, and whether
-its signature is right. --then is a script of the answers to the attempts of each
-notice: 500x3,timeout,200 refuses three, lets the fourth run into the sender's
-timeout, and accepts the fifth and all that follow. reset closes the connection.
+		Long: `Listens for callbacks and prints each: key, attempt, lateness, and whether its signature is
+valid. --then is a script of the answers to each notice's attempts: 500x3,timeout,200 refuses
+three, lets the fourth run into the sender's timeout, and accepts the fifth and all later
+ones. reset closes the connection.
 
-The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…,
-several comma-separated. Schemes with public keys (standard-ed25519, wechatpay,
-alipay, jws) need --key-file or --key-set.`,
+The secrets are read from the variable RECEIVER_SECRET, or a file: whsec_…, several
+comma-separated. Schemes with public keys (standard-ed25519, wechatpay, alipay, jws) need
+--key-file or --key-set.`,
 		Example: `  RECEIVER_SECRET=whsec_... notifier receive
   notifier receive --then 500x3,timeout,200 --delay 200ms
   notifier receive --listen 127.0.0.1:9000 --fail 2 --secret-file /run/secrets/hook
@@ -56,14 +56,14 @@ alipay, jws) need --key-file or --key-set.`,
 	}
 	f := c.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:9000", "address to listen on")
-	f.StringVar(&secretFile, "secret-file", "", "file that holds the signing secrets")
+	f.StringVar(&secretFile, "secret-file", "", "file with the signing secrets")
 	rc.hooks.flags(f)
 	f.StringVar(&then, "then", "", "answers to the attempts of each notice: 500x3,timeout,200; the last one is repeated")
 	f.IntVar(&fail, "fail", 0, "refuse the first attempts of each notice")
-	f.IntVar(&status, "status", 500, "what refused attempts are answered")
+	f.IntVar(&status, "status", 500, "status of refused attempts")
 	f.DurationVar(&rc.delay, "delay", 0, "wait before answering")
-	f.StringVar(&rc.answer, "answer", "success", "what accepted attempts are answered")
-	f.IntVar(&once, "count", 0, "end after so many accepted callbacks; 0 = go on")
+	f.StringVar(&rc.answer, "answer", "success", "body of accepted attempts")
+	f.IntVar(&once, "count", 0, "end after this number of accepted callbacks; 0 = never")
 	f.BoolVar(&a.json, "json", false, "print one line of JSON a callback")
 	c.MarkFlagsMutuallyExclusive("then", "fail")
 	c.MarkFlagsMutuallyExclusive("then", "status")
@@ -85,7 +85,7 @@ type receiver struct {
 	ending   chan struct{} // closed when the receiver stops
 }
 
-// script reads --then, or --fail and --status in its place.
+// script reads --then, or --fail and --status.
 func (rc *receiver) script(then string, fail, status int) (err error) {
 	if then != "" {
 		rc.answers, err = parseAnswers(then)
@@ -111,7 +111,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 		func(w http.ResponseWriter, r *http.Request) { rc.receive(w, r, once) })}
 	rc.app.complain("receiving on http://%s", l.Addr())
 	if len(rc.hooks.all) == 0 {
-		rc.app.complain("no secret is given: signatures are not verified")
+		rc.app.complain("no secret given: signatures are not verified")
 	}
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
@@ -132,7 +132,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 	body, err := webhook.Payload(r, 16<<20)
 	if err != nil {
-		http.Error(w, "the body could not be read", http.StatusBadRequest)
+		http.Error(w, "cannot read the body", http.StatusBadRequest)
 		return
 	}
 	signature, ok := rc.hooks.verify(r.Context(), r.Header, body)
@@ -155,7 +155,7 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 	}
 }
 
-// wait returns after --delay, or false if the sender or this command ends first.
+// wait waits for --delay, and returns false if the sender or this command ends first.
 func (rc *receiver) wait(sender context.Context) bool {
 	t := time.NewTimer(rc.delay)
 	defer t.Stop()
@@ -173,7 +173,7 @@ func (rc *receiver) choose(id string, verified bool) reply {
 	rc.mu.Lock()
 	defer rc.mu.Unlock()
 	if len(rc.seen) > 1_000_000 {
-		clear(rc.seen) // a sample that runs for months must not fill the memory
+		clear(rc.seen) // a long-running sample must not fill the memory
 	}
 	rc.seen[id]++
 	if !verified {
@@ -190,7 +190,7 @@ func (rc *receiver) accept() int {
 	return rc.accepted
 }
 
-// respond carries the reply out.
+// respond sends the reply.
 func (rc *receiver) respond(w http.ResponseWriter, r *http.Request, do reply, signature string) {
 	switch {
 	case do.hangs:
@@ -204,7 +204,7 @@ func (rc *receiver) respond(w http.ResponseWriter, r *http.Request, do reply, si
 	}
 	w.WriteHeader(do.status)
 	if do.accepts() {
-		_, _ = io.WriteString(w, rc.answer) // the sender may have gone
+		_, _ = io.WriteString(w, rc.answer) // the sender may have disconnected
 		return
 	}
 	_, _ = io.WriteString(w, "refused by the sample receiver: signature "+signature)
@@ -219,7 +219,7 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, do rep
 		late = &ms
 	}
 	if rc.app.json {
-		// One that cannot be printed is none of the sender's business.
+		// A failure to print must not affect the sender.
 		_ = rc.app.sayLineOf(map[string]any{"key": r.Header.Get("Notifier-Key"), "attempt": r.Header.Get("Notifier-Attempt"),
 			"id": r.Header.Get("Webhook-Id"), "late_ms": late, "signature": signature, "status": do.status, "answer": do.String(),
 			"body": string(body)})

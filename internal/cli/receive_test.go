@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"crypto"
 	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -9,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +36,8 @@ func attempt(t *testing.T, address, id string) int {
 	return res.StatusCode
 }
 
-// Each notice has its own place in the script, whose last answer is repeated.
-func TestReceiveFollowsItsScript(t *testing.T) {
+// Each notice has its position in the script, and the last answer is repeated.
+func TestReceiveFollowsScript(t *testing.T) {
 	t.Parallel()
 	address, end := receivedWith(t, nil, "--then", "503x2, timeout,reset,200", "--json")
 	for i, want := range []int{503, 503, 0, 0, 200, 200} {
@@ -48,7 +52,7 @@ func TestReceiveFollowsItsScript(t *testing.T) {
 	contains(t, out, "exit 0", `"answer":"timeout"`, `"answer":"reset"`, `"answer":"200"`, `"signature":"not verified"`)
 }
 
-// A callback that hangs does not keep the receiver from ending.
+// A hanging callback does not delay the receiver's end.
 func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 	t.Parallel()
 	address, end := receivedWith(t, nil, "--then", "timeout")
@@ -60,7 +64,7 @@ func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 		}
 		done <- 0
 	}()
-	time.Sleep(50 * time.Millisecond) // sleep: the callback arrives meanwhile
+	time.Sleep(50 * time.Millisecond) // sleep: time for the callback to arrive
 	from := time.Now()
 	contains(t, end(), "exit 0")
 	<-done
@@ -69,8 +73,8 @@ func TestReceiveEndsWhileACallbackHangs(t *testing.T) {
 	}
 }
 
-// The lateness is that of the callback's arrival: --delay comes after it.
-func TestReceiveShowsTheLatenessOfTheArrival(t *testing.T) {
+// The lateness is measured at the callback's arrival, before --delay.
+func TestReceivePrintsLatenessOfArrival(t *testing.T) {
 	t.Parallel()
 	const delay = 300 * time.Millisecond
 	address, end := receivedWith(t, nil, "--delay", delay.String(), "--json")
@@ -102,7 +106,7 @@ func TestReceiveShowsTheLatenessOfTheArrival(t *testing.T) {
 }
 
 // Ctrl-C does not wait for --delay.
-func TestReceiveEndsDuringItsDelay(t *testing.T) {
+func TestReceiveEndsDuringDelay(t *testing.T) {
 	t.Parallel()
 	address, end := receivedWith(t, nil, "--delay", "1h")
 	done := make(chan error, 1)
@@ -113,7 +117,7 @@ func TestReceiveEndsDuringItsDelay(t *testing.T) {
 		}
 		done <- err
 	}()
-	time.Sleep(50 * time.Millisecond) // sleep: the callback arrives meanwhile
+	time.Sleep(50 * time.Millisecond) // sleep: time for the callback to arrive
 	contains(t, end(), "exit 0")
 	if err := <-done; err == nil {
 		t.Error("the callback was answered")
@@ -124,10 +128,6 @@ func TestReceiveEndsDuringItsDelay(t *testing.T) {
 func TestReceiveVerifiesEachScheme(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	public, private, err := ed25519.GenerateKey(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
 	write := func(name, kind string, der []byte, err error) string {
 		if err != nil {
 			t.Fatal(err)
@@ -138,23 +138,39 @@ func TestReceiveVerifiesEachScheme(t *testing.T) {
 		}
 		return path
 	}
-	der, err := x509.MarshalPKCS8PrivateKey(private)
-	key := write("key.pem", "PRIVATE KEY", der, err)
-	der, err = x509.MarshalPKIXPublicKey(public)
-	pub := write("pub.pem", "PUBLIC KEY", der, err)
+	pair := func(name string, private crypto.Signer, err error) (key, pub string) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		key = write(name+".pem", "PRIVATE KEY", der, err)
+		der, err = x509.MarshalPKIXPublicKey(private.Public())
+		return key, write(name+"-pub.pem", "PUBLIC KEY", der, err)
+	}
+	_, ed, err := ed25519.GenerateKey(nil)
+	edKey, edPub := pair("ed", ed, err)
+	rsaPrivate, err := rsa.GenerateKey(rand.Reader, 2048)
+	rsaKey, rsaPub := pair("rsa", rsaPrivate, err)
 
-	for _, schemes := range []string{"standard", "stripe", "github", "standard-ed25519", "jws", "standard,jws"} {
+	for _, schemes := range []string{"standard", "stripe", "github", "standard-ed25519", "jws", "standard,jws", "wechatpay", "alipay"} {
 		d := newTestCLI(t)
 		d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN=" + schemes, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
 		args := []string{"--sign", schemes, "--json"}
 		var env []string
-		if schemes != "standard-ed25519" && schemes != "jws" {
+		if strings.HasPrefix(schemes, "standard,") || slices.Contains([]string{"standard", "stripe", "github"}, schemes) {
 			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret}, d.env...)
 			env = []string{"RECEIVER_SECRET=" + secret}
 		}
 		if strings.Contains(schemes, "jws") || strings.Contains(schemes, "25519") {
-			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + key}, d.env...)
-			args = append(args, "--key-file", pub, "--host", "127.0.0.1")
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + edKey}, d.env...)
+			args = append(args, "--key-file", edPub, "--host", "127.0.0.1")
+		}
+		if strings.Contains(schemes, "pay") {
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_FILE=" + rsaKey}, d.env...)
+			args = append(args, "--key-file", rsaPub)
+		}
+		if schemes == "wechatpay" {
+			d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_KEY_ID=PUB_1"}, d.env...)
 		}
 		address, end := receivedWith(t, env, args...)
 		d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook")

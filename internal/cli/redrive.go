@@ -11,17 +11,20 @@ import (
 )
 
 func (a *command) redrive() *cobra.Command {
-	var q client.Query
+	var b client.Bulk
 	var routeName string
-	var dryRun bool
 	c := &cobra.Command{
 		Use:   "redrive [KEY...]",
 		Short: "Schedule dead letters again: some, or all of a route",
-		Long: `Schedules dead letters again, from the ladder's beginning: those of the KEYs, or
-with --route all of a route that fit the filters. --dry-run counts them only.`,
+		Long: `Schedules dead letters again from the beginning of the ladder: the given KEYs, or with
+--route all of a route that match the filters. --dry-run only counts them.
+--rate makes them due one after the other.
+
+Use resend for one delivered notice, and replay for all notices of a window.`,
 		Example: `  notifier redrive app1:orders:paid:4711
   notifier redrive --route orders --dry-run
-  notifier redrive --route orders --reason status_5xx --since 24h`,
+  notifier redrive --route orders --reason status_5xx --since 24h
+  notifier redrive --route orders --host shop.example --rate 5/s`,
 		ValidArgsFunction: a.noticeKeys(client.Dead),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -30,67 +33,122 @@ with --route all of a route that fit the filters. --dry-run counts them only.`,
 			case routeName != "" && len(args) > 0:
 				return usage("want either keys or --route, not both")
 			case routeName != "":
-				return a.redriveRoute(cmd.Context(), routeName, q, dryRun)
-			case dryRun || q != (client.Query{}):
-				return usage("--dry-run and the filters go with --route")
+				return a.bulk(cmd.Context(), routeName, b, redriving)
+			case b != (client.Bulk{}):
+				return usage("--dry-run, --rate and the filters need --route")
 			}
 			return a.each(cmd.Context(), args, "redriven", func(ctx context.Context, c *client.Client, key string) (*client.Notice, error) {
 				return c.Redrive(ctx, key)
 			})
 		},
 	}
-	a.filters(c, &q)
-	c.Flags().StringVar(&routeName, "route", "", "name of the route whose dead letters are redriven")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "count and change nothing")
+	a.bulkFlags(c, &b, &routeName)
+	c.Flags().StringVar(&b.Rate, "rate", "", "redrive at a rate such as 5/s (default: all at once)")
 	return a.withJSON(c)
 }
 
-func (a *command) redriveRoute(ctx context.Context, name string, q client.Query, dryRun bool) error {
+func (a *command) purge() *cobra.Command {
+	var b client.Bulk
+	var routeName string
+	c := &cobra.Command{
+		Use:   "purge --route NAME",
+		Short: "Cancel the dead letters of a route",
+		Long: `Cancels the dead letters of a route that match the filters. They stay readable
+for the retention. --dry-run counts them only.`,
+		Example: `  notifier purge --route orders --dry-run
+  notifier purge --route orders --host gone.example --until 720h`,
+		Args: takes(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if routeName == "" {
+				return usage("want --route")
+			}
+			return a.bulk(cmd.Context(), routeName, b, purging)
+		},
+	}
+	a.bulkFlags(c, &b, &routeName)
+	return a.withJSON(c)
+}
+
+// bulkFlags adds the flags that redrive and purge share.
+func (a *command) bulkFlags(c *cobra.Command, b *client.Bulk, routeName *string) {
+	a.filters(c, filter{&b.Prefix, &b.Reason, &b.Host, &b.Since, &b.Until})
+	c.Flags().StringVar(routeName, "route", "", "name of the route of the dead letters")
+	c.Flags().BoolVar(&b.DryRun, "dry-run", false, "count and change nothing")
+}
+
+// step is what one step of a bulk call did.
+type step struct {
+	matched, changed int
+	cursor           string
+	missing          []string
+}
+
+// bulkCall is a bulk redrive or a bulk purge.
+type bulkCall struct {
+	doing, done string
+	step        func(ctx context.Context, c *client.Client, route string, b client.Bulk) (step, error)
+}
+
+var (
+	redriving = bulkCall{"redriving", "redriven", func(ctx context.Context, c *client.Client, route string, b client.Bulk) (step, error) {
+		r, err := c.RedriveRoute(ctx, route, b)
+		return step{r.Matched, r.Redriven, r.Cursor, r.Missing}, err
+	}}
+	purging = bulkCall{"purging", "purged", func(ctx context.Context, c *client.Client, route string, b client.Bulk) (step, error) {
+		r, err := c.Purge(ctx, route, b)
+		return step{r.Matched, r.Purged, r.Cursor, r.Missing}, err
+	}}
+)
+
+// bulk counts the dead letters and, unless it is a dry run, changes them.
+func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bulkCall) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
 	var missing []string
-	sum := func(dry bool, step func(*client.Redriven)) (matched, redriven int, err error) {
-		q := q
+	sum := func(dry bool, each func(matched int)) (matched, changed int, err error) {
+		b := b
+		b.DryRun = dry
 		for {
-			r, err := c.RedriveRoute(ctx, name, q, dry)
+			s, err := call.step(ctx, c, name, b)
 			if err != nil {
-				return matched, redriven, err
+				return matched, changed, err
 			}
-			matched, redriven = matched+r.Matched, redriven+r.Redriven
-			missing = append(missing, r.Missing...)
-			if step != nil {
-				step(r)
+			matched, changed = matched+s.matched, changed+s.changed
+			missing = append(missing, s.missing...)
+			if each != nil {
+				each(s.matched)
 			}
-			if q.Cursor = r.Cursor; q.Cursor == "" {
-				return matched, redriven, nil
+			if b.Cursor = s.cursor; b.Cursor == "" {
+				return matched, changed, nil
 			}
 		}
 	}
-	matched, redriven, err := sum(true, nil)
-	if err == nil && !dryRun {
-		bar := a.bar(int64(matched), "redriving", "notices")
-		matched, redriven, err = sum(false, func(r *client.Redriven) { _ = bar.Add(r.Matched) }) // only drawing can fail
+	dry := b.DryRun
+	matched, changed, err := sum(true, nil)
+	if err == nil && !dry {
+		bar := a.bar(int64(matched), call.doing, "notices")
+		matched, changed, err = sum(false, func(n int) { _ = bar.Add(n) }) // only drawing can fail
 		_ = bar.Finish()
 	}
 	if err != nil {
-		return fmt.Errorf("after %d were redriven: %w", redriven, err)
+		return fmt.Errorf("after %d were %s: %w", changed, call.done, err)
 	}
 	a.warnMissing(missing)
 	if a.json {
-		said := map[string]any{"route": name, "dry_run": dryRun, "matched": matched, "redriven": redriven}
+		said := map[string]any{"route": name, "dry_run": dry, "matched": matched, call.done: changed}
 		if len(missing) > 0 {
 			slices.Sort(missing)
 			said["missing"] = slices.Compact(missing)
 		}
 		return a.sayValue(said)
 	}
-	if dryRun {
-		a.say("Dry run: %d dead letters of route %s would be redriven\n", matched, name)
+	if dry {
+		a.say("Dry run: %d dead letters of route %s would be %s\n", matched, name, call.done)
 		return nil
 	}
-	a.say("%d of %d dead letters of route %s redriven\n", redriven, matched, name)
+	a.say("%d of %d dead letters of route %s %s\n", changed, matched, name, call.done)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -19,18 +20,19 @@ func (a *command) replay() *cobra.Command {
 	var stop, resume, detach bool
 	c := &cobra.Command{
 		Use:   "replay [ID]",
-		Short: "Send again what was delivered or died within a window of time",
-		Long: `Sends again what ended within a window, from the service's history: each notice once,
-under its own key and with its webhook-id, so that receivers who have it already know it
-(--new-ids: as if it were new), and with the header notifier-replay. Where something is
-pending under a key it is skipped. A command that is repeated with the same --id and
-otherwise the same words shows the replay that there is. It counts first and then shows the progress; the
-service goes on by itself if this command ends (--detach: at once). --dry-run only counts,
-and tells what would go to another host than it went.
+		Short: "Send delivered and dead notices of a time window again",
+		Long: `Sends the notices that were finalized in a window again, from the service's history. Each
+is sent once, under its key, with its webhook-id, so that receivers recognise it (--new-ids:
+with a new id), and with the header notifier-replay. A key with a pending notice is skipped.
+A command repeated with the same --id and arguments shows the existing replay. The command
+counts first and then shows the progress. The service continues if the command ends
+(--detach: at once). --dry-run only counts, and shows notices whose host has changed.
 
-With an ID it shows how far a replay is, --stop stops it, --resume lets it go on where it
-was stopped. Without anything it lists the replays of the last 30 days. Where several
-clients have given the same id, CLIENT:ID names one.`,
+With an ID the command shows a replay's progress; --stop stops it, --resume continues it.
+Without arguments it lists the replays of the last 30 days. If several clients have used
+the same id, CLIENT:ID names one.
+
+Use resend for one delivered or dead notice, and redrive for the dead letters of a route.`,
 		Example: `  notifier replay --since 2026-11-17T12:00:00Z --until 2026-11-17T18:00:00Z --host shop.example --dry-run
   notifier replay --since 6h --prefix app1:orders --outcome dead --rate 20/s
   notifier replay rpl_5xkq7n4m2v6t3w8y9z0a --stop
@@ -38,15 +40,9 @@ clients have given the same id, CLIENT:ID names one.`,
 		Args:              takes(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			asked := !r.Since.IsZero() || !r.Until.IsZero() || r.Prefix != "" || r.Host != "" || len(r.Outcome) > 0 || r.Rate != "" || r.ID != "" ||
-				r.NewIDs || r.DryRun || detach
-			switch {
-			case len(args) > 0 && asked:
-				return usage("an ID goes alone, or with --stop or --resume")
-			case len(args) == 0 && (stop || resume):
-				return usage("want the ID of a replay: notifier replay lists them")
-			case asked && r.Since.IsZero():
-				return usage("want --since: from when on what ended is sent again")
+			asked := detach || !reflect.ValueOf(r).IsZero()
+			if err := checkReplay(r, len(args) > 0, asked, stop || resume); err != nil {
+				return err
 			}
 			c, err := a.client()
 			if err != nil {
@@ -58,56 +54,42 @@ clients have given the same id, CLIENT:ID names one.`,
 				return a.beginReplay(cmd.Context(), c, r, detach)
 			case len(args) == 0:
 				return a.listReplays(cmd.Context(), c)
+			case stop:
+				return a.callReplay(cmd.Context(), c.StopReplay, args[0])
+			case resume:
+				return a.callReplay(cmd.Context(), c.ResumeReplay, args[0])
 			}
-			call := c.ReadReplay
-			if stop {
-				call = c.StopReplay
-			} else if resume {
-				call = c.ResumeReplay
-			}
-			x, err := call(cmd.Context(), args[0])
-			if err != nil {
-				return err
-			}
-			return a.sayReplay(x)
+			return a.callReplay(cmd.Context(), c.ReadReplay, args[0])
 		},
 	}
 	f := c.Flags()
-	a.agoVar(f, &r.Since, "since", "ended from this time on, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
-	a.agoVar(f, &r.Until, "until", "ended before this time, or this long ago (default: now)")
-	f.StringVar(&r.Prefix, "prefix", "", "app, app:module or app:module:type: what the keys lie under")
-	f.StringVar(&r.Host, "host", "", "the host that was called")
-	f.StringSliceVar(&r.Outcome, "outcome", nil, "delivered, dead or both: what it came to last (default: both)")
-	f.StringVar(&r.Rate, "rate", "", "how many are scheduled in a second, minute or hour (default 50/s)")
-	f.StringVar(&r.ID, "id", "", "names the replay, so that the command may be repeated; with times, not with how long ago")
+	a.agoVar(f, &r.Since, "since", "finalized from this time, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
+	a.agoVar(f, &r.Until, "until", "finalized before this time, or this long ago (default: now)")
+	f.StringVar(&r.Prefix, "prefix", "", "only keys with this prefix: app, app:module or app:module:type")
+	f.StringVar(&r.Host, "host", "", "the called host")
+	f.Var(states{&r.Outcome}, "outcome", "last outcome: delivered, dead or both (default: both)")
+	f.StringVar(&r.Rate, "rate", "", "notices in a second, minute or hour (default 50/s)")
+	f.StringVar(&r.ID, "id", "", "names the replay, so that the command may be repeated; needs times, not ages")
 	f.BoolVar(&r.NewIDs, "new-ids", false, "give each a new webhook-id")
-	f.BoolVar(&r.DryRun, "dry-run", false, "count and send nothing")
-	f.BoolVar(&detach, "detach", false, "begin and do not wait for the end")
+	f.BoolVar(&r.DryRun, "dry-run", false, "only count")
+	f.BoolVar(&detach, "detach", false, "start and do not wait for the end")
 	f.BoolVar(&stop, "stop", false, "stop the replay of the ID")
-	f.BoolVar(&resume, "resume", false, "let the stopped replay of the ID go on")
+	f.BoolVar(&resume, "resume", false, "continue the stopped replay of the ID")
 	c.MarkFlagsMutuallyExclusive("stop", "resume")
 	c.MarkFlagsMutuallyExclusive("dry-run", "detach")
 	return a.withJSON(c)
 }
 
-// beginReplay counts, begins, and waits for the end.
+// beginReplay counts, starts, and waits for the end.
 func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.ReplayRequest, detach bool) error {
 	x, err := c.Replay(ctx, r)
 	if err != nil {
 		return err
 	}
 	if r.DryRun {
-		if a.json {
-			return a.sayJSON(x.JSON)
-		}
-		a.say("found %s; without --dry-run %d of them would be sent at %s\n", notice.Count(x.Found, "notice"), x.Total, x.Rate)
-		for _, h := range x.Hosts {
-			a.say("%d to %s\n", h.Notices, dash(clean(h.Host)))
-		}
-		a.sayCounts("cannot be sent again", x.Refused)
-		a.sayDiffers(x)
-		return nil
+		return a.sayDryRun(x)
 	}
+
 	if !a.json {
 		a.say("%s: found %s; sending %d of them at %s\n", x.ID, notice.Count(x.Found, "notice"), x.Total, x.Rate)
 		a.sayCounts("cannot be sent again", x.Refused)
@@ -119,12 +101,55 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 		}
 		return nil
 	}
+	return a.followReplay(ctx, c, x)
+}
+
+// checkReplay checks the arguments of the command. asked: they describe a new replay. turned: --stop or --resume is
+// given.
+func checkReplay(r client.ReplayRequest, id, asked, turned bool) error {
+	switch {
+	case id && asked:
+		return usage("an ID takes only --stop or --resume")
+	case !id && turned:
+		return usage("want the ID of a replay: notifier replay lists them")
+	case asked && r.Since.IsZero():
+		return usage("want --since, the beginning of the window")
+	}
+	return nil
+}
+
+// sayDryRun prints the notices that a replay would send.
+func (a *command) sayDryRun(x *client.Replay) error {
+	if a.json {
+		return a.sayJSON(x.JSON)
+	}
+	a.say("found %s; without --dry-run %d of them would be sent at %s\n", notice.Count(x.Found, "notice"), x.Total, x.Rate)
+	for _, h := range x.Hosts {
+		a.say("%d to %s\n", h.Notices, dash(clean(h.Host)))
+	}
+	a.sayCounts("cannot be sent again", x.Refused)
+	a.sayDiffers(x)
+	return nil
+}
+
+// callReplay makes a call on a replay and prints it.
+func (a *command) callReplay(ctx context.Context, call func(context.Context, string) (*client.Replay, error), id string) error {
+	x, err := call(ctx, id)
+	if err != nil {
+		return err
+	}
+	return a.sayReplay(x)
+}
+
+// followReplay shows the progress of a replay until it ends.
+func (a *command) followReplay(ctx context.Context, c *client.Client, x *client.Replay) error {
 	bar := a.bar(x.Total, "replaying", "notices")
 	id := x.ID
+	var err error
 	for x.State == client.ReplayRunning {
 		select {
 		case <-ctx.Done():
-			a.complain("\nthe service goes on with it; notifier replay %s --stop stops it", clean(id))
+			a.complain("\nthe replay continues in the service; notifier replay %s --stop stops it", clean(id))
 			return ctx.Err()
 		case <-time.After(followEvery):
 		}
@@ -133,7 +158,7 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 				x = &client.Replay{State: client.ReplayRunning}
 				continue
 			}
-			return fmt.Errorf("the service goes on with %s: %w", id, err)
+			return fmt.Errorf("%s continues in the service: %w", id, err)
 		}
 		_ = bar.Set64(x.Total - x.Left) // only drawing can fail
 	}
@@ -141,21 +166,21 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 	return a.sayReplay(x)
 }
 
-// sayReplay says how far a replay is.
+// sayReplay prints the progress of a replay.
 func (a *command) sayReplay(x *client.Replay) error {
 	if a.json {
 		if err := a.sayJSON(x.JSON); err != nil {
 			return err
 		}
 	} else {
-		a.say("%s: %s, %d of %d sent, %d still to come\n", clean(x.ID), x.State, x.Sent, x.Total, x.Left)
+		a.say("%s: %s, %d of %d sent, %d left\n", clean(x.ID), x.State, x.Sent, x.Total, x.Left)
 		a.sayCounts("skipped", x.Skipped)
 		if x.State == client.ReplayStopped {
-			a.say("notifier replay %s --resume lets it go on\n", clean(x.ID))
+			a.say("notifier replay %s --resume continues it\n", clean(x.ID))
 		}
 	}
 	if x.State == client.ReplayFailed {
-		return fmt.Errorf("the replay has failed: %s", x.Reason)
+		return fmt.Errorf("the replay failed: %s", x.Reason)
 	}
 	return nil
 }
@@ -199,6 +224,6 @@ func (a *command) sayCounts(what string, counts map[string]int64) {
 
 func (a *command) sayDiffers(x *client.Replay) {
 	for _, d := range x.Differs {
-		a.say("route %s: %d go to %s today and went to %s\n", clean(d.Route), d.Notices, dash(clean(d.Now)), dash(clean(d.Then)))
+		a.say("route %s: %d now go to %s, before to %s\n", clean(d.Route), d.Notices, dash(clean(d.Now)), dash(clean(d.Then)))
 	}
 }

@@ -14,7 +14,7 @@ func (a *command) reschedule() *cobra.Command {
 	var due time.Time
 	c := &cobra.Command{
 		Use:   "reschedule KEY...",
-		Short: "Give notices another due time",
+		Short: "Change the due time of notices",
 		Example: `  notifier reschedule app1:orders:paid:4711 --delay 2h
   notifier reschedule app1:orders:paid:4711 --due 2026-12-24T18:00:00Z`,
 		Args:              takes(1, -1),
@@ -29,7 +29,7 @@ func (a *command) reschedule() *cobra.Command {
 		},
 	}
 	delayVar(c.Flags(), &delay, "delay", "time from now: 15s, 3m, 1h30m")
-	a.instantVar(c.Flags(), &due, "due", "time it is due: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
+	a.instantVar(c.Flags(), &due, "due", "due time: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
 	a.either(c, true, "delay", "due")
 	return a.withJSON(c)
 }

@@ -15,48 +15,26 @@ import (
 func (a *command) routes() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "routes [NAME...]",
-		Short: "Show what the configuration comes to, before anything runs",
-		Long: `Reads the environment as serve would, without any connection, and shows each
-route in a line. With NAMEs it shows those with their ladders: when each attempt is
-made, counted from the first.`,
+		Short: "Print the effective configuration",
+		Long: `Reads the environment as serve does, without any connection, and prints each route in a
+line. With NAMEs it prints the ladder of those routes: when each attempt is made, counted
+from the first.`,
 		ValidArgsFunction: a.configuredNames,
 		Example: `  notifier routes
   notifier routes orders
   notifier routes --json | jq '.[].total'`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			cfg, err := a.config()
-			if err != nil {
+			chosen, err := a.chosenRoutes(args)
+			switch {
+			case err != nil:
 				return err
-			}
-			if len(cfg.Routes) == 0 {
-				return usage("NOTIFIER_ROUTES is empty; want the names of routes")
-			}
-			table, err := route.NewTable(cfg.Routes)
-			if err != nil {
-				return usage("%w", err)
-			}
-			chosen := cfg.Routes
-			if len(args) > 0 {
-				chosen = nil
-				for _, name := range args {
-					r := table.Name(name)
-					if r == nil {
-						return usage("no route is named %q", name)
-					}
-					chosen = append(chosen, r)
-				}
-			}
-			if a.json {
-				out := make([]routeView, len(chosen))
-				for i, r := range chosen {
-					out[i] = viewRoute(r)
-				}
-				return a.sayValue(out)
-			}
-			if len(args) == 0 {
+			case a.json:
+				return a.sayRoutesJSON(chosen)
+			case len(args) == 0:
 				a.sayRoutes(chosen)
 				return nil
 			}
+
 			for i, r := range chosen {
 				if i > 0 {
 					a.say("\n")
@@ -66,6 +44,42 @@ made, counted from the first.`,
 			return nil
 		},
 	})
+}
+
+// chosenRoutes returns the configured routes with these names, or all of them.
+func (a *command) chosenRoutes(names []string) ([]*route.Route, error) {
+	cfg, err := a.config()
+	if err != nil {
+		return nil, err
+	}
+	if len(cfg.Routes) == 0 {
+		return nil, usage("NOTIFIER_ROUTES is empty; want the names of routes")
+	}
+	table, err := route.NewTable(cfg.Routes)
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if len(names) == 0 {
+		return cfg.Routes, nil
+	}
+
+	var chosen []*route.Route
+	for _, name := range names {
+		r := table.Name(name)
+		if r == nil {
+			return nil, usage("no route is named %q", name)
+		}
+		chosen = append(chosen, r)
+	}
+	return chosen, nil
+}
+
+func (a *command) sayRoutesJSON(routes []*route.Route) error {
+	out := make([]routeView, len(routes))
+	for i, r := range routes {
+		out[i] = viewRoute(r)
+	}
+	return a.sayValue(out)
 }
 
 type routeView struct {
@@ -78,8 +92,8 @@ type routeView struct {
 	Jitter      float64    `json:"jitter"`
 	Concurrency int        `json:"concurrency"`
 	Signed      int        `json:"secrets"`
-	Sign        []string   `json:"sign,omitempty"`     // the schemes; empty: nothing is signed
-	SignPer     string     `json:"sign_per,omitempty"` // empty: no secret signs
+	Sign        []string   `json:"sign,omitempty"`     // the schemes; empty = unsigned
+	SignPer     string     `json:"sign_per,omitempty"` // empty = no scheme uses a secret
 	Total       string     `json:"total"`
 	Summary     string     `json:"summary"`
 	Ladder      []stepView `json:"ladder"`
@@ -87,7 +101,7 @@ type routeView struct {
 
 type stepView struct {
 	Attempt int    `json:"attempt"`
-	After   string `json:"after"` // the attempt before
+	After   string `json:"after"` // the previous attempt
 	At      string `json:"at"`    // from the first attempt
 }
 
@@ -110,7 +124,7 @@ func viewRoute(r *route.Route) routeView {
 	return v
 }
 
-// signing reports whether callbacks are signed, and with whose keys.
+// signing returns the schemes and the scope of the keys.
 func (v *routeView) signing() string {
 	var parts []string
 	switch {

@@ -18,9 +18,9 @@ func (a *command) schedule() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "schedule KEY",
 		Short: "Schedule a notice",
-		Long: `Schedules a notice under KEY, which is app:module:type:id. Without --delay and
---due it is due now. Calling again with the same content changes nothing; with
-another content it fails, unless --on-duplicate says keep or replace.`,
+		Long: `Schedules a notice under KEY, which is app:module:type:id. Without --delay and --due the
+notice is due now. Repeating the call with the same content changes nothing. With other
+content it fails, unless --on-duplicate is keep or replace.`,
 		Example: `  notifier schedule app1:orders:paid:4711 --delay 15s --body '{"paid":true}' --to https://shop.example/hook
   notifier schedule app1:orders:paid:4712 --due 2026-12-24T18:00:00Z --body-file invoice.json
   notifier schedule app1:orders:paid:4713 --retry 1m,10m,1h --header x-tenant=7 --body-text 'status=paid' \
@@ -49,7 +49,7 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 				case n.Created:
 					return "scheduled"
 				case n.State == client.Settled:
-					return "settled already, and no longer kept"
+					return "already settled, and no longer stored"
 				}
 				return "kept already, unchanged"
 			})
@@ -57,23 +57,23 @@ another content it fails, unless --on-duplicate says keep or replace.`,
 	}
 	f := c.Flags()
 	delayVar(f, &r.Delay, "delay", "time from now: 15s, 3m, 1h30m; a number without a unit is seconds")
-	a.instantVar(f, &r.Due, "due", "time it is due: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
+	a.instantVar(f, &r.Due, "due", "due time: 2026-12-24T18:00:00Z, 18:00 (the next, in the zone of TZ), tomorrow 09:30")
 	f.StringVar(&body, "body", "", "the body, as JSON")
 	f.StringVar(&bodyText, "body-text", "", "the body, as text")
-	f.StringVar(&bodyFile, "body-file", "", "file that holds the body; - reads the standard input")
+	f.StringVar(&bodyFile, "body-file", "", "file with the body; - reads the standard input")
 	f.StringVar(&r.ContentType, "content-type", "", "content type of the body (default application/json if it is JSON)")
 	f.StringVar(&r.URL, "to", "", "address to call, if the route's target is notice")
-	f.StringVar(&r.Audience, "audience", "", "whom it is for (m17), if the route signs for each audience")
+	f.StringVar(&r.Audience, "audience", "", "the notice's audience (m17), if the route signs for each audience")
 	f.StringVar(&r.Method, "method", "", "POST, PUT or GET")
 	f.StringArrayVar(&headers, "header", nil, "header of the callback, name=value; may be repeated")
-	f.StringVar(&r.Retry, "retry", "", "ladder of its own: 15s,3m,10m, none, or standard, wechat, alipay")
+	f.StringVar(&r.Retry, "retry", "", "the notice's own ladder: 15s,3m,10m, none, or standard, wechat, alipay")
 	f.StringVar(&r.OnDuplicate, "on-duplicate", "", "reject (the default), keep or replace")
 	a.either(c, false, "delay", "due")
 	a.either(c, false, "body", "body-text", "body-file")
 	return a.withJSON(c)
 }
 
-// fill sets the body from the flag that was given.
+// fill sets the body from the given flag.
 func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bodyFile string) error {
 	raw := []byte(body)
 	switch {
@@ -97,13 +97,20 @@ func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bo
 	default:
 		return nil
 	}
-	if trimmed := strings.TrimSpace(string(raw)); json.Valid(raw) && trimmed == string(raw) {
-		r.Body = raw
-	} else {
-		r.BodyBase64 = raw // byte for byte, the newline at a file's end included
-		if json.Valid(raw) && r.ContentType == "" {
-			r.ContentType = "application/json"
-		}
-	}
+	setBody(r, raw)
 	return nil
+}
+
+// setBody sets the body of a request, byte for byte: as base64 unless it is JSON without white space around
+// it.
+func setBody(r *client.Request, raw []byte) {
+	isJSON := json.Valid(raw)
+	if isJSON && strings.TrimSpace(string(raw)) == string(raw) {
+		r.Body = raw
+		return
+	}
+	r.BodyBase64 = raw // including a newline at the end of a file
+	if isJSON && r.ContentType == "" {
+		r.ContentType = "application/json"
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/term"
@@ -13,9 +14,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// screen is where a command's answer goes. A terminal gets colours, lines that
-// fit, and how far a time is; a pipe gets plain text: no escape codes, nothing cut,
-// and each time as it is, so that two runs that find the same print the same.
+// screen is the destination of a command's output. A terminal gets colours, cut lines and relative times. A pipe gets
+// plain text without escape codes, uncut and with absolute times, so that equal results print equal text.
 type screen struct {
 	w        io.Writer
 	terminal bool
@@ -37,8 +37,7 @@ func newScreen(w io.Writer, env map[string]string) screen {
 	return s
 }
 
-// style is how a cell looks where there are colours: the parameter of the escape
-// code that begins it.
+// style is the look of a cell on a terminal with colours: the parameter of an escape code.
 type style string
 
 const (
@@ -62,12 +61,12 @@ func (s screen) paint(text string, look style) string {
 type cell struct {
 	text  string
 	look  style
-	right bool // a number: its column is aligned to the right
+	right bool // numbers: the column is aligned to the right
 }
 
 func styled(text any, look style) cell { return cell{text: clean(fmt.Sprint(text)), look: look} }
 
-// row makes the cells of a table's row; numbers are aligned to the right.
+// row returns the cells of a row; numbers are aligned to the right.
 func row(values ...any) []cell {
 	cells := make([]cell, len(values))
 	for i, v := range values {
@@ -83,7 +82,7 @@ func row(values ...any) []cell {
 	return cells
 }
 
-// head makes a table's first row, of names parted by tabs.
+// head returns the first row of a table, from names separated by tabs.
 func head(names string) []cell {
 	cells := row()
 	for name := range strings.SplitSeq(names, "\t") {
@@ -92,11 +91,10 @@ func head(names string) []cell {
 	return cells
 }
 
-// table prints rows in columns. Where cut is true, a terminal's lines end at its
-// edge.
+// table prints rows in columns. If cut is true, lines on a terminal end at its edge.
 func (s screen) table(cut bool, rows ...[]cell) { (&columns{}).print(s, cut, rows...) }
 
-// columns are the columns of a table that comes bit by bit; they only grow.
+// columns are the columns of a table that is printed in parts. Their width only grows.
 type columns struct {
 	widths []int
 	right  []bool
@@ -144,19 +142,23 @@ func (s screen) line(r []cell, widths []int, right []bool, cut bool) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// clean takes out what could move a terminal's cursor or break a table: what is
-// printed here may come from a stranger's server.
+// clean removes characters that could move a terminal's cursor or break a table, because printed text may come from a
+// foreign server.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || r == '\r' {
 			return ' '
 		}
-		if r < 0x20 || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == '\uFEFF' {
+		if unicode.Is(unprintable, r) {
 			return '\uFFFD'
 		}
 		return r
 	}, s)
 }
+
+// unprintable are control characters and characters that change the direction of text.
+var unprintable = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0, Hi: 0x1f, Stride: 1}, {Lo: 0x7f, Hi: 0x9f, Stride: 1},
+	{Lo: 0x202a, Hi: 0x202e, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1}, {Lo: 0xfeff, Hi: 0xfeff, Stride: 1}}, LatinOffset: 2}
 
 func short(s string, most int) string {
 	s = clean(s)
@@ -166,7 +168,7 @@ func short(s string, most int) string {
 	return s
 }
 
-// when spells a time, and for a person how far it is too.
+// when returns a time, and for a terminal its distance too.
 func (s screen) when(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -177,7 +179,7 @@ func (s screen) when(t time.Time) string {
 	return notice.Stamp(t)
 }
 
-// near is a time for a table: for a person only how far it is.
+// near returns a time for a table: for a terminal only its distance.
 func (s screen) near(t time.Time) string {
 	if s.terminal && !t.IsZero() {
 		return away(time.Until(t))
@@ -185,7 +187,7 @@ func (s screen) near(t time.Time) string {
 	return s.when(t)
 }
 
-// away says how far a time is: in 3m, 5s ago. What is far is said roughly.
+// away returns a distance: in 3m, 5s ago. Long distances are rounded.
 func away(d time.Duration) string {
 	ago := d < 0
 	text := ""
@@ -208,7 +210,7 @@ func away(d time.Duration) string {
 	return "in " + text
 }
 
-// millis spells a short time: 0.4 ms, 12.3 ms, 1520 ms.
+// millis returns a short duration: 0.4 ms, 12.3 ms, 1520 ms.
 func millis(ms float64) string {
 	if ms >= 1000 {
 		return fmt.Sprintf("%.0f ms", ms)

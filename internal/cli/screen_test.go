@@ -18,8 +18,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// runOn runs a command line whose outputs are the file's other end, and returns
-// what it printed there. end is closed.
+// runOn runs a command line whose outputs are the file's other end, and returns the output. It closes end.
 func (d *testCLI) runOn(out *os.File, end io.ReadCloser, env []string, args ...string) string {
 	d.t.Helper()
 	said := make(chan string, 1)
@@ -71,7 +70,7 @@ var readers = [][]string{{"list"}, {"list", "--all"}, {"get", "app1:jobs:t:2"}, 
 	{"version"},
 	{"redrive", "--route", "jobs", "--dry-run"}, {"--help"}, {"get"}, {"get", "app1:jobs:t:3"}}
 
-func TestAPipeGetsNoEscapeCodes(t *testing.T) {
+func TestPipeGetsNoEscapeCodes(t *testing.T) {
 	t.Parallel()
 	d := seeded(t)
 	d.env = append(append(d.env, environ...), "NOTIFIER_REDIS_URL=redis://127.0.0.1:1/0")
@@ -85,20 +84,20 @@ func TestAPipeGetsNoEscapeCodes(t *testing.T) {
 			t.Errorf("notifier %s in a pipe prints %q", strings.Join(args, " "), out)
 		}
 	}
-	// The same is printed twice: how far a time is would differ.
+	// Two runs print the same; relative times would differ.
 	if one, two := d.pipe("list", "--prefix", "app1:jobs:t"), d.pipe("list", "--prefix", "app1:jobs:t"); one != two ||
 		strings.Contains(one, "ago") || strings.Contains(one, "in 3m") {
 		t.Errorf("%s%s", one, two)
 	}
 }
 
-func TestATerminalGetsColoursAndDistances(t *testing.T) {
+func TestTerminalGetsColoursAndDistances(t *testing.T) {
 	t.Parallel()
 	d := seeded(t)
 	d.env = append(d.env, environ...)
 	out := d.terminal(nil, "list")
 	contains(t, out, "\x1b[31mdead", "\x1b[36mscheduled", "in 3m", "0 of 10")
-	contains(t, d.terminal(nil, "get", "app1:jobs:t:1"), "\x1b[36mscheduled", "(in 3m", "0 of 10 made, number 1 comes next")
+	contains(t, d.terminal(nil, "get", "app1:jobs:t:1"), "\x1b[36mscheduled", "(in 3m", "0 of 10 made, number 1 is next")
 	contains(t, d.terminal(nil, "stats"), "\x1b[1mROUTE")
 	for _, env := range []string{"NO_COLOR=1", "TERM=dumb"} {
 		for _, args := range readers[:6] {
@@ -110,9 +109,8 @@ func TestATerminalGetsColoursAndDistances(t *testing.T) {
 	contains(t, d.terminal([]string{"NO_COLOR=1"}, "list"), "in 3m")
 }
 
-// A terminal's table ends at its edge; the remedy, which stands at the end of the
-// last response, is not cut.
-func TestATerminalShowsTheLastResponseWhole(t *testing.T) {
+// A terminal's table ends at its edge, but the last response, which ends with the remedy, is not cut.
+func TestTerminalShowsWholeLastResponse(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	why := strings.Repeat("so it is; ", 20) + "set ALLOW"
@@ -128,7 +126,7 @@ func TestATerminalShowsTheLastResponseWhole(t *testing.T) {
 	d.wrap = nil
 }
 
-func TestAway(t *testing.T) {
+func TestAwayRoundsLongDistances(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		-5100 * time.Millisecond: "5s ago", 3 * time.Minute: "in 3m", 400 * time.Millisecond: "now", 90 * time.Minute: "in 1h30m",
@@ -141,8 +139,8 @@ func TestAway(t *testing.T) {
 	}
 }
 
-// What is wrong was said in the words of the JSON that the flags become.
-func TestErrorsSpeakOfFlags(t *testing.T) {
+// Errors name flags, not the JSON members behind them.
+func TestErrorsNameFlags(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.run(0, "schedule", "app1:jobs:t:1", "--body", "1")
@@ -162,7 +160,7 @@ func TestErrorsSpeakOfFlags(t *testing.T) {
 	} {
 		code := 2
 		if strings.HasSuffix(line, "--body 2") {
-			code = 1 // a conflict is no wrong use
+			code = 1 // a conflict is no usage error
 		}
 		_, errs := d.run(code, strings.Fields(line)...)
 		contains(t, errs, want)
@@ -177,10 +175,10 @@ func TestErrorsSpeakOfFlags(t *testing.T) {
 	url := d.env[0]
 	d.env = []string{url}
 	_, errs = d.run(1, "list")
-	contains(t, errs, "wants a token", "NOTIFIER_TOKEN")
+	contains(t, errs, "needs a token", "NOTIFIER_TOKEN")
 	d.env = []string{url, "NOTIFIER_TOKEN=another-token"}
 	_, errs = d.run(1, "get", "app1:jobs:t:1")
-	contains(t, errs, "does not know this token", "NOTIFIER_TOKEN")
+	contains(t, errs, "unknown token", "NOTIFIER_TOKEN")
 	_, errs = d.run(1, "cancel", "app1:jobs:t:1")
 	contains(t, errs, "NOTIFIER_TOKEN")
 	d.env = []string{url, "NOTIFIER_TOKEN=a b"}
@@ -191,27 +189,27 @@ func TestErrorsSpeakOfFlags(t *testing.T) {
 	contains(t, errs, "NOTIFIER_URL: ")
 	d.env = []string{"NOTIFIER_URL=http://127.0.0.1:1"}
 	_, errs = d.run(1, "pause", "jobs")
-	contains(t, errs, "is the service running there?", "NOTIFIER_URL")
+	contains(t, errs, "check that the service runs at the address in --api", "NOTIFIER_URL")
 	d.env = []string{"NOTIFIER_REDIS_URL=redis://127.0.0.1:1/0"}
 	_, errs = d.run(1, "reshard", "--to", "2")
-	contains(t, errs, "is Redis running there? NOTIFIER_REDIS_URL")
+	contains(t, errs, "check that Redis runs at the address in NOTIFIER_REDIS_URL")
 	if strings.Contains(errs, "it is not done") {
 		t.Errorf("it had not begun: %s", errs)
 	}
 }
 
-// complete is what a shell is offered.
+// complete returns the completions for a shell.
 func (d *testCLI) complete(args ...string) []string {
 	d.t.Helper()
 	out, _ := d.run(0, append([]string{"__complete"}, args...)...)
 	offers := strings.Split(strings.TrimSpace(out), "\n")
-	if last := offers[len(offers)-1]; last != ":4" { // files are no answer
+	if last := offers[len(offers)-1]; last != ":4" { // no file names
 		d.t.Errorf("%v: directive %s", args, last)
 	}
 	return offers[:len(offers)-1]
 }
 
-func TestCompletion(t *testing.T) {
+func TestCompletionOffersKeysAndNames(t *testing.T) {
 	t.Parallel()
 	d := seeded(t)
 	d.env = append(d.env, environ...)
@@ -236,7 +234,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%v offers %v, want %v", c.args, got, c.want)
 		}
 	}
-	// A key may come from a stranger's server.
+	// A key may come from a foreign server.
 	d.wrap = func(http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"items":[{"key":"a:b:c:$(reboot)"},{"key":"a:b:c:\u001b[2J"},{"key":"a:b:c:d"}]}`)
@@ -248,8 +246,8 @@ func TestCompletion(t *testing.T) {
 	d.wrap = nil
 }
 
-// A service that is away or hangs costs a moment and no word.
-func TestCompletionWithoutAService(t *testing.T) {
+// An unavailable or hanging service delays completion briefly and prints nothing.
+func TestCompletionWithoutService(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	service := d.env
@@ -282,8 +280,7 @@ func TestCompletionWithoutAService(t *testing.T) {
 	}
 }
 
-// The bar counted bytes.
-func TestImportsBarCountsLines(t *testing.T) {
+func TestImportBarCountsLines(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "f")
 	text := lines(3) + "\n" + strings.TrimSuffix(lines(2), "\n")

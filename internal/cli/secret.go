@@ -13,21 +13,20 @@ func (a *command) secret() *cobra.Command {
 	var r client.Receiver
 	c := &cobra.Command{
 		Use:   "secret ROUTE [--host HOST | --audience NAME]",
-		Short: "Print what to hand to a receiver to verify signatures with",
-		Long: `Prints what a receiver of ROUTE needs to verify callbacks, for each scheme of the
-route: headers, the signed text, the algorithm and the keys. For a route that signs
-with standard alone it prints one key on each line: one for each of the route's
-secrets, the newest first, so more than one while those are changed.
+		Short: "Print the keys with which a receiver verifies signatures",
+		Long: `Prints what a receiver of ROUTE needs to verify callbacks, for each scheme of the route:
+headers, the signed text, the algorithm and the keys. For a route that signs only with
+standard it prints one key a line, one for each of the route's secrets, newest first. During
+a rotation there are several.
 
-A route that signs with standard, stripe or github for each host (the default where
-each notice brings its url) needs --host, one that signs for each audience
---audience. The other schemes have public keys, the same for all receivers.
+A route that signs with standard, stripe or github for each host (the default if each notice
+has its url) needs --host; one that signs for each audience needs --audience. The other
+schemes have public keys, the same for all receivers.
 
-Each receiver has keys of its own, derived from the route's secrets: none can
-forge a callback for another. Never hand out the route's secret itself: whoever has
-it can derive all the keys. So when receivers had it until now (SIGN_PER=route),
-put a new one in front, and hand out the first line only. Needs the token of a
-client that has no prefix and is not read-only.`,
+Each receiver has separate keys, derived from the route's secrets, so that none can forge a
+callback for another. Never hand out the route's secret itself: all keys can be derived from
+it. If receivers had it until now (SIGN_PER=route), put a new secret first and hand out only
+the first line. Needs the token of a client without a prefix and with a role above read.`,
 		Example: `  notifier secret payments --host shop.example
   notifier secret refunds
   notifier secret platform --audience m17`,
@@ -52,13 +51,13 @@ client that has no prefix and is not read-only.`,
 		},
 	}
 	c.Flags().StringVar(&r.Host, "host", "", "the receiver's host, as in its url: shop.example")
-	c.Flags().StringVar(&r.Audience, "audience", "", "whom its notices name: m17")
+	c.Flags().StringVar(&r.Audience, "audience", "", "the audience of its notices: m17")
 	a.either(c, false, "host", "audience")
 	return a.withJSON(c)
 }
 
-// saySecrets prints what a receiver needs. Of a route that signs with standard alone that is
-// one key on each line, for scripts.
+// saySecrets prints the keys for a receiver. For a route that signs only with standard it prints one key a line, for
+// scripts.
 func (a *command) saySecrets(got *client.ReceiverSecret) {
 	if len(got.Schemes) == 1 && got.Schemes[0].Scheme == "standard" {
 		for _, s := range got.Secrets {
@@ -100,10 +99,10 @@ func (a *command) sayKeys(got *client.ReceiverSecret, s *client.ReceiverScheme) 
 		return
 	}
 	if len(got.Secrets) == 0 {
-		a.say("  key        the route's secret, which is in the configuration\n")
+		a.say("  key        the route's secret, see the configuration\n")
 	}
 	for i, secret := range got.Secrets {
-		if i == 0 || s.Scheme != "github" { // github signs with the first one only
+		if i == 0 || s.Scheme != "github" { // github signs only with the first key
 			a.say("  key        %s\n", clean(secret))
 		}
 	}

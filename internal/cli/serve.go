@@ -10,17 +10,17 @@ import (
 	"notifier/internal/config"
 )
 
-// logWrong tells what is wrong with the configuration in the form that was asked
-// for the log: who collects it may not meet a line that is no entry.
+// logWrong logs the problems of the configuration in the configured format, because log collectors may not accept other
+// lines.
 func (a *command) logWrong(errs config.Errors) {
 	logger, closeLog, err := app.Logger("error", "json", a.Stderr)
 	if err != nil {
-		a.complain("the configuration is wrong:\n%v", errs)
+		a.complain("wrong configuration:\n%v", errs)
 		return
 	}
 	defer closeLog()
 	for _, p := range errs {
-		logger.Error("the configuration is wrong", zap.String("variable", p.Variable), zap.String("problem", p.String()))
+		logger.Error("wrong configuration", zap.String("variable", p.Variable), zap.String("problem", p.String()))
 	}
 }
 
@@ -29,11 +29,11 @@ func (a *command) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service",
-		Long: `Runs the service until SIGTERM or SIGINT: it stops claiming, lets running
-attempts end, and puts the rest back.
+		Long: `Runs the service until SIGTERM or SIGINT. Then it stops claiming, waits for running attempts,
+and releases the other claims.
 
-Everything is configured by NOTIFIER_* variables; notifier routes shows what the
-routes come to, notifier doctor checks Redis.`,
+NOTIFIER_* variables configure everything. notifier routes prints the effective routes,
+notifier doctor checks Redis.`,
 		Example: `  NOTIFIER_ROUTES=orders \
   NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders \
   NOTIFIER_ROUTE_ORDERS_TARGET=notice \
@@ -56,6 +56,6 @@ routes come to, notifier doctor checks Redis.`,
 			return a.deps.Serve(cmd.Context(), cfg, o)
 		},
 	}
-	c.Flags().BoolVar(&o.Embedded, "embedded", false, "start a Redis for development, redis-server or else an emulation; nothing is kept")
+	c.Flags().BoolVar(&o.Embedded, "embedded", false, "start a Redis for development (redis-server, or else an emulation); no data is kept")
 	return c
 }

@@ -14,32 +14,32 @@ import (
 	"notifier/internal/sign"
 )
 
-// signatures verifies callbacks with each of the schemes that a route signs with.
+// signatures verifies callbacks with each scheme of the route.
 type signatures struct {
 	schemes, secrets, keyFile, keySet, host, headers string
 
 	all []scheme
 }
 
-// scheme is one of them.
+// scheme is the verifier of one scheme.
 type scheme struct {
 	name     webhook.Scheme
 	verifier *webhook.Verifier
 }
 
-// byKey are the schemes with public keys. The others need secrets.
+// byKey lists the schemes with public keys. The others need secrets.
 var byKey = []webhook.Scheme{webhook.StandardEd25519, webhook.WechatPay, webhook.Alipay, webhook.JWS}
 
 func (s *signatures) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.schemes, "sign", string(webhook.Standard),
-		"schemes to verify, comma-separated, as the route's _SIGN names them; each must be right")
+		"schemes to verify, comma-separated, as in the route's _SIGN; all must be valid")
 	f.StringVar(&s.keyFile, "key-file", "", "file with the sender's public keys or certificates (PEM)")
 	f.StringVar(&s.keySet, "key-set", "", "address of the sender's key set: https://…/.well-known/jwks.json")
-	f.StringVar(&s.host, "host", "", "host of this receiver in the url, for jws")
-	f.StringVar(&s.headers, "sign-header", "", "names of signatures' headers where they differ, as the route's _SIGN_HEADER has them")
+	f.StringVar(&s.host, "host", "", "this receiver's host in the url, for jws")
+	f.StringVar(&s.headers, "sign-header", "", "non-default names of signatures' headers, as in the route's _SIGN_HEADER")
 }
 
-// prepare makes the verifiers. Without secrets and keys nothing is verified.
+// prepare creates the verifiers. Without secrets and keys nothing is verified.
 func (s *signatures) prepare() error {
 	headers, err := sign.ParseHeaders(s.headers, func(string) bool { return false })
 	if s.headers != "" && err != nil {
@@ -70,7 +70,7 @@ func (s *signatures) prepare() error {
 	return nil
 }
 
-// publicKeys are those of --key-file and --key-set.
+// publicKeys are the keys of --key-file and --key-set.
 type publicKeys struct {
 	list []string
 	set  *webhook.KeySet
@@ -92,7 +92,7 @@ func (s *signatures) keys() (k publicKeys, err error) {
 	return k, nil
 }
 
-// verify returns a word for the signatures, and whether the callback may be accepted.
+// verify returns a word for the signatures' state, and whether the callback may be accepted.
 func (s *signatures) verify(ctx context.Context, h http.Header, payload []byte) (string, bool) {
 	if len(s.all) == 0 {
 		return "not verified", true
@@ -109,7 +109,7 @@ func (s *signatures) verify(ctx context.Context, h http.Header, payload []byte) 
 	return "right", true
 }
 
-// wrongBecause is a word for an error of Check.
+// wrongBecause returns a word for an error of Check.
 func wrongBecause(err error, h http.Header) string {
 	switch {
 	case errors.Is(err, webhook.ErrSignature):

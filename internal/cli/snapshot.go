@@ -9,8 +9,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// readSnapshot reads a line of a file that shows a notice that was kept: of notifier export, notifier list or the
-// pages' download. ok is false for a line that schedules a notice.
+// readSnapshot reads a line with a stored notice, of notifier export, notifier list or the pages' download. ok is false
+// for a line that schedules a notice.
 func readSnapshot(line []byte) (s codec.Snapshot, ok bool) {
 	if !bytes.Contains(line, []byte(`"created_at"`)) || codec.Parse(line, &s) != nil {
 		return codec.Snapshot{}, false
@@ -18,7 +18,7 @@ func readSnapshot(line []byte) (s codec.Snapshot, ok bool) {
 	return s, s.ID != "" && !time.Time(s.CreatedAt).IsZero() && (s.State != "") != (s.Outcome != "")
 }
 
-// whole is an error for a notice of which parts were not kept.
+// whole returns an error for a notice of which parts were not kept.
 func whole(s *codec.Snapshot) error {
 	if f := s.Whole(); len(f) > 0 {
 		return errors.New(f[0].Location + ": " + f[0].Message)
@@ -26,12 +26,12 @@ func whole(s *codec.Snapshot) error {
 	return nil
 }
 
-// scheduleAgain is a request to schedule the same content for now.
+// scheduleAgain returns a request that schedules the same content for now.
 func scheduleAgain(s *codec.Snapshot) []byte {
 	r := codec.Request{Key: s.Key, URL: s.URL, Audience: s.Audience, Method: s.Method, OnDuplicate: s.OnDuplicate, Headers: s.Headers,
 		Retry: codec.Steps(s.Retry), ContentType: s.ContentType, Body: s.Body, BodyBase64: s.BodyBase64}
 	if s.Body != nil && s.ContentType == "application/json" {
-		r.ContentType = "" // shown of a JSON body whose type was not given
+		r.ContentType = "" // omitted in the original request
 	}
 	return codec.Append(nil, &r)
 }

@@ -12,9 +12,9 @@ func (a *command) stats() *cobra.Command {
 	return a.withJSON(&cobra.Command{
 		Use:   "stats",
 		Short: "Show the numbers of each route",
-		Long: `Shows the numbers of each route, and of prefixes that no route has any more and
-that hold notices. Counts are of the whole service; in flight, delivered, retried and
-lateness are of the instance that answers, the last three since its start.`,
+		Long: `Prints the numbers of each route, and of prefixes with notices but without a route. Counts
+are of the whole service. IN FLIGHT, DELIVERED, RETRIED and the lateness are of the
+answering instance, the last three since its start.`,
 		Example: "  notifier stats\n  watch -n 2 notifier stats",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +37,7 @@ lateness are of the instance that answers, the last three since its start.`,
 	})
 }
 
-// sayStats prints a row for each route. What wants somebody's attention is coloured.
+// sayStats prints a row for each route. Values that need attention are coloured.
 func (a *command) sayStats(s *client.Stats) {
 	rows := [][]cell{head("ROUTE\tPENDING\tOVERDUE\tIN FLIGHT\tDEAD\tSETTLED\tDELIVERED\tRETRIED\tLATE P50\tP99\tNEXT DUE")}
 	number := func(n int64, look style) cell {
@@ -51,12 +51,12 @@ func (a *command) sayStats(s *client.Stats) {
 		switch {
 		case !r.Configured:
 			if name = styled(r.Route+" (not configured)", faint); r.Pending+r.Dead > 0 {
-				name.look = red // nobody delivers them
+				name.look = red // not delivered
 			}
 		case r.Paused:
 			name = styled(r.Route+" (paused)", yellow)
 		}
-		p50, p99 := "-", "-" // nothing was handled yet
+		p50, p99 := "-", "-" // no exchange yet
 		if r.LatenessP99MS > 0 {
 			p50, p99 = millis(r.LatenessP50MS), millis(r.LatenessP99MS)
 		}

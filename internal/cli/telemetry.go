@@ -12,7 +12,7 @@ import (
 	"notifier/internal/telemetry"
 )
 
-// telemetryWait is how long a command waits for the collector at its end.
+// telemetryWait bounds the final export to the collector.
 const telemetryWait = 3 * time.Second
 
 // unexported counts the spans of a command that were not exported.
@@ -25,8 +25,8 @@ func (u *unexported) Telemetry(_, result string, n int) {
 	}
 }
 
-// tracer makes the spans of a command; nil if none are exported. finish exports those that
-// wait, and reports how many were dropped.
+// tracer creates the spans of a command; nil if none are exported. finish exports the remaining spans and reports the
+// number of dropped ones.
 func (a *command) tracer(cfg *config.Config) (tracer trace.Tracer, finish func()) {
 	dropped := &unexported{}
 	t := telemetry.New(telemetry.Options{Settings: telemetry.Settings{Traces: cfg.Telemetry.Traces, Sampler: cfg.Telemetry.Sampler,

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A time that is not written in full is that of the zone of TZ; what it means is printed.
-func TestTimesAreReadInTheZoneOfTZ(t *testing.T) {
+// A short time is in the zone of TZ, and the full time is printed.
+func TestTimesUseZoneOfTZ(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.env = append(d.env, "TZ=Asia/Shanghai")

@@ -23,7 +23,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// samples are the templates that ship with the program.
+// samples are the templates that are part of the program.
 //
 //go:embed templates/*.json
 var samples embed.FS
@@ -31,15 +31,18 @@ var samples embed.FS
 // template is a notice with ${name} in its texts.
 type template struct {
 	About string `json:"about"`
-	// Set has the names that may be set, with their defaults. The names id (unique), n (1 for
-	// the first notice of a call) and now (RFC 3339) have values without being listed.
+	// Set has the names that may be set, with their defaults. The names id (unique), n (1 for the first notice of a
+	// call) and now (RFC 3339) always have values.
 	Set map[string]string `json:"set"`
-	// Notice is the schedule call's body.
+	// Notice is the body of the schedule call.
 	Notice json.RawMessage `json:"notice"`
 }
 
-// maxTriggers is how many notices one call may schedule.
+// maxTriggers is the maximum number of notices of one call.
 const maxTriggers = 100_000
+
+// triggerBatch is the maximum number of notices in one request.
+const triggerBatch = 1000
 
 func (a *command) trigger() *cobra.Command {
 	o := triggering{}
@@ -52,9 +55,9 @@ JSON file:
   {"about": "A parcel was sent", "set": {"carrier": "post"},
    "notice": {"key": "app1:parcel:sent:${id}", "body": {"carrier": "${carrier}"}}}
 
-${name} is replaced by a value of --set or its default, ${id} by a unique text, ${n}
-by the number of the notice in this call, ${now} by the time. notice is the body
-of POST /v1/notices. The samples' keys are under app1:trans: --set app= and module=.`,
+${name} is replaced by a value of --set or its default, ${id} by a unique text, ${n} by the
+number of the notice in this call, ${now} by the time. notice is the body of POST
+/v1/notices. The samples' keys are under app1:trans; --set app= and module= change that.`,
 		Example: `  notifier trigger --list
   notifier trigger trade.paid --set amount=12.50 --count 10
   notifier trigger order.close --set app=shop --set module=orders --delay 5s --to http://127.0.0.1:9000/
@@ -75,11 +78,11 @@ of POST /v1/notices. The samples' keys are under app1:trans: --set app= and modu
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&o.list, "list", false, "list the templates that ship with the program")
+	f.BoolVar(&o.list, "list", false, "list the built-in templates")
 	f.StringArrayVar(&o.set, "set", nil, "value of a name in the template, name=value; may be repeated")
 	f.IntVar(&o.count, "count", 1, "how many notices to schedule")
 	f.StringVar(&o.to, "to", "", "address to call, if the route's target is notice")
-	delayVar(f, &o.delay, "delay", "time from now, in place of the template's")
+	delayVar(f, &o.delay, "delay", "time from now, instead of the template's")
 	return a.withJSON(c)
 }
 
@@ -93,9 +96,9 @@ type triggering struct {
 	delayed bool
 }
 
-// sampleNames are the names of the samples, sorted.
+// sampleNames returns the sorted names of the samples.
 func sampleNames() []string {
-	entries, _ := samples.ReadDir("templates") // it is compiled in
+	entries, _ := samples.ReadDir("templates") // the templates are compiled in
 	names := make([]string, len(entries))
 	for i, e := range entries {
 		names[i] = strings.TrimSuffix(e.Name(), ".json")
@@ -151,7 +154,7 @@ func readTemplate(name string) (*template, error) {
 	return t, nil
 }
 
-// values are the defaults of a template with those of --set in their place.
+// values returns the defaults of a template, replaced by those of --set.
 func (t *template) values(set []string) (map[string]string, error) {
 	values := maps.Clone(t.Set)
 	if values == nil {
@@ -169,8 +172,8 @@ func (t *template) values(set []string) (map[string]string, error) {
 
 var placeholder = regexp.MustCompile(`\$\{([A-Za-z0-9_]+)\}`)
 
-// fill returns v with the placeholders of its texts replaced. Text that is put in is not
-// searched again, and cannot break the JSON.
+// fill returns v with the placeholders in its texts replaced. Inserted text is not searched again and cannot break the
+// JSON.
 func fill(v any, values map[string]string) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -178,7 +181,7 @@ func fill(v any, values map[string]string) (any, error) {
 		text := placeholder.ReplaceAllStringFunc(v, func(found string) string {
 			value, ok := values[found[2:len(found)-1]]
 			if !ok {
-				unknown = usage("the template has %s, and set does not have it", found)
+				unknown = usage("the template contains %s, which set does not define", found)
 			}
 			return value
 		})
@@ -201,13 +204,13 @@ func fill(v any, values map[string]string) (any, error) {
 	return v, nil
 }
 
-// line is the nth schedule call of a template, as one line of JSON.
+// line returns the nth schedule call of a template as one line of JSON.
 func (t *template) line(n int, values map[string]string, o *triggering) ([]byte, error) {
 	values["n"], values["now"] = strconv.Itoa(n), notice.Stamp(time.Now())
 	values["id"] = time.Now().UTC().Format("20060102150405") + strings.ToLower(rand.Text()[:8])
 	var call map[string]any
 	d := json.NewDecoder(bytes.NewReader(t.Notice))
-	d.UseNumber() // numbers stay as they are written
+	d.UseNumber() // numbers keep their spelling
 	if err := d.Decode(&call); err != nil {
 		return nil, usage("the template's notice: %w", err)
 	}
@@ -224,7 +227,7 @@ func (t *template) line(n int, values map[string]string, o *triggering) ([]byte,
 	return json.Marshal(call)
 }
 
-// fireOff schedules the notices of a template, at most 1,000 with one call.
+// fireOff schedules the notices of a template, at most 1,000 in one call.
 func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error {
 	if o.count < 1 || o.count > maxTriggers {
 		return usage("--count %d: want 1 to %d", o.count, maxTriggers)
@@ -243,16 +246,12 @@ func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error 
 	}
 	defer c.Close()
 
-	for n := 1; n <= o.count; {
-		var lines [][]byte
-		for ; n <= o.count && len(lines) < 1000; n++ {
-			line, err := t.line(n, values, o)
-			if err != nil {
-				return err
-			}
-			lines = append(lines, line)
+	for from := 1; from <= o.count; from += triggerBatch {
+		lines, err := t.lines(from, min(from+triggerBatch, o.count+1), values, o)
+		if err != nil {
+			return err
 		}
-		results, err := c.ScheduleLines(cmd.Context(), lines, true)
+		results, err := c.ScheduleLines(cmd.Context(), lines, client.Repeatable())
 		if err != nil {
 			return err
 		}
@@ -263,7 +262,7 @@ func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error 
 	return nil
 }
 
-// sayTriggered prints the keys that were scheduled. It fails at the first that was not.
+// sayTriggered prints the scheduled keys. It fails at the first failure.
 func (a *command) sayTriggered(results []client.Result) error {
 	for _, r := range results {
 		if r.Problem != nil {
@@ -278,4 +277,16 @@ func (a *command) sayTriggered(results []client.Result) error {
 		a.say("scheduled %s\n", r.Key)
 	}
 	return nil
+}
+
+// lines returns the requests of notices from one number up to, but not including, another.
+func (t *template) lines(from, to int, values map[string]string, o *triggering) (lines [][]byte, err error) {
+	for n := from; n < to; n++ {
+		line, err := t.line(n, values, o)
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, nil
 }

@@ -10,7 +10,7 @@ import (
 	"notifier/client"
 )
 
-func TestTrigger(t *testing.T) {
+func TestTriggerSchedulesFromTemplate(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	out, _ := d.run(0, "trigger", "--list")
@@ -55,7 +55,7 @@ func TestTrigger(t *testing.T) {
 		"trigger /nonesuch.json":              "no such file",
 		"trigger trade.paid --set colour=red": "one of the names amount, app, currency, module",
 		"trigger trade.paid --count 0":        "want 1 to 100000",
-		"trigger " + file:                     "the template has ${nobody}",
+		"trigger " + file:                     "the template contains ${nobody}",
 	} {
 		_, errs := d.run(2, strings.Fields(line)...)
 		contains(t, errs, want)

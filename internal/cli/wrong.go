@@ -18,10 +18,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// What is wrong is said in the words of the command line: flags, arguments and
-// variables, not the members of JSON that they become.
+// Errors use the words of the command line: flags, arguments and variables instead of JSON members.
 
-// usageError is the user's mistake, found after the command had begun.
+// usageError is a usage error found after the command had started.
 type usageError struct{ err error }
 
 func (u *usageError) Error() string { return u.err.Error() }
@@ -29,29 +28,26 @@ func (u *usageError) Unwrap() error { return u.err }
 
 func usage(format string, a ...any) error { return &usageError{fmt.Errorf(format, a...)} }
 
-// errQuiet fails a command that has said why already; errQuietlyWrong says that
-// it was used wrongly.
+// errQuiet fails a command that has reported its error already; errQuietlyWrong is the same for wrong usage.
 var (
 	errQuiet        = errors.New("failed")
 	errQuietlyWrong = errors.New("wrong use")
 )
 
-// asksForWrong reports whether the API found what it was asked for to be wrong: a
-// key, a state, a cursor. Asking again would not help.
+// asksForWrong reports whether the API found an argument invalid: a key, a state, a cursor. Retrying would not help.
 func asksForWrong(err error) bool {
 	return client.IsStatus(err, http.StatusBadRequest) || client.IsStatus(err, http.StatusUnprocessableEntity)
 }
 
-// howTo is what follows a wrong use: how it is used.
+// howTo returns the usage that follows a usage error.
 func howTo(c *cobra.Command) string {
 	if c == nil || !c.HasParent() {
-		return "notifier --help shows how it is used"
+		return "run notifier --help for the usage"
 	}
-	return fmt.Sprintf("usage: %s\n%s --help shows more", c.UseLine(), c.CommandPath())
+	return fmt.Sprintf("usage: %s\nrun %s --help for more", c.UseLine(), c.CommandPath())
 }
 
-// takes checks the number of arguments, most < 0 meaning any, and names what is
-// wanted as the line of use does.
+// takes checks the number of arguments, most < 0 meaning any, and names the expected ones as the usage line does.
 func takes(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		_, want, _ := strings.Cut(c.Use, " ")
@@ -68,7 +64,7 @@ func takes(least, most int) cobra.PositionalArgs {
 	}
 }
 
-// either marks flags of which no two may be given, or exactly one must be.
+// either marks flags of which at most one, or exactly one, must be given.
 func (a *command) either(c *cobra.Command, required bool, names ...string) {
 	c.MarkFlagsMutuallyExclusive(names...)
 	if required {
@@ -76,7 +72,7 @@ func (a *command) either(c *cobra.Command, required bool, names ...string) {
 	}
 	spelt := strings.Join(names[:len(names)-1], ", --") + " or --" + names[len(names)-1]
 	before := c.PreRunE
-	c.PreRunE = func(c *cobra.Command, args []string) error { // cobra's own check comes after it
+	c.PreRunE = func(c *cobra.Command, args []string) error { // cobra's check runs after PreRunE
 		given := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.Flags().Changed(name) })
 		switch {
 		case len(given) > 1:
@@ -90,11 +86,10 @@ func (a *command) either(c *cobra.Command, required bool, names ...string) {
 	}
 }
 
-// flagOf are the flags that stand for members and parameters of other names.
+// flagOf maps members and parameters to flags with other names.
 var flagOf = map[string]string{"url": "to", "headers": "header", "body_base64": "body-file"}
 
-// inFlags spells a member or parameter of the API as the flag or argument that
-// it came from.
+// inFlags returns the flag or argument of a member or parameter of the API.
 func inFlags(c *cobra.Command, location string) string {
 	_, name, ok := strings.Cut(location, ".")
 	if !ok {
@@ -119,23 +114,22 @@ func inFlags(c *cobra.Command, location string) string {
 	return name
 }
 
-// inWords are the API's words in the texts of its problems, and the command
-// line's for them.
+// inWords replaces the API's words in problem texts with those of the command line.
 var inWords = strings.NewReplacer("on_duplicate", "--on-duplicate", "body_base64", "--body-file", "body_text", "--body-text",
 	"state=dead", "--state dead", "dry_run=true", "--dry-run", "host=,", "--host,", "audience=,", "--audience,",
 	"either delay or due", "either --delay or --due", "delay and due", "--delay and --due")
 
-// explain says what went wrong with a call of the API, or of Redis.
+// explain describes the failure of a call of the API or of Redis.
 func (a *command) explain(err error) string {
 	var p *client.Problem
 	var op *net.OpError
 	switch {
 	case errors.As(err, &p):
 		return strings.Replace(err.Error(), p.Error(), a.problem(p), 1)
-	case errors.Is(err, wire.ErrUnavailable): // a command that needs Redis itself
-		return err.Error() + "; is Redis running there? NOTIFIER_REDIS_URL says where it is"
+	case errors.Is(err, wire.ErrUnavailable): // a command that connects to Redis
+		return err.Error() + "; check that Redis runs at the address in NOTIFIER_REDIS_URL"
 	case errors.As(err, &op) && op.Op == "dial":
-		return err.Error() + "; is the service running there? --api or NOTIFIER_URL say where it is"
+		return err.Error() + "; check that the service runs at the address in --api or NOTIFIER_URL"
 	}
 	return err.Error()
 }
@@ -144,23 +138,16 @@ func (a *command) problem(p *client.Problem) string {
 	c := a.running
 	switch {
 	case p.Status == http.StatusUnauthorized && a.env["NOTIFIER_TOKEN"] == "" && a.env["NOTIFIER_TOKEN_FILE"] == "":
-		return "401 Unauthorized: the service wants a token; set NOTIFIER_TOKEN, or NOTIFIER_TOKEN_FILE, to that of one of its clients"
+		return "401 Unauthorized: the service needs a token; set NOTIFIER_TOKEN, or NOTIFIER_TOKEN_FILE, to the token of a client"
 	case p.Status == http.StatusUnauthorized:
-		return "401 Unauthorized: the service does not know this token; set NOTIFIER_TOKEN, or NOTIFIER_TOKEN_FILE, to that of one of its clients"
-	case c == nil || c.Name() == "import": // whose file is written in the API's words
+		return "401 Unauthorized: unknown token; set NOTIFIER_TOKEN, or NOTIFIER_TOKEN_FILE, to the token of a client"
+	case c == nil || c.Name() == "import": // its file uses the API's words
 		return p.Error()
 	}
 	if len(p.Errors) == 0 {
-		detail := p.Detail
-		if len(p.Differs) > 0 {
-			differs := make([]string, len(p.Differs))
-			for i, d := range p.Differs {
-				differs[i] = inFlags(c, "body."+d)
-			}
-			detail = strings.Replace(detail, strings.Join(p.Differs, ", "), strings.Join(differs, ", "), 1)
-		}
-		return strings.TrimSuffix(fmt.Sprintf("%d %s: %s", p.Status, p.Title, inWords.Replace(detail)), ": ")
+		return withoutErrors(c, p)
 	}
+
 	said := make([]string, len(p.Errors))
 	for i, w := range p.Errors {
 		_, name, _ := strings.Cut(w.Location, ".")
@@ -189,10 +176,23 @@ func suggestFlag(c *cobra.Command, err error) error {
 		}
 	})
 	if f := flagOf[strings.ReplaceAll(name, "-", "_")]; f != "" && c.Flags().Lookup(f) != nil {
-		best = f // the API's name for it
+		best = f // the API's name of the flag
 	}
 	if best == "" {
 		return fmt.Errorf("%w of %s", err, c.CommandPath())
 	}
 	return fmt.Errorf("%w of %s; did you mean --%s?", err, c.CommandPath(), best)
+}
+
+// withoutErrors returns the text of a problem that lists no fields. The names of fields become flags.
+func withoutErrors(c *cobra.Command, p *client.Problem) string {
+	detail := p.Detail
+	if len(p.Differs) > 0 {
+		differs := make([]string, len(p.Differs))
+		for i, d := range p.Differs {
+			differs[i] = inFlags(c, "body."+d)
+		}
+		detail = strings.Replace(detail, strings.Join(p.Differs, ", "), strings.Join(differs, ", "), 1)
+	}
+	return strings.TrimSuffix(fmt.Sprintf("%d %s: %s", p.Status, p.Title, inWords.Replace(detail)), ": ")
 }

@@ -6,47 +6,43 @@ import (
 	"time"
 )
 
-// Options of a Batcher; all but Interval are required.
+// Options configure a Batcher. All but Interval are required.
 type Options struct {
-	// MaxSenders is how many batches may be on their way at once.
+	// MaxSenders is the maximum number of batches in transit.
 	MaxSenders int
-	// MinExtra is how many items must wait for a further sender to begin while
-	// another is at work.
+	// MinExtra is the number of waiting items that starts another sender while one is running.
 	MinExtra int
-	// MaxBatch is the most items of one batch.
+	// MaxBatch is the largest number of items in a batch.
 	MaxBatch int
-	// Interval is the least time between two batches of fewer than MinExtra items.
-	// 0 = none. SetInterval changes it.
+	// Interval is the shortest time between two batches of fewer than MinExtra items. 0 means none.
+	// SetInterval changes it.
 	Interval time.Duration
 }
 
-// Batcher sends items in batches. It is safe for concurrent use. Its zero value
-// is not usable; see New.
+// Batcher sends items in batches. It is safe for concurrent use. Use New to create one.
 type Batcher[T any] struct {
 	o    Options
 	send func([]T)
 
-	waiting atomic.Int64 // how many are pending, for those who do not hold mu
+	waiting atomic.Int64 // len(pending), for readers without mu
 
 	mu      sync.Mutex
 	pending []T
-	senders int         // at work
-	last    time.Time   // when a batch left; kept only with an Interval
-	timer   *time.Timer // begins a sender when the Interval is over
-	armed   bool        // the timer runs
+	senders int         // running
+	last    time.Time   // when the last batch was sent; only with an Interval
+	timer   *time.Timer // starts a sender when the Interval is over
+	armed   bool        // the timer is running
 	idle    *sync.Cond
 }
 
-// New makes a Batcher that calls send with 1 to MaxBatch items. Batches of one
-// sender keep the order of Add; with more than one they may overtake each other.
-// Send may keep the slice.
+// New returns a Batcher that calls send with 1 to MaxBatch items. send may keep the slice.
 func New[T any](o Options, send func([]T)) *Batcher[T] {
 	b := &Batcher[T]{o: o, send: send}
 	b.idle = sync.NewCond(&b.mu)
 	return b
 }
 
-// Add hands an item over and returns at once.
+// Add adds an item and returns at once.
 func (b *Batcher[T]) Add(item T) {
 	b.mu.Lock()
 	b.pending = append(b.pending, item)
@@ -58,8 +54,8 @@ func (b *Batcher[T]) Add(item T) {
 	b.mu.Unlock()
 }
 
-// waits reports whether what is pending is to gather until the Interval is over,
-// and has the timer end that. The caller holds mu.
+// waits reports whether the pending items are to gather until the Interval is over. It arms the
+// timer for that moment. The caller holds mu.
 func (b *Batcher[T]) waits() bool {
 	if b.o.Interval == 0 || len(b.pending) >= b.o.MinExtra {
 		return false
@@ -67,10 +63,12 @@ func (b *Batcher[T]) waits() bool {
 	if b.armed {
 		return true
 	}
+
 	left := b.o.Interval - time.Since(b.last)
 	if left <= 0 {
 		return false
 	}
+
 	b.armed = true
 	if b.timer == nil {
 		b.timer = time.AfterFunc(left, b.over)
@@ -80,7 +78,7 @@ func (b *Batcher[T]) waits() bool {
 	return true
 }
 
-// over begins a sender when the Interval is over, unless what waited has left.
+// over starts a sender at the end of the Interval, unless the items have been sent.
 func (b *Batcher[T]) over() {
 	b.mu.Lock()
 	b.armed = false
@@ -94,6 +92,7 @@ func (b *Batcher[T]) over() {
 	}
 }
 
+// run sends batches until no item is pending, or the rest waits for the Interval.
 func (b *Batcher[T]) run() {
 	b.mu.Lock()
 	for first := true; len(b.pending) > 0 && (first || !b.waits()); first = false {
@@ -108,10 +107,12 @@ func (b *Batcher[T]) run() {
 		if b.o.Interval > 0 {
 			b.last = time.Now()
 		}
+
 		b.mu.Unlock()
 		b.send(batch)
 		b.mu.Lock()
 	}
+
 	b.senders--
 	if b.senders == 0 {
 		b.idle.Broadcast()
@@ -119,8 +120,7 @@ func (b *Batcher[T]) run() {
 	b.mu.Unlock()
 }
 
-// SetInterval changes the Interval for what is added from now on. With 0, what waits
-// leaves now.
+// SetInterval changes the Interval for later items. With 0 the pending items are sent now.
 func (b *Batcher[T]) SetInterval(d time.Duration) {
 	b.mu.Lock()
 	b.o.Interval = d
@@ -131,10 +131,10 @@ func (b *Batcher[T]) SetInterval(d time.Duration) {
 	b.mu.Unlock()
 }
 
-// Len is how many items wait for a sender. It takes no lock.
+// Len returns the number of items that wait for a sender. It takes no lock.
 func (b *Batcher[T]) Len() int { return int(b.waiting.Load()) }
 
-// Wait returns when nothing waits and no sender is at work.
+// Wait returns when no item waits and no sender is running.
 func (b *Batcher[T]) Wait() {
 	b.mu.Lock()
 	for b.senders > 0 || len(b.pending) > 0 {

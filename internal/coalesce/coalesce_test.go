@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
+func TestItemsGatherWhileSendersAreBusy(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
 	b := New(Options{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
@@ -37,7 +37,7 @@ func TestItemsGatherOnlyWhileSendersAreBusy(t *testing.T) {
 	}
 }
 
-func TestASecondSenderWaitsForItemsWorthACall(t *testing.T) {
+func TestSecondSenderWaitsForMinExtraItems(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
 	b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10}, func(items []int) {
@@ -98,9 +98,9 @@ func BenchmarkAdd(b *testing.B) {
 	x.Wait()
 }
 
-// With an Interval what comes alone leaves at once, what comes soon after it
-// gathers until the Interval is over or a batch is full enough.
-func TestItemsGatherUntilTheIntervalIsOver(t *testing.T) {
+// With an Interval a single item is sent at once. Items soon after it gather until the Interval is over,
+// or until there are MinExtra.
+func TestItemsGatherUntilIntervalEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		begin := time.Now()
@@ -127,8 +127,8 @@ func TestItemsGatherUntilTheIntervalIsOver(t *testing.T) {
 	})
 }
 
-// Without an Interval what has waited for it leaves, and nothing waits afterwards.
-func TestTheIntervalMayEnd(t *testing.T) {
+// SetInterval(0) sends the waiting items, and later items do not wait.
+func TestSetIntervalZeroSendsWaitingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		begin := time.Now()
@@ -153,7 +153,7 @@ func TestTheIntervalMayEnd(t *testing.T) {
 	})
 }
 
-// Whatever the interval, each item is sent once, and Wait sees the last one off.
+// With any interval each item is sent once, and Wait waits for the last one.
 func TestEveryItemIsSentOnceWithAnInterval(t *testing.T) {
 	var seen [4000]atomic.Int32
 	b := New(Options{MaxSenders: 2, MinExtra: 50, MaxBatch: 60, Interval: 20 * time.Microsecond}, func(items []int) {
@@ -181,8 +181,8 @@ func TestEveryItemIsSentOnceWithAnInterval(t *testing.T) {
 	}
 }
 
-// What goes to one destination waits for no other's, and Wait for all of them.
-func TestEachDestinationOfAGroupHasItsOwnSenders(t *testing.T) {
+// The items of one destination do not wait for those of another, and Wait waits for all.
+func TestGroupHasSendersPerDestination(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var got []int

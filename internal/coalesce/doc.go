@@ -1,37 +1,34 @@
-// Package coalesce gathers calls that happen at the same time into one.
+// Package coalesce combines calls that happen at the same time into batches.
 //
-// # When a batch leaves
+// # When a batch is sent
 //
-// An item that finds no sender at work leaves at once and alone. Only while a
-// sender is at work do items gather, and then they leave together as soon as it
-// is free. So batching adds no delay when little is to do, and batches grow with
-// the load.
+// A sender is a goroutine that sends batches. An item that is added while no sender runs is sent at
+// once and alone. Items that are added while a sender runs are collected, and sent together when
+// the sender is free. So batching adds no delay under low load, and batches grow with the load.
 //
-// Where nobody waits for what is sent, an Interval makes fewer and larger batches:
-// of what comes so soon after the last batch left, up to MinExtra items gather
-// until that long has gone by. What comes alone still leaves at once.
+// MinExtra items must be waiting before another sender starts, up to MaxSenders. A small MinExtra
+// makes many small batches. A large MinExtra leaves the receiver idle while a batch is in transit.
 //
-// Further senders, up to MaxSenders, begin while others are at work, when so
-// many items wait that a batch of them is worth a call of its own: MinExtra. A
-// small MinExtra makes many small batches, a large one leaves the other end idle
-// while a batch is on its way.
+// An Interval makes fewer and larger batches, for callers that do not wait for the result. It is
+// the shortest time between two batches of fewer than MinExtra items. The first item after a pause
+// is still sent at once.
 //
-// # Life
+// # Guarantees
 //
-// A Batcher has no goroutine while nothing is sent, and needs no end: a sender is
-// started by Add or when the Interval is over, and ends when nothing is left to
-// send. Wait returns when all have ended. Whoever calls Add sees to it that nothing
-// is added after the Wait that is to be the last. A Group keeps a Batcher for each
-// destination.
-//
-// Nothing bounds how many items wait but the callers themselves: Len says how
-// many there are.
+// Every added item is sent once. The batches of one sender keep the order of Add; batches of
+// several senders may overtake each other. A Batcher does not limit the number of waiting items:
+// callers do, with Len.
 //
 // # Failures
 //
-// A Batcher knows nothing of them. When a call fails after it was sent, it is
-// unknown which items of its batch took effect: the answer may be all that was
-// lost. Only the send function can know what may be sent again, so it repeats the
-// call or tells each item's caller what came of it before it returns. It must
-// return: until then it holds one of the senders.
+// A Batcher does not see failures. If a call fails after it was sent, its items may have taken
+// effect, because only the reply may be lost. So the send function must retry the call, or report
+// the result to each item's caller, before it returns. A send function that does not return
+// occupies its sender.
+//
+// # Lifetime
+//
+// A Batcher needs no Close, and has no goroutine while nothing is sent. Add, or the end of the
+// Interval, starts a sender, which ends when no item is left. Wait returns when all senders have
+// ended. Callers must not add items after the last Wait. A Group has one Batcher per destination.
 package coalesce

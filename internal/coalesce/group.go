@@ -6,9 +6,8 @@ import (
 	"sync"
 )
 
-// Group is Batchers of the same options, one for each destination: what goes to one
-// waits for none of the others. It is safe for concurrent use. Its zero value is not
-// usable; see NewGroup.
+// Group has one Batcher with the same options for each destination, so that items for one
+// destination do not wait for another. It is safe for concurrent use. Use NewGroup to create one.
 type Group[K comparable, T any] struct {
 	o    Options
 	send func([]T)
@@ -17,12 +16,12 @@ type Group[K comparable, T any] struct {
 	by map[K]*Batcher[T]
 }
 
-// NewGroup makes a Group whose Batchers call send.
+// NewGroup returns a Group whose Batchers call send.
 func NewGroup[K comparable, T any](o Options, send func([]T)) *Group[K, T] {
 	return &Group[K, T]{o: o, send: send, by: map[K]*Batcher[T]{}}
 }
 
-// For is the Batcher for a destination, which it keeps for good.
+// For returns the Batcher of a destination. It creates the Batcher at the first call and keeps it.
 func (g *Group[K, T]) For(destination K) *Batcher[T] {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -34,7 +33,7 @@ func (g *Group[K, T]) For(destination K) *Batcher[T] {
 	return b
 }
 
-// Wait waits for all of them, as Batcher.Wait does.
+// Wait returns when no Batcher has waiting items or running senders.
 func (g *Group[K, T]) Wait() {
 	g.mu.Lock()
 	all := slices.Collect(maps.Values(g.by))

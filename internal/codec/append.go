@@ -16,8 +16,8 @@ type Appender interface {
 	AppendJSON(b []byte) []byte
 }
 
-// Append appends a struct, given as a pointer, as a JSON object. A json.RawMessage is copied byte for byte. It
-// panics on a type that it does not know: a defect.
+// Append appends a struct, given by pointer, as a JSON object. It copies a json.RawMessage byte for byte and panics on
+// an unknown type, which is a bug.
 func Append(b []byte, object any) []byte {
 	return appendObject(b, reflect.ValueOf(object).Elem())
 }
@@ -87,8 +87,8 @@ func AppendString(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// AppendAny appends v as encoding/json writes it, without escapes for HTML. It panics on a type that JSON cannot
-// hold: a defect.
+// AppendAny appends v in the form of encoding/json, without escapes for HTML. It panics if JSON cannot represent v,
+// which is a bug.
 func AppendAny(b []byte, v any) []byte {
 	buf := bytes.NewBuffer(b)
 	enc := json.NewEncoder(buf)

@@ -28,10 +28,10 @@ const (
 func TestAppendWritesEachForm(t *testing.T) {
 	no := false
 	for want, v := range map[string]any{
-		`{"key":"a:b:c:d","id":"msg_1","route":"r","state":"dead","due":` + stampText + `,"attempts_made":3,"max_attempts":4,` + contentText +
-			`,"ended_before":1,"replay":"rpl","client":"shop","created_at":` + stampText + `,"settled_at":` + stampText + `,"reason":"dns","attempts":[` + attemptText + `],"body":{"b" : 1}}`: &Notice{Key: "a:b:c:d", ID: "msg_1", Route: "r", State: notice.Dead, Due: Stamp(at), AttemptsMade: 3, MaxAttempts: 4, Content: full,
-			EndedBefore: 1, Replay: "rpl", Client: "shop", CreatedAt: Stamp(at), SettledAt: Stamp(at), Reason: "dns", Attempts: attempts, Payload: Payload{Body: json.RawMessage(`{"b" : 1}`)}},
-		`{"key":"a:b:c:d","id":"msg_1","route":"r","state":"scheduled","due":` + stampText + `,"attempt":1,"attempts_made":0,"max_attempts":1,"retry":[],"created_at":` + stampText +
+		`{"key":"a:b:c:d","id":"msg_1","ending":2,"route":"r","state":"dead","due":` + stampText + `,"attempts_made":3,"max_attempts":4,` + contentText +
+			`,"ended_before":1,"replay":"rpl","resend":1,"client":"shop","created_at":` + stampText + `,"settled_at":` + stampText + `,"reason":"dns","attempts":[` + attemptText + `],"body":{"b" : 1}}`: &Notice{Key: "a:b:c:d", ID: "msg_1", Route: "r", State: notice.Dead, Due: Stamp(at), AttemptsMade: 3, MaxAttempts: 4, Content: full,
+			Ending: 2, EndedBefore: 1, Replay: "rpl", Resend: 1, Client: "shop", CreatedAt: Stamp(at), SettledAt: Stamp(at), Reason: "dns", Attempts: attempts, Payload: Payload{Body: json.RawMessage(`{"b" : 1}`)}},
+		`{"key":"a:b:c:d","id":"msg_1","ending":0,"route":"r","state":"scheduled","due":` + stampText + `,"attempt":1,"attempts_made":0,"max_attempts":1,"retry":[],"created_at":` + stampText +
 			`,"next_attempt_at":` + stampText + `,"attempts":[],"body_base64":"/wA="}`: &Notice{Key: "a:b:c:d", ID: "msg_1", Route: "r", State: notice.Scheduled, Due: Stamp(at), Attempt: 1,
 			MaxAttempts: 1, Content: Content{Retry: Ladder{}}, CreatedAt: Stamp(at), NextAttempt: Stamp(at), Payload: Payload{BodyBase64: []byte("\xff\x00")}},
 		`{"key":"a:b:c:d","id":"msg_1","ending":2,"route":"r","host":"h","outcome":"dead","due":` + stampText + `,"created_at":` + stampText + `,"ended_at":` + stampText +
@@ -41,8 +41,8 @@ func TestAppendWritesEachForm(t *testing.T) {
 		`{"key":"a:b:c:d","id":"msg_1","state":"dead","created_at":` + stampText + `,"attempts_made":0,"attempts":[],"masked":true,"body_kept":false,"on_duplicate":"replace"}`: &Snapshot{Key: "a:b:c:d",
 			ID: "msg_1", State: notice.Dead, CreatedAt: Stamp(at), Masked: true, BodyKept: &no, OnDuplicate: "replace"},
 		`{"key":"a:b:c:d","delay":"15s","due":` + stampText + `,"body_text":"x","retry":["1s"]}`: &Request{Key: "a:b:c:d", Delay: &Delay{Span: 15 * time.Second}, Due: Due(at), BodyText: new("x"), Retry: Steps{time.Second}},
-		`{"id":"msg_1","key":"a:b:c:d","attempt":2,"due":"x","content_type":"text/plain","body":"text","body_lost":true,"replay":"rpl"}`: &Entry{ID: "msg_1", Key: "a:b:c:d", Attempt: 2, Due: "x",
-			ContentType: "text/plain", Payload: Payload{Body: json.RawMessage(`"text"`)}, Lost: true, Replay: "rpl"},
+		`{"id":"msg_1","key":"a:b:c:d","attempt":2,"due":"x","content_type":"text/plain","body":"text","body_lost":true,"replay":"rpl","resend":2}`: &Entry{ID: "msg_1", Key: "a:b:c:d", Attempt: 2, Due: "x",
+			ContentType: "text/plain", Payload: Payload{Body: json.RawMessage(`"text"`)}, Lost: true, Replay: "rpl", Resend: 2},
 	} {
 		got := string(Append(nil, v))
 		if got != want {
@@ -54,7 +54,7 @@ func TestAppendWritesEachForm(t *testing.T) {
 	}
 }
 
-// A listing, an entry of the history and a download are read back as they were written.
+// Reading a listing, a history entry or a download returns the values that were written.
 func TestSnapshotReadsEachForm(t *testing.T) {
 	v := Notice{Key: "a:b:c:d", ID: "msg_1", State: notice.Dead, Due: Stamp(at), AttemptsMade: 3, MaxAttempts: 4, Content: full, CreatedAt: Stamp(at), SettledAt: Stamp(at),
 		Reason: "dns", Attempts: attempts, Payload: Payload{Body: json.RawMessage(`{"b" : 1}`)}}
@@ -87,7 +87,7 @@ func TestSnapshotReadsEachForm(t *testing.T) {
 	}
 }
 
-// Parse skips members that a newer version may write; Read reports them.
+// Read reports unknown members. Parse skips them, because a newer version may have written them.
 func TestReadReportsUnknownMembersAndParseSkipsThem(t *testing.T) {
 	const line = `{"key":"a:b:c:d","state":"paused","new":{"a":1},"body":null}`
 	var s Snapshot

@@ -21,12 +21,12 @@ func StringField(f *Faults, at string, raw []byte) string {
 	}
 	s := text(raw)
 	if !faithful(raw, s) {
-		f.Add(at, nil, "holds half of a surrogate pair, which stands for no character")
+		f.Add(at, nil, "contains half of a surrogate pair, which is not a character")
 	}
 	return s
 }
 
-// Base64Field reads bytes. They are not nil.
+// Base64Field reads bytes. The result is not nil.
 func Base64Field(f *Faults, at string, raw []byte) []byte {
 	data, err := base64.StdEncoding.DecodeString(StringField(f, at, raw))
 	if err != nil {
@@ -43,7 +43,7 @@ func BoolField(f *Faults, at string, raw []byte) bool {
 	return string(raw) == "true"
 }
 
-// maxCount is more than any number of a notice.
+// maxCount is larger than any number in a notice.
 const maxCount = 1 << 30
 
 // CountField reads a whole number.
@@ -65,7 +65,7 @@ func InstantField(f *Faults, at string, raw []byte) time.Time {
 	return t.UTC()
 }
 
-// DurationField reads a Go duration in a string, or seconds as number or string. It is rounded up to the millisecond.
+// DurationField reads a Go duration in a string, or seconds as number or string. It rounds up to the millisecond.
 func DurationField(f *Faults, at string, raw []byte) (time.Duration, bool) {
 	var s string
 	switch k := Kind(raw); {
@@ -118,7 +118,7 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 		return
 	}
 
-	if t.Unix() <= 0 { // long past is now, and the zero time would mean "not given"
+	if t.Unix() <= 0 { // "long ago" means now; the zero time would mean "not given"
 		t = time.UnixMilli(1)
 	}
 	if cut := t.Truncate(time.Millisecond); cut.Before(t) {
@@ -130,7 +130,7 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 func (u *URL) read(f *Faults, at string, raw []byte) {
 	*u = URL(StringField(f, at, raw))
 	if err := notice.CheckURL(string(*u)); err != nil && Kind(raw) == '"' {
-		f.AddErr(at, nil, err) // its value may hold a password
+		f.AddErr(at, nil, err) // the value may contain a password
 	}
 }
 
@@ -164,8 +164,8 @@ func Join[S ~string](words []S) string {
 	return strings.Join(list, ", ")
 }
 
-// read reads an object of strings. Headers are kept sorted by name: a JSON object has no order, and a repeated call
-// must come out the same.
+// read reads an object of strings. It sorts headers by name, because a JSON object has no order and a repeated call
+// must give the same content.
 func (h *Headers) read(f *Faults, at string, raw []byte) {
 	if Kind(raw) != '{' {
 		f.Add(at, nil, "want an object of strings, such as {\"x-tenant\":\"7\"}")
@@ -174,7 +174,7 @@ func (h *Headers) read(f *Faults, at string, raw []byte) {
 	var list []notice.Header
 	for name, v := range members(raw) {
 		if len(list) > notice.MaxHeaders {
-			break // CheckHeaders says so
+			break // CheckHeaders reports the excess
 		}
 		if Kind(v) != '"' {
 			f.Add(at+"."+Clip(name, 60), nil, "want a string")
@@ -186,12 +186,12 @@ func (h *Headers) read(f *Faults, at string, raw []byte) {
 	sort.SliceStable(list, func(i, j int) bool { return strings.ToLower(list[i].Name) < strings.ToLower(list[j].Name) })
 	for i := 1; i < len(list); i++ {
 		if strings.EqualFold(list[i-1].Name, list[i].Name) {
-			f.Add(at, nil, "%s is given twice", Clip(list[i].Name, 60))
+			f.Add(at, nil, "%s occurs twice", Clip(list[i].Name, 60))
 			return
 		}
 	}
 	if err := notice.CheckHeaders(list); err != nil {
-		f.AddErr(at, nil, err) // its value may be a secret
+		f.AddErr(at, nil, err) // the value may be a secret
 	}
 	*h = list
 }
@@ -209,7 +209,7 @@ func ladderField(f *Faults, at string, raw []byte) notice.Ladder {
 		l := notice.Ladder{}
 		for v := range Elements(raw) {
 			if len(l) > notice.MaxSteps {
-				break // Check says so
+				break // Check reports the excess
 			}
 			d, ok := DurationField(f, at+"["+strconv.Itoa(len(l))+"]", v)
 			if !ok {
@@ -242,7 +242,7 @@ func ladderText(f *Faults, at string, raw []byte) notice.Ladder {
 	return l
 }
 
-// read reads attempts, and keeps as many as a record keeps.
+// read reads attempts and keeps the number that a record keeps.
 func (l *Attempts) read(f *Faults, at string, raw []byte) {
 	var list []notice.Attempt
 	wrong := json.Unmarshal(raw, &list) != nil
@@ -253,7 +253,7 @@ func (l *Attempts) read(f *Faults, at string, raw []byte) {
 		n.Add(a)
 	}
 	if wrong {
-		f.Add(at, nil, "want attempts as GET /v1/notices shows them")
+		f.Add(at, nil, "want attempts in the form of GET /v1/notices")
 		return
 	}
 	*l = n.Attempts

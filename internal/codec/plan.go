@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// member is a field of a struct as a member of a JSON object.
+// member describes a field of a struct that is a member of a JSON object.
 type member struct {
 	name      string
 	opening   string // `"name":`
@@ -18,7 +18,7 @@ type member struct {
 	enum      []string // the tag enum
 }
 
-// plan is the members of a struct in the order of its fields. Members of embedded structs are its own.
+// plan lists the members of a struct in the order of its fields, with the members of embedded structs.
 type plan struct {
 	members []member
 	names   []string

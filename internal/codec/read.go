@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Object checks that data is one JSON object and yields its members. Members that are not known, or given twice, are
-// faults. The error describes invalid syntax.
+// Object checks that data is one JSON object and yields its members. Unknown and repeated members are faults. The error
+// describes invalid syntax.
 func Object(data []byte, prefix string, known []string, f *Faults, each func(name, at string, raw []byte)) error {
 	if err := CheckJSON(data); err != nil {
 		return err
@@ -29,7 +29,7 @@ func Object(data []byte, prefix string, known []string, f *Faults, each func(nam
 		case !slices.Contains(known, name):
 			f.Add(at, nil, "no such field; the fields are %s", strings.Join(known, ", "))
 		case slices.Contains(seen, name):
-			f.Add(at, nil, "is given twice")
+			f.Add(at, nil, "occurs twice")
 		default:
 			seen = append(seen, name)
 			each(name, at, raw)
@@ -38,8 +38,8 @@ func Object(data []byte, prefix string, known []string, f *Faults, each func(nam
 	return nil
 }
 
-// Read reads a JSON object into a struct, given as a pointer. prefix is put before the names of members in faults.
-// Raw members share the memory of data. The error describes invalid syntax.
+// Read reads a JSON object into a struct, given by pointer. Faults name members with that prefix. Raw members share the
+// memory of data. The error describes invalid syntax.
 func Read(data []byte, prefix string, object any, f *Faults) error {
 	v := reflect.ValueOf(object).Elem()
 	p := planOf(v.Type())
@@ -47,8 +47,8 @@ func Read(data []byte, prefix string, object any, f *Faults) error {
 	return Object(data, prefix, p.names, f, to.read)
 }
 
-// Parse reads a JSON object into a struct, given as a pointer. It skips members that the struct does not have, and
-// takes values that its enums do not name: a newer version may have written them. The first fault is an error.
+// Parse reads a JSON object into a struct, given by pointer. It skips members that the struct does not have and accepts
+// unknown values of enums, because a newer version may have written them. The first fault is an error.
 func Parse(data []byte, object any) error {
 	if err := CheckJSON(data); err != nil {
 		return err
@@ -70,14 +70,14 @@ func Parse(data []byte, object any) error {
 	return f.err()
 }
 
-// target is a struct that is read.
+// target is a struct that is being read.
 type target struct {
 	v       reflect.Value
 	members []member
 	faults  *Faults
 }
 
-// read reads the member of a name, if the struct has it.
+// read reads the member with that name, if the struct has it.
 func (t *target) read(name, at string, raw []byte) {
 	for i := range t.members {
 		if m := &t.members[i]; m.name == name {
@@ -87,7 +87,7 @@ func (t *target) read(name, at string, raw []byte) {
 	}
 }
 
-// reader is a value that reads itself from JSON and adds a fault if it cannot.
+// reader is a value that reads itself from JSON and adds a fault if the JSON is invalid.
 type reader interface {
 	read(f *Faults, at string, raw []byte)
 }
@@ -122,7 +122,7 @@ func (m *member) read(v reflect.Value, at string, raw []byte, f *Faults) {
 	case reflect.Slice:
 		m.readList(v, at, raw, f)
 	default:
-		panic("codec: cannot read a member of type " + v.Type().String()) // a defect
+		panic("codec: cannot read a member of type " + v.Type().String()) // a bug
 	}
 }
 
@@ -140,7 +140,7 @@ func (m *member) readList(v reflect.Value, at string, raw []byte, f *Faults) {
 	}
 }
 
-// orOf lists words: a, b or c.
+// orOf joins words: a, b or c.
 func orOf(words []string) string {
 	last := len(words) - 1
 	if last == 0 {

@@ -9,16 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file take apart JSON that was found valid before, and
-// keep its bytes as they are.
+// The functions of this file split JSON that was checked before, and keep its bytes.
 
 // CheckJSON returns an error for data that is not JSON.
 func CheckJSON(data []byte) error {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return errors.New("it is empty; want a JSON object")
+		return errors.New("the JSON text is empty; want a JSON object")
 	}
 	if !utf8.Valid(data) {
-		return errors.New("it is not UTF-8; give bytes that are no text as body_base64")
+		return errors.New("the text is not UTF-8; give binary data as body_base64")
 	}
 	if json.Valid(data) {
 		return nil
@@ -32,7 +31,7 @@ func CheckJSON(data []byte) error {
 	return errors.New("not valid JSON")
 }
 
-// Kind is the first byte of a value: one of { [ " t f n - 0-9.
+// Kind returns the first byte of a value: one of { [ " t f n - 0-9.
 func Kind(value []byte) byte {
 	if v := skipSpace(value); len(v) > 0 {
 		return v[0]
@@ -47,7 +46,7 @@ func skipSpace(b []byte) []byte {
 	return b
 }
 
-// valueEnd is the index behind the value at the beginning of b.
+// valueEnd returns the index after the value at the beginning of b.
 func valueEnd(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -113,7 +112,7 @@ func members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Elements yields the raw Elements of a valid array.
+// Elements yields the raw elements of a valid array.
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		b := skipSpace(array)[1:]
@@ -146,8 +145,7 @@ func text(literal []byte) string {
 	return s
 }
 
-// faithful reports whether text returns what literal means. An escape for half a
-// surrogate pair means nothing, and a decoder replaces it without a word.
+// faithful reports whether text returned the meaning of literal. A decoder silently replaces half of a surrogate pair.
 func faithful(literal []byte, decoded string) bool {
 	const replacement = "\uFFFD"
 	got := bytes.Count([]byte(decoded), []byte(replacement))

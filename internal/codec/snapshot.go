@@ -6,7 +6,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// Last is the notice's state, or the outcome that the history shows; empty if neither is given.
+// Last returns the notice's state, or the outcome in the history; empty if neither is given.
 func (s *Snapshot) Last() notice.State {
 	if s.Outcome != "" {
 		return s.Outcome
@@ -14,10 +14,10 @@ func (s *Snapshot) Last() notice.State {
 	return s.State
 }
 
-// Pending reports whether the notice had attempts to come.
+// Pending reports whether the notice has attempts to come.
 func (s *Snapshot) Pending() bool { return s.Last() == notice.Scheduled || s.Last() == notice.Claimed }
 
-// Died is the time of death of a dead letter; zero if it is not given.
+// Died returns a dead letter's time of death; zero if it is not given.
 func (s *Snapshot) Died() time.Time {
 	if t := time.Time(s.SettledAt); !t.IsZero() {
 		return t
@@ -25,8 +25,8 @@ func (s *Snapshot) Died() time.Time {
 	return time.Time(s.EndedAt)
 }
 
-// Whole lists the parts that were left out or masked when the notice was shown. A notice without them would not be
-// sent as it was, so it cannot be put back.
+// Whole lists the parts that were omitted or masked in a snapshot. Such a notice cannot be restored, because it would
+// be sent with other content.
 func (s *Snapshot) Whole() Faults {
 	var f Faults
 	if s.Masked {
@@ -42,24 +42,24 @@ func (s *Snapshot) Whole() Faults {
 		f.Add("headers_withheld", s.Withheld, "the value of %s is a secret and was not kept", s.Withheld[0])
 	}
 	if notice.PasswordMissing(string(s.URL), s.Outcome != "") {
-		f.Add("url", nil, "names a user, whose password was not kept")
+		f.Add("url", nil, "names a user, and the password was not kept")
 	}
 	return f
 }
 
-// Given is the content without the body, and without the headers that were withheld.
+// Given returns the content without the body and without the withheld headers.
 func (c *Content) Given() notice.Content {
 	return notice.Content{URL: string(c.URL), Audience: string(c.Audience), ContentType: string(c.ContentType), Headers: c.Headers,
 		Ladder: notice.Ladder(c.Retry), Method: c.Method}
 }
 
-// Given is the content without the body.
+// Given returns the content without the body.
 func (q *Request) Given() notice.Content {
 	return notice.Content{URL: string(q.URL), Audience: string(q.Audience), ContentType: string(q.ContentType), Headers: q.Headers,
 		Ladder: notice.Ladder(q.Retry), Method: q.Method}
 }
 
-// Bytes is the body; nil if there is none.
+// Bytes returns the body; nil if there is none.
 func (p *Payload) Bytes() []byte {
 	if p.Body != nil {
 		return p.Body

@@ -21,22 +21,22 @@ import (
 	"notifier/internal/telemetry"
 )
 
-// Config is what the environment says, checked.
+// Config is the checked configuration of the service.
 type Config struct {
 	Redis     Redis
 	Namespace string
-	Key       Secret // the service's own; empty = the one that is kept in Redis
-	// Shards is 0 where the variable is not set: then what Redis has holds.
+	Key       Secret // signs cursors, cookies and links; empty = the key stored in Redis
+	// Shards is the number of shards; 0 = the number stored in Redis.
 	Shards   int
 	Instance string
 
 	Listen string
-	// MetricsListen is a second address that serves the metrics alone; empty = none.
+	// MetricsListen is an additional address that serves only the metrics; empty = none.
 	MetricsListen string
-	// PprofListen is a loopback address that serves profiles; empty = none.
+	// PprofListen is a loopback address that serves Go's profiles; empty = none.
 	PprofListen string
 
-	// TrustedProxies are the networks of proxies whose X-Forwarded headers count.
+	// TrustedProxies are the networks of proxies whose X-Forwarded headers are used.
 	TrustedProxies []netip.Prefix
 	Clients        []Client
 	Routes         []*route.Route // in the order of NOTIFIER_ROUTES
@@ -54,24 +54,23 @@ type Config struct {
 	// ShutdownDelay is the time between the first signal and the start of the shutdown.
 	ShutdownDelay time.Duration
 
-	// Takeover is how long an instance is waited for whose connections are gone;
-	// zero = its claims are never taken over before their lease.
+	// Takeover is the time without heartbeat and connections after which an instance is dead and its claims are
+	// reclaimed. Zero = claims are never reclaimed before their lease ends.
 	Takeover time.Duration
-	// Limits says whom RATE and HOST_CONCURRENCY hold for: LimitsFleet or
-	// LimitsInstance.
+	// Limits is the scope of RATE and HOST_CONCURRENCY: LimitsFleet or LimitsInstance.
 	Limits string
 
-	// UI: the pages under /ui/ are served.
+	// UI enables the pages under /ui/.
 	UI bool
-	// UIMask is what they do not show of bodies and answers.
+	// UIMask selects the parts of bodies and answers that the pages hide.
 	UIMask *mask.Rules
-	// Durability is what calls wait for, DurabilitySettle what settles wait for; both
-	// at most DurabilityTimeout.
+	// Durability is the confirmation that calls wait for, DurabilitySettle the one for settles. Both wait for
+	// DurabilityTimeout at most.
 	Durability, DurabilitySettle notice.Durability
 	DurabilityTimeout            time.Duration
 
 	History History
-	// Telemetry is what the OTEL_ variables say.
+	// Telemetry holds the OTEL_ variables.
 	Telemetry telemetry.Settings
 
 	LogCalls    string // off, changes, all
@@ -80,51 +79,50 @@ type Config struct {
 	LogFormat   string // json, console; empty = console on a terminal, else json
 }
 
-// Redis says where Redis is and of which kind.
+// Redis is the address of Redis and how to connect.
 type Redis struct {
-	// URL may hold a password: it is for go-redis and for nobody else. Where
-	// tells the same without it.
+	// URL may contain a password. Only go-redis gets it; use Where for everything that people read.
 	URL  string
 	Mode string // standalone, sentinel, cluster
-	// TLS, if not nil, is what rediss:// needs beyond the system's authorities.
+	// TLS is used for rediss://; nil = TLS with the system's authorities.
 	TLS *tls.Config
-	// SentinelUsername and SentinelPassword are for the sentinels.
+	// SentinelUsername and SentinelPassword log in to the sentinels.
 	SentinelUsername string
 	SentinelPassword Secret
 }
 
-// History says where and how what has ended is kept.
+// History is the configuration of the history database.
 type History struct {
-	// URL may hold a password; empty = there is no history.
+	// URL may contain a password; empty = no history.
 	URL       Secret
 	Bodies    string        // keep, hash, drop
-	Retention time.Duration // zero = for ever
-	Backlog   int           // endings that Redis holds at most
+	Retention time.Duration // zero = unlimited
+	Backlog   int           // maximum number of finalized notices buffered in Redis
 }
 
-// The modes of Redis.
+// Connection modes.
 const (
 	Standalone = "standalone"
 	Sentinel   = "sentinel"
 	Cluster    = "cluster"
 )
 
-// Whom limits hold for.
+// Scopes of RATE and HOST_CONCURRENCY.
 const (
-	LimitsFleet    = "fleet"    // all instances together
-	LimitsInstance = "instance" // each one
+	LimitsFleet    = "fleet"    // all instances share the limit
+	LimitsInstance = "instance" // each instance has the limit
 )
 
-// Where is the URL without what may be secret.
+// Where returns the URL without credentials.
 func (r Redis) Where() string { return redact(r.URL) }
 
-// String keeps the password out of a log.
+// String returns the URL without credentials, and the mode.
 func (r Redis) String() string { return r.Where() + " (" + r.Mode + ")" }
 
 // GoString keeps the password out of %#v.
 func (r Redis) GoString() string { return r.String() }
 
-// MarshalText keeps it out of JSON.
+// MarshalText keeps the password out of JSON and logs.
 func (r Redis) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
 // Secret is a value that prints as dots.
@@ -136,18 +134,18 @@ func (Secret) GoString() string { return "•••" }
 // MarshalText keeps a secret out of JSON and logs.
 func (Secret) MarshalText() ([]byte, error) { return []byte("•••"), nil }
 
-// Client is one that may call the HTTP API.
+// Client is a configured caller of the HTTP API.
 type Client struct {
 	Name   string // lower case
 	Token  Secret
-	Prefix string // what it may see and touch; empty = all
+	Prefix string // scope of its keys; empty = all keys
 	Role   access.Role
 	Rate   float64 // requests a second
 }
 
-// Load reads the configuration. Values come from lookup, the names that are set
-// from environ ("NAME=value", os.Environ's form), and the files that _FILE
-// variables and certificates name from readFile. Its error is of type Errors.
+// Load reads and checks the configuration of the service. Values come from lookup, variable names from environ (the
+// form of os.Environ), and the files named by variables from readFile. Its error is of type [Errors] and lists every
+// problem.
 func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]byte, error)) (*Config, error) {
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
 	r.known = map[string]bool{}
@@ -169,7 +167,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	return c, nil
 }
 
-// service reads everything but clients and routes.
+// service reads every variable except those of Redis, clients and routes.
 func (r *reader) service(raw *serviceVars) *Config {
 	c := &Config{
 		Namespace:       raw.Namespace,
@@ -220,7 +218,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 	return c
 }
 
-// key reads NOTIFIER_KEY. Its error does not quote it.
+// key reads NOTIFIER_KEY. Its error does not contain the value.
 func (r *reader) key(text string) Secret {
 	if text == "" {
 		return nil
@@ -231,14 +229,14 @@ func (r *reader) key(text string) Secret {
 	}
 	switch {
 	case err != nil:
-		r.wrong("KEY", "", "32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; it is no base64")
+		r.wrong("KEY", "", "32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value is not base64")
 	case len(key) != keyring.Size:
-		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; it has %d", len(key)))
+		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value has %d bytes", len(key)))
 	}
 	return key
 }
 
-// history reads the variables of the history. Its errors do not quote the URL.
+// history reads the variables of the history database. Its errors do not contain the URL.
 func (r *reader) history(raw *serviceVars) History {
 	h := History{URL: Secret(raw.HistoryURL), Bodies: r.oneOf("HISTORY_BODIES", raw.HistoryBodies, "keep", "hash", "drop"),
 		Backlog: r.integer("HISTORY_BACKLOG", raw.HistoryBacklog, 1000, 100_000_000)}
@@ -249,9 +247,9 @@ func (r *reader) history(raw *serviceVars) History {
 	switch {
 	case raw.HistoryURL == "":
 	case scheme == "sqlite" && (!strings.HasPrefix(rest, "/") || strings.HasSuffix(rest, "/")):
-		r.wrong("HISTORY_URL", "", "sqlite:///path/to/file: three slashes, and the name of a file")
+		r.wrong("HISTORY_URL", "", "sqlite:///path/to/file: three slashes and an absolute path")
 	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
-		r.wrong("HISTORY_URL", "", "postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)")
+		r.wrong("HISTORY_URL", "", "postgres://user:password@host:5432/database or sqlite:///path/to/file (the value is not shown)")
 	}
 	return h
 }
@@ -265,7 +263,7 @@ func (r *reader) logAttempts(text string) notice.LogAttempts {
 	return which
 }
 
-// mask reads what the pages do not show.
+// mask reads the rules for hiding parts of bodies and answers on the pages.
 func (r *reader) mask(bodies, paths string) *mask.Rules {
 	rules, err := mask.New(r.oneOf("UI_BODIES", bodies, "shown", "masked") == "masked", paths)
 	if err != nil {
@@ -274,14 +272,13 @@ func (r *reader) mask(bodies, paths string) *mask.Rules {
 	return rules
 }
 
-// The bounds of a takeover. Shorter, a pause of the process would be taken for
-// its end.
+// Bounds of TAKEOVER. Below the minimum, a paused process would be declared dead.
 const (
 	minTakeover = time.Second
 	maxTakeover = time.Hour
 )
 
-// takeover reads a duration, or lease for none.
+// takeover reads TAKEOVER: a duration, or "lease" for zero.
 func (r *reader) takeover(s string) time.Duration {
 	if s == "lease" {
 		return 0
@@ -301,7 +298,7 @@ func (r *reader) durability(name, s string) notice.Durability {
 	return d
 }
 
-// instance names this process: where it runs, and which of those that ran there.
+// instance returns a unique name for this process: the host name and a random suffix.
 func instance() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -311,12 +308,12 @@ func instance() string {
 	return host + "-" + strings.ToLower(rand.Text()[:6])
 }
 
-// Describe says in lines for the start log what the configuration comes to:
-// what a reader of it would have to compute, the ladders first.
+// Describe returns a summary of the effective configuration, for the start log and the command config: the durability,
+// each route with its ladder, each client with its scope.
 func Describe(c *Config) []string {
 	shards := notice.Count(c.Shards, "shard")
 	if c.Shards == 0 {
-		shards = "as many shards as it has"
+		shards = "the number of shards stored in Redis"
 	}
 	lines := []string{fmt.Sprintf("redis %s, namespace %s, %s", c.Redis, c.Namespace, shards)}
 	whose := " from all instances"
@@ -329,7 +326,7 @@ func Describe(c *Config) []string {
 		if c.History.Retention > 0 {
 			keeps = "for " + notice.Short(c.History.Retention)
 		}
-		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis holds %d endings at most", redact(string(c.History.URL)), c.History.Bodies, keeps,
+		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis buffers at most %d finalized notices", redact(string(c.History.URL)), c.History.Bodies, keeps,
 			c.History.Backlog))
 	}
 	if text := telemetryText(c.Telemetry); text != "" {
@@ -348,34 +345,33 @@ func Describe(c *Config) []string {
 	return lines
 }
 
-// Promise says in one sentence what the settings of durability promise of a call
-// that was answered with success.
+// Promise returns one sentence that says which failures a successfully answered call survives.
 func (c *Config) Promise() string {
 	var b strings.Builder
 	switch d := c.Durability; {
 	case d.Fsync:
-		b.WriteString("a call is answered with success once Redis has what it wrote on disk, so that a crash of the machine loses none of it, " +
-			"and a failover what the promoted replica had not received")
+		b.WriteString("a call succeeds once its writes are on Redis's disk: a crash of the machine loses none of them, " +
+			"but a failover loses writes that the promoted replica had not received")
 	case d.Replicas > 0:
-		fmt.Fprintf(&b, "a call is answered with success once %s received what it wrote, so that a failover loses none of it", replicas(d.Replicas))
+		fmt.Fprintf(&b, "a call succeeds once %s received its writes: a failover loses none of them", replicas(d.Replicas))
 		if d.Replicas > 1 {
-			fmt.Fprintf(&b, " while at most %d of them %s cut off together with the master", d.Replicas-1, map[bool]string{true: "is", false: "are"}[d.Replicas == 2])
+			fmt.Fprintf(&b, " while at most %d of them %s partitioned together with the master", d.Replicas-1, map[bool]string{true: "is", false: "are"}[d.Replicas == 2])
 		} else {
-			b.WriteString(" unless that replica is cut off together with the master")
+			b.WriteString(" unless that replica is partitioned together with the master")
 		}
 		b.WriteString(" and all replicas have the same replica-priority")
 	default:
-		b.WriteString("a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted replica had not received, " +
-			"and a crash of the machine what was not on disk")
+		b.WriteString("a call succeeds once its writes are in Redis's memory: a failover loses writes that the promoted replica had not received, " +
+			"and a crash of the machine loses writes that were not on disk")
 	}
 	switch d := c.DurabilitySettle; {
 	case d.Fsync:
-		b.WriteString("; what was delivered is not delivered again after a crash of Redis's machine")
+		b.WriteString("; delivered notices are not delivered again after a crash of Redis's machine")
 	case d.Replicas > 0:
-		b.WriteString("; what was delivered is not delivered again after a failover")
+		b.WriteString("; delivered notices are not delivered again after a failover")
 	}
 	if c.Durability.Waits() {
-		b.WriteString("; notices by plain Redis, deploy/schedule.lua and adoption have nothing of it")
+		b.WriteString("; this does not cover plain timers, adoption and deploy/schedule.lua")
 	}
 	return b.String()
 }
@@ -387,7 +383,7 @@ func replicas(n int) string {
 	return strconv.Itoa(n) + " replicas have"
 }
 
-// describe says what a route comes to; whose tells whom its limits hold for.
+// describe returns the summary of one route; whose names the instances that share its limits.
 func describe(rt *route.Route, whose string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "route %s: %s to %s, %s", rt.Name, rt.Prefix, targetText(rt.Target), rt.Ladder.Summary())
@@ -403,14 +399,14 @@ func describe(rt *route.Route, whose string) string {
 			rt.Concurrency, rt.HostConcurrency, whose)
 		b.WriteString(", " + rt.SignedText())
 		if rt.OAuth2 != nil {
-			fmt.Fprintf(&b, ", with tokens of %s", rt.OAuth2.TokenURL.Hostname())
+			fmt.Fprintf(&b, ", with access tokens from %s", rt.OAuth2.TokenURL.Hostname())
 		}
 		if !rt.HeadersTo.Empty() {
 			fmt.Fprintf(&b, ", headers to %s", rt.HeadersTo)
 		}
 	} else {
 		if rt.Ack.Kind == route.AckReport {
-			b.WriteString(", reported by its consumer")
+			b.WriteString(", acknowledged by its consumer's report")
 		}
 		fmt.Fprintf(&b, ", within %s, %d at a time", notice.Short(rt.Timeout), rt.Concurrency)
 	}
@@ -419,6 +415,12 @@ func describe(rt *route.Route, whose string) string {
 	}
 	if rt.Adopt {
 		b.WriteString(", adopts plain timers")
+	}
+	switch rt.Order {
+	case route.OrderSkip:
+		b.WriteString(", the notices of an id in order")
+	case route.OrderBlock:
+		b.WriteString(", the notices of an id in order, and none after a dead letter")
 	}
 	return b.String()
 }

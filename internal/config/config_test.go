@@ -22,14 +22,14 @@ import (
 	"notifier/internal/sign"
 )
 
-// secret is 24 bytes in base64; hidden is what must never be printed.
+// secret is 24 bytes in base64; hidden must never be printed.
 const (
 	hidden = "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0"
 	secret = "whsec_" + hidden
 	token  = "hunter2-hunter2-hunter2-hunter2-hunter2"
 )
 
-// base is an environment that is right; tests change one thing of it.
+// base is a valid environment; each test changes one thing.
 func base() map[string]string {
 	return map[string]string{
 		"NOTIFIER_ROUTES":              "orders",
@@ -70,7 +70,7 @@ func load(env map[string]string) (*Config, error) {
 	return Load(envconfig.MapLookuper(env), environ, readFile)
 }
 
-func TestDefaults(t *testing.T) {
+func TestLoadDefaults(t *testing.T) {
 	c, err := load(base())
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestValues(t *testing.T) {
+func TestLoadValues(t *testing.T) {
 	first := func(c *Config) *route.Route { return c.Routes[0] }
 	for _, v := range []struct {
 		env []string
@@ -212,9 +212,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestHostConcurrencyOfOneInstance: as a limit of each instance it can be no more
-// than that may have in flight.
-func TestHostConcurrencyOfOneInstance(t *testing.T) {
+func TestHostConcurrencyOfOneInstanceIsAtMostConcurrency(t *testing.T) {
 	const want = "is more than NOTIFIER_ROUTE_ORDERS_CONCURRENCY (64)"
 	if _, err := load(with("LIMITS=instance", "ROUTE_ORDERS_HOST_CONCURRENCY=65")); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("want %q, have %v", want, err)
@@ -224,19 +222,19 @@ func TestHostConcurrencyOfOneInstance(t *testing.T) {
 	}
 }
 
-func TestProblems(t *testing.T) {
+func TestLoadRejectsWrongValue(t *testing.T) {
 	for _, v := range []struct{ env, want string }{
 		{"ROUTES=-", "NOTIFIER_ROUTES: is missing"},
-		{"ROUTES=or ders", `"or ders" is no name`},
-		{"ROUTES=orders,ORDERS", "name each once"},
+		{"ROUTES=or ders", `"or ders" is not a valid name`},
+		{"ROUTES=orders,ORDERS", "list each name once"},
 		{"ROUTE_ORDERS_PREFIX=-", "NOTIFIER_ROUTE_ORDERS_PREFIX: is missing"},
 		{"ROUTE_ORDERS_PREFIX=a:b:c:d", "want app, app:module or app:module:type"},
-		{"ROUTE_ORDERS_PREFIX=notifier:x", "own namespace"},
+		{"ROUTE_ORDERS_PREFIX=notifier:x", "this service's namespace"},
 		{"ROUTE_ORDERS_TARGET=-", "NOTIFIER_ROUTE_ORDERS_TARGET: is missing"},
 		{"ROUTE_ORDERS_TARGET=ftp://x", "want http(s)://…, notice, list:<key>"},
-		{"ROUTE_ORDERS_TARGET=list:notifier:meta", "this service's own"},
-		{"ROUTE_ORDERS_TARGET=list:app1:trans:notice:1", "a key that a notice may have"},
-		{"ROUTE_ORDERS_RETRY=15s,soon", `"soon" is no duration`},
+		{"ROUTE_ORDERS_TARGET=list:notifier:meta", "belong to this service"},
+		{"ROUTE_ORDERS_TARGET=list:app1:trans:notice:1", "could be a notice's key"},
+		{"ROUTE_ORDERS_RETRY=15s,soon", `"soon" is not a duration`},
 		{"ROUTE_ORDERS_RETRY=wechatt", "standard, wechat, alipay or none"},
 		{"ROUTE_ORDERS_JITTER=0.6", "0 to 0.5"},
 		{"ROUTE_ORDERS_JITTER=NaN", "0 to 0.5"},
@@ -257,7 +255,7 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/33", "a network such as"},
 		{"ROUTE_ORDERS_ALLOW=*", "*.domain"},
 		{"ROUTE_ORDERS_SIGN_PER=merchant", "want route, host, audience or host,route"},
-		{"ROUTE_ORDERS_SIGN_PER=host", "nothing is signed without NOTIFIER_ROUTE_ORDERS_SECRET"},
+		{"ROUTE_ORDERS_SIGN_PER=host", "needs NOTIFIER_ROUTE_ORDERS_SECRET"},
 		{"ROUTE_ORDERS_HEADERS_TO=shop.example", "is for the target notice"},
 		{"ROUTE_ORDERS_HTTPS_ONLY=maybe", "true or false"},
 		{"ROUTE_ORDERS_METHOD=PATCH", "POST, PUT or GET"},
@@ -266,15 +264,18 @@ func TestProblems(t *testing.T) {
 		{"ROUTE_ORDERS_CA_FILE=/run/none.pem", "certificates in PEM"},
 		{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "NOTIFIER_ROUTE_ORDERS_KEY_FILE: is missing"},
 		{"ROUTE_ORDERS_KEY_FILE=/run/none.pem", "NOTIFIER_ROUTE_ORDERS_CERT_FILE: is missing"},
-		{"ROUTE_ORDERS_MAXLEN=5", "only a stream target has a length"},
+		{"ROUTE_ORDERS_MAXLEN=5", "is for stream targets"},
 		{"ROUTE_ORDERS_ADOPT=x", "true or false"},
-		{"ROUTE_ORDERS_ACK=report", "is for targets list: and stream:"},
+		{"ROUTE_ORDERS_ORDER=key", "want none or id"},
+		{"ROUTE_ORDERS_ORDER_DEAD=stop", "want skip or block"},
+		{"ROUTE_ORDERS_ORDER_DEAD=block", "needs NOTIFIER_ROUTE_ORDERS_ORDER=id"},
+		{"ROUTE_ORDERS_ACK=report", "is for the targets list: and stream:"},
 		{"REDIS_URL=http://" + hidden, "rediss://"},
 		{"REDIS_URL=redis://u:" + hidden + "@h:x/0", "not shown"},
 		{"REDIS_URL_FILE=/run/missing", "file does not exist"},
-		{"REDIS_URL_FILE=/run/empty", "not empty"},
+		{"REDIS_URL_FILE=/run/empty", "is empty; want a file that contains the secret"},
 		{"KEY=" + hidden, "NOTIFIER_KEY: want 32 random bytes"},
-		{"KEY=MTIzNDU2Nzg5MA==", "it has 10"},
+		{"KEY=MTIzNDU2Nzg5MA==", "the value has 10 bytes"},
 		{"KEY_FILE=/run/missing", "file does not exist"},
 		{"REDIS_MODE=single", "standalone, sentinel or cluster"},
 		{"NAMESPACE=a:b", "1 to 64"},
@@ -299,17 +300,17 @@ func TestProblems(t *testing.T) {
 		{"PPROF_LISTEN=10.0.0.1:6060", "a loopback address with a port"},
 		{"PPROF_LISTEN=127.0.0.1", "a loopback address with a port"},
 		{"HISTORY_URL=mysql://me:hunter22@db/x",
-			"postgres://user:password@host:5432/database or sqlite:///path/to/file (what was given is not shown)"},
+			"postgres://user:password@host:5432/database or sqlite:///path/to/file (the value is not shown)"},
 		{"HISTORY_URL=sqlite://history.db", "three slashes"},
-		{"HISTORY_URL=sqlite:///var/lib/", "the name of a file"},
+		{"HISTORY_URL=sqlite:///var/lib/", "an absolute path"},
 		{"HISTORY_BODIES=some", "keep"},
 		{"HISTORY_RETENTION=1h", "24h"},
 		{"HISTORY_BACKLOG=10", "1000"},
 		{"TAKEOVER=0", "from 1s to 1h, such as 3s, or lease"},
 		{"TAKEOVER=2h", "from 1s to 1h, such as 3s, or lease"},
 		{"TAKEOVER=never", "or lease"},
-		{"REDIS_CA_FILE=/run/ca.pem", "NOTIFIER_REDIS_URL to begin with rediss://"},
-		{"SENTINEL_PASSWORD=" + hidden, "is for NOTIFIER_REDIS_MODE=sentinel"},
+		{"REDIS_CA_FILE=/run/ca.pem", "begin NOTIFIER_REDIS_URL with rediss://"},
+		{"SENTINEL_PASSWORD=" + hidden, "needs NOTIFIER_REDIS_MODE=sentinel"},
 		{"DURABILITY=disk", "memory, fsync or replicas:N"},
 		{"DURABILITY_SETTLE=replicas:0", "with N from 1 to 16"},
 		{"DURABILITY_TIMEOUT=1ms", "from 10ms to 30s"},
@@ -356,7 +357,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-func TestProblemsOfMoreThanOneVariable(t *testing.T) {
+func TestLoadRejectsWrongCombination(t *testing.T) {
 	shop := []string{"CLIENTS=shop", "CLIENT_SHOP_TOKEN=" + token, "CLIENT_SHOP_ROLE=produce"}
 	for _, v := range []struct {
 		env  []string
@@ -365,13 +366,13 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{append(shop, "CLIENT_SHOP_TOKEN_FILE=/run/token"), "not both"},
 		{append(shop, "CLIENT_SHOP_TOKEN=short"), "32 to 512"},
 		{append(shop, "CLIENT_SHOP_TOKEN="), "NOTIFIER_CLIENT_SHOP_TOKEN: is missing; want a token, or NOTIFIER_CLIENT_SHOP_TOKEN_FILE"},
-		{append(shop, "CLIENT_SHOP_TOKEN="), "openssl rand -base64 32 makes one"},
+		{append(shop, "CLIENT_SHOP_TOKEN="), "openssl rand -base64 32 creates one"},
 		{append(shop, "CLIENT_SHOP_PREFIX=a:"), "segment module is empty"},
 		{append(shop, "CLIENT_SHOP_READ_ONLY=true"), "NOTIFIER_CLIENT_SHOP_READ_ONLY=\"true\": was replaced by roles; use ROLE=read"},
 		{append(shop, "CLIENT_SHOP_RATE=fast"), "NOTIFIER_CLIENT_SHOP_RATE=\"fast\": want a rate such as 100/s"},
 		{append(shop, "CLIENT_SHOP_ROLE="), "NOTIFIER_CLIENT_SHOP_ROLE: is missing; want read ("},
 		{append(shop, "CLIENT_SHOP_ROLE=root"),
-			"NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (look at everything within its prefix), produce ("},
+			"NOTIFIER_CLIENT_SHOP_ROLE=\"root\": want read (read everything under its prefix), produce ("},
 		{append(shop, "CLIENT_SHOP_ROLE=public"), "operate (also redrive, purge, replay, restore, pause, make links) or admin ("},
 		{append(shop, "CLIENTS=shop,till", "CLIENT_TILL_ROLE=read", "CLIENT_TILL_TOKEN="+token), "is the token of client shop too"},
 		{[]string{"ROUTES=orders,b", "ROUTE_B_PREFIX=app1:trans", "ROUTE_B_TARGET=log"}, "is the prefix of route orders too"},
@@ -380,7 +381,7 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SECRET=" + secret}, "is for HTTP targets"},
 		{[]string{"ROUTE_ORDERS_TARGET=http://h/" + hidden, "ROUTE_ORDERS_HTTPS_ONLY=true"}, "is not https"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=authorization=" + hidden}, "NOTIFIER_ROUTE_ORDERS_HEADERS_TO: is missing"},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS_TO=shop.example"}, "there are no NOTIFIER_ROUTE_ORDERS_HEADERS"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS_TO=shop.example"}, "needs NOTIFIER_ROUTE_ORDERS_HEADERS"},
 		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_HEADERS=a=b", "ROUTE_ORDERS_HEADERS_TO=shop.example/hook"},
 			"\"shop.example/hook\" is not [http://|https://]host[:port|:*]"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_SIGN_PER=host"}, "is for HTTP targets"},
@@ -391,11 +392,11 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 			"a plain timer names no audience"},
 		{[]string{"ROUTE_ORDERS_CERT_FILE=/run/none.pem", "ROUTE_ORDERS_KEY_FILE=/run/none.pem"}, "want a certificate in PEM"},
 		{[]string{"ROUTE_ORDERS_TARGET=list:q", "ROUTE_ORDERS_ACK=2xx"}, "Want report"},
-		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_ACK=report"}, "a log does not"},
-		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_ADOPT=true"}, "brings no url"},
+		{[]string{"ROUTE_ORDERS_TARGET=log", "ROUTE_ORDERS_ACK=report"}, "the target is log"},
+		{[]string{"ROUTE_ORDERS_TARGET=notice", "ROUTE_ORDERS_ADOPT=true"}, "a plain timer has no url"},
 		{[]string{"ROUTE_ORDERS_ADOPT=true", "RETENTION=1m"}, "at least 1h, because route orders adopts"},
 		{[]string{"ROUTE_ORDERS_ADOPT=true", "RETAIN=10"}, "at least 10000"},
-		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://h:1/2"}, "a cluster has no other"},
+		{[]string{"REDIS_MODE=cluster", "REDIS_URL=redis://h:1/2"}, "the only one of a cluster"},
 		{[]string{"REDIS_MODE=sentinel", "REDIS_URL=redis://h:1/2"}, "master_name"},
 	} {
 		_, err := load(with(v.env...))
@@ -409,12 +410,11 @@ func TestProblemsOfMoreThanOneVariable(t *testing.T) {
 	}
 }
 
-// What people write at first, and what they are told. They were told
-// NOTIFIER_REDIS_MODE for _ADDR and _RATE for _URL, a range for 7d, and nothing of
-// what they had given.
-func TestFirstMistakesAreAnsweredWithWhatIsRight(t *testing.T) {
+// Common first mistakes. Earlier errors suggested NOTIFIER_REDIS_MODE for _ADDR and _RATE for _URL,
+// and a range for 7d, which did not help.
+func TestFirstMistakesGetTheRightVariable(t *testing.T) {
 	for _, v := range []struct{ env, want string }{
-		{"REDIS_ADDR=localhost:6379", "NOTIFIER_REDIS_ADDR: is not known; want NOTIFIER_REDIS_URL: host"},
+		{"REDIS_ADDR=localhost:6379", "NOTIFIER_REDIS_ADDR: is not known; want NOTIFIER_REDIS_URL, which has host"},
 		{"REDIS_HOST=localhost", "want NOTIFIER_REDIS_URL"},
 		{"REDIS_PORT=6379", "want NOTIFIER_REDIS_URL"},
 		{"REDIS_PASSWORD=" + hidden, "want NOTIFIER_REDIS_URL"},
@@ -427,13 +427,13 @@ func TestFirstMistakesAreAnsweredWithWhatIsRight(t *testing.T) {
 		{"GRACE=7d", `want a duration from 1ms to 10s`},
 		{"ROUTE_ORDERS_TIMEOUT=15sec", `want 15s:`},
 		{"ROUTE_ORDERS_TIMEOUT=5000", `from 1ms to 10m, such as 15s, 3m, 1h30m; a number without a unit is seconds`},
-		{"ROUTE_ORDERS_RETRY=15s,3m,1d", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1d": step 3: "1d" is no duration; want 24h:`},
+		{"ROUTE_ORDERS_RETRY=15s,3m,1d", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1d": step 3: "1d" is not a duration; want 24h:`},
 		{"REDIS_URL=localhost:6379", `NOTIFIER_REDIS_URL="localhost:6379": want redis://localhost:6379/0`},
 		{"REDIS_URL=[::1]:6379", `want redis://[::1]:6379/0`},
-		{"REDIS_URL=" + hidden, "(what was given is not shown)"},
-		{"REDIS_URL=:" + hidden + "@localhost:6379", "(what was given is not shown)"},
-		{"REDIS_URL=localhost:6379/" + hidden, "(what was given is not shown)"},
-		{"REDIS_URL=u:" + hidden, "(what was given is not shown)"},
+		{"REDIS_URL=" + hidden, "(the value is not shown)"},
+		{"REDIS_URL=:" + hidden + "@localhost:6379", "(the value is not shown)"},
+		{"REDIS_URL=localhost:6379/" + hidden, "(the value is not shown)"},
+		{"REDIS_URL=u:" + hidden, "(the value is not shown)"},
 		{"ROUTE_ORDERS_SECRET=" + hidden[:8], "echo whsec_$(openssl rand -base64 32) makes one"},
 		{"ROUTE_ORDERS_SECRET=whsec_c2hvcnQ=", "has 5 bytes; want 24 to 64; echo whsec_$(openssl rand -base64 32) makes one"},
 	} {
@@ -457,10 +457,9 @@ func TestFirstMistakesAreAnsweredWithWhatIsRight(t *testing.T) {
 	}
 }
 
-// The commands that the errors name make what is taken.
-func TestWhatMakesASecretMakesOne(t *testing.T) {
+func TestSecretCommandsInErrorsWork(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
-		t.Fatal("openssl is not there: apt-get install openssl")
+		t.Fatal("openssl is not installed: apt-get install openssl")
 	}
 	sh := func(line string) string {
 		out, err := exec.Command("sh", "-c", line).Output()
@@ -475,7 +474,7 @@ func TestWhatMakesASecretMakesOne(t *testing.T) {
 	}
 }
 
-func TestAllProblemsAtOnce(t *testing.T) {
+func TestLoadReportsAllProblems(t *testing.T) {
 	_, err := load(with("GRACE=x", "SHARDS=x", "ROUTE_ORDERS_TARGET=x", "ROUTES=orders,b", "TYPO=x", "LISTEN=:1"))
 	want := []string{"NOTIFIER_GRACE=", "NOTIFIER_LISTEN=", "NOTIFIER_ROUTE_B_PREFIX:", "NOTIFIER_ROUTE_B_TARGET:",
 		"NOTIFIER_ROUTE_ORDERS_TARGET=",
@@ -511,7 +510,7 @@ func TestConfigPrintsNoSecret(t *testing.T) {
 	}
 }
 
-func TestDescribe(t *testing.T) {
+func TestDescribeSummarizesRoutes(t *testing.T) {
 	c, err := load(with("ROUTES=orders,q", "ROUTE_Q_PREFIX=app2", "ROUTE_Q_TARGET=list:todo", "ROUTE_Q_RETRY=none", "ROUTE_ORDERS_JITTER=0.1",
 		"CLIENTS=shop,desk", "CLIENT_SHOP_TOKEN="+token, "CLIENT_DESK_TOKEN=desk"+token, "CLIENT_DESK_ROLE=read", "CLIENT_DESK_PREFIX=app1",
 		"CLIENT_SHOP_ROLE=operate"))
@@ -519,9 +518,9 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, as many shards as it has",
-		"durability: a call is answered with success once Redis has what it wrote in memory, so that a failover loses what the promoted " +
-			"replica had not received, and a crash of the machine what was not on disk",
+		"redis redis://127.0.0.1:6379/0 (standalone), namespace notifier, the number of shards stored in Redis",
+		"durability: a call succeeds once its writes are in Redis's memory: a failover loses writes that the promoted " +
+			"replica had not received, and a crash of the machine loses writes that were not on disk",
 		"route orders: app1:trans to https://merchant.example, 9 retries over 25h13m15s (15s,3m,10m,30m,30m,1h,2h,6h,15h ± 10 %), " +
 			"acknowledged by 2xx within 10s, 64 at a time here and 16 to a host from all instances, unsigned",
 		"route q: app2 to list:todo, no retry, within 10s, 64 at a time",
@@ -535,12 +534,12 @@ func TestDescribe(t *testing.T) {
 
 func TestPromiseIsOneSentence(t *testing.T) {
 	for set, want := range map[string]string{
-		"DURABILITY=memory": "a failover loses what the promoted replica had not received",
-		"DURABILITY=fsync":  "a crash of the machine loses none of it, and a failover",
-		"DURABILITY=replicas:1": "once 1 replica has received what it wrote, so that a failover loses none of it unless that replica is " +
-			"cut off together with the master",
-		"DURABILITY=replicas:2":        "while at most 1 of them is cut off",
-		"DURABILITY=replicas:3":        "while at most 2 of them are cut off",
+		"DURABILITY=memory": "a failover loses writes that the promoted replica had not received",
+		"DURABILITY=fsync":  "a crash of the machine loses none of them, but a failover",
+		"DURABILITY=replicas:1": "once 1 replica has received its writes: a failover loses none of them unless that replica is " +
+			"partitioned together with the master",
+		"DURABILITY=replicas:2":        "while at most 1 of them is partitioned",
+		"DURABILITY=replicas:3":        "while at most 2 of them are partitioned",
 		"DURABILITY_SETTLE=replicas:1": "not delivered again after a failover",
 		"DURABILITY_SETTLE=fsync":      "not delivered again after a crash of Redis's machine",
 	} {
@@ -554,7 +553,7 @@ func TestPromiseIsOneSentence(t *testing.T) {
 	}
 }
 
-func TestTableAndTextsMatch(t *testing.T) {
+func TestVariablesHaveDescriptions(t *testing.T) {
 	left := maps.Clone(texts)
 	for _, v := range Variables() {
 		if v.Text == "" {

@@ -5,10 +5,9 @@ import (
 	"strings"
 )
 
-// WithoutCredentials returns an environment without this service's credentials, for
-// processes that it starts: Redis's address, tokens, keys and secrets. Variables of the
-// service that the table does not list are removed too. Variables that name the file of a
-// secret stay, as do all variables of other programs.
+// WithoutCredentials returns the environment without this service's credentials, for the processes that it starts. It
+// removes all NOTIFIER_ variables except known settings that hold no secret. Variables that name a secret's file stay,
+// as do all variables of other programs.
 func WithoutCredentials(environ []string) []string {
 	open := openNames()
 	var out []string
@@ -21,10 +20,10 @@ func WithoutCredentials(environ []string) []string {
 	return out
 }
 
-// openNames returns a function that reports whether the value of a variable may be shown.
+// openNames returns a function that reports whether a variable's value may be shown.
 func openNames() func(name string) bool {
 	whole := map[string]bool{Prefix + "URL": true, Prefix + "TOKEN_FILE": true}
-	ends := map[string][]string{} // by what begins the variables of clients and routes
+	ends := map[string][]string{} // endings of names by prefix, for the variables of clients and routes
 	for _, v := range Variables() {
 		name := v.Name
 		if v.Secret {
@@ -51,7 +50,7 @@ func openNames() func(name string) bool {
 	}
 }
 
-// hasPassword reports whether a value is an address with a user's password.
+// hasPassword reports whether a value is an address that contains a user's password.
 func hasPassword(value string) bool {
 	u, err := url.Parse(value)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Problem is one variable that is wrong.
+// Problem is one wrong variable.
 type Problem struct {
 	Variable string
-	Value    string // never a secret; empty = missing, or not shown
-	Want     string // what would be right
+	Value    string // never a secret; empty if missing or not shown
+	Want     string // an acceptable value
 }
 
 func (p Problem) String() string {
@@ -20,7 +20,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s=%q: %s", p.Variable, p.Value, p.Want)
 }
 
-// Errors is everything that is wrong with an environment, one line each.
+// Errors lists all problems of an environment, one line each.
 type Errors []Problem
 
 func (e Errors) Error() string {
@@ -31,13 +31,13 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// sorted orders by variable and drops what was found twice.
+// sorted orders the problems by variable and removes duplicates.
 func (e Errors) sorted() Errors {
 	slices.SortStableFunc(e, func(a, b Problem) int { return strings.Compare(a.Variable, b.Variable) })
 	return slices.Compact(e)
 }
 
-// of reports whether something is wrong with that variable.
+// of reports whether the variable has a problem.
 func (e Errors) of(variable string) bool {
 	return slices.ContainsFunc(e, func(p Problem) bool { return p.Variable == variable })
 }

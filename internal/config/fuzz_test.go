@@ -10,9 +10,8 @@ import (
 	"notifier/internal/route"
 )
 
-// FuzzEnvironment: whatever the environment holds, reading it ends with a
-// configuration that can be served or with errors that name variables, and
-// neither shows a secret.
+// FuzzEnvironment loads arbitrary environments. Load returns either a configuration that can be
+// served, or errors that name variables. Neither contains a secret.
 func FuzzEnvironment(f *testing.F) {
 	for _, s := range []string{"ROUTES=a,b\nROUTE_A_PREFIX=x", "REDIS_URL=redis://u:" + hidden + "@h:1/0", "ROUTE_ORDERS_SECRET=" + secret,
 		"ROUTE_ORDERS_RETRY=1s,,2s",
@@ -29,7 +28,7 @@ func FuzzEnvironment(f *testing.F) {
 		hangs := time.AfterFunc(10*time.Second, func() { panic(fmt.Sprintf("hangs: %q", text)) })
 		defer hangs.Stop()
 		env := base()
-		shown := "" // what the fuzzer itself spelled, which is no secret
+		shown := "" // text that the fuzzer produced, which is not a secret
 		for line := range strings.Lines(text) {
 			name, value, ok := strings.Cut(strings.TrimRight(line, "\n"), "=")
 			if !ok || strings.ContainsAny(line, "\x00") {
@@ -56,7 +55,7 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// secretPlace reports whether hidden stands where secrets do, and nowhere else.
+// secretPlace reports whether hidden is only in places for secrets.
 func secretPlace(env map[string]string) bool {
 	for name, value := range env {
 		if !strings.Contains(value, hidden) {
@@ -71,11 +70,11 @@ func secretPlace(env map[string]string) bool {
 	return true
 }
 
-// usable checks what the rest of the program takes for granted.
+// usable checks the assumptions of the rest of the program.
 func usable(t *testing.T, c *Config) {
 	t.Helper()
 	if _, err := route.NewTable(c.Routes); err != nil {
-		t.Errorf("the routes are no table: %v", err)
+		t.Errorf("the routes are not a valid table: %v", err)
 	}
 	if c.Concurrency < 1 || c.Grace < 0 || c.MaxBody < 1 || c.ShutdownTimeout <= 0 || c.Retention < 0 || c.Retain < 0 || c.Takeover < 0 {
 		t.Errorf("%+v", c)

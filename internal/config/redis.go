@@ -9,7 +9,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// redisVars say how Redis is reached: commands read them that read no others.
+// redisVars configure the connection to Redis. Some commands read only these.
 type redisVars struct {
 	RedisURL         string `env:"REDIS_URL, default=redis://127.0.0.1:6379/0" secret:"file"`
 	RedisMode        string `env:"REDIS_MODE, default=standalone"`
@@ -20,8 +20,8 @@ type redisVars struct {
 	SentinelPassword string `env:"SENTINEL_PASSWORD" secret:"file"`
 }
 
-// LoadRedis reads how Redis is reached, for commands that need nothing else of the
-// configuration. Its error is of type Errors.
+// LoadRedis reads only the connection to Redis, for commands that need no other configuration. Its error is of type
+// [Errors].
 func LoadRedis(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) (Redis, error) {
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
 	r.known = map[string]bool{}
@@ -34,18 +34,16 @@ func LoadRedis(lookup envconfig.Lookuper, readFile func(string) ([]byte, error))
 	return c, nil
 }
 
-// To begins the variables that say how the Redis is reached that notices move to, where
-// that differs: NOTIFIER_TO_REDIS_CA_FILE is to it what NOTIFIER_REDIS_CA_FILE is to this
-// one.
+// To is the prefix of variables for the target Redis of a migration, where its connection differs from that of the
+// source. NOTIFIER_TO_REDIS_CA_FILE has the meaning of NOTIFIER_REDIS_CA_FILE there.
 const To = Prefix + "TO_"
 
-// toVars are those variables; the address and its mode are given to the command.
+// toVars lists the variables with the prefix [To]. The address and the mode are arguments of the command.
 var toVars = []string{To + "REDIS_CA_FILE", To + "REDIS_CERT_FILE", To + "REDIS_KEY_FILE",
 	To + "SENTINEL_USERNAME", To + "SENTINEL_PASSWORD", To + "SENTINEL_PASSWORD_FILE"}
 
-// LoadTo reads how the Redis at an address is reached that notices of another one move to.
-// Where no variable that begins with To says so of TLS, or of the sentinels' log-in, it is
-// reached as that one is. Its error is of type Errors, and does not repeat the address.
+// LoadTo reads the connection to the target Redis of a migration. TLS and the sentinels' log-in default to those of the
+// source, which is as. Its error is of type [Errors] and does not contain the address.
 func LoadTo(url, mode string, as Redis, lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) (Redis, error) {
 	c, err := LoadRedis(envconfig.LookuperFunc(func(name string) (string, bool) {
 		switch name {
@@ -77,14 +75,14 @@ func LoadTo(url, mode string, as Redis, lookup envconfig.Lookuper, readFile func
 	return c, nil
 }
 
-// redis reads the address, the files of TLS and the sentinels' log-in.
+// redis reads the address, the TLS files and the sentinels' log-in.
 func (r *reader) redis(raw *redisVars) Redis {
 	c := Redis{URL: raw.RedisURL, Mode: raw.RedisMode, SentinelUsername: raw.SentinelUsername, SentinelPassword: Secret(raw.SentinelPassword)}
 	r.address(c)
 	c.TLS = r.redisTLS(raw)
 	for name, value := range map[string]string{"SENTINEL_USERNAME": raw.SentinelUsername, "SENTINEL_PASSWORD": raw.SentinelPassword} {
 		if value != "" && raw.RedisMode != Sentinel {
-			r.add(Prefix+name, "", "is for "+Prefix+"REDIS_MODE=sentinel; remove it, or set that")
+			r.add(Prefix+name, "", "needs "+Prefix+"REDIS_MODE=sentinel; set that, or remove this variable")
 		}
 	}
 	if raw.SentinelUsername != "" && raw.SentinelPassword == "" {
@@ -93,8 +91,7 @@ func (r *reader) redis(raw *redisVars) Redis {
 	return c
 }
 
-// redisTLS reads the files, so that a wrong one is found at start and not in the
-// first handshake.
+// redisTLS reads the TLS files at start, so that a wrong file is an error before the first handshake.
 func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 	if raw.RedisCAFile == "" && raw.RedisCertFile == "" && raw.RedisKeyFile == "" {
 		return nil
@@ -102,9 +99,10 @@ func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 	for name, value := range map[string]string{"REDIS_CA_FILE": raw.RedisCAFile, "REDIS_CERT_FILE": raw.RedisCertFile,
 		"REDIS_KEY_FILE": raw.RedisKeyFile} {
 		if value != "" && !strings.HasPrefix(raw.RedisURL, "rediss://") {
-			r.add(Prefix+name, value, "is for TLS; want "+Prefix+"REDIS_URL to begin with rediss://, or remove it")
+			r.add(Prefix+name, value, "needs TLS; begin "+Prefix+"REDIS_URL with rediss://, or remove it")
 		}
 	}
+
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if raw.RedisCAFile != "" {
 		c.RootCAs = x509.NewCertPool()
@@ -112,24 +110,33 @@ func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 			r.wrong("REDIS_CA_FILE", raw.RedisCAFile, "a file with certificates in PEM")
 		}
 	}
+	c.Certificates = r.redisCertificate(raw)
+	return c
+}
+
+// redisCertificate returns the client certificate for Redis, if one is configured.
+func (r *reader) redisCertificate(raw *redisVars) []tls.Certificate {
 	switch {
 	case raw.RedisCertFile == "" && raw.RedisKeyFile == "":
+		return nil
 	case raw.RedisKeyFile == "":
 		r.add(Prefix+"REDIS_KEY_FILE", "", "is missing; "+Prefix+"REDIS_CERT_FILE needs its key")
+		return nil
 	case raw.RedisCertFile == "":
 		r.add(Prefix+"REDIS_CERT_FILE", "", "is missing; "+Prefix+"REDIS_KEY_FILE needs its certificate")
-	default:
-		cert, ok1 := r.file("REDIS_CERT_FILE", raw.RedisCertFile)
-		key, ok2 := r.file("REDIS_KEY_FILE", raw.RedisKeyFile)
-		if ok1 && ok2 {
-			pair, err := tls.X509KeyPair(cert, key)
-			if err != nil {
-				r.wrong("REDIS_CERT_FILE", raw.RedisCertFile, "a certificate in PEM, and in "+Prefix+"REDIS_KEY_FILE its key")
-			}
-			c.Certificates = []tls.Certificate{pair}
-		}
+		return nil
 	}
-	return c
+
+	cert, ok1 := r.file("REDIS_CERT_FILE", raw.RedisCertFile)
+	key, ok2 := r.file("REDIS_KEY_FILE", raw.RedisKeyFile)
+	if !ok1 || !ok2 {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		r.wrong("REDIS_CERT_FILE", raw.RedisCertFile, "a certificate in PEM, and in "+Prefix+"REDIS_KEY_FILE its key")
+	}
+	return []tls.Certificate{pair}
 }
 
 func (r *reader) file(name, path string) ([]byte, bool) {

@@ -8,7 +8,7 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// authority is a certificate of a CA, valid for 100 years, whose key is gone.
+// authority is a CA's certificate, valid for 100 years. Its key was not kept.
 const authority = `-----BEGIN CERTIFICATE-----
 MIIBcjCCARegAwIBAgIUPzq0s42vJdB+uR7ydeHr6WvKGqowCgYIKoZIzj0EAwIw
 DTELMAkGA1UEAwwCY2EwIBcNMjYxMTIyMDc1NzM0WhgPMjEyNjEwMjkwNzU3MzRa
@@ -21,10 +21,10 @@ WXeiAiEA1cZd0b6hLYoS3oRmdT1luRZHk+uQrw8sm0I6MBVKRk0=
 -----END CERTIFICATE-----
 `
 
-func TestTLSToRedisAndTheSentinelsLogIn(t *testing.T) {
+func TestRedisTLSAndSentinelLogIn(t *testing.T) {
 	for _, c := range []struct {
 		set  []string
-		want string // empty = it is right
+		want string // empty = valid
 	}{
 		{[]string{"REDIS_CA_FILE=/run/ca.pem"}, ""},
 		{[]string{"REDIS_CA_FILE=/run/none.pem"}, "NOTIFIER_REDIS_CA_FILE"},
@@ -55,17 +55,17 @@ func TestTLSToRedisAndTheSentinelsLogIn(t *testing.T) {
 	}
 }
 
-// The Redis that notices move to is reached as the other one, or as variables of its own
-// say, which are known wherever the others are.
-func TestTheRedisThatNoticesMoveTo(t *testing.T) {
+// The connection to the target Redis defaults to the source's settings. NOTIFIER_TO_ variables are
+// accepted everywhere.
+func TestLoadToDefaultsToSource(t *testing.T) {
 	as := Redis{URL: "rediss://old:6379", Mode: Standalone, TLS: &tls.Config{ServerName: "of the old one"}, SentinelUsername: "old",
 		SentinelPassword: Secret("old")}
 	for _, c := range []struct {
 		url, mode string
 		set       []string
-		want      string // empty = it is right
+		want      string // empty = valid
 		user      string
-		same      bool // TLS is that of the old one
+		same      bool // TLS is the source's
 	}{
 		{"redis://h:6379", Standalone, nil, "", "", true},
 		{"rediss://h:6379", Standalone, []string{"TO_REDIS_CA_FILE=/run/ca.pem"}, "", "", false},
@@ -94,6 +94,6 @@ func TestTheRedisThatNoticesMoveTo(t *testing.T) {
 		}
 	}
 	if _, err := load(with("TO_REDIS_CAFILE=/run/ca.pem")); err == nil || !strings.Contains(err.Error(), "NOTIFIER_TO_REDIS_CA_FILE") {
-		t.Errorf("a name misspelt: %v", err)
+		t.Errorf("a misspelt name: %v", err)
 	}
 }

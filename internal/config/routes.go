@@ -16,14 +16,14 @@ import (
 	"notifier/internal/route"
 )
 
-// What a route has that says nothing else.
+// Defaults and bounds of a route's and a client's variables.
 const (
 	defaultTimeout = 10 * time.Second
 	defaultPerHost = 16
 	maxTimeout     = 10 * time.Minute
 	minToken       = 32
 	maxToken       = 512
-	makeToken      = "openssl rand -base64 32 makes one"
+	makeToken      = "openssl rand -base64 32 creates one"
 )
 
 func (r *reader) clients(value string) []Client {
@@ -40,7 +40,7 @@ func (r *reader) clients(value string) []Client {
 		case raw.Token != "" && !tokenOK(raw.Token):
 			r.add(p+"TOKEN", "", fmt.Sprintf("(not shown) want %d to %d printable characters without blanks; %s", minToken, maxToken, makeToken))
 		case raw.Token != "" && tokens[raw.Token] != "":
-			r.add(p+"TOKEN", "", "(not shown) is the token of client "+tokens[raw.Token]+" too; want one of its own")
+			r.add(p+"TOKEN", "", "(not shown) is the token of client "+tokens[raw.Token]+" too; want a different token")
 		}
 		tokens[raw.Token] = name
 		if raw.Prefix != "" {
@@ -53,7 +53,7 @@ func (r *reader) clients(value string) []Client {
 	return out
 }
 
-// role reads the role of a client whose variables begin with prefix.
+// role reads the role of the client whose variables have that prefix.
 func (r *reader) role(prefix, name string) access.Role {
 	readOnly, removed := r.value(prefix + "READ_ONLY")
 	role, err := access.ParseRole(name)
@@ -117,7 +117,7 @@ type routeReader struct {
 func (r *reader) route(name string, c *Config) *route.Route {
 	rr := &routeReader{reader: r, prefix: routePrefix(name), rt: &route.Route{Name: name}}
 	r.fill(rr.prefix, &rr.raw)
-	rr.place(c)
+	rr.prefixAndTarget(c)
 	rr.retry()
 	rr.limits()
 	rr.calls()
@@ -126,18 +126,12 @@ func (r *reader) route(name string, c *Config) *route.Route {
 
 func (rr *routeReader) bad(name, value, text string) { rr.add(rr.prefix+name, value, text) }
 
-// place reads prefix and target.
-func (rr *routeReader) place(c *Config) {
+// prefixAndTarget reads the prefix and the target.
+func (rr *routeReader) prefixAndTarget(c *Config) {
 	raw, rt := &rr.raw, rr.rt
-	rt.Prefix = raw.Prefix
-	if raw.Prefix == "" {
-		rr.bad("PREFIX", "", "is missing; want app, app:module or app:module:type")
-	} else if err := keys.CheckPrefix(raw.Prefix); err != nil {
-		rr.bad("PREFIX", raw.Prefix, err.Error())
-	} else if app, _, _ := strings.Cut(raw.Prefix, ":"); app == c.Namespace {
-		rr.bad("PREFIX", raw.Prefix, fmt.Sprintf("%s is this service's own namespace; want another app, or another %sNAMESPACE", app, Prefix))
-	}
+	rr.routePrefix(c)
 	rt.Adopt = rr.booleanAs(rr.prefix+"ADOPT", raw.Adopt)
+	rr.order()
 
 	if raw.Target == "" {
 		rr.bad("TARGET", "", "is missing; want http(s)://…, notice, list:<key>, stream:<key> or log")
@@ -145,25 +139,62 @@ func (rr *routeReader) place(c *Config) {
 	}
 	t, err := route.ParseTarget(raw.Target)
 	if err != nil {
-		// What looks like an address may hold a password.
+		// The text may be a malformed address with a password.
 		rr.bad("TARGET", shownTarget(raw.Target), err.Error())
 		return
 	}
+
 	rt.Target = t
 	if rt.Adopt && t.Kind == route.KindNotice {
-		rr.bad("ADOPT", raw.Adopt, "does not go with the target notice: a plain timer brings no url. Want another target, or false")
+		rr.bad("ADOPT", raw.Adopt, "cannot be combined with the target notice, because a plain timer has no url; want another target, or false")
 	}
 	if t.Key != "" && (t.Key == c.Namespace || keys.HasPrefix(t.Key, c.Namespace)) {
-		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: are this service's own; want another", c.Namespace))
+		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: belong to this service; want another key", c.Namespace))
 	}
+
 	n := rr.integerAs(rr.prefix+"MAXLEN", raw.MaxLen, 0, 1_000_000_000)
 	if n > 0 && t.Kind != route.KindStream {
-		rr.bad("MAXLEN", raw.MaxLen, "only a stream target has a length; want none for "+string(t.Kind))
+		rr.bad("MAXLEN", raw.MaxLen, "is for stream targets; remove it, the target is "+string(t.Kind))
 	}
 	rt.Target.MaxLen = int64(n)
 }
 
-// shownTarget is a target that could not be read, as far as it may be shown.
+// routePrefix reads the prefix of the route.
+func (rr *routeReader) routePrefix(c *Config) {
+	prefix := rr.raw.Prefix
+	rr.rt.Prefix = prefix
+	if prefix == "" {
+		rr.bad("PREFIX", "", "is missing; want app, app:module or app:module:type")
+	} else if err := keys.CheckPrefix(prefix); err != nil {
+		rr.bad("PREFIX", prefix, err.Error())
+	} else if app, _, _ := strings.Cut(prefix, ":"); app == c.Namespace {
+		rr.bad("PREFIX", prefix, fmt.Sprintf("%s is this service's namespace; want another app, or another %sNAMESPACE", app, Prefix))
+	}
+}
+
+// order reads whether the notices of one business id are delivered one after another.
+func (rr *routeReader) order() {
+	raw := &rr.raw
+	dead := route.OrderSkip
+	switch raw.OrderDead {
+	case string(route.OrderSkip):
+	case string(route.OrderBlock):
+		dead = route.OrderBlock
+	default:
+		rr.bad("ORDER_DEAD", raw.OrderDead, "want skip or block")
+	}
+
+	switch {
+	case raw.Order == "id":
+		rr.rt.Order = dead
+	case raw.Order != "none":
+		rr.bad("ORDER", raw.Order, "want none or id")
+	case dead == route.OrderBlock:
+		rr.bad("ORDER_DEAD", raw.OrderDead, "needs "+rr.prefix+"ORDER=id")
+	}
+}
+
+// shownTarget returns the displayable part of a target that could not be parsed.
 func shownTarget(s string) string {
 	if u, err := url.Parse(s); err == nil && u.Scheme != "" && u.Host != "" {
 		return origin(u)
@@ -174,8 +205,8 @@ func shownTarget(s string) string {
 	return s
 }
 
-// retry reads ladder, acknowledgement and timeout. A preset gives all three, and
-// what is given beside it wins.
+// retry reads ladder, acknowledgement and timeout. A preset sets all three; variables that are set explicitly override
+// the preset.
 func (rr *routeReader) retry() {
 	raw, rt := &rr.raw, rr.rt
 	rt.Ladder, rt.Ack, rt.Timeout = notice.DefaultLadder, route.Ack{Kind: route.Ack2xx}, defaultTimeout
@@ -226,22 +257,22 @@ func (rr *routeReader) limits() {
 	}
 }
 
-// acknowledgement checks that the rule fits the target: an answer acknowledges
-// a call, a consumer's report what went to a list or stream.
+// acknowledgement checks that the rule fits the target. An answer acknowledges an HTTP call; a consumer's report
+// acknowledges an entry of a list or stream.
 func (rr *routeReader) acknowledgement() {
 	given, report := rr.raw.Ack != "", rr.rt.Ack.Kind == route.AckReport
 	switch kind := rr.rt.Target.Kind; {
 	case !given || kind == "":
 	case http(kind) && report:
-		rr.bad("ACK", rr.raw.Ack, "is for targets list: and stream:, whose consumers report; want 2xx, status:200,204, body:success or json:code=SUCCESS")
+		rr.bad("ACK", rr.raw.Ack, "is for the targets list: and stream:; want 2xx, status:200,204, body:success or json:code=SUCCESS")
 	case (kind == route.KindList || kind == route.KindStream) && !report:
-		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+". Want report, or nothing: then the push is the delivery")
+		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+". Want report, or remove it: then the push is the delivery")
 	case kind == route.KindLog:
-		rr.bad("ACK", rr.raw.Ack, "is for targets that answer; a log does not. Remove it")
+		rr.bad("ACK", rr.raw.Ack, "is for targets that answer; remove it, the target is log")
 	}
 }
 
-// calls reads what only an HTTP target has.
+// calls reads the variables that only HTTP targets have.
 func (rr *routeReader) calls() {
 	raw, rt := &rr.raw, rr.rt
 	rr.acknowledgement()
@@ -250,31 +281,15 @@ func (rr *routeReader) calls() {
 		rr.bad("METHOD", raw.Method, "want "+list(notice.Methods))
 	}
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
-		for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
-			"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
-			"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "", "OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "",
-			"OAUTH2_SCOPES": raw.OAuth2Scopes != "", "OAUTH2_AUDIENCE": raw.OAuth2Audience != "",
-			"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
-			"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
-			"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
-			"HTTPS_ONLY": rt.HTTPSOnly} {
-			if set {
-				rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")
-			}
-		}
+		rr.noCalls()
 		return
 	}
+
 	var err error
 	rr.signing()
 	rr.headers()
 	rr.oauth2()
-	if raw.Allow != "" {
-		if rt.Allow, err = route.ParseAllow(raw.Allow); err != nil {
-			rr.bad("ALLOW", raw.Allow, err.Error())
-		} else if rt.Target.Kind == route.KindFixed {
-			rr.bad("ALLOW", raw.Allow, "is for the target notice: an address that the configuration gives is called wherever it is. Remove it")
-		}
-	}
+	rr.allow()
 	if u := rt.Target.URL; rt.HTTPSOnly && u != nil && u.Scheme != "https" {
 		rr.bad("TARGET", origin(u), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
 	}
@@ -286,9 +301,39 @@ func (rr *routeReader) calls() {
 	rr.certificates()
 }
 
-// headers reads what headers a route's requests have, and which hosts get them:
-// on a route whose notices bring their urls, a producer chooses who is called,
-// and an Authorization is not for whomever it chooses.
+// noCalls reports settings for HTTP calls on a route with another target.
+func (rr *routeReader) noCalls() {
+	raw, rt := &rr.raw, rr.rt
+	for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
+		"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
+		"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "", "OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "",
+		"OAUTH2_SCOPES": raw.OAuth2Scopes != "", "OAUTH2_AUDIENCE": raw.OAuth2Audience != "",
+		"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
+		"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
+		"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
+		"HTTPS_ONLY": rt.HTTPSOnly} {
+		if set {
+			rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")
+		}
+	}
+}
+
+// allow reads the private addresses that the route may call.
+func (rr *routeReader) allow() {
+	raw, rt := &rr.raw, rr.rt
+	if raw.Allow == "" {
+		return
+	}
+	var err error
+	if rt.Allow, err = route.ParseAllow(raw.Allow); err != nil {
+		rr.bad("ALLOW", raw.Allow, err.Error())
+	} else if rt.Target.Kind == route.KindFixed {
+		rr.bad("ALLOW", raw.Allow, "is for the target notice; remove it, a configured address may be private")
+	}
+}
+
+// headers reads the headers of a route's requests and the hosts that get them. With the target notice, producers choose
+// the host, so headers with credentials are sent only to listed hosts.
 func (rr *routeReader) headers() {
 	raw, rt := &rr.raw, rr.rt
 	var err error
@@ -298,7 +343,7 @@ func (rr *routeReader) headers() {
 		}
 		for _, h := range rt.Headers {
 			if rt.Signing().Reserves(h.Name) {
-				rr.bad("HEADERS", "", h.Name+" is written by "+rr.prefix+"SIGN; remove it, or give the signature's header another name in "+rr.prefix+"SIGN_HEADER")
+				rr.bad("HEADERS", "", h.Name+" is set by "+rr.prefix+"SIGN; remove it, or rename the signature's header with "+rr.prefix+"SIGN_HEADER")
 			}
 		}
 	}
@@ -307,24 +352,29 @@ func (rr *routeReader) headers() {
 			rr.bad("HEADERS_TO", raw.HeadersTo, err.Error())
 		}
 	}
+	rr.headersTo()
+}
+
+// headersTo checks that the secret headers of a route with the target notice go only to configured hosts.
+func (rr *routeReader) headersTo() {
+	raw, rt := &rr.raw, rr.rt
 	each := rt.Target.Kind == route.KindNotice
 	switch {
 	case raw.HeadersTo != "" && rt.Target.Kind == route.KindFixed:
-		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice: a route with one address sends its headers there. Remove it")
+		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice; remove it, this route has one address")
 	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.of(rr.prefix+"HEADERS") && !rr.errs.of(rr.prefix+"HEADERS_FILE"):
-		rr.bad("HEADERS_TO", raw.HeadersTo, "there are no "+rr.prefix+"HEADERS that these hosts could get; give some, or remove it")
+		rr.bad("HEADERS_TO", raw.HeadersTo, "needs "+rr.prefix+"HEADERS; set those, or remove it")
 	case each && (raw.Headers != "" || rr.hasOAuth2()) && raw.HeadersTo == "":
 		given := "HEADERS"
 		if raw.Headers == "" {
 			given = "OAUTH2_TOKEN_URL's tokens"
 		}
-		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+given+" would go to whatever host a "+
+		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+given+" would go to any host that a "+
 			"producer names. Want the hosts that get them, such as shop.example,*.shop.example; an entry is "+route.OriginGrammar)
 	}
 }
 
-// certificates are read here, so that a wrong file is found at start and not in
-// the first handshake.
+// certificates reads the TLS files at start, so that a wrong file is an error before the first handshake.
 func (rr *routeReader) certificates() {
 	raw, rt := &rr.raw, rr.rt
 	rt.CAFile, rt.CertFile, rt.KeyFile = raw.CAFile, raw.CertFile, raw.KeyFile
@@ -333,6 +383,7 @@ func (rr *routeReader) certificates() {
 			rr.bad("CA_FILE", raw.CAFile, "want a file with certificates in PEM")
 		}
 	}
+
 	switch {
 	case raw.CertFile == "" && raw.KeyFile == "":
 	case raw.KeyFile == "":
@@ -340,13 +391,19 @@ func (rr *routeReader) certificates() {
 	case raw.CertFile == "":
 		rr.bad("CERT_FILE", "", "is missing; "+rr.prefix+"KEY_FILE needs its certificate")
 	default:
-		cert, ok1 := rr.file("CERT_FILE", raw.CertFile)
-		key, ok2 := rr.file("KEY_FILE", raw.KeyFile)
-		if ok1 && ok2 {
-			if _, err := tls.X509KeyPair(cert, key); err != nil {
-				rr.bad("CERT_FILE", raw.CertFile, "want a certificate in PEM, and in "+rr.prefix+"KEY_FILE its key")
-			}
-		}
+		rr.keyPair()
+	}
+}
+
+// keyPair checks the client certificate and its key.
+func (rr *routeReader) keyPair() {
+	cert, ok1 := rr.file("CERT_FILE", rr.raw.CertFile)
+	key, ok2 := rr.file("KEY_FILE", rr.raw.KeyFile)
+	if !ok1 || !ok2 {
+		return
+	}
+	if _, err := tls.X509KeyPair(cert, key); err != nil {
+		rr.bad("CERT_FILE", rr.raw.CertFile, "want a certificate in PEM, and in "+rr.prefix+"KEY_FILE its key")
 	}
 }
 

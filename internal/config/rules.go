@@ -18,8 +18,8 @@ import (
 	"notifier/internal/spelling"
 )
 
-// address checks the address the way the client will read it. The client's own
-// errors are not shown: they may hold the address, and the address a password.
+// address parses the address as the client library will. The library's errors are not shown, because they may contain
+// the address and its password.
 func (r *reader) address(c Redis) {
 	var err error
 	db := 0
@@ -37,34 +37,29 @@ func (r *reader) address(c Redis) {
 		}
 		want = "redis://user:password@sentinel:26379/0?master_name=main&addr=other:26379"
 		if err == nil && o.MasterName == "" {
-			r.wrong("REDIS_URL", redact(c.URL), "master_name=… in it, the name by which the sentinels know the master")
+			r.wrong("REDIS_URL", redact(c.URL), "an address with master_name=…, the master's name at the sentinels")
 		}
 	case Cluster:
 		_, err = redis.ParseClusterURL(c.URL)
 		want = "redis://user:password@host:6379?addr=other:6379"
-		// A cluster has database 0 alone; the client would take no notice of
-		// another number.
-		rest, _, _ := strings.Cut(c.URL, "?")
-		if _, after, ok := strings.Cut(rest, "://"); ok {
-			if _, path, _ := strings.Cut(after, "/"); path != "" && path != "0" {
-				r.wrong("REDIS_URL", redact(c.URL), "database 0: a cluster has no other")
-			}
+		if path := pathOf(c.URL); path != "" && path != "0" { // the client library would ignore it
+			r.wrong("REDIS_URL", redact(c.URL), "database 0, the only one of a cluster")
 		}
 	default:
 		r.wrong("REDIS_MODE", c.Mode, list([]string{Standalone, Sentinel, Cluster}))
 		return
 	}
+
 	switch addrs := bareAddresses(c.URL); {
 	case err == nil && db >= 0:
 	case len(addrs) == 0 || c.Mode == Standalone && len(addrs) > 1:
-		r.wrong("REDIS_URL", "", want+" (what was given is not shown)")
+		r.wrong("REDIS_URL", "", want+" (the value is not shown)")
 	default:
 		r.wrong("REDIS_URL", c.URL, urlOf(c.Mode, addrs))
 	}
 }
 
-// bareAddresses are those of a text that is nothing but host:port, or several,
-// comma-separated: they hold no secret and may be shown.
+// bareAddresses parses a list of host:port. Such a text contains no secret and may be shown; nil for any other text.
 func bareAddresses(s string) []string {
 	var addrs []string
 	for part := range strings.SplitSeq(s, ",") {
@@ -81,7 +76,7 @@ func bareAddresses(s string) []string {
 	return addrs
 }
 
-// urlOf spells addresses as the URL that a mode asks for.
+// urlOf returns the URL of these addresses in the form that the mode needs.
 func urlOf(mode string, addrs []string) string {
 	query := ""
 	if mode == Sentinel {
@@ -97,7 +92,7 @@ func urlOf(mode string, addrs []string) string {
 	return "redis://" + addrs[0] + db + strings.Replace(query, "&", "?", 1)
 }
 
-// across holds the rules that look at more than one variable.
+// across checks the rules that involve several variables.
 func (r *reader) across(c *Config) {
 	r.listen(c)
 	r.metricsListen(c)
@@ -112,28 +107,27 @@ func (r *reader) across(c *Config) {
 			continue
 		}
 		if other := byPrefix[rt.Prefix]; other != "" {
-			r.add(routePrefix(rt.Name)+"PREFIX", rt.Prefix, "is the prefix of route "+other+" too; want one of its own")
+			r.add(routePrefix(rt.Name)+"PREFIX", rt.Prefix, "is the prefix of route "+other+" too; want a different prefix")
 		}
 		byPrefix[rt.Prefix] = rt.Name
 	}
 	for _, rt := range c.Routes {
 		if keys.Valid(rt.Target.Key) && covered(c.Routes, rt.Target.Key) {
 			r.add(routePrefix(rt.Name)+"TARGET", string(rt.Target.Kind)+":"+rt.Target.Key,
-				"is a key that a notice may have; want one that no route's prefix covers")
+				"could be a notice's key; want a key outside all routes' prefixes")
 		}
 	}
 }
 
-// apiMemory refuses a memory of which one client's quarter does not hold one notice, whose
-// body may be base64.
+// apiMemory refuses a limit of which one client's quarter cannot hold one notice of MAX_BODY, whose body may be base64.
 func (r *reader) apiMemory(c *Config) {
 	if least := 4 * (2*c.MaxBody + 64<<10); c.APIMemory < least && !r.errs.of(Prefix+"API_MEMORY") {
 		r.wrong("API_MEMORY", spellSize(c.APIMemory), "at least "+spellSize(least)+" for "+Prefix+"MAX_BODY="+spellSize(c.MaxBody))
 	}
 }
 
-// perHost refuses a limit that one instance cannot reach where it is each one's.
-// Of the fleet's it may have more to give than one has slots for.
+// perHost refuses a limit above CONCURRENCY where each instance has its own, because it could never be reached. A limit
+// of the fleet may be higher than one instance's slots.
 func (r *reader) perHost(c *Config) {
 	if c.Limits != LimitsInstance {
 		return
@@ -147,9 +141,8 @@ func (r *reader) perHost(c *Config) {
 	}
 }
 
-// What must be kept of settled notices where plain timers are adopted: by it
-// the late event of a timer whose notice was delivered is told from one that was
-// never adopted.
+// Minimum retention for adoption. The settled notice is needed to recognise the late event of a timer that was adopted
+// and delivered; without it the event would look like a new timer.
 const (
 	adoptRetention = time.Hour
 	adoptRetain    = 10_000
@@ -180,7 +173,7 @@ func covered(routes []*route.Route, key string) bool {
 	return false
 }
 
-// listen refuses an API that the network reaches and that anybody may call.
+// listen refuses an API that the network can reach without tokens.
 func (r *reader) listen(c *Config) {
 	h, ok := hostOf(c.Listen)
 	if !ok {
@@ -193,8 +186,8 @@ func (r *reader) listen(c *Config) {
 	}
 }
 
-// metricsListen checks the address for the metrics alone. It needs no clients:
-// that it asks for no token is what it is for.
+// metricsListen checks the address that serves only the metrics. It needs no clients, because metrics there are served
+// without a token.
 func (r *reader) metricsListen(c *Config) {
 	if c.MetricsListen == "" {
 		return
@@ -225,34 +218,32 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.Unmap().IsLoopback()
 }
 
-// hostOf is the host of an address to listen on, and whether that is one.
+// hostOf returns the host of a listen address, and whether the address is valid.
 func hostOf(address string) (host string, ok bool) {
 	host, port, err := net.SplitHostPort(address)
 	n, perr := strconv.Atoi(port)
 	return host, err == nil && perr == nil && n >= 0 && n <= 65535
 }
 
-// Variables that are known and that other commands, or tests, read.
+// elsewhere lists variables that only other commands, or tests, read.
 var elsewhere = []string{Prefix + "URL", Prefix + "TOKEN", Prefix + "TOKEN_FILE"}
 
-// injected matches what Kubernetes and Docker put into the environment of a
-// container for each service or linked container whose name begins with
-// notifier.
+// injected matches the variables that Kubernetes and Docker add to a container's environment for each service or linked
+// container whose name begins with notifier.
 var injected = regexp.MustCompile(`^NOTIFIER_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// otherNames are names that other programs give to what is here under another,
-// without the prefix, and what to write instead.
+// otherNames maps the names that other programs use, without the prefix, to this service's variable.
 var otherNames = func() map[string]string {
 	names := map[string]string{}
 	for _, n := range []string{"ADDR", "ADDRS", "ADDRESS", "HOST", "HOSTS", "PORT", "NODES", "URI", "DSN", "DB", "DATABASE", "USER",
 		"USERNAME", "PASSWORD",
 		"PASS", "AUTH", "TLS", "SSL"} {
 		names["REDIS_"+n] = Prefix +
-			"REDIS_URL: host, port, user, password, database and TLS all stand in it, redis://user:password@host:6379/0 or rediss://…"
+			"REDIS_URL, which has host, port, user, password, database and TLS: redis://user:password@host:6379/0 or rediss://…"
 	}
 	names["REDIS"] = names["REDIS_ADDR"]
-	names["REDIS_PASSWORD_FILE"] = Prefix + "REDIS_URL_FILE, the name of a file with the whole URL, password within"
-	names["SENTINEL_MASTER"] = Prefix + "REDIS_URL with master_name=… in it, and " + Prefix + "REDIS_MODE=sentinel"
+	names["REDIS_PASSWORD_FILE"] = Prefix + "REDIS_URL_FILE, the name of a file that contains the whole URL with its password"
+	names["SENTINEL_MASTER"] = Prefix + "REDIS_URL with master_name=…, and " + Prefix + "REDIS_MODE=sentinel"
 	names["REDIS_MASTER"], names["REDIS_MASTER_NAME"] = names["SENTINEL_MASTER"], names["SENTINEL_MASTER"]
 	names["REDIS_CA"], names["REDIS_CACERT"], names["REDIS_TLS_CA"] = Prefix+"REDIS_CA_FILE", Prefix+"REDIS_CA_FILE", Prefix+"REDIS_CA_FILE"
 	for _, n := range []string{"ADDR", "ADDRESS", "HOST", "PORT", "BIND", "HTTP_ADDR", "HTTP_PORT", "LISTEN_ADDR", "LISTEN_ADDRESS"} {
@@ -261,8 +252,7 @@ var otherNames = func() map[string]string {
 	return names
 }()
 
-// unknown finds variables that nobody reads: most often a name misspelt, whose
-// default would silently hold.
+// unknown reports variables that nothing reads. Most are misspelt names, whose default would silently apply.
 func (r *reader) unknown(environ []string) {
 	for _, v := range slices.Concat(elsewhere, toVars) {
 		r.known[v] = true
@@ -273,30 +263,41 @@ func (r *reader) unknown(environ []string) {
 			continue
 		}
 		if strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://") {
-			continue // injected likewise
+			continue // injected as a pair of variables
 		}
-		text := "is not known; see docs/configuration.md"
-		list := listOf(name)
-		if r.errs.of(list) {
-			continue // with the names put right it may be known
+		if !r.errs.of(listOf(name)) { // otherwise it may be valid once the names of clients and routes are
+			r.add(name, "", r.unknownText(name))
 		}
-		if meant := r.otherName(name); meant != "" {
-			text = "is not known; want " + meant
-		} else if near := r.nearest(name); near != "" {
-			text = "is not known; did you mean " + near + "?"
-		} else if list != "" {
-			text = "is not known; is its name missing from " + list + "?"
-		}
-		r.add(name, "", text)
 	}
 }
 
-// otherRouteNames are likewise those of a route's variables.
+// unknownText returns the text for a variable that is not known, with the name that was probably meant.
+func (r *reader) unknownText(name string) string {
+	if meant := r.otherName(name); meant != "" {
+		return "is not known; want " + meant
+	}
+	if near := r.nearest(name); near != "" {
+		return "is not known; did you mean " + near + "?"
+	}
+	if list := listOf(name); list != "" {
+		return "is not known; is its name missing from " + list + "?"
+	}
+	return "is not known; see docs/configuration.md"
+}
+
+// pathOf returns the path of an address without its leading slash.
+func pathOf(address string) string {
+	rest, _, _ := strings.Cut(address, "?")
+	_, after, _ := strings.Cut(rest, "://")
+	_, path, _ := strings.Cut(after, "/")
+	return path
+}
+
+// otherRouteNames maps names that other programs use to a route's variable.
 var otherRouteNames = map[string]string{"URL": "TARGET", "ENDPOINT": "TARGET", "ADDRESS": "TARGET", "WEBHOOK": "TARGET", "LADDER": "RETRY",
 	"RETRIES": "RETRY", "BACKOFF": "RETRY", "DELAYS": "RETRY", "SIGNING_KEY": "SECRET", "SIGNING_SECRET": "SECRET", "RATE_LIMIT": "RATE"}
 
-// otherName is what to write instead of a name that other programs have; empty =
-// it is none of those.
+// otherName returns this service's variable for a name that other programs use; empty = unknown name.
 func (r *reader) otherName(name string) string {
 	if meant, ok := otherNames[strings.TrimPrefix(name, Prefix)]; ok {
 		return meant
@@ -309,7 +310,7 @@ func (r *reader) otherName(name string) string {
 	return ""
 }
 
-// listOf is the variable that lists the names of which name holds one.
+// listOf returns the variable that lists the clients or routes whose names variables contain.
 func listOf(name string) string {
 	switch {
 	case strings.HasPrefix(name, Prefix+"ROUTE_"):
@@ -320,8 +321,8 @@ func listOf(name string) string {
 	return ""
 }
 
-// nearest is the known variable that differs least, if it differs little: in at
-// most a third of the letters that it has of its own, and in three.
+// nearest returns the known variable with the smallest edit distance: at most a third of the letters after the prefix,
+// and at most three. Empty if none is that close.
 func (r *reader) nearest(name string) string {
 	limit := min(4, 1+(len(strings.TrimPrefix(name, Prefix))+1)/3)
 	best, near := limit, ""

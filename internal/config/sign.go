@@ -42,7 +42,7 @@ func (rr *routeReader) signKeys() {
 	}
 	if raw.SignKey == "" {
 		if ids != nil && !rr.wrongOrFile("SIGN_KEY") {
-			rr.bad("SIGN_KEY_ID", raw.SignKeyID, "there is no "+rr.prefix+"SIGN_KEY that it could name; give the keys, or remove it")
+			rr.bad("SIGN_KEY_ID", raw.SignKeyID, "needs "+rr.prefix+"SIGN_KEY; set the keys, or remove it")
 		}
 		return
 	}
@@ -60,7 +60,7 @@ func (rr *routeReader) signKeys() {
 	}
 }
 
-// wrongOrFile reports whether a variable that may be in a file has an error already.
+// wrongOrFile reports whether a variable, or its _FILE variant, already has an error.
 func (rr *routeReader) wrongOrFile(name string) bool {
 	return rr.errs.of(rr.prefix+name) || rr.errs.of(rr.prefix+name+"_FILE")
 }
@@ -76,7 +76,7 @@ func (rr *routeReader) signHeader() {
 	}
 }
 
-// schemes checks that each scheme has its key, and fits the rest of the route.
+// schemes checks that each scheme has its key and fits the rest of the route.
 func (rr *routeReader) schemes() {
 	raw, rt := &rr.raw, rr.rt
 	settings := rt.Signing()
@@ -86,28 +86,28 @@ func (rr *routeReader) schemes() {
 		}
 	}
 	if clash := rt.SignHeaders.Clash(settings.Schemes); clash != "" {
-		rr.bad("SIGN_HEADER", raw.SignHeader, "two schemes would write the header "+clash+"; want different names")
+		rr.bad("SIGN_HEADER", raw.SignHeader, "two schemes would set the header "+clash+"; want different names")
 	}
 	for _, scheme := range settings.Schemes {
 		rr.schemeKey(settings, scheme)
 	}
 	if len(rt.Secrets) > 0 && !settings.HMAC() {
-		rr.bad("SECRET", "", "(not shown) is used by none of the schemes in "+rr.prefix+
+		rr.bad("SECRET", "", "(not shown) is not used by any scheme in "+rr.prefix+
 			"SIGN; add standard, stripe or github there, or remove it")
 	}
 	if !settings.Has(sign.Alipay) {
 		return
 	}
 	if rt.Adopt {
-		rr.bad("ADOPT", raw.Adopt, "does not go with "+rr.prefix+
-			"SIGN=alipay: a plain timer's value has no content type, and alipay signs forms. Want false")
+		rr.bad("ADOPT", raw.Adopt, "cannot be combined with "+rr.prefix+
+			"SIGN=alipay, because a plain timer's value has no content type and alipay signs forms; want false")
 	}
 	if rt.Method == "GET" {
-		rr.bad("METHOD", raw.Method, "does not go with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
+		rr.bad("METHOD", raw.Method, "cannot be combined with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
 	}
 }
 
-// schemeKey reports a key that a scheme lacks.
+// schemeKey reports that the key of a scheme is missing.
 func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 	one := *s
 	one.Schemes = []sign.Scheme{scheme}
@@ -133,7 +133,7 @@ func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 	rr.bad(name, "", text)
 }
 
-// signPer reads whose keys sign with the HMAC schemes.
+// signPer reads the scope of the keys for the HMAC schemes.
 func (rr *routeReader) signPer() {
 	raw, rt := &rr.raw, rr.rt
 	if raw.SignPer == "" {
@@ -145,19 +145,19 @@ func (rr *routeReader) signPer() {
 	case err != nil:
 		rr.bad("SIGN_PER", raw.SignPer, err.Error())
 	case rt.Adopt && rt.SignPer == sign.PerAudience:
-		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+"ADOPT: a plain timer names no audience. Want route or host")
+		rr.bad("SIGN_PER", raw.SignPer, "cannot be combined with "+rr.prefix+"ADOPT, because a plain timer names no audience; want route or host")
 	case rt.SignPer == sign.PerHostRoute && settings.Has(sign.GitHub):
-		rr.bad("SIGN_PER", raw.SignPer, "does not go with "+rr.prefix+
-			"SIGN=github, whose header has room for one signature. Want route, host or audience")
+		rr.bad("SIGN_PER", raw.SignPer, "cannot be combined with "+rr.prefix+
+			"SIGN=github, whose header contains one signature; want route, host or audience")
 	case slices.ContainsFunc(settings.Schemes, sign.Scheme.HMAC), rr.wrongOrFile("SECRET"):
 	case raw.Secret == "" && len(rt.Sign) == 0:
-		rr.bad("SIGN_PER", raw.SignPer, "nothing is signed without "+rr.prefix+"SECRET; give a secret, or remove it")
+		rr.bad("SIGN_PER", raw.SignPer, "needs "+rr.prefix+"SECRET; set a secret, or remove it")
 	default:
-		rr.bad("SIGN_PER", raw.SignPer, "is for the schemes standard, stripe and github, and "+rr.prefix+"SIGN has none of them. Remove it")
+		rr.bad("SIGN_PER", raw.SignPer, "is for the schemes standard, stripe and github; remove it, or add one of them to "+rr.prefix+"SIGN")
 	}
 }
 
-// signKeyIDs checks that no two routes publish different keys under one id.
+// signKeyIDs checks that no two routes publish different keys with one id.
 func (r *reader) signKeyIDs(routes []*route.Route) {
 	type owner struct{ name, public string }
 	seen := map[string]owner{}

@@ -38,7 +38,7 @@ func signing(settings map[string]string) (*Config, error) {
 	return load(env)
 }
 
-func TestSigning(t *testing.T) {
+func TestSigningSchemesNeedTheirKeys(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		env  map[string]string
@@ -66,7 +66,7 @@ func TestSigning(t *testing.T) {
 	}
 }
 
-func TestWrongSigning(t *testing.T) {
+func TestSigningRejectsWrongSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		env      map[string]string
@@ -79,18 +79,18 @@ func TestWrongSigning(t *testing.T) {
 		"other key":       {map[string]string{"SIGN": "alipay", "SIGN_KEY": ed25519Key}, "SIGN_KEY", "needs an RSA key"},
 		"no serial":       {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey()}, "SIGN_KEY_ID", "certificate in NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
 		"ids":             {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "a,b"}, "SIGN_KEY_ID", "2 ids for 1 RSA keys"},
-		"ids alone":       {map[string]string{"SIGN_KEY_ID": "a"}, "SIGN_KEY_ID", "no NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
+		"ids alone":       {map[string]string{"SIGN_KEY_ID": "a"}, "SIGN_KEY_ID", "needs NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
 		"key":             {map[string]string{"SIGN": "jws", "SIGN_KEY": "whsk_" + hidden}, "SIGN_KEY", "(not shown) key 1"},
 		"key file":        {map[string]string{"SIGN": "jws", "SIGN_KEY_FILE": "/run/missing"}, "SIGN_KEY_FILE", "can be read"},
-		"unused secret":   {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SECRET": secret}, "SECRET", "none of the schemes"},
-		"per":             {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SIGN_PER": "host"}, "SIGN_PER", "Remove it"},
-		"one signature":   {map[string]string{"SIGN": "github", "SECRET": secret, "SIGN_PER": "host,route"}, "SIGN_PER", "room for one"},
+		"unused secret":   {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SECRET": secret}, "SECRET", "is not used by any scheme"},
+		"per":             {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SIGN_PER": "host"}, "SIGN_PER", "remove it"},
+		"one signature":   {map[string]string{"SIGN": "github", "SECRET": secret, "SIGN_PER": "host,route"}, "SIGN_PER", "contains one signature"},
 		"header":          {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "stripe:Content-Type"}, "SIGN_HEADER", "want another name"},
 		"header unused":   {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "github:X-A"}, "SIGN_HEADER", "github is not one of"},
 		"header twice":    {map[string]string{"SIGN": "stripe,github", "SECRET": secret, "SIGN_HEADER": "github:X-A,stripe:x-a"}, "SIGN_HEADER", "the header X-A"},
-		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS", "x_hub_signature_256 is written by"},
+		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS", "x_hub_signature_256 is set by"},
 		"alipay by GET":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
-		"alipay adopts":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "Want false"},
+		"alipay adopts":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "want false"},
 		"list":            {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
 		"stream":          {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
 		"log":             {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
@@ -118,8 +118,7 @@ func secondKey(t *testing.T) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
 }
 
-// What is reserved for a route's signatures, and what its schemes cannot sign, is refused when
-// a notice is scheduled.
+// Scheduling refuses headers that are reserved for signatures, and content that a scheme cannot sign.
 func TestSigningRefusesNotices(t *testing.T) {
 	t.Parallel()
 	c, err := signing(map[string]string{"SIGN": "stripe,wechatpay,alipay", "SECRET": secret, "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "stripe:Acme-Sig"})
@@ -150,7 +149,7 @@ func TestSigningRefusesNotices(t *testing.T) {
 	}
 }
 
-func TestOAuth2(t *testing.T) {
+func TestOAuth2NeedsAllVariables(t *testing.T) {
 	t.Parallel()
 	issuer := map[string]string{"OAUTH2_TOKEN_URL": "https://issuer.example/token", "OAUTH2_CLIENT_ID": "notifier", "OAUTH2_CLIENT_SECRET": hidden}
 	with := func(more map[string]string) map[string]string {
@@ -170,7 +169,7 @@ func TestOAuth2(t *testing.T) {
 	if o.TokenURL.Host != "issuer.example" || o.ClientID != "notifier" || string(o.ClientSecret) != hidden || len(o.Scopes) != 3 || o.Audience != "shops" {
 		t.Errorf("%+v", o)
 	}
-	if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, "with tokens of issuer.example") || strings.Contains(text, hidden) {
+	if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, "with access tokens from issuer.example") || strings.Contains(text, hidden) {
 		t.Error(text)
 	}
 	wrong := c.Routes[0].Misfits(&notice.Content{Headers: []notice.Header{{Name: "authorization", Value: "x"}}})

@@ -8,8 +8,8 @@ import (
 	"github.com/sethvargo/go-envconfig"
 )
 
-// source is a Lookuper that takes an empty variable for one that is not set,
-// and follows _FILE where a secret may stand in a file.
+// source is a Lookuper that treats empty variables as unset, and reads secrets from the files that _FILE variables
+// name.
 type source struct {
 	lookup   envconfig.Lookuper
 	readFile func(string) ([]byte, error)
@@ -21,14 +21,14 @@ func (s *source) value(name string) (string, bool) {
 	return v, ok && v != ""
 }
 
-// reader collects what is wrong while it reads.
+// reader reads variables and collects their problems.
 type reader struct {
 	*source
 	errs  Errors
 	known map[string]bool
 }
 
-// fill reads the variables of one table under a prefix by go-envconfig.
+// fill reads the variables of one table, with that prefix, through go-envconfig.
 func (r *reader) fill(prefix string, target any) {
 	secrets := map[string]bool{}
 	for f := range fields(elem(target)) {
@@ -46,12 +46,12 @@ func (r *reader) fill(prefix string, target any) {
 	})
 	err := envconfig.ProcessWith(context.Background(), &envconfig.Config{Target: target, Lookuper: envconfig.PrefixLookuper(prefix, look)})
 	if err != nil {
-		// The tables hold strings only: nothing an environment says leads here.
+		// The tables contain only strings, so no environment can cause this error.
 		r.errs = append(r.errs, Problem{Variable: prefix + "…", Want: fmt.Sprintf("the table of variables is wrong: %v", err)})
 	}
 }
 
-// secret is a variable's value, or that of the file which <name>_FILE names.
+// secret returns a variable's value, or the content of the file that <name>_FILE names.
 func (r *reader) secret(name string) (string, bool) {
 	v, ok := r.value(name)
 	file, inFile := r.value(name + "_FILE")
@@ -68,13 +68,13 @@ func (r *reader) secret(name string) (string, bool) {
 		return "", false
 	}
 	if v = strings.TrimSpace(string(b)); v == "" {
-		r.add(name+"_FILE", file, "a file that is not empty")
+		r.add(name+"_FILE", file, "is empty; want a file that contains the secret")
 		return "", false
 	}
 	return v, true
 }
 
-// wrong notes a variable of the service itself; add one by its whole name.
+// wrong adds a problem of a variable without its prefix, add one of a whole name.
 func (r *reader) wrong(name, value, want string) { r.add(Prefix+name, value, "want "+want) }
 
 func (r *reader) add(variable, value, text string) {

@@ -17,7 +17,7 @@ func (s telemetrySource) File(name string) ([]byte, error) { return s.r.readFile
 // Wrong implements telemetry.Source.
 func (s telemetrySource) Wrong(name, value, want string) { s.r.add(name, value, want) }
 
-// telemetryText says where spans and metrics are exported to; empty if nowhere.
+// telemetryText names the endpoints of exported spans and metrics; empty if none.
 func telemetryText(s telemetry.Settings) string {
 	text := ""
 	if s.Traces != nil {

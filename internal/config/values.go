@@ -24,7 +24,7 @@ var (
 
 func elem(target any) any { return reflect.ValueOf(target).Elem().Interface() }
 
-// cause is an error without the path, which is shown already.
+// cause returns an error's text without the path, which the message already has.
 func cause(err error) string {
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -148,8 +148,7 @@ func spellSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseHeaders reads Name=value,…. Its error says nothing of the values: one may
-// be a password.
+// parseHeaders reads Name=value,…. Its errors do not contain values, which may be passwords.
 func parseHeaders(s string) ([]notice.Header, error) {
 	var hs []notice.Header
 	for i, part := range strings.Split(s, ",") {
@@ -163,8 +162,7 @@ func parseHeaders(s string) ([]notice.Header, error) {
 	return hs, notice.CheckHeaders(hs)
 }
 
-// redact is a URL without what may be secret in it: the user's part, and the
-// values of its query.
+// redact returns a URL without the parts that may be secret: the user and the values of the query.
 func redact(s string) string {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme == "" {
@@ -181,7 +179,7 @@ func redact(s string) string {
 	return text
 }
 
-// origin is a URL's scheme and host. Paths and queries of receivers are often their secrets.
+// origin returns a URL's scheme and host. Paths and queries of receivers are often secrets.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
 // names reads a comma-separated list of names, in lower case.
@@ -194,11 +192,11 @@ func (r *reader) names(variable, s string) []string {
 		}
 		name := strings.ToLower(part)
 		if !named.MatchString(name) {
-			r.add(variable, s, fmt.Sprintf("%q is no name; want 1 to 32 letters, digits, '_' and '-', the first and last a letter or digit", part))
+			r.add(variable, s, fmt.Sprintf("%q is not a valid name; want 1 to 32 letters, digits, '_' and '-', the first and last a letter or digit", part))
 			continue
 		}
 		if other, twice := seen[spelt(name)]; twice {
-			r.add(variable, s, fmt.Sprintf("%s and %s have the same variables; name each once", other, name))
+			r.add(variable, s, fmt.Sprintf("%s and %s have the same variables; list each name once", other, name))
 			continue
 		}
 		seen[spelt(name)] = name

@@ -9,11 +9,9 @@ import (
 // Prefix begins the name of every variable of this service.
 const Prefix = "NOTIFIER_"
 
-// The structs below are the table of variables: env holds the name after the
-// prefix and the default, secret:"file" marks what is never printed and may
-// stand in a file that <name>_FILE names. Everything is a string here, because
-// go-envconfig stops at the first value that it cannot read and an operator
-// wants to see all of them.
+// The structs below are the table of variables. The tag env has the name without the prefix and the default;
+// secret:"file" marks secrets, which are never printed and may be in a file that <name>_FILE names. All fields are
+// strings: go-envconfig stops at the first value that it cannot parse, and an operator wants to see all errors at once.
 
 type serviceVars struct {
 	Namespace       string `env:"NAMESPACE, default=notifier"`
@@ -96,76 +94,78 @@ type routeVars struct {
 	Method             string `env:"METHOD, default=POST"`
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
+	Order              string `env:"ORDER, default=none"`
+	OrderDead          string `env:"ORDER_DEAD, default=skip"`
 }
 
-// texts explains each variable of the table, for docs/configuration.md.
+// texts describes each variable of the table, for docs/configuration.md.
 var texts = map[string]string{
 	"REDIS_URL": "The address of Redis: `redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://` for a socket. Further addresses of a " +
 		"cluster or of sentinels are added as `&addr=host:port`; sentinels also need `master_name=`.",
 	"REDIS_MODE": "`standalone`, `sentinel` or `cluster`.",
-	"REDIS_CA_FILE": "A file with the authorities (PEM) that sign the certificates of Redis and of sentinels, in place of the system's; for `rediss://`. In a cluster and behind " +
-		"sentinels a certificate must be good for the address by which the nodes announce themselves.",
-	"REDIS_CERT_FILE":   "A file with this service's own certificate (PEM), for a Redis that asks for one; REDIS_KEY_FILE must be set too.",
+	"REDIS_CA_FILE": "A file with the authorities (PEM) that sign the certificates of Redis and of the sentinels, instead of the system's; for `rediss://`. In a cluster and behind " +
+		"sentinels a certificate must match the address that the node announces.",
+	"REDIS_CERT_FILE":   "A file with this service's client certificate (PEM). Needs REDIS_KEY_FILE.",
 	"REDIS_KEY_FILE":    "The file with the private key of REDIS_CERT_FILE (PEM).",
-	"SENTINEL_USERNAME": "The user at the sentinels, where they have users of their own. The user in REDIS_URL is Redis's.",
-	"SENTINEL_PASSWORD": "The password that the sentinels ask for. TLS with them is as with Redis.",
-	"NAMESPACE":         "The first part of the names of all keys of the service. Two services on one database need two namespaces.",
+	"SENTINEL_USERNAME": "The user name at the sentinels, if they have users. The user in REDIS_URL is for Redis.",
+	"SENTINEL_PASSWORD": "The password at the sentinels. Sentinels use the same TLS settings as Redis.",
+	"NAMESPACE":         "The prefix of all Redis keys of the service. Two services in one database need two namespaces.",
 	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances. The keys that encrypt cursors are derived " +
-		"from them. Empty: the service makes them itself and keeps them in Redis, at `notifier:key`. Set it if others can read that Redis.",
-	"SHARDS": "The number of parts (shards) in which Redis keeps the notices, 1 to 1024. It is decided at the first start and kept in Redis; `notifier reshard` " +
-		"changes it while instances run. Afterwards leave it out, or set the same number. More than 1 is useful only in a cluster.",
-	"INSTANCE": "The name of this process in logs and claims. Default: the host name and a random suffix.",
+		"from it. If unset, the service creates a key and stores it in Redis as `notifier:key`. Set it if others can read that Redis.",
+	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. `notifier reshard` changes it while instances run; " +
+		"afterwards remove this variable, or set the new number. More than 1 is useful only in a cluster.",
+	"INSTANCE": "The name of this process in logs and claims. By default the host name and a random suffix.",
 	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
-	"METRICS_LISTEN": "A further address, such as `:9464`, that serves `/metrics` and nothing else, without a token. Only Prometheus should be able to reach " +
-		"it. Empty: there is none. `/metrics` is on LISTEN in any case, for clients without a prefix.",
+	"METRICS_LISTEN": "An additional address, such as `:9464`, that serves only `/metrics`, without a token. Only Prometheus should be able to reach " +
+		"it. LISTEN always serves `/metrics` too, to clients without a prefix.",
 	"PPROF_LISTEN": "A loopback address, such as `127.0.0.1:6060`, that serves Go's profiles at `/debug/pprof/`. Other addresses are refused, because profiles contain " +
-		"memory contents. Empty: there are none.",
-	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies before LISTEN, comma-separated. For a connection from one of them the client's address is the rightmost " +
-		"`X-Forwarded-For` entry that is not one of them, and `X-Forwarded-Proto` says whether the client uses TLS. Empty: both headers are ignored. " +
-		"The audit, the log and the limit of failed attempts use the address.",
-	"CLIENTS": "The names of those who may call the API, comma-separated. Each has variables of its own, see below. Empty: everybody who can reach " +
-		"the address may call it.",
+		"memory contents. If unset, there are no profiles.",
+	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies in front of LISTEN, comma-separated. For a connection from one of them, the client's address is the rightmost " +
+		"`X-Forwarded-For` entry that is not in the list, and `X-Forwarded-Proto` decides whether the client uses TLS. If unset, both headers are ignored. " +
+		"The audit, the log and the limit of failed attempts use that address.",
+	"CLIENTS": "The names of the API's clients, comma-separated. Each has its variables, see below. If unset, the API needs no token: anyone " +
+		"who can reach the address may call it.",
 	"ROUTES":      "The names of the routes, comma-separated; a name has letters, digits, `_` and `-`. Required by `serve`.",
-	"CONCURRENCY": "How many handlers may run at a time in this process, for all routes together; 1 to 100,000.",
+	"CONCURRENCY": "Maximum number of handlers that run at the same time in this process, for all routes; 1 to 100,000.",
 	"GRACE":       "How long the reconciler waits for the expired event of a due notice before it claims the notice itself, 1ms to 10s.",
-	"MAX_BODY":    "The longest body that a notice may have, at most 16MiB.",
-	"API_MEMORY":  "The most bytes of API requests in flight at one instance. One client may hold a quarter of them; half of them are divided equally between the clients. A request beyond that is refused with 429.",
-	"RETENTION":   "How long a delivered or cancelled notice stays readable; with 0 it is removed at once.",
-	"RETAIN":      "How many delivered and cancelled notices stay readable, for each route and shard.",
-	"REPEAT_WINDOW": "For how long after it was delivered or cancelled a notice that RETAIN has trimmed is recognised when its schedule call is repeated: the " +
-		"same content is answered with 200, other content with 409. Never longer than RETENTION; 0 = not at all.",
-	"REPEAT_BYTES": "How much of Redis's memory that may take, all shards together, up to 64GiB: about 65 bytes a notice. Beyond it the oldest are forgotten.",
+	"MAX_BODY":    "Maximum size of a notice's body, up to 16MiB.",
+	"API_MEMORY":  "Maximum bytes of API requests in flight at one instance. One client may use a quarter; half is divided equally between the clients. Further requests get 429.",
+	"RETENTION":   "How long a delivered or cancelled notice stays readable; 0 removes it at once.",
+	"RETAIN":      "Maximum number of delivered and cancelled notices that stay readable, for each route and shard.",
+	"REPEAT_WINDOW": "How long the service recognises the schedule call of a delivered or cancelled notice that RETAIN has trimmed, counted from its end: the " +
+		"same content gets 200, other content 409. Never longer than RETENTION; 0 = never.",
+	"REPEAT_BYTES": "Maximum memory in Redis for REPEAT_WINDOW, all shards together, up to 64GiB. A notice takes about 65 bytes. Above it, the oldest are removed.",
 	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +
 		"are set stay set.",
-	"SHUTDOWN_DELAY": "The time between SIGTERM and the start of the shutdown, at most 10m. Meanwhile `/readyz` answers 503 and every API response closes its connection, so " +
+	"SHUTDOWN_DELAY": "The time between SIGTERM and the start of the shutdown, at most 10m. During it `/readyz` answers 503 and every API response closes its connection, so " +
 		"that a load balancer stops sending calls; the instance answers calls and delivers notices as before. A second signal ends the delay.",
-	"SHUTDOWN_TIMEOUT": "How long running handlers may take to finish after SIGTERM, at most 10m.",
-	"TAKEOVER": "After how long an instance counts as dead that gives no sign of life and has no connection to Redis any more, 1s to 1h. `lease`: " +
-		"it never counts as dead, and the notices that it had claimed are claimed again when their leases end.",
-	"LIMITS": "What RATE and HOST_CONCURRENCY limit: `fleet` (all instances together, which divide the limits among them) or `instance` (each one). " +
-		"CONCURRENCY always limits each instance.",
-	"UI_BODIES": "Whether the pages show notices' bodies and receivers' answers: `shown` or `masked`, which hides the queries of addresses and the values of notices' headers, too. " +
-		"What is masked is masked in downloads of dead letters as well, and `import` refuses it. The API shows all to who has a token.",
+	"SHUTDOWN_TIMEOUT": "Maximum time for running handlers to finish after SIGTERM, at most 10m.",
+	"TAKEOVER": "How long an instance must be without heartbeat and without connection to Redis to count as dead, 1s to 1h. Its claims are then reclaimed. " +
+		"`lease`: no instance counts as dead, and claims are reclaimed only when their leases end.",
+	"LIMITS": "The scope of RATE and HOST_CONCURRENCY: `fleet` (all instances share the limits) or `instance` (each instance has them). " +
+		"CONCURRENCY is always for each instance.",
+	"UI_BODIES": "Whether the pages show notices' bodies and receivers' answers: `shown` or `masked`. Masking also hides the queries of addresses and the values of notices' headers. " +
+		"Downloads of dead letters are masked too, and `import` refuses masked notices. The API masks only copies of attempts (`notifier listen`).",
 	"UI_MASK": "JSON paths of the values that the pages mask, comma-separated: `$.card.number`, `items[*].cvv` or `$..pan` (at any depth). Letter case does not matter. " +
 		"Headers, a form's fields and a query's fields are members of one object each. `card[number]` and `card.number` are read as paths. JSON inside a string is masked too. " +
 		"A body is masked whole unless it is a JSON object or array, or its content type is `application/x-www-form-urlencoded`. " +
 		"A masked value of four or more bytes is masked in the rest of the notice and in answers.",
-	"UI": "Whether the pages for people are served, under `/ui/` of LISTEN.",
-	"DURABILITY": "What a call waits for that schedules or changes notices, before it answers: `memory` (that Redis has it), `replicas:N` (that N replicas have " +
-		"received it, too) or `fsync` (that it is on Redis's disk; needs Redis 8, or `appendfsync always`). What is not confirmed in time is " +
-		"answered with 503 and the problem type `unconfirmed`; the call is to be repeated.",
-	"DURABILITY_TIMEOUT": "How long a call waits for that, 10ms to 30s.",
-	"DURABILITY_SETTLE": "The same for the end of an attempt: with `replicas:N`, a notice that was delivered is not delivered again after a failover. Until it is confirmed " +
+	"UI": "Whether the dashboard is served, under `/ui/` of LISTEN.",
+	"DURABILITY": "The confirmation that a schedule or change waits for: `memory` (Redis has the write), `replicas:N` (N replicas have " +
+		"received it too) or `fsync` (it is on Redis's disk; needs Redis 8, or `appendfsync always`). An unconfirmed call gets " +
+		"503 with the problem type `unconfirmed`; repeat the call.",
+	"DURABILITY_TIMEOUT": "How long a call waits for the confirmation, 10ms to 30s.",
+	"DURABILITY_SETTLE": "The confirmation that the end of an attempt waits for, with the same values: with `replicas:N`, a delivered notice is not delivered again after a failover. Until the confirmation " +
 		"the attempt keeps its slot of CONCURRENCY, at most five times DURABILITY_TIMEOUT.",
-	"HISTORY_URL": "The database that keeps what has ended: `postgres://user:password@host:5432/database`, or `sqlite:///path/to/file` for the instances of one " +
-		"machine. Empty: there is none. See [history.md](history.md).",
-	"HISTORY_BODIES":    "What it keeps of bodies: `keep` (all), `hash` (SHA-256 and size) or `drop` (the size).",
-	"HISTORY_RETENTION": "How long it keeps what has ended, at least `24h`; PostgreSQL drops whole days. Empty: for ever.",
-	"HISTORY_BACKLOG": "How many endings Redis holds at most while the database does not take them, 1,000 to 100,000,000; about 0.5 GB for 1,000,000 with bodies of 200 bytes. " +
-		"Beyond it the oldest get no row.",
-	"LOG_CALLS": "Which calls of the API are logged at level info, one line each, with client, operation and key: `off` (none), `changes` (all that may change something, without schedules) or " +
+	"HISTORY_URL": "The database of the history of finalized notices: `postgres://user:password@host:5432/database`, or `sqlite:///path/to/file` for instances on one " +
+		"machine. If unset, there is no history. See [history.md](history.md).",
+	"HISTORY_BODIES":    "How the history stores bodies: `keep` (whole), `hash` (SHA-256 and size) or `drop` (only the size).",
+	"HISTORY_RETENTION": "How long the history keeps entries, at least `24h`; PostgreSQL drops whole days. If unset, forever.",
+	"HISTORY_BACKLOG": "Maximum number of finalized notices buffered in Redis while the database is unavailable, 1,000 to 100,000,000. 1,000,000 with bodies of 200 bytes take about 0.5 GB. " +
+		"Above it, the oldest are not recorded.",
+	"LOG_CALLS": "Which API calls are logged at level info, one line each, with client, operation and key: `off` (none), `changes` (calls that may change something, except schedules) or " +
 		"`all` (every call of a client). A batch is one line, with the number of its notices and the first key. Bodies, urls and tokens are never logged. " +
-		"A call with an entry in the audit has the line `operator action` in its place.",
+		"For calls with an audit entry, the line `operator action` is logged instead.",
 	"LOG_ATTEMPTS": "Which attempts are logged: `all`, `failed`, or `1/100` (all failures and one in 100 successes, chosen by webhook-id; 1/1 to 1/1000000). " +
 		"The lines that a `log` target delivers are always written.",
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
@@ -173,59 +173,63 @@ var texts = map[string]string{
 
 	"CLIENT_<NAME>_TOKEN":  "The client's bearer token, 32 to 512 printable characters. Required.",
 	"CLIENT_<NAME>_PREFIX": "The prefix of the keys that the client may read and change: `app`, `app:module` or `app:module:type`. Empty: all keys.",
-	"CLIENT_<NAME>_ROLE":   "The calls that the client may make: `read` (look at everything under its prefix), `produce` (also schedule, replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or `admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused with 403. Required.",
-	"CLIENT_<NAME>_RATE":   "How many API requests the client may make at one instance, such as `100/s`, `600/m` or `5000/h`. A batch counts as one for each 100 items, and each full 64 KiB of a body as one more. Further requests are refused with 429. A second's worth may come at once.",
+	"CLIENT_<NAME>_ROLE":   "The calls that the client may make: `read` (read everything under its prefix), `produce` (also schedule, replace, cancel, reschedule, fire and report), `operate` (also redrive, purge, replay, restore, pause, send tests and make links) or `admin` (also erase the history and, without a prefix, read receivers' keys and the audit of all clients). Other calls are refused with 403. Required.",
+	"CLIENT_<NAME>_RATE":   "How many API requests the client may make at one instance, such as `100/s`, `600/m` or `5000/h`. A batch counts as one for each 100 items, and each full 64 KiB of a body as one more. Further requests are refused with 429. A burst of one second's requests is allowed.",
 
 	"ROUTE_<NAME>_PREFIX": "The prefix of the route's keys: `app`, `app:module` or `app:module:type`. A key belongs to the route with the longest prefix that matches. Required.",
 	"ROUTE_<NAME>_TARGET": "Where its notices go: `https://…` (one address), `notice` (each notice brings its own `url`), `list:<key>` or `stream:<key>` (of the " +
 		"same Redis), or `log` (a line at level info for each, at any `NOTIFIER_LOG_LEVEL`, and nothing else). Required.",
 	"ROUTE_<NAME>_RETRY": "The ladder, which is the list of delays between attempts, or a preset, which sets ladder, acknowledgement and timeout together: see " +
-		"below. A notice may bring a ladder of its own, which then holds instead.",
-	"ROUTE_<NAME>_JITTER":  "The share of each delay by which it is made longer or shorter at random, 0 to 0.5.",
-	"ROUTE_<NAME>_TIMEOUT": "How long one attempt may take, 1ms to 10m.",
+		"below. A notice's own ladder takes precedence.",
+	"ROUTE_<NAME>_JITTER":  "Random variation of each delay, as a fraction from 0 to 0.5: 0.1 is ± 10 %.",
+	"ROUTE_<NAME>_TIMEOUT": "Maximum duration of one attempt, 1ms to 10m.",
 	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). For lists " +
-		"and streams: `report` (the consumer reports within the timeout); empty: the push itself acknowledges.",
-	"ROUTE_<NAME>_CONCURRENCY":      "How many handlers of the route may run at a time in this process.",
-	"ROUTE_<NAME>_HOST_CONCURRENCY": "How many calls to one destination (host and port) may run at a time; of all instances together unless LIMITS is `instance`.",
-	"ROUTE_<NAME>_RATE":             "How many attempts may start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. Empty: there is no limit.",
-	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. While it is being replaced, two or more, comma-separated: each makes a signature.",
-	"ROUTE_<NAME>_HEADERS":          "Headers that each request gets: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",
+		"and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
+	"ROUTE_<NAME>_CONCURRENCY":      "Maximum number of the route's handlers that run at the same time in this process.",
+	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one destination (host and port), of all instances together unless LIMITS is `instance`.",
+	"ROUTE_<NAME>_RATE":             "Maximum number of attempts that start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. If unset, unlimited.",
+	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. During a rotation list two or more, comma-separated: each adds a signature.",
+	"ROUTE_<NAME>_HEADERS":          "Headers of each request: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",
 	"ROUTE_<NAME>_SIGN": "How callbacks are signed, one or more, comma-separated: `standard`, `standard-ed25519`, `stripe`, `github`, `wechatpay`, `alipay`, `jws`. " +
 		"`standard`, `stripe` and `github` need SECRET, the others SIGN_KEY. See [callbacks.md](callbacks.md#signatures).",
 	"ROUTE_<NAME>_SIGN_KEY": "Private keys in PEM (PKCS#8 or PKCS#1), one after the other: RSA of at least 2048 bits, Ed25519 or P-256; or `whsk_` and base64 for Ed25519. A certificate of an RSA " +
-		"key may stand beside it. The public keys of all of them are published at `/.well-known/jwks.json`; the first that fits a scheme signs.",
-	"ROUTE_<NAME>_SIGN_KEY_ID": "The serial numbers by which `wechatpay` names the RSA keys, one for each in their order, comma-separated. Empty: those of the certificates in SIGN_KEY.",
+		"key may follow it. All public keys are published at `/.well-known/jwks.json`; a scheme signs with the first key of its type.",
+	"ROUTE_<NAME>_SIGN_KEY_ID": "The serial numbers of the RSA keys for `wechatpay`, one for each key in the same order, comma-separated. By default those of the certificates in SIGN_KEY.",
 	"ROUTE_<NAME>_SIGN_HEADER": "Names of the signatures' headers: `stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme,jws:Acme-Jws`. `wechatpay:Acme` gives `Acme-Timestamp`, `-Nonce`, `-Signature` and " +
 		"`-Serial`. Neither HEADERS nor notices may have headers of these names; `-` and `_` are the same.",
-	"ROUTE_<NAME>_SIGN_PER": "Which keys sign with `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` (a key derived from them for each host that is called), `audience` (a key derived for each audience that notices " +
-		"name), or `host,route` (both signatures, for changing over from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
-	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then carry an access token (`Authorization: Bearer …`) that the service gets there " +
-		"by the client credentials grant. On the target `notice`, HEADERS_TO says who gets it. See [callbacks.md](callbacks.md#access-tokens).",
+	"ROUTE_<NAME>_SIGN_PER": "The scope of the keys for `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` (a key derived from them for each called host), `audience` (a key derived for each audience that notices " +
+		"name), or `host,route` (both signatures, for a change from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
+	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then have an access token (`Authorization: Bearer …`) that the service gets there " +
+		"by the client credentials grant. With the target `notice`, HEADERS_TO lists the hosts that get it. See [callbacks.md](callbacks.md#access-tokens).",
 	"ROUTE_<NAME>_OAUTH2_CLIENT_ID":     "The client's id at the issuer. Required with OAUTH2_TOKEN_URL.",
 	"ROUTE_<NAME>_OAUTH2_CLIENT_SECRET": "The client's secret at the issuer. Required with OAUTH2_TOKEN_URL.",
-	"ROUTE_<NAME>_OAUTH2_SCOPES":        "The scopes to ask for, separated by commas or spaces.",
-	"ROUTE_<NAME>_OAUTH2_AUDIENCE":      "The audience to ask for, sent as the parameter `audience`.",
+	"ROUTE_<NAME>_OAUTH2_SCOPES":        "The requested scopes, separated by commas or spaces.",
+	"ROUTE_<NAME>_OAUTH2_AUDIENCE":      "The requested audience, sent as the parameter `audience`.",
 	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS and access tokens, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
-		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host by another scheme or port is refused with 422. " +
+		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host with another scheme or port is refused with 422. " +
 		"Only for the target `notice`, and required there if HEADERS or OAUTH2_TOKEN_URL is set.",
-	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name all the same: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
-	"ROUTE_<NAME>_HTTPS_ONLY": "Whether a plain `http://` address is refused.",
-	"ROUTE_<NAME>_CA_FILE":    "A file of certificates (PEM) to trust in addition to the system's.",
-	"ROUTE_<NAME>_CERT_FILE":  "A file with this service's own certificate (PEM), for receivers that ask for one; KEY_FILE must be set too.",
+	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
+	"ROUTE_<NAME>_HTTPS_ONLY": "Whether `http://` addresses are refused.",
+	"ROUTE_<NAME>_CA_FILE":    "A file of authorities (PEM) to trust in addition to the system's.",
+	"ROUTE_<NAME>_CERT_FILE":  "A file with this service's client certificate (PEM). Needs KEY_FILE.",
 	"ROUTE_<NAME>_KEY_FILE":   "The file with the private key of CERT_FILE (PEM).",
-	"ROUTE_<NAME>_PROXY":      "A proxy for the route's calls: `http://user:password@host:3128`, `https://`, `socks5://` or `socks5h://`. The proxy resolves the names of hosts.",
-	"ROUTE_<NAME>_METHOD":     "`POST`, `PUT` or `GET`. A notice may name a method of its own.",
-	"ROUTE_<NAME>_MAXLEN":     "The approximate number of entries to which a stream is trimmed; 0: it is never trimmed.",
-	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are taken over as notices. Needs RETENTION of at least `1h`, RETAIN of at " +
+	"ROUTE_<NAME>_PROXY":      "A proxy for the route's calls: `http://user:password@host:3128`, `https://`, `socks5://` or `socks5h://`. The proxy resolves host names.",
+	"ROUTE_<NAME>_METHOD":     "`POST`, `PUT` or `GET`. A notice's own method takes precedence.",
+	"ROUTE_<NAME>_ORDER": "`none`, or `id`: notices with the same app, module and id, without a trailing `~` and 1 to 9 digits in the id, are delivered one " +
+		"after another, in the order of their due times.",
+	"ROUTE_<NAME>_ORDER_DEAD": "With ORDER=id: whether a dead letter is skipped by its successors (`skip`), or holds them back until it is redriven, cancelled " +
+		"or purged (`block`).",
+	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
+	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least `1h`, RETAIN of at " +
 		"least `10000`, and the notify flags `KEg$x`.",
 }
 
 // Variable is one row of the table.
 type Variable struct {
-	Name    string // whole, with <NAME> where a client's or route's name stands
+	Name    string // the whole name, with <NAME> for a client's or route's name
 	Default string
 	Text    string
-	Secret  bool // never printed; Name_FILE may name a file that holds it
+	Secret  bool // never printed; Name_FILE may name a file that contains it
 }
 
 // Variables lists the whole table in the order of the documentation.
@@ -244,13 +248,13 @@ func rows(prefix string, table any) []Variable {
 	return list
 }
 
-// field is what a struct's tags say of one variable.
+// field is the content of one variable's struct tags.
 type field struct {
 	name, shown string
 	secret      bool
 }
 
-// fields walks the tags of one of the structs above.
+// fields iterates over the tags of one of the structs above.
 func fields(table any) func(yield func(field) bool) {
 	return func(yield func(field) bool) {
 		t := reflect.TypeOf(table)
@@ -267,9 +271,9 @@ func fields(table any) func(yield func(field) bool) {
 	}
 }
 
-// clientPrefix and routePrefix begin the variables of one client or route.
+// clientPrefix and routePrefix return the prefix of one client's or route's variables.
 func clientPrefix(name string) string { return fmt.Sprintf("%sCLIENT_%s_", Prefix, spelt(name)) }
 func routePrefix(name string) string  { return fmt.Sprintf("%sROUTE_%s_", Prefix, spelt(name)) }
 
-// spelt is a name as it stands within a variable's.
+// spelt returns a client's or route's name in the form that variables contain.
 func spelt(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

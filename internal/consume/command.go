@@ -14,25 +14,22 @@ import (
 	"notifier/internal/notice"
 )
 
-// Command runs a shell command for each entry: the body on its standard input,
-// the facts in its environment.
+// Command runs a shell command for each entry, with the body on its standard input and the facts in its environment.
 type Command struct {
-	Shell   string        // the command line, for sh -c
-	Environ []string      // NAME=value, to which the facts are added
+	Shell   string        // the command line for sh -c
+	Environ []string      // NAME=value; the facts of the entry are added
 	Timeout time.Duration // 0 = none
 	Stdout  io.Writer
 	Stderr  io.Writer
 }
 
-// exitPutOff is the exit code of a command that wants the notice later: EX_TEMPFAIL
-// of sysexits.h.
-const exitPutOff = 75
+// exitDefer is the exit code of a command that defers the notice: EX_TEMPFAIL of sysexits.h.
+const exitDefer = 75
 
-// killAfter is how long a command that was asked to end has to end by itself.
+// killAfter is the time between SIGTERM and SIGKILL.
 const killAfter = 5 * time.Second
 
-// Run runs it once. Exit code 0 is delivered, 75 is deferred, everything else
-// a retry.
+// Run runs the command once. Exit code 0 means delivered, 75 deferred, any other a retry.
 func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -44,13 +41,13 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	cmd.Env = append(append([]string{}, c.Environ...), e.Variables()...)
 	last := &tail{}
 	cmd.Stdout, cmd.Stderr = c.Stdout, io.MultiWriter(c.Stderr, last)
-	// A group of its own, so that what the shell started ends with it.
+	// a separate process group, so that the shell's children end with it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = killAfter
 	err := cmd.Run()
 	if ctx.Err() != nil && cmd.Process != nil {
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // whoever did not heed the first
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that ignored SIGTERM
 	}
 	text := last.text()
 	res := notice.Result{Outcome: notice.OutcomeRetry, Response: text}
@@ -62,7 +59,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 		res.Response = fmt.Sprintf("the command took longer than %s. %s", c.Timeout, text)
 	case ctx.Err() != nil:
 		res.Outcome, res.Response = notice.OutcomeDeferred, "the consumer was stopped"
-	case errors.As(err, &exit) && exit.ExitCode() == exitPutOff:
+	case errors.As(err, &exit) && exit.ExitCode() == exitDefer:
 		res.Outcome = notice.OutcomeDeferred
 	case errors.As(err, &exit):
 		res.Response = fmt.Sprintf("%s. %s", exit, text)
@@ -73,7 +70,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	return res
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that are written to it.
 type tail struct{ b []byte }
 
 const kept = 400

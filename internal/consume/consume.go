@@ -17,7 +17,7 @@ import (
 	"notifier/internal/retry"
 )
 
-// API is where results are reported; see client.Client.
+// API reports results to the service; see client.Client.
 type API interface {
 	Ack(ctx context.Context, key string, r client.Report) (*client.Notice, error)
 	Nack(ctx context.Context, key string, r client.Report) (*client.Notice, error)
@@ -25,51 +25,48 @@ type API interface {
 	Get(ctx context.Context, key string) (*client.Notice, error)
 }
 
-// Worker works on entries. *[Command] is one.
+// Worker processes entries, as [Command] does.
 type Worker interface {
-	// Run works on an entry. What it did is delivered, what failed is a retry, and what is
-	// to come again without having used an attempt is deferred.
+	// Run processes an entry. Its outcome is delivered, retry after a failure, or deferred: the entry comes again
+	// without using an attempt.
 	Run(ctx context.Context, e *Entry) notice.Result
 }
 
-// Options of a Consumer.
+// Options configure a [Consumer].
 type Options struct {
 	Redis  redis.UniversalClient
 	Stream bool
 	Key    string // of the list or stream
-	// Group and Consumer are of streams: the group's name, and this
-	// consumer's within it.
+	// Group and Consumer are the names of the stream's group and of this consumer in it.
 	Group, Consumer string
-	// Idle is how long nobody may have worked on an entry of a stream before
-	// it is taken over; zero = 1 m.
+	// Idle is the time without activity after which an entry of a stream is claimed from another consumer; zero = 1 m.
 	Idle time.Duration
-	// Report: the service awaits a report within Timeout.
+	// Report is set if the service awaits a report within Timeout.
 	Report  bool
 	Timeout time.Duration
-	// Concurrency is how many entries are worked on at a time; zero = 1.
+	// Concurrency is the number of entries processed at the same time; zero = 1.
 	Concurrency int
-	// Drain is how long a stop waits for running work.
+	// Drain is the time that running work has after a stop.
 	Drain time.Duration
-	// After is how long what is put off stays away; 0 = as the service
-	// likes.
+	// After is the delay of deferred entries; 0 = the service decides.
 	After  time.Duration
 	Worker Worker
 	API    API
 	Logger *zap.Logger
 
-	// Block is how long one call waits for entries; zero = 2 s.
+	// Block bounds one call that waits for entries; zero = 2 s.
 	Block time.Duration
 }
 
-// Consumer works on entries. Use New.
+// Consumer processes the entries of a list or stream. Use [New].
 type Consumer struct {
 	o    Options
-	work context.Context // the life of all work, which outlives Run's by the drain
+	work context.Context // context of the work; ends after the drain
 	end  context.CancelFunc
 	wg   sync.WaitGroup
 }
 
-// New makes a Consumer. Run starts it.
+// New returns a Consumer. Run starts it.
 func New(o Options) *Consumer {
 	if o.Concurrency == 0 {
 		o.Concurrency = 1
@@ -83,8 +80,8 @@ func New(o Options) *Consumer {
 	return &Consumer{o: o}
 }
 
-// Run works until ctx ends; then it takes nothing more, waits for running work
-// for the drain, and returns nil.
+// Run processes entries until ctx ends. Then it takes no more entries, waits up to the drain for running work, and
+// returns nil.
 func (c *Consumer) Run(ctx context.Context) error {
 	c.work, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	defer c.end()
@@ -104,18 +101,17 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// endAfter ends running work when the drain is over.
+// endAfter cancels running work after d.
 func (c *Consumer) endAfter(d time.Duration) {
 	t := time.AfterFunc(d, c.end)
 	context.AfterFunc(c.work, func() { t.Stop() })
 }
 
-// list takes entries one by one.
+// list takes entries of a list one by one.
 func (c *Consumer) list(ctx context.Context) {
-	again := c.again("take from the list")
+	again := c.again(&retry.Loop{Failure: "cannot take from the list, retrying", Recovered: "taking from the list again"})
 	for ctx.Err() == nil {
-		// The call is not ended by ctx: an entry that is on its way to a call
-		// that was given up would be lost to this consumer.
+		// Cancelling the call could lose an entry that Redis has popped for it.
 		v, err := c.o.Redis.BLPop(context.WithoutCancel(ctx), c.o.Block, c.o.Key).Result()
 		if errors.Is(err, redis.Nil) {
 			again.Succeed()
@@ -128,17 +124,18 @@ func (c *Consumer) list(ctx context.Context) {
 		again.Succeed()
 		e, err := queue.ParseEnvelope(v[1])
 		if err != nil {
-			c.o.Logger.Error("an entry cannot be read; it is dropped", zap.String("list", c.o.Key), zap.String("entry", short(v[1])), zap.Error(err))
+			c.o.Logger.Error("cannot read an entry of the list, dropping it", zap.String("list", c.o.Key),
+				zap.String("entry", short(v[1])), zap.Error(err))
 			continue
 		}
 		c.one(&Entry{Entry: *e})
 	}
 }
 
-// one works on an entry and reports; false means that no report arrived.
+// one processes an entry and reports the result; false means that no report was accepted.
 func (c *Consumer) one(e *Entry) bool {
-	if (e.takenOver || c.o.Report) && !c.stands(e) {
-		c.o.Logger.Info("passed over an entry: its attempt is over", zap.String("key", e.Key), zap.Int("attempt", e.Attempt))
+	if (e.takenOver || c.o.Report) && !c.pending(e) {
+		c.o.Logger.Info("skipped an entry: its attempt is over", zap.String("key", e.Key), zap.Int("attempt", e.Attempt))
 		return true
 	}
 	began := time.Now()
@@ -151,65 +148,71 @@ func (c *Consumer) one(e *Entry) bool {
 	return c.report(e, res)
 }
 
-// report tells the API, again and again while that makes sense.
+// report reports the result to the API and retries while that can succeed.
 func (c *Consumer) report(e *Entry, res notice.Result) bool {
-	// A stop ends the work and not its report, which is the point of it.
+	// A stop cancels the work but not its report.
 	limit := max(c.o.Timeout, 10*time.Second)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), limit)
 	defer cancel()
 	r := client.Report{Attempt: e.Attempt, ID: e.ID, Response: res.Response}
-	again := c.again("report")
+	again := c.again(&retry.Loop{Failure: "cannot report a result, retrying", Recovered: "reporting again"})
 	for {
-		var err error
-		switch res.Outcome {
-		case notice.OutcomeDelivered:
-			_, err = c.o.API.Ack(ctx, e.Key, r)
-		case notice.OutcomeDeferred:
-			r.After = c.o.After
-			_, err = c.o.API.Defer(ctx, e.Key, r)
-		default:
-			_, err = c.o.API.Nack(ctx, e.Key, r)
-		}
+		err := c.send(ctx, e.Key, r, res.Outcome)
 		if err == nil {
 			again.Succeed()
 			return true
 		}
+
 		var problem *client.Problem
 		if errors.As(err, &problem) && problem.Status/100 == 4 && problem.Status != http.StatusTooManyRequests {
-			c.o.Logger.Error("the service refuses a report", zap.String("key", e.Key), zap.Error(err))
-			// Of a notice that is there no more nothing can be said.
+			c.o.Logger.Error("the service refused a report", zap.String("key", e.Key), zap.Error(err))
+			// The notice no longer exists or no longer awaits the report, so retrying is useless.
 			return problem.Status == http.StatusNotFound || problem.Status == http.StatusConflict
 		}
 		if ctx.Err() != nil {
-			c.o.Logger.Error("a report did not arrive", zap.String("key", e.Key), zap.Bool("comes_again", c.o.Report || c.o.Stream), zap.Error(err))
+			c.o.Logger.Error("could not report a result", zap.String("key", e.Key),
+				zap.Bool("comes_again", c.o.Report || c.o.Stream), zap.Error(err))
 			return false
 		}
 		again.Wait(ctx, err)
 	}
 }
 
-// stands reports whether an entry's attempt is still to be made: a dead consumer
-// may have left it, or it may have waited for longer than the timeout. When in
-// doubt it is.
-func (c *Consumer) stands(e *Entry) bool {
+// pending reports whether the attempt of an entry is still to be made. A dead consumer may have left the entry, or it
+// may have waited longer than the timeout. If the API cannot be reached, pending returns true.
+func (c *Consumer) pending(e *Entry) bool {
 	ctx, cancel := context.WithTimeout(c.work, 10*time.Second)
 	defer cancel()
 	n, err := c.o.API.Get(ctx, e.Key)
 	if err != nil {
 		return !client.IsStatus(err, http.StatusNotFound)
 	}
-	waits := "delivered"
+	waits := client.Delivered
 	if c.o.Report {
-		waits = "claimed"
+		waits = client.Claimed
 	}
-	// In a cluster the entry comes first and the notice says so a moment later.
-	return n.ID == e.ID && (n.State == waits && n.AttemptsMade == e.Attempt || n.State == "claimed" && n.AttemptsMade == e.Attempt-1)
+	// In a cluster the entry can arrive a moment before the notice's state changes.
+	return n.ID == e.ID && (n.State == waits && n.AttemptsMade == e.Attempt || n.State == client.Claimed && n.AttemptsMade == e.Attempt-1)
 }
 
-// again paces the repetition of an operation, which the log calls what.
-func (c *Consumer) again(what string) *retry.Loop {
-	return &retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second,
-		Logger: c.o.Logger, Failure: "cannot " + what + ", retrying", Recovered: "can " + what + " again"}
+// send makes the call that reports an outcome.
+func (c *Consumer) send(ctx context.Context, key string, r client.Report, outcome notice.Outcome) (err error) {
+	switch outcome {
+	case notice.OutcomeDelivered:
+		_, err = c.o.API.Ack(ctx, key, r)
+	case notice.OutcomeDeferred:
+		r.After = c.o.After
+		_, err = c.o.API.Defer(ctx, key, r)
+	default:
+		_, err = c.o.API.Nack(ctx, key, r)
+	}
+	return err
+}
+
+// again sets the delays and the logger of a loop that has only messages.
+func (c *Consumer) again(loop *retry.Loop) *retry.Loop {
+	loop.Min, loop.Max, loop.Logger = 50*time.Millisecond, 2*time.Second, c.o.Logger
+	return loop
 }
 
 func short(s string) string {

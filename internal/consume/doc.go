@@ -1,33 +1,27 @@
-// Package consume takes notices from a list or stream route, has each worked
-// on, and reports what came of it, so that the notice's ladder goes on.
+// Package consume processes the notices of a list or stream route and reports the results, so that failed notices are
+// retried by their ladder, the list of delays between attempts.
 //
-// # What holds
+// # Guarantees
 //
-// On a route with ACK=report nothing is lost, whatever dies: an entry whose
-// consumer dies, is cut off or cannot report is not reported within the route's
-// timeout, and comes again as the next attempt. So work may be done twice, if
-// its consumer dies between doing and reporting, or takes longer than the
-// timeout; a command that runs longer is ended.
+// With ACK=report the service waits for the consumer's report, and no notice is lost. If the consumer dies, is
+// partitioned or cannot report, the route's timeout passes without a report, and the notice is pushed again as the next
+// attempt. Work can be done twice: when its consumer dies between the work and the report, or takes longer than the
+// timeout. A command that exceeds the timeout is ended.
 //
-// On a list route without it the push was the delivery: an entry that was popped
-// by a consumer that dies is gone. On a stream route without it the entry stays
-// pending in the group and another consumer takes it over when nobody has worked
-// on it for a while; a report of failure opens the notice again.
+// Without ACK=report a notice counts as delivered when it is pushed. If a consumer dies after it has popped an entry
+// from a list, that entry is lost. An entry of a stream stays pending in the group, and another consumer claims it
+// after [Options].Idle. A report of failure makes the notice pending again.
 //
 // # Streams
 //
-// An entry is acknowledged to the group after the report, so a crash between
-// them leaves an entry that was reported. Whoever takes such an entry over, or
-// takes one whose report is awaited, asks the API first whether its attempt still
-// stands, and passes over it if not: it may have waited in the queue until the
-// service gave it up. While an
-// entry is worked on its idle time is set back, so that only those of dead
-// consumers are taken over.
+// An entry is acknowledged to the group after its report. A crash between the two leaves a reported entry in the group.
+// So for an entry that was claimed from another consumer, and for every entry with ACK=report, the consumer first asks
+// the API whether the attempt is still pending, and skips the entry if not. During the work the consumer resets the
+// entry's idle time, so that only entries of dead consumers are claimed.
 //
 // # Connections
 //
-// Every wait for Redis is bounded by seconds, so a connection that was cut
-// without a word is noticed; errors are waited out with a pause that doubles up to
-// two seconds. A group that a restarted Redis has forgotten is made again, from
-// the stream's beginning.
+// Each wait for Redis is bounded by seconds, so that a silently closed connection is noticed. Errors are retried with a
+// pause that doubles up to two seconds. If a restarted Redis has lost the group, the consumer creates it again from the
+// stream's beginning.
 package consume

@@ -23,15 +23,15 @@ import (
 	"notifier/internal/store"
 )
 
-// Options of a demonstration.
+// Options configure a demonstration.
 type Options struct {
 	Out io.Writer
-	// Emulated uses the in-process Redis even if a redis-server is there.
+	// Emulated uses the in-process Redis even if redis-server is installed.
 	Emulated bool
 	Version  string
 }
 
-// order is one notice of the demonstration and how its receiver behaves.
+// order is one notice of the demonstration and its receiver's behaviour.
 type order struct {
 	key   string
 	delay time.Duration
@@ -46,20 +46,20 @@ func orders() []order {
 		{"demo:pay:notice:1003", 400 * time.Millisecond, 4, "answers 500 until the last step"},
 		{"demo:pay:notice:1004", 400 * time.Millisecond, 1, "answers 500 once, then accepts"},
 		{"demo:pay:notice:1005", 300 * time.Millisecond, len(ladder) + 1, "answers 500 to every attempt"},
-		{"demo:order:close:2001", 1500 * time.Millisecond, 0, "closes an order that nobody paid"},
+		{"demo:order:close:2001", 1500 * time.Millisecond, 0, "closes an unpaid order"},
 	}
 }
 
-// ladder stands for 15s 3m 10m 30m.
+// ladder replaces 15s 3m 10m 30m.
 var ladder = notice.Ladder{150 * time.Millisecond, 300 * time.Millisecond, 500 * time.Millisecond, 800 * time.Millisecond}
 
-// limit is how long the whole may take; it takes about three seconds.
+// limit bounds the demonstration, which takes about three seconds.
 const limit = 25 * time.Second
 
-// attempts is how many attempts the ladder has for the order.
+// attempts returns the expected number of attempts of the order.
 func (o order) attempts() int { return min(o.fails, len(ladder)) + 1 }
 
-// outcome is how the order's notice must end.
+// outcome returns the expected outcome of the order's notice.
 func (o order) outcome() notice.State {
 	if o.fails > len(ladder) {
 		return notice.Dead
@@ -67,11 +67,11 @@ func (o order) outcome() notice.State {
 	return notice.Delivered
 }
 
-// ErrUnexpected says that a notice did not end as it must within the limit.
+// ErrUnexpected means that a notice had another outcome than expected within the limit.
 var ErrUnexpected = errors.New("not every notice ended as expected")
 
-// Run shows it, and returns nil only if every notice ended as it must. Its error is
-// context.Canceled if ctx ended first.
+// Run runs the demonstration and returns nil only if every notice had the expected outcome. It returns context.Canceled
+// if ctx ended first.
 func Run(ctx context.Context, o Options) error {
 	err := show(ctx, o)
 	if ctx.Err() != nil {
@@ -89,7 +89,7 @@ func show(ctx context.Context, o Options) error {
 	}
 	redis, err := begin(ctx)
 	if err != nil {
-		return fmt.Errorf("start a redis: %w", err)
+		return fmt.Errorf("start Redis: %w", err)
 	}
 	defer redis.Close()
 	list := orders()
@@ -103,9 +103,9 @@ func show(ctx context.Context, o Options) error {
 
 	dir, err := os.MkdirTemp("", "notifier-demo")
 	if err != nil {
-		return fmt.Errorf("make a directory for the history: %w", err)
+		return fmt.Errorf("create a directory for the history: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system clears its directory for such files
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears its temporary directory
 	kept := "sqlite://" + filepath.Join(dir, "history.db")
 	p, err := start(addresses{redis.URL, rcv.url, kept}, o.Version)
 	if err != nil {
@@ -124,7 +124,7 @@ func show(ctx context.Context, o Options) error {
 		done <- nil
 		return fmt.Errorf("the service ended: %w", err)
 	case <-ctx.Done():
-		return fmt.Errorf("the service did not begin: %w", ctx.Err())
+		return fmt.Errorf("the service did not start: %w", ctx.Err())
 	}
 	for _, x := range list {
 		r, err := p.Schedule(ctx, store.Request{Key: x.key, Delay: x.delay, Content: notice.Content{Body: []byte(`{"paid":true}`)}})
@@ -135,7 +135,7 @@ func show(ctx context.Context, o Options) error {
 	}
 	say(o.Out, "\nscheduled %d notices; attempts as the receiver sees them:\n\n", len(list))
 	rcv.print(ctx, o.Out)
-	if errors.Is(ctx.Err(), context.Canceled) { // no summary of a part
+	if errors.Is(ctx.Err(), context.Canceled) { // no summary of an interrupted run
 		return ctx.Err()
 	}
 	if err := table(ctx, o.Out, p, list, rcv); err != nil {
@@ -149,12 +149,12 @@ func show(ctx context.Context, o Options) error {
 	return nil
 }
 
-// addresses are where the process finds what it works with.
+// addresses are the addresses that the process uses.
 type addresses struct{ redis, target, history string }
 
 func say(w io.Writer, format string, a ...any) { _, _ = fmt.Fprintf(w, format, a...) }
 
-// start makes the process: a configuration as the environment would give it.
+// start returns the process with a configuration from environment variables.
 func start(at addresses, version string) (*app.Process, error) {
 	listen, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -174,7 +174,7 @@ func start(at addresses, version string) (*app.Process, error) {
 	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Listener: listen, Throwaway: true})
 }
 
-// table is the summary: notice, attempts, lateness of each, outcome.
+// table prints the summary: notice, attempts, lateness of each, outcome.
 func table(ctx context.Context, out io.Writer, p *app.Process, list []order, rcv *receiver) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	say(w, "\nNOTICE\tATTEMPTS\tLATENESS OF EACH\tOUTCOME\tRECEIVER\n")
@@ -211,7 +211,7 @@ func table(ctx context.Context, out io.Writer, p *app.Process, list []order, rcv
 	return nil
 }
 
-// settled waits until a notice that the receiver has accepted is settled too.
+// settled waits until a notice that its receiver has accepted is settled, and returns its state.
 func settled(ctx context.Context, p *app.Process, key string) string {
 	for {
 		f, err := p.Find(ctx, key)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEachOrderIsDelivered(t *testing.T) {
+func TestRunShowsEachOutcome(t *testing.T) {
 	for name, emulated := range map[string]bool{"redis-server or emulated": false, "emulated": true} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer
@@ -33,13 +33,13 @@ func TestEachOrderIsDelivered(t *testing.T) {
 				}
 			}
 			if emulated && !strings.Contains(out.String(), "emulated") {
-				t.Errorf("it does not say that its redis is emulated:\n%s", out.String())
+				t.Errorf("the output does not mention the emulated Redis:\n%s", out.String())
 			}
 		})
 	}
 }
 
-func TestDemoThatIsInterruptedSaysSo(t *testing.T) {
+func TestInterruptedDemoIsReported(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var out output
 	done := make(chan error, 1)
@@ -51,7 +51,7 @@ func TestDemoThatIsInterruptedSaysSo(t *testing.T) {
 	}
 }
 
-// output is what is printed while the demonstration runs.
+// output collects text that is printed while the demonstration runs.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -69,32 +69,45 @@ func (o *output) String() string {
 	return o.b.String()
 }
 
-func TestKeepServesPagesWithTrafficUntilItIsEnded(t *testing.T) {
+// keep runs Keep. get returns a page, and end interrupts the demonstration.
+func keep(t *testing.T, emulated bool) (out *output, get func(path string) string, end func()) {
+	t.Helper()
+	out = &output{}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(cancel)
+	done := make(chan error, 1)
+	go func() { done <- Keep(ctx, Options{Out: out, Emulated: emulated, Version: "test"}) }()
+	address := ""
+	await(t, "the address", func() bool {
+		address = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(out.String())
+		return address != ""
+	})
+
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get = func(path string) string {
+		res, err := web.Get(address + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s, %v", path, res.Status, err)
+		}
+		return string(b)
+	}
+	return out, get, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestKeepServesPagesWithTraffic(t *testing.T) {
 	for name, emulated := range map[string]bool{"redis-server or emulated": false, "emulated": true} {
 		t.Run(name, func(t *testing.T) {
-			var out output
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- Keep(ctx, Options{Out: &out, Emulated: emulated, Version: "test"}) }()
-			address := ""
-			await(t, "the address", func() bool {
-				address = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(out.String())
-				return address != ""
-			})
-			web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-			get := func(path string) string {
-				res, err := web.Get(address + path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer res.Body.Close()
-				b, err := io.ReadAll(res.Body)
-				if err != nil || res.StatusCode != http.StatusOK {
-					t.Fatalf("%s: %s, %v", path, res.Status, err)
-				}
-				return string(b)
-			}
+			out, get, end := keep(t, emulated)
 			await(t, "deliveries and failures", func() bool {
 				page := get("/metrics")
 				return regexp.MustCompile(`notifier_attempts_total\{outcome="delivered",route="pay"\} [1-9]`).MatchString(page) &&
@@ -103,12 +116,9 @@ func TestKeepServesPagesWithTrafficUntilItIsEnded(t *testing.T) {
 			for _, path := range []string{"/ui/", "/ui/notices", "/ui/dead", "/ui/routes", "/ui/doctor"} {
 				get(path)
 			}
-			cancel()
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			end()
 			if !strings.Contains(out.String(), "interrupted") {
-				t.Errorf("it does not say that it was interrupted:\n%s", out.String())
+				t.Errorf("the output does not mention the interruption:\n%s", out.String())
 			}
 		})
 	}

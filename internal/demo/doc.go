@@ -1,5 +1,6 @@
-// Package demo shows the service at work on a machine that has nothing but this
-// program: a Redis of its own, a receiver that fails at first, and a ladder
-// whose hours are parts of a second. Kept, it runs with traffic and its pages until it
-// is interrupted.
+// Package demo shows the service on a machine without any other software.
+//
+// It starts a separate Redis, a receiver that fails at first, and the service. The delays between attempts are
+// fractions of a second. It prints each attempt. [Run] ends after about three seconds. [Keep] adds traffic and the
+// dashboard, and runs until it is interrupted.
 package demo

@@ -24,26 +24,26 @@ import (
 	"notifier/internal/store"
 )
 
-// sort is one kind of traffic: a route of the kept demonstration.
+// sort is one kind of traffic: a route of the demonstration with a dashboard.
 type sort struct {
 	name  string
-	share int           // of all notices, in percent
-	most  time.Duration // delays are between zero and this
+	share int           // percent of all notices
+	most  time.Duration // delays are random, up to this
 	about string
 }
 
-// traffic lists the routes. Their receivers are those of newMerchants.
+// traffic lists the routes. newMerchants starts their receivers.
 var traffic = []sort{
 	{"pay", 55, 10 * time.Second, "its receiver accepts most payments at once and refuses some at first"},
 	{"order", 25, 10 * time.Minute, "unpaid orders that are closed later"},
-	{"refund", 15, 5 * time.Second, "its receiver answers 500 to everything: dead letters"},
+	{"refund", 15, 5 * time.Second, "its receiver always answers 500: dead letters"},
 	{"parcel", 5, 5 * time.Second, "its receiver never answers: timeouts and an open breaker"},
 }
 
 // pace is the time between two notices.
 const pace = 200 * time.Millisecond
 
-// merchants are the receivers of a kept demonstration.
+// merchants are the receivers of the demonstration with a dashboard.
 type merchants struct {
 	good, failing, hanging *http.Server
 	urls                   map[string]string // by route
@@ -83,7 +83,7 @@ func (m *merchants) close() {
 	}
 }
 
-// mostlyAccepts refuses one first attempt in eight.
+// mostlyAccepts refuses one in eight first attempts.
 func mostlyAccepts(w http.ResponseWriter, r *http.Request) {
 	if r.Header.Get("Notifier-Attempt") == "1" && rand.IntN(8) == 0 {
 		http.Error(w, "the database is busy", http.StatusServiceUnavailable)
@@ -96,15 +96,14 @@ func refuses(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "cannot book the refund", http.StatusInternalServerError)
 }
 
-// hangs never answers. It reads the body first: only then does the server notice that the
-// caller or the server itself has closed the connection.
+// hangs never answers. It reads the body first, because only then does the server notice a closed connection.
 func hangs(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	<-r.Context().Done()
 }
 
-// Keep runs a service with traffic until ctx ends, and returns nil then. It prints the
-// address of the pages, which only this machine can reach.
+// Keep runs a service with traffic and its dashboard until ctx ends, and then returns nil. It prints the address of the
+// dashboard, which only this machine can reach.
 func Keep(ctx context.Context, o Options) error {
 	begin := embedded.Start
 	if o.Emulated {
@@ -112,7 +111,7 @@ func Keep(ctx context.Context, o Options) error {
 	}
 	redis, err := begin(ctx)
 	if err != nil {
-		return fmt.Errorf("start a redis: %w", err)
+		return fmt.Errorf("start Redis: %w", err)
 	}
 	defer redis.Close()
 	to, err := newMerchants()
@@ -122,9 +121,9 @@ func Keep(ctx context.Context, o Options) error {
 	defer to.close()
 	dir, err := os.MkdirTemp("", "notifier-demo")
 	if err != nil {
-		return fmt.Errorf("make a directory for the history: %w", err)
+		return fmt.Errorf("create a directory for the history: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system clears its directory for such files
+	defer func() { _ = os.RemoveAll(dir) }() // the system clears its temporary directory
 	p, err := keptProcess(redis, to, filepath.Join(dir, "history.db"), o.Version)
 	if err != nil {
 		return err
@@ -154,10 +153,10 @@ func introduce(o Options, redis *embedded.Server, p *app.Process) {
 	for _, s := range traffic {
 		say(o.Out, "route      %-7s %s\n", s.name, s.about)
 	}
-	say(o.Out, "dashboard  http://%s/ui/\n\nTraffic flows until Ctrl-C. Nothing is left behind.\n", p.Addr())
+	say(o.Out, "dashboard  http://%s/ui/\n\nTraffic continues until Ctrl-C. No data is kept.\n", p.Addr())
 }
 
-// keptProcess is a service as the environment would configure it.
+// keptProcess returns a service with a configuration from environment variables.
 func keptProcess(redis *embedded.Server, to *merchants, history, version string) (*app.Process, error) {
 	env := map[string]string{"NOTIFIER_REDIS_URL": redis.URL, "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay,order,refund,parcel",
 		"NOTIFIER_HISTORY_URL": "sqlite://" + history, "NOTIFIER_SHUTDOWN_TIMEOUT": "2s", "NOTIFIER_INSTANCE": "demo"}
@@ -195,7 +194,7 @@ func play(ctx context.Context, p *app.Process) error {
 	}
 }
 
-// schedule makes the nth notice. One that Redis does not take is left out.
+// schedule schedules the nth notice, and skips it if Redis refuses.
 func schedule(ctx context.Context, p *app.Process, n int) {
 	at := rand.IntN(100)
 	for _, s := range traffic {
@@ -209,13 +208,13 @@ func schedule(ctx context.Context, p *app.Process, n int) {
 	}
 }
 
-// operate acts at these numbers of notices in each cycle, which lasts a minute.
+// Numbers of notices in a cycle of one minute at which operate acts.
 const (
 	pauseAt, resumeAt, replayAt, cycle = 50, 75, 125, 300
 )
 
-// operate pauses and resumes a route, and replays what was delivered, so that the audit and
-// the replays show entries. A call that fails is made again in the next minute.
+// operate pauses and resumes a route and replays delivered notices, so that the audit and the replays have entries. A
+// failed call is made again in the next cycle.
 func operate(ctx context.Context, c *client.Client, n int) {
 	switch n % cycle {
 	case pauseAt:
@@ -224,6 +223,6 @@ func operate(ctx context.Context, c *client.Client, n int) {
 		_, _ = c.Resume(ctx, "order")
 	case replayAt:
 		_, _ = c.Replay(ctx, client.ReplayRequest{Since: time.Now().Add(-10 * time.Second), Prefix: "demo:pay",
-			Outcome: []string{client.Delivered}, Rate: "2/s"})
+			Outcome: []client.State{client.Delivered}, Rate: "2/s"})
 	}
 }

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// receiver is a merchant's endpoint that fails as often as each order says.
+// receiver is a merchant's endpoint that fails the number of times that each order sets.
 type receiver struct {
 	url    string
 	server *http.Server
 	news   chan hit
-	total  int // attempts to come
+	total  int // expected attempts
 
 	mu    sync.Mutex
 	fails map[string]int
@@ -23,7 +23,7 @@ type receiver struct {
 	made  map[string]time.Time
 }
 
-// hit is one attempt as the receiver saw it.
+// hit is one attempt, seen by the receiver.
 type hit struct {
 	key     string
 	attempt string
@@ -51,7 +51,7 @@ func newReceiver(list []order) (*receiver, error) {
 
 func (r *receiver) close() { _ = r.server.Close() }
 
-// expect notes when a notice was scheduled, for the times that are printed.
+// expect records when a notice was scheduled, for the printed times.
 func (r *receiver) expect(key string, made time.Time) {
 	r.mu.Lock()
 	r.made[key] = made
@@ -79,7 +79,7 @@ func (r *receiver) serve(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// print writes each attempt as it comes, until all have come or ctx ends.
+// print prints each attempt when it arrives, until all have arrived or ctx ends.
 func (r *receiver) print(ctx context.Context, out io.Writer) {
 	for range r.total {
 		select {

@@ -10,14 +10,13 @@ import (
 	"notifier/internal/history"
 )
 
-// remembered waits until the history has a row for each notice, and shows what
-// stands in those that took more than one attempt.
+// remembered waits until the history has an entry of each notice, and prints the entries with more than one attempt.
 func remembered(ctx context.Context, out io.Writer, url string, list []order) error {
 	db, err := history.Open(history.Options{URL: url})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = db.Close() }() // it was only read
+	defer func() { _ = db.Close() }() // only read
 	var rows []history.Row
 	for {
 		page, err := db.Find(ctx, history.Query{Prefix: "demo", Limit: 100})
@@ -33,7 +32,7 @@ func remembered(ctx context.Context, out io.Writer, url string, list []order) er
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	say(out, "\nhistory   %d rows in SQLite, which outlive what Redis keeps; those that were tried more than once:\n", len(rows))
+	say(out, "\nhistory   %d rows in SQLite, kept longer than in Redis; notices with more than one attempt:\n", len(rows))
 	for i := len(rows) - 1; i >= 0; i-- {
 		r := &rows[i]
 		if len(r.Attempts) < 2 {

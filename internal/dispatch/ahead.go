@@ -6,26 +6,25 @@ import (
 	"notifier/internal/notice"
 )
 
-// aheadFor is how far a route claims ahead: what its handlers, as quick as they were
-// lately, begin within it. A claim call takes about as long.
+// aheadFor is how far a route claims ahead of its slots: as many notices as its handlers, at their
+// recent speed, start within this time. A claim call takes about as long.
 const aheadFor = 3 * time.Millisecond
 
-// readyMost is how long a claim may wait for a handler to end. It was to be a few
-// milliseconds; where it is more, the handlers have become slow, and another instance
-// may have a slot.
+// readyMost is how long a notice claimed ahead may wait for a handler to end. A longer wait means
+// that the handlers have become slow, and another instance may have a free slot.
 const readyMost = 50 * time.Millisecond
 
-// ahead keeps claims beyond a route's slots, so that when a handler ends the next
-// begins at once, and not after a claim call. Its queue's mutex guards it.
+// ahead holds claims beyond a route's slots, so that the next handler starts without waiting for a
+// claim call. The queue's mutex guards it.
 type ahead struct {
 	handling int // attempts on workers
 	known    bool
-	mean     float64 // seconds that handlers took lately
-	ready    []job   // those that wait, the oldest first
-	armed    bool    // the timer is set that looks for those that wait for too long
+	mean     float64 // recent duration of a handler, in seconds
+	ready    []job   // waiting claims, oldest first
+	armed    bool    // the timer for expireReady is set
 }
 
-// took notes what a handler took.
+// took records the duration of a handler.
 func (a *ahead) took(d time.Duration) {
 	if !a.known {
 		a.known, a.mean = true, d.Seconds()
@@ -34,9 +33,10 @@ func (a *ahead) took(d time.Duration) {
 	a.mean += (d.Seconds() - a.mean) / 16
 }
 
-// size is how many may be claimed beyond the slots: as many at most. With half as many,
-// callbacks to a receiver that answers at once took a seventh more calls of Redis, and
-// were some 8 % fewer (BenchmarkCallbacks, nine runs of each, alternating).
+// size returns the number of claims allowed beyond the slots, at most one per slot. Half of that
+// number was tried with a receiver that answers at once: a callback needed a seventh more Redis
+// calls, and about 8 % fewer callbacks were made per second (BenchmarkCallbacks, nine alternating
+// runs each).
 func (a *ahead) size(slots int) int {
 	if !a.known || slots <= 0 {
 		return 0
@@ -48,7 +48,7 @@ func (a *ahead) size(slots int) int {
 	return int(begin / a.mean)
 }
 
-// pace notes what a handler took, and claims ahead accordingly from then on.
+// pace records the duration of a handler and updates how many claims are made ahead.
 func (q *routeQueue) pace(d time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,12 +56,13 @@ func (q *routeQueue) pace(d time.Duration) {
 	q.slots.ahead = q.ahead.size(q.slots.all)
 }
 
-// next is the attempt that a worker goes on with, or none: then it has one less under way.
+// next returns the next waiting attempt for a worker. If there is none, the worker no longer counts
+// as handling.
 func (q *routeQueue) next() (j job, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	a := &q.ahead
-	if len(a.ready) == 0 || a.handling > max(q.slots.all, 1) { // there may be fewer slots now
+	if len(a.ready) == 0 || a.handling > max(q.slots.all, 1) { // the number of slots may have been reduced
 		a.handling--
 		return job{}, false
 	}
@@ -72,8 +73,8 @@ func (q *routeQueue) next() (j job, ok bool) {
 	return j, true
 }
 
-// await lets a claim wait for a handler to end, and reports whether it has to: all slots
-// have one, and the claim was made ahead. What has no handler to run does not wait.
+// await queues a claim that was made ahead until a handler ends, and reports whether it did. A
+// claim that runs no handler never waits.
 func (q *routeQueue) await(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,14 +87,14 @@ func (q *routeQueue) await(j job) bool {
 	q.d.wg.Add(1)
 	if !a.armed {
 		a.armed = true
-		time.AfterFunc(readyMost, q.lookAtReady)
+		time.AfterFunc(readyMost, q.expireReady)
 	}
 	return true
 }
 
-// lookAtReady gives back what has waited for too long, and claims no more ahead until a
-// handler has ended.
-func (q *routeQueue) lookAtReady() {
+// expireReady releases the claims that waited for readyMost or longer. It stops claiming ahead
+// until the next handler has ended.
+func (q *routeQueue) expireReady() {
 	q.mu.Lock()
 	a := &q.ahead
 	late := 0
@@ -106,16 +107,16 @@ func (q *routeQueue) lookAtReady() {
 		a.known, q.slots.ahead = false, 0
 	}
 	if a.armed = len(a.ready) > 0; a.armed {
-		time.AfterFunc(readyMost-time.Since(a.ready[0].at), q.lookAtReady)
+		time.AfterFunc(readyMost-time.Since(a.ready[0].at), q.expireReady)
 	}
 	q.mu.Unlock()
-	q.giveAllBack(back, notice.ReasonLease)
+	q.releaseAll(back, notice.ReasonLease)
 }
 
-// giveAllBack returns claims that waited.
-func (q *routeQueue) giveAllBack(list []job, why notice.Reason) {
+// releaseAll gives up claims whose attempts have not started.
+func (q *routeQueue) releaseAll(list []job, why notice.Reason) {
 	for _, j := range list {
-		q.giveBack(j, why, true)
+		q.release(j, why, true)
 		q.d.wg.Done()
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"notifier/internal/store"
 )
 
-// distant is a store whose claim calls take a while.
+// distant is a store with slow claim calls.
 type distant struct {
 	*fakeStore
 	takes time.Duration
@@ -22,9 +22,8 @@ func (d *distant) Sweep(ctx context.Context, p keys.Partition, lease store.Lease
 	return d.fakeStore.Sweep(ctx, p, lease, o)
 }
 
-// Slots do not stand empty while the next claim is under way, and no more handlers
-// run than there are slots.
-func TestTheNextIsClaimedBeforeASlotIsFree(t *testing.T) {
+// Slots are not empty during the next claim call, and no more handlers run than there are slots.
+func TestNextNoticeIsClaimedBeforeASlotIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots, rounds, takes = 64, 20, 5 * time.Millisecond
 		s, w := &distant{newFakeStore(), 2 * time.Millisecond}, taking(takes)
@@ -34,7 +33,8 @@ func TestTheNextIsClaimedBeforeASlotIsFree(t *testing.T) {
 		for w.count() < slots*rounds {
 			after(time.Millisecond)
 		}
-		// The handlers end together, and half of the next ones are there: 140 ms if none were.
+		// All handlers end at the same time, and half of the next notices are claimed already.
+		// Without claims ahead: 140 ms.
 		if took, most := time.Since(from), rounds*(takes+s.takes/2); took > most {
 			t.Errorf("%d rounds took %s, want %s at most", rounds, took, most)
 		}
@@ -46,14 +46,14 @@ func TestTheNextIsClaimedBeforeASlotIsFree(t *testing.T) {
 	})
 }
 
-func TestSlowHandlersHaveNothingClaimedAhead(t *testing.T) {
+func TestNothingIsClaimedAheadOfSlowHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		s.put("a", 0, 200)
 		d := begin(options(s, w, 512, testRoute("a", 64)))
 		after(500 * time.Millisecond)
 		for range 3 {
-			if n := claimed(s); n != 64-4 { // a sweep leaves some to hints
+			if n := claimed(s); n != 64-4 { // a sweep leaves some slots to hints
 				t.Errorf("%d are claimed", n)
 			}
 			after(time.Second)
@@ -63,7 +63,7 @@ func TestSlowHandlersHaveNothingClaimedAhead(t *testing.T) {
 	})
 }
 
-// claimed is how many notices are.
+// claimed returns the number of claimed notices.
 func claimed(s *fakeStore) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,9 +75,9 @@ func claimed(s *fakeStore) (n int) {
 	return n
 }
 
-// What was claimed ahead of handlers that then hang is given back soon, for others to
-// take, and nothing more is claimed ahead.
-func TestClaimsAheadOfHandlersThatHangAreGivenBack(t *testing.T) {
+// Notices claimed ahead of handlers that then hang are released soon, for other instances, and no
+// more are claimed ahead.
+func TestClaimsAheadAreReleasedWhenHandlersHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		began := 0
@@ -114,7 +114,7 @@ func TestClaimsAheadOfHandlersThatHangAreGivenBack(t *testing.T) {
 	})
 }
 
-func TestDrainGivesBackWhatWasClaimedAhead(t *testing.T) {
+func TestDrainReleasesClaimsAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(5*time.Millisecond)
 		s.put("a", 0, 400)
@@ -126,13 +126,13 @@ func TestDrainGivesBackWhatWasClaimedAhead(t *testing.T) {
 		}
 		drain(t, d)
 		if w.count() != begun {
-			t.Errorf("%d handlers began after the stop", w.count()-begun)
+			t.Errorf("%d handlers started after Drain", w.count()-begun)
 		}
 		quiet(t, d)
 	})
 }
 
-func TestHowFarIsClaimedAhead(t *testing.T) {
+func TestAheadSize(t *testing.T) {
 	for _, c := range []struct {
 		slots int
 		took  time.Duration

@@ -15,71 +15,63 @@ import (
 	"notifier/internal/store"
 )
 
-// finished is a settlement on its way, with what the log says of it afterwards.
+// finished is a settlement that has not been written yet, with the fields to log once it is.
 type finished struct {
 	store.Settlement
 	result   notice.Result
 	attempt  int
 	at       time.Time
 	took     time.Duration
-	due      time.Time // the promise that lateness counts from; zero = none
+	due      time.Time // lateness counts from this time; zero = not measured
 	lateness time.Duration
-	held     notice.Held  // of an exchange that began
-	waits    notice.Waits // until the attempt began
-	pushes   bool         // the settle makes the exchange
+	held     notice.Held  // the cause that delayed the exchange the longest
+	waits    notice.Waits // time per cause until the attempt began
+	pushes   bool         // the settle itself writes the entry to the list or stream
 	trigger  trigger
-	slot     bool       // it still holds its slot
-	span     trace.Span // of the exchange; nil if none is recorded
+	slot     bool       // the attempt still holds its slot
+	span     trace.Span // of the exchange; nil if not recorded
+	traceID  string     // of the ended span; empty if there was none
 }
 
-// settleReserve is the least of a lease that is left when its handler has run into
-// the timeout.
+// settleReserve is the minimum rest of the lease when a handler reaches its timeout.
 const settleReserve = time.Second
 
-// attempt makes one attempt of a won claim, unless so much of the lease has gone
-// by that another could claim the notice before the handler is done, or others may
-// have taken the claim over.
+// promised returns the time from which lateness counts. For a report that did not come it is the
+// deadline, and for a notice that was parked until its turn in its sequence the end of that wait.
+func promised(r *route.Route, c *store.Claim) time.Time {
+	parked := r.Order != route.OrderNone && c.Held == notice.HeldNone && c.Lapses == 0 && c.Attention.After(c.Due)
+	if c.AwaitsReport || parked {
+		return c.Attention
+	}
+	return c.Due
+}
+
+// attempt makes one attempt of a claimed notice. It releases the claim instead if the lease could
+// end before the handler does, or if other instances may have reclaimed it.
 func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c := j.claim
 	q.arrived(&j)
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
-		q.giveBack(j, notice.ReasonLease, true)
+		q.release(j, notice.ReasonLease, true)
 		return
 	}
 	begin := j.now.Add(time.Since(j.at))
-	due := c.Due
-	if c.AwaitsReport {
-		due = c.Attention // when the report was to come
-	}
+	due := promised(q.r, c)
 	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
-	countLapses(q.r, c, begin)
+	countExpired(q.r, c, begin)
 	e.attempt = c.NextAttempt()
 	switch {
 	case c.AwaitsReport:
-		e.attempt = c.AttemptsMade // the one whose report did not come
-		if left := q.awaits(j, begin); left > 0 {
-			e.result = notice.DeferredResult(notice.ReasonUnreported, left, "redis was unavailable while the report was awaited")
-		} else {
-			e.result = notice.RetryResult(notice.ReasonUnreported, "no report within "+q.r.Timeout.String())
-		}
+		e.attempt = c.AttemptsMade // the attempt whose report did not come
+		e.result = q.unreported(j, begin)
 	case c.Raw != nil:
-		e.result = notice.DeadResult(c.Unreadable(), "its record cannot be read; what stands there is kept, and a redrive tries it again")
+		e.result = notice.DeadResult(c.Unreadable(), "the record cannot be read; it is kept, and a redrive tries again")
 	case spent(q.r, c.Notice):
-		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was lost before its end")
+		e.result = notice.DeadResult(notice.ReasonExhausted, "every attempt was interrupted")
 	default:
-		e.waits = q.waits(j, begin)
-		ctx, e.span = q.trace(ctx, c.Notice)
-		from := time.Now()
-		e.result = q.handle(ctx, c.Notice)
-		e.took = time.Since(from)
-		if e.pushes = pushes(e.result.Push); !e.pushes {
-			q.observe(&e)
-		}
-		if !e.result.Unsent { // a refusal says nothing of how long calls take
-			q.pace(e.took)
-		}
-		q.d.o.Observer.Handler(q.r.Name, e.took, e.spanContext())
+		q.call(ctx, j, &e)
 	}
+
 	if q.remembers(&e) {
 		q.postpone(&e)
 	} else if !e.result.Unsent || e.result.Outcome != notice.OutcomeDeferred { // a call has ended
@@ -89,39 +81,65 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	if !e.pushes {
 		e.endSpan(q.r)
 	}
+
 	settles := q.shards.at(c.Shard).settles
 	if settles.Len() < maxUnsettled {
-		// The slot is for handlers; it need not wait until all is written down.
+		// The slot is for handlers: it is freed before the settle is written.
 		e.slot = false
-		q.release(freed{slots: 1, swept: j.trigger.swept(1)})
+		q.freeSlots(freed{slots: 1, swept: j.trigger.swept(1)})
 	}
 	q.d.wg.Add(1)
 	settles.Add(e)
 }
 
-// maxUnsettled is how many attempts of a shard may wait for their settle before
-// the next keep their slots meanwhile.
+// unreported returns the result of an attempt whose report did not come in time.
+func (q *routeQueue) unreported(j job, begin time.Time) notice.Result {
+	if left := q.awaits(j, begin); left > 0 {
+		return notice.DeferredResult(notice.ReasonUnreported, left, "Redis was unavailable before the report's deadline")
+	}
+	return notice.RetryResult(notice.ReasonUnreported, "no report within "+q.r.Timeout.String())
+}
+
+// call runs the handler.
+func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
+	e.waits = q.waits(j, e.at)
+	ctx, e.span = q.trace(ctx, j.claim.Notice)
+	from := time.Now()
+	e.result = q.handle(ctx, j.claim.Notice)
+	e.took = time.Since(from)
+
+	if e.pushes = pushes(e.result.Push); !e.pushes {
+		q.observe(e)
+	}
+	if !e.result.Unsent { // a refusal does not show the duration of a call
+		q.pace(e.took)
+	}
+	q.d.o.Observer.Handler(q.r.Name, e.took, e.spanContext())
+}
+
+// maxUnsettled bounds the attempts of a shard that wait for their settle without a slot. Above it,
+// attempts keep their slots until they are settled.
 const maxUnsettled = 4 * maxBatch
 
-// giveBack returns a claim that was not begun, to be taken anew at once; slot says
-// whether it holds one.
-func (q *routeQueue) giveBack(j job, why notice.Reason, slot bool) {
+// release gives up a claim whose attempt has not started. hasSlot reports whether the claim holds a
+// slot.
+func (q *routeQueue) release(j job, why notice.Reason, hasSlot bool) {
 	c := j.claim
 	q.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
-	countLapses(q.r, c, now)
+	countExpired(q.r, c, now)
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
 	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r,
 		attempt: c.NextAttempt(),
-		trigger: j.trigger, slot: slot})
+		trigger: j.trigger, slot: hasSlot})
 }
 
-// pushes reports whether the settle makes the exchange, which is a push.
+// pushes reports whether the settle delivers the notice, by a push to a list or stream.
 func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
 
-// observe takes the lateness of an exchange that began, and the cause that held it.
-// If none began, the notice keeps its due time, and is observed later.
+// observe records the lateness of an exchange and the cause that delayed it. If no exchange began,
+// the notice keeps its due time and is observed later.
 func (q *routeQueue) observe(e *finished) {
 	if e.result.Unsent {
 		return
@@ -140,21 +158,21 @@ func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Res
 			r = notice.RetryResult(notice.ReasonPanic, fmt.Sprint(p))
 		}
 		if r.Outcome == notice.OutcomeRetry && errors.Is(context.Cause(ctx), ErrShutdown) {
-			// It was cut short by us, which is not the receiver's failure.
+			// This service ended the attempt: the receiver did not fail.
 			r.Outcome, r.Reason, r.After = notice.OutcomeDeferred, notice.ReasonShutdown, 0
 		}
 	}()
 	return q.handler.Handle(ctx, q.r, n)
 }
 
-// countLapses adds the attempts that were begun and never settled. The last one ended
-// with its lease, or now, if the claim was taken over before that.
-func countLapses(r *route.Route, c *store.Claim, now time.Time) {
+// countExpired adds one interrupted attempt to the record for each lease that expired without a
+// settle. The last one ended with its lease, or now if the claim was reclaimed earlier.
+func countExpired(r *route.Route, c *store.Claim, now time.Time) {
 	if c.AwaitsReport {
-		return // the attempt was counted when it was handed over
+		return // the attempt was counted when the entry was pushed
 	}
 	at := c.Attention.Add(-r.Lease())
-	if at.Before(c.Due) { // not known: the claim was found again
+	if at.Before(c.Due) { // unknown: the claim was recovered
 		at = c.Due
 	}
 	took := min(r.Lease(), max(0, now.Sub(at)))
@@ -163,15 +181,15 @@ func countLapses(r *route.Route, c *store.Claim, now time.Time) {
 	}
 }
 
-// extraInterrupted is how many interrupted attempts are granted beyond the ladder.
+// extraInterrupted is the number of interrupted attempts that do not use a step of the ladder.
 const extraInterrupted = 3
 
-// spent reports whether no attempt is left.
+// spent reports whether the notice has used all its attempts.
 func spent(r *route.Route, n *notice.Notice) bool {
 	return n.AttemptsMade-n.Redriven > allowed(r, n, interrupted(n))
 }
 
-// interrupted is how many attempts since the last redrive were interrupted.
+// interrupted returns the number of interrupted attempts since the last redrive.
 func interrupted(n *notice.Notice) (lost int) {
 	for _, a := range n.Attempts {
 		if a.Number > n.Redriven && a.Reason == notice.ReasonInterrupted {
@@ -181,8 +199,8 @@ func interrupted(n *notice.Notice) (lost int) {
 	return lost
 }
 
-// allowed is after how many attempts since the last redrive another one is allowed, if
-// that many of them were interrupted.
+// allowed returns the number of attempts since the last redrive after which another one is allowed,
+// given how many of them were interrupted.
 func allowed(r *route.Route, n *notice.Notice, lost int) int {
 	q := r.Ladder
 	if n.Ladder != nil {

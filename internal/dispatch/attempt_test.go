@@ -17,7 +17,7 @@ import (
 	"notifier/internal/store"
 )
 
-func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
+func TestFailedSettlesAreRetriedAndClaimsWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(10*time.Millisecond)
 		s.put("a", 0, 20)
@@ -25,7 +25,7 @@ func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
 		synctest.Wait()
 		s.do(func() { s.settle = errDown })
 		after(10 * time.Second)
-		s.put("a", 0, 180) // for which there are slots
+		s.put("a", 0, 180) // within the number of slots
 		begun, claims := w.count(), len(s.calls)
 		for range 100 {
 			d.Sweep(keys.Partition{Prefix: "a"})
@@ -47,9 +47,9 @@ func TestSettlesAreRepeatedAndClaimsWait(t *testing.T) {
 	})
 }
 
-// observed are the attempts of a Dispatcher, and how many were unsettled.
+// observed records the attempts of a Dispatcher and the number of unsettled ones.
 type observed struct {
-	silent
+	nop
 	outcomes  map[notice.Outcome]int
 	unsettled int
 }
@@ -57,9 +57,9 @@ type observed struct {
 func (o *observed) Attempt(_ string, out notice.Outcome, _ notice.Reason) { o.outcomes[out]++ }
 func (o *observed) Unsettled(string, int)                                 { o.unsettled++ }
 
-// What is not confirmed is settled again, which confirms it or writes it where a
-// failover has undone it, but not for ever: the replica may be away for good.
-func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
+// An unconfirmed settle is written again, which confirms it or writes it to the new master after a
+// failover. The retries are bounded: the replica may never come back.
+func TestUnconfirmedSettleIsRetried(t *testing.T) {
 	for _, c := range []struct{ short, calls int }{{0, 1}, {1, 2}, {settleTries - 1, settleTries}, {1000, settleTries}} {
 		synctest.Test(t, func(t *testing.T) {
 			s, w := newFakeStore(), taking(10*time.Millisecond)
@@ -72,7 +72,7 @@ func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
 			o.Logger = zap.New(core)
 			d := begin(o)
 			after(time.Minute)
-			// The second settle finds its own write, which is no other instance's.
+			// The second settle finds the write of the first one, which does not make it stale.
 			for _, line := range lines.FilterMessage("attempt").All() {
 				if line.ContextMap()["stale"] != nil {
 					t.Errorf("%d not confirmed: the log calls the attempt stale", c.short)
@@ -80,7 +80,7 @@ func TestASettleThatIsNotConfirmedIsMadeAgain(t *testing.T) {
 			}
 			if s.settles != c.calls || w.calls != 1 || seen.outcomes[notice.OutcomeDelivered] != 1 || len(seen.outcomes) != 1 ||
 				seen.unsettled != 0 {
-				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d told to be unsettled", c.short, s.settles, w.calls, seen.outcomes,
+				t.Errorf("%d not confirmed: %d settles, %d handled, %v, %d reported as unsettled", c.short, s.settles, w.calls, seen.outcomes,
 					seen.unsettled)
 			}
 			quiet(t, d)
@@ -112,9 +112,8 @@ func TestPanicIsAnAttempt(t *testing.T) {
 	})
 }
 
-// What is put off leaves its slot before it is written down, and the route goes
-// on to what it can do.
-func TestDeferredLeavesItsSlotEarly(t *testing.T) {
+// A deferred attempt frees its slot before its settle, so the route continues with other notices.
+func TestDeferredAttemptFreesItsSlotEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		w := newWork(func(context.Context, *notice.Notice) notice.Result {
@@ -132,7 +131,7 @@ func TestDeferredLeavesItsSlotEarly(t *testing.T) {
 	})
 }
 
-func TestPutOffWithoutATimeIsNoLoop(t *testing.T) {
+func TestDeferralWithoutDelayDoesNotLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		w := newWork(func(context.Context, *notice.Notice) notice.Result {
@@ -151,8 +150,7 @@ func TestPutOffWithoutATimeIsNoLoop(t *testing.T) {
 	})
 }
 
-// A list that cannot take its entry makes the attempt fail; the others of the
-// batch are settled.
+// A list that rejects its entry fails that attempt; the others of the batch are settled.
 func TestRefusedPushIsAFailedAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
@@ -180,8 +178,8 @@ func TestRefusedPushIsAFailedAttempt(t *testing.T) {
 	})
 }
 
-// A push that Redis cannot take because it takes no writes at all, as during a failover,
-// uses no attempt: the notice is postponed and pushed when Redis takes writes again.
+// A push that Redis rejects because it accepts no writes at all, as during a failover, uses no
+// attempt. The notice is postponed and pushed again later.
 func TestPushWhileRedisTakesNoWritesUsesNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
@@ -219,7 +217,7 @@ func TestPushWhileRedisTakesNoWritesUsesNoAttempt(t *testing.T) {
 	})
 }
 
-func TestLapsesAreInterruptedAttempts(t *testing.T) {
+func TestExpiredLeasesAreInterruptedAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		ladder notice.Ladder
@@ -230,7 +228,7 @@ func TestLapsesAreInterruptedAttempts(t *testing.T) {
 	}{
 		{"one lapse", notice.Ladder{time.Second, time.Second}, 1, 1, store.EndDelivered, 2},
 		{"no ladder, Redis was slow once", notice.Ladder{}, 1, 1, store.EndDelivered, 2},
-		{"no ladder, the last that is granted", notice.Ladder{}, extraInterrupted, 1, store.EndDelivered, extraInterrupted + 1},
+		{"no ladder, granted for the last time", notice.Ladder{}, extraInterrupted, 1, store.EndDelivered, extraInterrupted + 1},
 		{"no ladder, one too many", notice.Ladder{}, extraInterrupted + 1, 0, store.EndDead, extraInterrupted + 2},
 		{"ladder used up", notice.Ladder{time.Second}, extraInterrupted + 2, 0, store.EndDead, extraInterrupted + 3},
 		{"very many", notice.Ladder{time.Second}, 499, 0, store.EndDead, 500},
@@ -260,7 +258,7 @@ func TestLapsesAreInterruptedAttempts(t *testing.T) {
 	}
 }
 
-func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
+func TestMissingReportIsAFailedAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(0)
 		s.put("a", 0, 1)
@@ -280,22 +278,22 @@ func TestNoReportInTimeIsAFailedAttempt(t *testing.T) {
 	})
 }
 
-// While Redis is unavailable nobody can report: that time does not count for the wait, and it
-// uses no attempt. A consumer that reports nothing afterwards has used one.
-func TestOutageIsNoTimeToReport(t *testing.T) {
+// Time in which Redis is unavailable does not count against the deadline of a report. A consumer
+// that reports nothing afterwards has used an attempt.
+func TestOutageExtendsTheReportDeadline(t *testing.T) {
 	const timeout = 10 * time.Second
 	for name, c := range map[string]struct {
 		from, until time.Duration // of the outage, after the push
-		known       bool          // to this process, by claims that failed
-		ends        time.Duration // of the wait, after the push
+		known       bool          // this process saw failed claims
+		ends        time.Duration // deadline of the report, after the push
 	}{
-		"none":                         {0, 0, false, timeout},
-		"amid the wait":                {2 * time.Second, 5 * time.Second, true, timeout},
-		"just before its end":          {8 * time.Second, timeout - 100*time.Millisecond, true, timeout - 100*time.Millisecond + reportGrace},
-		"over its end":                 {4 * time.Second, 12 * time.Second, true, 20 * time.Second},
-		"much longer than the wait":    {time.Second, time.Hour, true, time.Hour + timeout},
-		"nobody noticed it":            {4 * time.Second, 12 * time.Second, false, 12*time.Second + reportGrace},
-		"nobody noticed, and it lasts": {time.Second, time.Hour, false, time.Hour + timeout},
+		"none":                      {0, 0, false, timeout},
+		"amid the wait":             {2 * time.Second, 5 * time.Second, true, timeout},
+		"just before its end":       {8 * time.Second, timeout - 100*time.Millisecond, true, timeout - 100*time.Millisecond + reportGrace},
+		"over its end":              {4 * time.Second, 12 * time.Second, true, 20 * time.Second},
+		"much longer than the wait": {time.Second, time.Hour, true, time.Hour + timeout},
+		"nobody noticed it":         {4 * time.Second, 12 * time.Second, false, 12*time.Second + reportGrace},
+		"unnoticed, and it lasts":   {time.Second, time.Hour, false, time.Hour + timeout},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -339,9 +337,9 @@ func TestOutageIsNoTimeToReport(t *testing.T) {
 	}
 }
 
-// Redis answers claims and no settles: what was handled and is not written down
-// would be handled again if this process died, so there is a bound to it.
-func TestWhatIsNotSettledIsBounded(t *testing.T) {
+// While Redis answers claims but no settles, the number of unsettled attempts is bounded: all of
+// them are handled again if this process dies.
+func TestUnsettledAttemptsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const slots = 16
 		s, w := newFakeStore(), taking(time.Millisecond)
@@ -362,13 +360,13 @@ func TestWhatIsNotSettledIsBounded(t *testing.T) {
 	})
 }
 
-// What was taken over was not under way for a whole lease.
-func TestAnInterruptedAttemptEndsWithItsLeaseOrTheTakeover(t *testing.T) {
+// An attempt whose claim was reclaimed did not last for a whole lease.
+func TestInterruptedAttemptEndsWithItsLeaseOrTheReclaim(t *testing.T) {
 	r := testRoute("a", 1)
 	now := time.Now()
 	for _, c := range []struct{ ago, want time.Duration }{{2 * time.Second, 2 * time.Second}, {time.Hour, r.Lease()}, {-time.Second, 0}} {
 		n := &notice.Notice{Key: "a:b:c:d", Due: now.Add(-c.ago)}
-		countLapses(r, &store.Claim{Notice: n, Lapses: 1}, now)
+		countExpired(r, &store.Claim{Notice: n, Lapses: 1}, now)
 		if len(n.Attempts) != 1 || n.Attempts[0].Duration != c.want || n.Attempts[0].Reason != notice.ReasonInterrupted {
 			t.Errorf("claimed %s ago: %+v, want %s", c.ago, n.Attempts, c.want)
 		}

@@ -3,17 +3,17 @@ package dispatch
 import "time"
 
 const (
-	// reportGrace is the least time that a consumer has for its report once Redis is back:
-	// consumers repeat a report every 2 s at most.
+	// reportGrace is the minimum time for a report after Redis is available again. Consumers retry
+	// a report at least every 2 s.
 	reportGrace = 5 * time.Second
-	// lateWait is by how much the end of a wait for a report must be late for it to count as
-	// an outage that this process has not seen.
+	// lateWait is how late the deadline of a report must be noticed to count as an outage that this
+	// process has not seen.
 	lateWait = time.Second
 )
 
-// awaits is for how much longer the report of c is waited for, at now by Redis's clock. While
-// Redis was unavailable the consumer could not take its entry or report on it, which must not
-// use an attempt: that time does not count, and reportGrace is the least that is left then.
+// awaits returns how much longer to wait for the report of a claim. While Redis was unavailable the
+// consumer could neither take its entry nor report, so that time does not count. At least
+// reportGrace is left after the outage.
 func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	c := j.claim
 	if len(c.Attempts) == 0 || c.Attempts[len(c.Attempts)-1].At.IsZero() {
@@ -23,7 +23,7 @@ func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	q.mu.Lock()
 	failed := q.shards.at(c.Shard).failedFor
 	q.mu.Unlock()
-	ahead := j.now.Sub(j.at) // Redis's clock and this process's differ
+	ahead := j.now.Sub(j.at) // offset between Redis's clock and this process's
 	most := max(q.r.Timeout, reportGrace)
 	if until := failed.until.Add(ahead); !failed.until.IsZero() && until.After(pushed) {
 		from := pushed
@@ -34,8 +34,8 @@ func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 			return left
 		}
 	}
-	// Nobody looked when the wait was over. Only the first wait is made longer for that: a
-	// route that is always late would never end its attempts.
+	// No instance checked when the deadline passed. Only the first wait is extended for that:
+	// otherwise a route that is always late would never end its attempts.
 	if late := now.Sub(c.Attention); late > lateWait && c.Attention.Sub(pushed) < q.r.Timeout+lateWait {
 		return min(max(late, reportGrace), most)
 	}

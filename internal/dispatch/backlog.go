@@ -1,37 +1,36 @@
 package dispatch
 
-// want says what a sweep of a shard is to claim.
+// want is the kind of sweep requested for a shard.
 type want int
 
 const (
 	wantNone    want = iota
-	wantOverdue      // what the event path has had its grace for
-	wantDue          // everything due: this instance had no room for it before
+	wantOverdue      // notices overdue by more than the grace
+	wantDue          // all due notices: hints for some were dropped
 )
 
-// backlog is what sweeps of one route are asked for, by shard. Its queue's mutex
-// guards it.
+// backlog holds the requested sweeps of one route, by shard. The queue's mutex guards it.
 type backlog struct {
 	wants  []want
-	newest []bool // the end that the next sweep begins at
-	last   int    // the shard swept last
+	newest []bool // the next sweep starts with the newest notices
+	last   int    // the last shard that was swept
 }
 
 func newBacklog(shards int) backlog {
 	return backlog{wants: make([]want, shards), newest: make([]bool, shards)}
 }
 
-// grow makes room for more shards.
+// grow adds entries for new shards.
 func (b *backlog) grow(shards int) {
 	for len(b.wants) < shards {
 		b.wants, b.newest = append(b.wants, wantNone), append(b.newest, false)
 	}
 }
 
-// ask asks for a sweep of a shard. A call for more outweighs one for less.
+// ask requests a sweep of a shard. wantDue replaces wantOverdue.
 func (b *backlog) ask(shard int, w want) { b.wants[shard] = max(b.wants[shard], w) }
 
-// next is the shard whose turn it is among those asked for that are open.
+// next returns the next open shard, in turn, for which a sweep is requested.
 func (b *backlog) next(open func(shard int) bool) (shard int, asked bool) {
 	for i := range b.wants {
 		shard := (b.last + 1 + i) % len(b.wants)
@@ -43,8 +42,8 @@ func (b *backlog) next(open func(shard int) bool) (shard int, asked bool) {
 	return 0, false
 }
 
-// begin takes what is asked for of a shard, to be swept from the oldest and the
-// newest end in turn.
+// begin removes and returns the request for a shard. Sweeps start in turn at the oldest and at the
+// newest notice.
 func (b *backlog) begin(shard int) (w want, newest bool) {
 	w, newest = b.wants[shard], b.newest[shard]
 	b.wants[shard], b.newest[shard] = wantNone, !newest

@@ -2,13 +2,13 @@ package dispatch
 
 import "testing"
 
-func TestBacklogTakesShardsAndEndsInTurn(t *testing.T) {
+func TestBacklogAlternatesShardsAndEnds(t *testing.T) {
 	b, all := newBacklog(3), func(int) bool { return true }
 	if _, asked := b.next(all); asked {
-		t.Error("nothing was asked for")
+		t.Error("no sweep was requested")
 	}
 	b.ask(2, wantDue)
-	b.ask(2, wantOverdue) // less than what was asked for
+	b.ask(2, wantOverdue) // wantDue stays
 	b.ask(0, wantOverdue)
 	for _, c := range []struct {
 		shard  int
@@ -22,7 +22,7 @@ func TestBacklogTakesShardsAndEndsInTurn(t *testing.T) {
 		}
 	}
 	if _, asked := b.next(all); asked {
-		t.Error("what was begun is asked for still")
+		t.Error("a sweep that has begun is still requested")
 	}
 	for shard := range 3 {
 		b.ask(shard, wantDue)

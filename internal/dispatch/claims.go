@@ -16,41 +16,41 @@ import (
 // claimTimeout bounds one claim call.
 const claimTimeout = 5 * time.Second
 
-// call is one claim call.
+// call is one claim call to Redis.
 type call struct {
 	kind    kind
 	trigger trigger
 	shard   int
 	token   string
-	n       int               // slots taken for it
-	keys    []string          // of hints, or of waiters
+	n       int               // number of slots taken
+	keys    []string          // of hints or waiters
 	scores  map[string]string // of waiters, by key
-	hosts   map[string]string // of waiters whose handlers may begin, by key
+	hosts   map[string]string // of waiters whose handlers may start, by key
 	want    want              // of a sweep, as are grace and newest
 	grace   time.Duration
 	newest  bool
-	over    takeover // of a take-over
+	over    takeover // of a reclaim
 	begun   time.Time
-	sent    time.Time // later than begun, if it is made again
-	asked   int       // what it asked for, if it named no keys
-	looks   int       // which look for what an unanswered sweep has won it is; 0 = none
-	found   int       // by this look, as far as slots have allowed
-	again   bool      // it was made before
+	sent    time.Time // later than begun for a retry
+	asked   int       // number of notices requested, unless keys are given
+	rounds  int       // number of recovery calls so far; 0 = the original call
+	found   int       // claims recovered so far by this recovery call
+	again   bool      // retry of a failed call
 }
 
-// kind says which operation of the Store a call is.
+// kind is the Store operation of a call.
 type kind uint8
 
 const (
-	kindKeys      kind = iota // the notices of hints
+	kindKeys      kind = iota // notices named by hints
 	kindSweep                 // due notices
-	kindTakeover              // the claims of a dead instance
-	kindPostponed             // notices whose hosts have free slots
-	kindRecover               // claims of a call without an answer
+	kindTakeover              // claims of a dead instance
+	kindPostponed             // postponed notices whose hosts have free slots
+	kindRecover               // claims of a call whose reply was lost
 )
 
-// finds reports whether the call may find what one before it has claimed.
-func (c *call) finds() bool { return c.again || c.looks > 0 }
+// finds reports whether the call may return claims of an earlier call.
+func (c *call) finds() bool { return c.again || c.rounds > 0 }
 
 func (q *routeQueue) partition(shard int) keys.Partition {
 	return keys.Partition{Prefix: q.r.Prefix, Shard: shard}
@@ -58,7 +58,7 @@ func (q *routeQueue) partition(shard int) keys.Partition {
 
 func (q *routeQueue) lease(c call) store.Lease { return store.Lease{Token: c.token, For: q.r.Lease()} }
 
-// send makes the call.
+// send sends the call to the Store.
 func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 	s, p, lease := q.d.o.Store, q.partition(c.shard), q.lease(c)
 	switch c.kind {
@@ -74,11 +74,11 @@ func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 	return s.ClaimKeys(ctx, p, lease, c.keys)
 }
 
-// begin takes a call's slots and makes it. The caller holds mu.
+// begin takes the slots of a call and sends it in its own goroutine. The caller holds mu.
 func (q *routeQueue) begin(c call) {
 	q.slots.begin(c.trigger, c.n)
 	if c.finds() {
-		q.inHand.look()
+		q.inFlight.beginFinds()
 	}
 	q.d.wg.Add(1)
 	go func() {
@@ -87,15 +87,15 @@ func (q *routeQueue) begin(c call) {
 	}()
 }
 
-// slotsHeld is how long a claim call may hold its slots. One that goes to a node
-// that hangs would keep them for seconds from shards whose nodes are well.
+// slotsHeld is how long a claim call may hold its slots. Otherwise a call to a node that hangs
+// would withhold them for seconds from shards on healthy nodes.
 const slotsHeld = 100 * time.Millisecond
 
-// flight is a claim call that is under way. Its queue's mutex guards it.
+// flight is the state of a claim call without a reply. The queue's mutex guards it.
 type flight struct{ lent, answered bool }
 
-// lend gives the slots of a call back whose answer is late. No other call is made
-// for its shard until it has an answer, so that few wait for a node that hangs.
+// lend frees the slots of a call whose reply is late. No other call is sent for its shard until the
+// reply, so that few calls wait for a node that hangs.
 func (q *routeQueue) lend(c call, f *flight) {
 	q.mu.Lock()
 	if f.answered {
@@ -104,14 +104,16 @@ func (q *routeQueue) lend(c call, f *flight) {
 	}
 	f.lent = true
 	q.shards.at(c.shard).stuck++
-	q.slots.answered(c.trigger)
+	q.slots.answered(c.trigger, c.n)
 	q.mu.Unlock()
-	q.release(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
+	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// regain takes slots for what a call has won that had lent its own: for claims
-// that another attempt of the same notice waits for, next, in any case, and for as
-// many of the others as there are. It says how many those are. The caller holds mu.
+// regain takes slots for the claims of a late reply. While the reply was late, lend gave the call's
+// slots to other calls. next is the number of claims of notices whose previous attempt still runs
+// here; each of these gets a slot, even if none is free. others is the number of all other claims;
+// they get the slots that are free. regain returns how many of the others got a slot. The caller
+// holds mu.
 func (q *routeQueue) regain(t trigger, next, others int) int {
 	q.d.total.force(&q.share, next)
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
@@ -121,69 +123,97 @@ func (q *routeQueue) regain(t trigger, next, others int) int {
 	return got
 }
 
-// claim makes a claim call and begins with what it has won.
+// claim sends a claim call and starts the attempts of the claimed notices.
 func (q *routeQueue) claim(c call) {
 	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
 	c.sent = time.Now()
 	var f flight
 	if len(q.shards.all()) > 1 {
-		defer time.AfterFunc(slotsHeld, func() { q.lend(c, &f) }).Stop()
+		sent := c // claim changes c while the timer may run
+		defer time.AfterFunc(slotsHeld, func() { q.lend(sent, &f) }).Stop()
 	}
 	claimed, err := q.send(ctx, c)
 	cancel()
-	// By this process's clock; by that of Redis the lease began later.
+	// The time when the lease ends at the earliest, by this process's clock.
 	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
-	won := len(claimed.Won)
 
+	r := q.record(c, &f, &claimed, j, err)
+
+	// Start the attempts first: each is late already.
+	q.start(claimed.Won, j, r)
+	q.freeSlots(freed{slots: r.idle, running: r.idle, swept: c.trigger.swept(r.idle)})
+	if err == nil {
+		q.report(c, &claimed, j.at)
+	} else if r.first && q.d.work.Err() == nil {
+		q.d.o.Logger.Warn("claim failed, retrying", zap.String("route", q.r.Name), zap.Int("shard", c.shard), zap.Error(err))
+	}
+}
+
+// recorded is the state of a routeQueue after the reply to a claim call.
+type recorded struct {
+	hosts  map[string]string // of the call's waiters
+	had    []int             // indexes of claimed notices that were in flight already
+	begin  int               // number of attempts that may start
+	idle   int               // number of slots that the call does not need
+	closed bool              // the queue starts no attempt
+	first  bool              // the call is the first of several failed ones
+}
+
+// record records the reply to a claim call, or its error.
+func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, err error) (r recorded) {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	f.answered = true
-	closed, first := q.closed, false
-	hosts := c.hosts
-	c.hosts = nil
+	r.closed, r.hosts, c.hosts = q.closed, c.hosts, nil
 	if err != nil {
-		first = q.failed(c, err)
+		r.first = q.failed(c, err)
 	} else {
-		q.answered(c, claimed)
+		q.answered(c, *claimed)
 	}
-	had, idle := q.inHand.add(claimed.Won, j)
-	q.missed(hosts, claimed.Won, had)
+
+	r.had, r.idle = q.inFlight.add(claimed.Won, j)
+	q.missed(r.hosts, claimed.Won, r.had)
 	if c.finds() {
-		q.inHand.looked()
+		q.inFlight.endFinds()
 	}
-	begin := won - len(had)
+
+	won := len(claimed.Won)
+	r.begin = won - len(r.had)
 	if f.lent {
 		q.shards.at(c.shard).stuck--
-		begin, idle = q.regain(c.trigger, len(had)-idle, begin), 0
-	} else {
-		q.slots.answered(c.trigger)
-		idle += c.n - won
+		r.begin, r.idle = q.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
+		return r
 	}
-	q.mu.Unlock()
+	q.slots.answered(c.trigger, c.n)
+	r.idle += c.n - won
+	return r
+}
 
-	// Those won begin before anything else is done: each is late already.
-	for i := range claimed.Won {
-		if len(had) > 0 && slices.Contains(had, i) {
+// start starts the attempts of claimed notices, and releases those for which there is no slot.
+func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
+	begin := r.begin
+	for i := range won {
+		if len(r.had) > 0 && slices.Contains(r.had, i) {
 			continue
 		}
-		j.claim, j.host = &claimed.Won[i], hosts[claimed.Won[i].Key]
+
+		j.claim, j.host = &won[i], r.hosts[won[i].Key]
 		if begin--; begin < 0 {
-			q.giveBack(j, notice.ReasonLease, false)
+			q.release(j, notice.ReasonLease, false)
 			continue
 		}
-		q.work(j, closed)
+		q.work(j, r.closed)
 	}
-	q.release(freed{slots: idle, running: idle, swept: c.trigger.swept(idle)})
-	if err != nil {
-		if first && q.d.work.Err() == nil {
-			q.d.o.Logger.Warn("claim failed; the notices stay due", zap.String("route", q.r.Name), zap.Int("shard", c.shard), zap.Error(err))
-		}
-		return
-	}
-	q.hintEarly(c.trigger, claimed, j.at)
-	if q.r.Adopt && c.trigger != triggerEvent && won > 0 {
+}
+
+// report passes the result of a claim call, which came at some time, to the observers.
+func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
+	q.hintEarly(c.trigger, *claimed, at)
+	if q.r.Adopt && c.trigger != triggerEvent && len(claimed.Won) > 0 {
 		q.expire(claimed.Won)
 	}
-	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, won)
+
+	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, len(claimed.Won))
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
 	if len(claimed.StaleKeys) > 0 && c.scores == nil {
@@ -191,28 +221,27 @@ func (q *routeQueue) claim(c call) {
 	}
 }
 
-// failed notes a call without an answer, and reports whether the one before it
-// had succeeded. The caller holds mu.
+// failed records a call without a reply, and reports whether the previous call had succeeded. The
+// caller holds mu.
 func (q *routeQueue) failed(c call, err error) (first bool) {
 	l := q.shards.at(c.shard)
 	l.failedFor.begin(c.sent)
 	q.backlog.ask(c.shard, wantDue)
-	if c.over.holder != "" && c.looks == 0 {
+	if c.over.holder != "" && c.rounds == 0 {
 		q.remember(c.over)
 	}
-	// A look counts when it is answered. This one may have begun some leases anew:
-	// the next goes through all again.
-	c.looks, c.found = max(c.looks-1, 0), 0
-	// It may have been made although no answer came, and so may the last of its
-	// repetitions, which began the leases anew.
+	// A recovery call counts only if it is answered. This one may have renewed some leases, so the
+	// next one starts from the beginning.
+	c.rounds, c.found = max(c.rounds-1, 0), 0
+	// Redis may have run the call although no reply came. That is also true of its last retry,
+	// which would have renewed the leases.
 	if (!wire.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
 		l.unanswered.add(c)
 	}
 	return l.health.claimFailed()
 }
 
-// answered notes a call that was answered, and what it has left. The caller
-// holds mu.
+// answered records a call with a reply and requests what remains to be done. The caller holds mu.
 func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	l := q.shards.at(c.shard)
 	l.health.claimed()
@@ -223,13 +252,13 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	if c.over.from = claimed.Next; c.over.from != "" {
 		q.remember(c.over)
 	}
-	if c.looks == 0 || q.closed {
+	if c.rounds == 0 || q.closed {
 		return
 	}
 	if c.found += len(claimed.Won); len(claimed.Won) == c.n && c.found < c.asked {
-		// There were slots for so many only. The same look goes on, with those
-		// whose leases it has not begun anew.
-		c.looks--
+		// There were not enough slots for all claims. Continue the same recovery with the claims
+		// whose leases it has not renewed.
+		c.rounds--
 		l.unanswered.add(c)
 		return
 	}
@@ -245,11 +274,11 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	}
 }
 
-// work begins with what was won, or gives it back where no handler is to begin
-// any more. What awaited a report has no handler to run.
+// work starts the attempt of a claim, or releases it after Drain has begun. A claim that awaits a
+// report runs no handler.
 func (q *routeQueue) work(j job, closed bool) {
 	if closed && !j.claim.AwaitsReport {
-		q.giveBack(j, notice.ReasonShutdown, true)
+		q.release(j, notice.ReasonShutdown, true)
 		return
 	}
 	if !q.await(j) {
@@ -257,11 +286,11 @@ func (q *routeQueue) work(j job, closed bool) {
 	}
 }
 
-// hintEarly repeats, when they are due, the hints that came too early; at is when
-// the answer came that said so. An event is sent once: in a cluster by the node
-// that has the timer, whose clock may be ahead of the one that has the notice,
-// and without a repeat the notice would wait for the grace to be over. What is
-// due later than that is left to the sweep and to an event of its own.
+// hintEarly repeats hints whose notices were not due yet; at is the time of the reply. In a cluster
+// the node of the timer sends the expired event, and the node of the notice decides whether the
+// notice is due. The clock of the first may be ahead. The event is sent only once, so without
+// a repeated hint the notice would be claimed by the sweep, one grace (50 ms) late. hintEarly skips
+// notices that are due later than the grace: they have their own events.
 func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {
@@ -273,9 +302,8 @@ func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	}
 }
 
-// expire lets Redis delete the timers of swept notices now. Where timers are
-// adopted, their expired events must not come when the notice has long been
-// settled and forgotten: they would be taken for timers that nobody adopted.
+// expire lets Redis delete the timers of swept notices now. Where timers are adopted, an expired
+// event after the notice has been settled and deleted would look like a timer without a notice.
 func (q *routeQueue) expire(won []store.Claim) {
 	ks := make([]string, len(won))
 	for i := range won {
@@ -283,7 +311,7 @@ func (q *routeQueue) expire(won []store.Claim) {
 	}
 	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
 	defer cancel()
-	if _, err := q.d.o.Store.Touch(ctx, ks); err != nil && q.d.work.Err() == nil {
-		q.d.o.Logger.Debug("timers of swept notices were not touched", zap.String("route", q.r.Name), zap.Error(err))
+	if _, err := q.d.o.Timers.Touch(ctx, ks); err != nil && q.d.work.Err() == nil {
+		q.d.o.Logger.Debug("cannot expire the timers of swept notices", zap.String("route", q.r.Name), zap.Error(err))
 	}
 }

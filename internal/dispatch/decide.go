@@ -8,65 +8,65 @@ import (
 	"notifier/internal/store"
 )
 
-// maxDelay bounds what a receiver may ask for with Retry-After.
+// maxDelay limits the delay that a receiver requests with Retry-After.
 const maxDelay = 24 * time.Hour
 
-// minDeferral is how long a notice is put off at least, unless another instance
-// is to take it: at no distance it would be claimed and put off without end.
+// minDeferral is the minimum delay of a deferral, except at a shutdown, when another instance
+// should take the notice. Without it a notice could be claimed and deferred in a busy loop.
 const minDeferral = 10 * time.Millisecond
 
-// Decision is what becomes of a notice by the result of an attempt.
+// Decision is the effect of an attempt's result on its notice.
 type Decision struct {
 	Ending store.Ending
-	// Step is the ladder's delay before the next attempt, without jitter (of
-	// EndRetry). After is the least delay then, and the delay of EndDeferred,
-	// EndPostponed and EndHanded.
+	// Step is the ladder's delay before the next attempt, without jitter, for EndRetry. After is
+	// the minimum delay of EndRetry, and the delay of EndDeferred, EndPostponed and EndHanded.
 	Step, After time.Duration
 	Counting    Counting
-	// Locked is how often the notice has been put off because of a lock since
-	// its last attempt.
+	// Locked is the number of deferrals by a lock since the last attempt.
 	Locked int
-	// Reason is why it is dead; empty otherwise.
+	// Reason is the failure reason of a dead letter; otherwise empty.
 	Reason notice.Reason
 }
 
-// Counting says how a result enters the notice's attempts.
+// Counting is the effect of a result on the notice's attempts.
 type Counting int
 
-// The ways of counting.
 const (
-	CountNothing  Counting = iota // put off: no attempt was used
+	CountNothing  Counting = iota // deferred: no attempt was used
 	CountAttempt                  // one more attempt was made
-	CountReported                 // the attempt that was counted when it was handed over has ended
-	CountUndone                   // that attempt is put off: it is not counted any more
+	CountReported                 // the attempt that was counted at the push has ended
+	CountUndone                   // the attempt that was counted at the push is deferred and no longer counts
 )
 
-// Decide says what becomes of notice n of route r by the result of an attempt.
-// It changes nothing and depends on nothing else:
+// Decide returns the effect of an attempt's result res on notice n of route r: the end of the
+// attempt, the delay until the notice is due again, and the number of lock deferrals. It is a pure
+// function. In the first table, "step" is the next delay of the ladder, and "asked" is the delay
+// that the receiver asked for:
 //
-//	result                        ending     delay                       locked
-//	delivered                     delivered  –                           0
-//	delivered, pushed             delivered  –                           kept
-//	delivered, pushed, to report  handed     the route's timeout         kept
-//	retry, a step is left         retry      step, and Retry-After least 0
-//	retry, no step is left        dead       –                           0
-//	… of an interrupted attempt   retry      10 ms, three times at most  0
-//	dead                          dead       –                           0
-//	deferred                      postponed  as asked, 10 ms least       kept
-//	deferred by a shutdown        postponed  as asked                    kept
-//	deferred by a lock            deferred   as asked, 10 ms least       one more
-//	deferred, still to report     handed     as asked, 10 ms least       kept
+//	result                                    Ending     After                   Locked
+//	delivered                                 delivered  –                       0
+//	delivered: pushed, no report is awaited   delivered  –                       unchanged
+//	delivered: pushed, a report is awaited    handed     the route's timeout     unchanged
+//	retry, the ladder has another step        retry      step, at least asked    0
+//	retry, the ladder is used up              dead       –                       0
+//	retry, used up, attempt was interrupted   retry      10 ms; at most 3 times  0
+//	dead                                      dead       –                       0
+//	deferred                                  postponed  asked, at least 10 ms   unchanged
+//	deferred by the shutdown of an instance   postponed  asked                   unchanged
+//	deferred by a lock                        deferred   asked, at least 10 ms   +1
+//	deferred, a report is still awaited       handed     asked, at least 10 ms   unchanged
 //
-// A notice that is postponed keeps its due time: no exchange began, or this service
-// ended it, so the promise still holds. A lock, and a consumer's defer, make a new one.
+// Asked delays are limited to one day. The due time of a postponed notice does not change, because
+// no exchange began, or because this service ended it. A deferral by a lock (status 423, or
+// a consumer's deferral) sets a new due time. A push does not change Locked, because its consumer
+// may find the lock and defer the notice again.
 //
-// Deferrals and what is asked by Retry-After last a day at most. A push keeps
-// what is counted of locks, since its consumer may find the lock and put the
-// notice off again.
+// The second table shows which [Counting] follows. An attempt whose report is awaited was counted
+// when it was pushed:
 //
-//	                notice is new to it   its report was awaited
-//	deferred        CountNothing          CountUndone; CountNothing, if the report is still to come
-//	anything else   CountAttempt          CountReported
+//	result           result of an attempt  report that was awaited
+//	deferred         CountNothing          CountUndone, or CountNothing if the wait continues
+//	any other        CountAttempt          CountReported
 func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 	if res.Outcome == notice.OutcomeDeferred {
 		return deferral(n, res)
@@ -114,18 +114,18 @@ func deferral(n *notice.Notice, res notice.Result) Decision {
 	return d
 }
 
-// granted reports whether the interrupted attempt of that number, the last of the ladder,
-// is followed by another one.
+// granted reports whether another attempt follows attempt number made, which was interrupted and
+// used the last step of the ladder.
 func granted(r *route.Route, n *notice.Notice, made int) bool {
 	return made-n.Redriven <= allowed(r, n, interrupted(n)+1)
 }
 
-// apply writes the decision into the notice; a is the attempt that it is on.
+// apply writes the decision about attempt a into the notice.
 func (d Decision) apply(n *notice.Notice, a notice.Attempt) {
 	switch d.Counting {
 	case CountAttempt:
 		n.Add(a)
-	case CountReported: // it stands in the record; this is its end
+	case CountReported: // the attempt is in the record without its end
 		if k := len(n.Attempts); k > 0 {
 			n.Attempts[k-1].Reason, n.Attempts[k-1].Response = a.Reason, a.Response
 		}
@@ -143,8 +143,7 @@ func (d Decision) apply(n *notice.Notice, a notice.Attempt) {
 	}
 }
 
-// delay is the time until the notice needs attention again; share is the
-// route's jitter.
+// delay returns the time until the notice is due again; share is the route's jitter.
 func (d Decision) delay(share float64) time.Duration {
 	if d.Ending == store.EndRetry {
 		return max(notice.Jittered(d.Step, share), d.After)
@@ -152,13 +151,13 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End makes the settlement of a claim whose attempt came to res: it decides, and writes the
-// decision into the claim's notice. Of a are At and Duration used. Waits is what has held the
-// notice until then.
+// End applies the result of a claim's attempt to the claim's notice, and returns the settlement to
+// write. Of the Attempt it uses only At and Duration. waits says how long each cause has delayed
+// the notice so far.
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)
-	// Lapses were counted in the record when it was claimed.
+	// The record must be written if it counts expired leases.
 	keep := d.Ending == store.EndPostponed && d.Counting == CountNothing && c.Lapses == 0
 	a.Number, a.Status, a.Reason, a.Response = n.NextAttempt(), res.Status, res.Reason, notice.Kept(res.Response)
 	d.apply(n, a)

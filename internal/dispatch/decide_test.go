@@ -20,8 +20,8 @@ const (
 	rejected = notice.ReasonRejected
 )
 
-// The rows of Decide's two tables. What it is given stays as it is.
-func TestDecideRowByRow(t *testing.T) {
+// Tests each row of Decide's two tables, and that Decide changes neither argument.
+func TestDecideTables(t *testing.T) {
 	delivered, failed, gone := notice.DeliveredResult(200), notice.RetryResult(refusal, "no"), notice.DeadResult(notice.ReasonGone, "")
 	pushed := notice.Result{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}}
 	later := func(reason notice.Reason, d time.Duration) notice.Result { return notice.DeferredResult(reason, d, "") }
@@ -97,7 +97,7 @@ func TestDecide(t *testing.T) {
 		name     string
 		used     int // attempts made before, the one handed over included
 		redriven int
-		lapses   int // of the claim; counted by countLapses
+		lapses   int // of the claim; counted by countExpired
 		handed   bool
 		locked   int
 		report   bool          // the route's ack
@@ -116,14 +116,14 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "delivered at first", res: delivered, ending: "d", nowUsed: 1, kept: 1},
 		{name: "delivered at last", used: 2, res: delivered, ending: "d", nowUsed: 3, kept: 3},
-		{name: "delivered after a lapse", lapses: 1, res: delivered, ending: "d", nowUsed: 2, kept: 2},
+		{name: "delivered after an expired lease", lapses: 1, res: delivered, ending: "d", nowUsed: 2, kept: 2},
 		{name: "delivered after locks", locked: 7, res: delivered, ending: "d", nowUsed: 1, kept: 1},
 		{name: "first failure", res: failed, ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
 		{name: "second failure", used: 1, res: failed, ending: "r", after: second, nowUsed: 2, kept: 2, last: refusal},
 		{name: "last failure", used: 2, res: failed, ending: "x", nowUsed: 3, kept: 3, last: refusal, reason: refusal},
 		{name: "failure beyond the ladder", used: 2, lapses: 2, res: failed, ending: "x", nowUsed: 5, kept: 5, last: refusal,
 			reason: refusal},
-		{name: "failure after a lapse takes the second step", lapses: 1, res: failed, ending: "r", after: second, nowUsed: 2, kept: 2,
+		{name: "failure after an expired lease takes the second step", lapses: 1, res: failed, ending: "r", after: second, nowUsed: 2, kept: 2,
 			last: refusal},
 		{name: "failure after a redrive takes the first step", used: 3, redriven: 3, res: failed, ending: "r", after: first, nowUsed: 4, kept: 4,
 			last: refusal},
@@ -137,19 +137,19 @@ func TestDecide(t *testing.T) {
 		{name: "retry-after of a month", res: patient(failed, 720*time.Hour), ending: "r", after: maxDelay, nowUsed: 1, kept: 1, last: refusal},
 		{name: "retry-after before now", res: patient(failed, -time.Hour), ending: "r", after: first, nowUsed: 1, kept: 1, last: refusal},
 		{name: "interrupted at last", used: 2, res: cut, ending: "r", after: minDeferral, nowUsed: 3, kept: 3, last: notice.ReasonInterrupted},
-		{name: "interrupted at last, the last that is granted", used: 2, lapses: 2, res: cut, ending: "r", after: minDeferral,
+		{name: "last step interrupted, granted for the last time", used: 2, lapses: 2, res: cut, ending: "r", after: minDeferral,
 			nowUsed: 5, kept: 5,
 			last: notice.ReasonInterrupted},
-		{name: "interrupted at last, once too often", used: 2, lapses: 3, res: cut, ending: "x", nowUsed: 6, kept: 6,
+		{name: "last step interrupted, once too often", used: 2, lapses: 3, res: cut, ending: "x", nowUsed: 6, kept: 6,
 			last:   notice.ReasonInterrupted,
 			reason: notice.ReasonInterrupted},
 		{name: "gone", res: notice.DeadResult(notice.ReasonGone, ""),
 			ending: "x", nowUsed: 1, kept: 1, last: notice.ReasonGone, reason: notice.ReasonGone},
 
 		{name: "put off", res: later(notice.ReasonBusy, time.Second), ending: "p", after: time.Second, keepRecord: true},
-		{name: "put off amid the ladder", used: 1, res: later(notice.ReasonBreaker, time.Second),
+		{name: "deferred within the ladder", used: 1, res: later(notice.ReasonBreaker, time.Second),
 			ending: "p", after: time.Second, keepRecord: true, nowUsed: 1, kept: 1},
-		{name: "put off keeps the lapses", lapses: 2, res: later(notice.ReasonBusy, time.Second),
+		{name: "deferral keeps the expired leases", lapses: 2, res: later(notice.ReasonBusy, time.Second),
 			ending: "p", after: time.Second, nowUsed: 2, kept: 2,
 			last: notice.ReasonInterrupted},
 		{name: "put off keeps the locks", locked: 2, res: later(notice.ReasonBusy, time.Second),
@@ -193,7 +193,7 @@ func TestDecide(t *testing.T) {
 				n.Add(notice.Attempt{Number: i + 1})
 			}
 			claim := &store.Claim{Notice: n, Lapses: c.lapses}
-			countLapses(r, claim, at)
+			countExpired(r, claim, at)
 			s := End(r, claim, c.res, notice.Attempt{At: at, Duration: time.Second}, notice.Waits{})
 			if s.Ending != c.ending || s.After != c.after || s.KeepRecord != c.keepRecord {
 				t.Errorf("%s after %s, keepRecord %v; want %s after %s, %v", s.Ending, s.After, s.KeepRecord, c.ending, c.after, c.keepRecord)
@@ -212,10 +212,9 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever the combination: an attempt is counted once unless the notice is put
-// off, only what is counted may change the record's attempts, and no ending but
-// a retry or a deferral has a time.
-func TestDecideHoldsForEveryCombination(t *testing.T) {
+// For each combination: an attempt counts once unless the notice is deferred, only attempts that
+// count change the record, and only retries and deferrals have a delay.
+func TestDecideInvariants(t *testing.T) {
 	results := []notice.Result{notice.DeliveredResult(200),
 		{Outcome: notice.OutcomeDelivered, Push: &notice.Push{Key: "l", Entry: []string{"x"}}},
 		notice.RetryResult(notice.ReasonTimeout, strings.Repeat("x", 2000)), notice.DeadResult(notice.ReasonGone, ""),
@@ -237,10 +236,10 @@ func TestDecideHoldsForEveryCombination(t *testing.T) {
 						n.Add(notice.Attempt{Number: i + 1})
 					}
 					c := &store.Claim{Notice: n, Lapses: lapses}
-					countLapses(r, c, time.Now())
+					countExpired(r, c, time.Now())
 					before := n.AttemptsMade
 					s := End(r, c, res, notice.Attempt{At: time.Now(), Duration: time.Second}, notice.Waits{})
-					name := fmt.Sprintf("%s, used %d, %d lapses, handed %v, report %v", res.Outcome, used, lapses, handed, report)
+					name := fmt.Sprintf("%s, used %d, %d expired leases, handed %v, report %v", res.Outcome, used, lapses, handed, report)
 					want := before + 1
 					switch {
 					case res.Outcome == notice.OutcomeDeferred && handed && res.Reason != notice.ReasonUnreported:
@@ -291,9 +290,9 @@ func TestSpent(t *testing.T) {
 		{"the last attempt is to come", notice.Notice{AttemptsMade: 2}, false},
 		{"none left", notice.Notice{AttemptsMade: 3}, true},
 		{"redriven", notice.Notice{AttemptsMade: 3, Redriven: 3}, false},
-		{"lost ones within what is granted", notice.Notice{AttemptsMade: 5, Attempts: lost(3, 3)}, false},
-		{"lost ones beyond it", notice.Notice{AttemptsMade: 6, Attempts: lost(3, 4)}, true},
-		{"lost before the redrive", notice.Notice{AttemptsMade: 6, Redriven: 3, Attempts: lost(1, 3)}, true},
+		{"interrupted, within the grant", notice.Notice{AttemptsMade: 5, Attempts: lost(3, 3)}, false},
+		{"interrupted, beyond the grant", notice.Notice{AttemptsMade: 6, Attempts: lost(3, 4)}, true},
+		{"interrupted before the redrive", notice.Notice{AttemptsMade: 6, Redriven: 3, Attempts: lost(1, 3)}, true},
 		{"no ladder", notice.Notice{AttemptsMade: 1, Content: notice.Content{Ladder: notice.Ladder{}}}, true},
 		{"no ladder, lost", notice.Notice{AttemptsMade: 1, Attempts: lost(1, 1), Content: notice.Content{Ladder: notice.Ladder{}}}, false},
 	} {

@@ -19,7 +19,7 @@ import (
 	"notifier/internal/store"
 )
 
-// Store is what dispatch needs of Redis.
+// Store is the set of Redis operations that dispatch uses.
 type Store interface {
 	ClaimKeys(ctx context.Context, p keys.Partition, lease store.Lease, ks []string) (store.Claimed, error)
 	Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error)
@@ -27,38 +27,42 @@ type Store interface {
 	ClaimPostponed(ctx context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error)
 	Recover(ctx context.Context, p keys.Partition, lease store.Lease, n int, ago time.Duration) (store.Claimed, error)
 	Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error)
+}
+
+// Timers makes Redis expire due timers.
+type Timers interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler makes one attempt. It must return soon after the route's timeout, which it
-// keeps by itself, and soon after ctx ends, which is when this process stops: the
-// lease is [route.Margin] longer than the timeout and is not renewed, so that beside a
-// handler which goes on after that, another may begin on the same notice in another
-// process.
+// Handler makes one attempt. It enforces the route's timeout itself, and must return soon after the
+// timeout and soon after ctx ends, which is when this process stops. The lease is [route.Margin]
+// longer than the timeout and is not renewed. If a handler runs longer, another process may start a
+// second handler for the same notice.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
 
-// Fleet is what dispatch needs to know of this instance among others.
+// Fleet describes this instance to dispatch.
 type Fleet interface {
-	// ClaimID begins, with a '-', the token of each claim.
+	// ClaimID is the prefix of the token of each claim, before a '-'.
 	ClaimID() string
-	// MayStart reports whether a handler may start for a claim with that token:
-	// not if others may have taken it over.
+	// MayStart reports whether a handler may start for a claim with that token. It is false if
+	// other instances may have reclaimed the claim.
 	MayStart(token string) bool
 }
 
-// alone is a Fleet of one whose claims nobody takes over.
+// alone is a Fleet of one instance, whose claims are never reclaimed.
 type alone string
 
 func (a alone) ClaimID() string      { return string(a) }
 func (a alone) MayStart(string) bool { return true }
 
-// maxBatch is the most one claim or settle call carries; maxCalls is how many such
-// calls of one route may be under way at once, so that Redis works while this
-// process does. The second of a kind waits until it has so many notices to bring:
-// a call costs as much as some ten notices in it, and while there is one under
-// way, nothing is idle. Nobody waits for a settle, so it waits for more.
+// Limits of claim and settle calls.
+//
+// maxBatch is the maximum number of notices in a call. maxCalls is the maximum number of concurrent
+// calls of a kind for one route: Redis executes one while this process prepares the next. The
+// second call starts only for a minimum number of notices, because a call costs Redis as much as
+// about ten notices. The minimum is higher for settles, because no client waits for them.
 const (
 	maxBatch       = 128
 	maxCalls       = 2
@@ -66,28 +70,29 @@ const (
 	settleBatchMin = 64
 )
 
-// settleInterval is how long a settle may wait for others, so that the script calls
-// of a steady load carry several each. What a process that is killed had ended and
-// not settled comes again, so it is small beside the time of a callback. Of several
-// instances, and of several shards, each has a part of the load and waits for as many
-// times as long, with no more that waits; mostSettleIntervals bounds that.
+// settleInterval is the shortest time between two small settle calls of a partition, so that
+// a call carries several settles. It is short compared with a callback: if the process is killed,
+// attempts that are not settled yet are repeated by another instance.
+//
+// With several instances or shards, each settles only a part of the load. The interval is
+// multiplied by their number, at most by mostSettleIntervals.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8
 )
 
-// Shards tells in which shard a notice is. [keys.Space] is one.
+// Shards returns the shard of a key. [keys.Space] implements it.
 type Shards interface {
 	Places() int
 	Shard(key string) int
 }
 
-// Observer counts what happens. Its methods must be quick and safe for concurrent use.
+// Observer counts claims and attempts. Its methods must be quick and safe for concurrent use.
 type Observer interface {
 	AttemptObserver
 	Claim(source notice.Source, result notice.ClaimResult, n int)
-	// Lateness is called when an exchange begins. Its span, and Handler's, is invalid if none is
-	// recorded.
+	// Lateness is called when an exchange begins. The span of Lateness and Handler is invalid if it
+	// is not recorded.
 	Lateness(route string, source notice.Source, held notice.Held, late time.Duration, span trace.SpanContext)
 	Handler(route string, took time.Duration, span trace.SpanContext)
 	// Unsettled is called for n attempts whose settle failed and is retried.
@@ -99,62 +104,63 @@ type AttemptObserver interface {
 	Attempt(route string, o notice.Outcome, r notice.Reason)
 }
 
-// Strays takes the keys of hints that were no pending notice.
+// Strays receives the keys of hints for which no notice was pending.
 type Strays interface {
 	Stale(r *route.Route, keys []string)
 }
 
-// silent is an Observer and Strays that does nothing.
-type silent struct{}
+// nop is an Observer and Strays that does nothing.
+type nop struct{}
 
-func (silent) Claim(notice.Source, notice.ClaimResult, int)                                  {}
-func (silent) Attempt(string, notice.Outcome, notice.Reason)                                 {}
-func (silent) Lateness(string, notice.Source, notice.Held, time.Duration, trace.SpanContext) {}
-func (silent) Handler(string, time.Duration, trace.SpanContext)                              {}
-func (silent) Unsettled(string, int)                                                         {}
-func (silent) Stale(*route.Route, []string)                                                  {}
+func (nop) Claim(notice.Source, notice.ClaimResult, int)                                  {}
+func (nop) Attempt(string, notice.Outcome, notice.Reason)                                 {}
+func (nop) Lateness(string, notice.Source, notice.Held, time.Duration, trace.SpanContext) {}
+func (nop) Handler(string, time.Duration, trace.SpanContext)                              {}
+func (nop) Unsettled(string, int)                                                         {}
+func (nop) Stale(*route.Route, []string)                                                  {}
 
-// Options of a Dispatcher.
+// Options configures a Dispatcher.
 type Options struct {
 	Store  Store
+	Timers Timers
 	Routes []*route.Route
 	Shards Shards
-	// Handler makes the attempts of all routes. One that is [Hosts] too limits the calls
+	// Handler makes the attempts of all routes. If it also implements [Hosts], it limits the calls
 	// to each host.
 	Handler Handler
 	Total   int           // slots over all routes
 	Grace   time.Duration // of sweeps
-	// SettleWait is how much longer than others a settle may take, because it waits
-	// until it is confirmed.
+	// SettleWait is added to the timeout of a settle, for the time until it is confirmed.
 	SettleWait time.Duration
-	// Fleet may be nil: no other instance reclaims the claims of this process.
+	// Fleet is nil if no other instance reclaims the claims of this process.
 	Fleet Fleet
-	// Health, if not nil, collects how receivers answer.
+	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
 	// Observer and Strays may be nil.
 	Observer Observer
 	Strays   Strays
-	// Tracer makes the spans of attempts. Nil: there are none.
+	// Tracer creates the spans of attempts, unless it is nil.
 	Tracer trace.Tracer
 	Logger *zap.Logger
-	// LogAttempts chooses the attempts that are logged.
+	// LogAttempts selects the attempts that are logged.
 	LogAttempts notice.LogAttempts
 }
 
-// setDefaults puts parts that do nothing in place of those that are not given.
+// setDefaults replaces omitted options by implementations that do nothing.
 func (o *Options) setDefaults() {
 	if o.Fleet == nil {
 		o.Fleet = alone(strconv.FormatUint(rand.Uint64(), 36))
 	}
 	if o.Observer == nil {
-		o.Observer = silent{}
+		o.Observer = nop{}
 	}
 	if o.Strays == nil {
-		o.Strays = silent{}
+		o.Strays = nop{}
 	}
 }
 
-// Dispatcher is safe for concurrent use.
+// Dispatcher claims due notices, runs their handlers and settles the results. It is safe for
+// concurrent use.
 type Dispatcher struct {
 	o      Options
 	log    attemptLog
@@ -165,19 +171,18 @@ type Dispatcher struct {
 
 	jobs chan job // to goroutines that wait for an attempt: see start
 
-	// Handlers run under work, which ends when a shutdown has run out of time.
+	// work is the context of all handlers. It ends when a shutdown has run out of time.
 	work    context.Context // the life of all handlers, not of one call
 	cancel  context.CancelCauseFunc
 	wg      sync.WaitGroup // calls and attempts under way
 	workers sync.WaitGroup
 }
 
-// ErrShutdown is the cause with which handlers are ended when a shutdown has
-// run out of time.
+// ErrShutdown is the cancellation cause of handlers that still run when a shutdown has run out of
+// time.
 var ErrShutdown = errors.New("shutting down")
 
-// New makes a Dispatcher. It claims nothing until SetPaused has been called, and
-// then what it is hinted or told to sweep.
+// New returns a Dispatcher. It claims nothing until SetPaused has been called.
 func New(o Options) *Dispatcher {
 	o.setDefaults()
 	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
@@ -191,8 +196,8 @@ func New(o Options) *Dispatcher {
 	return d
 }
 
-// Hint says that the key of route r may be due. It never blocks; false means
-// that there was no room and the hint is dropped.
+// Hint reports that a key of route r may be due. It never blocks, and returns false if the hint was
+// dropped for lack of room.
 func (d *Dispatcher) Hint(r *route.Route, key string) bool {
 	q := d.queues[r.Prefix]
 	return q != nil && q.hint(key, triggerHint)
@@ -204,32 +209,29 @@ func (d *Dispatcher) Expired(r *route.Route, key string) bool {
 	return q != nil && q.hint(key, triggerEvent)
 }
 
-// Sweep asks for the overdue notices of a partition to be claimed as slots
-// allow. It never blocks.
+// Sweep requests a claim of the partition's overdue notices. It never blocks.
 func (d *Dispatcher) Sweep(p keys.Partition) {
 	if q := d.queues[p.Prefix]; q != nil {
 		q.askSweep(p.Shard, wantOverdue)
 	}
 }
 
-// SweepDue is Sweep without the grace: for what this instance had no room to
-// be hinted at.
+// SweepDue is Sweep without the grace, for notices whose hints were dropped.
 func (d *Dispatcher) SweepDue(p keys.Partition) {
 	if q := d.queues[p.Prefix]; q != nil {
 		q.askSweep(p.Shard, wantDue)
 	}
 }
 
-// TakeOver has what an instance that is surely dead has claimed of a partition
-// claimed anew, as slots allow: all its claims' tokens begin with holder and a
-// '-'. It never blocks.
+// TakeOver reclaims the claims of a dead instance in a partition, as slots become free. The tokens
+// of these claims begin with holder and a '-'. It never blocks.
 func (d *Dispatcher) TakeOver(holder string, p keys.Partition) {
 	if q := d.queues[p.Prefix]; q != nil {
 		q.askTakeover(takeover{holder: holder, shard: p.Shard})
 	}
 }
 
-// Room is how many more notices of a partition could begin now.
+// Room returns how many more notices of a partition can start now.
 func (d *Dispatcher) Room(p keys.Partition) int {
 	q := d.queues[p.Prefix]
 	if q == nil {
@@ -238,49 +240,48 @@ func (d *Dispatcher) Room(p keys.Partition) int {
 	return min(q.room(p.Shard), d.total.room())
 }
 
-// Awake lets claims and settles that failed be made again at once: a node that did
-// not answer has come back.
+// Awake retries failed claims and settles at once, because a node is reachable again.
 func (d *Dispatcher) Awake() {
 	for _, q := range d.queues {
 		q.awake()
 	}
 }
 
-// SetGrace changes the grace of sweeps: with no events to wait for, it is 0.
+// SetGrace changes the grace of sweeps. It is 0 without expired events.
 func (d *Dispatcher) SetGrace(g time.Duration) { d.grace.Store(int64(g)) }
 
-// SetSlots changes how many attempts of a route may be under way at once, which is
-// Slots of the route at first. With 0, all its notices are left to other instances.
+// SetSlots changes the number of concurrent attempts of a route, initially the route's Slots. With
+// 0, other instances handle all its notices.
 func (d *Dispatcher) SetSlots(prefix string, n int) {
 	if q := d.queues[prefix]; q != nil {
 		q.setSlots(n)
 	}
 }
 
-// SetParts says into how many parts a route's load falls: living instances, this one
-// included, times shards, former ones not included, since they have little left.
+// SetParts sets the number of parts into which a route's load is divided: live instances, including
+// this one, times current shards. Old shards do not count, because few notices are left in them.
 func (d *Dispatcher) SetParts(n int) {
 	for _, q := range d.queues {
 		q.setParts(n)
 	}
 }
 
-// Grow makes room for more shards; it is called before their first notice comes.
-// Nothing is claimed of them until SetPaused has been called.
+// Grow adds shards. It must be called before their first notice, and nothing is claimed from them
+// until SetPaused has been called.
 func (d *Dispatcher) Grow(shards int) {
 	for _, q := range d.queues {
 		q.grow(shards)
 	}
 }
 
-// SetPaused says of which partitions nothing is claimed.
+// SetPaused sets the paused partitions, from which nothing is claimed.
 func (d *Dispatcher) SetPaused(paused func(p keys.Partition) bool) {
 	for _, q := range d.queues {
 		q.setPaused(paused)
 	}
 }
 
-// InFlight is how many attempts of a route are under way, settles included.
+// InFlight returns the number of attempts of a route that are not settled yet.
 func (d *Dispatcher) InFlight(prefix string) int {
 	q := d.queues[prefix]
 	if q == nil {
@@ -289,10 +290,11 @@ func (d *Dispatcher) InFlight(prefix string) int {
 	return q.running()
 }
 
-// Drain stops claiming, lets running handlers finish until ctx ends, then ends
-// them with ErrShutdown, and returns when all is settled, or flush after ctx's
-// end. What was claimed and not begun is given back at once. The number is how
-// many attempts could not be settled; their leases lapse.
+// Drain stops the Dispatcher and returns the number of attempts that were not settled. Drain stops
+// claiming, releases the claims whose attempts have not started, and waits for running handlers.
+// When ctx ends, it cancels the handlers with ErrShutdown. It returns when all attempts are settled,
+// at the latest the time flush after the end of ctx. The leases of attempts that are not settled
+// expire.
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
 		q.close()

@@ -33,7 +33,7 @@ func TestDrainWaitsForHandlers(t *testing.T) {
 	})
 }
 
-func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
+func TestDrainCancelsAndDefersSlowHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		w := newWork(func(ctx context.Context, _ *notice.Notice) notice.Result {
@@ -52,7 +52,7 @@ func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 			t.Errorf("%d left after %s", left, time.Since(from))
 		}
 		if s.endings()[store.EndPostponed] != 3 {
-			t.Errorf("%v, want all put off", s.endings())
+			t.Errorf("%v, want all deferred", s.endings())
 		}
 		for _, e := range s.ended {
 			if e.After != 0 || e.Claim.AttemptsMade != 0 || !e.KeepRecord {
@@ -63,9 +63,8 @@ func TestDrainEndsHandlersAndPutsThemOff(t *testing.T) {
 	})
 }
 
-// A handler that runs into its own timeout while the stop waits has failed; it
-// was not cut short by the stop.
-func TestATimeoutAmidTheDrainIsAFailure(t *testing.T) {
+// A handler that reaches its own timeout during a drain has failed; the drain did not cut it short.
+func TestTimeoutDuringDrainIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		w := newWork(func(ctx context.Context, _ *notice.Notice) notice.Result {
@@ -83,7 +82,7 @@ func TestATimeoutAmidTheDrainIsAFailure(t *testing.T) {
 	})
 }
 
-func TestClaimsNotBegunAreGivenBack(t *testing.T) {
+func TestDrainReleasesClaimsNotStarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(0)
 		s.put("a", 0, 4)
@@ -107,16 +106,16 @@ func TestClaimsNotBegunAreGivenBack(t *testing.T) {
 			t.Errorf("%d calls, %v", w.calls, s.endings())
 		}
 		if lapsed.AttemptsMade != 1 || len(lapsed.Attempts) != 1 {
-			t.Errorf("the lapse that was found is forgotten: %+v", lapsed)
+			t.Errorf("the expired lease is not counted: %+v", lapsed)
 		}
 		if handed.AttemptsMade != 1 || handed.Attempts[0].Reason != notice.ReasonUnreported {
-			t.Errorf("the attempt without a report is forgotten: %+v", handed)
+			t.Errorf("the attempt without a report is not counted: %+v", handed)
 		}
 		quiet(t, d)
 	})
 }
 
-func TestDrainGivesUpSettlesThatRedisDoesNotTake(t *testing.T) {
+func TestDrainAbandonsFailingSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		s.put("a", 0, 5)
@@ -133,9 +132,9 @@ func TestDrainGivesUpSettlesThatRedisDoesNotTake(t *testing.T) {
 	})
 }
 
-// A handler that does not listen must not hold up the stop, and what it comes
-// to later is still settled if Redis lives.
-func TestDrainDoesNotHangOnAHandlerThatDoes(t *testing.T) {
+// A handler that ignores its context does not block the drain, and its late result is still settled
+// if Redis is available.
+func TestDrainReturnsDespiteAHangingHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Hour)
 		s.put("a", 0, 1)

@@ -9,8 +9,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// An expired event that comes a little early is the only one there will be.
-func TestAHintThatCameALittleEarlyIsRepeatedWhenDue(t *testing.T) {
+// An expired event that comes slightly early is not sent again by Redis.
+func TestEarlyHintIsRepeatedWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r := newFakeStore(), testRoute("a", 4)
 		begun := map[string]time.Duration{}
@@ -22,7 +22,7 @@ func TestAHintThatCameALittleEarlyIsRepeatedWhenDue(t *testing.T) {
 		synctest.Wait()
 		s.put("a", 0, 2)
 		s.entries[0].at = from.Add(1300 * time.Microsecond)
-		s.entries[1].at = from.Add(time.Second) // beyond the grace: it has an event of its own to come
+		s.entries[1].at = from.Add(time.Second) // beyond the grace: its own event will follow
 		d.Hint(r, "a:m:t:0")
 		d.Hint(r, "a:m:t:1")
 		after(time.Minute)
@@ -30,7 +30,7 @@ func TestAHintThatCameALittleEarlyIsRepeatedWhenDue(t *testing.T) {
 			t.Errorf("handled %s after it was due, want at once", late)
 		}
 		if at, ok := begun["a:m:t:1"]; ok {
-			t.Errorf("what is due far beyond the grace was hinted again after %s", at)
+			t.Errorf("a notice due far beyond the grace was hinted again after %s", at)
 		}
 		if len(s.calls) > 4 { // two when the route began or was hinted, one sweep, one repeat
 			t.Errorf("calls: %q", s.calls)
@@ -40,8 +40,8 @@ func TestAHintThatCameALittleEarlyIsRepeatedWhenDue(t *testing.T) {
 	})
 }
 
-// A shutdown does not wait for hints that are to be repeated, nor claim by them.
-func TestARepeatedHintAfterTheEndClaimsNothing(t *testing.T) {
+// A shutdown does not wait for hints that are to be repeated, and claims nothing for them.
+func TestRepeatedHintClaimsNothingAfterDrain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w, r := newFakeStore(), taking(time.Second), testRoute("a", 4)
 		d := begin(options(s, w, 4, r))
@@ -53,7 +53,7 @@ func TestARepeatedHintAfterTheEndClaimsNothing(t *testing.T) {
 		drain(t, d)
 		after(time.Minute)
 		if w.calls != 0 {
-			t.Error("claimed after the end")
+			t.Error("claimed after Drain")
 		}
 	})
 }

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
 	errDown = errors.New("redis is down")
-	// errUnanswered: what was asked is done, and the answer is lost.
+	// errUnanswered simulates a call that Redis has run but whose reply is lost.
 	errUnanswered = errors.New("i/o timeout")
 )
 
@@ -38,28 +38,28 @@ type entry struct {
 	lapses  int
 	claimed bool
 	token   string
-	held    notice.Held // what it was postponed for
+	held    notice.Held // cause of its postponement
 }
 
-// fakeStore is a Store in memory that keeps the promises dispatch relies on: a
-// notice is won by one claim at a time, and a sweep finds what is overdue.
+// fakeStore is a Store in memory with the guarantees that dispatch relies on: a notice is won by
+// one claim at a time, and a sweep finds overdue notices.
 type fakeStore struct {
 	mu      sync.Mutex
 	entries []*entry
 	made    int
-	won     map[string]int // how often each was claimed
+	won     map[string]int // number of claims, by key
 	ended   []store.Settlement
 	calls   []string      // claim calls in order: "keys p/0 n", "oldest p/0 n", "newest p/0 n"
 	settles int           // settle calls
-	claim   error         // what claim calls come to
-	settle  error         // what settle calls come to
-	short   int           // settle calls that are done and not confirmed
+	claim   error         // result of claim calls
+	settle  error         // result of settle calls
+	short   int           // number of settle calls that are done but not confirmed
 	slow    chan struct{} // holds claim calls
-	hangs   int           // the shard whose claim calls slow holds, from 1; 0 = all
+	hangs   int           // only this shard's claim calls wait for slow, counted from 1; 0 = all
 	held    chan struct{} // holds settle calls
-	late    chan struct{} // holds what looks have found
+	late    chan struct{} // holds the replies of Recover
 	refuse  string        // why pushes are refused
-	// unavailable: they are because Redis takes no writes at the moment.
+	// unavailable: pushes are refused because Redis accepts no writes at the moment.
 	unavailable bool
 	tokens      []string // of claim calls in order
 }
@@ -95,7 +95,7 @@ func (s *fakeStore) ClaimKeys(ctx context.Context, p keys.Partition, lease store
 				if at := slices.IndexFunc(s.entries, func(e *entry) bool { return e.n.Key == k && !e.claimed }); at >= 0 {
 					c.Early = append(c.Early, store.Early{Key: k, At: s.entries[at].at})
 				}
-			case list[i].claimed && list[i].token == lease.Token: // asked again
+			case list[i].claimed && list[i].token == lease.Token: // a retry
 				won = append(won, list[i])
 			case list[i].claimed, slices.Contains(won, list[i]):
 				c.Lost++
@@ -129,7 +129,7 @@ func (s *fakeStore) Sweep(ctx context.Context, p keys.Partition, lease store.Lea
 	})
 }
 
-// callMade is a claim call as the fake saw it.
+// callMade is a claim call that the fake received.
 type callMade struct {
 	what  string
 	at    keys.Partition
@@ -176,7 +176,7 @@ func (s *fakeStore) claims(ctx context.Context, made callMade, choose func([]*en
 	return c, nil
 }
 
-// Recover finds what calls claimed whose answers were lost.
+// Recover returns the claims of calls whose replies were lost.
 func (s *fakeStore) Recover(_ context.Context, p keys.Partition, lease store.Lease, n int, _ time.Duration) (store.Claimed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *fakeStore) Recover(_ context.Context, p keys.Partition, lease store.Lea
 	if s.claim != nil {
 		return store.Claimed{}, s.claim
 	}
-	// Their leases begin anew, so that the next look comes to them last.
+	// Their leases are renewed, so that the next Recover returns them last.
 	c := store.Claimed{Now: time.Now()}
 	var found, others []*entry
 	for _, e := range s.entries {
@@ -204,7 +204,7 @@ func (s *fakeStore) Recover(_ context.Context, p keys.Partition, lease store.Lea
 	return c, nil
 }
 
-// ClaimPostponed claims what has the score that it is given.
+// ClaimPostponed claims the notices whose score is unchanged.
 func (s *fakeStore) ClaimPostponed(_ context.Context, p keys.Partition, lease store.Lease, list []store.Postponed) (store.Claimed, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,7 +229,7 @@ func (s *fakeStore) ClaimPostponed(_ context.Context, p keys.Partition, lease st
 	return c, nil
 }
 
-// TakeOver claims what the tokens of a dead holder hold.
+// TakeOver reclaims the claims of a dead holder.
 func (s *fakeStore) TakeOver(ctx context.Context, p keys.Partition, lease store.Lease, o store.TakeOverOptions) (store.Claimed, error) {
 	return s.claims(ctx, callMade{"over " + o.Holder + o.From, p, lease.Token, o.Limit}, func(list []*entry) (c store.Claimed, won []*entry) {
 		for _, e := range list {
@@ -297,7 +297,7 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 	return done, nil
 }
 
-// endings counts what was settled.
+// endings counts the settled notices.
 func (s *fakeStore) endings() map[store.Ending]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +308,7 @@ func (s *fakeStore) endings() map[store.Ending]int {
 	return m
 }
 
-// work is a Handler that says how many run at once.
+// work is a Handler that records how many calls run at once.
 type work struct {
 	mu       sync.Mutex
 	running  map[string]int
@@ -322,7 +322,7 @@ func newWork(do func(ctx context.Context, n *notice.Notice) notice.Result) *work
 	return &work{running: map[string]int{}, most: map[string]int{}, do: do}
 }
 
-// taking is a handler that takes d and delivers.
+// taking returns a handler that takes d and delivers.
 func taking(d time.Duration) *work {
 	return newWork(func(context.Context, *notice.Notice) notice.Result {
 		time.Sleep(d)
@@ -354,7 +354,7 @@ func (w *work) count() int {
 	return w.calls
 }
 
-// counts is what the service told of attempts.
+// counts records the observed attempts.
 type counts struct {
 	mu       sync.Mutex
 	attempts map[notice.Outcome]int
@@ -369,7 +369,7 @@ func (c *counts) Attempt(_ string, o notice.Outcome, _ notice.Reason) {
 	c.mu.Unlock()
 }
 
-// shards are n of them; a key that by does not name is in the first.
+// shards is a set of n shards; keys that are not in by are in the first one.
 type shards struct {
 	n  int
 	by map[string]int
@@ -384,12 +384,12 @@ func testRoute(prefix string, slots int) *route.Route {
 }
 
 func options(s Store, h Handler, total int, routes ...*route.Route) Options {
-	return Options{Store: s, Routes: routes, Shards: shards{n: 1}, Handler: h,
+	return Options{Store: s, Timers: &fakeStore{}, Routes: routes, Shards: shards{n: 1}, Handler: h,
 		Total: total, Grace: 50 * time.Millisecond,
 		Logger: zap.NewNop()}
 }
 
-// begin makes a Dispatcher that may claim.
+// begin returns a Dispatcher that may claim.
 func begin(o Options) *Dispatcher {
 	d := New(o)
 	d.SetPaused(none)
@@ -398,7 +398,7 @@ func begin(o Options) *Dispatcher {
 
 func none(keys.Partition) bool { return false }
 
-// drain fails unless all ends in time.
+// drain fails the test unless Drain returns in time.
 func drain(t *testing.T, d *Dispatcher) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -408,13 +408,13 @@ func drain(t *testing.T, d *Dispatcher) {
 	}
 }
 
-// after lets time pass, and all that it brings.
+// after lets virtual time pass, and waits for all goroutines.
 func after(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// quiet fails if a slot is still held although nothing is under way.
+// quiet fails the test if a slot is still taken when nothing runs.
 func quiet(t *testing.T, d *Dispatcher) {
 	t.Helper()
 	if free := d.total.room(); free != d.o.Total {
@@ -427,8 +427,8 @@ func quiet(t *testing.T, d *Dispatcher) {
 		if q.ahead.handling != 0 || len(q.ahead.ready) != 0 {
 			t.Errorf("%s: %+v", prefix, q.ahead)
 		}
-		if slots != newSlots(q.r.Slots()) || len(q.inHand.held)+q.inHand.looking+len(q.inHand.ended) != 0 || q.share.held != 0 {
-			t.Errorf("%s: slots %+v, in hand %d, held %d", prefix, q.slots, len(q.inHand.held), q.share.held)
+		if slots != newSlots(q.r.Slots()) || len(q.inFlight.held)+q.inFlight.finding+len(q.inFlight.settledSince) != 0 || q.share.held != 0 {
+			t.Errorf("%s: slots %+v, in flight %d, held %d", prefix, q.slots, len(q.inFlight.held), q.share.held)
 		}
 		for _, l := range q.shards.all() {
 			if len(l.unanswered.calls) != 0 || l.health.failing != 0 || l.stuck != 0 {

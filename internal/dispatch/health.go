@@ -7,17 +7,17 @@ import (
 	"notifier/internal/retry"
 )
 
-// How long claims rest after a failed one: twice as long after each further one.
+// The pause after a failed claim; it doubles with each further failure.
 const (
 	minBackoff = 20 * time.Millisecond
 	maxBackoff = 250 * time.Millisecond
 )
 
-// health records whether Redis takes claims and settles. While it does not, nothing
-// is claimed: what is handled and not written down would be handled again if this
-// process died. It is that of one partition: see shardQueue. It is safe for concurrent use.
+// health records whether Redis accepts the claims and settles of one partition. While Redis refuses
+// either, nothing is claimed: if this process died, another instance would repeat attempts that
+// could not be settled. health is safe for concurrent use.
 type health struct {
-	queue waker // woken, without a lock, when claims have rested long enough
+	queue waker // woken, without a lock, at the end of a pause after failed claims
 
 	mu       sync.Mutex
 	claims   retry.Loop
@@ -27,14 +27,14 @@ type health struct {
 	woken    chan struct{} // closed by awake
 }
 
-// waker claims what is possible by now. *[routeQueue] is one.
+// waker claims as many notices as possible. *[routeQueue] implements it.
 type waker interface{ wake() }
 
 func newHealth(queue waker) *health {
 	return &health{queue: queue, claims: retry.Loop{Min: minBackoff, Max: maxBackoff}, woken: make(chan struct{})}
 }
 
-// awake ends a rest at once, as when a node has come back.
+// awake ends the pause at once, for example when a node is reachable again.
 func (h *health) awake() {
 	h.mu.Lock()
 	h.resting = false
@@ -45,7 +45,7 @@ func (h *health) awake() {
 	h.queue.wake()
 }
 
-// wakes is closed by the next awake.
+// wakes returns a channel that the next awake closes.
 func (h *health) wakes() <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -59,10 +59,10 @@ func (h *health) ready() bool {
 	return !h.resting && h.failing == 0
 }
 
-// claimed notes a claim call that was answered.
+// claimed records a claim call with a reply.
 func (h *health) claimed() { h.claims.Succeed() }
 
-// claimFailed lets claims rest, and reports whether the one before had succeeded.
+// claimFailed pauses claims, and reports whether the previous one had succeeded.
 func (h *health) claimFailed() (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,8 +81,7 @@ func (h *health) claimFailed() (first bool) {
 	return first
 }
 
-// settleFailed notes that Redis does not take a settle call, and settleTaken that
-// it has taken it at last.
+// settleFailed records that a settle call fails, and settleTaken that it succeeded at last.
 func (h *health) settleFailed() { h.addFailing(1) }
 func (h *health) settleTaken()  { h.addFailing(-1) }
 
@@ -92,7 +91,7 @@ func (h *health) addFailing(n int) {
 	h.mu.Unlock()
 }
 
-// stop keeps failed claims from waking anybody later.
+// stop prevents later wake-ups.
 func (h *health) stop() {
 	h.mu.Lock()
 	h.stopping = true

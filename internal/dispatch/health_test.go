@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// wakes is a queue that calls it.
+// wakes is a waker that calls the function.
 type wakes func()
 
 func (w wakes) wake() { w() }
 
-func TestHealthRestsLongerAfterEachFailure(t *testing.T) {
+func TestHealthPausesLongerAfterEachFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		woken := make(chan struct{}, 1)
 		h := newHealth(wakes(func() { woken <- struct{}{} }))
@@ -46,14 +46,14 @@ func TestHealthIsNotReadyWhileASettleFails(t *testing.T) {
 	h.settleFailed()
 	h.settleTaken()
 	if h.ready() {
-		t.Error("ready, and one settle fails still")
+		t.Error("ready although one settle still fails")
 	}
 	h.settleTaken()
 	if !h.ready() {
-		t.Error("not ready, and all settles were taken")
+		t.Error("not ready although all settles succeeded")
 	}
 	h.stop()
-	if h.claimFailed(); !h.ready() { // nobody would end its rest
-		t.Error("it rests although it was stopped")
+	if h.claimFailed(); !h.ready() { // nothing would end its pause
+		t.Error("it pauses although it was stopped")
 	}
 }

@@ -7,35 +7,35 @@ import (
 	"notifier/internal/store"
 )
 
-// leastHeld is how long other causes must have held a notice for the record to say so.
-// A shorter time counts as that of the cause that follows.
+// leastHeld is the minimum total time of other causes for which the record is rewritten. A shorter
+// time is attributed to the following cause.
 const leastHeld = time.Second
 
-// span is a time in which nothing of a partition could be claimed, by this process's
-// clock. From is zero if it had begun before this process looked; until is zero while
-// it lasts, or if there was none.
+// span is a period in which nothing could be claimed from a partition, by this process's clock. It
+// holds the latest such period; the zero value means that there was none. from is zero if the
+// period began before this process started. until is zero while the period lasts.
 type span struct {
 	from, until time.Time
 	lasts       bool
 }
 
-// begin notes that claims have stopped.
+// begin records the start of the span.
 func (s *span) begin(from time.Time) {
 	if !s.lasts {
 		*s = span{from: from, lasts: true}
 	}
 }
 
-// end notes that claims go on.
+// end records the end of the span.
 func (s *span) end(now time.Time) {
 	if s.lasts {
 		s.until, s.lasts = now, false
 	}
 }
 
-// waits adds up how long each cause has held a claimed notice from its due time until now,
-// by Redis's clock: the times in the record; then the cause of the last postponement, until
-// the postponement ended; then pauses of its route and failed claims. The rest has no cause.
+// waits returns how long each cause has delayed a claimed notice since its due time, by Redis's
+// clock. It adds up the times in the record, the last postponement, pauses, and periods in which
+// Redis refused claims. The remaining time until now is counted under HeldNone.
 func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
 	w := c.Waits.Since(c.Due)
@@ -44,7 +44,7 @@ func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	l := q.shards.at(c.Shard)
 	paused, failed := l.pausedFor, l.failedFor
 	q.mu.Unlock()
-	// Redis's clock and this process's differ.
+	// Offset between Redis's clock and this process's.
 	ahead := j.now.Sub(j.at)
 	paused.add(&w, notice.HeldPaused, ahead, now)
 	failed.add(&w, notice.HeldRedis, ahead, now)
@@ -52,7 +52,7 @@ func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	return w
 }
 
-// add adds the part of s that comes after w.Until.
+// add adds the part of s after w.Until.
 func (s *span) add(w *notice.Waits, cause notice.Held, ahead time.Duration, now time.Time) {
 	if s.until.IsZero() {
 		return
@@ -74,7 +74,7 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// heldBy is the cause of a postponement of c with reason r.
+// heldBy returns the cause of a postponement of c with reason r.
 func heldBy(c *store.Claim, r notice.Reason) notice.Held {
 	if h := notice.HeldBy(r); h != notice.HeldNone {
 		return h
@@ -82,9 +82,8 @@ func heldBy(c *store.Claim, r notice.Reason) notice.Held {
 	return c.Held
 }
 
-// note writes w into the notice and returns true, if causes other than now have held the
-// notice for leastHeld or longer since its record was written. Otherwise that time will
-// count for now.
+// note writes w into the notice and returns true if causes other than now have delayed the notice
+// for leastHeld or longer since its record was written. Otherwise their time is attributed to now.
 func note(n *notice.Notice, now notice.Held, w notice.Waits) bool {
 	before := n.Waits.Since(n.Due)
 	others := w.Until.Sub(before.Until) - (w.For[now.Index()] - before.For[now.Index()])

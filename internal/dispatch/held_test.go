@@ -17,9 +17,9 @@ import (
 	"notifier/internal/store"
 )
 
-// lateness lists the observations of a Dispatcher.
+// lateness records the lateness observations of a Dispatcher.
 type lateness struct {
-	silent
+	nop
 	mu   sync.Mutex
 	list []string
 }
@@ -31,15 +31,15 @@ func (l *lateness) Lateness(_ string, _ notice.Source, held notice.Held, late ti
 	l.list = append(l.list, fmt.Sprintf("%s %s", held, late.Round(time.Second)))
 }
 
-// all returns what has been observed so far.
+// all returns the observations so far.
 func (l *lateness) all() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.list)
 }
 
-// One exchange after several postponements is observed once, from the promise; and the
-// label is the cause that held it the longest, also where other causes came between.
+// An exchange after several postponements is observed once, counted from the due time, and labelled
+// with the cause that delayed it the longest.
 func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 	busy, breaker, rate, queue := notice.ReasonBusy, notice.ReasonBreaker, notice.ReasonRate, notice.ReasonQueue
 	type wait struct {
@@ -97,7 +97,8 @@ func TestLatenessIsObservedOncePerExchange(t *testing.T) {
 	}
 }
 
-// An exchange that this service ends is observed, and so is the next one; both from the promise.
+// An exchange that this service cuts short is observed, and so is the next one; both count from the
+// due time.
 func TestLatenessOfAnExchangeCutShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, late := newFakeStore(), lateness{}
@@ -121,9 +122,9 @@ func TestLatenessOfAnExchangeCutShort(t *testing.T) {
 	})
 }
 
-// A notice that was due during a pause of its route was held by the pause, also if the instance
-// started during the pause. A later notice was not.
-func TestPauseHoldsDueNotices(t *testing.T) {
+// A notice that falls due during a pause of its route is labelled with the pause, also if the
+// instance started during the pause. A later notice is not.
+func TestPauseIsTheCauseOfLateness(t *testing.T) {
 	for _, started := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s, late := newFakeStore(), lateness{}
@@ -152,8 +153,8 @@ func TestPauseHoldsDueNotices(t *testing.T) {
 	}
 }
 
-// Notices that are due while claims fail are held by redis.
-func TestFailedClaimsHoldDueNotices(t *testing.T) {
+// Notices that fall due while claims fail are labelled with redis.
+func TestFailedClaimsAreTheCauseOfLateness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, late := newFakeStore(), lateness{}
 		o := options(s, taking(time.Millisecond), 10, testRoute("a", 4))

@@ -5,28 +5,29 @@ import (
 	"time"
 )
 
-// maxHintsAhead is how many hints may wait beyond the free slots: those gathered
-// while claim calls are under way.
+// maxHintsAhead is the number of hints that may wait beyond the free slots, gathered during claim
+// calls.
 const maxHintsAhead = 256
 
-// hintsExpected is how long after a hint another is expected: as long, a backlog
+// hintsExpected is how long after a hint the next one is expected. During that time a backlog
 // leaves a quarter of the slots to hints.
 const hintsExpected = 500 * time.Millisecond
 
-// hints are the keys of one route that may be due and wait for a claim call. Its
-// queue's mutex guards them.
+// hints are the keys of one route that may be due and wait for a claim call. The queue's mutex
+// guards them.
 type hints struct {
 	waiting []hint
 	last    time.Time
 }
 
-// hint is a key that may be due, and what says so.
+// hint is a key that may be due, and the source of that information.
 type hint struct {
 	key     string
 	trigger trigger
 }
 
-// add takes a hint unless there is no room for it beside free slots.
+// add appends a hint, if there is room beyond the free slots and the slots that running sweeps will
+// return.
 func (h *hints) add(key string, t trigger, free int) bool {
 	if free <= 0 || len(h.waiting) >= free+maxHintsAhead {
 		return false
@@ -37,15 +38,15 @@ func (h *hints) add(key string, t trigger, free int) bool {
 
 func (h *hints) drop() { h.waiting = nil }
 
-// leave drops those hints that left says.
+// leave drops the hints for which left returns true.
 func (h *hints) leave(left func(key string) bool) {
 	h.waiting = slices.DeleteFunc(h.waiting, func(w hint) bool { return left(w.key) })
 }
 
 func (h *hints) expected() bool { return time.Since(h.last) <= hintsExpected }
 
-// take takes up to n hints of one shard and trigger, those of the first; shards is nil
-// where there is one shard only.
+// take removes up to n hints with the shard and trigger of the first one. shards is nil if there is
+// only one shard.
 func (h *hints) take(n int, shards Shards) (keys []string, t trigger, of int) {
 	first := h.waiting[0]
 	shard := func(key string) int {

@@ -1,13 +1,18 @@
 package dispatch
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"notifier/internal/keys"
+	"notifier/internal/store"
 )
 
-func TestABacklogLeavesSlotsToHintsWhileSomeCome(t *testing.T) {
+func TestBacklogLeavesSlotsToExpectedHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		s.put("a", 0, 60)
@@ -59,4 +64,44 @@ func TestHintsAreTakenShardByShard(t *testing.T) {
 	if keys, _, _ := h.take(3, nil); len(keys) != 3 || len(h.waiting) != maxHintsAhead-1 {
 		t.Errorf("%v, %d are left", keys, len(h.waiting))
 	}
+}
+
+// answersLate is a store whose sweeps are answered some time after Redis executed them.
+type answersLate struct {
+	*fakeStore
+	by time.Duration
+}
+
+func (s *answersLate) Sweep(ctx context.Context, p keys.Partition, lease store.Lease, o store.SweepOptions) (store.Claimed, error) {
+	defer time.Sleep(s.by)
+	return s.fakeStore.Sweep(ctx, p, lease, o)
+}
+
+// A sweep in flight reserves free slots and returns most of them. Hints that come meanwhile must
+// not be dropped: later sweeps leave a quarter of the slots to hints, so the notices would wait for
+// the end of an attempt although slots are free.
+func TestHintsWaitForTheSlotsThatASweepReserves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := &answersLate{newFakeStore(), 10 * time.Millisecond}, taking(time.Minute)
+		s.put("a", 0, 12)
+		d := begin(options(s, w, 100, testRoute("a", 16)))
+		after(time.Second)
+		if n := w.count(); n != 12 {
+			t.Fatalf("%d began, want 12", n)
+		}
+		d.SweepDue(keys.Partition{Prefix: "a"})
+		synctest.Wait()
+		s.put("a", 0, 4)
+		for n := range 4 {
+			if !d.Hint(d.queues["a"].r, fmt.Sprintf("a:m:t:%d", 12+n)) {
+				t.Errorf("hint %d was dropped", n)
+			}
+		}
+		after(s.by)
+		if n := w.count(); n != 16 {
+			t.Errorf("%d began, want all 16 when the sweep is answered", n)
+		}
+		drain(t, d)
+		quiet(t, d)
+	})
 }

@@ -8,22 +8,23 @@ import (
 )
 
 const (
-	// postponedStep is how exactly the ends of postponements are counted.
+	// postponedStep is the precision with which the ends of postponements are counted.
 	postponedStep = 250 * time.Millisecond
-	// maxPostponedHosts bounds the entries that name a host. Beyond it the host is left out.
+	// maxPostponedHosts bounds the number of entries with a host. Above it, entries are counted
+	// without their host.
 	maxPostponedHosts = 4096
 )
 
-// postponement is what postponed notices have in common.
+// postponement is the properties by which postponed notices are counted.
 type postponement struct {
 	end  int64 // in steps, rounded up
 	held notice.Held
-	host string // empty = none, or not counted by host
+	host string // empty = no host, or not counted by host
 }
 
-// postponed counts the due notices that this instance has postponed, until their
-// postponements end or it claims them sooner. A notice that another instance claims or an
-// operator changes counts until its postponement ends. Its queue's mutex guards it.
+// postponed counts the due notices that this instance has postponed. A notice counts until its
+// postponement ends or this instance claims it, even if another instance claims it or an operator
+// changes it. The queue's mutex guards it.
 type postponed struct{ n map[postponement]int }
 
 func postponementOf(end time.Time, held notice.Held, host string) postponement {
@@ -43,7 +44,7 @@ func (p *postponed) add(end time.Time, held notice.Held, host string) {
 	p.n[x]++
 }
 
-// remove takes back an add.
+// remove reverts an add.
 func (p *postponed) remove(end time.Time, held notice.Held, host string) {
 	x := postponementOf(end, held, host)
 	if p.n[x] == 0 {
@@ -56,7 +57,7 @@ func (p *postponed) remove(end time.Time, held notice.Held, host string) {
 	}
 }
 
-// prune forgets the postponements that have ended.
+// prune deletes the postponements that have ended.
 func (p *postponed) prune(now time.Time) {
 	at := now.UnixNano() / int64(postponedStep)
 	for x := range p.n {
@@ -66,13 +67,13 @@ func (p *postponed) prune(now time.Time) {
 	}
 }
 
-// Waiting is how many due notices wait because this instance has postponed them.
+// Waiting is the number of due notices that this instance has postponed.
 type Waiting struct {
-	By    map[notice.Held]int // by the cause
-	Hosts map[string]int      // by the host that they wait for, as far as there is one
+	By    map[notice.Held]int // by cause
+	Hosts map[string]int      // by the host whose slots they wait for
 }
 
-// Waiting returns the counts of a route.
+// Waiting returns the number of postponed notices of a route.
 func (d *Dispatcher) Waiting(prefix string) Waiting {
 	w := Waiting{By: map[notice.Held]int{}, Hosts: map[string]int{}}
 	q := d.queues[prefix]
@@ -91,13 +92,13 @@ func (d *Dispatcher) Waiting(prefix string) Waiting {
 	return w
 }
 
-// waitsFor reports whether a settled attempt leaves its notice due, and what the notice waits for.
+// waitsFor returns the cause for which a settled attempt's notice is postponed, and whether it is.
 func (e *finished) waitsFor() (notice.Held, bool) {
 	held := notice.HeldBy(e.result.Reason)
 	return held, e.Ending == store.EndPostponed && held != notice.HeldNone && e.After > 0
 }
 
-// countPostponed counts those of settled attempts whose notices wait. The caller holds mu.
+// countPostponed counts the notices of settled attempts that were postponed. The caller holds mu.
 func (q *routeQueue) countPostponed(list []finished, done []store.Settled, now time.Time) {
 	if q.closed {
 		return

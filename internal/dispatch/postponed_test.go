@@ -19,7 +19,7 @@ func TestPostponedNoticesAreCounted(t *testing.T) {
 		why := []notice.Result{
 			notice.DeferredResult(notice.ReasonBreaker, 10*time.Second, ""),
 			notice.DeferredResult(notice.ReasonRate, 5*time.Second, ""),
-			notice.DeferredResult(notice.ReasonLocked, time.Hour, ""), // a new promise: not due
+			notice.DeferredResult(notice.ReasonLocked, time.Hour, ""), // a lock sets a new due time
 			notice.RetryResult(notice.ReasonTimeout, ""),
 			notice.DeliveredResult(200),
 			notice.DeferredResult(notice.ReasonBreaker, 10*time.Second, ""),
@@ -52,8 +52,8 @@ func TestPostponedNoticesAreCounted(t *testing.T) {
 	})
 }
 
-// A notice that is claimed when a slot of its host is freed does not count any more, though
-// its postponement has not ended.
+// A notice that is claimed when a slot of its host is freed no longer counts, even before its
+// postponement ends.
 func TestClaimedNoticesAreNotCountedAsWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const notices = 20
@@ -81,7 +81,7 @@ func TestClaimedNoticesAreNotCountedAsWaiting(t *testing.T) {
 	})
 }
 
-// However many hosts there are, the counts take bounded room and stay right.
+// Memory is bounded and totals are right, however many hosts there are.
 func TestCountsOfWaitingNoticesAreBounded(t *testing.T) {
 	var p postponed
 	end := time.Now().Add(time.Hour)

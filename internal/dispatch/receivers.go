@@ -8,8 +8,8 @@ import (
 	"notifier/internal/route"
 )
 
-// observeReceiver tells t how the receiver answered, if the attempt shows it: not if no exchange
-// began, if this service interrupted the attempt, or while a consumer has not reported yet.
+// observeReceiver records the answer of the receiver in t. It records nothing if no exchange began,
+// if this service interrupted the attempt, or while a consumer has not reported yet.
 func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	failed := false
 	switch e.outcome() {

@@ -1,6 +1,8 @@
 package dispatch
 
 import (
+	"cmp"
+
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 
@@ -9,12 +11,12 @@ import (
 	"notifier/internal/store"
 )
 
-// outcome is what the settle made of the handler's outcome: a retry without a
-// step left is dead, and what a consumer has to report on is only handed over.
+// outcome returns the outcome of the attempt after the settle: a retry without a remaining step is
+// dead, and an entry whose report is awaited is handed over.
 func (e *finished) outcome() notice.Outcome {
 	switch e.Ending {
 	case store.EndHanded:
-		if e.result.Outcome == notice.OutcomeDeferred { // its report is awaited for longer
+		if e.result.Outcome == notice.OutcomeDeferred { // more time for its report
 			return notice.OutcomeDeferred
 		}
 		return notice.OutcomeHanded
@@ -28,8 +30,8 @@ func (e *finished) outcome() notice.Outcome {
 	return notice.OutcomeDeferred
 }
 
-// level of an attempt's line: a dead letter needs somebody, a deferral used no
-// attempt. A stale end changed nothing.
+// level returns the log level of an attempt. A dead letter is a warning, because an operator must
+// act. A deferral is a debug message, because it used no attempt.
 func (e *finished) level(s store.Settled) zapcore.Level {
 	switch {
 	case e.outcome() == notice.OutcomeDeferred:
@@ -40,16 +42,15 @@ func (e *finished) level(s store.Settled) zapcore.Level {
 	return zap.InfoLevel
 }
 
-// attemptLog counts the ends of attempts and logs those that which chooses.
+// attemptLog counts the ends of attempts and logs those that which selects.
 type attemptLog struct {
 	observer AttemptObserver
 	which    notice.LogAttempts
 	logger   *zap.Logger
 }
 
-// record counts the end of an attempt and writes its one line. An attempt that
-// was handed to a consumer has two ends: that, and what came of it.
-// A stale end is logged whatever the log chooses.
+// record counts the end of an attempt and logs it. An attempt that was handed to a consumer ends
+// twice: with the push, and with its report or timeout. A stale end is always logged.
 func (l attemptLog) record(e *finished, r *route.Route, s store.Settled) {
 	outcome := e.outcome()
 	l.observer.Attempt(r.Name, outcome, e.result.Reason)
@@ -61,8 +62,8 @@ func (l attemptLog) record(e *finished, r *route.Route, s store.Settled) {
 	}
 }
 
-// fields are those of an attempt's line. A report's line has no due time and no lateness:
-// that of the attempt has them.
+// fields returns the log fields of an attempt. A report has no due time and no lateness; those are
+// logged with the attempt.
 func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settled) []zap.Field {
 	fields := make([]zap.Field, 0, 17)
 	fields = append(fields, zap.String("key", e.Claim.Key), zap.String("webhook_id", e.Claim.ID()), zap.String("route", r.Name),
@@ -71,7 +72,7 @@ func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settle
 	if e.result.Host != "" {
 		fields = append(fields, zap.String("host", e.result.Host))
 	}
-	if id := e.Claim.TraceID(); id != "" {
+	if id := cmp.Or(e.traceID, e.Claim.TraceID()); id != "" {
 		fields = append(fields, zap.String("trace_id", id))
 	}
 	if !e.due.IsZero() {

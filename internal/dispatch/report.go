@@ -18,78 +18,67 @@ import (
 	"notifier/internal/wire"
 )
 
-// ReportStore is what reports need of Redis.
+// ReportStore is the set of Redis operations that reports use.
 type ReportStore interface {
 	Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error)
 	Reopen(ctx context.Context, f store.Found, t store.Settlement) (store.Change, error)
 }
 
-// Finder reads a notice, wherever it is stored.
+// Finder reads a notice from any shard.
 type Finder interface {
 	Find(ctx context.Context, key string) (store.Found, error)
 }
 
-// Reports takes what consumers say of the entries they got from a list or a
-// stream. It is safe for concurrent use.
+// Reports processes the reports of consumers on entries from lists and streams. It is safe for
+// concurrent use.
 //
-// A report names the notice and the attempt that its entry was of, and settles
-// those only: what is written is compared with them once more by the script that
-// writes. Where reports are awaited, one ends the attempt; otherwise the push
-// was the delivery, and a report of failure opens the notice again. A report
-// that comes again changes nothing and is no error; one that comes too late, or
-// speaks of a notice that another has replaced, changes nothing and says so.
+// A report names an attempt of a notice, and changes only that attempt of that notice. The script
+// that writes the report compares notice and attempt again.
+//
+// If the route awaits reports, a report ends the attempt. Otherwise the attempt ended with the
+// push, and a report of failure makes the notice pending again. A repeated report changes nothing
+// and is not an error. A report that is too late, or that names an earlier notice of the key,
+// changes nothing and returns the current state.
 type Reports struct {
 	Store   ReportStore
 	Notices Finder
 	Logger  *zap.Logger
-	// LogAttempts chooses the reports that are logged.
+	// LogAttempts selects the reports that are logged.
 	LogAttempts notice.LogAttempts
 	// Observer counts the ends of attempts; it may be nil.
 	Observer AttemptObserver
-	// Health, if not nil, collects how receivers answer.
+	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
-	// Ahead: entries may reach their consumers before the notice says so, as in
-	// a cluster, where a push is a command of its own.
+	// Ahead is set if entries may reach consumers before the push is settled. That is so in a
+	// cluster, where the push is a separate command.
 	Ahead bool
 }
 
-// defaultDeferral is how long a consumer's deferral lasts that names no time.
+// defaultDeferral is the delay of a consumer's deferral that names no time.
 const defaultDeferral = 5 * time.Second
 
-// maxDeferrals is how often a consumer may put a notice off before that costs an
-// attempt: a lock that is never freed must not keep it pending for good.
+// maxDeferrals is the number of deferrals by a consumer after which each one uses an attempt, so
+// that a lock that is never freed does not keep a notice pending forever.
 const maxDeferrals = 100
 
 const (
-	// maxRereads is how often a report looks again when it met a notice that
-	// changed beneath it. Each time means that somebody else was faster.
+	// maxRereads bounds how often a report reads its notice again after a concurrent change.
 	maxRereads = 5
-	// maxPushWait is how long a report waits for the settle of a push that its
-	// consumer has seen already.
+	// maxPushWait is how long a report waits for the settle of the push that its consumer received.
 	maxPushWait = 2 * time.Second
 )
 
-// Take takes a report on a notice of route r.
+// Take processes a report on a notice of route r.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
 	push := retry.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
 	reread := retry.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
-		f, err := p.Notices.Find(ctx, key)
-		for err == nil && p.Ahead && pushing(f, v) {
-			if time.Now().After(until) {
-				return store.Change{}, fmt.Errorf("%s: attempt %d is not handed over yet: %w", key, v.Attempt, wire.ErrUnavailable)
-			}
-			select {
-			case <-ctx.Done():
-				return store.Change{}, ctx.Err()
-			case <-time.After(push.Next()):
-			}
-			f, err = p.Notices.Find(ctx, key)
-		}
+		f, err := p.pushed(ctx, key, v, &push, until)
 		if err != nil {
 			return store.Change{}, err
 		}
+
 		if !due(r, f, v) {
 			return store.Change{Found: f, Before: f.State, Repeated: repeats(f, v)}, nil
 		}
@@ -97,7 +86,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 		if err != nil || c.Done {
 			return c, err
 		}
-		select { // the sweep that is faster may make the wait longer
+		select { // back off: a sweep may change the notice again
 		case <-ctx.Done():
 			return store.Change{}, ctx.Err()
 		case <-time.After(reread.Next()):
@@ -107,18 +96,36 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 	return store.Change{Found: f, Before: f.State}, err
 }
 
-// pushing reports whether the entry that v speaks of is out, and its settle is
-// not.
+// pushed reads a notice, and waits until the settle of the push that v reports on is written.
+func (p *Reports) pushed(ctx context.Context, key string, v notice.Report, push *retry.Loop, until time.Time) (store.Found, error) {
+	for {
+		f, err := p.Notices.Find(ctx, key)
+		if err != nil || !p.Ahead || !pushing(f, v) {
+			return f, err
+		}
+		if time.Now().After(until) {
+			return f, fmt.Errorf("%s: attempt %d is not handed over yet: %w", key, v.Attempt, wire.ErrUnavailable)
+		}
+
+		select {
+		case <-ctx.Done():
+			return f, ctx.Err()
+		case <-time.After(push.Next()):
+		}
+	}
+}
+
+// pushing reports whether the entry of v is pushed, but not settled yet.
 func pushing(f store.Found, v notice.Report) bool {
 	return f.ID() == v.ID && f.State == notice.Claimed && !f.AwaitsReport && f.NextAttempt() == v.Attempt
 }
 
-// due reports whether v is what f waits for, or may still undo.
+// due reports whether f awaits v, or v can still reopen it.
 func due(r *route.Route, f store.Found, v notice.Report) bool {
 	switch {
 	case f.ID() != v.ID || f.AttemptsMade != v.Attempt:
 		return false
-	case f.State == notice.Claimed, f.State == notice.Scheduled: // the time for it may have ended in an outage, and nobody has looked since
+	case f.State == notice.Claimed, f.State == notice.Scheduled: // scheduled: its deadline may have passed during an outage, unnoticed so far
 		return f.AwaitsReport
 	case f.State == notice.Delivered:
 		return v.Outcome != notice.OutcomeDelivered && r.Ack.Kind != route.AckReport &&
@@ -127,7 +134,7 @@ func due(r *route.Route, f store.Found, v notice.Report) bool {
 	return false
 }
 
-// repeats reports whether what v reports is what f holds of that attempt already.
+// repeats reports whether f already contains the result that v reports.
 func repeats(f store.Found, v notice.Report) bool {
 	if f.ID() != v.ID {
 		return false
@@ -138,19 +145,18 @@ func repeats(f store.Found, v notice.Report) bool {
 		}
 		return a.Reason == v.Reason && (v.Outcome != notice.OutcomeDead || f.State == notice.Dead && a.Number == f.AttemptsMade)
 	}
-	// One that was put off is not there: its number comes again.
+	// A deferred attempt is not in the record: its number is used again.
 	return v.Outcome == notice.OutcomeDeferred && f.NextAttempt() == v.Attempt && f.Locked > 0 &&
 		(f.State == notice.Scheduled || f.State == notice.Claimed)
 }
 
-// end writes what v makes of f. Done is false if f is not there any more as it
-// was read.
+// end settles f with v. Done is false if f was changed after it was read.
 func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v notice.Report) (store.Change, error) {
 	before := f.State
 	e := p.finished(r, f, v)
 	c, err := p.write(ctx, f, before, e.Settlement)
 	if err != nil {
-		// It may have been written although no answer came; it counts once.
+		// Redis may have written the settle although no reply came; it counts once.
 		now, lost := p.Notices.Find(ctx, f.Key)
 		if lost != nil || !repeats(now, v) {
 			return store.Change{}, err
@@ -163,12 +169,12 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 			s.Due = c.Due
 		}
 		e.observeReceiver(p.Health, r)
-		attemptLog{cmp.Or[AttemptObserver](p.Observer, silent{}), p.LogAttempts, p.Logger}.record(&e, r, s)
+		attemptLog{cmp.Or[AttemptObserver](p.Observer, nop{}), p.LogAttempts, p.Logger}.record(&e, r, s)
 	}
 	return c, nil
 }
 
-// finished is how the attempt ends that v reports on. f's notice is changed.
+// finished returns the settlement of the attempt that v reports on. It changes f's notice.
 func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finished {
 	e := finished{attempt: v.Attempt, trigger: triggerReport, result: v.Result}
 	if e.result.Outcome == notice.OutcomeDeferred && e.result.After <= 0 {
@@ -181,7 +187,7 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 		e.took = max(time.Since(f.Attempts[n-1].At), 0)
 	}
 	claim := store.Reported(f)
-	f.AwaitsReport = true // also of one that counts as delivered: the report ends the attempt that was counted
+	f.AwaitsReport = true // also if it is delivered: the report ends the attempt that was counted
 	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: time.Now()}, notice.Waits{})
 	return e
 }

@@ -15,13 +15,13 @@ import (
 	"notifier/internal/wire"
 )
 
-// fakeReports is a notice that reports are written to.
+// fakeReports is a ReportStore with one notice.
 type fakeReports struct {
 	f       store.Found
 	looks   int
 	onLook  func(d *fakeReports)
 	settle  func(d *fakeReports) error // before a settle
-	settled func() error               // after it
+	settled func() error               // after a settle
 	ended   []store.Settlement
 }
 
@@ -66,7 +66,7 @@ func reportRoute() *route.Route {
 	return r
 }
 
-// handed is a store whose notice is with its consumer.
+// handed returns a store whose notice is handed to its consumer.
 func handed() *fakeReports {
 	n := &notice.Notice{Key: "p:m:t:1", Route: "p", Made: 1, AwaitsReport: true}
 	n.Add(notice.Attempt{Number: 1})
@@ -77,9 +77,9 @@ func (d *fakeReports) reports(o *counts) *Reports {
 	return &Reports{Store: d, Notices: d, Observer: o, Logger: zap.NewNop()}
 }
 
-// In a cluster an entry is pushed before its notice says so. A consumer that
-// was faster had its report refused for good.
-func TestAReportThatOvertakesItsSettleWaitsForIt(t *testing.T) {
+// In a cluster an entry is pushed before its settle. Regression test: a fast consumer's report was
+// refused for good.
+func TestReportWaitsForTheSettleOfItsPush(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := handed()
 		v := notice.Report{ID: d.f.ID(), Attempt: 1, Result: notice.Result{Outcome: notice.OutcomeDelivered}}
@@ -95,7 +95,7 @@ func TestAReportThatOvertakesItsSettleWaitsForIt(t *testing.T) {
 		if c, err := p.Take(t.Context(), reportRoute(), pushed.Key, v); err != nil || !c.Done || c.State != notice.Delivered {
 			t.Errorf("%+v, %v", c, err)
 		}
-		// It is never handed over: whoever reports may come again.
+		// The push is never settled: the consumer may retry its report.
 		d.f, d.onLook = store.Found{Notice: &notice.Notice{Key: pushed.Key, Route: "p", Made: pushed.Made}, State: notice.Claimed}, nil
 		if c, err := p.Take(t.Context(), reportRoute(), pushed.Key, v); !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%+v, %v, want ErrUnavailable", c, err)
@@ -107,9 +107,8 @@ func TestAReportThatOvertakesItsSettleWaitsForIt(t *testing.T) {
 	})
 }
 
-// What was read may be another notice by the time of the write; then that one
-// is what the answer shows.
-func TestAReportThatIsOvertakenLooksAgain(t *testing.T) {
+// A notice may be replaced between its read and the write; the answer then shows the new notice.
+func TestReportReadsAgainAfterAConcurrentChange(t *testing.T) {
 	d := handed()
 	v := notice.Report{ID: d.f.ID(), Attempt: 1, Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}}
 	d.settle = func(d *fakeReports) error {
@@ -124,8 +123,8 @@ func TestAReportThatIsOvertakenLooksAgain(t *testing.T) {
 	}
 }
 
-// The write was made and its answer lost: it counts once, and is no failure.
-func TestAReportWhoseAnswerIsLostCountsOnce(t *testing.T) {
+// A write whose reply is lost counts once and is not a failure.
+func TestReportWithALostReplyCountsOnce(t *testing.T) {
 	d := handed()
 	v := notice.Report{ID: d.f.ID(), Attempt: 1, Result: notice.Result{Outcome: notice.OutcomeDead, Reason: notice.ReasonRejected}}
 	lost := true
@@ -147,7 +146,7 @@ func TestAReportWhoseAnswerIsLostCountsOnce(t *testing.T) {
 	if o.attempts[notice.OutcomeDead] != 1 || len(d.ended) != 1 {
 		t.Errorf("%v, %d settled", o.attempts, len(d.ended))
 	}
-	// Nothing was written: that is an error, and counts as nothing.
+	// Nothing was written: that is an error and counts as nothing.
 	d, o = handed(), newCounts()
 	d.settle = func(*fakeReports) error { return errDown }
 	if c, err := d.reports(o).Take(t.Context(), reportRoute(), d.f.Key, v); !errors.Is(err, errDown) || len(o.attempts) != 0 {

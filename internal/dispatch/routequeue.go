@@ -10,27 +10,27 @@ import (
 	"notifier/internal/route"
 )
 
-// routeQueue is one route's way through this process: it claims what is due as
-// slots allow, has it handled, and settles it.
+// routeQueue claims the due notices of one route while slots are free, passes them to the handler,
+// and settles them.
 //
-// Its parts have one task each, and know nothing of each other. They are guarded
-// by mu where nothing else is said.
+// It is made of parts such as hints, slots and inFlight. Each part has one task and does not use
+// the others. mu guards the fields below it unless stated otherwise.
 type routeQueue struct {
 	d       *Dispatcher
 	r       *route.Route
 	handler Handler
 	share   share         // guarded by the total
-	hosts   Hosts         // the handler, if it limits calls to hosts; else nil
-	stop    chan struct{} // closed when settles are given up
+	hosts   Hosts         // the handler, if it limits calls to hosts; otherwise nil
+	stop    chan struct{} // closed when pending settles are abandoned
 
 	mu        sync.Mutex
 	shards    shardQueues
-	turn      int // the shard whose unanswered calls come first
+	turn      int // the shard whose failed calls are retried first
 	slots     slots
 	hints     hints
 	backlog   backlog
 	takeovers []takeover
-	inHand    inHand
+	inFlight  inFlight
 	ahead     ahead
 	waiting   waiting
 	postponed postponed
@@ -39,14 +39,14 @@ type routeQueue struct {
 
 func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 	q := &routeQueue{d: d, r: r, handler: d.o.Handler, stop: make(chan struct{}),
-		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inHand: newInHand(), waiting: newWaiting()}
+		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
 	q.share.queue = q
 	q.grow(d.o.Shards.Places())
 	return q
 }
 
-// grow makes queues for more shards.
+// grow adds queues for new shards.
 func (q *routeQueue) grow(shards int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -63,10 +63,10 @@ func (q *routeQueue) hint(key string, t trigger) bool {
 	defer q.mu.Unlock()
 	q.hints.last = time.Now()
 	shard := q.d.o.Shards.Shard(key)
-	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, t, q.slots.room()) {
-		// Its event is spent: the next free slot need not wait for the grace.
+	if q.shards.at(shard).paused || q.closed || !q.hints.add(key, t, q.slots.room()+q.slots.looking) {
+		// Its event is lost: sweep as soon as a slot is free, without the grace.
 		q.backlog.ask(shard, wantDue)
-		return q.slots.all == 0 // all slots are other instances', who have heard it too: nothing is dropped
+		return q.slots.all == 0 // without slots here, other instances handle the event: no hint is dropped
 	}
 	q.claimMore()
 	return true
@@ -109,14 +109,14 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 	q.claimMore()
 }
 
-// awake ends the rests of all shards.
+// awake ends the pause of all shards after failed claims.
 func (q *routeQueue) awake() {
 	for _, l := range q.shards.all() {
 		l.health.awake()
 	}
 }
 
-// running is how many attempts are under way, settles included.
+// running returns the number of attempts that are not settled yet.
 func (q *routeQueue) running() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,22 +134,22 @@ func (q *routeQueue) close() {
 	ready := q.ahead.ready
 	q.ahead.ready = nil
 	q.mu.Unlock()
-	q.giveAllBack(ready, notice.ReasonShutdown)
+	q.releaseAll(ready, notice.ReasonShutdown)
 }
 
-// abandon gives up settles that Redis does not take.
+// abandon gives up the settles that Redis does not accept.
 func (q *routeQueue) abandon() { close(q.stop) }
 
-// wake claims what is possible by now.
+// wake claims as many notices as possible.
 func (q *routeQueue) wake() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.claimMore()
 }
 
-// release frees slots and claims anew: for the routes that wait for the total
-// before this one, if they hold less of it.
-func (q *routeQueue) release(f freed) {
+// freeSlots frees slots and continues claiming, first for routes that wait for the total and hold
+// less of it.
+func (q *routeQueue) freeSlots(f freed) {
 	waiting := q.d.total.give(&q.share, f.slots)
 	q.mu.Lock()
 	q.slots.release(f)
@@ -164,9 +164,10 @@ func (q *routeQueue) release(f freed) {
 	}
 }
 
-// claimMore begins claim calls as far as slots, hints and backlog allow. Hints
-// have calls of their own, and slots that sweeps leave free: a backlog, however
-// long, does not hold up what falls due now. The caller holds mu.
+// claimMore starts claim calls while slots are free and notices wait to be claimed. It claims hints
+// (notices whose expired events have arrived) and the backlog (due notices that sweeps find) in
+// separate calls. Sweeps leave some slots to hints, so that a backlog does not delay notices that
+// fall due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
 	for q.slots.room() > 0 && !q.closed && q.openShards() {
 		if !q.claimSome() {
@@ -175,7 +176,7 @@ func (q *routeQueue) claimMore() {
 	}
 }
 
-// claimSome begins one claim call, if there is one to make.
+// claimSome starts one claim call, and reports whether it did.
 func (q *routeQueue) claimSome() (begun bool) {
 	if q.slots.sweepCalls < maxCalls {
 		if l := q.owed(); l != nil {
@@ -236,7 +237,7 @@ func (q *routeQueue) claimSwept() bool {
 	return true
 }
 
-// repeatCall makes the first unanswered call of a shard again; see unanswered.
+// repeatCall retries the first failed call of a shard; see unanswered.
 func (q *routeQueue) repeatCall(l *shardQueue) bool {
 	n := q.d.total.take(&q.share, min(q.slots.room(), l.unanswered.wants()))
 	if n == 0 {
@@ -245,7 +246,7 @@ func (q *routeQueue) repeatCall(l *shardQueue) bool {
 	c := l.unanswered.take(n)
 	c.again = true
 	if c.keys == nil {
-		c.looks++
+		c.rounds++
 		c.kind = kindRecover
 	}
 	q.begin(c)

@@ -37,8 +37,8 @@ func TestSlotsAreNeverExceeded(t *testing.T) {
 	})
 }
 
-// TestSlotsChangeWhileTheyAreTaken: with fewer slots nothing new begins until enough
-// came free, with none everything is left to others, and with more it goes on.
+// With fewer slots, no attempt starts until enough are free; with none, other instances handle
+// everything; with more, it continues.
 func TestSlotsChangeWhileTheyAreTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(10*time.Second)
@@ -57,7 +57,7 @@ func TestSlotsChangeWhileTheyAreTaken(t *testing.T) {
 		after(20 * time.Second)
 		before := w.count()
 		if !d.Hint(r, "a:m:t:1") || d.Room(keys.Partition{Prefix: "a"}) != 0 {
-			t.Error("what other instances have slots for counts as dropped")
+			t.Error("a hint for other instances counts as dropped")
 		}
 		after(time.Minute)
 		if n := w.count() - before; n > 0 {
@@ -74,9 +74,9 @@ func TestSlotsChangeWhileTheyAreTaken(t *testing.T) {
 	})
 }
 
-// A route with a backlog holds every slot of the total. Another's notice gets
-// the first that comes free, not the last.
-func TestASaturatedRouteDoesNotKeepTheTotal(t *testing.T) {
+// A route with a backlog holds every slot of the total. The notice of another route gets the first
+// freed slot, not the last.
+func TestSaturatedRouteSharesTheTotal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		first := map[string]time.Duration{}
@@ -90,7 +90,7 @@ func TestASaturatedRouteDoesNotKeepTheTotal(t *testing.T) {
 			turn++
 			odd := time.Duration(turn%7) * 130 * time.Millisecond
 			<-mu
-			time.Sleep(time.Second + odd) // slots come free one by one
+			time.Sleep(time.Second + odd) // slots become free one by one
 			return notice.DeliveredResult(200)
 		})
 		for _, p := range []string{"a", "c"} {
@@ -139,16 +139,16 @@ func TestHintsBeyondRoomAreDroppedAndSwept(t *testing.T) {
 			t.Errorf("%d of 1000 were handled", w.calls)
 		}
 		if d.Hint(&route.Route{Prefix: "nobody's"}, "x:m:t:1") || d.Room(keys.Partition{Prefix: "nobody's"}) != 0 || d.InFlight("nobody's") != 0 {
-			t.Error("a route that is not there took a hint")
+			t.Error("an unknown route took a hint")
 		}
 		drain(t, d)
 		if d.Hint(r, "a:m:t:1") || d.Room(keys.Partition{Prefix: "a"}) != 0 {
-			t.Error("a hint was taken after the end")
+			t.Error("a hint was taken after Drain")
 		}
 	})
 }
 
-func TestAHintThatGetsNoneOfTheTotalIsSwept(t *testing.T) {
+func TestHintWithoutASlotOfTheTotalIsSwept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		a, b := testRoute("a", 4), testRoute("b", 4)
@@ -231,7 +231,7 @@ func TestHintsOfManyShardsAreClaimedShardByShard(t *testing.T) {
 	})
 }
 
-func TestNothingIsClaimedBeforeItIsKnownWhatIsPaused(t *testing.T) {
+func TestNothingIsClaimedBeforeSetPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 3)
@@ -241,7 +241,7 @@ func TestNothingIsClaimedBeforeItIsKnownWhatIsPaused(t *testing.T) {
 		d.Sweep(keys.Partition{Prefix: "a"})
 		d.Sweep(keys.Partition{Prefix: "b"})
 		if d.Hint(a, "a:m:t:0") || d.Room(keys.Partition{Prefix: "a"}) != 0 {
-			t.Error("there is room in a route of which it is not known whether it is paused")
+			t.Error("there is room before SetPaused")
 		}
 		after(time.Minute)
 		if len(s.calls) != 0 {
@@ -256,7 +256,7 @@ func TestNothingIsClaimedBeforeItIsKnownWhatIsPaused(t *testing.T) {
 	})
 }
 
-func TestPausedClaimsNothingAndResumesWithASweep(t *testing.T) {
+func TestPausedRouteClaimsNothingAndResumesWithASweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		a := testRoute("a", 4)
@@ -310,9 +310,9 @@ func TestClaimErrorsBackOffAndRecover(t *testing.T) {
 	})
 }
 
-// The call was made, its answer lost: what it claimed is found by its token and
-// not left until the lease lapses.
-func TestAnswersOfClaimsThatWereLostAreRecovered(t *testing.T) {
+// Redis ran the call but its reply was lost. The claims are found by their token, before their
+// lease expires.
+func TestLostClaimRepliesAreRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 100)
@@ -334,7 +334,7 @@ func TestAnswersOfClaimsThatWereLostAreRecovered(t *testing.T) {
 	})
 }
 
-func TestClaimsThatHangEnd(t *testing.T) {
+func TestHangingClaimTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 10)
@@ -351,13 +351,13 @@ func TestClaimsThatHangEnd(t *testing.T) {
 	})
 }
 
-// strays are the keys that led to no claim.
+// strays records the keys that led to no claim.
 type strays []string
 
 // Stale implements Strays.
 func (s *strays) Stale(_ *route.Route, ks []string) { *s = append(*s, ks...) }
 
-func TestStaleHintsAreTold(t *testing.T) {
+func TestStaleHintsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(0)
 		a := testRoute("a", 4)
@@ -376,9 +376,8 @@ func TestStaleHintsAreTold(t *testing.T) {
 	})
 }
 
-// More hints come than there are slots for, without end. What fell due before
-// must not wait for that end.
-func TestABacklogIsWorkedOffUnderAnOverloadOfHints(t *testing.T) {
+// More hints come than there are slots, without end. Overdue notices must not wait for that.
+func TestBacklogShrinksDuringAnOverloadOfHints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		r := testRoute("a", 8)

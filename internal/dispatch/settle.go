@@ -13,33 +13,31 @@ import (
 	"notifier/internal/wire"
 )
 
-// warnEvery is how often the log tells of a settle that Redis does not take: its
-// route stands still for as long.
+// warnEvery is how often a failing settle is logged. The affected shard of the route claims nothing
+// during that time.
 const warnEvery = time.Minute
 
-// settleTries is how often a settle is made that is not confirmed: see settle.
+// settleTries is the maximum number of attempts to get a settle confirmed: see settle.
 const settleTries = 5
 
-// settle writes finished attempts of one shard, again and again until Redis takes them:
-// a lost settle would double the notice.
+// settle writes finished attempts of one shard, and retries until Redis accepts them. The attempts
+// keep their slots until settle returns. A lost settle would cause a duplicate delivery.
 //
-// One that Redis took and that was not confirmed is made again too: where a failover
-// has undone it meanwhile, it is written on the new master. That ends after some tries,
-// so that a route is slowed by replicas that are away and not stopped; until then the
-// attempts keep their slots.
+// A settle that was written but not confirmed by replicas is retried too: if a failover has undone
+// the write, the retry writes it to the new master. The number of such retries is bounded, so that
+// unreachable replicas slow a route down but do not stop it.
 func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	items := make([]store.Settlement, len(list))
 	for i := range list {
 		items[i] = list[i].Settlement
 	}
+
 	failed := false
 	again := retry.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
 		Failure: "settle failed, retrying", Recovered: "settling again"}
-	var written []store.Settled // what was answered, as long as it is not confirmed
+	var written []store.Settled // results that are not confirmed yet
 	for tries := 1; ; tries++ {
-		ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
-		done, err := q.d.o.Store.Settle(ctx, q.partition(l.shard), items)
-		cancel()
+		done, err := q.sendSettle(l, items)
 		short := errors.Is(err, wire.ErrUnconfirmed)
 		if err == nil || short {
 			written = sooner(written, done)
@@ -49,39 +47,70 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 				l.health.settleTaken()
 				again.Succeed(zap.String("route", q.r.Name))
 			}
-			q.settled(q.settledInHand(q.refused(list, written)))
+			q.settled(q.settleInFlight(q.refused(list, written)))
 			return
 		}
-		if !short && !failed {
-			failed = true
-			l.health.settleFailed()
-			q.d.o.Observer.Unsettled(q.r.Name, len(list))
-		}
+
 		var wait time.Duration
-		if short {
+		switch {
+		case short:
 			wait = again.Next()
-		} else {
+		case !failed:
+			failed = true
+			q.settleFailed(l, len(list))
+			fallthrough
+		default:
 			wait = again.Fail(err, zap.String("route", q.r.Name), zap.Int("notices", len(list)))
 		}
-		select {
-		case <-l.health.wakes():
-		case <-time.After(wait):
-		case <-q.stop:
-			if short {
-				q.settled(q.settledInHand(q.refused(list, written)))
-				return
-			}
-			q.d.o.Logger.Error("attempts could not be settled and will be made again", zap.String("route", q.r.Name), zap.Int("notices", len(list)))
-			for range list {
-				q.d.wg.Done()
-			}
-			return
+		if q.pause(l, wait) {
+			continue
 		}
+
+		if short {
+			q.settled(q.settleInFlight(q.refused(list, written)))
+		} else {
+			q.endUnsettled(list)
+		}
+		return
 	}
 }
 
-// sooner are the answers to a settle that was made again: what is stale now and
-// was written before was written by this settle itself.
+// sendSettle sends a settle once.
+func (q *routeQueue) sendSettle(l *shardQueue, items []store.Settlement) ([]store.Settled, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), claimTimeout+q.d.o.SettleWait)
+	defer cancel()
+	return q.d.o.Store.Settle(ctx, q.partition(l.shard), items)
+}
+
+// settleFailed records that a settle of n notices has failed for the first time.
+func (q *routeQueue) settleFailed(l *shardQueue, n int) {
+	l.health.settleFailed()
+	q.d.o.Observer.Unsettled(q.r.Name, n)
+}
+
+// pause waits before the next try of a settle. It returns early if the shard's health wakes it, and
+// returns false if the process stops.
+func (q *routeQueue) pause(l *shardQueue, wait time.Duration) bool {
+	select {
+	case <-l.health.wakes():
+	case <-time.After(wait):
+	case <-q.stop:
+		return false
+	}
+	return true
+}
+
+// endUnsettled ends attempts whose settle failed until the process ends.
+func (q *routeQueue) endUnsettled(list []finished) {
+	q.d.o.Logger.Error("settle failed at shutdown, the attempts will be repeated",
+		zap.String("route", q.r.Name), zap.Int("notices", len(list)))
+	for range list {
+		q.d.wg.Done()
+	}
+}
+
+// sooner merges the results of a settle and its retry. An item that is stale now but was written
+// before was written by the settle itself.
 func sooner(before, now []store.Settled) []store.Settled {
 	for i := range before {
 		if now[i].Stale {
@@ -91,12 +120,12 @@ func sooner(before, now []store.Settled) []store.Settled {
 	return now
 }
 
-// unavailableFor is how long a notice is postponed whose entry Redis could not take
-// because it takes no writes at the moment.
+// unavailableFor is the postponement of a notice whose entry could not be pushed because Redis
+// accepts no writes at the moment.
 const unavailableFor = 250 * time.Millisecond
 
-// refused settles once more the notices whose list or stream did not take their entry,
-// and returns the others. The attempt has failed, unless Redis takes no writes at all.
+// refused settles again the notices whose list or stream rejected their entry, and returns the
+// others. The attempt has failed, unless Redis accepts no writes at all.
 func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	some := false
 	for i := range done {
@@ -113,8 +142,8 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 			continue
 		}
 		e := list[i]
-		// The record in memory holds the attempt as a success; as with one
-		// that was handed over, its end is written into it.
+		// The record in memory contains the attempt as a success. Replace its end, as for an
+		// attempt that was handed over.
 		e.Claim.AwaitsReport = true
 		e.result = notice.RetryResult(notice.ReasonQueue, done[i].Refused)
 		if done[i].Unavailable {
@@ -126,17 +155,19 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 	return rest, settled
 }
 
-// settledInHand ends what this process had in hand, as its settle was answered.
-// Where the notice was claimed again meanwhile, the settle is made once more by
-// the later claim if it was stale, and what is returned lacks it; otherwise it has
-// come round since, and that claim is worked on.
-func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]finished, []store.Settled) {
+// settleInFlight removes settled notices from those in flight, and returns the results to report.
+//
+// A notice may have been claimed here again during its attempt. If its settle was stale, Redis has
+// lost the first claim: the result is settled again under the later claim, and is not returned now.
+// If the settle was accepted, the notice has fallen due again: the result is returned, and the
+// later claim's attempt starts.
+func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	var again []finished
 	var begin []job
 	q.mu.Lock()
 	closed, kept := q.closed, 0
 	for i := range list {
-		if next := q.inHand.settled(&list[i].Claim); next != nil {
+		if next := q.inFlight.settled(&list[i].Claim); next != nil {
 			if done[i].Stale {
 				e := list[i]
 				e.Claim.Take(next.claim)
@@ -153,8 +184,8 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 	for _, j := range begin {
 		if j.claim != nil {
 			q.work(j, closed)
-		} else { // what runs has a slot of its own
-			q.release(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
+		} else { // the running attempt has its own slot
+			q.freeSlots(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
 		}
 	}
 	for _, e := range again {
@@ -163,7 +194,7 @@ func (q *routeQueue) settledInHand(list []finished, done []store.Settled) ([]fin
 	return list[:kept], done[:kept]
 }
 
-// settled frees what the settled attempts held, and tells of them.
+// settled frees the slots of settled attempts, and logs and counts them.
 func (q *routeQueue) settled(list []finished, done []store.Settled) {
 	f := freed{running: len(list)}
 	for i := range list {
@@ -173,7 +204,7 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 		}
 	}
 	q.rememberAll(list, done)
-	q.release(f)
+	q.freeSlots(f)
 	for i := range list {
 		if list[i].pushes && !done[i].Stale {
 			q.observe(&list[i])

@@ -12,8 +12,8 @@ import (
 	"notifier/internal/route"
 )
 
-// endingApart ends one attempt each millisecond.
-func endingApart() *work {
+// oneEndPerMillisecond ends one attempt per millisecond.
+func oneEndPerMillisecond() *work {
 	var n atomic.Int64
 	return newWork(func(context.Context, *notice.Notice) notice.Result {
 		time.Sleep(time.Duration(n.Add(1)) * time.Millisecond)
@@ -21,22 +21,22 @@ func endingApart() *work {
 	})
 }
 
-// Attempts that end shortly after one another are settled together; a settle that
-// is a push, which consumers wait for, leaves at once.
-func TestSettlesOfASteadyLoadGather(t *testing.T) {
+// Attempts that end shortly after one another are settled together. A push is settled at once,
+// since consumers wait for it.
+func TestSettlesOfASteadyLoadAreBatched(t *testing.T) {
 	for _, c := range []struct {
 		kind                   route.Kind
 		parts, shards, settles int
 	}{{route.KindLog, 1, 1, 3}, {route.KindNotice, 1, 1, 3}, {route.KindFixed, 1, 1, 3}, {route.KindNotice, 2, 1, 2},
 		{route.KindNotice, 6, 6, 2},
 		{route.KindNotice, 1000, 1, 2}, {route.KindNotice, 1, 12, 3}, {route.KindList, 1, 1, 8}, {route.KindStream, 48, 6, 8}} {
-		t.Run(fmt.Sprintf("%s, %d parts, %d shards and former ones", c.kind, c.parts, c.shards), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s, %d parts, %d shards including old ones", c.kind, c.parts, c.shards), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newFakeStore()
 				s.put("a", 0, 8)
 				r := testRoute("a", 16)
 				r.Target.Kind = c.kind
-				o := options(s, endingApart(), 16, r)
+				o := options(s, oneEndPerMillisecond(), 16, r)
 				o.Shards = shards{n: c.shards}
 				d := begin(o)
 				d.SetParts(c.parts)
@@ -53,19 +53,19 @@ func TestSettlesOfASteadyLoadGather(t *testing.T) {
 	}
 }
 
-// Who stops waits for no interval.
-func TestDrainHurriesSettles(t *testing.T) {
+// A drain waits for no settle interval.
+func TestDrainSettlesWithoutInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		s.put("a", 0, 2)
-		d := begin(options(s, endingApart(), 8, testRoute("a", 8)))
+		d := begin(options(s, oneEndPerMillisecond(), 8, testRoute("a", 8)))
 		time.Sleep(2 * time.Millisecond)
 		synctest.Wait()
 		if n := d.InFlight("a"); n != 1 {
 			t.Fatalf("%d attempts wait for their settle, want the second", n)
 		}
 		from := time.Now()
-		time.AfterFunc(0, func() { d.SetParts(8) }) // it changes nothing while this one stops
+		time.AfterFunc(0, func() { d.SetParts(8) }) // has no effect during a drain
 		drain(t, d)
 		if took := time.Since(from); took != 0 {
 			t.Errorf("it took %v", took)

@@ -8,24 +8,22 @@ import (
 	"notifier/internal/route"
 )
 
-// shardQueue is the way of one partition through its route's queue: what Redis does with
-// the claims and settles of one shard holds up those of no other. Its queue's mutex
-// guards it where nothing else is said.
+// shardQueue is the part of a routeQueue for one shard: failed claims and settles of one shard do
+// not delay other shards. The queue's mutex guards it unless stated otherwise.
 type shardQueue struct {
 	shard      int
 	settles    *coalesce.Batcher[finished]
-	health     *health // has a lock of its own
+	health     *health // has its own lock
 	unanswered unanswered
-	stuck      int  // claim calls whose answer is late: see lend
-	paused     bool // until SetPaused is called for the first time, too
+	stuck      int  // claim calls whose reply is late: see lend
+	paused     bool // also before the first SetPaused
 	known      bool // SetPaused was called
 	open       bool // claims may be made: see openShards
-	// pausedFor and failedFor are the last pause, and the last time in which claims failed.
+	// pausedFor and failedFor are the last pause and the last span of failed claims.
 	pausedFor, failedFor span
 }
 
-// shardQueues are those of all shards, by their number. There may come more at any
-// time.
+// shardQueues are the queues of all shards, by shard number. Shards can be added at any time.
 type shardQueues struct {
 	p atomic.Pointer[[]*shardQueue]
 }
@@ -47,8 +45,8 @@ func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	return l
 }
 
-// setPaused notes whether the partition is paused. Before the first call nothing is
-// claimed, which is no pause; a pause at the first call had begun before.
+// setPaused records whether the partition is paused. The time before the first call does not count
+// as a pause, and a pause at the first call had begun earlier.
 func (l *shardQueue) setPaused(paused bool, now time.Time) {
 	switch {
 	case !paused:
@@ -61,9 +59,8 @@ func (l *shardQueue) setPaused(paused bool, now time.Time) {
 	l.paused, l.known = paused, true
 }
 
-// settlesEvery is the least time between two settles of one partition, where the load
-// falls into so many parts: nobody waits for a settle, unless it is the
-// push that its consumers wait for.
+// settlesEvery returns the minimum interval between two settles of one partition if the load is
+// divided into that many parts. A push is never delayed, since its consumers wait for it.
 func settlesEvery(r *route.Route, parts int) time.Duration {
 	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
 		return 0
@@ -71,21 +68,25 @@ func settlesEvery(r *route.Route, parts int) time.Duration {
 	return settleInterval * time.Duration(max(1, min(parts, mostSettleIntervals)))
 }
 
-// setParts takes over into how many parts the load falls.
+// setParts updates the settle interval for n parts of the load.
 func (q *routeQueue) setParts(n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return // what is settled now waits for nothing
+		return // settles are not delayed during a drain
 	}
 	for _, l := range q.shards.all() {
 		l.settles.SetInterval(settlesEvery(q.r, n))
 	}
 }
 
-// openShards notes which shards may claim, and reports whether any may. The hints of
-// those that may not are left to their sweeps, unless they take nobody's room. The
-// caller holds mu.
+// openShards updates which shards may claim, and reports whether any may. A shard may not claim
+// while it is paused, while one of its calls has no reply yet, or while Redis refuses its claims or
+// settles.
+//
+// Hints (keys whose expired events have arrived) of paused shards are dropped. Hints of the other
+// shards that may not claim are dropped only if some shard may claim, so that they do not fill the
+// queue of hints. A sweep finds the dropped notices later. The caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
 	for _, l := range q.shards.all() {
@@ -106,10 +107,10 @@ func (q *routeQueue) openShards() (some bool) {
 	return some
 }
 
-// isOpen reports what openShards noted of a shard.
+// isOpen returns the state recorded by openShards.
 func (q *routeQueue) isOpen(shard int) bool { return q.shards.at(shard).open }
 
-// owed is the shard whose unanswered call is to be made again; nil = there is none.
+// owed returns the next shard, in turn, with a failed call to retry; nil if there is none.
 func (q *routeQueue) owed() *shardQueue {
 	for i := range q.shards.all() {
 		l := q.shards.at((q.turn + i) % len(q.shards.all()))

@@ -5,29 +5,30 @@ import (
 	"sync"
 )
 
-// slots counts what one route may have in hand in this process, and who has
-// taken it. Its queue's mutex guards it. Free is negative while more are taken than
-// there are since their number was reduced, or while more are claimed ahead.
+// slots counts the slots of one route in this process: how many attempts may run at once, and who
+// has taken them. free is negative after all was reduced below the number of taken slots, or while
+// notices are claimed before a slot is free; see ahead. The queue's mutex guards slots.
 type slots struct {
 	all     int
 	free    int
 	swept   int // taken by sweeps
-	running int // taken slots, and attempts that gave theirs back and are not settled yet
+	running int // taken slots, and attempts without a slot that are not settled yet
 	ahead   int // claims beyond the slots: see ahead
+	looking int // reserved by running sweeps, which return most of them
 
-	// Claim calls under way, by trigger.
+	// Running claim calls, by trigger.
 	hintCalls, sweepCalls int
 }
 
 func newSlots(all int) slots { return slots{all: all, free: all} }
 
-// resize changes their number. Those that are taken stay so.
+// resize changes the number of slots. Taken slots stay taken.
 func (s *slots) resize(all int) {
 	s.free += all - s.all
 	s.all = all
 }
 
-// room is for how many notices a claim call may ask.
+// room returns for how many notices a claim call may ask.
 func (s *slots) room() int { return s.free + s.ahead }
 
 // begin takes the slots of a claim call.
@@ -35,11 +36,15 @@ func (s *slots) begin(t trigger, n int) {
 	s.free -= n
 	s.running += n
 	s.swept += t.swept(n)
+	s.looking += t.swept(n)
 	*s.calls(t)++
 }
 
-// answered notes the end of a claim call; its slots stay taken.
-func (s *slots) answered(t trigger) { *s.calls(t)-- }
+// answered records the end of a claim call for n notices; its slots stay taken.
+func (s *slots) answered(t trigger, n int) {
+	s.looking -= t.swept(n)
+	*s.calls(t)--
+}
 
 func (s *slots) calls(t trigger) *int {
 	if t == triggerSweep {
@@ -48,7 +53,7 @@ func (s *slots) calls(t trigger) *int {
 	return &s.hintCalls
 }
 
-// freed is what comes free together.
+// freed is a set of slots freed together.
 type freed struct {
 	slots   int
 	swept   int // of them, taken by sweeps
@@ -61,42 +66,41 @@ func (s *slots) release(f freed) {
 	s.running -= f.running
 }
 
-// mayCall reports whether a claim call for n notices may begin beside those of
-// its kind that are under way.
-func (s *slots) mayCall(underWay, n int) bool {
-	return underWay == 0 || underWay < maxCalls && n >= min(claimBatchMin, s.all/2)
+// mayCall reports whether a claim call for n notices may start, given the number of running calls
+// of its kind.
+func (s *slots) mayCall(running, n int) bool {
+	return running == 0 || running < maxCalls && n >= min(claimBatchMin, s.all/2)
 }
 
-// kept is how many free slots a sweep leaves to hints: none without events, few
-// while no hint is expected, or else a quarter.
+// kept returns how many free slots a sweep leaves to hints: none without events, few while no hint
+// is expected, otherwise a quarter.
 func (s *slots) kept(events, hintsExpected bool) int {
 	quarter := s.all / 4
 	switch {
 	case !events:
 		return 0
 	case !hintsExpected:
-		// What a first hint finds; others follow as slots come free.
+		// Slots for the first hint; more follow as slots become free.
 		return max(s.all/16, min(quarter, 1))
 	}
 	return quarter
 }
 
-// forSweep is how many slots a sweep may take when it leaves some to hints. As
-// many are the sweep's own likewise: hints that come without end may not hold up
-// what fell due before.
+// forSweep returns how many slots a sweep may take. It leaves kept slots to hints, but as many are
+// reserved for the sweep: an endless stream of hints must not delay overdue notices.
 func (s *slots) forSweep(kept int) int {
 	return max(s.room()-kept, min(s.room(), max(kept, 1)-s.swept))
 }
 
-// total is the slots over all routes. It is safe for concurrent use.
+// total counts the slots of all routes. It is safe for concurrent use.
 type total struct {
 	mu      sync.Mutex
 	free    int
 	waiting []*share
 }
 
-// share is what one route holds of the total. Its queue is woken, without a lock,
-// when the route got fewer slots than it asked for and some have come free.
+// share is one route's part of the total. If the route got fewer slots than it asked for, its queue
+// is woken, without a lock, when slots become free.
 type share struct {
 	held  int // guarded by the total's mutex
 	queue waker
@@ -105,11 +109,10 @@ type share struct {
 func (t *total) room() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.free, 0) // less than none while some were forced
+	return max(t.free, 0) // negative while some were forced
 }
 
-// take takes up to n slots; a route that gets fewer is woken when some come
-// free.
+// take takes up to n slots. A route that gets fewer is woken when slots become free.
 func (t *total) take(s *share, n int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,7 +125,7 @@ func (t *total) take(s *share, n int) int {
 	return got
 }
 
-// force takes slots for attempts that hold none, although there may be none.
+// force takes slots for claims that need one even if none is free.
 func (t *total) force(s *share, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,8 +133,8 @@ func (t *total) force(s *share, n int) {
 	s.held += n
 }
 
-// give returns slots and hands back who waited for some, those that hold the
-// fewest first: the caller wakes them.
+// give returns slots, and returns the shares that wait for some, smallest first. The caller wakes
+// them.
 func (t *total) give(s *share, n int) []*share {
 	if n == 0 {
 		return nil

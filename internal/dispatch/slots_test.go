@@ -15,8 +15,8 @@ func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
 		{"no events", slots{all: 64, free: 64}, false, true, 64},
 		{"a quarter is left while hints come", slots{all: 64, free: 64}, true, true, 48},
 		{"few are left while none comes", slots{all: 64, free: 64}, true, false, 60},
-		{"a quarter is the sweep's own", slots{all: 64, free: 10}, true, true, 10},
-		{"which it has had", slots{all: 64, free: 10, swept: 16}, true, true, 0},
+		{"a quarter is reserved for the sweep", slots{all: 64, free: 10}, true, true, 10},
+		{"which is used up", slots{all: 64, free: 10, swept: 16}, true, true, 0},
 		{"a small route leaves one", slots{all: 4, free: 4}, true, false, 3},
 		{"one slot is for both", slots{all: 1, free: 1}, true, true, 1},
 		{"none is free", slots{all: 8}, true, true, 0},
@@ -27,15 +27,15 @@ func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
 	}
 }
 
-func TestSlotsThatACallTookComeFree(t *testing.T) {
+func TestSlotsOfACallAreFreed(t *testing.T) {
 	s := newSlots(8)
 	s.begin(triggerSweep, 3)
 	s.begin(triggerEvent, 2)
-	if want := (slots{all: 8, free: 3, swept: 3, running: 5, hintCalls: 1, sweepCalls: 1}); s != want {
+	if want := (slots{all: 8, free: 3, swept: 3, looking: 3, running: 5, hintCalls: 1, sweepCalls: 1}); s != want {
 		t.Errorf("%+v, want %+v", s, want)
 	}
-	s.answered(triggerSweep)
-	s.answered(triggerEvent)
+	s.answered(triggerSweep, 3)
+	s.answered(triggerEvent, 2)
 	s.release(freed{slots: 5, swept: 3}) // the attempts are not settled yet
 	if want := (slots{all: 8, free: 8, running: 5}); s != want {
 		t.Errorf("%+v, want %+v", s, want)
@@ -46,20 +46,20 @@ func TestSlotsThatACallTookComeFree(t *testing.T) {
 	}
 }
 
-func TestASecondCallWaitsForEnough(t *testing.T) {
+func TestSecondCallWaitsForAMinimum(t *testing.T) {
 	s := newSlots(100)
 	for _, c := range []struct {
-		underWay, n int
-		want        bool
+		running, n int
+		want       bool
 	}{{0, 1, true}, {1, claimBatchMin - 1, false}, {1, claimBatchMin, true}, {maxCalls, maxBatch, false}} {
-		if got := s.mayCall(c.underWay, c.n); got != c.want {
-			t.Errorf("%d beside %d calls: %v", c.n, c.underWay, got)
+		if got := s.mayCall(c.running, c.n); got != c.want {
+			t.Errorf("%d beside %d calls: %v", c.n, c.running, got)
 		}
 	}
 }
 
-// What comes free of the total goes first to whom holds the least of it.
-func TestTheTotalGoesToWhoHoldsTheLeast(t *testing.T) {
+// Freed slots go first to the route that holds the fewest.
+func TestFreedSlotGoesToTheSmallestShare(t *testing.T) {
 	tot := total{free: 6}
 	var a, b, c share
 	for _, take := range []struct {
@@ -74,20 +74,19 @@ func TestTheTotalGoesToWhoHoldsTheLeast(t *testing.T) {
 		t.Errorf("room %d", tot.room())
 	}
 	if w := tot.give(&a, 0); w != nil {
-		t.Error("nothing came free, and somebody is woken")
+		t.Error("no slot was freed, but a route is woken")
 	}
 	if w := tot.give(&a, 1); !slices.Equal(w, []*share{&c, &b, &a}) || tot.room() != 1 {
 		t.Errorf("woken in the order %v of c %p, b %p, a %p", w, &c, &b, &a)
 	}
 	if w := tot.give(&b, 2); len(w) != 0 {
-		t.Error("who was woken is not waiting any more")
+		t.Error("a woken route still waits")
 	}
 }
 
-// A claim that another attempt of its notice waits for takes a slot although there is
-// none: there is no room then, and not less than that, of which a sweep made room for a
-// list of so many and the service ended.
-func TestThereIsNoLessRoomThanNone(t *testing.T) {
+// Regression test: a claim that follows a running attempt takes a slot even if none is free. Room
+// then returned a negative number, from which a sweep made a list, and the process crashed.
+func TestRoomIsNeverNegative(t *testing.T) {
 	tot := total{free: 2}
 	var a share
 	tot.force(&a, 3)

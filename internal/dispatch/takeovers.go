@@ -5,16 +5,15 @@ import (
 	"time"
 )
 
-// maxTakeovers bounds how many take-overs of one route are remembered; what is
-// not taken over comes back when its lease has lapsed.
+// maxTakeovers bounds the pending reclaims of one route. Claims beyond it come back when their
+// lease expires.
 const maxTakeovers = 1024
 
-// takeover is what a dead instance has claimed of one shard, as far as it is not
-// looked through yet.
+// takeover is the rest of a dead instance's claims in one shard.
 type takeover struct {
 	holder string
 	shard  int
-	from   string // where to go on
+	from   string // cursor of the next call
 }
 
 func (q *routeQueue) askTakeover(t takeover) {
@@ -24,15 +23,15 @@ func (q *routeQueue) askTakeover(t takeover) {
 	q.claimMore()
 }
 
-// remember keeps a take-over until there are slots for it. The caller holds mu.
+// remember keeps a reclaim until there are slots for it. The caller holds mu.
 func (q *routeQueue) remember(t takeover) {
 	if !q.closed && len(q.takeovers) < maxTakeovers {
 		q.takeovers = append(q.takeovers, t)
 	}
 }
 
-// claimTaken goes on with one of the take-overs. What it wins is worked like
-// claims whose lease has lapsed. The caller holds mu.
+// claimTaken continues one of the reclaims. Reclaimed notices are handled like those with an
+// expired lease. The caller holds mu.
 func (q *routeQueue) claimTaken(i int) bool {
 	n := q.d.total.take(&q.share, min(q.slots.room(), maxBatch))
 	if n == 0 {

@@ -14,7 +14,7 @@ import (
 	"notifier/internal/store"
 )
 
-// heldBy makes n notices that others have claimed.
+// heldBy adds n notices that are claimed with that token.
 func (s *fakeStore) heldBy(token string, n int) (list []*entry) {
 	from := len(s.entries)
 	s.put("a", 0, n)
@@ -24,13 +24,13 @@ func (s *fakeStore) heldBy(token string, n int) (list []*entry) {
 	return slices.Clone(s.entries[from:])
 }
 
-// What a dead instance had claimed is handled, as slots allow and once the route is not
-// paused, and counts as interrupted; what others hold is left to them.
-func TestWhatTheDeadHeldIsHandled(t *testing.T) {
+// The claims of a dead instance are reclaimed, as slots become free and once the route is not
+// paused, and count as interrupted. Claims of other instances are left alone.
+func TestClaimsOfADeadInstanceAreHandled(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
-	}{{"answered", nil}, {"the answer is lost", errUnanswered}, {"redis is down", errDown}} {
+	}{{"answered", nil}, {"the reply is lost", errUnanswered}, {"redis is down", errDown}} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, w := newFakeStore(), taking(time.Second)
@@ -40,7 +40,7 @@ func TestWhatTheDeadHeldIsHandled(t *testing.T) {
 				d.TakeOver("dead", keys.Partition{Prefix: "a"})
 				after(time.Minute)
 				if w.count() != 0 {
-					t.Error("a paused route took over")
+					t.Error("a paused route reclaimed")
 				}
 				s.do(func() { s.claim = c.err })
 				d.SetPaused(none)
@@ -51,7 +51,7 @@ func TestWhatTheDeadHeldIsHandled(t *testing.T) {
 					t.Errorf("%d handled, %d at once; want %d, up to 10", w.count(), w.most["a"], len(dead))
 				}
 				if c.err == nil && !slices.ContainsFunc(s.calls, func(call string) bool { return strings.HasPrefix(call, "over dead+ ") }) {
-					t.Errorf("no call goes on where the one before ended: %q", s.calls)
+					t.Errorf("no call continues at the last cursor: %q", s.calls)
 				}
 				for _, e := range dead {
 					if a := e.n.Attempts; len(a) != 2 || a[0].Reason != notice.ReasonInterrupted || a[1].Reason != "" {
@@ -60,7 +60,7 @@ func TestWhatTheDeadHeldIsHandled(t *testing.T) {
 				}
 				for _, e := range alive {
 					if !strings.HasPrefix(e.token, "deadly-") {
-						t.Errorf("%s was taken from one that lives", e.n.Key)
+						t.Errorf("%s was reclaimed from a live instance", e.n.Key)
 					}
 				}
 				quiet(t, d)
@@ -70,24 +70,24 @@ func TestWhatTheDeadHeldIsHandled(t *testing.T) {
 	}
 }
 
-// countedOut is a Fleet whose id has changed.
-type countedOut struct {
+// declaredDead is a Fleet whose id has changed.
+type declaredDead struct {
 	id      string
 	refused atomic.Int64
 }
 
-func (f *countedOut) ClaimID() string { return f.id }
-func (f *countedOut) MayStart(string) bool {
+func (f *declaredDead) ClaimID() string { return f.id }
+func (f *declaredDead) MayStart(string) bool {
 	return f.refused.Add(-1) < 0
 }
 
-// No handler starts for a claim that others may have taken over: it is given back, no
-// attempt is used, and it is handled under the next claim.
-func TestNoHandlerStartsForAClaimOfOneThatWasCountedOut(t *testing.T) {
+// No handler starts for a claim that other instances may have reclaimed. It is released without
+// using an attempt, and handled under the next claim.
+func TestNoHandlerStartsAfterThisInstanceWasDeclaredDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Second)
 		s.put("a", 0, 4)
-		f := &countedOut{id: "me"}
+		f := &declaredDead{id: "me"}
 		f.refused.Store(4)
 		o := options(s, w, 10, testRoute("a", 8))
 		o.Fleet = f
@@ -95,7 +95,7 @@ func TestNoHandlerStartsForAClaimOfOneThatWasCountedOut(t *testing.T) {
 		time.Sleep(settleInterval)
 		synctest.Wait()
 		if w.count() != 0 || s.endings()[store.EndPostponed] != 4 {
-			t.Errorf("%d handlers started, %v; want 4 put off", w.count(), s.endings())
+			t.Errorf("%d handlers started, %v; want 4 deferred", w.count(), s.endings())
 		}
 		for _, token := range s.tokens {
 			if !strings.HasPrefix(token, "me-") {

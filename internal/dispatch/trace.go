@@ -14,11 +14,12 @@ import (
 	"notifier/internal/tracing"
 )
 
-// trace starts the span of an attempt. Its context is the handler's. The span is nil if it is
-// not recorded: then the context is unchanged, and the receiver gets the stored trace context.
+// trace starts the span of an attempt, and returns the context for the attempt's handler. If the
+// span is not sampled, trace returns ctx and nil, and the receiver gets the trace context that the
+// producer has stored with the notice.
 //
-// The span is a child of the stored context. That of a replay is a root with a link to it: the
-// stored trace ended long ago.
+// The span is a child of the stored context. For a replay or resend the stored trace ended long
+// ago, so the span is a root with a link to the stored context.
 func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
 	if q.d.o.Tracer == nil {
 		return ctx, nil
@@ -27,7 +28,7 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 	parent := ctx
 	switch stored := tracing.Parse(n.Traceparent, n.Tracestate); {
 	case !stored.IsValid():
-	case n.Replay != "":
+	case n.Replay != "" || n.Resend > 0:
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: stored}))
 	default:
 		parent = trace.ContextWithRemoteSpanContext(ctx, stored)
@@ -39,7 +40,7 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 	return under, span
 }
 
-// spanKind is that of the exchanges of a route.
+// spanKind returns the kind of the spans of a route's exchanges.
 func spanKind(r *route.Route) trace.SpanKind {
 	switch r.Target.Kind {
 	case route.KindList, route.KindStream:
@@ -50,7 +51,7 @@ func spanKind(r *route.Route) trace.SpanKind {
 	return trace.SpanKindClient
 }
 
-// spanContext is that of the attempt's span; invalid if there is none.
+// spanContext returns the context of the attempt's span; invalid if there is none.
 func (e *finished) spanContext() (c trace.SpanContext) {
 	if e.span != nil {
 		c = e.span.SpanContext()
@@ -65,6 +66,7 @@ func (e *finished) endSpan(r *route.Route) {
 	if e.span = nil; span == nil || e.result.Unsent && e.result.Outcome == notice.OutcomeDeferred {
 		return
 	}
+	e.traceID = span.SpanContext().TraceID().String()
 	n, outcome := e.Claim.Notice, e.outcome()
 	span.SetAttributes(tracing.System.String("notifier"), tracing.Operation.String("send"), tracing.OperationType.String("send"),
 		tracing.Destination.String(r.Name), tracing.Message.String(n.ID()), tracing.Route.String(r.Name), tracing.Key.String(n.Key),
@@ -75,6 +77,9 @@ func (e *finished) endSpan(r *route.Route) {
 	}
 	if n.Replay != "" {
 		span.SetAttributes(tracing.Replay.String(n.Replay))
+	}
+	if n.Resend > 0 {
+		span.SetAttributes(tracing.Resend.Int(n.Resend))
 	}
 	if spanKind(r) == trace.SpanKindClient {
 		e.setHTTP(span, r)
@@ -93,8 +98,8 @@ func (e *finished) endSpan(r *route.Route) {
 	span.End()
 }
 
-// setHTTP adds the attributes of a callback. The url is none of them: its path or query may
-// hold a secret.
+// setHTTP adds the attributes of a callback. It omits the URL, whose path or query may contain a
+// secret.
 func (e *finished) setHTTP(span trace.Span, r *route.Route) {
 	span.SetAttributes(tracing.Method.String(cmp.Or(e.Claim.Notice.Method, r.Method, http.MethodPost)))
 	if e.attempt > 1 {

@@ -11,6 +11,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
+	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -111,15 +113,24 @@ func TestAttemptWithoutStoredContextIsRoot(t *testing.T) {
 	}
 }
 
-func TestReplayIsRootWithLink(t *testing.T) {
-	n := notice.Notice{Replay: "r1", Content: notice.Content{Traceparent: sampledParent}}
-	list, _ := spans(t, n, nil, notice.DeliveredResult(200))
-	if len(list) != 1 || list[0].Parent().IsValid() || len(list[0].Links()) != 1 {
-		t.Fatalf("%v; want one root with a link", list)
-	}
-	if to := list[0].Links()[0].SpanContext; to.TraceID() != tracing.Parse(sampledParent, "").TraceID() ||
-		attributesOf(list[0])[tracing.Replay].AsString() != "r1" {
-		t.Errorf("it links %v", to)
+func TestReplayAndResendAreRootsWithLink(t *testing.T) {
+	stored := tracing.Parse(sampledParent, "").TraceID()
+	for want, n := range map[attribute.KeyValue]notice.Notice{
+		tracing.Replay.String("r1"): {Replay: "r1"}, tracing.Resend.Int(2): {Resend: 2, Endings: 2},
+	} {
+		n.Traceparent = sampledParent
+		core, logs := logged.New(zap.InfoLevel)
+		list, _ := spans(t, n, func(o *Options, _ *fakeStore) { o.Logger = zap.New(core) }, notice.DeliveredResult(200))
+		if len(list) != 1 || list[0].Parent().IsValid() || len(list[0].Links()) != 1 || list[0].Links()[0].SpanContext.TraceID() != stored {
+			t.Fatalf("%s: %v; want one root with a link", want.Key, list)
+		}
+		if got := attributesOf(list[0])[want.Key]; got != want.Value {
+			t.Errorf("%s is %v", want.Key, got)
+		}
+		lines := logs.FilterMessage("attempt").All()
+		if len(lines) != 1 || lines[0].ContextMap()["trace_id"] != list[0].SpanContext().TraceID().String() {
+			t.Errorf("%s: the log has %v, want the trace id of the span", want.Key, lines)
+		}
 	}
 }
 

@@ -2,22 +2,23 @@ package dispatch
 
 import "time"
 
-// maxUnanswered bounds how many claim calls without an answer are remembered;
-// what others may have claimed comes back when its lease has lapsed.
+// maxUnanswered bounds the claim calls without a reply that are remembered. Claims beyond it come
+// back when their lease expires.
 const maxUnanswered = 16
 
-// recoveries is how long after one look for what an unanswered sweep has won
-// there is another: the call itself may reach Redis after the look. What comes
-// later still is claimed until its lease has lapsed.
+// recoveries are the delays between the recovery calls for a sweep without a reply. A recovery call
+// finds the claims that the sweep made. There are several recovery calls, because the sweep may
+// reach Redis after the first. If the sweep runs even after the last recovery call, its claims
+// expire with their lease, and their notices are swept again.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered are the claim calls of one shard that failed. Each may have been
-// made although no answer came, so it is made again: one that named keys wins
-// what it had won, and of a sweep it is looked for that. Its queue's mutex guards
-// them.
+// unanswered holds the failed claim calls of one shard. Redis may have executed them although no
+// reply came. A call that names keys is retried, and the retry also returns the claims of the first
+// call. A sweep names no keys, so a recovery call looks for the claims that the sweep made. The
+// queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
-// add remembers a call, if there is room.
+// add appends a call, if there is room.
 func (u *unanswered) add(c call) bool {
 	if len(u.calls) >= maxUnanswered {
 		return false
@@ -26,7 +27,7 @@ func (u *unanswered) add(c call) bool {
 	return true
 }
 
-// wants is how many slots the first call needs; 0 = there is none.
+// wants returns the number of slots that the first call needs; 0 if there is none.
 func (u *unanswered) wants() int {
 	switch {
 	case len(u.calls) == 0:
@@ -37,8 +38,8 @@ func (u *unanswered) wants() int {
 	return u.calls[0].n
 }
 
-// take takes the first call, for n slots; keys beyond them wait for more. What a
-// look finds no slots for is looked for when it has been answered.
+// take removes the first call, limited to n slots. Remaining keys stay queued; a recovery call
+// continues after its reply.
 func (u *unanswered) take(n int) call {
 	c := u.calls[0]
 	u.calls = u.calls[1:]
@@ -52,11 +53,10 @@ func (u *unanswered) take(n int) call {
 	return c
 }
 
-// recovery is how long after a look there is to be another; false if that was the
-// last.
+// recovery returns the delay until the next recovery call, and false after the last one.
 func recovery(c call) (time.Duration, bool) {
-	if c.looks == 0 || c.looks > len(recoveries) {
+	if c.rounds == 0 || c.rounds > len(recoveries) {
 		return 0, false
 	}
-	return recoveries[c.looks-1], true
+	return recoveries[c.rounds-1], true
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestUnansweredCallsAreTakenAsSlotsAllow(t *testing.T) {
+func TestUnansweredCallsAreRetriedAsSlotsAllow(t *testing.T) {
 	var u unanswered
 	if u.wants() != 0 {
 		t.Errorf("wants %d", u.wants())
@@ -31,10 +31,10 @@ func TestUnansweredCallsAreTakenAsSlotsAllow(t *testing.T) {
 	}
 }
 
-func TestASweepIsLookedForAFewTimes(t *testing.T) {
+func TestUnansweredSweepIsRecoveredSeveralTimes(t *testing.T) {
 	var waits []time.Duration
 	for looks := range 5 {
-		if d, again := recovery(call{looks: looks}); again {
+		if d, again := recovery(call{rounds: looks}); again {
 			waits = append(waits, d)
 		}
 	}
@@ -43,10 +43,9 @@ func TestASweepIsLookedForAFewTimes(t *testing.T) {
 	}
 }
 
-// There are fewer slots when it is looked for what a sweep has won than there were
-// when it was made. All of it is found as slots come free: nothing waits for the next
-// look, a second later, or for its lease.
-func TestALookWithFewSlotsFindsAllThatTheSweepHasWon(t *testing.T) {
+// A recovery call runs with fewer slots than the sweep had. All claims are found as slots become
+// free, without waiting for the next recovery call a second later or for the lease.
+func TestRecoveryWithFewSlotsFindsAllClaims(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(10*time.Millisecond)
 		s.put("a", 0, 6)
@@ -72,19 +71,19 @@ func TestALookWithFewSlotsFindsAllThatTheSweepHasWon(t *testing.T) {
 	})
 }
 
-// A look that has no answer itself is none of the few: what the sweep has won is
-// looked for as soon as Redis answers, and then once more a second later.
-func TestALookWithoutAnAnswerIsMadeAgain(t *testing.T) {
+// A recovery call without a reply does not count: the claims are searched as soon as Redis answers,
+// and again a second later.
+func TestUnansweredRecoveryIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(time.Millisecond)
 		s.put("a", 0, 1)
 		s.claim = errDown
 		d := begin(options(s, w, 10, testRoute("a", 4)))
-		after(5 * time.Second) // in which look after look fails
+		after(5 * time.Second) // recovery calls fail during that time
 		e := s.entries[0]
 		s.do(func() { s.claim, s.entries = nil, nil })
 		after(maxBackoff + time.Millisecond)
-		s.do(func() { // Redis carries the sweep out after the look that it has answered
+		s.do(func() { // Redis runs the sweep after it has answered the recovery call
 			e.claimed, e.token = true, s.tokens[0]
 			s.entries = append(s.entries, e)
 		})

@@ -14,8 +14,8 @@ import (
 // Hosts is a [Handler] that limits the calls to each host. It lets dispatch claim a
 // postponed notice when a slot of its host is freed.
 type Hosts interface {
-	// Room is how many calls to a host could begin now, and each how long it takes until
-	// one more could, by what is known of the host.
+	// Room returns how many calls to a host can start now, and the expected time until one more
+	// can.
 	Room(r *route.Route, host string) (room int, each time.Duration)
 }
 
@@ -23,12 +23,12 @@ const (
 	// maxWaiting bounds how many postponed notices of a route are remembered. All others
 	// are claimed when their postponement ends.
 	maxWaiting = 2000
-	// waitingEvery is how often the hosts of remembered notices are checked for slots that
-	// no answer told of.
+	// waitingEvery is how often the hosts of remembered notices are checked for slots that were
+	// freed without a call here.
 	waitingEvery = 250 * time.Millisecond
-	// A remembered notice is postponed for leastFallback and for one and a half of the time
-	// until its turn, mostFallback at most: the end of its postponement matters only if this instance
-	// dies or is paused.
+	// A remembered notice is postponed for leastFallback plus one and a half of the expected time
+	// until its turn, but at most for mostFallback. The end of the postponement matters only if
+	// this instance dies or is paused.
 	leastFallback = 2 * time.Second
 	mostFallback  = 30 * time.Second
 )
@@ -43,8 +43,8 @@ type waiter struct {
 	host  string
 }
 
-// waiting are the notices of one route that wait for slots of their hosts. No claim is held
-// for them. Its queue's mutex guards it.
+// waiting holds the notices of one route that wait for slots of their hosts, without a claim. The
+// queue's mutex guards it.
 type waiting struct {
 	byKey map[string]*waiter
 	hosts map[string]*hostQueue
@@ -52,11 +52,11 @@ type waiting struct {
 	armed bool     // the timer is set that checks all hosts
 }
 
-// hostQueue is one host's part.
+// hostQueue holds the notices that wait for one host.
 type hostQueue struct {
 	waiters  []*waiter // the earliest due first
-	coming   int       // postponements that are not settled yet
-	claiming int       // claim calls that have no answer, and claims whose handlers have not begun
+	coming   int       // postponements without a settle
+	claiming int       // running claim calls, and claims whose handlers have not started
 	ready    bool
 }
 
@@ -73,15 +73,15 @@ func (w *waiting) host(name string) *hostQueue {
 	return h
 }
 
-// tidy forgets a host that nothing is known of.
+// tidy deletes an empty hostQueue.
 func (w *waiting) tidy(name string) {
 	if h := w.hosts[name]; h != nil && len(h.waiters) == 0 && h.coming == 0 && h.claiming == 0 && !h.ready {
 		delete(w.hosts, name)
 	}
 }
 
-// add remembers a notice. Where there is no room, the latest of the host with the most
-// gives way, unless that is its own host.
+// add remembers a notice. If there is no room, the latest notice of the host with the most notices
+// is dropped, which may be the new one.
 func (w *waiting) add(x *waiter) {
 	w.remove(x.key)
 	if len(w.byKey) >= maxWaiting {
@@ -99,7 +99,7 @@ func (w *waiting) add(x *waiter) {
 	}
 	h := w.host(x.host)
 	at, _ := slices.BinarySearchFunc(h.waiters, x, func(a, b *waiter) int {
-		return cmp.Or(a.due.Compare(b.due), -1) // behind those that are due at the same time
+		return cmp.Or(a.due.Compare(b.due), -1) // after waiters with the same due time
 	})
 	h.waiters = slices.Insert(h.waiters, at, x)
 	w.byKey[x.key] = x
@@ -118,7 +118,7 @@ func (w *waiting) remove(key string) {
 	w.tidy(x.host)
 }
 
-// wake has a host checked, if notices wait for it.
+// wake queues a host for a check, if notices wait for it.
 func (w *waiting) wake(host string) {
 	if h := w.hosts[host]; h != nil && !h.ready && len(h.waiters) > 0 {
 		h.ready = true
@@ -126,8 +126,7 @@ func (w *waiting) wake(host string) {
 	}
 }
 
-// take takes up to n notices of one partition whose hosts have room, one host after another.
-// Partitions that are not open are left.
+// take removes up to n notices of one open partition whose hosts have room, one host after another.
 func (w *waiting) take(n int, open func(shard int) bool, room func(host string) int) (list []*waiter, shard int) {
 	for range len(w.ready) {
 		name := w.ready[0]
@@ -151,7 +150,7 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 			left--
 		}
 		if left > 0 && len(list) > 0 {
-			w.wake(name) // for those of other partitions, or once there are slots
+			w.wake(name) // for other partitions, or once there are slots
 		}
 		w.tidy(name)
 		if len(list) >= n {
@@ -161,10 +160,10 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 	return list, shard
 }
 
-// drop forgets all.
+// drop deletes all.
 func (w *waiting) drop() { *w = newWaiting() }
 
-// room is how many calls to a host could begin now.
+// roomAt returns how many calls to a host can start now.
 func (q *routeQueue) roomAt(host string) int {
 	n, _ := q.hosts.Room(q.r, host)
 	return n
@@ -201,7 +200,7 @@ func (c *call) postponed() []store.Postponed {
 	return list
 }
 
-// arrived notes that the handler of a claim begins, or that none will.
+// arrived records that the handler of a claim starts, or that none will.
 func (q *routeQueue) arrived(j *job) {
 	if j.host == "" {
 		return
@@ -220,8 +219,8 @@ func (w *waiting) arrived(host string) {
 	}
 }
 
-// missed takes the answer to a claim call: none of what was won waits any more, and the hosts
-// of waiters for which no handler will begin have room again. The caller holds mu.
+// missed processes the reply to a claim call. Won notices no longer wait, and the hosts of the
+// others, for which no handler starts, have room again. The caller holds mu.
 func (q *routeQueue) missed(hosts map[string]string, won []store.Claim, had []int) {
 	begins := map[string]bool{}
 	for i := range won {
@@ -237,7 +236,7 @@ func (q *routeQueue) missed(hosts map[string]string, won []store.Claim, had []in
 	}
 }
 
-// remembers reports whether a postponed notice is claimed when a slot of its host is freed.
+// remembers reports whether a postponed notice will be claimed when a slot of its host is freed.
 func (q *routeQueue) remembers(e *finished) bool {
 	return q.hosts != nil && e.result.Outcome == notice.OutcomeDeferred && e.result.Reason == notice.ReasonBusy && e.result.Host != ""
 }
@@ -256,8 +255,8 @@ func (q *routeQueue) postpone(e *finished) {
 	h.coming++
 }
 
-// rememberAll counts the settled attempts whose notices wait, and remembers those that wait
-// for slots of their hosts.
+// rememberAll counts the postponed notices of settled attempts, and remembers those that wait for
+// slots of their hosts.
 func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -273,7 +272,7 @@ func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
 	}
 }
 
-// remembered notes a postponement that was settled by now, as s answers. The caller holds mu.
+// remembered adds a settled postponement to the waiting notices. The caller holds mu.
 func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	h := q.waiting.host(e.result.Host)
 	h.coming--
@@ -285,7 +284,7 @@ func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 	q.waiting.tidy(e.result.Host)
 }
 
-// checkWaiting has all hosts checked once in a while. The caller holds mu.
+// checkWaiting starts the timer that checks all hosts. The caller holds mu.
 func (q *routeQueue) checkWaiting() {
 	if q.waiting.armed || q.closed {
 		return
@@ -305,7 +304,7 @@ func (q *routeQueue) checkWaiting() {
 	})
 }
 
-// freedAt has a host checked whose call has ended.
+// freedAt queues a host for a check after one of its calls has ended.
 func (q *routeQueue) freedAt(host string) {
 	if host == "" || q.hosts == nil {
 		return

@@ -11,8 +11,8 @@ import (
 type job struct {
 	queue   *routeQueue
 	claim   *store.Claim
-	now, at time.Time // Redis said now when this process's clock said at
-	ends    time.Time // not before then does the lease end, by that clock
+	now, at time.Time // Redis's clock showed now when this process's clock showed at
+	ends    time.Time // earliest end of the lease, by this process's clock
 	trigger trigger
 	host    string // of a waiter, until its handler begins
 }
@@ -20,9 +20,8 @@ type job struct {
 // idleTime is how long a worker waits for its next attempt before it ends.
 const idleTime = time.Second
 
-// start begins an attempt at once: on a worker that has just finished one, if
-// there is any, whose stack has grown to what an attempt needs, or on a new one.
-// The workers are waited for when the dispatcher has drained.
+// start starts an attempt at once. It prefers an idle worker, whose stack has already grown to the
+// size that an attempt needs.
 func (d *Dispatcher) start(j job) {
 	d.wg.Add(1)
 	select {
@@ -33,8 +32,7 @@ func (d *Dispatcher) start(j job) {
 }
 
 func (d *Dispatcher) workOn(j job) {
-	// Handlers wait for the end of a context of the worker's own: to wait for it, and to
-	// wait no more, takes its lock.
+	// Each worker has its own context: to wait for its end takes the context's lock.
 	ctx, cancel := context.WithCancel(d.work)
 	defer cancel()
 	idle := time.NewTimer(idleTime)

@@ -12,9 +12,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// A Redis whose clock nobody has set is told whatever this machine's own clock says:
-// they are often the same one.
-func TestAClockThatNobodyHasSet(t *testing.T) {
+// An unset clock of Redis is reported even if the local clock agrees, because both are often one clock.
+func TestUnsetRedisClockIsReported(t *testing.T) {
 	em, err := embedded.NewEmulation()
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,21 @@ import (
 	"notifier/internal/notice"
 )
 
-// layout compares what stands in Redis with what this program writes.
+// layout compares the layout stored in Redis with the one that this program writes.
 func (r *run) layout(ctx context.Context) {
 	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
 	_, warning, derr := layout.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
 	switch {
 	case err != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err),
-			Remedy: "another program may use that key: choose another NOTIFIER_NAMESPACE"})
-	case len(meta) == 0:
+			Remedy: "another program may use that key; choose another NOTIFIER_NAMESPACE"})
+	case !layout.Begun(meta):
 		r.add(Finding{Check: "layout", Severity: OK,
-			Message: "nothing is kept under the namespace yet; the first start writes layout and shards"})
+			Message: "the namespace is empty; the first start writes layout and shards"})
 	case meta["layout"] != strconv.Itoa(layout.Version):
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"],
 			layout.Version),
-			Remedy: "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"})
+			Remedy: layout.VersionRemedy(meta["layout"])})
 	case derr != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"],
 			r.cfg.Shards),
@@ -39,41 +39,41 @@ func (r *run) layout(ctx context.Context) {
 			", or remove the variable"})
 	default:
 		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", layout.Version, r.space.Shards)})
-		r.former(ctx)
+		r.oldShards(ctx)
 		r.side(meta["side"])
 	}
 }
 
-// side says how this Redis stands to one that notices move to or from.
+// side reports whether notices are moving, or have moved, to or from another Redis.
 func (r *run) side(text string) {
 	side, ok := layout.ParseSide(text)
 	f := Finding{Check: "layout", Severity: Info}
 	switch {
 	case !ok:
 		f.Severity, f.Message = Error, fmt.Sprintf("the field side of %s is %q, which no version of this program writes", r.space.Meta(), text)
-		f.Remedy = "another program may use that key: choose another NOTIFIER_NAMESPACE"
+		f.Remedy = "another program may use that key; choose another NOTIFIER_NAMESPACE"
 	case side.State == layout.SideLeaving:
-		f.Severity, f.Message = Warning, "notices are being moved to another Redis: what has left is answered with 503 moved here"
-		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
+		f.Severity, f.Message = Warning, "notices are being moved to another Redis; calls for notices that have moved get 503 moved here"
+		f.Remedy = "if notifier migrate is not running, run it again with the same --to"
 	case side.State == layout.SideComing:
 		f.Severity, f.Message = Warning,
-			"notices are being moved to this Redis: until all have come, calls that schedule or change notices are answered with 503 moved"
-		f.Remedy = "if notifier migrate runs no more, run it again with the same --to"
+			"notices are being moved to this Redis; until all have arrived, calls that schedule or change notices get 503 moved"
+		f.Remedy = "if notifier migrate is not running, run it again with the same --to"
 	case side.State == layout.SideLeft:
-		f.Message = "the notices of this Redis have moved to another one; what is still here is delivered and reported here, and nothing " +
-			"new is taken"
-		f.Remedy = "notifier migrate, run again with the same --to, fetches what has ended since; then stop the instances here"
+		f.Message = "the notices of this Redis have moved to another one; remaining notices are delivered and reported here, no new ones are " +
+			"accepted"
+		f.Remedy = "run notifier migrate again with the same --to to move notices finalized since; then stop the instances here"
 	case side.State == layout.SideOpened:
-		f.Message = "notices have moved to this Redis, and some are still on the other side: calls about those are answered with 503 moved"
-		f.Remedy = "notifier migrate, run again with the same --to, fetches them when their attempts have ended or they are reported"
+		f.Message = "notices have moved to this Redis, and some are still on the source; calls for those get 503 moved"
+		f.Remedy = "once their attempts have ended or been reported, run notifier migrate again with the same --to"
 	default:
 		return
 	}
 	r.add(f)
 }
 
-// former looks whether former shards hold anything.
-func (r *run) former(ctx context.Context) {
+// oldShards reports notices in old shards.
+func (r *run) oldShards(ctx context.Context) {
 	prefixes, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
 	n := int64(0)
 	for place := range r.space.First() {
@@ -84,13 +84,13 @@ func (r *run) former(ctx context.Context) {
 	}
 	if n > 0 && err == nil {
 		r.add(Finding{Check: "layout", Severity: Info,
-			Message: fmt.Sprintf("former shards hold %s; they are delivered from there, and moved as far as "+
-				"no attempt is under way and no report is awaited", notice.Count(n, "notice")),
+			Message: fmt.Sprintf("old shards hold %s; they are delivered from there, and moved once "+
+				"no attempt is in flight and no report is awaited", notice.Count(n, "notice")),
 			Remedy: fmt.Sprintf("notifier reshard --to %d moves them at once", r.space.Shards)})
 	}
 }
 
-// prefixes looks for notices that no route covers, and for routes at a standstill.
+// prefixes reports notices without a configured route, and paused routes with pending notices.
 func (r *run) prefixes(ctx context.Context) {
 	held, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
 	if err == nil {
@@ -101,7 +101,7 @@ func (r *run) prefixes(ctx context.Context) {
 		err = r.paused(ctx)
 	}
 	if err != nil {
-		r.add(Finding{Check: "prefixes", Severity: Error, Message: fmt.Sprintf("what is kept cannot be counted: %v", err)})
+		r.add(Finding{Check: "prefixes", Severity: Error, Message: fmt.Sprintf("cannot count the stored notices: %v", err)})
 	}
 }
 
@@ -120,8 +120,8 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 		}
 		lost++
 		f := Finding{Check: "prefixes", Severity: Info,
-			Message: fmt.Sprintf("%d pending and %d dead notices lie under the prefix %s, which is configured no more", pending, dead, prefix)}
-		// Any key under the prefix will do: routes of longer prefixes may take some.
+			Message: fmt.Sprintf("%d pending and %d dead notices have the prefix %s, which is no longer configured", pending, dead, prefix)}
+		// Any key under the prefix is a fair sample, although routes of longer prefixes may match some.
 		key := sampleKey(prefix)
 		switch rt := r.table.Match(key); {
 		case rt != nil:
@@ -130,13 +130,13 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 			f.Message += " (no routes are configured here)"
 		default:
 			f.Severity = Error
-			f.Message += ", and no route covers it: they are not delivered"
-			f.Remedy = "configure a route with that prefix, or a shorter one; or cancel what notifier list --prefix " + prefix + " shows"
+			f.Message += ", and no route matches it, so they are not delivered"
+			f.Remedy = "configure a route with that prefix, or a shorter one; or cancel the notices that notifier list --prefix " + prefix + " shows"
 		}
 		r.add(f)
 	}
 	if lost == 0 {
-		r.add(Finding{Check: "prefixes", Severity: OK, Message: "every notice lies under a configured prefix"})
+		r.add(Finding{Check: "prefixes", Severity: OK, Message: "every notice has a configured prefix"})
 	}
 	return nil
 }

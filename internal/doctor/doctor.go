@@ -17,11 +17,10 @@ import (
 	"notifier/internal/wire"
 )
 
-// Severity is how bad a finding is.
+// Severity is the grade of a finding.
 type Severity string
 
-// The severities. An error means that notices can be lost, stay undelivered, or
-// that the service will not run.
+// Severities. Error means that notices can be lost or stay undelivered, or that the service will not start.
 const (
 	OK      Severity = "ok"
 	Info    Severity = "info"
@@ -29,31 +28,31 @@ const (
 	Error   Severity = "error"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	Node     string   `json:"node,omitempty"` // of a cluster: where
+	Node     string   `json:"node,omitempty"` // of a cluster
 	Message  string   `json:"message"`
 	Remedy   string   `json:"remedy,omitempty"`
 	Fixed    bool     `json:"fixed,omitempty"`
 }
 
-// Report is all that was found, in the order of the checks.
+// Report lists all findings in the order of the checks.
 type Report struct {
 	Findings []Finding `json:"findings"`
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
 }
 
-// Options of a run.
+// Options configure a run.
 type Options struct {
 	Fix bool
-	// Now is the clock that Redis's is compared with. Nil means time.Now.
+	// Now is the local clock, compared with Redis's. Nil means time.Now.
 	Now func() time.Time
 }
 
-// run is one examination.
+// run is one execution of all checks.
 type run struct {
 	Options
 	cfg   *config.Config
@@ -61,15 +60,15 @@ type run struct {
 	table *route.Table
 	space keys.Space
 	found []Finding
-	// unanswered is why a command had no answer, nil if each had one.
+	// unanswered is the error of the last command that Redis did not answer; nil if all were answered.
 	unanswered error
 }
 
-// examineTimeout is how long the whole examination may take.
+// examineTimeout bounds all checks together.
 const examineTimeout = 60 * time.Second
 
-// Run examines. Its error means that it could not begin; what is wrong with
-// Redis, even that it is not there, is a finding.
+// Run executes all checks. It returns an error only if it cannot start; an unreachable or wrongly configured Redis is a
+// finding.
 func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
@@ -87,17 +86,18 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	defer func() { _ = conn.Close() }() // nothing is pending
 	r := &run{Options: o, cfg: cfg, conn: conn, table: table, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	if r.reachable(ctx) {
-		// What is wrong with the count is a finding of layout.
+		// A wrong number of shards is a finding of layout.
 		if s, _, err := layout.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
 			r.space = s
 		}
 		if err := r.nodes(ctx); err != nil {
-			r.add(Finding{Check: "reachability", Severity: Error, Message: "the nodes cannot be asked: " + err.Error()})
+			r.add(Finding{Check: "reachability", Severity: Error, Message: "cannot list the nodes: " + err.Error()})
 		}
 		r.durability()
 		r.rights(ctx)
 		r.layout(ctx)
 		r.spread(ctx)
+		r.sizes(ctx)
 		r.prefixes(ctx)
 		r.headers(ctx)
 		r.repeats(ctx)
@@ -107,7 +107,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	return r.report(), nil
 }
 
-// connect opens a connection to the Redis of a configuration.
+// connect opens a connection with the configuration's settings.
 func connect(cfg *config.Config) (*wire.Conn, error) {
 	return wire.Open(wire.Address{Mode: cfg.Redis.Mode, URL: cfg.Redis.URL, TLS: cfg.Redis.TLS, SentinelUsername: cfg.Redis.SentinelUsername,
 		SentinelPassword: string(cfg.Redis.SentinelPassword)})
@@ -129,7 +129,7 @@ func (r *run) report() *Report {
 
 func (r *run) add(f Finding) { r.found = append(r.found, f) }
 
-// reachable pings, and measures how long that takes.
+// reachable pings Redis and measures the latency.
 func (r *run) reachable(ctx context.Context) bool {
 	const pings = 5
 	took := make([]time.Duration, 0, pings)
@@ -153,7 +153,7 @@ func (r *run) reachable(ctx context.Context) bool {
 	f := Finding{Check: "reachability", Severity: OK, Message: fmt.Sprintf("%s answers in %s", r.cfg.Redis.Where(),
 		median.Round(time.Microsecond))}
 	if median > 20*time.Millisecond {
-		f.Severity, f.Remedy = Warning, "put the service near its Redis: each step of a delivery waits for an answer"
+		f.Severity, f.Remedy = Warning, "run the service near its Redis; each step of a delivery waits for a reply"
 	}
 	r.add(f)
 	return true
@@ -165,26 +165,26 @@ func reachRemedy(err error) string {
 	var noTLS tls.RecordHeaderError
 	switch {
 	case redis.IsAuthError(err):
-		return "give user and password in NOTIFIER_REDIS_URL: redis://user:password@host:6379/0"
+		return "set user and password in NOTIFIER_REDIS_URL: redis://user:password@host:6379/0"
 	case redis.IsPermissionError(err):
 		return "give the user the rights that `notifier doctor --acl` prints"
 	case redis.IsLoadingError(err):
-		return "it is reading its file; wait until that is done"
+		return "wait until Redis has loaded its file"
 	case errors.As(err, &certificate), errors.As(err, &noTLS):
-		return "rediss:// needs a certificate that this machine trusts; redis:// speaks without TLS"
+		return "rediss:// needs a certificate that this machine trusts; redis:// connects without TLS"
 	case moved, redis.IsClusterDownError(err):
-		return "set NOTIFIER_REDIS_MODE=cluster, and wait until the cluster is whole"
+		return "set NOTIFIER_REDIS_MODE=cluster, and wait until the cluster is complete"
 	}
-	return "check NOTIFIER_REDIS_URL and NOTIFIER_REDIS_MODE, that the server runs, and what stands between"
+	return "check NOTIFIER_REDIS_URL and NOTIFIER_REDIS_MODE, that the server runs, and the network between"
 }
 
-// nodes examines each master.
+// nodes checks each master.
 func (r *run) nodes(ctx context.Context) error {
 	if r.conn.Masters == nil {
 		r.node(ctx, "", r.conn.UniversalClient)
 		return nil
 	}
-	var one = make(chan struct{}, 1) // go-redis asks the masters at the same time; findings are kept in order
+	var one = make(chan struct{}, 1) // go-redis visits the masters in parallel; findings are collected in order
 	return r.conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
 		one <- struct{}{}
 		defer func() { <-one }()

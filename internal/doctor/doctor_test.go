@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// good is what deploy/redis.conf comes to.
+// good has the settings of deploy/redis.conf.
 var good = []string{"notify-keyspace-events Ex", "appendonly yes", "appendfsync always", "maxmemory 512mb", "maxmemory-policy noeviction",
 	"client-output-buffer-limit pubsub 64mb 16mb 60"}
 
@@ -45,13 +45,13 @@ func examine(t *testing.T, cfg *config.Config, o Options) *Report {
 	return r
 }
 
-// says checks that a check found something of that severity with those words.
+// says fails unless a finding of the check has that severity and contains words.
 func (r *Report) says(t *testing.T, check string, s Severity, words string) {
 	t.Helper()
 	if !slices.ContainsFunc(r.Findings, func(f Finding) bool {
 		return f.Check == check && f.Severity == s && strings.Contains(f.Message+" "+f.Remedy, words)
 	}) {
-		t.Errorf("no %s of %s says %q; there are:\n%s", s, check, words, r.text())
+		t.Errorf("no %s of %s contains %q; findings:\n%s", s, check, words, r.text())
 	}
 }
 
@@ -63,11 +63,11 @@ func (r *Report) text() string {
 	return b.String()
 }
 
-func TestHealthy(t *testing.T) {
+func TestExamineHealthyServerFindsNothing(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	r := examine(t, configFor(s.URL()), Options{})
 	if r.Errors+r.Warnings > 0 {
-		t.Errorf("a server as deploy/redis.conf has it is found wanting:\n%s", r.text())
+		t.Errorf("findings with the settings of deploy/redis.conf:\n%s", r.text())
 	}
 	for _, check := range []string{"reachability", "version", "notify flags", "memory", "persistence", "restart", "output buffer",
 		"hz", "clock",
@@ -76,7 +76,7 @@ func TestHealthy(t *testing.T) {
 	}
 }
 
-func TestWrongSettings(t *testing.T) {
+func TestExamineReportsWrongSettings(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig("maxmemory 100mb", "maxmemory-policy allkeys-lru", "appendonly no", `save ""`, "hz 5",
 		"client-output-buffer-limit pubsub 1mb 1mb 60", `notify-keyspace-events ""`))
 	cfg := configFor(s.URL())
@@ -84,14 +84,14 @@ func TestWrongSettings(t *testing.T) {
 	r := examine(t, cfg, Options{})
 	r.says(t, "memory", Error, "allkeys-lru")
 	r.says(t, "persistence", Error, "loses every notice")
-	r.says(t, "output buffer", Warning, "cut off")
+	r.says(t, "output buffer", Warning, "disconnected")
 	r.says(t, "notify flags", Warning, `lacks "Ex"`)
 	r.says(t, "hz", Warning, "hz is 5")
 	if r.Errors != 2 {
 		t.Errorf("%d errors:\n%s", r.Errors, r.text())
 	}
 	r = examine(t, cfg, Options{Fix: true})
-	if r.Errors != 1 { // persistence is not switched on behind anybody's back
+	if r.Errors != 1 { // --fix does not switch persistence on
 		t.Errorf("%d errors after --fix:\n%s", r.Errors, r.text())
 	}
 	r = examine(t, cfg, Options{})
@@ -100,7 +100,7 @@ func TestWrongSettings(t *testing.T) {
 	r.says(t, "output buffer", OK, "67108864")
 }
 
-func TestSnapshotsAndEverySecond(t *testing.T) {
+func TestPersistenceReportsPossibleLoss(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")
 	if err := s.Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
@@ -112,7 +112,7 @@ func TestSnapshotsAndEverySecond(t *testing.T) {
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Info, "every second")
 }
 
-func TestRights(t *testing.T) {
+func TestExamineReportsMissingRights(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	for _, rules := range [][]string{{"on", ">secret-of-weak", "~notifier:*", "&*", "+@all", "-zadd", "-config"}} {
 		if err := s.Client().Do(t.Context(), append([]any{"ACL", "SETUSER", "weak"}, anys(rules)...)...).Err(); err != nil {
@@ -130,7 +130,7 @@ func TestRights(t *testing.T) {
 	if strings.Contains(r.text(), "wrong-password") {
 		t.Error("the password is shown")
 	}
-	// Who is not let in has learnt nothing of how Redis is set up.
+	// Without a log-in the settings of Redis are unknown.
 	conn, err := wire.Open(wire.Address{URL: "redis://weak:wrong-password@" + s.Addr() + "/0"})
 	if err != nil {
 		t.Fatal(err)
@@ -141,8 +141,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// The list of users that was shipped first: every notice was lost.
-func TestAUserDefaultThatMayNotReadTheFileBack(t *testing.T) {
+// The first shipped list of users lost every notice at a restart of Redis.
+func TestRestartFindingNamesRightsOfUserDefault(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	do := func(args ...any) {
 		t.Helper()
@@ -169,12 +169,12 @@ func TestAUserDefaultThatMayNotReadTheFileBack(t *testing.T) {
 
 	do("CONFIG", "SET", "appendonly", "no")
 	if r := examine(t, cfg, Options{}); strings.Contains(r.text(), "restart:") {
-		t.Errorf("without a file nothing is read back:\n%s", r.text())
+		t.Errorf("a finding of restart without an append-only file:\n%s", r.text())
 	}
 }
 
-// Which commands Redis writes to its file is its own to say.
-func TestReplayedAreTheWrites(t *testing.T) {
+// COMMAND INFO of Redis decides which commands go to the append-only file.
+func TestReplayedListsAllWrites(t *testing.T) {
 	s := redistest.Start(t)
 	cfg := configFor("")
 	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},
@@ -193,7 +193,7 @@ func TestReplayedAreTheWrites(t *testing.T) {
 	}
 }
 
-func TestAPatternThatIsNotGrantedIsNamed(t *testing.T) {
+func TestMissingKeyPatternIsNamed(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	if err := s.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">password", "~*", "&notifier:*", "&__keyevent@*__:expired",
 		"&__keyspace@0__:old:*", "+@all").Err(); err != nil {
@@ -216,12 +216,12 @@ func anys(s []string) []any {
 	return out
 }
 
-func TestUnreachable(t *testing.T) {
+func TestExamineReportsUnreachableServer(t *testing.T) {
 	r := examine(t, configFor("redis://127.0.0.1:1/0"), Options{})
 	r.says(t, "reachability", Error, "does not answer")
 }
 
-func TestData(t *testing.T) {
+func TestExamineReportsUnconfiguredPrefixes(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	ctx, c := t.Context(), s.Client()
@@ -231,11 +231,11 @@ func TestData(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(c.HSet(ctx, "notifier:meta", "layout", 1, "shards", 4).Err())
+	must(c.HSet(ctx, "notifier:meta", "layout", 2, "shards", 4).Err())
 	examine(t, cfg, Options{}).says(t, "layout", Error, "NOTIFIER_SHARDS=4")
 	must(c.HSet(ctx, "notifier:meta", "layout", 99).Err())
 	examine(t, cfg, Options{}).says(t, "layout", Error, `layout "99"`)
-	must(c.HSet(ctx, "notifier:meta", "layout", 1, "shards", 1).Err())
+	must(c.HSet(ctx, "notifier:meta", "layout", 2, "shards", 1).Err())
 
 	must(c.SAdd(ctx, "notifier:routes", "app1:orders", "app1:orders:old", "gone:away", "empty:one", "done:with").Err())
 	must(c.ZAdd(ctx, "notifier:{0}:settled:done:with", redis.Z{Score: 1, Member: "k"}).Err())
@@ -248,17 +248,17 @@ func TestData(t *testing.T) {
 	r.says(t, "prefixes", Error, "gone:away")
 	r.says(t, "prefixes", Warning, "notifier resume orders")
 	if strings.Contains(r.text(), "empty:one") || strings.Contains(r.text(), "done:with") {
-		t.Errorf("a prefix that holds nothing, or what is settled, is reported:\n%s", r.text())
+		t.Errorf("a prefix with no notices, or only settled ones, is reported:\n%s", r.text())
 	}
 }
 
-// What waits for headers starts no exchange, so that no lateness shows it.
-func TestNoticesThatWaitForTheirHeadersAreNamed(t *testing.T) {
+// A notice postponed because of HEADERS_TO starts no exchange, so no lateness shows it.
+func TestNoticesWithoutTheirHeadersAreReported(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	r := examine(t, cfg, Options{})
 	if strings.Contains(r.text(), "headers") {
-		t.Errorf("headers are checked on a route without:\n%s", r.text())
+		t.Errorf("headers are checked on a route without HEADERS_TO:\n%s", r.text())
 	}
 	var err error
 	rt := cfg.Routes[0]
@@ -296,11 +296,11 @@ func TestNoticesThatWaitForTheirHeadersAreNamed(t *testing.T) {
 	examine(t, cfg, Options{}).says(t, "headers", Warning, "and 4 more")
 }
 
-func TestRepeats(t *testing.T) {
+func TestRepeatsReportsShortWindow(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.Retention, cfg.RepeatWindow = 24*time.Hour, time.Hour
-	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for 1h")
+	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for at least 1h")
 	short := time.Now().Add(-20 * time.Minute).UnixMilli()
 	if err := s.Client().HSet(t.Context(), "notifier:{0}:trimmed", "app1:orders", short+5000, "", short).Err(); err != nil {
 		t.Fatal(err)
@@ -309,17 +309,17 @@ func TestRepeats(t *testing.T) {
 	if err := s.Client().HSet(t.Context(), "notifier:{0}:trimmed", "app1:orders", short-int64(time.Hour/time.Millisecond)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for 1h")
+	examine(t, cfg, Options{}).says(t, "repeats", OK, "recognised for at least 1h")
 }
 
-func TestClock(t *testing.T) {
+func TestClockReportsDifference(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	for off, want := range map[time.Duration]Severity{0: OK, 10 * time.Second: Warning, -time.Hour: Error} {
 		examine(t, configFor(s.URL()), Options{Now: func() time.Time { return time.Now().Add(off) }}).says(t, "clock", want, "")
 	}
 }
 
-// A command that a script has come to use is looked for too.
+// Every command of a script is part of the check of rights.
 func TestRightsCoverTheScripts(t *testing.T) {
 	cfg := configFor("")
 	cfg.Routes = append(cfg.Routes, &route.Route{Prefix: "l", Target: route.Target{Kind: route.KindList, Key: "q"}, Adopt: true},

@@ -13,15 +13,15 @@ import (
 	"notifier/internal/wire"
 )
 
-// durability is the check of what the settings of durability promise.
+// durability names the check of the configured durability.
 const durability = "durability"
 
-// durability says what the settings promise.
+// durability reports the configured durability.
 func (r *run) durability() {
 	r.add(Finding{Check: durability, Severity: OK, Message: r.cfg.Promise()})
 }
 
-// durability looks for what keeps a node from bearing what the settings promise.
+// durability reports server settings that contradict the configured durability.
 func (n *node) durability(ctx context.Context) {
 	for _, d := range []struct {
 		name string
@@ -43,8 +43,7 @@ func (n *node) durability(ctx context.Context) {
 	}
 }
 
-// online is how many replicas receive what is written; ok is false if INFO does not
-// say.
+// online returns the number of connected replicas; ok is false if INFO does not contain it.
 func (n *node) online() (count int, ok bool) {
 	if _, ok = n.info["connected_slaves"]; !ok {
 		return 0, false
@@ -64,32 +63,31 @@ func (n *node) replicas(name string, want int) {
 	have, ok := n.online()
 	switch {
 	case !ok:
-		n.add(Finding{Check: durability, Severity: Info, Message: "how many replicas there are cannot be read (INFO is refused)",
+		n.add(Finding{Check: durability, Severity: Info, Message: "the number of replicas cannot be read (INFO is refused)",
 			Remedy: fmt.Sprintf("%s needs %d of them", name, want)})
 	case have < want:
 		n.add(Finding{Check: durability, Severity: Error,
 			Message: fmt.Sprintf("connected replicas: %d of the %d that %s waits for; nothing is confirmed until all are connected", have,
 				want, name),
-			Remedy: "start them, or set a smaller number; calls that change notices are answered with 503 meanwhile, and delivering goes on"})
+			Remedy: "start them, or set a smaller number; until then calls that change notices get 503, and deliveries continue"})
 	case have == want:
-		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%s, and %s waits for all: with one gone, nothing is confirmed",
+		n.add(Finding{Check: durability, Severity: OK, Message: fmt.Sprintf("%s, and %s waits for all; without one of them nothing is confirmed",
 			notice.Count(have, "replica"), name)})
 	default:
 		n.add(Finding{Check: durability, Severity: OK,
-			Message: fmt.Sprintf("%d replicas, of which %s waits for %d: what was confirmed survives a failover "+
-				"if at most %d of them are cut off together with the master", have, name, want, want-1)})
+			Message: fmt.Sprintf("%d replicas, of which %s waits for %d: confirmed writes survive a failover "+
+				"if at most %d of them are partitioned together with the master", have, name, want, want-1)})
 	}
 }
 
-// priorityTimeout is how long a replica may take to say its priority.
+// priorityTimeout bounds the read of a replica's priority.
 const priorityTimeout = time.Second
 
-// priorities looks at whether the replicas are equal to who promotes one: the one with
-// the lowest priority is taken, whether or not it has all that was confirmed. In a
-// cluster the one that has received most is.
+// priorities checks that all replicas have the same priority. Sentinel promotes the replica with the lowest priority,
+// even if another one has more of the confirmed writes. A cluster promotes the replica that received most.
 func (n *node) priorities(ctx context.Context) {
 	const name = "replica-priority"
-	var said, unread []string
+	var found, unread []string
 	by := map[string]bool{}
 	for i := 0; ; i++ {
 		text, there := n.info["slave"+strconv.Itoa(i)]
@@ -115,37 +113,37 @@ func (n *node) priorities(ctx context.Context) {
 			continue
 		}
 		by[settings[name]] = true
-		said = append(said, addr+" has "+settings[name])
+		found = append(found, addr+" has "+settings[name])
 	}
 	switch {
 	case len(by) > 1:
 		n.add(Finding{Check: durability, Severity: Warning,
-			Message: fmt.Sprintf("the replicas differ in %s (%s): a failover takes the one with the lowest number above 0, "+
-				"although another may have what was confirmed and it may not", name, strings.Join(said, ", ")), Remedy: "the same " + name +
+			Message: fmt.Sprintf("the replicas differ in %s (%s): a failover promotes the lowest number above 0, "+
+				"although only another one may have the confirmed writes", name, strings.Join(found, ", ")), Remedy: "set the same " + name +
 				" on all servers"})
 	case by["0"]:
-		n.add(Finding{Check: durability, Severity: Error, Message: name + " is 0 on all replicas: none is ever promoted",
+		n.add(Finding{Check: durability, Severity: Error, Message: name + " is 0 on all replicas, so none is ever promoted",
 			Remedy: name + " 100 in redis.conf"})
 	case len(unread) > 0:
 		n.add(Finding{Check: durability, Severity: Info, Message: fmt.Sprintf("%s of %s cannot be read", name, strings.Join(unread, ", ")),
-			Remedy: "look it up there: it must be the same on all servers"})
+			Remedy: "check it there; it must be the same on all servers"})
 	}
 }
 
 func (n *node) fsync(ctx context.Context, name string) {
 	if err := n.heard(wire.Synced(ctx, n.c)); err != nil {
 		n.add(Finding{Check: durability, Severity: Error, Message: name + "=fsync is refused: " + err.Error(),
-			Remedy: "appendonly yes and appendfsync always in redis.conf, or a server whose WAITAOF can be relied on (Redis 8)"})
+			Remedy: "appendonly yes and appendfsync always in redis.conf, or a server with a reliable WAITAOF (Redis 8)"})
 		return
 	}
 	if aof, ok := n.setting(ctx, "appendonly"); ok && aof != "yes" {
-		n.add(Finding{Check: durability, Severity: Error, Message: "appendonly is " + aof + ": nothing is on disk, so that " + name +
+		n.add(Finding{Check: durability, Severity: Error, Message: "appendonly is " + aof + ", so nothing is on disk and " + name +
 			"=fsync confirms nothing",
 			Remedy: "appendonly yes in redis.conf; for now CONFIG SET appendonly yes"})
 	}
 }
 
-// minReplicas looks at whether a master that is cut off goes on taking writes.
+// minReplicas checks that a partitioned master stops taking writes.
 func (n *node) minReplicas(ctx context.Context) {
 	const name = "min-replicas-to-write"
 	have, ok := n.online()
@@ -157,22 +155,22 @@ func (n *node) minReplicas(ctx context.Context) {
 	case want > have:
 		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("connected replicas: %d, and %s is %d: Redis refuses all writes",
 			have, name, want),
-			Remedy: "start the replicas, or lower it"})
+			Remedy: "start the replicas, or lower the number"})
 	case want == 0 && have > 0:
 		n.add(Finding{Check: durability, Severity: Warning,
-			Message: fmt.Sprintf("%s is 0: a master that is cut off from its %s goes on taking writes, "+
-				"which are lost when a replica has taken its place", name, notice.Count(have, "replica")),
-			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with one replica only, its end then " +
+			Message: fmt.Sprintf("%s is 0: a master partitioned from its %s keeps taking writes, "+
+				"which are lost once a replica is promoted", name, notice.Count(have, "replica")),
+			Remedy: "min-replicas-to-write 1 and min-replicas-max-lag 10 in redis.conf, on replicas too; with only one replica, its failure then " +
 				"stops all writes"})
 	}
 }
 
-// coverage looks at whether one master's end stops all others.
+// coverage checks that the failure of one master does not stop the others.
 func (n *node) coverage(ctx context.Context) {
 	const name = "cluster-require-full-coverage"
 	if text, ok := n.setting(ctx, name); ok && text == "yes" {
 		n.add(Finding{Check: durability, Severity: Warning,
-			Message: name + " is yes: while one master is gone and no replica has taken its place, all masters refuse all calls",
+			Message: name + " is yes: while one master is down and no replica is promoted, all masters refuse all calls",
 			Remedy:  name + " no in redis.conf; for now CONFIG SET " + name + " no"})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// durable are the settings that a test looks at.
+// durable returns a configuration with these settings of durability.
 func durable(url, calls, settle string) *config.Config {
 	c := configFor(url)
 	c.Durability, _ = notice.ParseDurability(calls)
@@ -19,17 +19,17 @@ func durable(url, calls, settle string) *config.Config {
 	return c
 }
 
-func TestReplicasThatAreWaitedFor(t *testing.T) {
+func TestDurabilityReportsMissingReplicas(t *testing.T) {
 	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0")...))
 	alone := examine(t, durable(master.URL(), "replicas:1", "memory"), Options{})
 	alone.says(t, durability, Error, "connected replicas: 0 of the 1 that NOTIFIER_DURABILITY waits for")
-	alone.says(t, durability, OK, "a failover loses none of it")
+	alone.says(t, durability, OK, "a failover loses none of them")
 	redistest.Start(t, redistest.WithConfig("replicaof "+strings.ReplaceAll(master.Addr(), ":", " ")))
 	for !strings.Contains(master.Client().Info(t.Context(), "replication").Val(), "state=online") {
 		if t.Context().Err() != nil {
-			t.Fatal("the replica does not come")
+			t.Fatal("the replica does not connect")
 		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is there
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the replica is connected
 	}
 	one := examine(t, durable(master.URL(), "replicas:1", "replicas:2"), Options{})
 	one.says(t, durability, OK, "1 replica, and NOTIFIER_DURABILITY waits for all")
@@ -41,8 +41,8 @@ func TestReplicasThatAreWaitedFor(t *testing.T) {
 	examine(t, durable(master.URL(), "memory", "memory"), Options{}).says(t, durability, Error, "Redis refuses all writes")
 }
 
-// Replicas that a failover would not choose by what they have received are told of.
-func TestReplicasOfDifferentPriority(t *testing.T) {
+// With different priorities a failover ignores how much a replica has received.
+func TestDurabilityReportsDifferentPriorities(t *testing.T) {
 	master := redistest.Start(t, redistest.WithConfig(append(good, "repl-diskless-sync-delay 0", "min-replicas-to-write 1")...))
 	var replicas []*redistest.Server
 	for range 2 {
@@ -50,9 +50,9 @@ func TestReplicasOfDifferentPriority(t *testing.T) {
 	}
 	for strings.Count(master.Client().Info(t.Context(), "replication").Val(), "state=online") < 2 {
 		if t.Context().Err() != nil {
-			t.Fatal("the replicas do not come")
+			t.Fatal("the replicas do not connect")
 		}
-		time.Sleep(10 * time.Millisecond) // sleep: polls until they are there
+		time.Sleep(10 * time.Millisecond) // sleep: polls until the replicas are connected
 	}
 	set := func(i int, priority string) {
 		t.Helper()
@@ -62,16 +62,16 @@ func TestReplicasOfDifferentPriority(t *testing.T) {
 	}
 	cfg := durable(master.URL(), "replicas:1", "replicas:1")
 	if r := examine(t, cfg, Options{}); strings.Contains(r.text(), "differ in") {
-		t.Errorf("they are equal:\n%s", r.text())
+		t.Errorf("equal priorities are reported:\n%s", r.text())
 	}
 	set(1, "50")
 	r := examine(t, cfg, Options{})
 	r.says(t, durability, Warning, replicas[1].Addr()+" has 50")
 	if strings.Count(r.text(), "differ in replica-priority") != 1 {
-		t.Errorf("not said once:\n%s", r.text())
+		t.Errorf("not reported once:\n%s", r.text())
 	}
 	if r := examine(t, durable(master.URL(), "memory", "memory"), Options{}); strings.Contains(r.text(), "differ in") {
-		t.Errorf("nothing is waited for:\n%s", r.text())
+		t.Errorf("priorities are reported although no replica is waited for:\n%s", r.text())
 	}
 	set(0, "0")
 	set(1, "0")
@@ -83,10 +83,10 @@ func TestReplicasOfDifferentPriority(t *testing.T) {
 	examine(t, cfg, Options{}).says(t, durability, Info, "replica-priority of "+replicas[1].Addr()+" cannot be read")
 }
 
-func TestFsyncThatIsNotBorne(t *testing.T) {
+func TestDurabilityReportsUnsupportedFsync(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig(good...))
 	if r := examine(t, durable(srv.URL(), "fsync", "memory"), Options{}); r.Errors+r.Warnings > 0 {
-		t.Errorf("a server that syncs is found wanting:\n%s", r.text())
+		t.Errorf("a server that syncs has findings:\n%s", r.text())
 	}
 	for _, name := range []string{"appendfsync everysec", "appendonly no"} {
 		k, v, _ := strings.Cut(name, " ")
@@ -107,8 +107,7 @@ func TestFsyncThatIsNotBorne(t *testing.T) {
 	(&Report{Findings: found}).says(t, durability, Error, "NOTIFIER_DURABILITY=fsync")
 }
 
-// The right to wait is looked for where it is needed.
-func TestTheRightToWait(t *testing.T) {
+func TestRightToWaitIsNeededForReplicas(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig(good...))
 	if err := srv.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
@@ -119,14 +118,14 @@ func TestTheRightToWait(t *testing.T) {
 	examine(t, durable(url, "fsync", "memory"), Options{}).says(t, "rights", OK, "")
 }
 
-func TestCoverageOfACluster(t *testing.T) {
+func TestDurabilityReportsFullCoverageOfCluster(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig(append(good, "cluster-enabled yes")...))
 	if err := srv.Client().ClusterAddSlotsRange(t.Context(), 0, 16383).Err(); err != nil {
 		t.Fatal(err)
 	}
 	for !strings.Contains(srv.Client().ClusterInfo(t.Context()).Val(), "cluster_state:ok") {
 		if t.Context().Err() != nil {
-			t.Fatal("the cluster does not come")
+			t.Fatal("the cluster does not start")
 		}
 		time.Sleep(10 * time.Millisecond) // sleep: polls until the node serves its slots
 	}

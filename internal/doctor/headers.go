@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	// headersPage is how many pending notices of a route one call lists, and headersLooked
-	// about how many are checked.
-	headersPage, headersLooked = 500, 5000
-	// headersNamed is how many origins a finding names.
+	// headersPage is the page size of the listing of pending notices; about headersChecked notices of a route are
+	// checked.
+	headersPage, headersChecked = 500, 5000
+	// headersNamed is the maximum number of origins in a finding.
 	headersNamed = 5
 )
 
-// mismatch are the notices of a route whose urls lead to one origin that does not get the
-// route's headers.
+// mismatch describes the notices of one route for one origin that does not get the route's headers.
 type mismatch struct {
 	origin string
 	want   []string
@@ -30,7 +29,7 @@ type mismatch struct {
 	n      int
 }
 
-// headers looks for pending notices that wait because of HEADERS_TO.
+// headers reports pending notices that are postponed because of HEADERS_TO.
 func (r *run) headers(ctx context.Context) {
 	const check = "headers"
 	var s *store.Store
@@ -42,13 +41,13 @@ func (r *run) headers(ctx context.Context) {
 		if routes++; s == nil {
 			s = store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes})
 		}
-		list, looked, more, err := mismatches(ctx, s, rt)
+		list, checked, more, err := mismatches(ctx, s, rt)
 		switch {
 		case err != nil:
-			r.add(Finding{Check: check, Severity: Error, Message: fmt.Sprintf("the pending notices of route %s cannot be read: %v", rt.Name, err)})
+			r.add(Finding{Check: check, Severity: Error, Message: fmt.Sprintf("cannot read the pending notices of route %s: %v", rt.Name, err)})
 			wrong++
 		case len(list) > 0:
-			r.add(mismatchFinding(check, rt, list, looked, more))
+			r.add(mismatchFinding(check, rt, list, checked, more))
 			wrong++
 		}
 	}
@@ -57,10 +56,10 @@ func (r *run) headers(ctx context.Context) {
 	}
 }
 
-// mismatches checks the pending notices of a route. More: some were not checked.
-func mismatches(ctx context.Context, s *store.Store, rt *route.Route) (list []mismatch, looked int, more bool, err error) {
+// mismatches checks the pending notices of a route. more reports that some were not checked.
+func mismatches(ctx context.Context, s *store.Store, rt *route.Route) (list []mismatch, checked int, more bool, err error) {
 	q := store.Query{Routes: []string{rt.Prefix}, State: notice.Scheduled, Limit: headersPage}
-	for looked < headersLooked {
+	for checked < headersChecked {
 		page, err := s.List(ctx, q)
 		if err != nil {
 			return nil, 0, false, err
@@ -78,12 +77,12 @@ func mismatches(ctx context.Context, s *store.Store, rt *route.Route) (list []mi
 			}
 			list[at].n++
 		}
-		looked += len(page.Items)
+		checked += len(page.Items)
 		if q.Cursor = page.Cursor; q.Cursor == "" {
-			return list, looked, len(page.Missing) > 0, nil
+			return list, checked, len(page.Missing) > 0, nil
 		}
 	}
-	return list, looked, true, nil
+	return list, checked, true, nil
 }
 
 func checkHeaders(rt *route.Route, address string) error {
@@ -98,7 +97,7 @@ func checkHeaders(rt *route.Route, address string) error {
 	return rt.CheckHeaders(route.OriginOf(u, host))
 }
 
-func mismatchFinding(check string, rt *route.Route, list []mismatch, looked int, more bool) Finding {
+func mismatchFinding(check string, rt *route.Route, list []mismatch, checked int, more bool) Finding {
 	slices.SortStableFunc(list, func(a, b mismatch) int { return b.n - a.n })
 	total := 0
 	var names, origins []string
@@ -112,7 +111,7 @@ func mismatchFinding(check string, rt *route.Route, list []mismatch, looked int,
 	if rest := len(list) - headersNamed; rest > 0 {
 		names = append(names, fmt.Sprintf("and %d more", rest))
 	}
-	of := notice.Count(int64(looked), "pending notice")
+	of := notice.Count(int64(checked), "pending notice")
 	if more {
 		of = "the first " + of
 	}

@@ -12,70 +12,68 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
 const (
-	// perEnding is what an ending takes in Redis that has a body of 200 bytes:
-	// docs/history.md says how it was measured.
-	perEnding = 500
-	// unseen is how long nobody need bring endings to the history before that is
-	// worth a word.
-	unseen = 5 * time.Minute
-	// behind is how long an ending waits for the database only if there is trouble, or
-	// if much is being caught up.
-	behind = 30 * time.Second
+	// entryBytes is the size of a finalized notice with a body of 200 bytes in the outbox, measured in docs/history.md.
+	entryBytes = 500
+	// relayOverdue is the time without any relay to the history after which a finding says so.
+	relayOverdue = 5 * time.Minute
+	// relayLate is the age of the oldest outbox entry above which the database is in trouble or the relay is catching up.
+	relayLate = 30 * time.Second
 )
 
-// history examines the database of NOTIFIER_HISTORY_URL, and what waits for it.
+// history checks the database of NOTIFIER_HISTORY_URL and the outbox.
 func (r *run) history(ctx context.Context) {
 	const check = "history"
 	s := store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
-	left, lost, seen, on := r.handedOver(ctx, s)
+	left, lost, seen, on := r.outboxState(ctx, s)
 	oldest := r.oldest(ctx, s)
 	if len(r.cfg.History.URL) == 0 {
 		switch {
-		case on && time.Since(seen) > unseen:
+		case on && time.Since(seen) > relayOverdue:
 			r.add(Finding{Check: check, Severity: Warning,
-				Message: fmt.Sprintf("what ends is handed over to a history, and nobody has brought it to a database since %s; waiting: %s",
+				Message: fmt.Sprintf("the outbox of the history has not been relayed to a database since %s; waiting: %s",
 					notice.Stamp(seen), notice.Count(left, "ending")),
-				Remedy: "start an instance with NOTIFIER_HISTORY_URL; or end the history as docs/history.md says (Instances of different " +
+				Remedy: "start an instance with NOTIFIER_HISTORY_URL, or end the history as in docs/history.md (Instances of different " +
 					"configurations)"})
 		case on:
-			r.add(Finding{Check: check, Severity: Info, Message: "others keep a history; this environment has no NOTIFIER_HISTORY_URL",
-				Remedy: "give it to all instances, so that each of them can bring endings there and find them"})
+			r.add(Finding{Check: check, Severity: Info, Message: "other instances write a history; this environment has no NOTIFIER_HISTORY_URL",
+				Remedy: "set it for all instances, so that each can write and read the history"})
 		}
 		return
 	}
-	f := Finding{Check: check, Severity: OK, Message: "waiting for the database: " + notice.Count(left, "ending")}
+	f := Finding{Check: check, Severity: OK, Message: "waiting for the database: " + notice.Count(left, "finalized notice")}
 	if lost > 0 {
-		f.Message += fmt.Sprintf(", %d were dropped since ever", lost)
+		f.Message += fmt.Sprintf(", %d dropped in total", lost)
 	}
-	if waits := time.Since(oldest).Round(time.Second); !oldest.IsZero() && waits > behind {
-		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database takes no rows, or not fast enough",
+	if waits := time.Since(oldest).Round(time.Second); !oldest.IsZero() && waits > relayLate {
+		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database is unavailable or too slow",
 			waits)
-		f.Remedy = "see what the log of the instances says of it (endings do not get into the history): a full disk, rights, a lock; nothing " +
-			"is lost meanwhile"
+		f.Remedy = "see the database error in the instances' log: a full disk, rights, a lock; nothing " +
+			"is lost until the bound"
 	}
 	if bound := int64(r.cfg.History.Backlog); left > bound/2 {
-		f.Severity, f.Remedy = Error, fmt.Sprintf("at %d the oldest get no row: see the log of the instances for what the database says", bound)
+		f.Severity, f.Remedy = Error, fmt.Sprintf("above %d the oldest are not recorded; see the instances' log for the database's error", bound)
 	}
 	r.add(f)
 	r.historyDatabase(ctx)
 	r.historyMemory(ctx, s)
 }
 
-// handedOver is how the hand-over stands: what waits, what was dropped, when
-// somebody last brought something, and whether there is any.
-func (r *run) handedOver(ctx context.Context, s *store.Store) (left, lost int64, seen time.Time, on bool) {
+// outboxState returns the state of the outbox: waiting entries, dropped entries, the time of the last relay, and whether
+// any shard has an outbox.
+func (r *run) outboxState(ctx context.Context, s *store.Store) (left, lost int64, seen time.Time, on bool) {
 	for shard := range r.space.Places() {
 		most, err := r.conn.HGet(ctx, r.space.Layout(shard), "history").Result()
 		if r.heard(err) != nil && !errors.Is(err, redis.Nil) {
 			continue
 		}
 		on = on || most != "" && most != "0"
-		n, _, gone, err := s.Backlog(ctx, shard)
+		n, _, gone, err := history.Outbox{Wire: s.Wire()}.Backlog(ctx, shard)
 		if err != nil {
 			continue
 		}
@@ -89,21 +87,21 @@ func (r *run) handedOver(ctx context.Context, s *store.Store) (left, lost int64,
 	return left, lost, seen, on
 }
 
-// oldest is when the oldest ending was that waits; zero = none does.
+// oldest returns the time of the oldest waiting entry; zero if none waits.
 func (r *run) oldest(ctx context.Context, s *store.Store) (at time.Time) {
 	for shard := range r.space.Places() {
-		_, text, _, err := s.Backlog(ctx, shard)
+		_, text, _, err := history.Outbox{Wire: s.Wire()}.Backlog(ctx, shard)
 		if err != nil || text == "" {
 			continue
 		}
-		if e, err := store.ReadEnded(text); err == nil && (at.IsZero() || e.At.Before(at)) {
+		if e, err := layout.ReadEntry(text); err == nil && (at.IsZero() || e.At.Before(at)) {
 			at = e.At
 		}
 	}
 	return at
 }
 
-// historyDatabase checks the database. It leaves nothing there.
+// historyDatabase checks the database and leaves nothing in it.
 func (r *run) historyDatabase(ctx context.Context) {
 	const check = "history"
 	d, err := history.Open(history.Options{URL: string(r.cfg.History.URL)})
@@ -116,14 +114,14 @@ func (r *run) historyDatabase(ctx context.Context) {
 	switch {
 	case err != nil:
 		r.add(Finding{Check: check, Severity: Error, Message: err.Error(),
-			Remedy: "start the database, or correct NOTIFIER_HISTORY_URL; until then what ends waits in Redis"})
+			Remedy: "start the database, or correct NOTIFIER_HISTORY_URL; until then finalized notices wait in Redis"})
 	case has > history.Newest:
 		r.add(Finding{Check: check, Severity: Error,
-			Message: fmt.Sprintf("its schema has version %d, this program knows %d: it writes and reads nothing there", has, history.Newest),
-			Remedy:  "run the version of the program that wrote it, or one after it"})
+			Message: fmt.Sprintf("the schema has version %d, this program supports %d and does not use it", has, history.Newest),
+			Remedy:  "run the version of the program that created it, or a newer one"})
 	case has == 0:
 		r.add(Finding{Check: check, Severity: Info,
-			Message: "the database answers and has no schema yet: the first instance that starts makes it"})
+			Message: "the database answers and has no schema yet; the first instance creates it"})
 	default:
 		r.add(Finding{Check: check, Severity: OK, Message: fmt.Sprintf("the database answers, its schema has version %d", has)})
 	}
@@ -137,16 +135,16 @@ func (r *run) historyDatabase(ctx context.Context) {
 	list, err := fleet.List(ctx, r.heartbeats())
 	if err == nil && len(list) > 1 {
 		r.add(Finding{Check: check, Severity: Warning,
-			Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances: those of other machines each have a file of their "+
-				"own, with some of the endings",
+			Message: fmt.Sprintf("SQLite is a file of one machine, and there are %d instances; each machine has a separate file "+
+				"with a part of the history",
 				len(list)), Remedy: "if they run on several machines, use PostgreSQL for all"})
 	}
 }
 
-// historyWrites tries to write, and rolls that back.
+// historyWrites tries a write and rolls it back.
 func (r *run) historyWrites(ctx context.Context, d *history.DB) {
 	if err := d.Try(ctx); err != nil {
-		r.add(Finding{Check: "history", Severity: Error, Message: "the database takes no writes: " + err.Error(),
+		r.add(Finding{Check: "history", Severity: Error, Message: "the database refuses writes: " + err.Error(),
 			Remedy: "give the user of NOTIFIER_HISTORY_URL the rights that docs/history.md lists (Rights); for SQLite, a directory that the " +
 				"service may write to"})
 	}
@@ -162,30 +160,30 @@ func (r *run) historyOwner(ctx context.Context, d *history.DB) {
 	}
 	id, err := r.conn.HGet(ctx, r.space.Meta(), "id").Result()
 	if !ok || r.heard(err) != nil && !errors.Is(err, redis.Nil) {
-		return // the first instance that writes takes it
+		return // the first instance that writes becomes the owner
 	}
 	mine := history.Owner{Namespace: r.cfg.Namespace, ID: id}
 	if mine == has {
 		return
 	}
 	r.add(Finding{Check: check, Severity: Error,
-		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s: it "+
+		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s; it "+
 			"writes and reads nothing there",
 			has.Namespace, has.ID, mine.Namespace, cmp.Or(id, "none yet")),
 		Remedy: "give this service a separate database or schema in NOTIFIER_HISTORY_URL; if its data replaced the other data: notifier " +
 			"history claim --from " + has.ID})
 }
 
-// historyMemory compares the bound of what waits with the memory there is.
+// historyMemory compares the outbox's bound with Redis's memory.
 func (r *run) historyMemory(ctx context.Context, s *store.Store) {
-	_, most, err := s.Memory(ctx, 0)
+	_, most, err := history.Outbox{Wire: s.Wire()}.Memory(ctx, 0)
 	if err != nil || most == 0 {
-		return // the checks of the node say so
+		return // the checks of the node report that
 	}
-	if needs := int64(r.cfg.History.Backlog) / int64(r.space.Places()) * perEnding; needs > most/2 {
+	if needs := int64(r.cfg.History.Backlog) / int64(r.space.Places()) * entryBytes; needs > most/2 {
 		r.add(Finding{Check: "history", Severity: Warning,
-			Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d endings take about %d MB at bodies of 200 bytes, and maxmemory is %d MB: "+
-				"the oldest are dropped before the bound, when a fifth of the memory is left", r.cfg.History.Backlog, needs>>20, most>>20),
-			Remedy: fmt.Sprintf("give Redis more memory, or set NOTIFIER_HISTORY_BACKLOG=%d", most/2/perEnding*int64(r.space.Places()))})
+			Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d notices take about %d MB with bodies of 200 bytes, and maxmemory is %d MB: "+
+				"the oldest are dropped before that, when a fifth of the memory is left", r.cfg.History.Backlog, needs>>20, most>>20),
+			Remedy: fmt.Sprintf("give Redis more memory, or set NOTIFIER_HISTORY_BACKLOG=%d", most/2/entryBytes*int64(r.space.Places()))})
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"notifier/internal/store"
 )
 
-func TestHistory(t *testing.T) {
+func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	with := func(url string) *config.Config {
@@ -36,7 +36,7 @@ func TestHistory(t *testing.T) {
 	}
 	file := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
 	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet")
-	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet") // it made none
+	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet") // the doctor created none
 	database := pgtest.Database(t)
 	for _, url := range []string{file, database} {
 		d, err := history.Open(history.Options{URL: url})
@@ -49,31 +49,31 @@ func TestHistory(t *testing.T) {
 		_ = d.Close()
 		r := examine(t, with(url), Options{})
 		r.says(t, "history", OK, "the database answers")
-		r.says(t, "history", OK, "waiting for the database: 0 endings")
+		r.says(t, "history", OK, "waiting for the database: 0 finalized notices")
 	}
-	examine(t, with("sqlite:///nonexistent/history.db"), Options{}).says(t, "history", Error, "the database takes no writes")
+	examine(t, with("sqlite:///nonexistent/history.db"), Options{}).says(t, "history", Error, "the database refuses writes")
 	c := s.Client()
 	for ago, want := range map[time.Duration]Severity{time.Minute: Warning, 0: OK} {
 		text := fmt.Sprintf(`d %d app1 - app1:a:b:1 {"due":1763740800000,"made":185903985000000}`, time.Now().Add(-ago).UnixMicro())
 		if err := c.RPush(t.Context(), "notifier:{0}:ended", text).Err(); err != nil {
 			t.Fatal(err)
 		}
-		said := "waiting for the database: 1 ending"
+		message := "waiting for the database: 1 finalized notice"
 		if want == Warning {
-			said = "the oldest has waited 1m"
+			message = "the oldest has waited 1m"
 		}
-		examine(t, with(file), Options{}).says(t, "history", want, said)
+		examine(t, with(file), Options{}).says(t, "history", want, message)
 		if err := c.Del(t.Context(), "notifier:{0}:ended").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	c.HSet(t.Context(), "notifier:meta", "layout", 1, "shards", 1, "id", "MINE")
+	c.HSet(t.Context(), "notifier:meta", "layout", 2, "shards", 1, "id", "MINE")
 	for _, url := range []string{file, database} {
 		for id, want := range map[string]Severity{"MINE": OK, "OTHER": Error} {
 			claimFor(t, url, id)
 			r := examine(t, with(url), Options{})
 			if want == OK && r.Errors > 0 {
-				t.Errorf("of its owner: %+v", r.Findings)
+				t.Errorf("the owner gets %+v", r.Findings)
 			}
 			if want == Error {
 				r.says(t, "history", Error, "belongs to namespace")
@@ -90,8 +90,8 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	examine(t, with(database), Options{}).says(t, "history", Error, "at 1000 the oldest get no row")
-	// Here there is no history, and others had one until an hour ago.
+	examine(t, with(database), Options{}).says(t, "history", Error, "above 1000 the oldest are not recorded")
+	// No history here; other instances wrote one until an hour ago.
 	long := time.Now().Add(-time.Hour).UnixMilli()
 	if err := errors.Join(c.HSet(t.Context(), "notifier:{0}:layout", "history", "1000").Err(), c.HSet(t.Context(), "notifier:{0}:history", "seen", long).Err()); err != nil {
 		t.Fatal(err)
@@ -100,10 +100,10 @@ func TestHistory(t *testing.T) {
 	if err := c.HSet(t.Context(), "notifier:{0}:history", "seen", time.Now().UnixMilli()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	examine(t, cfg, Options{}).says(t, "history", Info, "others keep a history")
+	examine(t, cfg, Options{}).says(t, "history", Info, "other instances write a history")
 }
 
-// claimFor gives a history to the data identity id.
+// claimFor makes the data identity id the owner of a history.
 func claimFor(t *testing.T, url, id string) {
 	t.Helper()
 	d, err := history.Open(history.Options{URL: url})
@@ -127,15 +127,14 @@ func claimFor(t *testing.T, url, id string) {
 	}
 }
 
-// Notices that an instance of a version without a history finalized were missing there,
-// and nothing said so.
+// Notices finalized by a version without a history are missing there.
 func TestInstanceWithoutOutboxIsReported(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	for figures, want := range map[string]bool{`{"since":1,"outbox":true}`: false, `{"since":1}`: true} {
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "aaaaaaaaaaaa", About: `{"label":"web","version":"v0"}`, Figures: figures}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: "aaaaaaaaaaaa", About: `{"label":"web","version":"v0"}`, Figures: figures}); err != nil {
 			t.Fatal(err)
 		}
 		got := false
@@ -148,13 +147,13 @@ func TestInstanceWithoutOutboxIsReported(t *testing.T) {
 	}
 }
 
-func TestSQLiteIsForOneMachine(t *testing.T) {
+func TestSQLiteWithSeveralInstancesIsReported(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	cfg.History = config.History{URL: config.Secret("sqlite://" + filepath.Join(t.TempDir(), "history.db")), Backlog: 1000}
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	for _, id := range []string{"aaaaaaaaaaaa", "bbbbbbbbbbbb"} {
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: `{"label":"web"}`}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: id, About: `{"label":"web"}`}); err != nil {
 			t.Fatal(err)
 		}
 	}

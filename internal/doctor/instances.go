@@ -14,32 +14,32 @@ import (
 	"notifier/internal/wire"
 )
 
-// instances reports who lives, and where they were given different things.
+// instances reports the instances and differences in their configuration.
 func (r *run) instances(ctx context.Context) {
 	const check = "instances"
 	list, err := fleet.List(ctx, r.heartbeats())
 	if err != nil {
-		r.add(Finding{Check: check, Severity: Warning, Message: "who lives cannot be read: " + err.Error(),
+		r.add(Finding{Check: check, Severity: Warning, Message: "cannot read the instances: " + err.Error(),
 			Remedy: "another program may use " + r.space.FleetSigns() + " or " + r.space.FleetAbout() +
-				"; without them instances work as if each were alone"})
+				"; without these keys each instance works as if it were alone"})
 		return
 	}
 	if len(list) == 0 {
-		r.add(Finding{Check: check, Severity: Info, Message: "no instance gives signs of life: none runs, or only such as know no fleet"})
+		r.add(Finding{Check: check, Severity: Info, Message: "no instance publishes heartbeats: none runs, or only versions without heartbeats"})
 		return
 	}
 	slices.SortStableFunc(list, func(a, b fleet.Instance) int { return strings.Compare(a.Label+a.ID, b.Label+b.ID) })
 	versions, limits, takeovers := map[string][]string{}, map[string][]string{}, map[string][]string{}
 	for _, x := range list {
-		f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("%s is %s", spell(x), x.State)}
-		if x.State == fleet.Silent {
+		f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("%s is %s", spell(x), stateWord(x.State))}
+		if x.State == fleet.Unresponsive {
 			f.Severity = Warning
-			f.Message += ", its last sign of life at " + notice.Stamp(x.Seen)
-			f.Remedy = "if it died without leaving it is forgotten soon; if it runs, see its log and what stands between it and Redis"
+			f.Message += ", last heartbeat at " + notice.Stamp(x.Seen)
+			f.Remedy = "if it crashed, its entry expires soon; if it runs, see its log and check its network to Redis"
 		}
 		r.add(f)
-		if x.State == fleet.Silent || x.Version == "" && x.Label == "" {
-			continue // nothing is known of what it does now
+		if x.State == fleet.Unresponsive || x.Version == "" && x.Label == "" {
+			continue // its present configuration is not known
 		}
 		r.clockOf(x)
 		r.outboxOf(x)
@@ -47,21 +47,32 @@ func (r *run) instances(ctx context.Context) {
 		note(limits, x.Limits, x)
 		note(takeovers, takeover(x.Takeover), x)
 		if names := r.differences(x); len(names) > 0 {
-			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("%s is configured otherwise than this environment: route %s",
+			r.add(Finding{Check: check, Severity: Warning, Message: fmt.Sprintf("%s has a different configuration than this environment: route %s",
 				spell(x), strings.Join(names, ", ")),
-				Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout this passes by itself"})
+				Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout the difference ends by itself"})
 		}
 	}
 	r.keySets(list)
 	r.same(versions, "run different versions", "finish the rollout")
 	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
-	r.same(takeovers, "have different NOTIFIER_TAKEOVER", "set the same everywhere, unless that is meant")
+	r.same(takeovers, "have different NOTIFIER_TAKEOVER", "set the same everywhere, unless the difference is intended")
 }
 
-// clockAway is how far an instance's clock may be from Redis's before it is told.
+// stateWord returns a state in words. The states' values are those of the API.
+func stateWord(s fleet.State) string {
+	switch s {
+	case fleet.Alive:
+		return "alive"
+	case fleet.Unresponsive:
+		return "unresponsive"
+	}
+	return string(s)
+}
+
+// clockAway is the largest difference between an instance's clock and Redis's without a finding.
 const clockAway = time.Second
 
-// clockOf warns of an instance whose clock is not Redis's.
+// clockOf reports an instance whose clock differs from Redis's.
 func (r *run) clockOf(x fleet.Instance) {
 	f, ok := x.ReadFigures()
 	d := time.Duration(f.ClockMS) * time.Millisecond
@@ -74,12 +85,12 @@ func (r *run) clockOf(x fleet.Instance) {
 	}
 	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x),
 		notice.Short(d.Abs()), way),
-		Remedy: "keep both machines' clocks right (NTP): due times go by Redis's clock, signatures and the times of attempts by the " +
+		Remedy: "synchronise both clocks (NTP): due times use Redis's clock, signatures and attempt times the " +
 			"instance's, " +
 			"and receivers refuse signatures that are minutes off"})
 }
 
-// outboxOf reports an instance whose finalized notices get no entry in the history.
+// outboxOf reports an instance whose finalized notices get no history entry.
 func (r *run) outboxOf(x fleet.Instance) {
 	if len(r.cfg.History.URL) == 0 || !x.LacksOutbox() {
 		return
@@ -89,10 +100,10 @@ func (r *run) outboxOf(x fleet.Instance) {
 		Remedy: "update the instance"})
 }
 
-// keySets reports keys that sign at one instance and are not published by another. A receiver
-// that fetches the key set from the other one cannot verify.
+// keySets reports signing keys that another instance does not publish. A receiver that fetches the key set from that
+// instance cannot verify the signature.
 func (r *run) keySets(list []fleet.Instance) {
-	list = slices.DeleteFunc(slices.Clone(list), func(x fleet.Instance) bool { return x.State == fleet.Silent || x.Routes == nil })
+	list = slices.DeleteFunc(slices.Clone(list), func(x fleet.Instance) bool { return x.State == fleet.Unresponsive || x.Routes == nil })
 	published := map[string][]string{}
 	for _, x := range list {
 		note(published, strings.Join(x.Keys, " "), x)
@@ -121,8 +132,8 @@ func (r *run) keySets(list []fleet.Instance) {
 	}
 }
 
-// differences are the routes that an instance has otherwise than this
-// environment. A doctor that was given no routes has nothing to compare.
+// differences returns the routes that an instance has configured differently from this environment; empty if this
+// environment has no routes.
 func (r *run) differences(x fleet.Instance) []string {
 	if len(r.cfg.Routes) == 0 {
 		return nil
@@ -152,7 +163,7 @@ func (r *run) same(m map[string][]string, what, remedy string) {
 		Remedy: remedy})
 }
 
-// spell names an instance. What it tells of itself came from Redis.
+// spell returns an instance's name. Its text comes from Redis, so other programs may have written it.
 func spell(x fleet.Instance) string {
 	if x.Label == "" {
 		return fmt.Sprintf("instance %s", x.ID)
@@ -167,7 +178,7 @@ func takeover(ms int64) string {
 	return notice.Short(time.Duration(ms) * time.Millisecond)
 }
 
-// heartbeats are those in Redis.
+// heartbeats returns the store of the instances' heartbeats.
 func (r *run) heartbeats() *fleet.Store {
 	w := wire.New(wire.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
 	return fleet.NewStore(layout.New(w, layout.Options{}))

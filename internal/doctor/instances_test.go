@@ -10,12 +10,10 @@ import (
 	"notifier/internal/store"
 )
 
-// TestInstancesThatDiffer: the doctor names who lives, which routes of theirs are
-// configured otherwise than its own, and different versions and limits.
-func TestInstancesThatDiffer(t *testing.T) {
+func TestInstancesReportsDifferentConfiguration(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
-	examine(t, cfg, Options{}).says(t, "instances", Info, "no instance gives signs of life")
+	examine(t, cfg, Options{}).says(t, "instances", Info, "no instance publishes heartbeats")
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	beat := func(id string, a fleet.About) {
 		t.Helper()
@@ -23,20 +21,20 @@ func TestInstancesThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: string(text)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: id, About: string(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	mine := map[string]string{"orders": cfg.Routes[0].Digest()}
 	beat("aaaaaaaaaaaa", fleet.About{Label: "web-1", Version: "v1", Takeover: 3000, Limits: "fleet", Routes: mine})
 	r := examine(t, cfg, Options{})
-	r.says(t, "instances", OK, "instance aaaaaaaaaaaa (web-1, version v1) is living")
+	r.says(t, "instances", OK, "instance aaaaaaaaaaaa (web-1, version v1) is alive")
 	if r.Errors+r.Warnings > 0 {
-		t.Errorf("one that has the same is found wanting:\n%s", r.text())
+		t.Errorf("an instance with the same configuration is reported:\n%s", r.text())
 	}
 	beat("bbbbbbbbbbbb", fleet.About{Label: "web-2", Version: "v2", Limits: "instance", Routes: map[string]string{"orders": "x", "new": "y"}})
 	r = examine(t, cfg, Options{})
-	r.says(t, "instances", Warning, "web-2, version v2) is configured otherwise than this environment: route new, orders")
+	r.says(t, "instances", Warning, "web-2, version v2) has a different configuration than this environment: route new, orders")
 	r.says(t, "instances", Warning, "run different versions (v1: instance aaaaaaaaaaaa (web-1, version v1); v2:")
 	r.says(t, "instances", Warning, "different NOTIFIER_LIMITS")
 	r.says(t, "instances", Warning, "have different NOTIFIER_TAKEOVER (3s: ")
@@ -46,7 +44,7 @@ func TestInstancesThatDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`,
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: "cccccccccccc", About: `{"label":"web-3","version":"v1"}`,
 			Figures: string(figures)}); err != nil {
 			t.Fatal(err)
 		}
@@ -58,9 +56,8 @@ func TestInstancesThatDiffer(t *testing.T) {
 	examine(t, cfg, Options{}).says(t, "instances", Warning, "another program may use notifier:{fleet}:signs")
 }
 
-// A key that signs at one instance and is not published by another is an error: receivers may
-// fetch the key set from either.
-func TestInstancesThatPublishOtherKeys(t *testing.T) {
+// Receivers may fetch the key set from any instance, so each must publish every signing key.
+func TestKeySetsReportUnpublishedSigningKey(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg := configFor(s.URL())
 	st := store.New(store.Options{Client: s.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}})
@@ -71,7 +68,7 @@ func TestInstancesThatPublishOtherKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fleet.NewStore(st.Layout).Beat(t.Context(), fleet.Beat{ID: id, About: string(text)}); err != nil {
+		if _, err := fleet.NewStore(st.Layout).Publish(t.Context(), fleet.Heartbeat{ID: id, About: string(text)}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,7 +78,7 @@ func TestInstancesThatPublishOtherKeys(t *testing.T) {
 	r := examine(t, cfg, Options{})
 	r.says(t, "keys", Warning, "publish different keys (new old: instance bbbbbbbbbbbb")
 	if r.Errors > 0 {
-		t.Errorf("a key that only one publishes does not sign yet:\n%s", r.text())
+		t.Errorf("an unpublished key that does not sign yet is an error:\n%s", r.text())
 	}
 	beat("bbbbbbbbbbbb", "new", "new", "old")
 	examine(t, cfg, Options{}).says(t, "keys", Error,

@@ -11,18 +11,17 @@ import (
 	"notifier/internal/route"
 )
 
-// command is one that the service sends, with arguments to check it with.
+// command is a command that the service sends, with arguments for a permission check.
 type command struct {
 	args []any
-	// without says what does not work if the command is refused; empty means
-	// that the service must not start.
+	// without describes the effect if the command is refused; empty means that the service must not start.
 	without string
 }
 
-// containers are the commands of which Redis grants each subcommand alone.
+// containers are the commands whose subcommands Redis grants separately.
 var containers = []string{"ACL", "CLIENT", "CLUSTER", "CONFIG", "PUBSUB", "SCRIPT"}
 
-// right is the rule of an ACL that grants the command.
+// right returns the ACL rule that grants the command.
 func (c command) right() string {
 	name := strings.ToLower(fmt.Sprint(c.args[0]))
 	if slices.Contains(containers, fmt.Sprint(c.args[0])) {
@@ -31,18 +30,17 @@ func (c command) right() string {
 	return "+" + name
 }
 
-// needs are the rights that a configuration takes at Redis.
+// needs computes the Redis rights that a configuration requires.
 type needs struct {
 	cfg     *config.Config
 	space   keys.Space
 	db      int
 	cluster bool
-	// held are the prefixes of notifier:routes: other configurations' notices,
-	// too, are swept and moved.
+	// held are the prefixes in notifier:routes. Notices of other configurations are swept and moved too.
 	held []string
 }
 
-// prefixes are those whose timers the service sets and deletes, sorted.
+// prefixes returns the sorted prefixes whose timers the service sets and deletes.
 func (n needs) prefixes() []string {
 	list := slices.Clone(n.held)
 	for _, rt := range n.cfg.Routes {
@@ -52,12 +50,12 @@ func (n needs) prefixes() []string {
 	return slices.Compact(list)
 }
 
-// sampleKey is a notice key under a prefix.
+// sampleKey returns a notice key with that prefix.
 func sampleKey(prefix string) string {
 	return prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))
 }
 
-// keyRules are the rules that grant the keys, and for each a key to check it with.
+// keyRules returns the rules that grant the keys, and a sample key for each rule.
 func (n needs) keyRules() (rules, samples []string) {
 	add := func(rule, sample string) {
 		if rule = "~" + rule; !slices.Contains(rules, rule) {
@@ -77,10 +75,10 @@ func (n needs) keyRules() (rules, samples []string) {
 	return rules, samples
 }
 
-// globEscaper keeps the characters of a key that have a meaning in a pattern.
+// globEscaper escapes the characters of a key that are special in a pattern.
 var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `^`, `\^`)
 
-// channelRules are the rules that grant the channels.
+// channelRules returns the rules that grant the channels.
 func (n needs) channelRules() []string {
 	list := []string{"&" + n.space.Wake(), "&" + strings.TrimSuffix(n.space.FleetChannel(), "all") + "*", "&" + keys.Expired(n.db)}
 	for _, rt := range n.cfg.Routes {
@@ -91,7 +89,7 @@ func (n needs) channelRules() []string {
 	return list
 }
 
-// commandRules are the rules that grant the commands, each once and sorted.
+// commandRules returns the sorted, distinct rules that grant the commands.
 func (n needs) commandRules() []string {
 	var list []string
 	for _, c := range n.commands() {
@@ -101,7 +99,7 @@ func (n needs) commandRules() []string {
 	return slices.Compact(list)
 }
 
-// commands lists what the service sends with this configuration.
+// commands lists the commands that the service sends with this configuration.
 func (n needs) commands() []command {
 	list := n.always()
 	if n.cluster {
@@ -115,11 +113,12 @@ func (n needs) commands() []command {
 	}
 	if n.cfg.ConfigureRedis {
 		list = append(list,
-			command{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings stay unknown"},
+			command{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings are unknown"},
 			command{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"},
 				without: "the service cannot set the notify flags; set them in redis.conf"})
 	}
 	list = append(list, n.confirming()...)
+	list = append(list, n.ofTaps()...)
 
 	for _, p := range n.prefixes() {
 		list = append(list, command{args: []any{"SET", sampleKey(p), "1", "PXAT", "1"}})
@@ -130,23 +129,33 @@ func (n needs) commands() []command {
 	return list
 }
 
-// inCluster is sent to the nodes of a cluster besides.
+// inCluster lists the additional commands for the nodes of a cluster.
 var inCluster = []command{
 	{args: []any{"CLUSTER", "SLOTS"}},
-	{args: []any{"ASKING"}, without: "notices of a slot that is being moved to another node cannot be reached meanwhile"},
+	{args: []any{"ASKING"}, without: "notices of a slot are unreachable while the slot moves to another node"},
 	{args: []any{"CLUSTER", "INFO"}, without: replacedLate},
 	{args: []any{"CLUSTER", "NODES"}, without: replacedLate},
 	{args: []any{"COMMAND"}, without: "the client of the cluster guesses where commands go"},
 }
 
+// ofTaps is what taps publish and subscribe with: sharded pub/sub in a cluster.
+func (n needs) ofTaps() []command {
+	channel, prefix := n.space.TapChannel(), ""
+	if n.cluster {
+		prefix = "S"
+	}
+	const without = "notifier listen shows nothing"
+	return []command{{args: []any{prefix + "PUBLISH", channel, "x"}, without: without}, {args: []any{prefix + "SUBSCRIBE", channel}, without: without}}
+}
+
 const (
-	replacedLate = "a master that another has replaced is found out late, and what it confirms until then is lost"
-	leasesOnly   = "an instance that dies is found by its leases only"
-	unaudited    = "who changes what is logged only, and not in the audit"
-	unconfirmed  = "nothing is confirmed, and calls that change notices are answered with 503"
+	replacedLate = "a replaced master is noticed late, and its confirmed writes until then are lost"
+	leasesOnly   = "the claims of a dead instance are reclaimed only when their leases end"
+	unaudited    = "changes are logged, but not in the audit"
+	unconfirmed  = "nothing is confirmed, and calls that change notices get 503"
 )
 
-// always lists what every instance sends.
+// always lists the commands that every instance sends.
 func (n needs) always() []command {
 	s := n.space
 	member := s.Namespace + ":probe"
@@ -166,13 +175,14 @@ func (n needs) always() []command {
 		of("ZADD", zset, "1", member), of("ZREM", zset, member), of("ZCARD", zset), of("ZCOUNT", zset, "0", "1"),
 		of("ZRANGE", zset, "0", "1"), of("ZRANGEBYSCORE", zset, "0", "1"), of("ZREVRANGEBYSCORE", zset, "1", "0"),
 		of("ZRANK", zset, member), of("ZSCORE", zset, member), of("ZMSCORE", zset, member), of("ZSCAN", zset, "0"),
-		of("ZREMRANGEBYSCORE", s.Serving(), "0", "1"), of("ZPOPMIN", s.FleetEnded(), "1"),
+		of("ZRANGEBYLEX", zset, "-", "+"), of("ZLEXCOUNT", zset, "-", "+"), of("ZREMRANGEBYSCORE", s.Serving(), "0", "1"), of("ZPOPMIN", s.FleetEnded(), "1"),
 
-		of("HSET", hash, member, "{}"), of("HSETNX", s.Meta(), "layout", "1"), of("HGET", hash, member), of("HMGET", hash, member),
+		of("HSET", hash, member, "{}"), of("HSETNX", s.Meta(), "layout", "2"), of("HGET", hash, member), of("HMGET", hash, member),
 		of("HGETALL", s.Meta()), of("HDEL", hash, member), of("HEXISTS", hash, member), of("HSCAN", hash, "0"), of("HLEN", hash),
 		of("HINCRBY", s.History(0), "lost", "1"),
 
 		of("SADD", s.Routes(), "app"), of("SREM", s.Paused(), "app"), of("SMEMBERS", s.Routes()), of("SISMEMBER", s.Paused(), "app"),
+		of("SMISMEMBER", s.ShardOrdered(0), "app"),
 		of("RPUSH", s.Ended(0), "x"), of("LTRIM", s.Ended(0), "1", "-1"), of("LLEN", s.Ended(0)), of("LINDEX", s.Ended(0), "0"),
 		of("LRANGE", s.Ended(0), "0", "1"),
 
@@ -181,25 +191,25 @@ func (n needs) always() []command {
 		of("PUBSUB", "NUMSUB", s.InstanceChannel("x")).or(leasesOnly),
 
 		of("GET", s.Key()).or("listings of more than a page are refused"),
-		of("ZADD", s.ClientSessions("x"), "1", "x").or("nobody can sign in to the pages"),
-		of("SET", s.Link("x"), "x", "PX", "1").or("no links to the pages can be made"),
+		of("ZADD", s.ClientSessions("x"), "1", "x").or("signing in to the pages fails"),
+		of("SET", s.Link("x"), "x", "PX", "1").or("links to the pages cannot be created"),
 		of("XADD", s.Audit("x", "rare"), "*", "k", "v").or(unaudited), of("XLEN", s.Audit("x", "rare")).or(unaudited),
 		of("XREVRANGE", s.Audit("x", "rare"), "+", "-").or("the audit cannot be read"),
 		of("XRANGE", s.FleetMinutes(), "-", "+").or("the charts of the pages stay empty"),
 		of("PEXPIRETIME", member).or("notices are not moved to other shards"),
 		of("PTTL", member).or("notices are not moved to other shards"),
-		of("INFO").or("version and memory stay unknown"),
+		of("INFO").or("version and memory are unknown"),
 		of("ROLE").or("a master that became a replica is noticed late"),
 	}
 }
 
-// or makes a command one that the service can start without.
+// or marks a command as optional, with the effect of its refusal.
 func (c command) or(without string) command {
 	c.without = without
 	return c
 }
 
-// confirming is what the settings of durability wait with.
+// confirming lists the commands for the configured durability.
 func (n needs) confirming() []command {
 	var list []command
 	for _, d := range []notice.Durability{n.cfg.Durability, n.cfg.DurabilitySettle} {
@@ -214,7 +224,7 @@ func (n needs) confirming() []command {
 	return list
 }
 
-// ofRoute is what a route takes besides its timers.
+// ofRoute lists the commands of one route, except those for timers.
 func (n needs) ofRoute(rt *route.Route) []command {
 	var list []command
 	switch rt.Target.Kind {
@@ -230,7 +240,7 @@ func (n needs) ofRoute(rt *route.Route) []command {
 		return list
 	}
 
-	const without = "plain timers are not taken over"
+	const without = "plain timers are not adopted"
 	timer := sampleKey(rt.Prefix)
 	for _, args := range [][]any{{"PSUBSCRIBE", keys.Keyspace(n.db, rt.Prefix)}, {"STRLEN", timer}, {"SCAN", "0"},
 		{"GETRANGE", timer, "0", "1"}} {

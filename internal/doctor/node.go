@@ -12,7 +12,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// node examines one server.
+// node runs the checks of one server.
 func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
 	n := &node{run: r, name: name, c: c}
 	n.readInfo(ctx)
@@ -54,14 +54,14 @@ func (n *node) readInfo(ctx context.Context) {
 	}
 }
 
-// setting reads one CONFIG value; ok is false if it may not be read.
+// setting reads one CONFIG value; ok is false if CONFIG is refused.
 func (n *node) setting(ctx context.Context, name string) (value string, ok bool) {
 	m, err := n.c.ConfigGet(ctx, name).Result()
 	value, ok = m[name]
 	return value, n.heard(err) == nil && ok
 }
 
-// fix sets one CONFIG value if that is wanted, and marks the finding.
+// fix sets one CONFIG value if Options.Fix is set, and marks the finding.
 func (n *node) fix(ctx context.Context, f *Finding, name, value string) {
 	if !n.Fix {
 		return
@@ -74,10 +74,10 @@ func (n *node) fix(ctx context.Context, f *Finding, name, value string) {
 	f.Message += fmt.Sprintf("; set to %q until the next restart", value)
 }
 
-// unknown is the finding where CONFIG is forbidden.
+// unknown adds a finding for a setting that cannot be read because CONFIG is refused.
 func (n *node) unknown(check, name string) {
 	n.add(Finding{Check: check, Severity: Info, Message: name + " cannot be read (CONFIG is refused)",
-		Remedy: "look it up where the server is configured"})
+		Remedy: "check it where the server is configured"})
 }
 
 func (n *node) version() {
@@ -98,12 +98,12 @@ func (n *node) version() {
 	case a < 6 || a == 6 && b < 2:
 		f.Severity, f.Remedy = Error, "6.2 or newer is needed (SET with PXAT); 7.0 or newer is recommended"
 	case a < 7:
-		f.Severity, f.Remedy = Warning, "7.0 or newer is recommended: before it a full Redis refuses settling too"
+		f.Severity, f.Remedy = Warning, "7.0 or newer is recommended; older versions refuse settles too when memory is full"
 	}
 	n.add(f)
 }
 
-// notify looks at the flags without which no expired event is sent.
+// notify checks the flags for expired events.
 func (n *node) notify(ctx context.Context) {
 	const name = "notify-keyspace-events"
 	flags, ok := n.setting(ctx, name)
@@ -139,14 +139,7 @@ func (n *node) notify(ctx context.Context) {
 }
 
 func (n *node) memory(ctx context.Context) {
-	limitText, ok := n.setting(ctx, "maxmemory")
-	if !ok {
-		limitText = n.info["maxmemory"]
-	}
-	policy, ok := n.setting(ctx, "maxmemory-policy")
-	if !ok {
-		policy = n.info["maxmemory_policy"]
-	}
+	limitText, policy := n.settingOrInfo(ctx, "maxmemory", "maxmemory"), n.settingOrInfo(ctx, "maxmemory-policy", "maxmemory_policy")
 	if limitText == "" && policy == "" {
 		n.unknown("memory", "maxmemory")
 		return
@@ -154,21 +147,15 @@ func (n *node) memory(ctx context.Context) {
 	limit, _ := strconv.ParseInt(limitText, 10, 64)
 	used, _ := strconv.ParseInt(n.info["used_memory"], 10, 64)
 	if policy != "" && policy != "noeviction" {
-		f := Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("maxmemory-policy is %s: a full Redis throws notices away", policy),
-			Remedy: "maxmemory-policy noeviction in redis.conf; for now CONFIG SET maxmemory-policy noeviction"}
-		if limit == 0 {
-			f.Severity = Warning
-			f.Message = fmt.Sprintf("maxmemory-policy is %s: it would throw notices away once maxmemory is set", policy)
-		}
-		n.fix(ctx, &f, "maxmemory-policy", "noeviction")
-		n.add(f)
+		n.evicts(ctx, policy, limit)
 	}
+
 	switch {
 	case limit == 0:
 		n.add(Finding{Check: "memory", Severity: Warning, Message: fmt.Sprintf("maxmemory is not set; %s are used", size(used)),
-			Remedy: "set maxmemory well below the machine's memory, or the kernel kills Redis instead of Redis refusing new notices"})
+			Remedy: "set maxmemory well below the machine's memory, so that a full Redis refuses new notices instead of being killed by the kernel"})
 	case used > limit/100*95:
-		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices are about to be refused",
+		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices will soon be refused",
 			size(used), size(limit)),
 			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
 	case used > limit/100*80:
@@ -190,29 +177,59 @@ func (n *node) persistence(ctx context.Context) {
 	aof, ok := n.setting(ctx, "appendonly")
 	save, okSave := n.setting(ctx, "save")
 	fsync, okSync := n.setting(ctx, "appendfsync")
-	if !ok || !okSave || !okSync {
+	if ok && okSave && okSync {
+		n.persists(aof, save, fsync)
+	} else {
 		n.unknown("persistence", "appendonly")
 	}
+	n.lastWrites(save)
+}
+
+// persists reports how durable Redis's data is by its settings.
+func (n *node) persists(aof, save, fsync string) {
 	const remedy = "appendonly yes and appendfsync always in redis.conf; for now CONFIG SET appendonly yes"
 	switch {
-	case !ok || !okSave || !okSync:
 	case aof != "yes" && save == "":
 		n.add(Finding{Check: "persistence", Severity: Error,
 			Message: "neither append-only file nor snapshots: a restart of Redis loses every notice", Remedy: remedy})
 	case aof != "yes":
 		n.add(Finding{Check: "persistence", Severity: Warning,
-			Message: fmt.Sprintf("snapshots only (save %s): a crash loses the notices accepted since the last one", save), Remedy: remedy})
+			Message: fmt.Sprintf("snapshots only (save %s): a crash loses the notices accepted since the last snapshot", save), Remedy: remedy})
 	case fsync == "always":
 		n.add(Finding{Check: "persistence", Severity: OK, Message: "append-only file, synced before each answer"})
 	case fsync == "everysec":
 		n.add(Finding{Check: "persistence", Severity: Info,
-			Message: "append-only file, synced every second: a crash of the machine loses up to that",
+			Message: "append-only file, synced every second: a crash of the machine loses up to one second",
 			Remedy:  "appendfsync always, if no accepted notice may be lost"})
 	default:
 		n.add(Finding{Check: "persistence", Severity: Warning,
-			Message: "append-only file, synced when the kernel likes: a crash of the machine loses up to half a minute",
+			Message: "append-only file, synced by the kernel: a crash of the machine loses up to half a minute",
 			Remedy:  "appendfsync always (or everysec)"})
 	}
+}
+
+// settingOrInfo returns a setting, or the value in INFO if CONFIG is refused.
+func (n *node) settingOrInfo(ctx context.Context, name, field string) string {
+	if value, ok := n.setting(ctx, name); ok {
+		return value
+	}
+	return n.info[field]
+}
+
+// evicts reports a policy that evicts notices, and fixes it if that is wanted.
+func (n *node) evicts(ctx context.Context, policy string, limit int64) {
+	f := Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("maxmemory-policy is %s: a full Redis evicts notices", policy),
+		Remedy: "maxmemory-policy noeviction in redis.conf; for now CONFIG SET maxmemory-policy noeviction"}
+	if limit == 0 {
+		f.Severity = Warning
+		f.Message = fmt.Sprintf("maxmemory-policy is %s: Redis would evict notices once maxmemory is set", policy)
+	}
+	n.fix(ctx, &f, "maxmemory-policy", "noeviction")
+	n.add(f)
+}
+
+// lastWrites reports the last writes of files that failed. save is the setting of snapshots.
+func (n *node) lastWrites(save string) {
 	for field, what := range map[string]string{"aof_last_write_status": "the append-only file", "aof_last_bgrewrite_status": "its rewrite",
 		"rdb_last_bgsave_status": "the snapshot"} {
 		if v := n.info[field]; v != "" && v != "ok" && !(field == "rdb_last_bgsave_status" && save == "") {
@@ -222,7 +239,7 @@ func (n *node) persistence(ctx context.Context) {
 	}
 }
 
-// buffers looks at how far a subscriber may fall behind.
+// buffers checks the bound of a subscriber's output buffer.
 func (n *node) buffers(ctx context.Context) {
 	const name, want, least = "client-output-buffer-limit", "pubsub 67108864 16777216 60", 32 << 20
 	text, ok := n.setting(ctx, name)
@@ -241,7 +258,7 @@ func (n *node) buffers(ctx context.Context) {
 			return
 		}
 		f := Finding{Check: "output buffer", Severity: Warning,
-			Message: fmt.Sprintf("subscribers are cut off at %s behind: a burst of events ends the subscription", size(hard)),
+			Message: fmt.Sprintf("subscribers are disconnected with %s unread: a burst of events ends the subscription", size(hard)),
 			Remedy:  name + ` "pubsub 64mb 16mb 60" in redis.conf`}
 		n.fix(ctx, &f, name, want)
 		n.add(f)
@@ -256,17 +273,17 @@ func (n *node) hz(ctx context.Context) {
 		n.unknown("hz", "hz")
 	case hz < 10:
 		n.add(Finding{Check: "hz", Severity: Warning,
-			Message: fmt.Sprintf("hz is %d: clients that time out and keys that nobody touches are looked after late", hz),
+			Message: fmt.Sprintf("hz is %d: Redis handles timed-out clients and untouched expired keys late", hz),
 			Remedy:  "hz 10, the default"})
 	case hz > 100:
-		n.add(Finding{Check: "hz", Severity: Info, Message: fmt.Sprintf("hz is %d, which heats the machine and makes notices no more punctual",
-			hz), Remedy: "hz 10, the default: due keys are touched by the service"})
+		n.add(Finding{Check: "hz", Severity: Info, Message: fmt.Sprintf("hz is %d, which uses CPU without making notices more punctual",
+			hz), Remedy: "hz 10, the default; the service touches due keys itself"})
 	default:
 		n.add(Finding{Check: "hz", Severity: OK, Message: "hz is " + text})
 	}
 }
 
-// clock compares Redis's clock, by which everything is due, with this one's.
+// clock compares Redis's clock, which decides when notices are due, with the local clock.
 func (n *node) clock(ctx context.Context) {
 	before := n.Now()
 	theirs, err := n.c.Time(ctx).Result()
@@ -287,10 +304,10 @@ func (n *node) clock(ctx context.Context) {
 	case theirs.Before(notice.Earliest()):
 		f.Severity = Error
 		f.Message = fmt.Sprintf("Redis's clock says %s: notices can neither be scheduled nor adopted", theirs.UTC().Format(time.RFC3339))
-		f.Remedy = "set the clock of the machine that Redis runs on; timers and leases that end before the right time are over at once then"
+		f.Remedy = "set the clock of the machine that Redis runs on; timers and leases that end before the corrected time then expire at once"
 	case f.Severity != OK:
-		f.Message += ": notices with a due time come by Redis's clock, and receivers refuse signatures that are minutes off"
-		f.Remedy = "let NTP set both clocks"
+		f.Message += ": due times use Redis's clock, and receivers refuse signatures that are minutes off"
+		f.Remedy = "synchronise both clocks (NTP)"
 	}
 	n.add(f)
 }

@@ -9,8 +9,7 @@ import (
 	"notifier/internal/store"
 )
 
-// repeats compares for how long a repeated schedule call is recognised with the
-// setting.
+// repeats compares the window in which repeated schedule calls are recognised with the setting.
 func (r *run) repeats(ctx context.Context) {
 	const check = "repeats"
 	s := store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes,
@@ -22,7 +21,7 @@ func (r *run) repeats(ctx context.Context) {
 	counts, _, err := s.Counts(ctx, prefixes)
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Error,
-			Message: fmt.Sprintf("for how long repeated schedule calls are recognised cannot be read: %v", err)})
+			Message: fmt.Sprintf("cannot read the window of repeated schedule calls: %v", err)})
 		return
 	}
 
@@ -33,15 +32,15 @@ func (r *run) repeats(ctx context.Context) {
 		}
 		short++
 		r.add(Finding{Check: check, Severity: Warning,
-			Message: fmt.Sprintf("a schedule call under %s that is repeated more than %s after its notice was settled makes a second notice; "+
+			Message: fmt.Sprintf("a schedule call under %s repeated more than %s after its notice was settled creates a second notice; "+
 				"NOTIFIER_REPEAT_WINDOW is %s",
 				c.Prefix, notice.Short(c.RepeatWindow.Truncate(time.Second)), notice.Short(s.RepeatWindow())),
-			Remedy: "raise NOTIFIER_REPEAT_BYTES, 65 bytes for each notice that is settled in the window and an eighth more; if Redis's memory " +
+			Remedy: "raise NOTIFIER_REPEAT_BYTES, 65 bytes for each notice settled in the window plus an eighth; if Redis's memory " +
 				"was full, the window grows again by itself"})
 	}
 	if short == 0 && len(counts) > 0 {
 		r.add(Finding{Check: check, Severity: OK,
-			Message: fmt.Sprintf("a repeated schedule call is recognised for %s after its notice was settled, at least",
+			Message: fmt.Sprintf("repeated schedule calls are recognised for at least %s after the notice was settled",
 				notice.Short(s.RepeatWindow()))})
 	}
 }

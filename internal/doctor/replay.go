@@ -11,17 +11,17 @@ import (
 var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX",
 	"HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
 
-// replay looks whether Redis may read its append-only file back. It does so as
-// the user default, on or off, and checks that user's rights to what stands
-// between MULTI and EXEC, as the writes of scripts do: what is refused is
-// skipped, and the notices are gone without a word to any client.
+// replay checks that the user default has the rights that Redis needs to load the append-only file. Redis executes the
+// commands in that file as the user default, even if that user is off. It checks the user's rights for commands between
+// MULTI and EXEC. The writes of scripts are such commands. Redis skips a command that the user may not execute, so
+// a restart would lose notices without an error.
 func (n *node) replay(ctx context.Context) {
 	aof, ok := n.setting(ctx, "appendonly")
 	if on, known := n.info["aof_enabled"]; !ok && known {
 		aof, ok = map[string]string{"0": "no", "1": "yes"}[on], true
 	}
 	if ok && aof != "yes" {
-		return // there is no file: see persistence
+		return // there is no file; see persistence
 	}
 	const check, line = "restart", "user default off ~* &* +@all"
 	var refused []string
@@ -33,9 +33,9 @@ func (n *node) replay(ctx context.Context) {
 		reply, err := n.c.Do(ctx, append([]any{"ACL", "DRYRUN", "default"}, c.args...)...).Text()
 		if n.heard(err) != nil {
 			n.add(Finding{Check: check, Severity: Info,
-				Message: "ACL DRYRUN is refused or unknown, so it cannot be looked at whether a restart of Redis keeps the notices: " +
+				Message: "ACL DRYRUN is refused or unknown, so it cannot be checked whether a restart of Redis keeps the notices: " +
 					"it reads its append-only file with the rights of the user default",
-				Remedy: "where the list of users limits default, let its line be: " + line + " (nobody can log in as it; Redis 7.0 knows ACL DRYRUN)"})
+				Remedy: "if the list of users limits default, use this line: " + line + " (no client can log in as default; ACL DRYRUN needs Redis 7.0)"})
 			return
 		}
 		if text := fmt.Sprint(name, " ", c.args[1]); reply != "OK" && !slices.Contains(refused, text) {
@@ -43,12 +43,12 @@ func (n *node) replay(ctx context.Context) {
 		}
 	}
 	if len(refused) == 0 {
-		n.add(Finding{Check: check, Severity: OK, Message: "the user default may read back what the append-only file holds"})
+		n.add(Finding{Check: check, Severity: OK, Message: "the user default may load the append-only file"})
 		return
 	}
 	n.add(Finding{Check: check, Severity: Error,
 		Message: "a restart of Redis loses every notice: it reads its append-only file with the rights of the user default, who may not " +
 			strings.Join(refused, ", "),
-		Remedy: line + " in the list of users, where nobody can log in as default; now, as an administrator: ACL SETUSER default off " +
+		Remedy: line + " in the list of users, if no client logs in as default; now, as an administrator: ACL SETUSER default off " +
 			"~* &* +@all"})
 }

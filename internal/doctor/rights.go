@@ -17,14 +17,12 @@ import (
 	"notifier/internal/wire"
 )
 
-// ErrRights is what errors of [Allowed] wrap: the user lacks a right without
-// which the service does not work.
+// ErrRights is wrapped by errors of [Allowed]: the user lacks a right that the service requires.
 var ErrRights = errors.New("the Redis user lacks rights")
 
-// Rights are the rules of an ACL with which the service's user can do what a
-// configuration needs and nothing else: as `ACL SETUSER` and a file of users take
-// them. cluster says whether Redis is a cluster, db is the database's number, and
-// held are the prefixes in notifier:routes.
+// Rights returns the ACL rules of a user with exactly the rights that a configuration requires, in the form of `ACL
+// SETUSER` and of a file of users. cluster reports whether Redis is a cluster. db is the number of the database. held
+// are the route prefixes in the set notifier:routes of that database.
 func Rights(cfg *config.Config, cluster bool, db int, held []string) []string {
 	n := needs{cfg: cfg, space: keys.Space{Namespace: cfg.Namespace, Shards: 1}, db: db, cluster: cluster, held: held}
 	rules, _ := n.keyRules()
@@ -32,9 +30,8 @@ func Rights(cfg *config.Config, cluster bool, db int, held []string) []string {
 	return slices.Concat([]string{"resetkeys", "resetchannels"}, rules, []string{"-@all"}, n.commandRules())
 }
 
-// ACLUser returns the name of the service's user and the rules of [Rights] for
-// a configuration, with the prefixes that its Redis holds. The error says why
-// those could not be read; the rules are then of the configuration alone.
+// ACLUser returns the name of the service's user and its [Rights], including those for the prefixes stored in Redis. If
+// these cannot be read, it returns the rules for the configuration alone and the error.
 func ACLUser(ctx context.Context, cfg *config.Config) (user string, rules []string, err error) {
 	user = "notifier"
 	if u, perr := url.Parse(string(cfg.Redis.URL)); perr == nil && u.User != nil && u.User.Username() != "" {
@@ -50,14 +47,13 @@ func ACLUser(ctx context.Context, cfg *config.Config) (user string, rules []stri
 	return user, Rights(cfg, conn.Masters != nil, conn.DB, validPrefixes(held)), err
 }
 
-// validPrefixes keeps the prefixes of a set that anybody may have written.
+// validPrefixes returns the valid prefixes; any program may have written the set.
 func validPrefixes(list []string) []string {
 	return slices.DeleteFunc(list, func(p string) bool { return keys.CheckPrefix(p) != nil })
 }
 
-// Allowed checks the rights of the service's user, before anything is written. It
-// returns nil if the service can work, an [ErrRights] with the rules to add if it
-// cannot, and another error if Redis did not answer.
+// Allowed checks the rights of the service's user without writing anything. It returns nil if the service can work, an
+// [ErrRights] with the missing rules if it cannot, and another error if Redis did not answer.
 func Allowed(ctx context.Context, cfg *config.Config, conn *wire.Conn) error {
 	r := &run{cfg: cfg, conn: conn, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	d, err := r.denials(ctx)
@@ -65,23 +61,23 @@ func Allowed(ctx context.Context, cfg *config.Config, conn *wire.Conn) error {
 	case r.unanswered != nil:
 		return wire.Wrap("check rights", r.unanswered)
 	case err != nil || len(d.refused) == 0:
-		return nil // where nothing can be checked, each operation reports its refusal
+		return nil // if nothing can be checked, each operation reports its refusal
 	}
 	return fmt.Errorf("%w: user %s may not %s; as an administrator: %s, and the same in the file of users", ErrRights, d.user,
 		strings.Join(d.refused, ", "), d.remedy())
 }
 
-// denials are the rights that a user lacks.
+// denials lists the rights that a user lacks.
 type denials struct {
 	user    string
-	refused []string // without which nothing works
-	partly  []string // with what does not work without them
-	add     []string // the rules that are missing
+	refused []string // required
+	partly  []string // optional, with the effect of the refusal
+	add     []string // the missing rules
 }
 
 func (d *denials) remedy() string { return "ACL SETUSER " + d.user + " " + strings.Join(d.add, " ") }
 
-// errNoCheck says that this server, or this user's rights, allow no check.
+// errNoCheck means that this server, or this user's rights, allow no check.
 var errNoCheck = errors.New("ACL DRYRUN is refused or unknown")
 
 // denials checks each command and each pattern of keys and channels.
@@ -124,7 +120,7 @@ func (r *run) denials(ctx context.Context) (*denials, error) {
 	return d, nil
 }
 
-// command takes Redis's refusal of a command.
+// command adds a command that Redis refuses.
 func (d *denials) command(n needs, c command, why string) {
 	rule := c.right()
 	if strings.Contains(why, "channel") {
@@ -138,7 +134,7 @@ func (d *denials) command(n needs, c command, why string) {
 	d.addRule(rule)
 }
 
-// needs are those of the configuration, with the prefixes that Redis holds.
+// needs returns the requirements of the configuration and of the prefixes stored in Redis.
 func (r *run) needs(ctx context.Context) needs {
 	n := needs{cfg: r.cfg, space: r.space, db: r.conn.DB, cluster: r.conn.Masters != nil}
 	if held, err := r.conn.SMembers(ctx, r.space.Routes()).Result(); r.heard(err) == nil {
@@ -158,8 +154,7 @@ func (d *denials) addRule(rule string) {
 	}
 }
 
-// String names the command, with its subcommand, key or channel where that tells
-// more.
+// String returns the command's name, with its subcommand, key or channel where that helps.
 func (c command) String() string {
 	name := fmt.Sprint(c.args[0])
 	if slices.Contains(containers, name) || strings.HasSuffix(name, "SUBSCRIBE") ||
@@ -172,7 +167,7 @@ func (c command) String() string {
 // quoted finds the name of a channel in Redis's refusal.
 var quoted = regexp.MustCompile(`'([^']+)' channel`)
 
-// channelRule is the rule that grants the channel of a refusal.
+// channelRule returns the rule that grants the channel of a refusal.
 func (n needs) channelRule(why string) string {
 	m := quoted.FindStringSubmatch(why)
 	for _, rule := range n.channelRules() {
@@ -183,9 +178,8 @@ func (n needs) channelRule(why string) string {
 	return strings.Join(n.channelRules(), " ")
 }
 
-// dryRun asks Redis, in one round trip, why a user may not send each of some
-// commands; "" = the user may. It is errNoCheck where ACL DRYRUN is refused, or
-// unknown, as before Redis 7.0.
+// dryRun checks, in one round trip, whether a user may send each of some commands. why has Redis's reason for each
+// refusal and "" for each permission. The error is errNoCheck if ACL DRYRUN is refused, or unknown as before Redis 7.0.
 func (r *run) dryRun(ctx context.Context, user string, calls [][]any) (why []string, err error) {
 	replies := make([]*redis.Cmd, len(calls))
 	_, _ = r.conn.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -199,7 +193,7 @@ func (r *run) dryRun(ctx context.Context, user string, calls [][]any) (why []str
 	for i, reply := range replies {
 		text, err := reply.Text()
 		switch {
-		case err != nil && strings.Contains(err.Error(), "' not found"): // a command that this server does not have
+		case err != nil && strings.Contains(err.Error(), "' not found"): // this server does not have the command
 		case r.heard(err) != nil:
 			return nil, cmp.Or(r.unanswered, errNoCheck)
 		case text != "OK":
@@ -209,13 +203,12 @@ func (r *run) dryRun(ctx context.Context, user string, calls [][]any) (why []str
 	return why, nil
 }
 
-// harmless are the commands that try sends: they read, or do nothing.
+// harmless are the commands that try sends. They read or do nothing.
 var harmless = []string{"PING", "TIME", "EXISTS", "GET", "MGET", "EVAL", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE",
-	"ZRANK", "ZSCORE", "ZMSCORE", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS", "SISMEMBER", "LLEN", "LINDEX", "LRANGE",
+	"ZRANK", "ZSCORE", "ZMSCORE", "ZRANGEBYLEX", "ZLEXCOUNT", "SMISMEMBER", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS", "SISMEMBER", "LLEN", "LINDEX", "LRANGE",
 	"INFO", "ROLE"}
 
-// try sends the commands that change nothing, and reports why Redis refuses each.
-// Commands that write are not tried.
+// try sends the harmless commands and returns Redis's reason for each refusal. Commands that write are skipped.
 func (r *run) try(ctx context.Context, calls [][]any) (why []string, err error) {
 	why = make([]string, len(calls))
 	for i, args := range calls {
@@ -232,12 +225,12 @@ func (r *run) try(ctx context.Context, calls [][]any) (why []string, err error) 
 	return why, nil
 }
 
-// rights reports what the user may not do.
+// rights reports the missing rights of the user.
 func (r *run) rights(ctx context.Context) {
 	d, err := r.denials(ctx)
 	if err != nil {
 		r.add(Finding{Check: "rights", Severity: Info, Message: fmt.Sprintf("the rights of user %s cannot be checked: %v", d.user, err),
-			Remedy: "`notifier doctor --acl` prints what is needed"})
+			Remedy: "`notifier doctor --acl` prints the required rules"})
 		return
 	}
 	remedy := d.remedy() + ", and the same in the file of users; `notifier doctor --acl` prints all rules"
@@ -251,6 +244,6 @@ func (r *run) rights(ctx context.Context) {
 			Remedy: remedy})
 	}
 	if len(d.refused)+len(d.partly) == 0 {
-		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s may do all that is needed", d.user)})
+		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s has all required rights", d.user)})
 	}
 }

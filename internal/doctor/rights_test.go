@@ -14,7 +14,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// taking is a server on which each right can be taken away from the service's user.
+// taking is a server that can take single rights from the service's user.
 type taking struct {
 	t     *testing.T
 	s     *redistest.Server
@@ -22,7 +22,7 @@ type taking struct {
 	rules []string
 }
 
-// without is what doctor finds when the rules are changed.
+// without returns the findings with changed rules.
 func (k *taking) without(change func([]string) []string) *Report {
 	k.t.Helper()
 	all := append([]string{"ACL", "SETUSER", "svc", "reset"}, change(slices.Clone(k.rules))...)
@@ -32,8 +32,8 @@ func (k *taking) without(change func([]string) []string) *Report {
 	return examine(k.t, k.cfg, Options{})
 }
 
-// Each rule of Rights, taken away alone, is named with the line that adds it, by a
-// Redis alone or by a cluster.
+// Each rule of Rights, removed alone, is named with the command that adds it, on one server and on a
+// cluster.
 func TestMissingRightIsNamed(t *testing.T) {
 	ctx := t.Context()
 	one := &taking{t: t, s: redistest.Start(t, redistest.WithConfig(good...))}
@@ -61,7 +61,7 @@ func TestMissingRightIsNamed(t *testing.T) {
 		for _, rule := range k.rules {
 			if strings.HasPrefix(rule, "reset") || strings.HasPrefix(rule, "-") || rule == "+acl|whoami" || rule == "+acl|dryrun" ||
 				rule == "+ping" {
-				continue // nothing can be checked without these
+				continue // no check works without these
 			}
 			r := k.without(func(all []string) []string { return slices.DeleteFunc(all, func(x string) bool { return x == rule }) })
 			named := slices.ContainsFunc(r.Findings, func(f Finding) bool {
@@ -69,16 +69,15 @@ func TestMissingRightIsNamed(t *testing.T) {
 				return f.Severity != OK && (slices.Contains(words, rule) || f.Check == "reachability" &&
 					strings.Contains(f.Message, "'"+rule[1:]+"' command"))
 			})
-			if !named && rule != "+client|setname" { // without it no connection is made
-				t.Errorf("without %s nothing names it:\n%s", rule, r.text())
+			if !named && rule != "+client|setname" { // no connection opens without it
+				t.Errorf("no finding names the missing %s:\n%s", rule, r.text())
 			}
 		}
 	}
 }
 
-// The rules grant the keys of the configuration and of Redis's own list of prefixes,
-// and no others.
-func TestRightsAreTheLeast(t *testing.T) {
+// The rules grant the keys of the configuration and of the prefixes stored in Redis, and no others.
+func TestRightsGrantNothingElse(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, c := t.Context(), s.Client()
 	if err := c.SAdd(ctx, "notifier:routes", "old:app", "not a prefix *").Err(); err != nil {
@@ -111,7 +110,7 @@ func TestRightsAreTheLeast(t *testing.T) {
 	}
 }
 
-// Where ACL DRYRUN is refused, as before Redis 7.0, keys and reads are tried.
+// If ACL DRYRUN is refused, as before Redis 7.0, keys and reads are tried.
 func TestAllowedTriesWhereDryRunIsRefused(t *testing.T) {
 	s := redistest.Start(t)
 	ctx, c := t.Context(), s.Client()

@@ -17,15 +17,13 @@ import (
 	"notifier/internal/wire"
 )
 
-// SetupChecks are the checks of which [Setup] may return an error.
+// SetupChecks lists the checks of [Setup]'s findings.
 var SetupChecks = []string{"clock", durability, "memory", "persistence", "restart", "rights", "version"}
 
-// Setup examines, through a connection that is open, how Redis is set up, not
-// what it holds, and returns what is wrong: the findings of severity Error, and the
-// warnings of durability. It
-// changes nothing. Where CONFIG, INFO or ACL is forbidden, what they would tell
-// is no finding. An error means that Redis did not answer to the end, so that
-// nothing is known.
+// Setup checks the configuration of Redis through an open connection. It does not check the data, and changes nothing.
+// It returns the findings of severity Error, and the warnings of the check durability. A setting that cannot be read,
+// because CONFIG, INFO or ACL is refused, gives no finding. An error means that Redis did not answer all commands, so
+// the result is unknown.
 func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
@@ -41,9 +39,8 @@ func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding,
 		nil
 }
 
-// Servers tells the servers behind a connection from others: the run ids of the
-// masters, or "" where INFO is forbidden. A server that was restarted is
-// another one.
+// Servers identifies the servers behind a connection: the run ids of the masters, or "" if INFO is refused. A restarted
+// server has another run id.
 func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	var mu sync.Mutex
 	var ids []string
@@ -72,9 +69,8 @@ func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	return strings.Join(ids, " "), err
 }
 
-// heard notes a command that was not answered, or to nobody because the log-in was
-// refused: that is not the same as one that this user may not give. Masters are
-// examined one after the other.
+// heard returns err, and records in unanswered that Redis did not answer or refused the log-in. A command that the user
+// may not send does not count. Masters are checked one after the other.
 func (r *run) heard(err error) error {
 	if e := wire.Wrap("examine", err); errors.Is(e, wire.ErrUnavailable) || errors.Is(e, wire.ErrLogin) {
 		r.unanswered = err

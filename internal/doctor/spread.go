@@ -12,21 +12,20 @@ import (
 	"notifier/internal/wire"
 )
 
-// slotRange is a part of a master's slots.
+// slotRange is a range of a master's slots.
 type slotRange struct {
 	from, to int
 	master   string
 }
 
-// spread looks at how the shards lie over the masters of a cluster, and what would be
-// better.
+// spread reports how many shards each master of a cluster has, and a better number of shards.
 func (r *run) spread(ctx context.Context) {
 	if r.conn.Masters == nil {
 		return
 	}
 	ranges, err := r.slots(ctx)
 	if err != nil {
-		r.add(Finding{Check: "shards", Severity: Info, Message: "how the shards lie over the masters cannot be seen: " + err.Error(),
+		r.add(Finding{Check: "shards", Severity: Info, Message: "cannot read the distribution of shards: " + err.Error(),
 			Remedy: "allow CLUSTER SLOTS, which the service needs"})
 		return
 	}
@@ -55,7 +54,7 @@ func (r *run) spread(ctx context.Context) {
 	r.add(f)
 }
 
-// numbered are the tags that a first start would choose.
+// numbered returns the tags that a first start would choose.
 func numbered(shards int) []string {
 	if tags := keys.SpreadTags(shards); tags != nil {
 		return tags
@@ -77,7 +76,7 @@ func (r *run) slots(ctx context.Context) ([]slotRange, error) {
 	return list, nil
 }
 
-// over counts the tags that lie at each master; masters are sorted.
+// over counts the tags of each master, and returns the sorted masters.
 func over(ranges []slotRange, tags []string) (count map[string]int, masters []string) {
 	count = map[string]int{}
 	for _, s := range ranges {
@@ -96,7 +95,7 @@ func over(ranges []slotRange, tags []string) (count map[string]int, masters []st
 	return count, masters
 }
 
-// uneven is by how many shards the fullest master exceeds the emptiest.
+// uneven returns the difference between the largest and the smallest number of shards of a master.
 func uneven(count map[string]int, masters []string) int {
 	if len(masters) == 0 {
 		return 0

@@ -14,7 +14,7 @@ func TestSpreadOverMasters(t *testing.T) {
 		c      int
 		uneven int
 	}{
-		{[]string{"0", "1", "2", "3", "4", "5"}, 1, 3, 2, 2}, // what numbers come to
+		{[]string{"0", "1", "2", "3", "4", "5"}, 1, 3, 2, 2}, // the default tags
 		{keys.SpreadTags(6), 2, 2, 2, 0},
 		{keys.SpreadTags(3), 1, 1, 1, 0},
 		{[]string{"0"}, 0, 0, 1, 1},

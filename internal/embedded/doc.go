@@ -1,5 +1,4 @@
-// Package embedded runs a Redis for demonstrations and development: a
-// redis-server found on PATH, in a folder that is thrown away, or else an
-// emulation within this process. Neither keeps anything; payments need a real
-// Redis.
+// Package embedded runs a temporary Redis for demonstrations and development. It starts a redis-server found
+// on PATH in a temporary directory. Without one, it starts an emulation in this process. Neither stores data
+// after Close: payments need a real Redis.
 package embedded

@@ -15,22 +15,20 @@ import (
 
 // Server is a running Redis.
 type Server struct {
-	// URL is what go-redis reads.
+	// URL is the address in the form that go-redis parses.
 	URL string
-	// Kind says what it is: "redis-server 7.0.15 (/usr/bin/redis-server)" or
-	// "emulated in this process".
+	// Kind describes the server: "redis-server 7.0.15 (/usr/bin/redis-server)" or "emulated in this process".
 	Kind string
-	// Emulated reports whether it is the emulation.
+	// Emulated reports whether the server is the emulation.
 	Emulated bool
 
 	close func()
 }
 
-// Close ends it; what it held is gone.
+// Close stops the server and deletes its data.
 func (s *Server) Close() { s.close() }
 
-// Start runs a redis-server from PATH or, without one or if it does not start,
-// the emulation.
+// Start runs a redis-server from PATH. Without one, or if it does not start, it runs the emulation.
 func Start(ctx context.Context) (*Server, error) {
 	if path, err := exec.LookPath("redis-server"); err == nil {
 		if s, err := startProcess(ctx, path); err == nil {
@@ -45,7 +43,8 @@ func startProcess(ctx context.Context, path string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A socket in a fresh folder cannot clash with anybody's port.
+
+	// A socket in a new directory cannot conflict with a port in use.
 	socket := filepath.Join(dir, "s")
 	cmd := exec.Command(path, "--port", "0", "--unixsocket", socket, "--dir", dir, "--save", "", "--appendonly", "no",
 		"--notify-keyspace-events", "KEg$x", "--maxmemory-policy", "noeviction", "--daemonize", "no")
@@ -54,6 +53,7 @@ func startProcess(ctx context.Context, path string) (*Server, error) {
 		_ = os.RemoveAll(dir)
 		return nil, err
 	}
+
 	done := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
@@ -66,18 +66,21 @@ func startProcess(ctx context.Context, path string) (*Server, error) {
 	}
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
 	defer func() { _ = c.Close() }()
+
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
+
 	for {
 		info, err := c.InfoMap(ctx, "server").Result()
 		if err == nil {
 			version := info["Server"]["redis_version"]
 			return &Server{URL: "unix://" + socket, Kind: "redis-server " + version + " (" + path + ")", close: stop}, nil
 		}
+
 		select {
 		case <-done:
 			_ = os.RemoveAll(dir)
-			return nil, fmt.Errorf("%s ended at once", path)
+			return nil, fmt.Errorf("%s exited at once", path)
 		case <-ctx.Done():
 			stop()
 			return nil, fmt.Errorf("%s does not answer: %w", path, err)
@@ -91,10 +94,12 @@ func freePort() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	defer func() { _ = l.Close() }()
+
 	a, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
-		return "", fmt.Errorf("no TCP address")
+		return "", fmt.Errorf("not a TCP address")
 	}
 	return "127.0.0.1:" + strconv.Itoa(a.Port), nil
 }

@@ -13,39 +13,37 @@ import (
 	"notifier/internal/keys"
 )
 
-// Emulation is miniredis with what it lacks: a clock that expires keys to the
-// millisecond, the events of it, and an answer to CONFIG. It is good for some
-// thousand timers. Its clock is the system's, or that of the synctest bubble it
-// is made in; Leap moves it by itself.
+// Emulation is miniredis with three additions: a clock that expires keys to the millisecond, expired events,
+// and an answer to CONFIG. It is suited for some thousand timers. Its clock is the clock of the system, or of
+// the synctest bubble in which it was created. [Emulation.Leap] moves it.
 //
-// A script sees the time pass. What miniredis keeps of a TTL is a duration,
-// counted from when its clock was last moved: that is done before each command
-// that comes from outside, in whole milliseconds.
+// miniredis stores a TTL as a duration that counts from the last change of its clock. So the clock is advanced,
+// in whole milliseconds, before each command of a client and before each command of a script.
 type Emulation struct {
 	m    *miniredis.Miniredis
 	stop chan struct{}
 	done chan struct{}
-	wake chan struct{} // something has expired, or will earlier than was known
+	wake chan struct{} // a key has expired, or expires earlier than known before
 
-	mu      sync.Mutex // taken before miniredis's own
-	pending []expiry   // their events are to be sent
+	mu      sync.Mutex // locked before miniredis's mutex
+	pending []expiry   // expired keys whose events are not sent yet
 
-	// What hooks of a script's commands read and write; they run while the
-	// script holds miniredis's lock.
+	// clock is used by the hooks of a script's commands, which run while the script holds miniredis's lock.
 	clock struct {
 		sync.Mutex
 		offset time.Duration
-		at     time.Time // how far TTLs have been forwarded, in whole ms
+		at     time.Time // clock of the TTLs, in whole ms
 		coming instants
 	}
 }
 
-// StartEmulated runs an Emulation that listens on an address of this machine.
+// StartEmulated runs an Emulation that listens on a local address.
 func StartEmulated() (*Server, error) {
 	addr, err := freePort()
 	if err != nil {
 		return nil, err
 	}
+
 	e := newEmulation()
 	if err := e.m.StartAddr(addr); err != nil {
 		return nil, err
@@ -56,13 +54,14 @@ func StartEmulated() (*Server, error) {
 	return &Server{URL: "redis://" + addr + "/0", Kind: "emulated in this process", Emulated: true, close: e.Close}, nil
 }
 
-// NewEmulation runs an Emulation that listens nowhere; Dial connects to it.
+// NewEmulation runs an Emulation without a listener; Dial connects to it.
 func NewEmulation() (*Emulation, error) {
 	e := newEmulation()
-	c, err := e.m.Dial() // which starts it
+	c, err := e.m.Dial() // starts it
 	if err != nil {
 		return nil, err
 	}
+
 	_ = c.Close()
 	if err := e.begin(); err != nil {
 		return nil, err
@@ -74,7 +73,7 @@ func newEmulation() *Emulation {
 	return &Emulation{m: miniredis.NewMiniRedis(), stop: make(chan struct{}), done: make(chan struct{}), wake: make(chan struct{}, 1)}
 }
 
-// begin sets up what miniredis lacks; it must have been started.
+// begin adds the missing features to a started miniredis.
 func (e *Emulation) begin() error {
 	e.clock.at = time.Now().Truncate(time.Millisecond)
 	e.m.SetTime(e.clock.at)
@@ -86,13 +85,14 @@ func (e *Emulation) begin() error {
 			c.WriteBulk(flags)
 			return
 		}
-		c.WriteError("ERR the emulated Redis knows no other CONFIG")
+		c.WriteError("ERR the emulated Redis supports no other CONFIG")
 	}); err != nil {
 		e.m.Close()
 		return err
 	}
-	// The hook runs before a script's own commands as well, while the script
-	// holds miniredis's lock; those are told by the lock.
+
+	// The hook also runs before the commands of a script, which holds miniredis's lock. The lock
+	// distinguishes the two cases.
 	e.m.Server().SetPreHook(func(c *server.Peer, cmd string, args ...string) bool {
 		if cmd == "TIME" {
 			now := e.now()
@@ -101,10 +101,12 @@ func (e *Emulation) begin() error {
 			c.WriteBulk(strconv.Itoa(now.Nanosecond() / 1000))
 			return true
 		}
+
 		if e.m.TryLock() {
 			e.m.Unlock()
 			e.step()
 		}
+
 		e.note(cmd, args)
 		return false
 	})
@@ -112,11 +114,11 @@ func (e *Emulation) begin() error {
 	return nil
 }
 
-// Dial makes a connection within this process.
+// Dial opens a connection within this process.
 func (e *Emulation) Dial() (net.Conn, error) { return e.m.Dial() }
 
-// Leap moves its clock forward, or back: what it calls the time, and when keys
-// with an instant to expire at do so.
+// Leap moves the clock forward or back. It changes the result of TIME, and when keys with an absolute expiry
+// time expire.
 func (e *Emulation) Leap(d time.Duration) {
 	e.clock.Lock()
 	e.clock.offset += d
@@ -125,10 +127,10 @@ func (e *Emulation) Leap(d time.Duration) {
 	e.rouse()
 }
 
-// Close ends it; what it held is gone.
+// Close stops the emulation and deletes its data.
 func (e *Emulation) Close() {
 	close(e.stop)
-	e.m.Close() // first, since it ends a publish that waits for a subscriber
+	e.m.Close() // first, because it ends a publish that waits for a subscriber
 	<-e.done
 }
 
@@ -145,7 +147,7 @@ func (e *Emulation) rouse() {
 	}
 }
 
-// note keeps the instants at which a command lets keys expire.
+// note records the times at which a command makes keys expire.
 func (e *Emulation) note(cmd string, args []string) {
 	e.clock.Lock()
 	defer e.clock.Unlock()
@@ -158,8 +160,10 @@ func (e *Emulation) note(cmd string, args []string) {
 
 func (e *Emulation) run() {
 	defer close(e.done)
+
 	t := time.NewTimer(time.Hour)
 	defer t.Stop()
+
 	for {
 		t.Reset(e.left())
 		select {
@@ -169,34 +173,38 @@ func (e *Emulation) run() {
 			e.step()
 		case <-e.wake:
 		}
+
 		for _, k := range e.expired() {
 			e.m.Publish(keys.Expired(0), k)
 		}
 	}
 }
 
-// left is how long the clock need not be moved, if no command does.
+// left returns how long the clock can stand still if no command arrives.
 func (e *Emulation) left() time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	e.clock.Lock()
 	defer e.clock.Unlock()
+
 	left, now := time.Hour, time.Now().Add(e.clock.offset)
 	if len(e.clock.coming) > 0 {
 		left = e.clock.coming[0].at.Sub(now)
 	}
+
 	for _, p := range e.pending {
 		left = min(left, p.at.Add(time.Millisecond).Sub(now))
 	}
 	return max(left, 0)
 }
 
-// step moves the clock to the present millisecond. It runs before commands, so
-// it sends no events itself: a subscriber that does not read would stall the
-// whole server.
+// step moves the clock to the present millisecond. It runs before commands and sends no events, because a
+// subscriber that does not read would block the whole server.
 func (e *Emulation) step() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	e.clock.Lock()
 	now := time.Now().Add(e.clock.offset).Truncate(time.Millisecond)
 	elapsed := now.Sub(e.clock.at)
@@ -204,27 +212,31 @@ func (e *Emulation) step() {
 	if elapsed == 0 {
 		return
 	}
+
 	db := e.m.DB(0)
-	if elapsed < 0 { // it leapt back
+	if elapsed < 0 { // the clock leapt back
 		for _, k := range db.Keys() {
 			if ttl := db.TTL(k); ttl > 0 {
 				db.SetTTL(k, ttl-elapsed)
 			}
 		}
-		for i := range e.pending { // the keys are gone already
+		for i := range e.pending { // their keys are already deleted
 			e.pending[i].at = now.Add(-time.Millisecond)
 		}
 	}
+
 	e.m.SetTime(now)
 	e.clock.Lock()
 	e.clock.at = now
 	due := e.clock.coming.due(now)
 	e.clock.Unlock()
+
 	for _, x := range due {
 		if ttl := db.TTL(x.key); ttl > 0 && ttl <= elapsed {
 			e.pending = append(e.pending, x)
 		}
 	}
+
 	if elapsed > 0 {
 		e.m.FastForward(elapsed)
 	}
@@ -233,16 +245,18 @@ func (e *Emulation) step() {
 	}
 }
 
-// expired takes the keys whose events are due: Redis sends them when the clock
-// is past the millisecond at which the TTL reaches zero, not in it.
+// expired removes and returns the keys whose events are due. Redis sends an event after the millisecond in
+// which the TTL reaches zero.
 func (e *Emulation) expired() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+
 	e.clock.Lock()
 	at := e.clock.at
 	e.clock.Unlock()
 	var due []string
 	rest := e.pending[:0]
+
 	for _, p := range e.pending {
 		if p.at.Before(at) {
 			due = append(due, p.key)
@@ -250,6 +264,7 @@ func (e *Emulation) expired() []string {
 			rest = append(rest, p)
 		}
 	}
+
 	e.pending = rest
 	return due
 }

@@ -22,7 +22,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// got notes what a handler was given.
+// got records a call of the handler.
 type got struct {
 	mu    sync.Mutex
 	all   map[string][]notice.Notice
@@ -206,7 +206,7 @@ func TestWhatClientsDoWithTheirTimers(t *testing.T) {
 		eventually(t, how.name+" cancels", func() bool { return w.state(k) == notice.Cancelled })
 	}
 	set(k, "after all")
-	// Due at the same instant, with another payload: what an absolute time gives.
+	// The same due time with another payload, as with an absolute time.
 	at := time.Now().Add(time.Hour).UnixMilli()
 	for _, v := range []string{"one", "two", `{"n":1}`, `{"n":2}`, `"1"`, "9", "8"} {
 		c.Do(ctx, "SET", k, v, "PXAT", at)
@@ -249,7 +249,7 @@ func TestTheServicesOwnTimersAreNotAdopted(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine, _ := w.Find(ctx, k)
-	// Events are heard in order: after this one, what the schedule has sent is.
+	// Events arrive in order, so all events of the schedule arrive before this one.
 	c.Set(ctx, "app1:a:b:2", "", 2*time.Hour)
 	eventually(t, "a later timer adopted", func() bool { return w.state("app1:a:b:2") == notice.Scheduled })
 	// A client moves it.
@@ -291,9 +291,8 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 	g := newGot(100)
 	w, c := adopting(t, g)
 	ctx := context.Background()
-	// It is set while no events are sent, and expires when they are again:
-	// nobody could adopt it, unless a scan came within its 2 ms, as the one at
-	// the start may.
+	// The timer is set while no events are sent, and expires when they are sent again. No instance
+	// can adopt it, unless a scan at the start happens within its 2 ms.
 	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
 	k, lost := "", false
 	for i := 0; i < 20 && !lost; i++ {
@@ -310,7 +309,7 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 		lost = n.Lost && len(n.Body) == 0
 	}
 	if !lost {
-		t.Error("none of 20 timers that nobody saw was delivered as lost")
+		t.Error("none of 20 unseen timers was delivered as lost")
 	}
 	w.until(t, k, notice.Delivered)
 	// The same again while the first is still kept: it is taken by the scan.
@@ -321,7 +320,7 @@ func TestATimerThatWasMissedIsDeliveredAsLost(t *testing.T) {
 	if f := w.until(t, k, notice.Scheduled); string(f.Body) != "found" || f.Lost {
 		t.Errorf("%+v", f.Notice)
 	}
-	// Nobody asks for that scan: the flags are found missing, and set again.
+	// The scan comes by itself: the flags are found missing, and set again.
 	c.ConfigSet(ctx, "notify-keyspace-events", "")
 	c.Set(ctx, "app1:a:b:flags", "found", time.Hour)
 	if f := w.until(t, "app1:a:b:flags", notice.Scheduled); string(f.Body) != "found" {
@@ -366,8 +365,8 @@ func TestTimersFromBeforeTheStartAreAdopted(t *testing.T) {
 	}
 }
 
-// Several clients do as they like with some hundred timers, and API calls fall
-// among them. What counts is what was done last.
+// Several clients change some hundred timers at random, between calls of the API. The last change
+// of each decides.
 func TestTheLastWordCounts(t *testing.T) {
 	t.Parallel()
 	const clients, each, ops = 6, 40, 12

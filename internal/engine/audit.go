@@ -9,18 +9,18 @@ import (
 	"notifier/internal/audit"
 )
 
-// tendAuditEvery is how often an instance says which clients it has.
+// tendAuditEvery is how often an instance registers the clients of its configuration.
 const tendAuditEvery = time.Minute
 
-// trail is the audit in Redis.
+// trail returns the audit log in Redis.
 func (e *Engine) trail() *audit.Store { return &audit.Store{Wire: e.store.Wire()} }
 
-// tendAudit notes the clients of the configuration for the audit, until ctx ends: see
+// tendAudit registers the clients of the configuration with the audit log until ctx ends: see
 // audit.Store.
 func (e *Engine) tendAudit(ctx context.Context) error {
 	clients := e.o.Clients
 	if len(clients) == 0 {
-		clients = []string{""} // whoever calls has no name
+		clients = []string{""} // callers without a name
 	}
 	for {
 		if err := e.trail().Tend(ctx, clients); err != nil && ctx.Err() == nil {

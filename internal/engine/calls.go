@@ -21,16 +21,16 @@ import (
 	"notifier/internal/wire"
 )
 
-// The calls of the API. Each finds the route of its key and does the rest in
-// one script. Where timers are adopted, that of the key is looked at first: a
-// call that comes after a client's SET means what was set.
+// The calls of the API. Each finds the route of its key and does the rest in one script. If timers
+// are adopted, the key's timer is adopted first, so that a call after a client's SET acts on that
+// SET.
 
-// answerLimit is how long a call for one notice waits for its node of a cluster: a node
-// that is silent for longer is away, and calls are refused at once.
+// answerLimit is how long a call on one notice waits for its cluster node. A node that does not
+// answer for longer counts as unreachable, and calls for it are refused at once.
 const answerLimit = time.Second
 
-// bounded ends with the caller, and in a cluster when its node has had the time to answer
-// and to confirm.
+// bounded returns a context that ends with the caller's, and in a cluster also when the node has
+// had its time to answer and confirm.
 func (e *Engine) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if e.o.Conn.Nodes == nil {
 		return ctx, func() {}
@@ -38,7 +38,7 @@ func (e *Engine) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, answerLimit+e.o.Confirm.Wait())
 }
 
-// Schedule stores one notice; see schedule.Scheduler.
+// Schedule stores a notice; see schedule.Scheduler.
 func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, error) {
 	if err := e.known(ctx); err != nil {
 		return store.Reply{}, err
@@ -49,7 +49,7 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	return e.schedule.Schedule(ctx, r)
 }
 
-// ScheduleMany stores notices, with one reply each.
+// ScheduleMany stores notices and returns one reply for each.
 func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply {
 	refuse := func(err error) []store.Reply {
 		out := make([]store.Reply, len(rs))
@@ -89,7 +89,7 @@ func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.R
 	return out
 }
 
-// route finds the route of a key; every call on one notice begins with it.
+// route returns the route of a key. Every call on one notice begins with it.
 func (e *Engine) route(ctx context.Context, key string) (*route.Route, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
@@ -101,8 +101,8 @@ func (e *Engine) route(ctx context.Context, key string) (*route.Route, error) {
 	return r, nil
 }
 
-// prefix is where a key's notice is looked for first: that of its route, or ""
-// where no route covers the key; a notice may be kept all the same.
+// prefix returns the route of a key and its prefix. Without a route the prefix is empty, but Redis
+// may still hold a notice of the key.
 func (e *Engine) prefix(ctx context.Context, key string) (*route.Route, string, error) {
 	r, err := e.route(ctx, key)
 	switch {
@@ -114,7 +114,7 @@ func (e *Engine) prefix(ctx context.Context, key string) (*route.Route, string, 
 	return r, r.Prefix, nil
 }
 
-// Find reads one notice.
+// Find returns a notice.
 func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
@@ -128,7 +128,7 @@ func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
 func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when store.When) (store.Change, error) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
-	r, prefix, err := e.prefix(ctx, key)
+	_, prefix, err := e.prefix(ctx, key)
 	if err != nil {
 		return store.Change{}, err
 	}
@@ -136,31 +136,30 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 		return store.Change{}, err
 	}
 	c, err := e.store.Amend(ctx, prefix, key, op, when)
-	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) && c.Route == prefix && r != nil {
-		e.dispatch.Hint(r, key)
+	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) {
+		e.hint(&c.Found)
 	}
 	return c, err
 }
 
-// ClientNumber is the number that stands for a client in records. A schedule call does not
-// fail without it.
+// ClientNumber returns the number of a client in records. A schedule call does not fail without it.
 func (e *Engine) ClientNumber(ctx context.Context, name string) int {
-	if e.known(ctx) != nil { // and the call itself is refused
+	if e.known(ctx) != nil { // the call itself is refused
 		return 0
 	}
-	n, err := e.store.ClientNumber(ctx, name)
+	n, err := e.store.Clients.Number(ctx, name)
 	if err != nil {
 		e.o.Logger.Warn("cannot read the number of a client, its notices name the last known one or none", zap.String("client", name), zap.Int("number", n), zap.Error(err))
 	}
 	return n
 }
 
-// ClientName is the name of the client with a number, or # and the number.
+// ClientName returns the name of the client with a number, or # and the number if it is unknown.
 func (e *Engine) ClientName(ctx context.Context, number int) string {
-	return e.store.ClientName(ctx, number)
+	return e.store.Clients.Name(ctx, number)
 }
 
-// Cancel ends a notice undelivered.
+// Cancel cancels a notice.
 func (e *Engine) Cancel(ctx context.Context, key string) (store.Change, error) {
 	return e.amend(ctx, key, store.Cancel, store.When{})
 }
@@ -170,17 +169,17 @@ func (e *Engine) Fire(ctx context.Context, key string) (store.Change, error) {
 	return e.amend(ctx, key, store.Fire, store.When{})
 }
 
-// Redrive schedules a dead letter again, for now, its ladder from the start.
+// Redrive schedules a dead letter again, due now, with its ladder from the start.
 func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) {
 	return e.amend(ctx, key, store.Redrive, store.When{})
 }
 
-// Reschedule moves a scheduled notice.
+// Reschedule changes the due time of a scheduled notice.
 func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
 	return e.amend(ctx, key, store.Reschedule, store.When{Due: due, Delay: delay})
 }
 
-// Report takes a consumer's report; see dispatch.Reports.
+// Report processes a consumer's report; see dispatch.Reports.
 func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
 	ctx, cancel := e.bounded(ctx)
 	defer cancel()
@@ -191,7 +190,7 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	return e.reports.Take(ctx, r, key, v)
 }
 
-// Unrouted are the prefixes that Redis knows and that no route has.
+// Unrouted returns the prefixes in Redis that no route covers.
 func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
@@ -199,7 +198,7 @@ func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(e.store.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
 }
 
-// List reads a page.
+// List returns a page of notices.
 func (e *Engine) List(ctx context.Context, q store.Query) (store.Page, error) {
 	if err := e.known(ctx); err != nil {
 		return store.Page{}, err
@@ -207,15 +206,15 @@ func (e *Engine) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return e.store.List(ctx, q)
 }
 
-// RedriveAll makes one bounded step of a bulk redrive.
-func (e *Engine) RedriveAll(ctx context.Context, q store.Query, dryRun bool) (store.Redriven, error) {
+// AmendAll makes one bounded step of a bulk change.
+func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, error) {
 	if err := e.known(ctx); err != nil {
-		return store.Redriven{}, err
+		return store.Amends{}, err
 	}
-	return e.store.RedriveAll(ctx, q, dryRun)
+	return e.store.AmendAll(ctx, b)
 }
 
-// Pause stops claims of a route on every instance.
+// Pause stops the claims of a route on every instance.
 func (e *Engine) Pause(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -223,8 +222,8 @@ func (e *Engine) Pause(ctx context.Context, prefix string) error {
 	return e.store.Pause(ctx, prefix)
 }
 
-// Resume undoes Pause. What fell due meanwhile is worked off as the route's
-// slots and rate allow.
+// Resume ends a Pause. Notices that fell due during it are handled as the route's slots and rate
+// allow.
 func (e *Engine) Resume(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -232,7 +231,7 @@ func (e *Engine) Resume(ctx context.Context, prefix string) error {
 	return e.store.Resume(ctx, prefix)
 }
 
-// Audit keeps an entry of what somebody did.
+// Audit stores an audit entry.
 func (e *Engine) Audit(ctx context.Context, entry audit.Entry) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -240,7 +239,7 @@ func (e *Engine) Audit(ctx context.Context, entry audit.Entry) error {
 	return e.trail().Audit(ctx, entry)
 }
 
-// Audited reads entries, the newest first.
+// Audited returns audit entries, newest first.
 func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit.Entry, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
@@ -248,10 +247,10 @@ func (e *Engine) Audited(ctx context.Context, r audit.Range, limit int) ([]audit
 	return e.trail().Audited(ctx, r, limit)
 }
 
-// sessions are those in Redis.
+// sessions returns the store of sessions in Redis.
 func (e *Engine) sessions() *session.Store { return &session.Store{Wire: e.store.Wire()} }
 
-// BeginSession implements session.Register, as the following methods do.
+// BeginSession starts a session. It implements session.Register, as do the following methods.
 func (e *Engine) BeginSession(ctx context.Context, client, link, id string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -267,7 +266,7 @@ func (e *Engine) EndSession(ctx context.Context, client, link, id string) error 
 	return e.sessions().EndSession(ctx, client, link, id)
 }
 
-// SessionStands reports whether a session, and the link it came from, are good.
+// SessionStands reports whether a session, and the link that started it, are valid.
 func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bool, error) {
 	if err := e.known(ctx); err != nil {
 		return false, err
@@ -275,7 +274,7 @@ func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bo
 	return e.sessions().SessionStands(ctx, client, link, id)
 }
 
-// KeepLink notes a link.
+// KeepLink stores a link.
 func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -283,7 +282,7 @@ func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Dura
 	return e.sessions().KeepLink(ctx, id, text, during)
 }
 
-// Link is what was noted of a link.
+// Link returns the text stored with a link.
 func (e *Engine) Link(ctx context.Context, id string) (string, error) {
 	if err := e.known(ctx); err != nil {
 		return "", err
@@ -291,7 +290,15 @@ func (e *Engine) Link(ctx context.Context, id string) (string, error) {
 	return e.sessions().Link(ctx, id)
 }
 
-// DropLink forgets a link.
+// CountResend counts a resend by a visitor of a link.
+func (e *Engine) CountResend(ctx context.Context, link string) (time.Duration, error) {
+	if err := e.known(ctx); err != nil {
+		return 0, err
+	}
+	return e.sessions().CountResend(ctx, link)
+}
+
+// DropLink deletes a link.
 func (e *Engine) DropLink(ctx context.Context, id string) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -299,9 +306,8 @@ func (e *Engine) DropLink(ctx context.Context, id string) error {
 	return e.sessions().DropLink(ctx, id)
 }
 
-// Counts says what Redis holds of each route, and under each prefix that the
-// configuration has no more, if it holds anything; in a cluster without the nodes
-// that are missing.
+// Counts returns the number of notices of each route, and of each prefix with notices that no route
+// covers. In a cluster, missing lists the nodes whose counts are not included.
 func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return nil, nil, err
@@ -322,7 +328,7 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 	}), missing, nil
 }
 
-// Stats says what this instance did since it began.
+// Stats returns the statistics of this instance since its start.
 func (e *Engine) Stats() []api.RouteStats {
 	if !e.isOpen() {
 		return nil
@@ -336,7 +342,7 @@ func (e *Engine) Stats() []api.RouteStats {
 	return out
 }
 
-// Gauges is what a scrape asks for.
+// Gauges returns the values of a scrape.
 func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	counts, missing, err := e.Counts(ctx)
 	if err != nil {
@@ -347,7 +353,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 		return metrics.Gauges{}, err
 	}
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
-	list, unknown := e.Instances(fctx) // in a cluster its node may not answer, and the others do
+	list, unknown := e.Instances(fctx) // in a cluster only the heartbeats' node may be unreachable
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
@@ -374,10 +380,10 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	return g, nil
 }
 
-// restoreAtOnce is how many notices one script puts back.
+// restoreAtOnce is the maximum number of notices in one script call of Restore.
 const restoreAtOnce = 128
 
-// Restore puts notices back, each under the route that its key has today.
+// Restore schedules exported notices again, each under the current route of its key.
 func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Reply {
 	letters = e.numbered(ctx, letters)
 	out := make([]store.Reply, len(letters))
@@ -394,7 +400,7 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 	}
 	failed := e.adopter.FollowEach(ctx, ks)
 	for p, all := range by {
-		var refused error // once a shard has refused, so has the rest of it
+		var refused error // after a refusal of the shard, all its other notices are refused
 		all = slices.DeleteFunc(all, func(i int) bool {
 			out[i].Err = failed[letters[i].Key]
 			return out[i].Err != nil

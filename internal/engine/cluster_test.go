@@ -40,6 +40,11 @@ func oneNode(t *testing.T) (*redistest.Server, *redis.ClusterClient) {
 
 func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*wire.Conn) dispatch.Handler, routes ...*route.Route) *world {
 	t.Helper()
+	return startClusterWith(t, srv, shards, func(o *Options) { o.Handler = h(o.Conn) }, routes...)
+}
+
+func startClusterWith(t *testing.T, srv *redistest.Server, shards int, change func(*Options), routes ...*route.Route) *world {
+	t.Helper()
 	table, err := route.NewTable(routes)
 	if err != nil {
 		t.Fatal(err)
@@ -48,9 +53,11 @@ func startCluster(t *testing.T, srv *redistest.Server, shards int, h func(*wire.
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := New(Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: shards}, Routes: table, Handler: h(conn), Instance: "i",
-		Concurrency: 64, Grace: 50 * time.Millisecond, Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second,
-		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))})
+	o := Options{Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: shards}, Routes: table, Instance: "i", Concurrency: 64,
+		Grace: 50 * time.Millisecond, Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second,
+		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))}
+	change(&o)
+	e := New(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- e.Run(ctx) }()
@@ -76,7 +83,7 @@ func TestQueuesInACluster(t *testing.T) {
 	reported := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	reported.Timeout = time.Minute // no report comes too late, however slow the machine is
 	w := startCluster(t, srv, 4, func(conn *wire.Conn) dispatch.Handler {
-		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, zap.NewNop())
+		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, nil, zap.NewNop())
 	},
 		reported,
 		queueRoute("s", "app2", route.Target{Kind: route.KindStream, Key: "events"}, route.Ack2xx),

@@ -22,8 +22,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// configurations are pairs that stand side by side during a rolling deploy: what
-// the instances before and after it have.
+// configurations are pairs of configurations that run side by side during a rolling deploy.
 var configurations = []struct {
 	name          string
 	before, after []string
@@ -46,7 +45,7 @@ func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string)
 // tidy makes a round as the instance's Janitor does every half minute.
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
-	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: w.store, Registry: fleet.NewStore(w.store.Layout), Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
+	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: w.store}, Registry: fleet.NewStore(w.store.Layout), Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
 	if _, err := k.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +54,8 @@ func (w *world) tidy(t *testing.T) {
 	}
 }
 
-// Whoever schedules, each instance finds the notice, takes a repetition for one,
-// and can cancel and move it, whatever their janitors do meanwhile.
+// Each instance finds a notice that any instance has scheduled, recognizes a repeated call, and can
+// cancel and move the notice, while janitors run.
 func TestInstancesOfDifferentConfigurationsFindOneNotice(t *testing.T) {
 	t.Parallel()
 	for _, c := range configurations {
@@ -170,8 +169,8 @@ func TestInstancesOfDifferentConfigurationsDeliverOnce(t *testing.T) {
 	}
 }
 
-// The last instance of a configuration dies, and what lies under its prefixes is
-// delivered by those that cover the keys.
+// After the last instance of a configuration has died, instances that cover its keys deliver its
+// notices.
 func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -198,7 +197,7 @@ func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 	}
 }
 
-// Nobody covers the key any more: the notice is kept, can be read and cancelled.
+// No route covers the key any more: the notice is stored, can be read and cancelled.
 func TestANoticeThatNoRouteCoversCanBeReadAndCancelled(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -303,7 +302,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 		t.Errorf("it ended with %v", end)
 	}
 	if n := held(t, srv); n != 0 {
-		t.Errorf("%d notices lie in shards that nobody reads", n)
+		t.Errorf("%d notices are in shards that no instance reads", n)
 	}
 }
 
@@ -315,11 +314,11 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	ctx, c := t.Context(), srv.Client()
 	w := startWith(t, srv, newSink(10), "app1")
 	meta := srv.Namespace() + ":meta"
-	// In one step: what is empty for a moment is begun anew.
+	// In one step, because an empty Redis gets a new layout at once.
 	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.FlushDB(ctx)
-		p.HSet(ctx, meta, "layout", 1, "shards", 4)
-		// Due, where it stands to be claimed.
+		p.HSet(ctx, meta, "layout", 2, "shards", 4)
+		// Due, at the place where it can be claimed.
 		p.ZAdd(ctx, srv.Namespace()+":{0}:shadow:app1", redis.Z{Score: 1, Member: "app1:a:b:theirs"})
 		p.HSet(ctx, srv.Namespace()+":{0}:records:app1", "app1:a:b:theirs", `{"due":1,"made":1}`)
 		return nil
@@ -350,7 +349,7 @@ func TestTheCountInRedisHoldsWhereNoneIsSet(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
-	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 1, "shards", 3, "replaced", "1")
+	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 2, "shards", 3, "replaced", "1")
 	for _, count := range []int{0, 1, 3} {
 		s := newSink(10)
 		w := start(t, srv, s, func(o *Options) { o.Space.Shards = count; o.Logger = zap.NewNop() }, testRoute("r", "app1"))

@@ -127,6 +127,24 @@ func TestACommandThatTakesTooLongFails(t *testing.T) {
 	}
 }
 
+// idleFor makes the entries that consumer dead has read look idle for so long. An entry is
+// then taken over without a wait, and a slow machine is far from the limit.
+func idleFor(t *testing.T, srv *redistest.Server, idle time.Duration) {
+	t.Helper()
+	ctx := t.Context()
+	read, err := srv.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+", Count: 1000}).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for _, e := range read {
+		err := srv.Client().Do(ctx, "XCLAIM", "events", "g", "dead", 0, e.ID, "IDLE", idle.Milliseconds(), "JUSTID").Err()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
 	for _, ack := range []route.AckKind{route.Ack2xx, route.AckReport} {
@@ -145,6 +163,7 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 				p, err := srv.Client().XPending(ctx, "events", "g").Result()
 				return err == nil && p.Count == n
 			})
+			idleFor(t, srv, 2*time.Minute)
 			var mu sync.Mutex
 			times := map[string]int{}
 			w.consumer("alive", func(_ context.Context, e *consume.Entry) notice.Result {
@@ -152,7 +171,7 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 				times[e.Key]++
 				mu.Unlock()
 				return notice.Result{Outcome: notice.OutcomeDelivered}
-			}, func(o *consume.Options) { o.Concurrency = 4 })
+			}, func(o *consume.Options) { o.Concurrency, o.Idle = 4, time.Minute })
 			eventually(t, "all acknowledged", func() bool {
 				p, err := srv.Client().XPending(ctx, "events", "g").Result()
 				return err == nil && p.Count == 0
@@ -264,7 +283,7 @@ func TestAStoppedConsumerFinishesItsWork(t *testing.T) {
 		<-stopped
 		f := w.until(t, k, want)
 		if want == notice.Scheduled && (f.AttemptsMade != 0 || f.Due.Before(time.Now().Add(30*time.Minute))) {
-			t.Errorf("it was to come again in an hour as attempt 1: %+v", f.Notice)
+			t.Errorf("want it again in an hour as attempt 1: %+v", f.Notice)
 		}
 	}
 }

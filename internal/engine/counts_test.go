@@ -9,8 +9,8 @@ import (
 	"notifier/internal/store"
 )
 
-// What lies under a prefix that the configuration has no more was in no number
-// of the API, which has a field to say so; and the metrics must not stumble.
+// Notices under a prefix that is no longer configured were missing in all numbers of the API, which
+// has a field for them. The metrics leave them out.
 func TestCountsShowPrefixesThatNoRouteHas(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

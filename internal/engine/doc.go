@@ -1,26 +1,23 @@
-// Package engine is everything from schedule to settle on one Redis: it puts the
-// parts together, starts them in order and stops them in order. Package app makes
-// a process of it, with the HTTP API.
+// Package engine delivers notices with one Redis, from schedule to settle. It creates the parts,
+// and starts and stops them in order. Package app makes a process of it, with the HTTP API.
 //
-// # Life
+// # Lifecycle
 //
 //	New ──▶ Begin ──▶ Run ──▶ ctx ends ──▶ Drain ──▶ Close
 //
-// New makes no connection and never fails. Begin waits for Redis, learns how many
-// shards it has and of which layout its data are, and only then makes the parts:
-// before that each call is refused with wire.ErrNotBegun, once it has waited half
-// a second for Begin. Run begins by itself, gives this instance's signs of life, and
-// starts the parts: the listener, the janitor, the adopter, what tells of outages
-// and of timers without a route that adopts, and one sweeper for each partition.
+// New opens no connection and never fails. Begin waits for Redis, reads the layout of its data and
+// creates the parts. A call before the end of Begin waits for half a second, and then returns
+// wire.ErrNotBegun. Run calls Begin, publishes this instance's heartbeats, and starts the parts:
+// listener, janitor, adopter, one sweeper per partition, and further loops.
 //
-// When Run's context ends, claims end first, running handlers are waited for and
-// settled, and the parts end last, so that wakes and pauses are heard until then.
-// Calls of the API go on meanwhile: who takes them ends that, and then calls
-// Close, which waits for what is being scheduled.
+// When Run's context ends, it first stops claiming. Then it waits until running handlers have ended
+// and are settled. The parts end last, because messages of other instances, such as a pause, must
+// be processed until then. API calls continue during the drain. The server ends them and then calls
+// Close, which waits for running schedule calls.
 //
-// # Who owns what
+// # Ownership
 //
-// Run owns every goroutine of the parts and returns when they have ended; Close
-// those that send what is scheduled. A part that another part speaks to is named
-// here alone: they know one another as functions (On…) and as small interfaces.
+// Run owns all goroutines of the parts and returns when they have ended. Close ends the goroutines
+// that send schedule calls. Parts that depend on each other are connected only in this package, as
+// small interfaces.
 package engine

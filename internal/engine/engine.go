@@ -18,6 +18,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/api"
 	"notifier/internal/dispatch"
+	"notifier/internal/erase"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/keys"
@@ -32,13 +33,14 @@ import (
 	"notifier/internal/schedule"
 	"notifier/internal/sentinel"
 	"notifier/internal/store"
+	"notifier/internal/tap"
 	"notifier/internal/wire"
 )
 
-// ErrConfig is what errors wrap that better configuration would mend.
+// ErrConfig is wrapped by errors that a change of the configuration fixes.
 var ErrConfig = errors.New("configuration")
 
-// Options of an Engine.
+// Options configures an Engine.
 type Options struct {
 	Conn   *wire.Conn
 	Space  keys.Space
@@ -54,68 +56,69 @@ type Options struct {
 	// RepeatWindow and RepeatBytes bound the tombstones: see [store.Options].
 	RepeatWindow time.Duration
 	RepeatBytes  int64
-	// MaxBody is the longest payload of an adopted timer; zero = 256 KiB.
+	// MaxBody is the maximum length of the payload of an adopted timer; zero = 256 KiB.
 	MaxBody        int64
 	ConfigureRedis bool
-	// MakeKey: the service's own key is in Redis, and is made if there is none.
+	// MakeKey creates the service's key in Redis if there is none.
 	MakeKey bool
-	// Takeover is how long this instance is waited for whose connections are
-	// gone; zero = until its leases end.
+	// Takeover is how long after its last heartbeat the claims of an instance without connections
+	// are reclaimed; zero = when their leases expire.
 	Takeover time.Duration
-	// Limits is told to the other instances: config.LimitsFleet or
-	// config.LimitsInstance.
+	// Limits is published to the other instances: config.LimitsFleet or config.LimitsInstance.
 	Limits string
-	// Hosts and Messages are those of callbacks; they may be nil.
+	// Hosts and Messages connect to the callback handler; they may be nil.
 	Hosts    Hosts
 	Messages Messages
-	// Confirm is what calls wait for that schedule or change notices, ConfirmSettle
-	// what settles wait for.
+	// Confirm is the confirmation that calls wait for which schedule or change notices,
+	// ConfirmSettle that of settles.
 	Confirm, ConfirmSettle wire.Confirm
-	// Clients are the names of the clients of the configuration.
+	// Clients are the names of the configured clients.
 	Clients []string
-	// Rights, if not nil, are checked before anything is written.
+	// Rights, unless nil, are checked before the first write.
 	Rights Rights
-	// History is where what ends is kept; its DB is nil where there is none.
+	// History is the database for finalized notices; without one its DB is nil.
 	History History
-	// Drain is how long a stop waits for running handlers.
+	// Drain is the time limit for running handlers at a stop.
 	Drain time.Duration
-	// OutageEvery is how often an outage of Redis is told while it lasts; zero = 1 min.
+	// OutageEvery is how often a lasting Redis outage is logged; zero = 1 min.
 	OutageEvery time.Duration
-	// Alarm is what sweepers sleep with. A synctest bubble can only wake alarm.Portable.
+	// Alarm is the kind of timer that sweepers use. A synctest bubble can only wake alarm.Portable.
 	Alarm alarm.Kind
 	// Subscriptions may be nil.
 	Subscriptions Subscriptions
-	// LogAttempts chooses the attempts that are logged.
+	// LogAttempts selects the attempts that are logged.
 	LogAttempts notice.LogAttempts
-	// Tracer makes spans. Nil: there are none.
+	// Taps publishes copies of attempts, unless it is nil.
+	Taps *tap.Publisher
+	// Tracer creates spans, unless it is nil.
 	Tracer trace.Tracer
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	Logger  *zap.Logger
 }
 
-// Hosts tells of the hosts that are called and of their limits.
+// Hosts describes the called hosts and their limits.
 type Hosts interface {
 	fleet.Limits
-	// Waiting is how many hosts of a route wait for slots.
+	// Waiting returns the number of hosts of a route that wait for slots.
 	Waiting(*route.Route) int
-	// Figures are those of the hosts that this instance publishes.
+	// Figures returns the hosts' figures that this instance publishes.
 	Figures() []fleet.HostFigures
 }
 
-// Rights checks the rights of the service's user of Redis. An error that wraps ErrConfig ends
+// Rights checks the permissions of the service's Redis user. An error that wraps ErrConfig ends
 // Begin.
 type Rights interface {
 	Check(ctx context.Context) error
 }
 
-// Subscriptions is told of each subscription that begins. It must not block.
+// Subscriptions is notified when a subscription has begun. It must not block.
 type Subscriptions interface{ Subscribed() }
 
-// Messages takes what the limits of other instances tell.
-type Messages interface{ Heard(from, text string) }
+// Messages receives the messages of other instances about limits.
+type Messages interface{ Receive(from, text string) }
 
-// Engine schedules, delivers and answers questions about notices.
+// Engine schedules and delivers notices, and answers calls on them.
 type Engine struct {
 	o Options
 
@@ -130,42 +133,43 @@ type Engine struct {
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
 	replays   *replay.Driver   // nil without a history
+	eraser    *erase.Eraser
 	fleet     *fleet.Fleet
-	// assignment decides which of the work is this instance's.
-	assignment *fleet.Assignment
-	ledger     *ledger
-	said       string // of the fleet in the log last; of the fleet's goroutine
-	mail       chan message
-	away       away
-	coming     atomic.Int64
-	sweepers   *sweepers
-	places     chan struct{} // asks tendPlaces to look
-	looks      *reconcile.Looks
+	// assignment decides which part of the work this instance does.
+	assignment    *fleet.Assignment
+	ledger        *ledger
+	logged        string // last logged state of the fleet; used only by the fleet's goroutine
+	mail          chan message
+	away          away
+	coming        atomic.Int64
+	sweepers      *sweepers
+	shardsChanged chan struct{} // wakes tendShards
+	looks         *reconcile.Inspections
 
+	hub         *tap.Hub
 	receivers   *receivers
 	unconfirmed *unconfirmed
 
-	events   atomic.Bool   // expired events are known to come
-	keyspace atomic.Bool   // and those of routes that adopt, or no route does
+	events   atomic.Bool   // expired events arrive
+	keyspace atomic.Bool   // keyspace events of adopting routes arrive, or no route adopts
 	failed   chan struct{} // an operation on Redis has failed
 	ready    chan struct{}
 	once     sync.Once
 
-	wrong error // the Options are
-	// open is closed once the layout of the data is known. Until then the space has the
-	// shards of the configuration only, so no call may name a key.
+	wrong error // error of the Options
+	// open is closed when the layout of the data is known. Until then only the configured shards
+	// are known, so no call may compute the shard of a key.
 	open    chan struct{}
-	trouble atomic.Pointer[error] // why it is not known yet
+	trouble atomic.Pointer[error] // why open is not closed yet
 }
 
-// New makes an Engine with all its parts. Until Run, or Begin, has learnt the layout of the
-// data in Redis, each call is refused with wire.ErrUnavailable. Wrong Options are an error of
-// Begin.
+// New returns an Engine with all its parts. Each call is refused with wire.ErrUnavailable until Run
+// or Begin knows the layout of the data in Redis. Begin returns the error of wrong Options.
 func New(o Options) *Engine {
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
 	}
-	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), places: make(chan struct{}, 1),
+	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), shardsChanged: make(chan struct{}, 1),
 		since: time.Now(), mail: make(chan message, mailRoom), sweepers: newSweepers()}
 	e.events.Store(true)
 	e.keyspace.Store(true)
@@ -177,9 +181,10 @@ func New(o Options) *Engine {
 	e.ledger = newLedger(o.Routes, o.Metrics)
 	e.fleet, e.wrong = e.newFleet()
 	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.fleet, Routes: o.Routes, Space: e.store.Space(), Limits: o.Hosts,
-		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeps: e.sweepers, Logger: o.Logger})
+		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
 
 	e.newParts()
+	e.hub = tap.NewHub(tap.HubOptions{Store: tap.NewStore(e.store.Wire()), Instances: e.alive, Observer: o.Metrics, Logger: o.Logger})
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
 	}
@@ -193,14 +198,14 @@ func (e *Engine) newStore() *store.Store {
 		mine = append(mine, r.Prefix)
 	}
 	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
-		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, OnUnconfirmed: e.unconfirmed.hear,
+		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
 		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
-		OnError: e.failing, Watcher: watcher{e},
-		History: o.History.most(), Host: e.host, OnEnded: e.ended, Adopts: e.adopts})
+		Watcher: watcher{e},
+		History: o.History.most(), Host: e.host, Adopts: e.adopts})
 }
 
-// adopts reports whether keys under a prefix may be plain timers. The prefix may be another
-// configuration's: then its keys may be those of a route that adopts.
+// adopts reports whether keys under a prefix may be plain timers. It is true for an unknown prefix:
+// another configuration may have an adopting route for it.
 func (e *Engine) adopts(prefix string) bool {
 	if r := e.o.Routes.Prefix(prefix); r != nil {
 		return r.Adopt
@@ -210,15 +215,16 @@ func (e *Engine) adopts(prefix string) bool {
 	})
 }
 
-// newParts makes the parts that work on notices.
+// newParts creates the parts that work on notices.
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
-	e.looks = reconcile.NewLooks(e.store, cluster)
-	e.adopter = adopt.New(adopt.Options{Store: e.store, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
+	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
+	e.eraser = erase.New(erase.Options{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
+	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
 		Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 
-	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
 		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e},
 		Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
@@ -234,12 +240,12 @@ func (e *Engine) newParts() {
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
 		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
 		Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: e.store, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
 		Assignment: e.assignment, Logger: o.Logger})
 }
 
-// startWait is how long calls wait for an Engine that has just been made: no
-// call need fail because it came a millisecond before Redis had answered.
+// startWait is how long calls wait for a new Engine, so that no call fails because it came just
+// before Redis answered.
 const startWait = 500 * time.Millisecond
 
 // isOpen reports whether the layout of the data is known.
@@ -252,7 +258,7 @@ func (e *Engine) isOpen() bool {
 	}
 }
 
-// known is nil once calls can be made. A call that comes just after the start waits for that.
+// known returns nil once calls can be made, and waits briefly for that after the start.
 func (e *Engine) known(ctx context.Context) error {
 	if e.isOpen() {
 		return nil
@@ -266,12 +272,12 @@ func (e *Engine) known(ctx context.Context) error {
 		}
 	}
 	if why := e.trouble.Load(); why != nil && (errors.Is(*why, wire.ErrLogin) || errors.Is(*why, wire.ErrRights)) {
-		return *why // which says what to do
+		return *why // it names the remedy
 	}
 	return wire.ErrNotBegun
 }
 
-// watcher is told of changes of the layout.
+// watcher processes changes of the layout.
 type watcher struct{ *Engine }
 
 // SideChanged implements [layout.Watcher].
@@ -283,22 +289,21 @@ func (w watcher) Grow(places int) (grown func()) { return w.grow(places) }
 // LayoutChanged implements [layout.Watcher].
 func (w watcher) LayoutChanged(err error) {
 	if err == nil {
-		w.o.Logger.Info("the layout of the data in Redis is right again")
+		w.o.Logger.Info("the data in Redis have the expected layout again")
 		return
 	}
 	if w.isOpen() {
-		w.o.Logger.Error("another Redis answers, with data of another layout; nothing is written there", zap.Error(err))
+		w.o.Logger.Error("Redis now has data of another layout, writing nothing", zap.Error(err))
 	}
 }
 
 // Subscribed is closed when the first subscription has begun.
 func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
 
-// Run delivers until ctx ends, then stops in order: claims end first, running
-// Handlers are waited for and settled, the subscription ends, and the instance
-// leaves the fleet last: until then it holds its part of limits. It
-// returns nil after an orderly stop, and layout.ErrLayout, without having
-// delivered anything, if the data in Redis were written with other settings.
+// Run delivers notices until ctx ends, and then stops in order: claims end, running handlers are
+// settled, the subscription ends, and the instance leaves the fleet. The instance keeps its part of
+// the limits until it leaves. Run returns nil after an orderly stop. It returns layout.ErrLayout,
+// without any delivery, if the data in Redis were written with other settings.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.watchNodes(ctx)()
 	if err := e.Begin(ctx); err != nil {
@@ -309,11 +314,11 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 	if e.o.MakeKey {
 		if _, err := e.store.Key(ctx); err != nil {
-			e.o.Logger.Warn("the service's own key is not to be had yet: listings of more than a page are refused until it is", zap.Error(err))
+			e.o.Logger.Warn("cannot read the service's key, refusing listings of more than one page until it is available", zap.Error(err))
 		}
 	}
 	defer e.join(ctx)()
-	// The loops outlive ctx by the drain: until then their work is harmless.
+	// The loops continue during the drain.
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	g, loops := errgroup.WithContext(loops)
@@ -328,35 +333,38 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.receivers.publish(loops) })
 	g.Go(func() error { return e.receivers.scan(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
-	g.Go(func() error { return e.tendPlaces(loops) })
+	g.Go(func() error { return e.tendShards(loops) })
 	g.Go(func() error { return e.sweepers.Run(loops) })
+	g.Go(func() error { return e.o.Taps.Run(loops, tap.NewStore(e.store.Wire()), e.Self) })
+	streams, endStreams := context.WithCancel(loops)
+	defer endStreams()
+	g.Go(func() error { return e.hub.Run(streams) })
 	select {
 	case <-ctx.Done():
 	case <-loops.Done(): // a loop failed
 	}
+	endStreams() // the API's handlers wait for it
 	e.fleet.Retire()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Drain)
 	defer cancel()
 	if left := e.dispatch.Drain(drain, 3*time.Second); left > 0 {
-		e.o.Logger.Error("stopped with attempts unsettled; they are made again when their lease has lapsed", zap.Int("attempts", left))
+		e.o.Logger.Error("stopped with unsettled attempts, they are repeated when their lease expires", zap.Int("attempts", left))
 	}
 	stop()
 	return g.Wait()
 }
 
-// Close refuses schedule calls from now on, and waits for those that are under
-// way: all who call must be done before the connection is closed. They may come
-// after Run has ended, as those of an API that answers its last calls.
+// Close refuses new schedule calls and waits for running ones. Call it before the connection is
+// closed, and after the API server has answered its last calls; Run may have ended earlier.
 func (e *Engine) Close(ctx context.Context) {
 	if e.isOpen() {
 		e.schedule.Close(ctx)
-		e.store.Flush()
+		e.store.Timers.Flush()
 	}
 }
 
-// Begin waits for Redis and learns the layout of its data; those that were
-// written with other settings are refused with layout.ErrLayout. Run does it
-// first.
+// Begin waits for Redis and reads the layout of its data. It returns layout.ErrLayout if the data
+// were written with other settings. Run calls it first.
 func (e *Engine) Begin(ctx context.Context) error {
 	if e.wrong != nil {
 		return e.wrong
@@ -383,7 +391,7 @@ func (e *Engine) Begin(ctx context.Context) error {
 	return nil
 }
 
-// populate makes room for all shards that are known now.
+// populate adds all known shards to the parts.
 func (e *Engine) populate() {
 	places := e.store.Space().Places()
 	e.dispatch.Grow(places)
@@ -394,8 +402,8 @@ func (e *Engine) populate() {
 	e.dispatch.SetParts(e.assignment.Parts())
 }
 
-// trouble says in a few words why Redis is of no use: what it refuses has a
-// remedy of its own.
+// trouble returns the reason why Redis is not usable, in a few words. Each kind of refusal has its
+// own remedy.
 func trouble(err error) string {
 	for _, kind := range []error{wire.ErrLogin, wire.ErrRights, wire.ErrFull} {
 		if errors.Is(err, kind) {
@@ -403,12 +411,12 @@ func trouble(err error) string {
 		}
 	}
 	if errors.Is(err, sentinel.ErrFailover) {
-		return "sentinels are replacing the master: nothing is sent to it meanwhile"
+		return "sentinels are replacing the master, waiting for the new one"
 	}
 	return "redis does not answer"
 }
 
-// learn learns the layout of the data, and makes this instance known to Redis.
+// learn reads the layout of the data and registers this instance with Redis.
 func (e *Engine) learn(ctx context.Context) error {
 	if e.o.Rights != nil {
 		if err := e.o.Rights.Check(ctx); err != nil {
@@ -428,22 +436,36 @@ func (e *Engine) learn(ctx context.Context) error {
 	}
 	if err := e.store.Learn(ctx); err != nil {
 		if errors.Is(err, layout.ErrLayout) {
-			// Another instance was first: the next turn takes what it wrote, or refuses it.
+			// Another instance wrote the layout first: the next try reads or refuses it.
 			return fmt.Errorf("%w: %s", wire.ErrUnavailable, err.Error())
 		}
 		return err
 	}
 	if warning != "" {
-		e.o.Logger.Warn(warning)
+		e.o.Logger.Warn("NOTIFIER_SHARDS is outdated, using the number of shards in Redis", zap.String("problem", warning))
 	}
 	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) && (e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable)) {
-		return err // in a cluster the shards' copies say it while the node of the first is away
+		return err // in a cluster, copies in other shards have the layout if the first one's node is unreachable
 	}
-	return nil
+	return e.orderRoutes(ctx)
 }
 
-// synced refuses fsync where a server does not bear it. Afterwards each new
-// connection is asked the same, by the store.
+// orderRoutes stores which routes are ordered, before this instance schedules or claims their notices. In
+// a cluster, or with a full Redis, the janitor repeats it.
+func (e *Engine) orderRoutes(ctx context.Context) error {
+	var members []string
+	for _, r := range e.o.Routes.All() {
+		members = append(members, reconcile.OrderedMembers(r)...)
+	}
+	err := e.store.AddOrdered(ctx, members)
+	if errors.Is(err, wire.ErrFull) || e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
+		return nil
+	}
+	return err
+}
+
+// synced returns an error if fsync is configured and a server does not support it. The store checks
+// each later connection.
 func (e *Engine) synced(ctx context.Context) error {
 	name := "NOTIFIER_DURABILITY"
 	if !e.o.Confirm.Fsync {
@@ -458,7 +480,7 @@ func (e *Engine) synced(ctx context.Context) error {
 			return fmt.Errorf("%w: %s=fsync: %w", ErrConfig, name, err)
 		}
 		if err = wire.Wrap("info", err); e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
-			return nil // it is asked when there is a connection
+			return nil // checked when there is a connection
 		}
 		return err
 	}
@@ -468,7 +490,7 @@ func (e *Engine) synced(ctx context.Context) error {
 	return e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
 }
 
-// Key is the service's own key, as it is kept in Redis.
+// Key returns the service's key from Redis.
 func (e *Engine) Key(ctx context.Context) ([]byte, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
@@ -476,10 +498,10 @@ func (e *Engine) Key(ctx context.Context) ([]byte, error) {
 	return e.store.Key(ctx)
 }
 
-// Store is the engine's Redis.
+// Store returns the engine's store.
 func (e *Engine) Store() *store.Store { return e.store }
 
-// Ready asks Redis and the subscription.
+// Ready checks Redis and the subscription.
 func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	r := api.Readiness{Ready: true}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -493,7 +515,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		if err := e.o.Conn.Ping(ctx).Err(); err != nil {
 			return not(trouble(wire.Wrap("ping", err)))
 		}
-		reason := "redis has just come back"
+		reason := "redis has just answered again"
 		if err := e.trouble.Load(); err != nil {
 			reason = trouble(*err)
 		}
@@ -504,7 +526,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	} else if err != nil {
 		not(trouble(err))
 	}
-	for _, reason := range e.apart(ctx) {
+	for _, reason := range e.unreachable(ctx) {
 		r.Degraded = true
 		r.Reasons = append(r.Reasons, reason)
 	}
@@ -518,7 +540,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	}
 	if !e.keyspace.Load() {
 		r.Degraded = true
-		r.Reasons = append(r.Reasons, "no keyspace events: plain timers are looked for each second; doctor names what the user must be granted")
+		r.Reasons = append(r.Reasons, "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")
 	}
 	if n := e.janitor.Orphans(); n > 0 {
 		r.Reasons = append(r.Reasons, notice.Count(n, "notice")+" under prefixes that no route covers")

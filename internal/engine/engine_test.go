@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// sink is a handler that notes what it was given, and answers as told.
+// sink is a handler that records its calls, and answers with given results.
 type sink struct {
 	mu     sync.Mutex
 	got    map[string][]time.Time

@@ -21,7 +21,7 @@ func TestErasureThatFindsNothingIsNotRecorded(t *testing.T) {
 	s.await(t, 1)
 	rowsOf(t, d, history.Query{}, 1)
 	eventually(t, "the outbox is empty", func() bool {
-		n, err := w.store.Unshipped(t.Context())
+		n, err := history.Outbox{Wire: w.store.Wire()}.Length(t.Context())
 		return err == nil && n == 0
 	})
 	raw, err := sql.Open("sqlite", file)
@@ -52,12 +52,12 @@ func TestErasureThatFindsNothingIsNotRecorded(t *testing.T) {
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: key(1)} })
 	s.await(t, 1)
 	eventually(t, "the entry is in the outbox", func() bool {
-		n, err := w.store.Unshipped(t.Context())
+		n, err := history.Outbox{Wire: w.store.Wire()}.Length(t.Context())
 		return err == nil && n == 1
 	})
 	erase(history.Erasure{Key: "app1:no:such:other"}, 2)
 
-	if err := w.passOutboxes(t.Context()); err != nil {
+	if err := w.eraser.PassOutboxes(t.Context()); err != nil {
 		t.Error(err)
 	}
 	var homes int

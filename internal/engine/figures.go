@@ -14,15 +14,15 @@ import (
 	"notifier/internal/wire"
 )
 
-// ledger is what this instance tells of its work: of the running minute beside its
-// sign of life, and of each minute when it is over.
+// ledger counts the work of this instance, which is published with the heartbeat for the current
+// minute, and once more for each completed minute.
 type ledger struct {
 	routes  *route.Table
 	metrics *metrics.Metrics
 
 	mu    sync.Mutex
 	since time.Time
-	base  map[string]metrics.Work // at since
+	base  map[string]metrics.Work // counts at since
 }
 
 func newLedger(routes *route.Table, m *metrics.Metrics) *ledger {
@@ -31,7 +31,7 @@ func newLedger(routes *route.Table, m *metrics.Metrics) *ledger {
 	return l
 }
 
-// work is all that this instance has done since the process began, by prefix.
+// work returns the work of this process since its start, by prefix.
 func (l *ledger) work() map[string]metrics.Work {
 	out := map[string]metrics.Work{}
 	for _, r := range l.routes.All() {
@@ -40,7 +40,7 @@ func (l *ledger) work() map[string]metrics.Work {
 	return out
 }
 
-// running is what was done in the running minute, and since when.
+// running returns the work in the current minute and its start.
 func (l *ledger) running() (time.Time, map[string]metrics.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *ledger) running() (time.Time, map[string]metrics.Work) {
 	return l.since, now
 }
 
-// turn ends the running minute and is what was done in it.
+// turn ends the current minute and returns its work.
 func (l *ledger) turn() map[string]metrics.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,11 +65,11 @@ func (l *ledger) turn() map[string]metrics.Work {
 	return done
 }
 
-// figures are what stands beside this instance's sign of life.
+// figures returns the figures published with this instance's heartbeat.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
 	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Routes: map[string]fleet.RouteFigures{}}
-	// Roughly: what has not changed is not told again.
+	// Rounded, because only changes are published.
 	f.ClockMS = e.fleet.ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
 	hosts := map[string]map[string]int{}
 	for prefix, w := range running {
@@ -90,8 +90,7 @@ func (e *Engine) figures() []byte {
 	return f.Encode()
 }
 
-// keepMinutes tells of each minute when it is over, and of what is left of the
-// last one when ctx ends.
+// keepMinutes publishes the work of each minute, and the last partial one when ctx ends.
 func (e *Engine) keepMinutes(ctx context.Context) error {
 	for ctx.Err() == nil {
 		next := time.NewTimer(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
@@ -100,14 +99,14 @@ func (e *Engine) keepMinutes(ctx context.Context) error {
 			next.Stop()
 		case <-next.C:
 		}
-		e.tellMinute(context.WithoutCancel(ctx))
+		e.publishMinute(context.WithoutCancel(ctx))
 	}
 	return nil
 }
 
-// tellMinute ends the running minute. What cannot be told is missing from charts
-// and nowhere else.
-func (e *Engine) tellMinute(ctx context.Context) {
+// publishMinute publishes the work of the current minute and starts the next one. After a failure
+// the minute is missing only in charts.
+func (e *Engine) publishMinute(ctx context.Context) {
 	done := e.ledger.turn()
 	if len(done) == 0 {
 		return
@@ -119,12 +118,12 @@ func (e *Engine) tellMinute(ctx context.Context) {
 		err = e.heartbeats().AddMinute(ctx, text, fleet.MinutesKept)
 	}
 	if err != nil {
-		e.o.Logger.Debug("what was done in the last minute is missing from the charts", zap.Error(err))
+		e.o.Logger.Debug("cannot publish the work of the last minute, it is missing in charts", zap.Error(err))
 	}
 }
 
-// Minutes are what all instances did, minute by minute: behind the entry of that
-// ID, or since a time if there is none. The last entry's ID leads on.
+// Minutes returns the work of all instances by minute: entries after the one with ID behind, or
+// since a time if behind is empty. The ID of the last entry continues the list.
 func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([]fleet.Minute, string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, "", err
@@ -136,8 +135,8 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([
 	return fleet.ReadMinutes(list), behind, err
 }
 
-// Forecast counts what falls due under a prefix in each of n spans from now on, in a
-// cluster without the nodes that are missing.
+// Forecast counts the notices of a prefix that fall due in each of the next n spans. In a cluster,
+// missing lists the nodes that are not included.
 func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return nil, nil, err
@@ -145,7 +144,7 @@ func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration
 	return e.store.Forecast(ctx, prefix, time.Now(), span, n)
 }
 
-// AmendMany changes notices that were listed; see store.AmendMany.
+// AmendMany changes listed notices; see store.AmendMany.
 func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error) {
 	if err := e.known(ctx); err != nil {
 		return 0, nil, err
@@ -153,7 +152,7 @@ func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store
 	return e.store.AmendMany(ctx, op, list)
 }
 
-// Shards is how many parts Redis holds each route in; 1 while that is not known.
+// Shards returns the number of shards of each route; 1 while it is unknown.
 func (e *Engine) Shards() int {
 	if !e.isOpen() {
 		return 1

@@ -25,14 +25,14 @@ func (taken) Handle(context.Context, *route.Route, *notice.Notice) notice.Result
 // oneHost is a host of app1 without limits.
 type oneHost string
 
-func (oneHost) Slots(r *route.Route) int { return r.Slots() }
-func (oneHost) Few(*route.Route) int     { return 0 }
-func (oneHost) Waiting(*route.Route) int { return 0 }
+func (oneHost) Slots(r *route.Route) int      { return r.Slots() }
+func (oneHost) MaxInstances(*route.Route) int { return 0 }
+func (oneHost) Waiting(*route.Route) int      { return 0 }
 func (h oneHost) Figures() []fleet.HostFigures {
 	return []fleet.HostFigures{{Prefix: "app1", Host: string(h)}}
 }
 
-// Of two instances each does some of the work, and each can tell of both.
+// Each of two instances does some of the work, and returns the figures of both.
 func TestFiguresOfAllInstances(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -52,7 +52,7 @@ func TestFiguresOfAllInstances(t *testing.T) {
 		}
 	}
 	for _, w := range []*world{one, two} {
-		eventually(t, "both instances tell of all that was done", func() bool {
+		eventually(t, "both instances return the figures of all attempts", func() bool {
 			list, err := w.Instances(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -62,7 +62,7 @@ func TestFiguresOfAllInstances(t *testing.T) {
 				f, _ := i.ReadFigures()
 				done, late, hosts = done+f.Routes["app1"].Attempts(), late+f.Routes["app1"].Late.Count(), hosts+len(f.Hosts)
 			}
-			minutes, _, err := w.Minutes(t.Context(), "", time.Now().Add(-time.Hour)) // a minute may end meanwhile
+			minutes, _, err := w.Minutes(t.Context(), "", time.Now().Add(-time.Hour)) // a minute may end in between
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -72,9 +72,9 @@ func TestFiguresOfAllInstances(t *testing.T) {
 			return done == n && late == n && hosts == 2
 		})
 	}
-	one.tellMinute(t.Context())
-	two.tellMinute(t.Context())
-	one.tellMinute(t.Context()) // nothing since
+	one.publishMinute(t.Context())
+	two.publishMinute(t.Context())
+	one.publishMinute(t.Context()) // nothing since
 	minutes, last, err := two.Minutes(t.Context(), "", time.Now().Add(-time.Hour))
 	done := int64(0)
 	for _, m := range minutes {
@@ -107,7 +107,7 @@ func TestWaitingNoticesOfAllInstances(t *testing.T) {
 	both := []*world{start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2"))}
 	both = append(both, start(t, srv, waits{}, told, testRoute("orders", "app1"), testRoute("other", "app2")))
 	for _, w := range both {
-		eventually(t, "both live", func() bool { return w.Fleet().View().Living() == 2 })
+		eventually(t, "both live", func() bool { return w.Fleet().View().Alive() == 2 })
 	}
 	if err := both[0].Pause(t.Context(), "app2"); err != nil {
 		t.Fatal(err)

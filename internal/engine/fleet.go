@@ -14,8 +14,8 @@ import (
 	"notifier/internal/route"
 )
 
-// newFleet makes this instance's part in the fleet. With an error it is one that reclaims no
-// claims, and the error wraps ErrConfig.
+// newFleet creates this instance's Fleet. With an error, which wraps ErrConfig, the returned Fleet
+// reclaims no claims.
 func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	about := fleet.About{Label: e.o.Instance, Version: e.o.Version, Started: e.since.UTC(), Limits: e.o.Limits, Routes: map[string]string{}}
 	for _, r := range e.o.Routes.All() {
@@ -29,11 +29,11 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	}
 
 	o.Takeover = 0
-	f, _ = fleet.New(o) // a takeover of 0 is never wrong
+	f, _ = fleet.New(o) // a takeover of 0 is always valid
 	return f, fmt.Errorf("%w: NOTIFIER_TAKEOVER: %w", ErrConfig, err)
 }
 
-// member is this process as an instance of the fleet.
+// member is this process as a member of the fleet.
 type member struct{ *Engine }
 
 // Figures implements [fleet.Host].
@@ -42,32 +42,35 @@ func (m member) Figures() []byte { return m.figures() }
 // Changed implements [fleet.Host].
 func (m member) Changed(v *fleet.View) { m.fleetChanged(v) }
 
-// Gone implements [fleet.Host].
-func (m member) Gone(id string) { m.takeOver(id) }
+// Dead implements [fleet.Host].
+func (m member) Dead(id string) { m.takeOver(id) }
 
-// Heard implements [fleet.Host].
-func (m member) Heard(from, text string) { m.heard(from, text) }
+// Tapped implements [fleet.Host].
+func (m member) Tapped(taps []string) { m.o.Taps.Watch(taps, m.alive()) }
 
-// joinWait is how long claims wait for the first sign of life. Without the
-// others' signs this instance would take limits whole and work on everything.
+// Received implements [fleet.Host].
+func (m member) Received(from, text string) { m.received(from, text) }
+
+// joinWait is how long claims wait for the first heartbeats. Without them this instance would use
+// the whole limits and all work.
 const joinWait = time.Second
 
-// join gives signs of life until the function that it returns is called. They
-// outlive ctx: this instance lives until its last handler has ended.
+// join publishes heartbeats until leave is called. They continue after ctx ends: this instance is
+// alive until its last handler has ended.
 func (e *Engine) join(ctx context.Context) (leave func()) {
 	f := e.fleet
 	signs, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var done sync.WaitGroup
-	done.Go(func() { _ = f.Run(signs) }) // nil, always
+	done.Go(func() { _ = f.Run(signs) }) // always nil
 	done.Go(func() { e.deliverMessages(signs) })
 	late := time.NewTimer(joinWait)
 	defer late.Stop()
 	select {
 	case <-f.Joined():
-		e.sayLimits()
+		e.logLimits()
 	case <-ctx.Done():
 	case <-late.C:
-		e.o.Logger.Warn("no sign of life has arrived yet: this instance begins as if it were alone")
+		e.o.Logger.Warn("no heartbeat received yet, starting as a single instance")
 	}
 	return func() {
 		cancel()
@@ -75,9 +78,9 @@ func (e *Engine) join(ctx context.Context) (leave func()) {
 	}
 }
 
-// sayLimits tells what limits come to now that the others are known.
-func (e *Engine) sayLimits() {
-	n := e.fleet.View().Living()
+// logLimits logs the effective limits once the other instances are known.
+func (e *Engine) logLimits() {
+	n := e.fleet.View().Alive()
 	for _, r := range e.o.Routes.All() {
 		if k := r.Target.Kind; k != route.KindFixed && k != route.KindNotice {
 			continue
@@ -90,7 +93,7 @@ func (e *Engine) sayLimits() {
 		case e.o.Limits == config.LimitsInstance:
 			line += ", for each instance"
 		case n == 1:
-			line += ", shared by all instances; 1 lives"
+			line += ", shared by all instances (1 alive)"
 		default:
 			line += fmt.Sprintf(", shared by %d instances", n)
 		}
@@ -98,12 +101,12 @@ func (e *Engine) sayLimits() {
 	}
 }
 
-// fleetChanged hears of each new view.
+// fleetChanged processes a new view.
 func (e *Engine) fleetChanged(v *fleet.View) {
-	// Who falls silent or begins to leave changes the view twice, and one that is new a
-	// second time when it has told what it has.
-	if said := v.String() + v.ID(); said != e.said {
-		e.said = said
+	// Several views in a row may have the same text, for example when a new instance publishes its
+	// first figures.
+	if said := v.String() + v.ID(); said != e.logged {
+		e.logged = said
 		e.o.Logger.Info("the fleet has changed", zap.Stringer("instance", v), zap.String("id", v.ID()))
 	}
 	e.sweepers.Now()
@@ -116,12 +119,11 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 	}
 }
 
-// takeOverLater is how long a take-over waits at instances that are not
-// preferred for it: who is has done it by then, unless it is dead too, or has no
-// slots.
+// takeOverLater is the delay of a reclaim at instances that are not preferred for it. The preferred
+// one has done it by then, unless it is dead too or has no slots.
 const takeOverLater = time.Second
 
-// takeOver has the claims of an instance that is gone claimed anew.
+// takeOver reclaims the claims of a dead instance.
 func (e *Engine) takeOver(id string) {
 	var later []keys.Partition
 	for prefix, shards := range e.sweepers.all() {
@@ -141,10 +143,10 @@ func (e *Engine) takeOver(id string) {
 	})
 }
 
-// Fleet is this instance's part in the fleet.
+// Fleet returns this instance's Fleet.
 func (e *Engine) Fleet() *fleet.Fleet { return e.fleet }
 
-// Instances lists who lives.
+// Instances returns the known instances.
 func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
@@ -152,10 +154,13 @@ func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 	return fleet.List(ctx, e.heartbeats())
 }
 
-// Self is this instance's id.
+// alive returns the number of alive instances, including this one.
+func (e *Engine) alive() int { return e.fleet.View().Alive() }
+
+// Self returns this instance's id.
 func (e *Engine) Self() string { return e.fleet.ID() }
 
-// waiting is how many hosts of a route wait for slots.
+// waiting returns the number of hosts of a route that wait for slots.
 func (e *Engine) waiting(r *route.Route) int {
 	if e.o.Hosts == nil {
 		return 0
@@ -163,5 +168,5 @@ func (e *Engine) waiting(r *route.Route) int {
 	return e.o.Hosts.Waiting(r)
 }
 
-// heartbeats are those in Redis.
+// heartbeats returns the store of heartbeats in Redis.
 func (e *Engine) heartbeats() *fleet.Store { return fleet.NewStore(e.store.Layout) }

@@ -32,7 +32,7 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 		return n
 	}
 	eventually(t, "one of two", func() bool {
-		return both[0].Fleet().View().Living() == 2 && both[1].Fleet().View().Living() == 2 && reads() == 1
+		return both[0].Fleet().View().Alive() == 2 && both[1].Fleet().View().Alive() == 2 && reads() == 1
 	})
 	first := 0
 	if !both[0].assignment.ReadsFlags("the other address of a node outside a cluster") {
@@ -45,8 +45,8 @@ func TestOneInstanceReadsTheFlags(t *testing.T) {
 	eventually(t, "the one that is left", func() bool { return both[1-first].assignment.ReadsFlags(srv.Addr()) })
 }
 
-// TestInstancesKnowEachOther: three engines list each other with what they tell of
-// themselves, one that is told to stop leaves by itself, and what differs is named.
+// Three engines list each other with the state that each publishes. An engine that is stopped
+// leaves, and differences are named.
 func TestInstancesKnowEachOther(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -60,7 +60,7 @@ func TestInstancesKnowEachOther(t *testing.T) {
 	a, b := as("a", testRoute("orders", "app1")), as("b", testRoute("orders", "app1"))
 	c := as("c", other)
 	for _, w := range []*world{a, b, c} {
-		eventually(t, "all three live", func() bool { return w.Fleet().View().Living() == 3 && w.Fleet().Stats().Living == 3 })
+		eventually(t, "all three live", func() bool { return w.Fleet().View().Alive() == 3 && w.Fleet().Stats().Alive == 3 })
 	}
 	list, err := a.Instances(t.Context())
 	if err != nil || len(list) != 3 {
@@ -68,7 +68,7 @@ func TestInstancesKnowEachOther(t *testing.T) {
 	}
 	digest := testRoute("orders", "app1").Digest()
 	for _, x := range list {
-		if x.State != fleet.Living || x.Version != "v-"+x.Label || x.Takeover != 3000 || x.Limits != "fleet" || time.Since(x.Started) > time.Minute {
+		if x.State != fleet.Alive || x.Version != "v-"+x.Label || x.Takeover != 3000 || x.Limits != "fleet" || time.Since(x.Started) > time.Minute {
 			t.Errorf("%+v", x)
 		}
 		if differs := len(fleet.Differences(map[string]string{"orders": digest}, x.Routes)) > 0; differs != (x.Label == "c") {
@@ -76,19 +76,19 @@ func TestInstancesKnowEachOther(t *testing.T) {
 		}
 	}
 	// Nothing is left to one that has the route otherwise.
-	if a.Fleet().View().Even("orders") || c.Fleet().View().Even("orders") {
+	if a.Fleet().View().SameConfig("orders") || c.Fleet().View().SameConfig("orders") {
 		t.Error("a route that another instance has otherwise counts as everybody's")
 	}
 	b.stop()
-	eventually(t, "the others know that b has left", func() bool { return a.Fleet().Stats().Living == 2 && c.Fleet().Stats().Living == 2 })
-	if s := a.Fleet().Stats(); s.Gone+s.Renamed > 0 {
+	eventually(t, "the others know that b has left", func() bool { return a.Fleet().Stats().Alive == 2 && c.Fleet().Stats().Alive == 2 })
+	if s := a.Fleet().Stats(); s.Dead+s.Renamed > 0 {
 		t.Errorf("one that left counts as dead: %+v", s)
 	}
 	if list, err := a.Instances(t.Context()); err != nil || len(list) != 2 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	c.stop()
-	eventually(t, "all that live have the route alike", func() bool { return a.Fleet().View().Even("orders") })
+	eventually(t, "all that live have the route alike", func() bool { return a.Fleet().View().SameConfig("orders") })
 }
 
 // TestStopKeepsItsPlaceUntilTheLastHandler: an instance that drains is leaving, and
@@ -105,7 +105,7 @@ func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 	}
 	a := start(t, srv, slow, nil, testRoute("orders", "app1"))
 	b := start(t, srv, newSink(16), nil, testRoute("other", "app2"))
-	eventually(t, "both live", func() bool { return a.Fleet().Stats().Living == 2 && b.Fleet().Stats().Living == 2 })
+	eventually(t, "both live", func() bool { return a.Fleet().Stats().Alive == 2 && b.Fleet().Stats().Alive == 2 })
 	a.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:m:t:1"} })
 	<-begun
 	stopped := make(chan struct{})
@@ -116,7 +116,7 @@ func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 	}
 	close(hold)
 	<-stopped
-	eventually(t, "a has left", func() bool { s := b.Fleet().Stats(); return s.Leaving == 0 && s.Living == 1 })
+	eventually(t, "a has left", func() bool { s := b.Fleet().Stats(); return s.Leaving == 0 && s.Alive == 1 })
 	if got := b.Fleet().View().Share("host", 16); got != 16 {
 		t.Errorf("b holds %d of 16 when alone", got)
 	}
@@ -154,7 +154,7 @@ func TestWhatFallsDueTogetherComesOnce(t *testing.T) {
 		all = append(all, start(t, srv, h, nil, testRoute("orders", "app1")))
 	}
 	for _, w := range all {
-		eventually(t, "all live", func() bool { return w.Fleet().View().Living() == 3 })
+		eventually(t, "all live", func() bool { return w.Fleet().View().Alive() == 3 })
 	}
 	if g := all[0].assignment.Group(keys.Partition{Prefix: "app1"}); g != 8 {
 		t.Errorf("groups of %d, want 8", g)

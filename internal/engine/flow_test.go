@@ -103,7 +103,7 @@ type claims struct {
 	events, swept float64 // read before
 }
 
-// take returns what has come since the last call.
+// take returns the entries since the last call.
 func (c *claims) take() (event, sweep int) {
 	w := httptest.NewRecorder()
 	c.e.o.Metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
@@ -123,10 +123,10 @@ func (c *claims) take() (event, sweep int) {
 	return event, sweep
 }
 
-// TestEventsTriggerClaims: while the subscription's bytes are held back, nothing is claimed
-// before the grace and everything by the sweep. Once that is noticed, the instance tells the
-// others. When the bytes arrive again, events trigger claims. Redis expires nothing by itself
-// here, so each event follows from a touch.
+// TestEventsTriggerClaims: while the subscription's bytes are held back, no notice is claimed
+// before the grace, and the sweep claims all. Once the instance has detected that, it informs the
+// others. When the bytes arrive again, events trigger claims. Redis expires nothing by itself here,
+// so each event follows from a touch.
 func TestEventsTriggerClaims(t *testing.T) {
 	t.Parallel()
 	const n, grace = 100, time.Second
@@ -192,9 +192,9 @@ func TestEventsTriggerClaims(t *testing.T) {
 }
 
 // signsOf are the heartbeats of the fleet.
-func signsOf(t *testing.T, w *world) ([]fleet.Sign, error) {
+func signsOf(t *testing.T, w *world) ([]fleet.LastHeartbeat, error) {
 	t.Helper()
-	_, signs, err := fleet.NewStore(w.store.Layout).Signs(t.Context())
+	_, signs, err := fleet.NewStore(w.store.Layout).Heartbeats(t.Context())
 	return signs, err
 }
 

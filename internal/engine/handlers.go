@@ -13,18 +13,18 @@ import (
 	"notifier/internal/queue"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/tap"
 	"notifier/internal/wire"
 )
 
-// logHandler delivers to the log and nowhere else.
+// logHandler delivers notices to the log only.
 type logHandler struct{ logger *zap.Logger }
 
-// Handle writes one line, and returns once it is written: a line that waits would be
-// lost with the process, and its notice would be settled as delivered. The line is the
-// delivery, so it is written at any NOTIFIER_LOG_LEVEL: that setting chooses which
-// messages of the service are logged.
+// Handle writes one line, and returns when it is written: a buffered line would be lost with the
+// process although its notice was settled as delivered. NOTIFIER_LOG_LEVEL does not apply, since
+// the line is the delivery and not a message of the service.
 func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
-	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // error is the highest setting
+	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // the highest level that the setting allows
 		line.Level, line.Stack = zap.InfoLevel, ""
 		line.Write(zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
 	}
@@ -34,17 +34,18 @@ func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) 
 	return notice.DeliveredResult(0)
 }
 
-// handlers makes each attempt as the target of its route requires. What callbacks say of
-// hosts is promoted: it makes the whole a [dispatch.Hosts].
+// handlers makes each attempt as the target of its route requires. The embedded callback handler
+// makes it a [dispatch.Hosts].
 type handlers struct {
 	*callback.Handler
 	log   logHandler
 	queue *queue.Handler
+	taps  *tap.Publisher
 }
 
-// Handlers is the handler of all routes.
-func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, logger *zap.Logger) dispatch.Handler {
-	h := handlers{Handler: calls, log: logHandler{logger}, queue: &queue.Handler{}}
+// Handlers returns the handler of all routes. taps may be nil.
+func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *tap.Publisher, logger *zap.Logger) dispatch.Handler {
+	h := handlers{Handler: calls, log: logHandler{logger}, queue: &queue.Handler{}, taps: taps}
 	if conn.Masters != nil {
 		h.queue.Pusher = pusher{conn, space}
 	}
@@ -53,6 +54,30 @@ func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, logger
 
 // Handle implements dispatch.Handler.
 func (h handlers) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	res := h.handle(ctx, r, n)
+	if h.taps.Wants(n.Key) && !res.Unsent {
+		h.copy(r, n, res)
+	}
+	return res
+}
+
+// copy publishes a copy of an attempt.
+func (h handlers) copy(r *route.Route, n *notice.Notice, res notice.Result) {
+	if !h.taps.Take(n.Key) {
+		return
+	}
+	c := h.Copy(r, n)
+	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
+		c.Method, c.URL, c.Query = tap.Push, string(r.Target.Kind)+":"+r.Target.Key, ""
+		c.Headers = []notice.Header{{Name: "content-type", Value: "application/json"}}
+		c.SetBody(queue.Envelope(n))
+	}
+	c.At, c.Outcome, c.Reason, c.Status = time.Now(), res.Outcome, res.Reason, res.Status
+	h.taps.Publish(c)
+}
+
+// handle makes one attempt.
+func (h handlers) handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	switch r.Target.Kind {
 	case route.KindLog:
 		return h.log.Handle(ctx, r, n)

@@ -15,30 +15,30 @@ import (
 	"notifier/internal/keys"
 )
 
-// A notice that this instance has claimed, and may not call for because the slots
-// of its host, the route's rate or the next try of a host that fails is another
-// instance's, is put off, and that instance is told of it. When it is due again
-// it is hinted at there, and not here: everybody hears its timer, and whoever was
-// first would claim it, mostly in vain. What comes of it is a hint and no more: a
-// message may be lost, and then a sweep finds the notice after the grace.
+// Handing a notice over: this instance has claimed a notice but may not deliver it, because the
+// slots of its host, the route's rate or the next probe of a failing host belong to another
+// instance. The notice is postponed and the other instance gets a message, which is a hint for the
+// due time. This instance ignores the timer's expired event: all instances receive it, and the
+// first one would claim the notice, mostly in vain. The message may be lost; then a sweep finds the
+// notice after the grace.
 
-// message is one for another instance, or for all if to is empty.
+// message is a message for another instance, or for all others if to is empty.
 type message struct{ to, text string }
 
 const (
-	// mailRoom is how many messages wait to be sent; more are dropped.
+	// mailRoom is the maximum number of messages that wait to be sent; more are dropped.
 	mailRoom = 256
-	// sendTimeout is how long one may take.
+	// sendTimeout is the timeout of sending one message.
 	sendTimeout = time.Second
-	// maxHandedOver is how many notices are waited for that were handed here, and how
-	// many that were handed away.
+	// maxHandedOver is the maximum number of notices handed to this instance, and of those handed
+	// to others.
 	maxHandedOver = 4096
-	// maxHandOverAfter is how far ahead: nothing is put off for longer.
+	// maxHandOverAfter is the longest accepted delay: nothing is postponed for longer.
 	maxHandOverAfter = time.Minute
 	wordNotice       = "notice"
 )
 
-// post sends a message, later and without any promise.
+// post queues a message, without any guarantee.
 func (e *Engine) post(m message) {
 	select {
 	case e.mail <- m:
@@ -53,19 +53,19 @@ func (e *Engine) deliverMessages(ctx context.Context) {
 			return
 		case m := <-e.mail:
 			sctx, cancel := context.WithTimeout(ctx, sendTimeout)
-			if err := e.fleet.Tell(sctx, m.to, m.text); err != nil && ctx.Err() == nil {
-				e.o.Logger.Debug("a message to other instances was not sent", zap.Error(err))
+			if err := e.fleet.Send(sctx, m.to, m.text); err != nil && ctx.Err() == nil {
+				e.o.Logger.Debug("cannot send a message to other instances", zap.Error(err))
 			}
 			cancel()
 		}
 	}
 }
 
-// TellAll sends a message of the limits to all others.
-func (e *Engine) TellAll(text string) { e.post(message{text: text}) }
+// Broadcast sends a message about limits to all other instances.
+func (e *Engine) Broadcast(text string) { e.post(message{text: text}) }
 
-// HandOver tells another instance of a notice that it can do what this one may not.
-func (e *Engine) HandOver(h callback.Handed) {
+// HandOver sends a notice that this instance may not deliver to one that can.
+func (e *Engine) HandOver(h callback.Handover) {
 	if h.To == e.Self() {
 		return
 	}
@@ -73,12 +73,12 @@ func (e *Engine) HandOver(h callback.Handed) {
 	e.post(message{h.To, fmt.Sprintf("%s %d %s", wordNotice, h.After.Milliseconds(), h.Key)})
 }
 
-// heard takes what another instance tells.
-func (e *Engine) heard(from, text string) {
+// received processes a message of another instance.
+func (e *Engine) received(from, text string) {
 	word, rest, _ := strings.Cut(text, " ")
 	if word != wordNotice {
 		if e.o.Messages != nil {
-			e.o.Messages.Heard(from, text)
+			e.o.Messages.Receive(from, text)
 		}
 		return
 	}
@@ -98,9 +98,9 @@ func (e *Engine) heard(from, text string) {
 	})
 }
 
-// away holds the notices that were handed away, until they are anybody's again.
+// away holds the notices that were handed over, until any instance may claim them.
 type away struct {
-	n    atomic.Int64 // so that who looks when there are none takes no lock
+	n    atomic.Int64 // so that an empty set needs no lock
 	mu   sync.Mutex
 	keys map[string]time.Time
 }

@@ -11,6 +11,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -18,15 +19,15 @@ import (
 	"notifier/internal/wire"
 )
 
-// History says where what ends is kept.
+// History configures where finalized notices are recorded.
 type History struct {
-	DB     *history.DB // nil = nowhere
+	DB     *history.DB // nil = no history
 	Bodies history.Bodies
-	// Backlog is how many endings Redis holds at most.
+	// Backlog is the maximum number of finalized notices in the outboxes.
 	Backlog int
 }
 
-// most is the bound as the store takes it.
+// most returns Backlog in the form that the store expects.
 func (h History) most() int {
 	if h.DB == nil {
 		return 0
@@ -34,8 +35,8 @@ func (h History) most() int {
 	return h.Backlog
 }
 
-// host is what the route of a prefix calls; empty where each notice brings its
-// own address, or none is called.
+// host returns the host that the route of a prefix calls. It is empty if each notice has its own
+// address or none is called.
 func (e *Engine) host(prefix string) string {
 	r := e.o.Routes.Prefix(prefix)
 	if r == nil || r.Target.Kind != route.KindFixed || r.Target.URL == nil {
@@ -48,23 +49,19 @@ func (e *Engine) host(prefix string) string {
 	return host
 }
 
-// ended hears that n endings were handed over in a shard.
-func (e *Engine) ended(shard, n int) {
-	if e.shipper != nil {
-		e.shipper.Wake(shard, n)
-	}
-}
+// outbox returns the outboxes of all shards.
+func (e *Engine) outbox() history.Outbox { return history.Outbox{Wire: e.store.Wire()} }
 
 func (e *Engine) newShipper(shards int) *history.Shipper {
 	h := e.o.History
 	if h.DB == nil {
 		return nil
 	}
-	return history.NewShipper(history.ShipperOptions{Queue: e.store, Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host, Most: h.Backlog,
+	return history.NewShipper(history.ShipperOptions{Queue: e.outbox(), Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host, Most: h.Backlog,
 		Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
-// historyOwner is the service that the history must belong to.
+// historyOwner identifies the service that must own the history.
 func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
 	if err := e.known(ctx); err != nil {
 		return history.Owner{}, err
@@ -73,9 +70,21 @@ func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
 	return history.Owner{Namespace: e.o.Space.Namespace, ID: id}, err
 }
 
-// numbered are dead letters whose next endings are counted on from those that the
-// history has of them, where it can be asked: Redis may have forgotten that they were
-// purged, or all of them.
+// Erase deletes the finalized notices of a key or host: see package erase.
+func (e *Engine) Erase(ctx context.Context, x history.Erasure) (history.Erased, error) {
+	if err := e.known(ctx); err != nil {
+		return history.Erased{}, err
+	}
+	return e.eraser.Erase(ctx, x)
+}
+
+// erasable is the Notices of package erase.
+type erasable struct{ *Engine }
+
+func (x erasable) Host(prefix string) string { return x.host(prefix) }
+
+// numbered continues the ending numbers of dead letters from the history, if it is available: Redis
+// may no longer hold them.
 func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.Letter {
 	if e.o.History.DB == nil {
 		return letters
@@ -88,7 +97,7 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 		}
 		last, err := e.o.History.DB.Number(ctx, l.Key, l.ID())
 		if err != nil {
-			e.o.Logger.Warn("the history cannot be asked how often dead letters that are put back have ended: a number may come twice", zap.Error(err))
+			e.o.Logger.Warn("cannot read the ending numbers of restored dead letters from the history, a number may be used twice", zap.Error(err))
 			break
 		}
 		if last-1 > l.Endings {
@@ -100,18 +109,17 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 	return letters
 }
 
-// historyEvery is how often an instance without a history looks whether others
-// still have one.
+// historyEvery is how often an instance without a history checks whether others have one.
 const historyEvery = 10 * time.Minute
 
-// keepHistory brings what ends to the database, or, without one, follows whether
-// others have one.
+// keepHistory relays finalized notices to the database. Without a database it watches whether other
+// instances have one.
 func (e *Engine) keepHistory(ctx context.Context) error {
 	if e.shipper != nil {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		wg.Go(func() { e.watchOutboxes(ctx) })
-		wg.Go(func() { e.forgetErasures(ctx) })
+		wg.Go(func() { e.eraser.Tend(ctx) })
 		return e.shipper.Run(ctx)
 	}
 	for {
@@ -123,9 +131,9 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 		gone, err := e.store.EndHistory(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
-			e.o.Logger.Debug("whether others keep a history could not be looked at; it is repeated", zap.Error(err))
+			e.o.Logger.Debug("cannot check whether other instances have a history, retrying", zap.Error(err))
 		case gone:
-			e.o.Logger.Warn("no instance with NOTIFIER_HISTORY_URL was seen for a day: what ends is handed over to no history any more")
+			e.o.Logger.Warn("no instance with NOTIFIER_HISTORY_URL for a day, finalized notices are no longer recorded")
 		}
 	}
 }
@@ -133,7 +141,7 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 // outboxEvery is how often an instance with a history looks for instances without an outbox.
 const outboxEvery = time.Minute
 
-// watchOutboxes warns of instances whose finalized notices get no entry in the history.
+// watchOutboxes warns of instances whose finalized notices are missing in the history.
 func (e *Engine) watchOutboxes(ctx context.Context) {
 	for alarm.Wait(ctx, outboxEvery) {
 		e.warnOfNoOutbox(ctx)
@@ -143,7 +151,7 @@ func (e *Engine) watchOutboxes(ctx context.Context) {
 func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 	list, err := fleet.List(ctx, e.heartbeats())
 	if err != nil {
-		return // the the fleet logs that itself
+		return // the fleet logs that itself
 	}
 	for _, i := range list {
 		if i.LacksOutbox() {
@@ -153,8 +161,8 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 	}
 }
 
-// historyGauges is how the hand-over stands, without the shards that are missing; nil
-// where there is none.
+// historyGauges returns the state of the outbox relay, without the missing shards; nil without a
+// history.
 func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metrics.HistoryGauges, error) {
 	if !e.store.HandsOver() {
 		return nil, nil
@@ -164,13 +172,13 @@ func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metri
 		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue
 		}
-		left, oldest, lost, err := e.store.Backlog(ctx, shard)
+		left, oldest, lost, err := e.outbox().Backlog(ctx, shard)
 		if err != nil {
 			return nil, err
 		}
 		g.Backlog += left
 		g.Lost += lost
-		if first, err := store.ReadEnded(oldest); err == nil {
+		if first, err := layout.ReadEntry(oldest); err == nil {
 			g.Lag = max(g.Lag, time.Since(first.At))
 		}
 	}

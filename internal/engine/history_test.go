@@ -95,7 +95,7 @@ func TestWhatIsErasedIsNowhere(t *testing.T) {
 			t.Errorf("%s: %+v, %v", key, f, err)
 		}
 	}
-	// What is pending stays, and has a row when it ends.
+	// A pending notice stays, and has a row when it is finalized.
 	if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:fixed:t:9", Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +257,7 @@ func TestHistoryOfAnotherServiceIsRefused(t *testing.T) {
 		second.put(t, 5, func(i int) store.Request { return store.Request{Key: key(100 + i)} })
 		s.await(t, 5)
 		eventually(t, "its endings wait", func() bool {
-			n, err := second.store.Unshipped(t.Context())
+			n, err := second.outbox().Length(t.Context())
 			return err == nil && n == 5
 		})
 		rowsOf(t, d, history.Query{}, 3)

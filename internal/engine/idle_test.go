@@ -24,7 +24,7 @@ func TestIdleInstancesSendFewCommands(t *testing.T) {
 }
 
 func idle(t *testing.T, instances, routes, perSecond int) {
-	const counted = 30 * time.Second // as long as what is done least often takes to come again
+	const counted = 30 * time.Second // the interval of the rarest work
 	srv := redistest.Start(t)
 	var all []*world
 	for range instances {
@@ -35,7 +35,7 @@ func idle(t *testing.T, instances, routes, perSecond int) {
 		all = append(all, start(t, srv, newSink(1), nil, list...))
 	}
 	for _, w := range all {
-		eventually(t, "all live", func() bool { return w.Fleet().View().Living() == instances })
+		eventually(t, "all live", func() bool { return w.Fleet().View().Alive() == instances })
 	}
 	time.Sleep(5 * time.Second) // sleep: the first looks of all are no idleness
 	c, err := net.Dial("tcp", srv.Client().Options().Addr)

@@ -46,9 +46,8 @@ func newMerchants(t *testing.T, n int) *merchants {
 	return m
 }
 
-// lateness plays one route with 64 slots whose good merchants get 200 notices a
-// second, while as many notices as told are due at once for a merchant that
-// hangs. It returns the p50 and p99 of the good ones.
+// lateness runs one route with 64 slots. Its good merchants get 200 notices a second, and a number
+// of notices is due at once for a merchant that hangs. It returns the p50 and p99 of the good ones.
 func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 	const good, warm, every = 500, 100, 5 * time.Millisecond
 	srv := redistest.Shared(t)
@@ -111,9 +110,8 @@ func lateness(t *testing.T, hanging int) (p50, p99 time.Duration) {
 	return late[len(late)/2], late[len(late)*99/100]
 }
 
-// TestOneHangingMerchant: with a real Redis and all that lies between, notices
-// of a merchant that hangs for its whole timeout do not keep its neighbours on
-// the same route waiting. HANGING sets their number.
+// TestOneHangingMerchant: on a real Redis, notices of a merchant that hangs for its whole timeout
+// do not delay the other merchants of the route. HANGING sets their number.
 func TestOneHangingMerchant(t *testing.T) {
 	t.Parallel()
 	hanging := 5000
@@ -123,7 +121,8 @@ func TestOneHangingMerchant(t *testing.T) {
 	p50, p99 := lateness(t, 0)
 	with50, with99 := lateness(t, hanging)
 	t.Logf("lateness of the others: p50 %s, p99 %s; with %d notices of a hanging one: p50 %s, p99 %s", p50, p99, hanging, with50, with99)
-	// The machine may be busy: what is looked for is the wait for a slot that a hanging call holds for 10 s.
+	// The machine may be busy: the test only detects the wait for a slot that a hanging call holds
+	// for 10 s.
 	if with99 > max(2*p99, 5*time.Second) {
 		t.Errorf("p99 %s with the hanging merchant, %s without", with99, p99)
 	}

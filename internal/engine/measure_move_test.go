@@ -26,12 +26,11 @@ import (
 	"notifier/test/record"
 )
 
-// TestMeasureReshard measures how long RESHARD_NOTICES (1,000,000) that are pending take
-// to move to six shards and to four, while others fall due and are scheduled, how late
-// those are, and how long one call holds Redis; and what it costs each script to compare
-// which shards there are. The engine, Redis and who moves share the machine. RECORD=1
-// writes docs/operations.md. Goals are told and fail nothing: the machine may be busy.
-// What is lost or comes twice does.
+// TestMeasureReshard moves RESHARD_NOTICES (1,000,000) pending notices to six shards and to four,
+// while other notices are due and scheduled. It measures the duration, the lateness of the others,
+// the longest call in Redis, and the cost of the guard in each script. Engine, Redis and mover
+// share the machine. RECORD=1 writes docs/upgrade.md. Missed goals are only logged, because the
+// machine may be busy. Lost or duplicate notices fail.
 func TestMeasureReshard(t *testing.T) {
 	t.Parallel()
 	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000), drain: number(t, "RESHARD_DRAIN", 100_000)}
@@ -44,7 +43,7 @@ func TestMeasureReshard(t *testing.T) {
 	text := fmt.Sprintf("`make reshard-load`, %s, on %d processors with Redis %s beside it, all in %s. Bodies have 200 bytes.\n\n"+
 		"| what | goal | measured |\n|---|---|---|\n%s", time.Now().UTC().Format("2006-01-02"), runtime.NumCPU(), m.redisVersion(),
 		time.Since(began).Round(time.Second), m.table.String())
-	if err := record.Write(filepath.Join("..", "..", "docs", "operations.md"), "reshard-load", text); err != nil {
+	if err := record.Write(filepath.Join("..", "..", "docs", "upgrade.md"), "reshard-load", text); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,17 +96,17 @@ func (m *measurement) moves() {
 	}
 	for _, shards := range []int{6, 4} {
 		first, from := int(put.Load()), time.Now()
-		got, err := move.Reshard(m.t.Context(), move.Options{Conn: w.o.Conn, Namespace: w.srv.Namespace(), To: shards, Say: func(text string) { m.t.Log(text) }, OnMoved: func(int, int64) {}})
+		got, err := move.Reshard(m.t.Context(), move.Options{Conn: w.o.Conn, Namespace: w.srv.Namespace(), To: shards})
 		if err != nil {
 			m.t.Fatal(err)
 		}
 		took, last := time.Since(from), int(put.Load())
-		// Those that were put while it went on are over when as long again has gone by.
-		m.until("those due meanwhile are settled", time.Minute, func() bool { return h.n.Load() >= int64(last) })
+		// Notices that were scheduled during the move are finalized after the same time again.
+		m.until("the notices due during the move are settled", time.Minute, func() bool { return h.n.Load() >= int64(last) })
 		mean, p99 := h.of(alone[0], alone[1])
 		meanNow, p99Now := h.of(first, last)
 		m.say(fmt.Sprintf("%d notices moved to %d shards, beside %d due and %d scheduled a second", got.Moved, shards, each, each), "at most 10 minutes; p99 at most 50 ms late",
-			fmt.Sprintf("%s; late meanwhile %.2f ms (mean), %.1f ms (p99), and before it %.2f and %.1f ms", took.Round(100*time.Millisecond), ms(meanNow), ms(p99Now), ms(mean), ms(p99)))
+			fmt.Sprintf("%s; lateness during the move %.2f ms (mean), %.1f ms (p99), before the move %.2f and %.1f ms", took.Round(100*time.Millisecond), ms(meanNow), ms(p99Now), ms(mean), ms(p99)))
 	}
 	still := make(chan time.Duration)
 	go func() { still <- standstill(10 * time.Second) }()
@@ -153,12 +152,12 @@ func (m *measurement) moves() {
 			m.t.Logf("%s: %.150q", e.Duration, e.Args)
 		}
 	}
-	m.say("the longest call of all that Redis carried out meanwhile, by its slow log; "+first, "at most 5 ms",
+	m.say("the longest call in Redis during the move, by its slow log; "+first, "at most 5 ms",
 		fmt.Sprintf("%s; a thread of the same priority that only reads the clock stood still for %.1f ms in the 10 s after", longest, ms(stood)))
 }
 
-// standstill is how long at most a thread that only reads the clock does not get to it,
-// within d: what the machine adds to whatever is measured by the clock.
+// standstill returns the longest time within d in which a thread that only reads the clock does not
+// run. That is the error which the machine adds to each measurement.
 func standstill(d time.Duration) (longest time.Duration) {
 	runtime.LockOSThread() // and never unlocked: the thread ends with its priority
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, -20)
@@ -180,11 +179,11 @@ func (m *measurement) first() string {
 	}
 	before, err := syscall.Getpriority(syscall.PRIO_PROCESS, pid)
 	if err == nil {
-		// What the call of the system returns is 20 less the nice value.
+		// The system call returns 20 minus the nice value.
 		err = syscall.Setpriority(syscall.PRIO_PROCESS, pid, max(20-before-20, -20))
 	}
 	if err != nil {
-		m.t.Logf("Redis's priority stays as it is: %v", err)
+		m.t.Logf("cannot change Redis's priority: %v", err)
 		return "it shares the processors with all others"
 	}
 	return "it runs before the others that share the processors"
@@ -221,11 +220,10 @@ func (m *measurement) scripts() (calls, usec float64) {
 	return calls, usec
 }
 
-// compares measures what the scripts' comparison costs: by itself, and then by how many
-// calls of scripts a drain takes.
+// compares measures the cost of the guard: alone, and by the number of script calls of a drain.
 func (m *measurement) compares() {
 	c := m.srv.Client()
-	source, err := os.ReadFile(filepath.Join("..", "store", "lua", "guard.lua"))
+	source, err := os.ReadFile(filepath.Join("..", "layout", "lua", "guard.lua"))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -269,6 +267,6 @@ func (m *measurement) compares() {
 	reset()
 	m.until("all are settled", 5*time.Minute, func() bool { return c.ZCard(m.t.Context(), "notifier:{0}:settled:app1").Val() == int64(m.drain) })
 	calls, usec := m.scripts()
-	m.say(fmt.Sprintf("what it costs each call of a script to compare which shards there are, and the share of it in Redis's time for %d notices due in one millisecond", m.drain), "at most 2 %",
+	m.say(fmt.Sprintf("cost of the guard for each script call, and its share of Redis's time for %d notices due in one millisecond", m.drain), "at most 2 %",
 		fmt.Sprintf("%.2f µs, %.3f calls and %.1f µs a notice: %.2f %%", one, calls/float64(m.drain), usec/float64(m.drain), 100*one*calls/usec))
 }

@@ -41,12 +41,10 @@ func number(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestMeasureHistory measures what a history costs and how fast it is filled, with
-// an engine in this process, a Redis and a PostgreSQL that syncs, all on this
-// machine; and compares HISTORY_NOTICES (1,000,000) rows with what the producer was
-// answered and the handler was given. RECORD=1 writes docs/history.md. Goals are
-// told beside the figures and fail nothing: the machine may be busy. Rows that are not
-// right do.
+// TestMeasureHistory measures the cost and the rate of a history, with an engine in this process, a
+// Redis and a PostgreSQL that syncs, all on this machine. It compares HISTORY_NOTICES (1,000,000)
+// rows with the producer's replies and the handler's calls. RECORD=1 writes docs/history.md. Missed
+// goals are only printed, because the machine may be busy. Wrong rows fail.
 func TestMeasureHistory(t *testing.T) {
 	t.Parallel()
 	m := &measurement{t: t, srv: redistest.Start(t), pg: pgtest.Start(t),
@@ -198,7 +196,7 @@ func bodyOf(i int) string {
 	return text + strings.Repeat(string(rune('a'+i%26)), 200-len(text)-2) + `"}`
 }
 
-// answered is what the producer knows of a notice.
+// answered is the producer's reply for a notice.
 type answered struct {
 	id  string
 	due time.Time
@@ -285,8 +283,7 @@ func (m *measurement) catchesUp() {
 	m.compare(h, log)
 }
 
-// compare compares each row with what the producer was answered and the handler was
-// called for.
+// compare compares each row with the producer's reply and the handler's call.
 func (m *measurement) compare(h *late, log []answered) {
 	seen, wrong, count := make([]byte, len(log)), 0, 0
 	differs := func(format string, args ...any) {
@@ -321,7 +318,7 @@ func (m *measurement) compare(h *late, log []answered) {
 	if wrong > 0 || h.more.Load() > 0 {
 		m.t.Errorf("%d rows differ; %d notices were delivered more than once", wrong, h.more.Load())
 	}
-	m.say(fmt.Sprintf("%d rows, one by one against what the producer was answered and the handler was called for (id, due, outcome, body, attempt)", count), "0 differ",
+	m.say(fmt.Sprintf("%d rows, each compared with the producer's reply and the handler's call (id, due, outcome, body, attempt)", count), "0 differ",
 		fmt.Sprintf("%d differ", wrong))
 }
 
@@ -342,7 +339,7 @@ func (m *measurement) catchesUpBesideLoad() {
 	m.put(w, gathered, load, func(i int) time.Time { return begin.Add(time.Duration(i-gathered) * time.Second / each) })
 	<-time.After(time.Until(begin.Add(2 * time.Second)))
 	m.pg.Again()
-	rows := func() int64 { return h.n.Load() - m.waiting(w) } // but for what is settled at this moment
+	rows := func() int64 { return h.n.Load() - m.waiting(w) } // except the settles that are running
 	m.until("the first are rows", time.Minute, func() bool { return rows() > 2*each })
 	from, before := time.Now(), rows()
 	m.until("what waited are rows", time.Hour, func() bool { return m.waiting(w) < 2*each })
@@ -354,7 +351,7 @@ func (m *measurement) catchesUpBesideLoad() {
 	m.until("all have come", time.Hour, func() bool { return h.n.Load() == int64(gathered+load) && m.waiting(w) == 0 })
 	_, p99 := h.of(gathered, gathered+load)
 	m.say(fmt.Sprintf("%d endings that waited, beside %d due a second", gathered, each), "at least 5,000 rows/s",
-		fmt.Sprintf("%.0f rows/s (%s); notices meanwhile %.1f ms late (p99)", float64(after-before)/took.Seconds(), left, ms(p99)))
+		fmt.Sprintf("%.0f rows/s (%s); lateness of notices %.1f ms (p99)", float64(after-before)/took.Seconds(), left, ms(p99)))
 }
 
 // isPunctual compares the lateness at 250 a second while the database is there and

@@ -50,7 +50,7 @@ func TestAMigrationEndsThoughPlainTimersAreSetAllTheTime(t *testing.T) {
 		time.Sleep(time.Millisecond) // sleep: the step of a poll that ends with the test
 	}
 	o := move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
-		MaxSkew: 50 * time.Millisecond, Wait: time.Second, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}}
+		MaxSkew: 50 * time.Millisecond, Wait: time.Second}
 	done, err := move.Migrate(ctx, o)
 	if err != nil || !done.Open || done.Moved == 0 || done.MissingN > 0 {
 		t.Fatalf("%+v, %v", done, err)

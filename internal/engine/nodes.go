@@ -8,21 +8,24 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/wire"
 )
 
-// watchNodes asks nodes of a cluster that do not answer, and has what failed
-// meanwhile made again when one does, or when Sentinel's failover has ended, until
-// the function is called that it returns.
+// watchNodes probes unreachable cluster nodes until the returned function is called. When one
+// answers again, or a Sentinel failover has ended, failed operations are retried.
 func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	nodes, back := e.o.Conn.Nodes, e.o.Conn.Back()
 	if back == nil {
 		return func() {}
 	}
-	e.o.Conn.OnFailover(func(text string) { e.o.Logger.Warn(text) })
+	e.o.Conn.OnFailover(func(text string) {
+		e.o.Logger.Warn("a Sentinel failover has started or ended", zap.String("event", text))
+	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // until the last handler has ended
 	var watch sync.WaitGroup
-	watch.Go(func() { _ = nodes.Run(ctx) }) // nil, always
+	watch.Go(func() { _ = nodes.Run(ctx) }) // always nil
 	watch.Go(func() {
 		var again <-chan time.Time
 		var left []time.Duration
@@ -35,7 +38,7 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 					e.dispatch.Awake()
 					e.listener.Again()
 				}
-				left = looksAfterBack
+				left = sweepsAfterReturn
 			case <-again:
 			}
 			if e.isOpen() {
@@ -52,19 +55,17 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	}
 }
 
-// looksAfterBack are the times between looks at all shards after a node has come
-// back, besides the first at once. Calls that their callers gave up are carried out
-// when it goes on, and what they tell of is heard by nobody whose connections ended
-// meanwhile, nor at other nodes to which its own are not made yet: without these looks
-// a notice that such a call has made, and that is due, waits for the next idle look.
-var looksAfterBack = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
+// sweepsAfterReturn are the delays of further sweeps of all shards after a node is reachable again;
+// the first sweep is immediate. A node that resumes executes schedule calls whose callers gave up.
+// It publishes a message for each new due notice, but instances whose connections have ended do not
+// receive it. Without these sweeps such a notice would wait for the next idle sweep.
+var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
-// reachTimeout is how long a node may take to say that it is there.
+// reachTimeout is the timeout of a node's probe.
 const reachTimeout = 500 * time.Millisecond
 
-// apart says, in words, which nodes of a cluster do not answer, and what waits for
-// them.
-func (e *Engine) apart(ctx context.Context) (reasons []string) {
+// unreachable describes the cluster nodes that do not answer and the work that waits for them.
+func (e *Engine) unreachable(ctx context.Context) (reasons []string) {
 	if e.o.Conn.Nodes == nil {
 		return nil
 	}
@@ -76,13 +77,13 @@ func (e *Engine) apart(ctx context.Context) (reasons []string) {
 	}
 	for _, addr := range e.o.Conn.Nodes.Away() {
 		if !slices.ContainsFunc(lost, func(l wire.Lost) bool { return l.Node == addr }) {
-			reasons = append(reasons, fmt.Sprintf("redis node %s does not answer; notices whose timers lie there may be late by the grace", addr))
+			reasons = append(reasons, fmt.Sprintf("redis node %s does not answer; notices with timers on it may be late by the grace", addr))
 		}
 	}
 	return reasons
 }
 
-// list is numbers as people read them.
+// list joins numbers for people.
 func list(numbers []int) string {
 	text := ""
 	for i, n := range numbers {

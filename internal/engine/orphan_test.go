@@ -16,8 +16,7 @@ import (
 	"notifier/internal/store"
 )
 
-// What lies under a prefix that no route covers could not be listed, so nobody
-// knew what to read or to cancel.
+// Notices under a prefix without a route could not be listed, so their keys were unknown.
 func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -98,12 +97,12 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 		dry   bool
 		want  int
 	}{{"token-of-two", true, 0}, {"token-of-two", false, 1}, {"token-of-all", false, 0}} {
-		r, err := as(x.token).RedriveRoute(ctx, "app2", client.Query{}, x.dry)
+		r, err := as(x.token).RedriveRoute(ctx, "app2", client.Bulk{DryRun: x.dry})
 		if err != nil || r.Redriven != x.want || r.Matched != map[bool]int{true: 1}[x.token == "token-of-two"] {
 			t.Errorf("%+v: %+v, %v", x, r, err)
 		}
 	}
-	if _, err := as("token-of-one").RedriveRoute(ctx, "app2", client.Query{}, true); !client.IsStatus(err, 404) {
+	if _, err := as("token-of-one").RedriveRoute(ctx, "app2", client.Bulk{DryRun: true}); !client.IsStatus(err, 404) {
 		t.Errorf("another's prefix is redriven: %v", err)
 	}
 	for _, key := range []string{"app2:m:t:1", "app2:m:t:2"} {
@@ -114,7 +113,7 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	after.tidy(t)
 	eventually(t, "no orphan", func() bool { return after.janitor.Orphans() == 0 })
 	if n, err := as("token-of-two").Get(ctx, "app2:m:t:1"); err != nil || n.State != client.Cancelled {
-		t.Errorf("what is settled can be read until its retention ends: %+v, %v", n, err)
+		t.Errorf("a settled notice can be read until its retention ends: %+v, %v", n, err)
 	}
 }
 

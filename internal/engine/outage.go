@@ -14,57 +14,63 @@ import (
 	"notifier/internal/wire"
 )
 
-// How often an outage of Redis is told while it lasts, and how often Redis is
-// asked meanwhile.
+// How often a lasting Redis outage is logged, and how often Redis is probed during it.
 const (
 	outageEvery = time.Minute
 	outageProbe = time.Second
 )
 
-// outage is one stretch of time in which Redis is of no use. It is told at once,
-// when its cause changes, again and again while it lasts, and when it is over.
+// outage is a time in which Redis is not usable. It is logged at the start, when its cause changes,
+// at intervals, and at the end.
 type outage struct {
 	logger *zap.Logger
 	every  time.Duration
 
-	began, told time.Time
-	cause       string
+	began, logged time.Time
+	cause         string
 }
 
-// errPart is what an error wraps that is of some nodes of a cluster, not of all.
+// errPart is wrapped by errors that concern only some nodes of a cluster.
 var errPart = errors.New("a part of the cluster")
 
-// failed takes an attempt that failed.
+// failed records a failed probe.
 func (o *outage) failed(err error) {
-	what, then := "Redis", "nothing is delivered and calls are refused"
-	if errors.Is(err, errPart) {
-		what, then = "A node of the cluster", "what lies there waits and calls for it are refused"
-	}
 	now, cause := time.Now(), trouble(err)
-	switch {
-	case o.began.IsZero():
+	begins, part := o.began.IsZero(), errors.Is(err, errPart)
+	if begins {
 		o.began = now
-		o.logger.Error(what+" does not answer as it must: "+then+" until it does", zap.String("cause", cause), zap.Error(err))
-	case cause != o.cause || now.Sub(o.told) >= o.every:
-		o.logger.Error(what+" still does not answer as it must: "+then,
-			zap.String("cause", cause), lasting("for", now.Sub(o.began)), zap.Error(err))
-	default:
+	} else if cause == o.cause && now.Sub(o.logged) < o.every {
 		return
 	}
-	o.told, o.cause = now, cause
+
+	o.logged, o.cause = now, cause
+	fields := []zap.Field{zap.String("cause", cause), zap.Error(err)}
+	if !begins {
+		fields = append(fields, lasting("for", now.Sub(o.began)))
+	}
+	switch {
+	case begins && part:
+		o.logger.Error("a node of the cluster is unavailable: its notices wait and calls for them are refused, retrying", fields...)
+	case begins:
+		o.logger.Error("Redis is unavailable: nothing is delivered and calls are refused, retrying", fields...)
+	case part:
+		o.logger.Error("a node of the cluster is still unavailable: its notices wait and calls for them are refused", fields...)
+	default:
+		o.logger.Error("Redis is still unavailable: nothing is delivered and calls are refused", fields...)
+	}
 }
 
-// over takes an attempt that succeeded. It is told at the level of warnings, so
-// that a log which has the outage has its end too.
+// over records a successful probe. The end is logged as a warning, so that a log with the start of
+// the outage also has its end.
 func (o *outage) over() {
 	if o.began.IsZero() {
 		return
 	}
-	o.logger.Warn("Redis answers again", lasting("after", time.Since(o.began)))
+	o.logger.Warn("Redis is available again", lasting("after", time.Since(o.began)))
 	o.began = time.Time{}
 }
 
-// lasting is a time as people read it.
+// lasting is a duration for people.
 func lasting(name string, d time.Duration) zap.Field {
 	return zap.String(name, d.Round(100*time.Millisecond).String())
 }
@@ -73,8 +79,9 @@ func (e *Engine) outage() *outage {
 	return &outage{logger: e.o.Logger, every: cmp.Or(e.o.OutageEvery, outageEvery)}
 }
 
-// failing hears of each operation of the store that failed.
-func (e *Engine) failing(op string) {
+// Failed wakes watchOutages.
+func (x writes) Failed(op string) {
+	e := x.Engine
 	e.o.Metrics.RedisError(op)
 	select {
 	case e.failed <- struct{}{}:
@@ -82,8 +89,8 @@ func (e *Engine) failing(op string) {
 	}
 }
 
-// watchOutages asks Redis itself when an operation has failed, until it
-// answers. It sends nothing while all goes well.
+// watchOutages probes Redis after a failed operation until it answers. Without failures it sends
+// nothing.
 func (e *Engine) watchOutages(ctx context.Context) error {
 	o := e.outage()
 	for {
@@ -102,7 +109,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 			} else {
 				o.failed(err)
 			}
-			// Operations may fail while Redis answers: one question a second is enough.
+			// Operations may fail although Redis answers: one probe per second is enough.
 			select {
 			case <-ctx.Done():
 				return nil
@@ -115,7 +122,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 	}
 }
 
-// ping asks each master. A user who may not PING has an answer too.
+// ping probes each master. A user without the permission to PING gets an answer too.
 func (e *Engine) ping(ctx context.Context) error {
 	one := func(ctx context.Context, c redis.UniversalClient) error {
 		if err := wire.Wrap("ping", c.Ping(ctx).Err()); !errors.Is(err, wire.ErrRights) {

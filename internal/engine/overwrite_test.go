@@ -10,8 +10,8 @@ import (
 	"notifier/internal/store"
 )
 
-// The receiver sets the key anew as its last act, with a number too, and then
-// fails: what it has set is a notice of its own, and no retry takes its place.
+// The receiver sets the key again at the end of the attempt, also with a number, and then fails.
+// The new value becomes a separate notice, and no retry replaces it.
 func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 	t.Parallel()
 	const n = 200
@@ -40,8 +40,8 @@ func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 		counts, _, err := w.Counts(ctx)
 		return err == nil && counts[0].Pending == n
 	})
-	// The settle comes before anybody has heard of the new values. The listener
-	// sets the flags again, and then they are looked for.
+	// The settle comes before the events of the new values. The listener sets the flags again, and
+	// a scan then finds the values.
 	c.ConfigSet(ctx, "notify-keyspace-events", "")
 	for range n {
 		<-g.seen
@@ -66,8 +66,8 @@ func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 	}
 }
 
-// Calls of the API about the notice of before do not take away a timer that was
-// set since, though nobody has adopted it yet: they find it adopted.
+// Calls of the API about the earlier notice do not delete a timer that was set since and not
+// adopted yet: they adopt it first.
 func TestACallLooksAtTheTimerFirst(t *testing.T) {
 	t.Parallel()
 	g := newGot(100)
@@ -75,7 +75,7 @@ func TestACallLooksAtTheTimerFirst(t *testing.T) {
 	w, c := adopting(t, g)
 	ctx := context.Background()
 	flags := c.ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]
-	unseen := func(k, v string) { // no event tells of it
+	unseen := func(k, v string) { // without an event
 		t.Helper()
 		c.ConfigSet(ctx, "notify-keyspace-events", "")
 		if err := c.Set(ctx, k, v, time.Hour).Err(); err != nil {
@@ -124,7 +124,7 @@ func TestACallLooksAtTheTimerFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if x := g.await(t, k); string(x.Body) != "new" {
-			t.Errorf("fired %q, want what was set last", x.Body)
+			t.Errorf("fired %q, want the last value", x.Body)
 		}
 	}
 	// Many at once are not looked at one by one; their timers are left alone.
@@ -135,7 +135,7 @@ func TestACallLooksAtTheTimerFirst(t *testing.T) {
 	}
 	// A scan, which follows when flags are found to be missing, may have adopted some.
 	q := store.Query{Routes: []string{"app1"}, Prefix: "app1:a:many"}
-	if r, err := w.RedriveAll(ctx, q, false); err != nil || r.Matched > 3 {
+	if r, err := w.AmendAll(ctx, store.Bulk{Query: q, Op: store.Redrive}); err != nil || r.Matched > 3 {
 		t.Fatal(r, err)
 	}
 	for i := range 3 {

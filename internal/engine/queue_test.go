@@ -22,7 +22,7 @@ func queueRoute(name, prefix string, target route.Target, ack route.AckKind) *ro
 	return r
 }
 
-// entry is what a list's consumer reads.
+// entry is an entry of a list.
 type entry struct {
 	ID, Key string
 	Attempt int

@@ -9,25 +9,21 @@ import (
 
 	"notifier/internal/alarm"
 	"notifier/internal/health"
-	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
 const (
-	// healthEvery is how often changes of the health of receivers are written, and syncEvery how
-	// often it is read which receivers fail at other instances.
+	// healthEvery is how often changes of receiver health are written. syncEvery is how often the
+	// failing receivers of other instances are read.
 	healthEvery = time.Second
 	syncEvery   = 10 * time.Second
-	// scanEvery is how often an instance at which receivers fail checks whether waiting notices
-	// have to be counted. An instance that is not preferred for counting counts only if no count
-	// ended for scanLate: the preferred one may call none of these receivers.
+	// scanEvery is how often an instance with failing receivers checks whether to count waiting
+	// notices. An instance that is not preferred counts only if no count has ended for scanLate,
+	// since the preferred one may not call these receivers.
 	scanEvery = 3 * time.Second
 	scanLate  = 2 * time.Minute
-	// scanPage is how many notices one call of a count reads at most.
-	scanPage = 200
 )
 
-// receivers is what this instance does for the health of receivers: see package health.
+// receivers maintains the health of receivers: see package health.
 type receivers struct {
 	e       *Engine
 	tracker *health.Tracker
@@ -39,7 +35,7 @@ func (r *receivers) store() *health.Store {
 	return &health.Store{Wire: r.e.store.Wire()}
 }
 
-// publish writes changes until ctx ends, and once more then.
+// publish writes changes until ctx ends, and a last time then.
 func (r *receivers) publish(ctx context.Context) error {
 	sync := time.Now().Add(syncEvery)
 	for {
@@ -54,14 +50,14 @@ func (r *receivers) publish(ctx context.Context) error {
 	}
 }
 
-// write makes one write of changes; what failed is written with the next one.
+// write writes the changes once. Changes of a failed write are included in the next one.
 func (r *receivers) write(ctx context.Context, sync bool) {
 	if !sync && !r.tracker.Changed() {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthEvery)
 	defer cancel()
-	if r.e.store.Known(ctx) != nil { // another Redis answers, with data of another layout
+	if r.e.store.Known(ctx) != nil { // another Redis answers, with another layout
 		return
 	}
 	err := r.store().Write(ctx, r.tracker)
@@ -73,7 +69,8 @@ func (r *receivers) write(ctx context.Context, sync bool) {
 	}
 }
 
-// scan counts the notices that wait for failing receivers until ctx ends. One instance does.
+// scan counts, until ctx ends, the notices that wait for failing receivers. Only one instance does
+// so.
 func (r *receivers) scan(ctx context.Context) error {
 	s := &health.Scanner{Store: r.store(), Notices: r}
 	for alarm.Wait(ctx, scanEvery) {
@@ -91,7 +88,7 @@ func (r *receivers) scan(ctx context.Context) error {
 	return nil
 }
 
-// mine are the routes whose waiting notices this instance counts.
+// mine returns the routes whose waiting notices this instance counts.
 func (r *receivers) mine(list []health.Route) []health.Route {
 	id := r.e.fleet.View().Preferred("health of receivers")
 	if id == "" || id == r.e.Self() {
@@ -102,7 +99,10 @@ func (r *receivers) mine(list []health.Route) []health.Route {
 
 // Pending implements health.Notices.
 func (r *receivers) Pending(ctx context.Context, prefix, cursor string) (list []health.Waiter, read int, next string, err error) {
-	page, err := r.e.List(ctx, store.Query{Routes: []string{prefix}, State: notice.Scheduled, Limit: scanPage, Cursor: cursor})
+	if err := r.e.known(ctx); err != nil {
+		return nil, 0, "", err
+	}
+	page, err := r.e.store.Pending(ctx, prefix, cursor)
 	if err != nil {
 		return nil, 0, "", err
 	}
@@ -125,7 +125,8 @@ func (r *receivers) read(ctx context.Context) ([]health.Route, error) {
 	return r.store().Read(ctx, prefixes)
 }
 
-// failingLong returns how many receivers of a prefix fail for long; -1 if that is not known.
+// failingLong returns a function for the number of receivers of a prefix that have failed for long;
+// -1 if unknown.
 func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
 	list, err := r.read(ctx)
 	return func(prefix string) int {
@@ -149,7 +150,7 @@ func (e *Engine) Health(ctx context.Context) ([]health.Route, error) {
 	return e.receivers.read(ctx)
 }
 
-// ReceiverDay returns what a receiver of a route answered within a day.
+// ReceiverDay returns the attempts of a receiver in the last day.
 func (e *Engine) ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error) {
 	if err := e.known(ctx); err != nil {
 		return health.Day{}, err

@@ -11,13 +11,13 @@ import (
 	"notifier/internal/wire"
 )
 
-// MakeReplay chooses what a replay sends and begins with it, unless it is a dry
-// run. What has ended until now is meant, by Redis's clock.
+// MakeReplay selects the notices of a replay and starts it, unless it is a dry run. Only notices
+// finalized before now, by Redis's clock, are selected.
 func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*replay.Plan, error) {
 	if err := e.replayable(ctx, dry); err != nil {
 		return nil, err
 	}
-	now, err := e.store.Now(ctx)
+	now, err := e.store.Wire().Now(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*
 	return p, err
 }
 
-// Replays lists at most n replays, the latest first, of those within a prefix.
+// Replays returns up to n replays under a prefix, newest first.
 func (e *Engine) Replays(ctx context.Context, prefix string, n int) ([]history.Replay, error) {
 	list, err := e.o.History.DB.Replays(ctx, prefix, n)
 	if err != nil {
@@ -47,7 +47,7 @@ func (e *Engine) Replays(ctx context.Context, prefix string, n int) ([]history.R
 	return list, nil
 }
 
-// FindReplays returns the caller's replay of a name, or at most two of other clients.
+// FindReplays returns the caller's replay with a name, or up to two of other clients.
 func (e *Engine) FindReplays(ctx context.Context, q history.ReplayQuery) ([]history.Replay, error) {
 	list, err := e.o.History.DB.FindReplays(ctx, q)
 	for i := range list {
@@ -56,25 +56,26 @@ func (e *Engine) FindReplays(ctx context.Context, q history.ReplayQuery) ([]hist
 	return list, err
 }
 
-// progress counts what came of a replay's items by now: the database knows it a
-// moment later, and Redis not any more when it is long over.
+// progress adds the current results of a replay. The database has them slightly late; Redis drops
+// them some time after the end.
 func (e *Engine) progress(ctx context.Context, r *history.Replay) {
 	if r.State == history.ReplayDone || r.State == history.ReplayFailed || e.known(ctx) != nil {
 		return
 	}
-	if counts, err := e.store.ReplayCounts(ctx, r.Mark()); err == nil && len(counts) > 0 {
+	sender := replay.Redis{Store: e.store}
+	if counts, err := sender.ReplayCounts(ctx, r.Mark()); err == nil && len(counts) > 0 {
 		r.Counts = counts
 	}
 }
 
-// StopReplay stops a replay; ok is false if it does not run. What was scheduled
-// already, up to a second of it, still goes out.
+// StopReplay stops a replay; ok is false if it is not running. Notices that are scheduled already,
+// up to one second of the replay, are still delivered.
 func (e *Engine) StopReplay(ctx context.Context, id string) (ok bool, err error) {
 	return e.o.History.DB.StopReplay(ctx, id)
 }
 
-// replayable is wire.ErrMoved while notices move to another Redis, or from it: a replay
-// would fail at once. A dry run sends nothing.
+// replayable returns wire.ErrMoved during a migration, when a replay would fail at once. A dry run
+// is always allowed.
 func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -85,7 +86,7 @@ func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	return nil
 }
 
-// ResumeReplay lets a stopped replay go on; ok is false if it is not stopped.
+// ResumeReplay continues a stopped replay; ok is false if it is not stopped.
 func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := e.replayable(ctx, false); err != nil {
 		return false, err
@@ -96,12 +97,12 @@ func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err erro
 	return ok, err
 }
 
-// newDriver makes what drives replays; nil without a history.
+// newDriver creates the driver of replays; nil without a history.
 func (e *Engine) newDriver() *replay.Driver {
 	if e.o.History.DB == nil {
 		return nil
 	}
-	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: e.store, Routes: e.o.Routes, Space: e.store.Space(), Observer: e.o.Metrics,
+	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: replay.Redis{Store: e.store}, Routes: e.o.Routes, Space: e.store.Space(), Observer: e.o.Metrics,
 		Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 

@@ -19,7 +19,7 @@ import (
 	"notifier/internal/store"
 )
 
-// told notes what a handler was given, by replay.
+// told records the calls of a handler, by replay.
 type told struct {
 	mu   sync.Mutex
 	got  map[string]map[string]int // replay → webhook-id → how often
@@ -154,7 +154,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		p := w.replay(t, asked(nil), false)
 		r := w.over(t, p.ID)
 		s.await(t, n)
-		if r.State != history.ReplayDone || r.Counts[store.ReplaySent] != dry.Total || len(r.Counts) != 1 {
+		if r.State != history.ReplayDone || r.Counts[replay.Sent] != dry.Total || len(r.Counts) != 1 {
 			t.Errorf("%+v", r)
 		}
 		if got := x.of(p.ID); !maps.Equal(got, first) {
@@ -180,7 +180,7 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		}
 		// Again, with new ids, of one host.
 		p = w.replay(t, asked(func(r *history.Replay) { r.Host, r.NewIDs = "shop.example", true }), false)
-		if r = w.over(t, p.ID); r.Counts[store.ReplaySent] != n/2 || p.Found != n/2 {
+		if r = w.over(t, p.ID); r.Counts[replay.Sent] != n/2 || p.Found != n/2 {
 			t.Errorf("%+v", r)
 		}
 		s.await(t, n/2)
@@ -248,7 +248,7 @@ func TestWhatAReplaySkips(t *testing.T) {
 			t.Errorf("%+v %+v", p, p.Replay)
 		}
 		r := w.over(t, p.ID)
-		if want := map[string]int64{store.ReplaySent: 3, replay.Pending: 1, replay.Dead: 1}; !maps.Equal(r.Counts, want) {
+		if want := map[string]int64{replay.Sent: 3, replay.Pending: 1, replay.Dead: 1}; !maps.Equal(r.Counts, want) {
 			t.Errorf("%v, want %v", r.Counts, want)
 		}
 		s.await(t, 3)
@@ -279,7 +279,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		rowsOf(t, d, history.Query{}, n)
 		p := w.replay(t, asked(func(r *history.Replay) { r.Rate = 10 }), false)
 		eventually(t, "it has begun", func() bool {
-			return w.readReplay(t, p.ID).Counts[store.ReplaySent] > 0
+			return w.readReplay(t, p.ID).Counts[replay.Sent] > 0
 		})
 		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -287,7 +287,7 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		if ok, err := w.StopReplay(t.Context(), p.ID); err != nil || ok {
 			t.Error("stopped twice", err)
 		}
-		// One key of what is still to come is erased, and one row has gone.
+		// One remaining key is erased, and one row has been deleted.
 		var gone []string
 		for i := range 2 {
 			key := fmt.Sprintf("app1:a:b:%d", n-1-i)
@@ -300,13 +300,13 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 			t.Fatal(ok, err)
 		}
 		r := w.over(t, p.ID)
-		if r.State != history.ReplayDone || r.Counts[store.ReplaySent]+r.Counts[replay.Gone] != n || r.Counts[replay.Gone] > 2 {
+		if r.State != history.ReplayDone || r.Counts[replay.Sent]+r.Counts[replay.Gone] != n || r.Counts[replay.Gone] > 2 {
 			t.Errorf("%+v", r)
 		}
-		s.await(t, int(r.Counts[store.ReplaySent]))
+		s.await(t, int(r.Counts[replay.Sent]))
 		got := x.of(p.ID)
-		if len(got) != int(r.Counts[store.ReplaySent]) {
-			t.Errorf("%d notices came, %d were sent", len(got), r.Counts[store.ReplaySent])
+		if len(got) != int(r.Counts[replay.Sent]) {
+			t.Errorf("%d notices came, %d were sent", len(got), r.Counts[replay.Sent])
 		}
 		for id, times := range got {
 			if times != 1 {
@@ -366,7 +366,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 		w.over(t, "mine")
 		s.await(t, n)
 		rowsOf(t, d, history.Query{}, 2*n)
-		if p, err := call(nil); err != nil || !p.Known || p.State != history.ReplayDone || p.Counts[store.ReplaySent] != n {
+		if p, err := call(nil); err != nil || !p.Known || p.State != history.ReplayDone || p.Counts[replay.Sent] != n {
 			t.Errorf("%+v, %v", p, err)
 		}
 		for name, change := range map[string]func(r *history.Replay){
@@ -397,8 +397,7 @@ func TestACallThatIsRepeatedBeginsOneReplay(t *testing.T) {
 	})
 }
 
-// An id that has been forgotten may be given anew, although Redis remembers how
-// far the first replay of that id had got.
+// A deleted id may be used again, although Redis has the progress of the first replay with that id.
 func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
 	t.Parallel()
 	file := t.TempDir() + "/history.db"
@@ -415,7 +414,7 @@ func TestAnIDServesAgainWhenItsReplayIsForgotten(t *testing.T) {
 		rowsOf(t, d, history.Query{}, 5*(turn+1))
 		r := asked(func(r *history.Replay) { r.ID = "again" })
 		w.replay(t, r, false)
-		if x := w.over(t, r.ID); x.Counts[store.ReplaySent] != 5 {
+		if x := w.over(t, r.ID); x.Counts[replay.Sent] != 5 {
 			t.Errorf("turn %d: %+v", turn, x)
 		}
 		s.await(t, 5)
@@ -483,10 +482,10 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := w.over(t, p.ID)
-	if r.Counts[store.ReplaySent] < 2 || r.Counts[replay.BodyDropped]+r.Counts[replay.BodyHashed]+r.Counts[store.ReplaySent] != 4 {
+	if r.Counts[replay.Sent] < 2 || r.Counts[replay.BodyDropped]+r.Counts[replay.BodyHashed]+r.Counts[replay.Sent] != 4 {
 		t.Errorf("%v", r.Counts)
 	}
-	s.await(t, int(r.Counts[store.ReplaySent]))
+	s.await(t, int(r.Counts[replay.Sent]))
 	for _, id := range x.of(p.ID) {
 		if id != 1 {
 			t.Error("a notice came more than once")

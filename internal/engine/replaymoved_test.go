@@ -11,6 +11,7 @@ import (
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/replay"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -35,7 +36,7 @@ func TestMigrationEndsReplays(t *testing.T) {
 	for _, p := range []string{stopped.ID, running.ID} {
 		eventually(t, "the replay has begun", func() bool {
 			r := a.readReplay(t, p)
-			return r.Counts[store.ReplaySent]+r.Counts["pending"] > 0
+			return r.Counts[replay.Sent]+r.Counts["pending"] > 0
 		})
 	}
 	if ok, err := a.StopReplay(t.Context(), stopped.ID); err != nil || !ok {
@@ -45,7 +46,7 @@ func TestMigrationEndsReplays(t *testing.T) {
 	// The new side delivers without a history until its identity is that of the old one.
 	b := start(t, to, s, nil, testRoute("r", "app1"))
 	done, err := move.Migrate(t.Context(), move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
-		MaxSkew: time.Minute, Wait: time.Minute, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+		MaxSkew: time.Minute, Wait: time.Minute})
 	if err != nil || !done.Open {
 		t.Fatalf("%+v, %v", done, err)
 	}

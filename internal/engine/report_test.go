@@ -13,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
+	"notifier/internal/reconcile"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 	"notifier/internal/store"
@@ -76,15 +77,15 @@ func TestConsumersReport(t *testing.T) {
 
 	e = put("app1:a:b:silent")
 	for range 2 {
-		e = pop(t, srv.Client(), "jobs") // it comes again by itself
+		e = pop(t, srv.Client(), "jobs") // it is delivered again without a report
 	}
 	if f := w.until(t, e.Key, notice.Dead); e.Attempt != 3 || f.AttemptsMade != 3 || f.Reason != notice.ReasonUnreported {
 		t.Errorf("silent: %+v", f.Notice)
 	}
 }
 
-// Redis is unavailable while a consumer is to report, and the time for the report ends
-// meanwhile. The consumer repeats its report every second, which settles the same attempt.
+// Redis is unavailable when a consumer reports, until after the time for the report. The consumer
+// repeats its report every second, which settles the same attempt.
 func TestOutageLeavesTimeToReport(t *testing.T) {
 	srv := redistest.Start(t)
 	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
@@ -164,9 +165,8 @@ func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 	}
 }
 
-// A lock that is never freed costs an attempt in the end.
-// A late nack whose notice went to another route's prefix between its read and its
-// write was told that there is no such notice, and was lost.
+// A lock that is never freed uses an attempt in the end. A late nack was lost with "not found" if
+// its notice moved to another route's prefix between its read and its write.
 func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -189,7 +189,7 @@ func TestALateNackFollowsANoticeThatIsMoved(t *testing.T) {
 	reports := dispatch.Reports{Store: s, Notices: found(func(ctx context.Context, key string) (store.Found, error) {
 		f, err := s.Find(ctx, now, key)
 		if moved == 0 {
-			if moved, _, err = s.Rehome(ctx, space.Partition(old, key), now, []string{key}); err != nil || moved != 1 {
+			if moved, _, err = (reconcile.Redis{Store: s}).Rehome(ctx, space.Partition(old, key), now, []string{key}); err != nil || moved != 1 {
 				t.Errorf("%d moved, %v", moved, err)
 			}
 		}
@@ -275,14 +275,14 @@ func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
 			v.ID, v.Attempt = e[0].ID, e[0].Attempt
 			c, err := w.Report(ctx, k, v)
 			if err != nil || c.Done || c.Repeated || c.ID() != e[1].ID {
-				t.Errorf("%s of what was replaced under %s: %+v, %v", name, k, c, err)
+				t.Errorf("%s of the replaced notice under %s: %+v, %v", name, k, c, err)
 			}
 			if after := w.until(t, k, state); after.AttemptsMade != before.AttemptsMade || after.Attempts[0].Reason != "" || after.ID() != before.ID() {
-				t.Errorf("%s of what was replaced changed %s: %+v", name, k, after.Notice)
+				t.Errorf("%s of the replaced notice changed %s: %+v", name, k, after.Notice)
 			}
 			v.ID = e[1].ID
 			if c, err = w.Report(ctx, k, v); err != nil || c.Done == c.Repeated {
-				t.Errorf("%s of what is there under %s: %+v, %v", name, k, c, err)
+				t.Errorf("%s of the current notice under %s: %+v, %v", name, k, c, err)
 			}
 		}
 	}
@@ -394,7 +394,7 @@ func TestWhatReportsLedToIsCountedAndLogged(t *testing.T) {
 				t.Fatalf("%s of %s: %+v, %v", name, e.Key, ch, err)
 			}
 			if name == "defer" {
-				continue // it comes again as the same attempt
+				continue // it is delivered again as the same attempt
 			}
 			if ch, err := w.Report(ctx, e.Key, v); err != nil || ch.Done { // which counts nothing
 				t.Fatalf("%s of %s again: %+v, %v", name, e.Key, ch, err)

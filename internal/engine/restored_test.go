@@ -33,7 +33,7 @@ func backUp(t *testing.T, c *redis.Client) (list []saved) {
 		dump, derr := c.Dump(t.Context(), k).Result()
 		ttl, terr := c.PTTL(t.Context(), k).Result()
 		if errors.Is(derr, redis.Nil) {
-			continue // expired meanwhile
+			continue // expired since
 		}
 		if err := errors.Join(derr, terr); err != nil {
 			t.Fatal(err)

@@ -11,11 +11,10 @@ import (
 	"notifier/internal/route"
 )
 
-// signals takes what the listener and the janitor report, and hands it to the parts that it
-// concerns.
+// signals passes the reports of listener and janitor to the parts that need them.
 type signals struct{ *Engine }
 
-// Expired implements [listener.Hints]. A notice that was handed away counts as taken.
+// Expired implements [listener.Hints]. It ignores notices that were handed over.
 func (s signals) Expired(r *route.Route, key string) bool {
 	return s.away.has(key) || s.dispatch.Expired(r, key)
 }
@@ -38,9 +37,10 @@ func (s signals) Wake(p keys.Partition, due time.Time) {
 func (s signals) Paused() { s.janitor.Check() }
 
 // Places implements [listener.Wakes].
-func (s signals) Places() { s.lookForPlaces() }
+func (s signals) Places() { s.checkShards() }
 
-// Subscribed implements [listener.State]: the events before the subscription were missed.
+// Subscribed implements [listener.State]. A sweep finds the notices whose events came before the
+// subscription.
 func (s signals) Subscribed() {
 	s.adopter.Scan()
 	s.sweepers.Now()
@@ -58,7 +58,7 @@ func (s signals) Events(ok bool) {
 
 	g := s.o.Grace
 	if !ok {
-		g = 0 // no event comes that it is for
+		g = 0 // without events no grace is needed
 	}
 	s.dispatch.SetGrace(g)
 	s.fleet.SetEvents(ok)
@@ -78,15 +78,15 @@ func (s signals) SetPaused(paused func(p keys.Partition) bool) { s.dispatch.SetP
 // Moved implements [reconcile.Work].
 func (s signals) Moved(p keys.Partition) { s.Wake(p, time.Time{}) }
 
-// events tells sweepers what is known of expired events.
+// events reports to sweepers whether expired events arrive.
 type events struct{ *Engine }
 
 // Subscribed implements [reconcile.Events].
 func (e events) Subscribed() bool { return e.listener.Alive() > 0 }
 
-// Flowing implements [reconcile.Events]. Events make hints for the shard that a key belongs
-// to now, so an old shard is swept as if none came.
-func (e events) Flowing(shard int) bool { return e.events.Load() && !e.store.IsFormer(shard) }
+// Flowing implements [reconcile.Events]. Events cause hints only in the current shard of a key, so
+// an old shard is swept as if there were no events.
+func (e events) Flowing(shard int) bool { return e.events.Load() && !e.store.IsOldShard(shard) }
 
 // Adopting implements [adopt.Events].
 func (e events) Adopting() bool { return e.events.Load() && e.keyspace.Load() }
@@ -94,7 +94,7 @@ func (e events) Adopting() bool { return e.events.Load() && e.keyspace.Load() }
 // Touched implements [reconcile.Events].
 func (e events) Touched(ctx context.Context, keys []string) { e.listener.Touched(ctx, keys) }
 
-// cluster are the masters, or nil outside a cluster.
+// cluster returns the masters; nil outside a cluster.
 func (e *Engine) cluster() listener.Cluster {
 	if e.o.Conn.Masters == nil {
 		return nil

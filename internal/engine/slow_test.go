@@ -25,8 +25,7 @@ import (
 
 const withPostgres = true
 
-// An outage was told once by each part, in the words of that part, and never
-// that it lasts, or that it is over.
+// Each part logged an outage once, in its own words, and did not log that it lasts or is over.
 func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -35,19 +34,19 @@ func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 		o.Logger, o.OutageEvery = zap.New(core), 1500*time.Millisecond // for a minute
 	}, testRoute("r", "app1"))
 	srv.Pause()
-	const begun, still = "Redis does not answer as it must: nothing is delivered and calls are refused until it does",
-		"Redis still does not answer as it must: nothing is delivered and calls are refused"
+	const begun, still = "Redis is unavailable: nothing is delivered and calls are refused, retrying",
+		"Redis is still unavailable: nothing is delivered and calls are refused"
 	eventually(t, "told three times", func() bool {
 		return logs.FilterMessage(begun).Len() == 1 && logs.FilterMessage(still).Len() >= 2
 	})
 	srv.Unpause()
-	eventually(t, "its end", func() bool { return logs.FilterMessage("Redis answers again").Len() == 1 })
+	eventually(t, "its end", func() bool { return logs.FilterMessage("Redis is available again").Len() == 1 })
 	for _, l := range logs.All() {
 		if l.Level >= zap.WarnLevel {
 			t.Log(l.Level, l.Message, l.ContextMap())
 		}
 	}
-	first, last := logs.FilterMessage(begun).All()[0], logs.FilterMessage("Redis answers again").All()[0]
+	first, last := logs.FilterMessage(begun).All()[0], logs.FilterMessage("Redis is available again").All()[0]
 	if first.Level != zap.ErrorLevel || last.Level != zap.WarnLevel || last.ContextMap()["after"] == nil {
 		t.Errorf("%v %v", first, last)
 	}
@@ -58,7 +57,7 @@ func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 	}
 }
 
-// What clients do with adopted timers while no event tells of it.
+// Changes of adopted timers by clients while no events arrive.
 func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
 	t.Parallel()
 	g := newGot(1000)
@@ -99,7 +98,7 @@ func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
 		for i := range n {
 			w.until(t, fmt.Sprintf("app1:%s:k:%d", how, i), notice.Cancelled)
 		}
-		// Shortly before they are due, nobody asks for that.
+		// The check just before the due time comes by itself.
 		var ks []string
 		for i := range n {
 			ks = append(ks, set(n+i, 12*time.Second))
@@ -137,7 +136,7 @@ func TestANoticeInAFormerShardIsNotAdopted(t *testing.T) {
 	adopts.Adopt = true
 	a := start(t, srv, h, nil, adopts)
 	ctx, c := t.Context(), srv.Client()
-	done, err := move.Reshard(ctx, move.Options{Conn: a.o.Conn, Namespace: srv.Namespace(), To: 3, Say: func(string) {}, OnMoved: func(int, int64) {}})
+	done, err := move.Reshard(ctx, move.Options{Conn: a.o.Conn, Namespace: srv.Namespace(), To: 3})
 	if err != nil || !done.Changed {
 		t.Fatalf("%+v, %v", done, err)
 	}
@@ -196,9 +195,8 @@ func TestPlainTimersWithoutEvents(t *testing.T) {
 	}
 }
 
-// A call that its caller gave up was carried out when its node went on, after the look
-// that the node's coming back had brought, and nobody heard of it: the notice waited
-// for the next idle look, up to 10 s.
+// A call whose caller had given up ran when its node continued, after the inspection at the node's
+// recovery. No instance knew of its notice, which waited for the next idle inspection, up to 10 s.
 func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 	t.Parallel()
 	srv, c := oneNode(t)
@@ -220,7 +218,7 @@ func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 	back := time.Now() // the first idle look comes 10 s after the engine's begin
 	put("app1:a:b:back")
 
-	time.Sleep(3 * time.Second) // sleep: what looks because connections are made anew is over
+	time.Sleep(3 * time.Second) // sleep: the inspections after a reconnect are over
 
 	// What its script writes, without its wake.
 	sp := keys.Space{Namespace: "notifier", Shards: 1}
@@ -240,10 +238,9 @@ func TestWhatANodeStillCarriesOutIsFoundSoonAfterItsReturn(t *testing.T) {
 	}
 }
 
-// Two sides deliver while everything moves from one to the other: what was scheduled, and
-// plain timers that were adopted, come once each, with their bodies, from either side; a
-// timer that its producer sets anew on the old side after it has moved takes the place of
-// the one that has; and a producer on the new side moves and deletes those that came.
+// Two sides deliver during a migration. Scheduled notices and adopted timers are delivered once,
+// with their bodies, by either side. A timer that its producer sets again on the old side replaces
+// the moved one. A producer on the new side moves and deletes imported timers.
 func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	t.Parallel()
 	from, to, h := redistest.Start(t), redistest.Start(t), newGot(1000)
@@ -288,7 +285,7 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	migrate := func() move.Migrated {
 		t.Helper()
 		done, err := move.Migrate(ctx, move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
-			MaxSkew: 50 * time.Millisecond, Wait: time.Minute, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+			MaxSkew: 50 * time.Millisecond, Wait: time.Minute})
 		if err != nil || !done.Open || done.MissingN > 0 {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -298,13 +295,13 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 		t.Errorf("%+v", done)
 	}
 	if _, err := a.Cancel(ctx, "app1:a:b:gone"); !errors.Is(err, wire.ErrMoved) {
-		t.Errorf("the old side cancels what has moved: %v", err)
+		t.Errorf("the old side cancels a moved notice: %v", err)
 	}
 	if body := fresh.Get(ctx, "app1:a:b:moved").Val(); body != "first" || !adopted(b, "app1:a:b:moved") {
 		t.Errorf("the timer has %q", body)
 	}
 	set("app1:a:b:again", "second", time.Hour) // on the old side still
-	await("the timer set anew is not adopted", func() bool { return adopted(a, "app1:a:b:again") })
+	await("the timer that was set again is not adopted", func() bool { return adopted(a, "app1:a:b:again") })
 	if done := migrate(); done.Moved != 1 {
 		t.Errorf("%+v", done)
 	}
@@ -325,7 +322,7 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 		defer h.mu.Unlock()
 		return len(h.all) == 2*n+1
 	})
-	await("what was deleted is not cancelled", func() bool {
+	await("the deleted timer's notice is not cancelled", func() bool {
 		f, err := b.Find(ctx, "app1:a:b:gone")
 		return err == nil && f.State == notice.Cancelled
 	})

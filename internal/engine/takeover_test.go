@@ -25,7 +25,7 @@ func TestTakeOverByAnInstanceThatIsNotPreferred(t *testing.T) {
 	}
 	preferred := func(w *world) bool { return w.assignment.Reclaims(keys.Partition{Prefix: "app1"}) }
 	eventually(t, "one of two is preferred", func() bool {
-		return both[0].Fleet().View().Living() == 2 && both[1].Fleet().View().Living() == 2 && preferred(both[0]) != preferred(both[1])
+		return both[0].Fleet().View().Alive() == 2 && both[1].Fleet().View().Alive() == 2 && preferred(both[0]) != preferred(both[1])
 	})
 	other := 0
 	if preferred(both[0]) {
@@ -53,7 +53,7 @@ func claimByTheDead(t *testing.T, srv *redistest.Server, key string) {
 	}
 }
 
-// sweeps counts the sweeps that a claimer is asked for.
+// sweeps counts the calls of a claimer's Sweep.
 type sweeps struct{ all, due int }
 
 func (s *sweeps) Sweep(keys.Partition)    { s.all++ }

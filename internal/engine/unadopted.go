@@ -13,25 +13,24 @@ import (
 	"notifier/internal/store"
 )
 
-// unadoptedEvery is how often a route's timers are looked up that led to no
-// claim: it is rare that one is a stranger's, and others' claims bring many.
+// unadoptedEvery is how often a stale timer of a route is looked up. Claims by other instances
+// cause many, and few are plain timers.
 const unadoptedEvery = 10 * time.Second
 
-// unadopted tells of plain timers under routes that do not adopt: whoever sets
-// them waits for a callback that does not come. Each route's are told once, so
-// that it holds as many entries as there are routes.
+// unadopted warns of plain timers under routes that do not adopt, whose clients wait for a callback
+// that never comes. It warns once for each route.
 type unadopted struct {
 	notices dispatch.Finder
 	logger  *zap.Logger
 
-	look chan timer // one that waits to be looked up
+	look chan timer // one timer to look up
 
 	mu   sync.Mutex
-	told map[string]bool      // by prefix
-	next map[string]time.Time // by prefix: not looked up before
+	told map[string]bool      // warned routes, by prefix
+	next map[string]time.Time // earliest time of the next look-up, by prefix
 }
 
-// timer is one whose event led to no claim.
+// timer is a timer whose event led to no claim.
 type timer struct {
 	route *route.Route
 	key   string
@@ -41,8 +40,8 @@ func newUnadopted(notices dispatch.Finder, logger *zap.Logger) *unadopted {
 	return &unadopted{notices: notices, logger: logger, look: make(chan timer, 1), told: map[string]bool{}, next: map[string]time.Time{}}
 }
 
-// stale hears of expired timers that led to no claim. It does not block: of many
-// one is looked up, now and then.
+// stale considers expired timers that led to no claim. It does not block, and looks only a few of
+// them up.
 func (u *unadopted) stale(r *route.Route, ks []string) {
 	if r.Adopt || len(ks) == 0 {
 		return
@@ -60,34 +59,34 @@ func (u *unadopted) stale(r *route.Route, ks []string) {
 	}
 }
 
-// strays hands the keys of timers that led to no claim to those whom they concern.
+// strays passes the keys of timers that led to no claim to adopter and unadopted.
 type strays struct{ e *Engine }
 
 // Stale implements dispatch.Strays.
 func (s strays) Stale(r *route.Route, ks []string) {
 	s.e.adopter.Stale(r, ks)
-	if s.e.o.Retention > 0 { // otherwise a delivered notice cannot be told from one that never was
+	if s.e.o.Retention > 0 { // otherwise delivered notices are not found
 		s.e.unadopted.stale(r, ks)
 	}
 }
 
-// Run looks up what it hears of until ctx ends, and returns nil.
+// Run looks up timers until ctx ends, and returns nil.
 func (u *unadopted) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case t := <-u.look:
-			// What was delivered, moved or cancelled meanwhile is found.
+			// Delivered, moved and cancelled notices are found.
 			if _, err := u.notices.Find(ctx, t.key); !errors.Is(err, store.ErrNotFound) {
 				continue
 			}
 			u.mu.Lock()
 			u.told[t.route.Prefix] = true
 			u.mu.Unlock()
-			u.logger.Warn("a plain timer expired under a route that does not adopt; nothing is delivered, and others like it are not told",
+			u.logger.Warn("a plain timer expired under a route that does not adopt: nothing is delivered, and later ones of the route are not logged",
 				zap.String("key", t.key), zap.String("route", t.route.Name), zap.String("prefix", t.route.Prefix),
-				zap.String("remedy", "schedule notices through the API, the command line or deploy/schedule.lua; or let the route take plain timers over: its variable _ADOPT=true"))
+				zap.String("remedy", "schedule notices through the API, the command line or deploy/schedule.lua; or let the route adopt plain timers: set its variable _ADOPT=true"))
 		}
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"notifier/internal/store"
 )
 
-// Who sets plain timers under a route that does not adopt waited for callbacks
-// and was told nothing. A notice that was cancelled, whose timer was left, is no
-// such timer.
+// A producer that set plain timers under a route without adoption waited for callbacks without any
+// log message. A timer that remains of a cancelled notice is not reported.
 func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -35,7 +34,7 @@ func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const line = "a plain timer expired under a route that does not adopt; nothing is delivered, and others like it are not told"
+	const line = "a plain timer expired under a route that does not adopt: nothing is delivered, and later ones of the route are not logged"
 	eventually(t, line, func() bool {
 		srv.Client().Exists(ctx, "app1:m:t:1", "app1:m:t:2") // as sweeps do: a touch sends the event
 		return logs.FilterMessage(line).Len() > 0
@@ -44,7 +43,7 @@ func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
 	w.unadopted.next["app1"] = time.Time{}
 	w.unadopted.stale(w.o.Routes.Prefix("app1"), []string{"app1:m:t:2"})
 	if n := len(w.unadopted.look); n != 0 {
-		t.Error("it is looked up again although it was told")
+		t.Error("it is looked up again although it was logged before")
 	}
 	if all := logs.FilterMessage(line).All(); len(all) != 1 || all[0].ContextMap()["route"] != "plain" {
 		t.Errorf("%v", all)

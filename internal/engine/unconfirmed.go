@@ -9,30 +9,41 @@ import (
 	"notifier/internal/metrics"
 )
 
-// unconfirmedEvery is how often the log tells of writes that were not confirmed.
+// writes is the [store.Observer] of the engine's store.
+type writes struct{ *Engine }
+
+func (x writes) Unconfirmed(op string, n int, err error) { x.unconfirmed.record(op, n, err) }
+
+func (x writes) Finalized(shard, n int) {
+	if x.shipper != nil {
+		x.shipper.Wake(shard, n)
+	}
+}
+
+// unconfirmedEvery is how often unconfirmed writes are logged.
 const unconfirmedEvery = time.Minute
 
-// unconfirmed counts and tells of writes that were not confirmed: the first at
-// once, those that follow within a minute together with the next.
+// unconfirmed counts and logs unconfirmed writes: the first at once, the following ones once a
+// minute.
 type unconfirmed struct {
 	metrics *metrics.Metrics
 	logger  *zap.Logger
 
-	mu   sync.Mutex
-	told time.Time
-	n    int // since then
+	mu     sync.Mutex
+	logged time.Time
+	n      int // since the last message
 }
 
-// hear takes n notices of an operation, and why they were not confirmed.
-func (u *unconfirmed) hear(op string, n int, err error) {
+// record counts n unconfirmed notices of an operation.
+func (u *unconfirmed) record(op string, n int, err error) {
 	u.metrics.Unconfirmed(op, n)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n += n
-	if time.Since(u.told) < unconfirmedEvery {
+	if time.Since(u.logged) < unconfirmedEvery {
 		return
 	}
-	u.logger.Warn("writes are not confirmed: they are in Redis and not as durable as NOTIFIER_DURABILITY asks for", zap.String("op", op),
+	u.logger.Warn("writes are not confirmed: they are in Redis, but less durable than NOTIFIER_DURABILITY requires", zap.String("op", op),
 		zap.Int("notices", u.n), zap.Error(err))
-	u.told, u.n = time.Now(), 0
+	u.logged, u.n = time.Now(), 0
 }

@@ -13,7 +13,7 @@ import (
 	"notifier/internal/store"
 )
 
-// What a stranger, or another version, may leave in a record's place.
+// Records as another program or version may write them.
 var broken = []string{"garbage \xff\x00", "null", "{}", "[1,2]", `{"due":1,"made":2,"json":{"a`, `"due`, ",", "{", `{"due":1763740800000,"made":1763740785000,"base64":"%%"}`,
 	`{"due":1763740800000,"made":1763740785000,"retry":"no ladder"}`, strings.Repeat("x", 5000), ""}
 
@@ -83,7 +83,7 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 			t.Errorf("%q: dead for %s with %q", text, f.Reason, f.Raw)
 		}
 		if !strings.HasSuffix(string(f.Raw), text[strings.IndexByte(text, ',')+1:]) {
-			t.Errorf("%q: what is kept ends otherwise: %q", text, f.Raw)
+			t.Errorf("%q: the stored text ends differently: %q", text, f.Raw)
 		}
 	}
 	if n := g.times(name(0)); n != 0 {
@@ -94,7 +94,7 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 	if err != nil || len(page.Items) != len(broken)-1 {
 		t.Errorf("%d items, %v", len(page.Items), err)
 	}
-	if r, err := w.RedriveAll(ctx, store.Query{Routes: []string{"app1"}}, false); err != nil || r.Redriven != len(broken) {
+	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil || r.Changed != len(broken) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for i, text := range broken {
@@ -112,7 +112,7 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 	w.until(t, good, notice.Delivered)
 }
 
-// A dead letter whose record is broken where it lies stands in nobody's way.
+// A dead letter with an invalid record blocks no other notice.
 func TestABrokenDeadLetterDoesNotHoldUpOthers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -138,7 +138,7 @@ func TestABrokenDeadLetterDoesNotHoldUpOthers(t *testing.T) {
 	if err != nil || len(page.Items) != 2*len(broken) {
 		t.Errorf("%d items, %v", len(page.Items), err)
 	}
-	if r, err := w.RedriveAll(ctx, store.Query{Routes: []string{"app1"}}, false); err != nil || r.Redriven != 2*len(broken) {
+	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil || r.Changed != 2*len(broken) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for i := range 2 * len(broken) {

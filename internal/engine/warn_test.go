@@ -12,8 +12,8 @@ import (
 	"notifier/internal/store"
 )
 
-// A dead letter stood in the log as one of many attempts: nobody who looks at
-// warnings saw it. One line tells of both.
+// The log reported a dead letter like any attempt, so it was missing among the warnings. One line
+// now reports both.
 func TestADeadLetterIsAWarning(t *testing.T) {
 	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)

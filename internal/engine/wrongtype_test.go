@@ -14,9 +14,8 @@ import (
 	"notifier/internal/store"
 )
 
-// Somebody who shares this Redis puts a value of another type in the place of one of
-// a route's keys. That route cannot go on; all others must, in the same shard, and it goes
-// on by itself when the stranger's value is gone.
+// Another program writes a value of another type to one of a route's keys. That route stops, all
+// others in the same shard continue, and the route continues when the value is gone.
 func TestAWrongTypeUnderOneRoutesKeyHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	space, p := keys.Space{Shards: 1}, keys.Partition{Prefix: "app1"}

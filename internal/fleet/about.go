@@ -10,139 +10,151 @@ import (
 	"time"
 )
 
-// About is what an instance tells of itself.
+// About describes an instance: the configuration that it publishes with its heartbeats.
 type About struct {
 	Label   string    `json:"label"`
 	Version string    `json:"version"`
 	Started time.Time `json:"started"`
-	// Takeover is in ms; 0 = its claims are never taken over before their lease.
+	// Takeover is in ms. At 0 the claims of the instance are reclaimed only when their leases end.
 	Takeover int64 `json:"takeover_ms,omitempty"`
-	// Routes holds a digest of each route's configuration by its name, so that
-	// differences can be named.
+	// Routes are the digests of the routes' configurations by route name. Comparing them shows
+	// which routes two instances have configured differently.
 	Routes map[string]string `json:"routes,omitempty"`
-	// Limits says whom its limits hold for: fleet or instance.
+	// Limits is the scope of the instance's limits: "fleet" or "instance".
 	Limits string `json:"limits,omitempty"`
-	// Keys are the ids of the public keys that it publishes, and Signing those of the keys
-	// that sign; both sorted.
+	// Keys are the sorted ids of the public keys that the instance publishes. Signing are the
+	// sorted ids of the keys that sign.
 	Keys    []string `json:"keys,omitempty"`
 	Signing []string `json:"signing,omitempty"`
 }
 
-// Differences are the names of the routes that two instances are configured with
-// differently, or that only one of them has; none where one does not tell its own.
+// Differences returns the names of the routes that two instances have configured differently, or
+// that only one of them has. It returns nil if an instance has not published its routes.
 func Differences(a, b map[string]string) []string {
 	if a == nil || b == nil {
 		return nil
 	}
+
 	var names []string
 	for name, digest := range a {
 		if b[name] != digest {
 			names = append(names, name)
 		}
 	}
+
 	for name := range b {
 		if _, both := a[name]; !both {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	return names
 }
 
-// idLength is that of an instance's id: 60 bits, as few characters as they
-// need, for they begin each claim's token.
+// idLength is the length of an instance's id: 60 bits in as few characters as possible, because
+// each claim's token begins with the id.
 const idLength = 12
 
 func newID() string { return strings.ToLower(rand.Text()[:idLength]) }
 
-// validID tells ids from what somebody else may have put among them.
+// validID reports whether a string has the form of an instance's id. Other programs may write to
+// the fleet's keys.
 func validID(s string) bool {
 	if len(s) != idLength {
 		return false
 	}
+
 	for i := range len(s) {
 		if c := s[i]; (c < 'a' || c > 'z') && (c < '2' || c > '7') {
 			return false
 		}
 	}
+
 	return true
 }
 
-// decode reads what an instance tells; what cannot be read is empty.
+// decode parses the description of an instance. It returns a zero About for invalid text.
 func decode(text string) (a About) {
 	if len(text) > MaxAbout || json.Unmarshal([]byte(text), &a) != nil {
 		return About{}
 	}
+
 	return a
 }
 
-// State is where an instance stands.
+// State is the state of an instance in a listing.
 type State string
 
-// The states of an instance that is listed. One that is gone or has left is
-// listed no more.
+// States of a listed instance. Instances that are dead or have left are not listed.
 const (
-	Living  State = "living"
-	Leaving State = "leaving"
-	Silent  State = "silent"
+	Alive        State = "living"
+	Leaving      State = "leaving"
+	Unresponsive State = "silent"
 )
 
-// Instance is an instance as it is listed.
+// Instance is an entry in the list of instances.
 type Instance struct {
 	ID string
 	State
 	About
-	// Seen is when it gave its last sign of life, by Redis's clock.
+	// Seen is the time of the last heartbeat, by Redis's clock.
 	Seen time.Time
-	// Figures are its own, as JSON; empty if it tells none.
+	// Figures are the published figures of the instance, as JSON. Empty if there are none.
 	Figures json.RawMessage
 }
 
-// Lister reads who gives signs of life. *[Store] is one.
+// Lister reads the heartbeats and descriptions of all instances. *[Store] is one.
 type Lister interface {
-	Signs(ctx context.Context) (now int64, list []Sign, err error)
-	Told(ctx context.Context, ids []string) ([]Told, error)
+	Heartbeats(ctx context.Context) (now int64, list []LastHeartbeat, err error)
+	Descriptions(ctx context.Context, ids []string) ([]Description, error)
 }
 
-// List tells of all instances, the latest sign first. Whoever asks need not be
-// one of them: it goes by the age of the signs alone.
+// List returns all instances, the latest heartbeat first. The caller need not be an instance: the
+// states follow from the age of the heartbeats alone.
 func List(ctx context.Context, l Lister) ([]Instance, error) {
-	now, signs, err := l.Signs(ctx)
+	now, heartbeats, err := l.Heartbeats(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list instances: %w", err)
 	}
-	list := make([]Instance, 0, len(signs))
-	for _, s := range signs {
+
+	list := make([]Instance, 0, len(heartbeats))
+	for _, s := range heartbeats {
 		if validID(s.ID) {
 			list = append(list, Instance{ID: s.ID, State: stateAt(s, now), Seen: time.UnixMilli(s.At).UTC()})
 		}
 	}
+
 	for from := 0; from < len(list); from += MaxAsked {
 		page := list[from:min(from+MaxAsked, len(list))]
 		ids := make([]string, len(page))
 		for i := range page {
 			ids[i] = page[i].ID
 		}
-		told, err := l.Told(ctx, ids)
+
+		described, err := l.Descriptions(ctx, ids)
 		if err != nil {
 			return nil, fmt.Errorf("list instances: %w", err)
 		}
-		for i, t := range told {
+
+		for i, t := range described {
 			page[i].About = decode(t.About)
 			if len(t.Figures) <= MaxAbout && json.Valid([]byte(t.Figures)) {
 				page[i].Figures = json.RawMessage(t.Figures)
 			}
 		}
 	}
+
 	return list, nil
 }
 
-func stateAt(s Sign, now int64) State {
+func stateAt(s LastHeartbeat, now int64) State {
 	switch {
-	case now-s.At >= beatsSilent*longestBeat.Milliseconds():
-		return Silent
+	case now-s.At >= missedUnresponsive*maxInterval.Milliseconds():
+		return Unresponsive
 	case s.Leaving:
 		return Leaving
 	}
-	return Living
+
+	return Alive
 }

@@ -9,157 +9,173 @@ import (
 	"notifier/internal/route"
 )
 
-// Limits tell which part of the limits of a route this instance has.
+// Limits returns this instance's part of the limits of a route.
 type Limits interface {
-	// Slots is how many attempts of a route may be in flight here, in the fleet as it is now.
+	// Slots is how many attempts of a route may be in flight at this instance.
 	Slots(*route.Route) int
-	// Few is among how many instances at most the work on a route is shared out; 0 = all.
-	Few(*route.Route) int
+	// MaxInstances is how many instances at most share the work on a route. 0 means all of them.
+	MaxInstances(*route.Route) int
 }
 
-// Sweeps are the looks at all partitions.
-type Sweeps interface {
-	// Now has all partitions looked at.
+// Sweeper sweeps all partitions on request.
+type Sweeper interface {
+	// Now starts a sweep of all partitions without waiting for it.
 	Now()
 }
 
-// AssignmentOptions of an Assignment.
+// AssignmentOptions configure an [Assignment].
 type AssignmentOptions struct {
 	Fleet  *Fleet
 	Routes *route.Table
 	Space  keys.Space
-	// Limits may be nil: each route's limits are its own, and shared by all instances.
+	// Limits divides the limits of routes. If nil, no limit reduces the number of instances that
+	// share a route.
 	Limits Limits
-	// Concurrency is how many attempts of all routes may be in flight here.
+	// Concurrency is how many attempts of all routes may be in flight at this instance.
 	Concurrency int
-	// Cluster: events come from other nodes than the announcements of groups.
+	// Cluster is true if expired events and group announcements come from different nodes.
 	Cluster bool
-	// Sweeps are repeated when this instance takes the place of others.
-	Sweeps Sweeps
-	Logger *zap.Logger
+	// Sweeper is called when this instance starts to serve an inactive instance's notices.
+	Sweeper Sweeper
+	Logger  *zap.Logger
 }
 
-// Assignment decides which instance does which part of the work: which notices are this
-// instance's, for which another one is preferred, and when this one may help. Every
-// instance decides by itself, from its own view of the fleet, and claims settle the
-// differences: a wrong decision costs a grace, or a lost claim, and never a notice.
+// Assignment decides which due notices this instance claims and when. For each notice the instances
+// are ranked by its key; the first is the preferred instance. The others wait, to avoid claims that
+// lose. The grace is that waiting time, 50 ms. The table shows when an instance claims a notice:
 //
-//	this instance is                          its notices      others' notices
-//	preferred                                 at once          –
-//	next in rank                              –                after one grace for each that comes before it
-//	next to an absent one                     –                at once, for absentFor
-//	retired, or without a part of the limits  –                last of all
+//	this instance                                     claims
+//	is preferred                                      at once
+//	is ranked lower                                   one grace later for each instance ranked above it
+//	is ranked lower, all above it are inactive        at once
+//	is leaving, or has no part of the route's limits  one grace later for each of the other instances
 //
-// An instance is absent while it is found not to claim its due notices. It is safe for
-// concurrent use.
+// An instance that did not claim its due notices within a grace counts as inactive for inactiveFor.
+//
+// Every instance decides from its own view of the fleet. If views differ, a notice is claimed one
+// grace late, or one of two claims is lost; Redis grants a claim to one instance only. Assignment
+// is safe for concurrent use.
 type Assignment struct {
-	o      AssignmentOptions
-	absent absences
-	few    map[*route.Route]*few
+	o        AssignmentOptions
+	inactive inactivePeers
+	subsets  map[*route.Route]*subset
 }
 
-// few is among how few instances the work on a route is shared out.
-type few struct {
-	few  int
+// subset caches the view of the few instances that share a route whose limits are too small for
+// all.
+type subset struct {
+	size int
 	view atomic.Pointer[View] // the last one that was reduced to these
 }
 
-// NewAssignment makes an Assignment.
+// NewAssignment returns the Assignment of an instance.
 func NewAssignment(o AssignmentOptions) *Assignment {
-	a := &Assignment{o: o, few: map[*route.Route]*few{}}
+	a := &Assignment{o: o, subsets: map[*route.Route]*subset{}}
 	if o.Limits == nil {
 		return a
 	}
+
 	for _, r := range o.Routes.All() {
-		if n := o.Limits.Few(r); n > 0 {
-			a.few[r] = &few{few: n}
+		if n := o.Limits.MaxInstances(r); n > 0 {
+			a.subsets[r] = &subset{size: n}
 		}
 	}
+
 	return a
 }
 
-// View is the fleet as it is known now. Its Share and Rate are this instance's parts of
+// View returns the current view of the fleet. Its Share and Rate are this instance's parts of
 // limits.
 func (a *Assignment) View() *View { return a.o.Fleet.View() }
 
-// workers is the fleet as far as the limits of a route have parts for it. A route that is
-// not configured here has no limits.
+// workers returns the view reduced to the instances that have a part of the route's limits. A route
+// that is not configured here has no limits.
 func (a *Assignment) workers(r *route.Route) *View {
-	v, at := a.View(), a.few[r]
-	if at == nil || v.Living() <= at.few {
+	v, sub := a.View(), a.subsets[r]
+	if sub == nil || v.Alive() <= sub.size {
 		return v
 	}
 
-	if few := at.view.Load(); few != nil && few.Number() == v.Number() {
+	if few := sub.view.Load(); few != nil && few.Number() == v.Number() {
 		return few
 	}
-	few := v.Among(r.Prefix, at.few)
-	at.view.Store(few)
+
+	few := v.Sharers(r.Prefix, sub.size)
+	sub.view.Store(few)
 	return few
 }
 
-// Leaves reports whether a notice whose timer has expired is left to the instance that is
-// preferred for it. An event of a route that adopts timers tells more than that a notice is
-// due, so all instances take it.
-func (a *Assignment) Leaves(r *route.Route, key string) bool {
+// LeavesToPeer reports whether this instance ignores the expired event of a notice's timer, because
+// another instance is preferred for the notice. On routes with adoption clients set timers
+// themselves. Such a timer may have no notice yet, and its event may be the only trace of it, so
+// every instance processes these events.
+func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	v := a.workers(r)
-	if r.Adopt || !v.Even(r.Name) {
+	if r.Adopt || !v.SameConfig(r.Name) {
 		return false
 	}
+
 	id := v.Preferred(key)
 	if id == "" || id == v.ID() {
 		return false
 	}
-	return !a.absent.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
+
+	return !a.inactive.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
 }
 
-// ForGroup reports whether a group of events that was touched for the instance of an id is
-// this one's; ok is false where another instance may see the route otherwise, and Leaves
-// decides.
-func (a *Assignment) ForGroup(r *route.Route, id string) (mine, ok bool) {
+// OwnsGroup reports whether this instance claims an announced group of notices; id is the instance
+// of the announcement. If ok is false, the announcement does not count, because the instances may
+// have different configurations of the route. The caller then decides with
+// [Assignment.LeavesToPeer] for each notice.
+func (a *Assignment) OwnsGroup(r *route.Route, id string) (mine, ok bool) {
 	v := a.workers(r)
-	return id == v.ID(), !r.Adopt && v.Known() && v.Even(r.Name)
+	return id == v.ID(), !r.Adopt && v.Known() && v.SameConfig(r.Name)
 }
 
-// ReadsFlags reports whether this instance reads the notify flags of the node at addr with
-// each beat. Outside a cluster there is one node, which instances may reach by different
-// addresses.
+// ReadsFlags reports whether this instance reads the notify flags of the node at addr every second.
+// Outside a cluster there is one node, which instances may reach by different addresses.
 func (a *Assignment) ReadsFlags(addr string) bool {
 	if !a.o.Cluster {
 		addr = ""
 	}
+
 	v := a.View()
 	id := v.Preferred("flags of " + addr)
-	return id == "" || id == v.ID() || a.absent.has(id)
+	return id == "" || id == v.ID() || a.inactive.has(id)
 }
 
-// Rank is how many other instances come before this one to look at a partition: 0 if this
-// one is preferred.
+// Rank returns how many other instances sweep a partition before this one. It is 0 for the
+// preferred instance. Inactive instances do not count.
 func (a *Assignment) Rank(p keys.Partition) int { return a.rank(a.o.Routes.Prefix(p.Prefix), p.Shard) }
 
 func (a *Assignment) rank(r *route.Route, shard int) int {
 	v := a.workers(r)
-	if !v.Even(r.Name) {
+	if !v.SameConfig(r.Name) {
 		return 0
 	}
-	return v.RankForWork(r.Prefix, shard, &a.absent)
+
+	return v.RankForPartition(r.Prefix, shard, &a.inactive)
 }
 
-// Living is how many instances take events, this one included.
-func (a *Assignment) Living() int { return a.View().Living() }
+// Alive returns how many instances take new work, this one included.
+func (a *Assignment) Alive() int { return a.View().Alive() }
 
-// maxGroup is how many notices that fall due together are for one instance, at most.
+// maxGroup bounds how many notices that are due together are assigned to one instance as a group.
 const maxGroup = 8
 
-// Group is how many notices of a partition that fall due together may be for one instance:
-// a quarter of the slots that an instance has, so that none waits for a slot here while
-// there are free ones elsewhere. Notices are not grouped where events come from other nodes
-// than the announcements, where events tell more than that a notice is due, and where one
-// instance is alone or may see the route otherwise.
+// Group returns the maximum number of notices of a partition that one instance may claim together
+// when they fall due at the same time. It is at most a quarter of the instance's slots, so that no
+// notice waits for a slot here while another instance has free slots.
+//
+// The result is 1, which means no groups, in these cases:
+//   - in a cluster, because expired events and the announcement of a group come from different
+//     nodes, in no fixed order
+//   - for a route with adoption, whose events may belong to timers of clients
+//   - if this instance is alone, or if the instances may have different configurations of the route
 func (a *Assignment) Group(p keys.Partition) int {
 	r := a.o.Routes.Prefix(p.Prefix)
 	v := a.workers(r)
-	if r.Adopt || a.o.Cluster || !v.Known() || !v.Even(r.Name) || v.Living() == 1 {
+	if r.Adopt || a.o.Cluster || !v.Known() || !v.SameConfig(r.Name) || v.Alive() == 1 {
 		return 1
 	}
 
@@ -167,54 +183,55 @@ func (a *Assignment) Group(p keys.Partition) int {
 	if a.o.Limits != nil {
 		slots = min(slots, a.o.Limits.Slots(r))
 	}
+
 	return min(slots/4, maxGroup)
 }
 
-// Owner is the id of the instance that is to claim a notice whose timer this one touches:
-// itself where the preferred one is absent.
+// Owner returns the id of the instance that is to claim a notice whose timer this instance touches.
+// It is this instance's if the preferred one is inactive.
 func (a *Assignment) Owner(p keys.Partition, key string) string {
 	v := a.workers(a.o.Routes.Prefix(p.Prefix))
 	id := v.Preferred(key)
-	if v.Takes() && a.absent.has(id) {
+	if v.TakesWork() && a.inactive.has(id) {
 		return v.ID()
 	}
+
 	return id
 }
 
-// LeftBy notes that the instance of an id has not claimed, within a grace, a notice that
-// was touched for it.
-func (a *Assignment) LeftBy(id string) {
-	if id != a.View().ID() && a.absent.add(id) {
-		a.o.Logger.Debug("peer is not claiming its due notices, claiming its share", zap.String("id", id), zap.Duration("for", absentFor))
+// NotClaimedBy records that an instance did not claim a notice within a grace after the touch.
+func (a *Assignment) NotClaimedBy(id string) {
+	if id != a.View().ID() && a.inactive.add(id) {
+		a.o.Logger.Debug("peer is not claiming its due notices, claiming its share", zap.String("id", id), zap.Duration("for", inactiveFor))
 	}
 }
 
-// Overlooked notes that those who come before this instance have not looked at a partition.
-func (a *Assignment) Overlooked(p keys.Partition) {
+// NotSwept records that the instances ranked higher have not swept a partition.
+func (a *Assignment) NotSwept(p keys.Partition) {
 	v := a.workers(a.o.Routes.Prefix(p.Prefix))
-	if v.Takes() && a.absent.add(v.Before(p.Prefix, p.Shard)...) {
+	if v.TakesWork() && a.inactive.add(v.Before(p.Prefix, p.Shard)...) {
 		a.o.Logger.Debug("peers are not claiming due notices, looking in their place",
-			zap.String("prefix", p.Prefix), zap.Int("shard", p.Shard), zap.Duration("for", absentFor))
-		a.o.Sweeps.Now()
+			zap.String("prefix", p.Prefix), zap.Int("shard", p.Shard), zap.Duration("for", inactiveFor))
+		a.o.Sweeper.Now()
 	}
 }
 
-// Tidies reports whether this instance trims a partition. A partition whose route other
-// instances have otherwise, or not at all, is trimmed by each.
+// Tidies reports whether this instance trims a partition. If instances have different routes for
+// the partition, each of them trims it.
 func (a *Assignment) Tidies(p keys.Partition) bool {
 	v, r := a.View(), a.o.Routes.Prefix(p.Prefix)
-	return r == nil || !v.Even(r.Name) || v.PrefersWork(p.Prefix, p.Shard)
+	return r == nil || !v.SameConfig(r.Name) || v.PrefersPartition(p.Prefix, p.Shard)
 }
 
-// Reclaims reports whether this instance is the first to reclaim the claims of a dead one
-// in a partition.
+// Reclaims reports whether this instance is the first to reclaim a dead instance's claims in a
+// partition.
 func (a *Assignment) Reclaims(p keys.Partition) bool {
-	return a.workers(a.o.Routes.Prefix(p.Prefix)).PrefersWork(p.Prefix, p.Shard)
+	return a.workers(a.o.Routes.Prefix(p.Prefix)).PrefersPartition(p.Prefix, p.Shard)
 }
 
-// Tends reports whether this instance moves the notices out of an old shard.
-func (a *Assignment) Tends(shard int) bool { return a.View().PrefersWork("", shard) }
+// Drains reports whether this instance moves the notices out of an old shard.
+func (a *Assignment) Drains(shard int) bool { return a.View().PrefersPartition("", shard) }
 
-// Parts is into how many parts the load of a route falls: living instances times shards.
-// Old shards do not count, since they hold few notices.
-func (a *Assignment) Parts() int { return a.Living() * a.o.Space.Now().Shards }
+// Parts returns the number of parts of a route's load: alive instances times shards. Old shards do
+// not count, since they hold few notices.
+func (a *Assignment) Parts() int { return a.Alive() * a.o.Space.Now().Shards }

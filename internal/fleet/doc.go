@@ -1,105 +1,102 @@
-// Package fleet knows which instances live, which are gone, which of them is
-// preferred for a piece of work, and which part of a limit is this one's.
+// Package fleet knows which instances of the service are alive, and divides the work and the
+// limits among them. There is no leader: each instance publishes heartbeats in Redis, reads
+// those of the others, and decides by itself.
 //
-// # Life of an instance
+//	           first heartbeat          3 heartbeats missed      closed connections
+//	joining ───────────────────▶ alive ─────────────────▶ unresponsive ──────────▶ dead
+//	                              │  ▲   next heartbeat        │
+//	            Retire            │  └─────────────────────────┘
+//	                              ▼
+//	                           leaving ──────────────────▶ left
+//	                                     Run's context ends
 //
-//	          first sign            no sign for 3 beats
-//	joining ─────────────▶ living ─────────────────────▶ silent ──▶ gone
-//	                        │  ▲        next sign           │
-//	             Retire     │  └────────────────────────────┘
-//	                        ▼
-//	                     leaving ─────────────────────▶ left
-//	                               context of Run ends
+// An alive instance is preferred for its part of the work and has its part of the limits. A
+// leaving instance is preferred for nothing; it keeps its part of the limits on concurrency until
+// its last attempt has ended. An unresponsive instance has neither, but keeps its claims: it may
+// be paused, slow or cut off. The claims of a dead instance are reclaimed.
 //
-// Each process has an id of its own: the label (NOTIFIER_INSTANCE) may be the
-// same for all. A sign of life is one script call, once a beat: a second, or a
-// third of a TAKEOVER below three seconds. It notes the time by Redis's clock
-// and tells who else has given a sign and who has ended. So every instance
-// hears of every other without a leader, and nothing waits for an election.
-// Messages on the fleet's channel ("joined", "left", "gone") only bring the
-// next beat forward; all of them may be lost.
+// # Guarantees
 //
-// A living instance is preferred for its part of the work and holds its part of
-// the limits. A leaving one is preferred for nothing, but keeps its part of
-// limits on calls under way until its own calls have ended. A silent one has
-// neither. That is no verdict: it may be stopped, slow, or cut off.
+// Nothing here is a lock. Only the claim in Redis decides which instance delivers a notice, so a
+// wrong view of the fleet costs time and never loses a notice.
 //
-// # Gone
+// Views of two instances may differ for one heartbeat. During that time two instances or none may
+// be preferred for a notice. A notice that its preferred instance does not claim is claimed by
+// another instance one grace later, and that one then serves the inactive instance's part for a
+// second at a time (see [Assignment]). Limits may be exceeded by the part of one instance. Attempts
+// that have started continue when their limit shrinks, also at an instance that is cut off.
 //
-// What a silent instance has claimed is safe only once its process is surely
-// dead, and silence cannot tell that. The kernel can: it closes the connections
-// of a dead process and keeps those of a stopped one. So each instance
-// subscribes to a channel of its own, at the node that keeps its sign of life,
-// and another is gone if all of this holds:
+// An instance can be declared dead by mistake only if its connections were closed and it could not
+// reconnect within its TAKEOVER. Notices that it has in flight may then be delivered twice.
 //
-//   - it has been silent for its own TAKEOVER, by Redis's clock, and the
-//     observer has one itself;
-//   - it had its subscription at its last sign (otherwise nothing can be learnt
-//     from there being none, and its leases rule);
-//   - nobody is subscribed to its channel any more (PUBSUB NUMSUB, asked by the
-//     same scripts that keep the signs of life, hence at the same node);
-//   - the observer has reached that same node for just as long: every beat
-//     succeeded, no two of them lay more than two beats apart by Redis's clock,
-//     and the observer's own subscription was there at each of them and not made
-//     anew.
+// # Heartbeats
 //
-// The last point is the trust window. After a failover, a restart or a pause of
-// Redis everybody is silent and nobody is subscribed; the observer's own window
-// begins anew with it, and the others have a whole TAKEOVER to come back. Any
-// one observer with a whole window suffices. Its verdict is a mark in Redis,
-// written by a script that looks once more; from then on all know.
+// An instance publishes a heartbeat every second, or three times per TAKEOVER if the TAKEOVER is
+// below three seconds. One script call stores it with the time of Redis's clock and returns the
+// roster: the heartbeats of all instances, and the instances that have ended. Messages on the
+// fleet's channel ("joined", "left", "gone") only bring the next heartbeat forward, so a lost
+// message costs at most one interval.
 //
-// An instance is counted out wrongly only if its connections were closed and it
-// could not come back for TAKEOVER. What it has in flight may then be handled
-// twice. Where PUBSUB NUMSUB or the subscription is forbidden, and with
-// TAKEOVER=lease, nobody is ever gone and claims come back with their leases.
-// Each instance tells its own TAKEOVER, which is the one that others wait; of
-// whom it is not known, or who has none, nobody is counted out.
+// Each process has a unique id. Its label (NOTIFIER_INSTANCE) may be shared.
 //
-// # Coming back
+// # Declaring an instance dead
 //
-// An instance that finds itself counted out takes a new id. Claims are made
-// under an id ([Fleet.ID] begins each claim's token), and [Fleet.MayStart]
-// refuses those of another id. Between being counted out and finding out lies
-// at most the time since the last sign of life: MayStart refuses too once that
-// is a TAKEOVER ago by the process's own clock, since from then on it may have
-// been counted out. The same rule, and not the mark alone, holds where the
+// Missing heartbeats do not prove that a process is dead: it may only be paused. Closed connections
+// do, because the kernel closes the sockets of a dead process and keeps those of a stopped one. So
+// each instance subscribes to a dedicated channel, at the node that stores its heartbeats. An
+// observer declares another instance dead if all of this holds:
+//
+//   - The instance has published no heartbeat for its TAKEOVER, by Redis's clock, and the observer
+//     has a TAKEOVER too.
+//   - Its last heartbeat found its subscription. Without one, a missing subscription proves nothing,
+//     and its claims are reclaimed when their leases end.
+//   - Its channel has no subscriber. The heartbeat scripts ask with PUBSUB NUMSUB, so the same node
+//     answers.
+//   - The observer has reached that node for just as long. Each of its heartbeats succeeded, no gap
+//     between two of them was longer than two intervals, and each found the observer's subscription,
+//     which was not renewed in between.
+//
+// The last point is the trust window. After a failover, a restart or a pause of Redis all instances
+// are unresponsive and none is subscribed. The observer's window starts again at that moment, so the
+// others have a whole TAKEOVER to reconnect. One observer with a whole window is enough. It sets a
+// mark in Redis with a script that checks the conditions again, and all instances read the mark.
+//
+// If PUBSUB NUMSUB or the subscription is forbidden, or with TAKEOVER=lease, no instance is declared
+// dead, and claims are reclaimed when their leases end. Each instance publishes its TAKEOVER, and
+// observers wait that long. An instance whose TAKEOVER is unknown is not declared dead.
+//
+// # Returning
+//
+// An instance that finds itself declared dead takes a new id. Claims are made under an id
+// ([Fleet.ID] begins each claim's token), and [Fleet.MayStart] refuses claims of another id. An
+// instance may be dead to the others before it reads the mark. So MayStart also refuses once the
+// last heartbeat is a TAKEOVER ago by the process's own clock. This rule alone protects where the
 // fleet's keys were lost with Redis's data.
 //
-// # What is not promised
+// # Unknown fleet
 //
-// Two instances may hold different views for a beat. Then two may be preferred
-// for one notice, or nobody, and limits may be exceeded by what one instance
-// holds: the claim decides who works, and whatever the preferred one leaves is
-// claimed by others a grace later. An instance that sees this counts the other one as
-// absent, and does its part at once, for a second at a time: see [Assignment]. Should two do so, the claim decides
-// again. Calls under way when a part of a limit gets smaller go on, and so do those
-// of an instance that is cut off, with the part that it had. Nothing here is a lock.
+// Before the first heartbeat, after three failed heartbeats, and if the keys contain foreign data,
+// every instance is preferred for all work. Limits stay as they were last divided, so an outage of
+// the node that stores heartbeats exceeds none. Before the first heartbeat they are undivided.
 //
-// While nothing is known (before the first sign, or when signs have failed for
-// three beats, or the keys hold something else) every instance is preferred for
-// everything. Limits stay as they were last shared out, so that an outage of
-// the fleet's node exceeds none; before the first sign they are whole.
+// Instances of versions before the fleet publish no heartbeat. The others do not wait for them, and
+// they use limits undivided.
 //
-// Instances of versions before the fleet do not appear. They are not waited
-// for, and take limits whole.
+// # Storage and cost
 //
-// # Where it is kept, and what it costs
+// Three small keys and two channels ([keys.Space.FleetSigns] and its neighbours) share one hash tag.
+// In a cluster all of them belong to one master, and the subscription is opened there. It is plain
+// pub/sub, because the script asks its own node for its own subscribers; sharded pub/sub would need
+// Redis 7 and bring nothing. When the slot moves, the subscription stays behind. The next heartbeat
+// finds no subscriber at its node, and the subscription is opened again there. A failover under
+// Sentinel is found in the same way.
 //
-// Three small keys and two channels ([keys.Space.FleetSigns] and its
-// neighbours) share one hash tag. In a cluster all of them belong to one master,
-// to which the subscription goes as well: plain pub/sub, because the script asks
-// its own node for its own subscribers, so that sharded pub/sub would bring
-// nothing and need Redis 7. When the slot moves the subscription does not; the
-// next sign of life finds nobody subscribed at its node, and the subscription is
-// made anew there. The same finds a failover under Sentinel.
+// Heartbeats are stored in a hash that all instances read, and not only sent by pub/sub. Pub/sub
+// costs one command per interval too, but shows a new instance no missing heartbeats, and has no
+// times of Redis's clock.
 //
-// A hash of signs that everybody reads was chosen over signs sent by pub/sub
-// alone: that is one command a beat too, but says nothing of who was silent to
-// whoever has just come, and nothing by Redis's clock.
-//
-// Eight idle instances send eight commands a second. One costs Redis some
-// 70 µs, the instance 0.05 % of a core. A kill -9 is known 2 to 3 s later at a
-// TAKEOVER of 3 s: the last sign was up to a beat before it. Whether this
-// instance is preferred for a key takes 25 ns among eight.
+// Eight idle instances send eight commands a second. One costs Redis some 70 µs, and the instance
+// 0.05 % of a core. A kill -9 is detected 2 to 3 s later with a TAKEOVER of 3 s, since the last
+// heartbeat was up to one interval before. Deciding whether this instance is preferred for a key
+// takes 25 ns with eight instances.
 package fleet

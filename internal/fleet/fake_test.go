@@ -21,25 +21,25 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// node is a Redis that keeps the signs of life, in virtual time.
+// node is a Redis that stores heartbeats, in virtual time.
 type node struct {
-	mu       sync.Mutex
-	offset   time.Duration // of its clock
-	signs    map[string]Sign
-	ended    map[string]int64 // odd = left by itself
-	told     map[string]string
-	lines    map[*fakeLine]string
-	down     bool
-	blocked  chan struct{} // calls wait while it is open
-	deaf     bool          // PUBSUB NUMSUB is forbidden
-	commands int
-	slow     time.Duration // so long a subscription takes
-	late     time.Duration // so long the answer to a beat takes
-	thinks   time.Duration // so long it takes to say what instances tell
+	mu            sync.Mutex
+	offset        time.Duration // of its clock
+	heartbeats    map[string]LastHeartbeat
+	ended         map[string]int64 // odd = left by itself
+	described     map[string]string
+	lines         map[*fakeLine]string
+	down          bool
+	blocked       chan struct{} // calls wait while it is open
+	withoutEvents bool          // PUBSUB NUMSUB is forbidden
+	commands      int
+	slow          time.Duration // so long a subscription takes
+	late          time.Duration // so long the answer to a beat takes
+	thinks        time.Duration // so long it takes to say reading descriptions
 }
 
 func newNode() *node {
-	return &node{signs: map[string]Sign{}, ended: map[string]int64{}, told: map[string]string{}, lines: map[*fakeLine]string{}}
+	return &node{heartbeats: map[string]LastHeartbeat{}, ended: map[string]int64{}, described: map[string]string{}, lines: map[*fakeLine]string{}}
 }
 
 func (n *node) now() int64 { return time.Now().Add(n.offset).UnixMilli() }
@@ -76,7 +76,7 @@ func (n *node) publish(text string) {
 	}
 }
 
-// seat is one instance's way to its node.
+// seat is one instance's connection to its node.
 type seat struct {
 	mu      sync.Mutex
 	node    *node
@@ -132,7 +132,7 @@ func (s *seat) reach(ctx context.Context) (*node, error) {
 	return n, nil
 }
 
-func (s *seat) Beat(ctx context.Context, b Beat) (r Roll, err error) {
+func (s *seat) Publish(ctx context.Context, b Heartbeat) (r Roster, err error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return r, err
@@ -141,31 +141,31 @@ func (s *seat) Beat(ctx context.Context, b Beat) (r Roll, err error) {
 		n.commands++
 		now := n.now()
 		if _, ok := n.ended[b.ID]; ok {
-			r = Roll{Now: now, Ended: true, Connections: -1}
+			r = Roster{Now: now, Ended: true, Connections: -1}
 			return
 		}
-		_, r.Known = n.signs[b.ID]
+		_, r.Known = n.heartbeats[b.ID]
 		r.Now, r.Connections = now, n.connections(b.ID)
-		n.signs[b.ID] = Sign{ID: b.ID, At: now, Bound: r.Connections > 0 && !n.deaf, Leaving: b.Leaving}
-		if n.deaf {
+		n.heartbeats[b.ID] = LastHeartbeat{ID: b.ID, At: now, Bound: r.Connections > 0 && !n.withoutEvents, Leaving: b.Leaving}
+		if n.withoutEvents {
 			r.Connections = -1
 		}
 		if b.About != "" {
-			n.told[b.ID] = b.About
+			n.described[b.ID] = b.About
 		}
 		if !r.Known {
 			n.publish("joined " + b.ID)
 		}
-		for id, sign := range n.signs {
-			sign.Connections = -1
-			if slices.Contains(b.Ask, id) && !n.deaf {
-				sign.Connections = n.connections(id)
+		for id, heartbeat := range n.heartbeats {
+			heartbeat.Connections = -1
+			if slices.Contains(b.Ask, id) && !n.withoutEvents {
+				heartbeat.Connections = n.connections(id)
 			}
-			r.Signs = append(r.Signs, sign)
+			r.Heartbeats = append(r.Heartbeats, heartbeat)
 		}
 		for id, at := range n.ended {
 			if at >= b.Since {
-				r.Departures = append(r.Departures, Departure{ID: id, Gone: at%2 == 0})
+				r.Departures = append(r.Departures, Departure{ID: id, Dead: at%2 == 0})
 			}
 		}
 	})
@@ -175,21 +175,21 @@ func (s *seat) Beat(ctx context.Context, b Beat) (r Roll, err error) {
 	return r, nil
 }
 
-func (s *seat) CountOut(ctx context.Context, gone Sign, by string) (out bool, err error) {
+func (s *seat) DeclareDead(ctx context.Context, dead LastHeartbeat, by string) (out bool, err error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return false, err
 	}
 	n.do(func() {
 		n.commands++
-		is, ok := n.signs[gone.ID]
-		if !ok || is.At != gone.At || n.connections(gone.ID) > 0 || n.connections(by) == 0 {
+		is, ok := n.heartbeats[dead.ID]
+		if !ok || is.At != dead.At || n.connections(dead.ID) > 0 || n.connections(by) == 0 {
 			return
 		}
 		out = true
-		delete(n.signs, gone.ID)
-		n.ended[gone.ID] = n.now() &^ 1
-		n.publish("gone " + gone.ID)
+		delete(n.heartbeats, dead.ID)
+		n.ended[dead.ID] = n.now() &^ 1
+		n.publish("gone " + dead.ID)
 	})
 	return out, nil
 }
@@ -200,14 +200,14 @@ func (s *seat) Leave(ctx context.Context, id string) error {
 		return err
 	}
 	n.do(func() {
-		delete(n.signs, id)
+		delete(n.heartbeats, id)
 		n.ended[id] = n.now() | 1
 		n.publish("left " + id)
 	})
 	return nil
 }
 
-func (s *seat) Told(ctx context.Context, ids []string) ([]Told, error) {
+func (s *seat) Descriptions(ctx context.Context, ids []string) ([]Description, error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -215,16 +215,16 @@ func (s *seat) Told(ctx context.Context, ids []string) ([]Told, error) {
 	var thinks time.Duration
 	n.do(func() { thinks = n.thinks })
 	time.Sleep(thinks)
-	list := make([]Told, len(ids))
+	list := make([]Description, len(ids))
 	n.do(func() {
 		for i, id := range ids {
-			list[i].About = n.told[id]
+			list[i].About = n.described[id]
 		}
 	})
 	return list, nil
 }
 
-func (s *seat) Tell(ctx context.Context, _, text string) error {
+func (s *seat) Send(ctx context.Context, _, text string) error {
 	n, err := s.reach(ctx)
 	if err == nil {
 		n.do(func() { n.publish(text) })
@@ -233,12 +233,12 @@ func (s *seat) Tell(ctx context.Context, _, text string) error {
 }
 
 type fakeLine struct {
-	owner *seat
-	texts chan string
-	once  sync.Once
-	ended chan struct{}
-	told  bool
-	node  *node
+	owner     *seat
+	texts     chan string
+	once      sync.Once
+	ended     chan struct{}
+	described bool
+	node      *node
 }
 
 func (l *fakeLine) drop() { l.once.Do(func() { close(l.ended) }) }
@@ -249,20 +249,20 @@ func (l *fakeLine) Close() error {
 	return nil
 }
 
-func (l *fakeLine) Next(context.Context) (Heard, error) {
-	if !l.told {
-		l.told = true
-		return Heard{Subscribed: true}, nil
+func (l *fakeLine) Next(context.Context) (Message, error) {
+	if !l.described {
+		l.described = true
+		return Message{Subscribed: true}, nil
 	}
 	select {
 	case t := <-l.texts:
-		return Heard{Text: t}, nil
+		return Message{Text: t}, nil
 	case <-l.ended:
-		return Heard{}, errDown
+		return Message{}, errDown
 	}
 }
 
-func (s *seat) Listen(ctx context.Context, id string) (Line, error) {
+func (s *seat) Listen(ctx context.Context, id string) (Subscription, error) {
 	n, err := s.reach(ctx)
 	if err != nil {
 		return nil, err
@@ -281,22 +281,22 @@ type player struct {
 	done chan struct{}
 
 	mu      sync.Mutex
-	gone    []string
+	dead    []string
 	renamed []string
 	heard   []string
 	past    []string // ids it had before
 	id      string   // its id now
 }
 
-// host notes what a player hears.
+// host records the calls of a player's fleet.
 type host struct {
-	silent
+	noHost
 	p *player
 }
 
-func (h host) Gone(id string) { h.p.note(&h.p.gone, id) }
+func (h host) Dead(id string) { h.p.note(&h.p.dead, id) }
 
-func (h host) Heard(from, text string) { h.p.note(&h.p.heard, from+" "+text) }
+func (h host) Received(from, text string) { h.p.note(&h.p.heard, from+" "+text) }
 
 func (h host) Changed(v *View) {
 	h.p.mu.Lock()
@@ -321,7 +321,7 @@ func (p *player) seen(of *[]string) []string {
 	return slices.Clone(*of)
 }
 
-// kill ends the process at once: connections close, nothing more is said.
+// kill ends the process at once: its connections close, and it sends nothing more.
 func (p *player) kill() {
 	p.seat.set(true)
 	p.end()
@@ -354,7 +354,7 @@ func play(t *testing.T, n *node, change ...func(*Options)) *player {
 	return p
 }
 
-// plays runs n instances on a node in virtual time, until all know all.
+// plays runs n instances on a node in virtual time, until all have read each other's heartbeats.
 func plays(t *testing.T, count int, f func(t *testing.T, n *node, ps []*player)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -366,7 +366,7 @@ func plays(t *testing.T, count int, f func(t *testing.T, n *node, ps []*player))
 		}
 		time.Sleep(5 * time.Second)
 		for i, p := range ps {
-			if s := p.Stats(); s.Living != count || s.Silent+s.Leaving != 0 || s.Failed != 0 {
+			if s := p.Stats(); s.Alive != count || s.Unresponsive+s.Leaving != 0 || s.Failed != 0 {
 				t.Fatalf("instance %d: %+v", i, s)
 			}
 		}
@@ -378,12 +378,11 @@ func plays(t *testing.T, count int, f func(t *testing.T, n *node, ps []*player))
 	})
 }
 
-// nobodyGone checks that nobody was counted out and that all live under the
-// ids they had.
+// nobodyGone checks that no instance was declared dead and that all are alive under the same ids.
 func nobodyGone(t *testing.T, ps []*player) {
 	t.Helper()
 	for i, p := range ps {
-		if s := p.Stats(); s.Living != len(ps) || s.Gone != 0 || s.Renamed != 0 || s.Silent != 0 {
+		if s := p.Stats(); s.Alive != len(ps) || s.Dead != 0 || s.Renamed != 0 || s.Unresponsive != 0 {
 			t.Errorf("instance %d: %+v", i, s)
 		}
 	}

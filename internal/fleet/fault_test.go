@@ -20,8 +20,8 @@ import (
 	"notifier/internal/redistest"
 )
 
-// cluster starts three masters with a replica each. holder is the master that
-// keeps the signs of life, heir its replica.
+// cluster starts three masters with a replica each. holder is the master that stores the
+// heartbeats, heir its replica.
 func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
 	t.Helper()
 	nodes := map[string]*redistest.Server{}
@@ -55,7 +55,7 @@ func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
 		t.Fatal(err)
 	}
 	holder = nodes[master.Options().Addr]
-	// A replica calls itself one before its master has heard of it.
+	// A replica reports its role before its master has registered it.
 	wait(t, "a replica of "+holder.Addr(), func() bool {
 		role, _ := holder.Client().Do(ctx, "ROLE").Slice()
 		if len(role) < 3 {
@@ -72,8 +72,7 @@ func cluster(t *testing.T) (p place, holder, heir *redistest.Server) {
 	return place{"cluster", "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr="), "notifier"}, holder, heir
 }
 
-// afterwards checks that nobody was counted out and that it still works: who is
-// killed is gone.
+// afterwards checks that no instance was declared dead, and that a killed instance still is.
 func afterwards(t *testing.T, os []*observer, xs []*process) {
 	t.Helper()
 	back(t, os, xs)
@@ -83,7 +82,7 @@ func afterwards(t *testing.T, os []*observer, xs []*process) {
 	t.Logf("gone %s after kill -9", time.Since(killed).Round(time.Millisecond))
 }
 
-func TestTheMasterOfTheSignsIsKilled(t *testing.T) {
+func TestFleetSurvivesKilledMaster(t *testing.T) {
 	p, holder, heir := cluster(t)
 	os, xs := meet(t, p, 2, 2)
 	holder.Kill()
@@ -97,7 +96,7 @@ func isMaster(t *testing.T, s *redistest.Server) bool {
 
 // A planned failover closes no subscription: they stay at the old node, which is
 // a replica then.
-func TestTheMasterOfTheSignsChanges(t *testing.T) {
+func TestFleetSurvivesPlannedFailover(t *testing.T) {
 	p, holder, heir := cluster(t)
 	os, xs := meet(t, p, 2, 2)
 	for _, next := range []*redistest.Server{heir, holder} {
@@ -131,7 +130,7 @@ func sentinel(t *testing.T, master string) string {
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it reports the signal
+		_ = cmd.Wait() // x
 	})
 	return "127.0.0.1:" + strconv.Itoa(port)
 }
@@ -167,7 +166,7 @@ func sentinels(t *testing.T) (p place, master, replica *redistest.Server, first 
 		master, replica, clients[0]
 }
 
-func TestSentinelReplacesAKilledMaster(t *testing.T) {
+func TestFleetSurvivesSentinelReplacingKilledMaster(t *testing.T) {
 	p, master, replica, _ := sentinels(t)
 	os, xs := meet(t, p, 2, 2)
 	master.Kill()
@@ -175,7 +174,7 @@ func TestSentinelReplacesAKilledMaster(t *testing.T) {
 	afterwards(t, os, xs)
 }
 
-func TestSentinelReplacesALivingMaster(t *testing.T) {
+func TestFleetSurvivesSentinelReplacingAliveMaster(t *testing.T) {
 	p, _, replica, s := sentinels(t)
 	os, xs := meet(t, p, 2, 2)
 	if err := s.Failover(t.Context(), "pay").Err(); err != nil {
@@ -185,8 +184,8 @@ func TestSentinelReplacesALivingMaster(t *testing.T) {
 	afterwards(t, os, xs)
 }
 
-// A master that hangs keeps its connections; nobody is gone at the new one.
-func TestSentinelReplacesAHangingMaster(t *testing.T) {
+// A master that hangs keeps its connections; no instance is dead at the new one.
+func TestFleetSurvivesSentinelReplacingHangingMaster(t *testing.T) {
 	p, master, replica, _ := sentinels(t)
 	os, xs := meet(t, p, 2, 2)
 	master.Pause()

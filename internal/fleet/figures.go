@@ -8,36 +8,36 @@ import (
 	"notifier/internal/notice"
 )
 
-// Figures are what an instance tells of its work beside its sign of life, so that
-// any instance can show what all do together.
+// Figures are the work statistics that an instance publishes with its heartbeats, so that any
+// instance can show the work of all.
 type Figures struct {
-	// Since is when the running minute began, Unix ms: Routes tell what was done
-	// from then on, and what was done before is in the minutes.
+	// Since is the start of the current minute, in Unix ms. Routes counts from then on; earlier
+	// work is in the published minutes.
 	Since  int64                   `json:"since"`
 	Routes map[string]RouteFigures `json:"routes,omitempty"` // by prefix
 	Hosts  []HostFigures           `json:"hosts,omitempty"`
-	// ClockMS is how far its clock is ahead of Redis's, in ms.
+	// ClockMS is how far the instance's clock is ahead of Redis's, in ms.
 	ClockMS int64 `json:"clock_ms,omitempty"`
-	// Places is of how many shards it knows, former ones included.
+	// Places is how many shards the instance knows, old shards included.
 	Places int `json:"places,omitempty"`
-	// Sides: it knows that notices may be on the other side of a migration.
+	// Sides is true if the instance knows that notices may be on the other side of a migration.
 	Sides bool `json:"sides,omitempty"`
-	// Outbox: it hands finalized notices over to the history.
+	// Outbox is true if the instance relays finalized notices to the history.
 	Outbox bool `json:"outbox,omitempty"`
-	// Cut: there was no room for all of it.
+	// Cut is true if some figures were left out to stay within the size limit.
 	Cut bool `json:"cut,omitempty"`
 }
 
-// RouteFigures are those of a route.
+// RouteFigures are the figures of one route at one instance.
 type RouteFigures struct {
 	InFlight int `json:"f,omitempty"`
-	// Waiting is how many due notices it has postponed and not taken up again, by the cause.
+	// Waiting is how many due notices are deferred at the moment, by cause.
 	Waiting map[notice.Held]int `json:"w,omitempty"`
 	metrics.Work
 }
 
-// Waiting is how many due notices wait because instances have postponed them, by the prefix
-// of their route, as the instances publish it. Routes without any are missing.
+// Waiting returns how many due notices are deferred in all instances, by the prefix of their route.
+// Routes without any are missing.
 func Waiting(list []Instance) map[string]int {
 	waiting := map[string]int{}
 	for _, i := range list {
@@ -48,37 +48,39 @@ func Waiting(list []Instance) map[string]int {
 			}
 		}
 	}
+
 	return waiting
 }
 
-// HostFigures are those of a destination of a route.
+// HostFigures are the figures of one destination host of a route.
 type HostFigures struct {
 	Prefix   string `json:"p"` // of the route
 	Host     string `json:"h"` // with its port
 	Breaker  string `json:"b,omitempty"`
-	RetryMS  int64  `json:"u,omitempty"` // Unix ms of the next try of an open breaker
+	RetryMS  int64  `json:"u,omitempty"` // Unix ms of the next trial call of an open breaker
 	InFlight int    `json:"f,omitempty"`
-	Slots    int    `json:"s,omitempty"` // that it may take here now; 0 = unlimited
-	Waiting  int    `json:"w,omitempty"` // due notices that it has postponed because of the host
-	Calls    int64  `json:"n,omitempty"` // within the last minute or two
-	Failed   int64  `json:"e,omitempty"` // of them
+	Slots    int    `json:"s,omitempty"` // current limit at this instance; 0 = unlimited
+	Waiting  int    `json:"w,omitempty"` // due notices deferred because of the host
+	Calls    int64  `json:"n,omitempty"` // in the last one to two minutes
+	Failed   int64  `json:"e,omitempty"` // of Calls
 	MeanMS   int64  `json:"ms,omitempty"`
-	Slowed   bool   `json:"t,omitempty"` // it asked to be called less
+	Slowed   bool   `json:"t,omitempty"` // the host has asked for a lower rate
 }
 
-// Encode writes figures in as many bytes as may be told: where that is too few,
-// hosts are left out first, the last ones first, then how late attempts were.
+// Encode returns the figures as JSON of at most MaxAbout bytes. If they are larger, it leaves out
+// hosts, the last ones first, and then the histograms of start delays.
 func (f Figures) Encode() []byte {
 	for {
 		text, err := json.Marshal(f)
 		if err == nil && len(text) <= MaxAbout {
 			return text
 		}
+
 		f.Cut = true
 		switch {
 		case len(f.Hosts) > 0:
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
-		case f.spare():
+		case f.dropDelays():
 		default:
 			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Cut: true}) // no text is in it
 			return text
@@ -86,53 +88,55 @@ func (f Figures) Encode() []byte {
 	}
 }
 
-// spare leaves out how late attempts were; false = that was done already.
-func (f *Figures) spare() bool {
+// dropDelays removes the histograms of start delays. It reports whether there were any.
+func (f *Figures) dropDelays() bool {
 	some, less := false, make(map[string]RouteFigures, len(f.Routes))
 	for prefix, r := range f.Routes {
 		some = some || r.Late != nil
 		r.Late = nil
 		less[prefix] = r
 	}
+
 	f.Routes = less
 	return some
 }
 
-// ReadFigures reads what an instance tells; false = it tells none that can be
-// read.
+// ReadFigures parses the published figures of an instance. It returns false if there are none or
+// they are invalid.
 func (i Instance) ReadFigures() (Figures, bool) {
 	var f Figures
 	if len(i.Figures) == 0 || json.Unmarshal(i.Figures, &f) != nil {
 		return Figures{}, false
 	}
+
 	return f, true
 }
 
-// LacksOutbox reports whether the instance publishes figures, and is of a version that
-// hands no finalized notices over to the history.
+// LacksOutbox reports whether the instance has a version that does not relay finalized notices to
+// the history. It is false for an unresponsive instance and one that publishes no figures.
 func (i Instance) LacksOutbox() bool {
 	f, ok := i.ReadFigures()
-	return ok && !f.Outbox && i.State != Silent
+	return ok && !f.Outbox && i.State != Unresponsive
 }
 
-// MinutesKept is how long minutes are kept.
+// MinutesKept is how long published minutes are stored.
 const MinutesKept = 70 * time.Minute
 
-// Minute is what one instance did in a minute, or in what was left of one.
+// Minute is the work of one instance in one minute, or in the part of a minute that it ran.
 type Minute struct {
 	Instance string                  `json:"i"`
 	At       int64                   `json:"at"` // Unix ms of its end
 	Routes   map[string]metrics.Work `json:"routes"`
 }
 
-// Encode writes a minute.
+// Encode returns the minute as JSON.
 func (m Minute) Encode() (string, error) {
 	text, err := json.Marshal(m)
 	return string(text), err
 }
 
-// ReadMinutes reads minutes; what cannot be read, as of a later version, is left
-// out.
+// ReadMinutes parses published minutes. Invalid ones, such as those of a later version, are
+// skipped.
 func ReadMinutes(list []MinuteEntry) []Minute {
 	out := make([]Minute, 0, len(list))
 	for _, e := range list {
@@ -141,5 +145,6 @@ func ReadMinutes(list []MinuteEntry) []Minute {
 			out = append(out, m)
 		}
 	}
+
 	return out
 }

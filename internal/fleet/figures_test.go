@@ -9,7 +9,7 @@ import (
 	"notifier/internal/notice"
 )
 
-func TestFiguresAreCutToWhatMayBeTold(t *testing.T) {
+func TestFiguresAreCutToTheirLimit(t *testing.T) {
 	f := Figures{Since: 1, Routes: map[string]RouteFigures{}}
 	for i := range 60 {
 		f.Routes[fmt.Sprintf("app%d", i)] = RouteFigures{InFlight: i, Work: metrics.Work{Late: metrics.Spread{1: 1}}}
@@ -43,7 +43,7 @@ func TestFiguresAreCutToWhatMayBeTold(t *testing.T) {
 		t.Errorf("cut %v, %d routes", got.Cut, len(got.Routes))
 	}
 	if _, ok := (Instance{}).ReadFigures(); ok {
-		t.Error("an instance that tells nothing has figures")
+		t.Error("an instance without published figures has some")
 	}
 }
 
@@ -56,7 +56,7 @@ func TestWaitingSumsInstancesByRoute(t *testing.T) {
 	}
 }
 
-func TestMinutesOfOthersAreReadAsFarAsTheyCanBe(t *testing.T) {
+func TestInvalidMinutesAreSkipped(t *testing.T) {
 	text, err := Minute{Instance: "a", At: 5, Routes: map[string]metrics.Work{"app1": {Late: metrics.Spread{3: 4}}}}.Encode()
 	if err != nil {
 		t.Fatal(err)

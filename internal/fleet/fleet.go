@@ -17,55 +17,56 @@ import (
 	"notifier/internal/retry"
 )
 
-// Bounds of a TAKEOVER that is not zero.
+// MinTakeover and MaxTakeover bound a TAKEOVER that is not zero.
 const (
 	MinTakeover = time.Second
 	MaxTakeover = time.Hour
 )
 
-// Redis is what a fleet needs of Redis. *[Store] is one.
+// Redis stores heartbeats and sends messages. *[Store] is one.
 type Redis interface {
-	Beat(ctx context.Context, b Beat) (Roll, error)
-	CountOut(ctx context.Context, gone Sign, by string) (bool, error)
+	Publish(ctx context.Context, b Heartbeat) (Roster, error)
+	DeclareDead(ctx context.Context, dead LastHeartbeat, by string) (bool, error)
 	Leave(ctx context.Context, id string) error
-	Told(ctx context.Context, ids []string) ([]Told, error)
-	Tell(ctx context.Context, id, text string) error
-	Listen(ctx context.Context, id string) (Line, error)
+	Descriptions(ctx context.Context, ids []string) ([]Description, error)
+	Send(ctx context.Context, id, text string) error
+	Listen(ctx context.Context, id string) (Subscription, error)
 }
 
-// Host is the process that is an instance of the fleet. Its methods must not block. All but
-// Heard are called by the goroutine of Run, one at a time.
+// Host is the process that takes part in the fleet. Its methods must not block. Run's goroutine
+// calls all but Received, one at a time.
 type Host interface {
-	// Figures makes the figures that stand beside the sign of life, as JSON of at most
-	// MaxAbout bytes.
+	// Figures returns the figures to publish with the heartbeat, as JSON of at most MaxAbout bytes.
 	Figures() []byte
-	// Changed takes each new view. Its id is another one after this instance was counted
-	// out.
+	// Changed is called with each new view. The view has another id after this instance was
+	// declared dead.
 	Changed(*View)
-	// Gone is called once for each instance that is gone: its claims may be reclaimed. Their
-	// tokens begin with its id and a '-'.
-	Gone(id string)
-	// Heard takes what others tell: see Tell. Anyone who may publish to this Redis can send
-	// it.
-	Heard(from, text string)
+	// Dead is called once for each instance that was declared dead. Its claims may be reclaimed;
+	// their tokens begin with its id and a '-'.
+	Dead(id string)
+	// Tapped is called after each heartbeat with the open taps, as package tap names them.
+	Tapped(taps []string)
+	// Received is called with each message that another instance has sent (see [Fleet.Send]). Every
+	// client with the right to publish can send such messages.
+	Received(from, text string)
 }
 
-// silent is a Host that does nothing.
-type silent struct{}
+// noHost is a Host that does nothing.
+type noHost struct{}
 
-func (silent) Figures() []byte      { return nil }
-func (silent) Changed(*View)        {}
-func (silent) Gone(string)          {}
-func (silent) Heard(string, string) {}
+func (noHost) Figures() []byte         { return nil }
+func (noHost) Changed(*View)           {}
+func (noHost) Dead(string)             {}
+func (noHost) Tapped([]string)         {}
+func (noHost) Received(string, string) {}
 
-// Options of a Fleet.
+// Options of a [Fleet].
 type Options struct {
 	Redis Redis
-	// About is what is told to the others. Takeover is set from the field below.
+	// About is published to the other instances. New sets its Takeover from the field below.
 	About About
-	// Takeover is how long this instance is waited for once its connections are
-	// gone; zero = its claims are never taken over before their lease, and it
-	// counts nobody out.
+	// Takeover is how long the others wait for this instance after its connections have closed. At
+	// zero its claims are reclaimed only when their leases end, and it declares no instance dead.
 	Takeover time.Duration
 	// Host may be nil.
 	Host   Host
@@ -74,145 +75,153 @@ type Options struct {
 
 // Stats are for metrics.
 type Stats struct {
-	// Living includes this instance; it is 0 while the fleet is unknown.
-	Living, Leaving, Silent int
-	// Gone, Renamed and Failed count: instances that were heard to be gone, own
-	// ids that were counted out, and signs of life that failed.
-	Gone, Renamed, Failed uint64
+	// Alive includes this instance. It is 0 while the fleet is unknown.
+	Alive, Leaving, Unresponsive int
+	// Dead counts instances declared dead, Renamed the ids that this instance gave up because it
+	// was declared dead, and Failed the failed heartbeats.
+	Dead, Renamed, Failed uint64
 }
 
-// Fleet is one instance's part in the fleet. Its methods are safe for
-// concurrent use; on a nil Fleet they answer as one that knows nobody.
+// Fleet is this instance's membership in the fleet. Its methods are safe for concurrent use. A nil
+// Fleet has no other instances.
 type Fleet struct {
-	o            Options
-	begun        time.Time
-	beat         time.Duration
-	view         atomic.Pointer[View]
-	aside        string       // never told to anybody
-	confirmed    atomic.Int64 // since begun: when the last sign of life that arrived was sent; 0 = none under this id
-	leaves       atomic.Bool
-	noEvents     atomic.Bool
-	ahead        atomic.Int64 // ns that the clock here is ahead of Redis's
-	wake         chan struct{}
-	joined       chan struct{}
-	first        sync.Once // closes joined
-	subscription *subscription
+	o          Options
+	begun      time.Time
+	interval   time.Duration
+	view       atomic.Pointer[View]
+	unknownID  string       // never published
+	confirmed  atomic.Int64 // when the last successful heartbeat was sent, since begun; 0 = none under this id
+	leaving    atomic.Bool
+	noEvents   atomic.Bool
+	ahead      atomic.Int64 // ns that this clock is ahead of Redis's
+	wake       chan struct{}
+	joined     chan struct{}
+	first      sync.Once // closes joined
+	subscriber *subscriber
 
-	gone, renamed, failures atomic.Uint64
+	dead, renamed, failures atomic.Uint64
 
-	// Below: of the goroutine of Run alone.
-	judge     *judge
-	since     int64
-	about     string
-	figures   string
-	sent      int // beats since what is told was sent
-	announced map[string]int64
-	retry     retry.Loop
+	// The fields below belong to the goroutine of Run.
+	detector       *detector
+	since          int64
+	about          string
+	figures        string
+	sincePublished int // heartbeats since the description was published
+	reported       map[string]int64
+	retry          retry.Loop
 }
 
 const (
-	// tellEvery is after how many beats all that is told is told again, in case
-	// it was lost.
-	tellEvery = 30
-	// leaveTimeout is how long the farewell may take: others learn of it
-	// anyhow, only later.
+	// republishEvery is after how many heartbeats the description and figures are published again,
+	// in case they were lost.
+	republishEvery = 30
+	// leaveTimeout bounds the last call of Run. If it fails, the others notice the end later.
 	leaveTimeout = time.Second
-	// signTimeout is how long a sign of life may take. A late one is better
-	// than one that is given up and begun anew.
-	signTimeout = 3 * time.Second
-	// wakeGap keeps messages from making beats as fast as they come.
+	// heartbeatTimeout bounds the call of one heartbeat. A late heartbeat is better than one that
+	// is cancelled and sent again.
+	heartbeatTimeout = 3 * time.Second
+	// wakeGap is the shortest time between two heartbeats that messages bring forward.
 	wakeGap = 50 * time.Millisecond
-	// longestText bounds what Tell sends and Heard hears, in bytes.
-	longestText = 4 << 10
+	// maxText bounds messages to and from other instances, in bytes.
+	maxText = 4 << 10
 )
 
-// New makes a Fleet that knows nobody until Run.
+// New returns a Fleet. It has no other instances until Run.
 func New(o Options) (*Fleet, error) {
 	if o.Takeover != 0 && (o.Takeover < MinTakeover || o.Takeover > MaxTakeover) {
-		return nil, fmt.Errorf("a takeover of %s; want %s to %s, or none", o.Takeover, MinTakeover, MaxTakeover)
+		return nil, fmt.Errorf("takeover is %s, want %s to %s, or 0 for none", o.Takeover, MinTakeover, MaxTakeover)
 	}
+
 	if o.Host == nil {
-		o.Host = silent{}
+		o.Host = noHost{}
 	}
+
 	o.About.Takeover = o.Takeover.Milliseconds()
 	about, err := json.Marshal(o.About)
 	if err != nil {
-		return nil, fmt.Errorf("what is told to the fleet: %w", err)
+		return nil, fmt.Errorf("encode the instance's description: %w", err)
 	}
+
 	if len(about) > MaxAbout {
 		o.About.Routes, o.About.Keys, o.About.Signing = nil, nil, nil
 		about, _ = json.Marshal(o.About)
 	}
+
 	f := &Fleet{
-		o: o, begun: time.Now(), beat: beatOf(o.Takeover), wake: make(chan struct{}, 1), joined: make(chan struct{}),
-		judge: newJudge(o.Takeover), about: string(about), announced: map[string]int64{}, sent: tellEvery,
+		o: o, begun: time.Now(), interval: intervalOf(o.Takeover), wake: make(chan struct{}, 1), joined: make(chan struct{}),
+		detector: newDetector(o.Takeover), about: string(about), reported: map[string]int64{}, sincePublished: republishEvery,
 	}
-	f.retry = retry.Loop{Min: shortestWait, Max: f.beat, Logger: o.Logger, Recovered: "the fleet is known again",
-		Failure: "no sign of life arrives: this instance works as if alone, and keeps its part of the limits"}
-	f.subscription = newSubscription(f)
+
+	f.retry = retry.Loop{Min: minWait, Max: f.interval, Logger: o.Logger, Recovered: "heartbeats succeed again",
+		Failure: "heartbeats fail, working without the fleet, keeping this instance's part of the limits"}
+	f.subscriber = newSubscriber(f)
 	id := newID()
-	f.aside = newID()
+	f.unknownID = newID()
 	f.view.Store(&View{id: id, self: hashOf(id)})
 	return f, nil
 }
 
-// ID is this instance's id. It changes when the instance was counted out.
+// ID returns this instance's id. It changes when the instance was declared dead.
 func (f *Fleet) ID() string { return f.View().ID() }
 
-// ClaimID is what claims are made under. It is [Fleet.ID], or, while this
-// instance may have been counted out, one that nobody knows: claims under that
-// are taken over by nobody, and come back with their lease.
+// ClaimID returns the id under which this instance makes claims. It is normally [Fleet.ID]. While
+// other instances may have declared this instance dead, ClaimID returns an id that is never
+// published. Claims under that id are not reclaimed before their leases end.
 func (f *Fleet) ClaimID() string {
 	if f != nil && !f.trusted() {
-		return f.aside
+		return f.unknownID
 	}
+
 	return f.ID()
 }
 
-// View is the fleet as it is known now.
+// View returns the current view of the fleet.
 func (f *Fleet) View() *View {
 	if f == nil {
 		return nil
 	}
+
 	return f.view.Load()
 }
 
-// Joined is closed when the first sign of life has arrived, and View knows who else
-// lives.
+// Joined returns a channel that is closed after the first heartbeat, when View contains the other
+// instances.
 func (f *Fleet) Joined() <-chan struct{} { return f.joined }
 
-// Stats tells of the fleet now.
+// Stats returns the current figures for metrics.
 func (f *Fleet) Stats() Stats {
 	if f == nil {
 		return Stats{}
 	}
+
 	v := f.view.Load()
-	s := Stats{Gone: f.gone.Load(), Renamed: f.renamed.Load(), Failed: f.failures.Load()}
+	s := Stats{Dead: f.dead.Load(), Renamed: f.renamed.Load(), Failed: f.failures.Load()}
 	if v.known {
-		s.Leaving, s.Silent = v.leaving, v.silent
-		s.Living = len(v.others)
-		if v.out {
+		s.Leaving, s.Unresponsive = v.leaving, v.unresponsive
+		s.Alive = len(v.others)
+		if v.retired {
 			s.Leaving++
 		} else {
-			s.Living++
+			s.Alive++
 		}
 	}
+
 	return s
 }
 
-// MayStart reports whether a handler may start for a claim with that token. It
-// may not if the claim was made under an id that was counted out, or if this
-// one may have been since its last sign of life. Such a claim is to be given
-// back; the settle of one that was taken over is refused by its token.
+// MayStart reports whether a handler may start for the claim with that token. It returns false if
+// another instance may have declared this instance dead since the claim, because its last heartbeat
+// is too old: then that instance may have reclaimed the notice. The caller releases the claim.
 func (f *Fleet) MayStart(token string) bool {
-	if f == nil || under(token, f.aside) {
+	if f == nil || under(token, f.unknownID) {
 		return true
 	}
-	// Trust first: a rename in between changes the id before it makes what is
-	// under way trusted again.
+
+	// The order matters. A rename changes the id before it makes this instance trusted again.
 	if !f.trusted() {
 		return false
 	}
+
 	return under(token, f.view.Load().id)
 }
 
@@ -221,62 +230,64 @@ func under(token, id string) bool {
 	return len(token) > len(id) && token[:len(id)] == id && token[len(id)] == '-'
 }
 
-// trusted reports whether nobody can have counted this instance out.
+// trusted reports whether no other instance can have declared this one dead.
 func (f *Fleet) trusted() bool {
 	confirmed := f.confirmed.Load()
 	return f.o.Takeover == 0 || confirmed == 0 || time.Since(f.begun)-time.Duration(confirmed) < f.o.Takeover
 }
 
-// ClockAhead is how far this machine's clock was ahead of Redis's at the last sign
-// of life, good to half a round trip and a millisecond.
+// ClockAhead returns how far this machine's clock was ahead of Redis's at the last heartbeat, exact
+// to half a round trip and a millisecond.
 func (f *Fleet) ClockAhead() time.Duration {
 	if f == nil {
 		return 0
 	}
+
 	return time.Duration(f.ahead.Load())
 }
 
-// Retire says that this instance takes no new work: it is preferred for nothing
-// from the next beat on, which comes at once, and keeps its part of limits on
-// what is under way until Run ends.
+// Retire makes this instance leave. It takes no new work from the next heartbeat on, which is sent
+// at once, and keeps its part of limits for its attempts in flight until Run ends.
 func (f *Fleet) Retire() {
 	if f != nil {
-		f.leaves.Store(true)
+		f.leaving.Store(true)
 		f.soon()
 	}
 }
 
-// SetEvents says whether expired events arrive at this instance. One at which they do not is
-// preferred for nothing as long as they arrive at another, from the next beat on, which
-// comes at once.
+// SetEvents records whether expired events arrive at this instance, and publishes a change at once
+// by a heartbeat. Other instances are preferred for all notices while events arrive there and not
+// here.
 func (f *Fleet) SetEvents(ok bool) {
 	if f != nil && f.noEvents.Swap(!ok) == ok {
 		f.soon()
 	}
 }
 
-// Tell sends a message to the instance of that id, or to all others if it is
-// empty. It may be lost.
-func (f *Fleet) Tell(ctx context.Context, id, text string) error {
+// Send publishes a message to the instance with an id, or to all others if id is empty. Messages
+// may be lost.
+func (f *Fleet) Send(ctx context.Context, id, text string) error {
 	if f == nil {
 		return nil
 	}
-	if len(text) > longestText {
-		return fmt.Errorf("a message of %d bytes to the fleet; at most %d", len(text), longestText)
+
+	if len(text) > maxText {
+		return fmt.Errorf("message to the fleet has %d bytes, at most %d are allowed", len(text), maxText)
 	}
-	return f.o.Redis.Tell(ctx, id, "tell "+f.ID()+" "+text)
+
+	return f.o.Redis.Send(ctx, id, "tell "+f.ID()+" "+text)
 }
 
-// Run gives signs of life until ctx ends, then leaves. It returns nil then.
+// Run publishes heartbeats until ctx ends, and then leaves the fleet. It returns nil.
 func (f *Fleet) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	lctx, cancel := context.WithCancel(ctx)
-	wg.Go(func() { f.subscription.run(lctx) })
+	wg.Go(func() { f.subscriber.run(lctx) })
 	defer wg.Wait()
 	defer cancel()
 	defer f.leave(ctx)
-	// The first sign waits a moment for the subscription, so that whoever dies
-	// right after it can be counted out.
+	// The first heartbeat waits briefly for the subscription. Otherwise an instance that dies right
+	// after it could not be declared dead.
 	f.pause(ctx, wakeGap)
 	for ctx.Err() == nil {
 		wait := f.pass(ctx)
@@ -284,15 +295,17 @@ func (f *Fleet) Run(ctx context.Context) error {
 		if !f.pause(ctx, wait) {
 			continue
 		}
-		// Woken: many messages may come at once.
+
+		// Many messages may arrive together.
 		if left := wakeGap - time.Since(began); left > 0 {
 			alarm.Wait(ctx, left)
 		}
 	}
+
 	return nil
 }
 
-// soon brings the next beat forward.
+// soon brings the next heartbeat forward.
 func (f *Fleet) soon() {
 	select {
 	case f.wake <- struct{}{}:
@@ -300,7 +313,7 @@ func (f *Fleet) soon() {
 	}
 }
 
-// pause waits; it reports whether it was woken.
+// pause waits for d, the end of ctx, or soon. It reports whether soon ended the wait.
 func (f *Fleet) pause(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -310,6 +323,7 @@ func (f *Fleet) pause(ctx context.Context, d time.Duration) bool {
 	case <-f.wake:
 		return true
 	}
+
 	return false
 }
 
@@ -317,210 +331,239 @@ func (f *Fleet) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	if err := f.o.Redis.Leave(ctx, f.ID()); err != nil {
-		f.o.Logger.Warn("the fleet was not told that this instance leaves; it is waited for", zap.Error(err))
+		f.o.Logger.Warn("cannot record that this instance leaves, the others wait until it is unresponsive", zap.Error(err))
 	}
 }
 
-// pass gives one sign of life and takes what it brings. It returns how long to
-// wait for the next.
+// pass publishes one heartbeat and evaluates the roster. It returns how long to wait for the next.
 func (f *Fleet) pass(ctx context.Context) time.Duration {
-	id, line := f.ID(), f.subscription.number()
-	b := Beat{ID: id, Leaving: f.leaves.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.judge.suspects()}
-	f.tell(&b)
+	id, subscription := f.ID(), f.subscriber.number()
+	b := Heartbeat{ID: id, Leaving: f.leaving.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.detector.suspects()}
+	f.addDescription(&b)
+
 	sent := time.Since(f.begun)
-	bctx, cancel := context.WithTimeout(ctx, signTimeout)
-	r, err := f.o.Redis.Beat(bctx, b)
+	bctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
+	r, err := f.o.Redis.Publish(bctx, b)
 	cancel()
 	if err != nil {
 		return f.failed(ctx, err)
 	}
+
 	trip := time.Since(f.begun) - sent
 	f.ahead.Store(int64(time.Now().Add(-trip / 2).Sub(time.UnixMilli(r.Now))))
 	if r.Ended || !r.Known && !f.trusted() {
 		f.rename(ctx, id, !r.Ended)
 		return 0
 	}
-	f.worked(b, sent)
+
+	f.succeeded(b, sent)
 	if !r.Known && b.About == "" {
-		// What was told is lost with the sign before.
-		f.sent = tellEvery
+		// The description was lost with the previous heartbeat.
+		f.sincePublished = republishEvery
 		f.soon()
 	}
-	f.subscription.check(line, r.Connections)
-	v := f.judge.read(id, line, r)
+
+	f.subscriber.check(subscription, r.Connections)
+	return f.nextHeartbeat(f.evaluate(ctx, id, subscription, r))
+}
+
+// evaluate updates the view from a roster, and declares instances dead. subscription is the number
+// of the subscription when the heartbeat was sent.
+func (f *Fleet) evaluate(ctx context.Context, id string, subscription uint64, r Roster) findings {
+	v := f.detector.read(id, subscription, r)
 	f.since = r.Now
-	f.introduce(ctx)
-	f.publish(id)
-	f.first.Do(func() { close(f.joined) }) // whoever waits for it looks at the view then
+	f.describePeers(ctx)
+	f.updateView(id)
+	f.o.Host.Tapped(r.Taps)
+	f.first.Do(func() { close(f.joined) }) // after the view, which the waiting goroutines read
+
 	for _, d := range r.Departures {
-		f.announce(d, r.Now)
+		f.reportDeparture(d, r.Now)
 	}
-	for _, s := range v.gone {
-		out, err := f.o.Redis.CountOut(ctx, s, id)
-		switch {
-		case err != nil:
-			f.o.Logger.Warn("a silent instance could not be counted out", zap.String("id", s.ID), zap.Error(err))
-		case out:
-			f.o.Logger.Warn("an instance gave no sign of life and has no connection: it is gone", zap.String("id", s.ID),
-				zap.String("label", f.judge.members[s.ID].label))
-			delete(f.judge.members, s.ID)
-			f.publish(id)
-			f.announce(Departure{ID: s.ID, Gone: true}, r.Now)
-		}
+
+	for _, s := range v.dead {
+		f.declareDead(ctx, id, s, r.Now)
 	}
-	// Messages reach all at once, and would keep them in step: spread, they take
-	// turns at Redis.
-	wait := f.beat - f.beat/10 + rand.N(f.beat/5)
+
+	return v
+}
+
+// declareDead marks an instance as dead in Redis and removes it from the view.
+func (f *Fleet) declareDead(ctx context.Context, id string, s LastHeartbeat, now int64) {
+	marked, err := f.o.Redis.DeclareDead(ctx, s, id)
+	if err != nil {
+		f.o.Logger.Warn("cannot declare an unresponsive instance dead, retrying", zap.String("id", s.ID), zap.Error(err))
+		return
+	}
+
+	if !marked {
+		return
+	}
+
+	f.o.Logger.Warn("instance is dead, it published no heartbeat and has no connection", zap.String("id", s.ID),
+		zap.String("label", f.detector.members[s.ID].label))
+	delete(f.detector.members, s.ID)
+	f.updateView(id)
+	f.reportDeparture(Departure{ID: s.ID, Dead: true}, now)
+}
+
+// nextHeartbeat returns how long to wait for the next heartbeat. Messages wake all instances at the
+// same time, so the interval is random by a tenth: the scripts are then spread over time.
+func (f *Fleet) nextHeartbeat(v findings) time.Duration {
+	wait := f.interval - f.interval/10 + rand.N(f.interval/5)
 	if v.next > 0 && v.next < wait {
 		return v.next + time.Millisecond
 	}
+
 	return wait
 }
 
-// tell adds to a beat what is told, if it is new or has not been told for long.
-func (f *Fleet) tell(b *Beat) {
+// addDescription adds the description and figures to a heartbeat if they have changed or were
+// published long ago.
+func (f *Fleet) addDescription(b *Heartbeat) {
 	figures := f.o.Host.Figures()
 	if len(figures) > MaxAbout {
 		figures = nil
 	}
-	if f.sent >= tellEvery {
+
+	if f.sincePublished >= republishEvery {
 		b.About, b.Figures = f.about, string(figures)
 	} else if !bytes.Equal(figures, []byte(f.figures)) {
 		b.Figures = string(figures)
 	}
 }
 
-// worked notes a sign of life that has arrived.
-func (f *Fleet) worked(b Beat, sent time.Duration) {
+// succeeded records a successful heartbeat that was sent at the time sent.
+func (f *Fleet) succeeded(b Heartbeat, sent time.Duration) {
 	f.confirmed.Store(max(1, int64(sent)))
 	if b.About != "" {
-		f.sent = 0
+		f.sincePublished = 0
 	}
-	f.sent++
+
+	f.sincePublished++
 	if b.Figures != "" {
 		f.figures = b.Figures
 	}
+
 	f.retry.Succeed()
 }
 
-// failed notes a sign of life that did not arrive, as far as is known.
+// failed records a heartbeat without a successful reply. It returns how long to wait for the next.
 func (f *Fleet) failed(ctx context.Context, err error) time.Duration {
 	if ctx.Err() != nil {
 		return 0
 	}
+
 	f.failures.Add(1)
-	f.judge.failed()
-	f.sent = tellEvery
-	// At first soon: others may wait for this sign, as after a failover.
+	f.detector.failed()
+	f.sincePublished = republishEvery
+	// Retry soon at first: the others may be waiting for this heartbeat, as after a failover.
 	since := time.Since(f.begun) - time.Duration(f.confirmed.Load())
-	if left := beatsSilent*f.beat - since; left > 0 {
+	if left := missedUnresponsive*f.interval - since; left > 0 {
 		return min(f.retry.Next(), left)
 	}
+
 	if v := f.view.Load(); v.known {
 		alone := *v
 		alone.known = false
 		f.put(&alone)
 	}
+
 	return f.retry.Fail(err)
 }
 
-// rename takes a new id after the old one was counted out, or may have been.
+// rename takes a new id after the old one was declared dead, or may have been (lost).
 func (f *Fleet) rename(ctx context.Context, before string, lost bool) {
 	after := newID()
 	old := f.view.Load()
 	v := *old
 	v.id, v.self, v.known = after, hashOf(after), false
 	f.put(&v)
-	f.confirmed.Store(0) // after the id: a claim under the old one must not be trusted meanwhile
+	f.confirmed.Store(0) // after the id, so that no claim under the old one is trusted in between
 	f.renamed.Add(1)
-	f.judge.failed()
-	f.sent = tellEvery
-	why := "this instance was counted out: it gave no sign of life and had no connection to Redis for its takeover"
+	f.detector.failed()
+	f.sincePublished = republishEvery
+	why := "declared dead after its TAKEOVER without heartbeat and connection"
 	if lost {
-		why = "this instance may have been counted out: its last sign of life is not in Redis any more"
+		why = "its last heartbeat is no longer in Redis, so it may have been declared dead"
 		if err := f.o.Redis.Leave(ctx, before); err != nil {
-			f.o.Logger.Debug("the old id stays until it is silent", zap.Error(err))
+			f.o.Logger.Debug("cannot remove the old id, it stays until it is unresponsive", zap.Error(err))
 		}
 	}
-	f.o.Logger.Warn(why+"; it goes on under a new id, and starts no handler for what it claimed before",
+
+	f.o.Logger.Warn("instance continues under a new id, starting no handler for its earlier claims", zap.String("reason", why),
 		zap.String("before", before), zap.String("after", after))
-	f.subscription.renew()
+	f.subscriber.renew()
 }
 
-// introduce learns what members tell of themselves that are not known yet.
-func (f *Fleet) introduce(ctx context.Context) {
-	ids := f.judge.unknown()
+// describePeers reads the descriptions of instances that have none yet.
+func (f *Fleet) describePeers(ctx context.Context) {
+	ids := f.detector.undescribed()
 	if len(ids) == 0 {
 		return
 	}
-	tctx, cancel := context.WithTimeout(ctx, f.beat)
+
+	tctx, cancel := context.WithTimeout(ctx, f.interval)
 	defer cancel()
-	list, err := f.o.Redis.Told(tctx, ids)
+	list, err := f.o.Redis.Descriptions(tctx, ids)
 	if err != nil {
-		f.o.Logger.Debug("what instances tell could not be read", zap.Error(err))
+		f.o.Logger.Debug("cannot read the descriptions of new instances, retrying", zap.Error(err))
 		return
 	}
+
 	for i, t := range list {
 		if t.About == "" {
-			continue // lost; it is told again within tellEvery beats
+			continue // published again within republishEvery heartbeats
 		}
+
 		a := decode(t.About)
-		f.judge.describe(ids[i], a)
-		if !f.judge.members[ids[i]].silent {
-			f.o.Logger.Info("an instance lives", zap.String("id", ids[i]), zap.String("label", a.Label), zap.String("version", a.Version))
+		f.detector.describe(ids[i], a)
+		if !f.detector.members[ids[i]].unresponsive {
+			f.o.Logger.Info("instance is alive", zap.String("id", ids[i]), zap.String("label", a.Label), zap.String("version", a.Version))
 		}
 	}
 }
 
-// announce tells once of an instance that is gone.
-func (f *Fleet) announce(d Departure, now int64) {
+// reportDeparture logs once that an instance has ended, and calls the host if it is dead.
+func (f *Fleet) reportDeparture(d Departure, now int64) {
 	const remember = 2 * time.Minute
-	for id, at := range f.announced {
+	for id, at := range f.reported {
 		if now-at > remember.Milliseconds() {
-			delete(f.announced, id)
+			delete(f.reported, id)
 		}
 	}
-	if _, done := f.announced[d.ID]; done || !validID(d.ID) {
+
+	if _, done := f.reported[d.ID]; done || !validID(d.ID) {
 		return
 	}
-	f.announced[d.ID] = now
-	if !d.Gone {
-		f.o.Logger.Info("an instance has left", zap.String("id", d.ID))
+
+	f.reported[d.ID] = now
+	if !d.Dead {
+		f.o.Logger.Info("instance has left", zap.String("id", d.ID))
 		return
 	}
-	f.gone.Add(1)
+
+	f.dead.Add(1)
 	if f.o.Takeover > 0 {
-		f.o.Host.Gone(d.ID)
+		f.o.Host.Dead(d.ID)
 	}
 }
 
-// publish makes the view that follows from the members, if it is another.
-func (f *Fleet) publish(id string) {
-	v := &View{id: id, self: hashOf(id), known: true, out: f.leaves.Load(), selfDeaf: f.noEvents.Load(), ids: map[uint64]string{}}
-	for name, m := range f.judge.members {
+// updateView stores the view that follows from the members, if it has changed.
+func (f *Fleet) updateView(id string) {
+	v := &View{id: id, self: hashOf(id), known: true, retired: f.leaving.Load(), selfWithoutEvents: f.noEvents.Load(), ids: map[uint64]string{}}
+	for name, m := range f.detector.members {
 		switch {
-		case m.silent:
-			v.silent++
-		case m.sign.Leaving:
+		case m.unresponsive:
+			v.unresponsive++
+		case m.heartbeat.Leaving:
 			v.leaving++
 			v.holders = append(v.holders, hashOf(name))
 		default:
-			v.ids[hashOf(name)] = name
-			v.others = append(v.others, hashOf(name))
-			if m.sign.NoEvents {
-				v.deaf = append(v.deaf, hashOf(name))
-			}
-			for route, digest := range f.o.About.Routes {
-				if m.described && m.routes[route] != digest {
-					if v.uneven == nil {
-						v.uneven = map[string]bool{}
-					}
-					v.uneven[route] = true
-				}
-			}
-			v.holders = append(v.holders, hashOf(name))
+			v.add(name, m, f.o.About.Routes)
 		}
 	}
+
 	v.choose()
 	if !same(v, f.view.Load()) {
 		f.put(v)
@@ -533,19 +576,19 @@ func (f *Fleet) put(v *View) {
 	f.o.Host.Changed(v)
 }
 
-// heard takes a message of the fleet's channels: a reason to look, never a
-// truth of its own.
-func (f *Fleet) heard(text string) {
-	word, rest, _ := strings.Cut(text, " ")
+// received handles a message of the fleet's channels. "joined", "left" and "gone" only bring the
+// next heartbeat forward: the roster decides.
+func (f *Fleet) received(message string) {
+	word, rest, _ := strings.Cut(message, " ")
 	switch word {
 	case "joined", "left", "gone":
 		if rest != f.ID() {
 			f.soon()
 		}
 	case "tell":
-		from, said, ok := strings.Cut(rest, " ")
-		if ok && validID(from) && from != f.ID() && len(said) <= longestText {
-			f.o.Host.Heard(from, said)
+		from, text, ok := strings.Cut(rest, " ")
+		if ok && validID(from) && from != f.ID() && len(text) <= maxText {
+			f.o.Host.Received(from, text)
 		}
 	}
 }

@@ -21,11 +21,11 @@ import (
 	"notifier/internal/wire"
 )
 
-// The test binary is also the instance that tests kill and stop: with this
-// variable set it is one, until its standard input ends.
+// The test binary is also the instance that tests kill and stop. With this variable set it runs one
+// until its standard input ends.
 const envInstance = "NOTIFIER_TEST_FLEET"
 
-// place is where a test's instances meet.
+// place is the Redis and namespace that a test's instances share.
 type place struct{ mode, url, namespace string }
 
 func helper() bool {
@@ -54,7 +54,7 @@ func helper() bool {
 
 // sayer prints each new id of an instance.
 type sayer struct {
-	silent
+	noHost
 	id string
 }
 
@@ -85,7 +85,7 @@ func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)
 	return f.Run(ctx)
 }
 
-// process is an instance in a process of its own.
+// process is an instance in a separate process.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
@@ -131,7 +131,7 @@ func spawn(t *testing.T, p place) *process {
 	t.Cleanup(func() {
 		x.signal(syscall.SIGKILL)
 		<-done
-		_ = x.cmd.Wait() // it reports the signal
+		_ = x.cmd.Wait() // x
 	})
 	return x
 }
@@ -144,18 +144,18 @@ func (x *process) heard() string {
 	return strings.Join(x.said, "; ")
 }
 
-// observer is an instance of the test's own process.
+// observer is an instance in the process of the test.
 type observer struct {
 	*Fleet
 	mu    sync.Mutex
-	gone  map[string]time.Time
-	named []string // new ids of its own
+	dead  map[string]time.Time
+	named []string // its new ids
 	leave func()
 }
 
 func observe(t *testing.T, p place, change ...func(*Options)) *observer {
 	t.Helper()
-	o := &observer{gone: map[string]time.Time{}}
+	o := &observer{dead: map[string]time.Time{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	began, done := make(chan struct{}), make(chan error, 1)
 	go func() {
@@ -177,17 +177,17 @@ func observe(t *testing.T, p place, change ...func(*Options)) *observer {
 	return o
 }
 
-// watcher notes what an observer hears.
+// watcher records the calls of an observer's fleet.
 type watcher struct {
-	silent
+	noHost
 	o  *observer
 	id string
 }
 
-func (w *watcher) Gone(id string) {
+func (w *watcher) Dead(id string) {
 	w.o.mu.Lock()
 	defer w.o.mu.Unlock()
-	w.o.gone[id] = time.Now()
+	w.o.dead[id] = time.Now()
 }
 
 func (w *watcher) Changed(v *View) {
@@ -202,7 +202,7 @@ func (w *watcher) Changed(v *View) {
 func (o *observer) goneAt(id string) (time.Time, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	at, ok := o.gone[id]
+	at, ok := o.dead[id]
 	return at, ok
 }
 
@@ -217,8 +217,8 @@ func wait(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// meet starts observers and processes, and waits until all know all and each
-// has been seen with its connection.
+// meet starts observers and processes, and waits until all have read each other's heartbeats with a
+// connection.
 func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs []*process) {
 	t.Helper()
 	for range observers {
@@ -235,13 +235,13 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}), layout.Options{}))
 	wait(t, "all know all", func() bool {
 		for _, o := range os {
-			if o.Stats().Living != observers+processes {
+			if o.Stats().Alive != observers+processes {
 				return false
 			}
 		}
-		_, signs, err := s.Signs(t.Context())
+		_, heartbeats, err := s.Heartbeats(t.Context())
 		bound := 0
-		for _, x := range signs {
+		for _, x := range heartbeats {
 			if x.Bound {
 				bound++
 			}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMinutesAreReadOnFromTheLastOne(t *testing.T) {
+func TestMinutesContinueAfterLastEntry(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
 	for _, text := range []string{"one", "two"} {

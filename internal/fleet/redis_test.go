@@ -15,7 +15,7 @@ import (
 	"notifier/internal/redistest"
 )
 
-func TestAProcessThatIsKilledIsGone(t *testing.T) {
+func TestKilledProcessIsDead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 2, 2)
@@ -26,45 +26,45 @@ func TestAProcessThatIsKilledIsGone(t *testing.T) {
 		when, _ := o.goneAt(xs[0].id)
 		t.Logf("gone %s after kill -9, with a takeover of %s", when.Sub(killed).Round(time.Millisecond), testTakeover)
 	}
-	wait(t, "three live", func() bool { return os[0].Stats().Living == 3 })
+	wait(t, "three live", func() bool { return os[0].Stats().Alive == 3 })
 	if _, ok := os[0].goneAt(xs[1].id); ok {
 		t.Error("one that lives is gone")
 	}
 }
 
 // Its connections stay: the kernel keeps them.
-func TestAProcessThatIsStoppedIsNotGone(t *testing.T) {
+func TestStoppedProcessIsNotDead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 2, 3)
 	for i, x := range xs[:2] {
 		x.signal(syscall.SIGSTOP)
-		// An observer that stood still itself calls nobody silent until it has heard
-		// from Redis for as long again.
-		wait(t, "it is silent", func() bool { return os[0].Stats().Silent == 1 })
+		// An observer that was paused itself declares no instance unresponsive until it has reached
+		// Redis for as long again.
+		wait(t, "it is silent", func() bool { return os[0].Stats().Unresponsive == 1 })
 		time.Sleep([]time.Duration{time.Second, 4 * time.Second}[i]) // sleep: so much longer it is stopped
 		x.signal(syscall.SIGCONT)
-		wait(t, "all live again", func() bool { return os[0].Stats().Living == 5 && os[1].Stats().Living == 5 })
+		wait(t, "all live again", func() bool { return os[0].Stats().Alive == 5 && os[1].Stats().Alive == 5 })
 		if said := x.heard(); said != "" {
 			t.Errorf("it said %s", said)
 		}
 	}
 	for _, o := range os {
-		if s := o.Stats(); s.Gone != 0 || s.Renamed != 0 {
+		if s := o.Stats(); s.Dead != 0 || s.Renamed != 0 {
 			t.Errorf("%+v", s)
 		}
 	}
 }
 
-// One that is stopped and loses its connections cannot be told from a dead one.
-// When it comes back it knows.
-func TestAProcessThatWasCountedOutTakesANewID(t *testing.T) {
+// A stopped instance whose connections were closed looks like a dead one. It finds out when it
+// continues.
+func TestProcessDeclaredDeadTakesNewID(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 1, 1)
 	xs[0].signal(syscall.SIGSTOP)
 	for _, line := range strings.Split(srv.Client().ClientList(t.Context()).Val(), "\n") {
-		// Those of the test's own come back at once.
+		// The subscriptions of the test's process return at once.
 		if id, _, ok := strings.Cut(strings.TrimPrefix(line, "id="), " "); ok && strings.Contains(line, "cmd=subscribe") {
 			srv.Client().ClientKillByFilter(t.Context(), "ID", id)
 		}
@@ -72,13 +72,13 @@ func TestAProcessThatWasCountedOutTakesANewID(t *testing.T) {
 	wait(t, "it is gone", func() bool { _, ok := os[0].goneAt(xs[0].id); return ok })
 	xs[0].signal(syscall.SIGCONT)
 	wait(t, "it has a new id", func() bool { return strings.HasPrefix(xs[0].heard(), "renamed "+xs[0].id) })
-	wait(t, "both live", func() bool { return os[0].Stats().Living == 2 })
-	if s := os[0].Stats(); s.Renamed != 0 || s.Gone != 1 {
+	wait(t, "both live", func() bool { return os[0].Stats().Alive == 2 })
+	if s := os[0].Stats(); s.Renamed != 0 || s.Dead != 1 {
 		t.Errorf("%+v", s)
 	}
 }
 
-func TestAPauseOfTheServerMakesNobodyGone(t *testing.T) {
+func TestPausedServerMakesNoInstanceDead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 2, 2)
@@ -93,23 +93,23 @@ func TestAPauseOfTheServerMakesNobodyGone(t *testing.T) {
 	back(t, os, xs)
 }
 
-// back waits until all live, and a takeover longer, and checks that nobody was
-// counted out.
+// back waits until all are alive, and one takeover longer. It checks that no instance was declared
+// dead.
 func back(t *testing.T, os []*observer, xs []*process) {
 	t.Helper()
 	all := func() bool {
 		for _, o := range os {
-			if o.Stats().Living != len(os)+len(xs) || !o.View().Known() {
+			if o.Stats().Alive != len(os)+len(xs) || !o.View().Known() {
 				return false
 			}
 		}
 		return true
 	}
 	wait(t, "all live", all)
-	time.Sleep(2 * testTakeover) // sleep: what is wrong shows within a takeover
+	time.Sleep(2 * testTakeover) // sleep: an error would show within a takeover
 	wait(t, "all live", all)
 	for _, o := range os {
-		if s := o.Stats(); s.Gone != 0 || s.Renamed != 0 {
+		if s := o.Stats(); s.Dead != 0 || s.Renamed != 0 {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -120,9 +120,9 @@ func back(t *testing.T, os []*observer, xs []*process) {
 	}
 }
 
-func TestARestartOfTheServerMakesNobodyGone(t *testing.T) {
+func TestRestartedServerMakesNoInstanceDead(t *testing.T) {
 	t.Parallel()
-	// Without its data, and at once back: none can have been counted out.
+	// Without its data, and at once back: none can have been declared dead.
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 2, 2)
 	srv.Restart()
@@ -137,8 +137,8 @@ func TestARestartOfTheServerMakesNobodyGone(t *testing.T) {
 	back(t, os, xs)
 }
 
-// Subscriptions that are closed are made anew.
-func TestClosedSubscriptionsMakeNobodyGone(t *testing.T) {
+// Subscriptions that are closed are retried.
+func TestClosedSubscriptionsMakeNoInstanceDead(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	os, xs := meet(t, at(srv), 2, 2)
@@ -149,7 +149,7 @@ func TestClosedSubscriptionsMakeNobodyGone(t *testing.T) {
 	back(t, os, xs)
 }
 
-// as is where instances meet that log in as a user of the given rules.
+// as is the place of instances that log in as a user with the given rules.
 func as(t *testing.T, srv *redistest.Server, rules ...string) place {
 	t.Helper()
 	if err := srv.Client().ACLSetUser(t.Context(), "limited", append([]string{"on", ">x"}, rules...)...).Err(); err != nil {
@@ -158,8 +158,8 @@ func as(t *testing.T, srv *redistest.Server, rules ...string) place {
 	return place{"standalone", strings.Replace(srv.URL(), "redis://", "redis://limited:x@", 1), srv.Namespace()}
 }
 
-// The user that is deployed may all that the fleet does.
-func TestTheDeployedUserMayAll(t *testing.T) {
+// The deployed user may send all commands of the fleet.
+func TestDeployedUserHasAllRights(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../deploy/users.acl")
 	if err != nil {
@@ -193,9 +193,9 @@ func TestTheDeployedUserMayAll(t *testing.T) {
 	}
 }
 
-// Where connections cannot be asked for, or cannot be made, the lease rules:
-// who is killed is silent.
-func TestWithoutTheRightsNobodyIsGone(t *testing.T) {
+// Where connections cannot be counted or made, a killed instance is unresponsive and its leases
+// decide.
+func TestMissingRightsMakeNoInstanceDead(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string][]string{
 		"no NUMSUB":    {"~*", "&*", "+@all", "-pubsub"},
@@ -207,26 +207,27 @@ func TestWithoutTheRightsNobodyIsGone(t *testing.T) {
 			srv := redistest.Start(t)
 			p := as(t, srv, rules...)
 			o, x := observe(t, p), spawn(t, p)
-			wait(t, "both live", func() bool { return o.Stats().Living == 2 })
+			wait(t, "both live", func() bool { return o.Stats().Alive == 2 })
 			x.signal(syscall.SIGKILL)
-			wait(t, "it is silent", func() bool { return o.Stats().Silent == 1 })
+			wait(t, "it is silent", func() bool { return o.Stats().Unresponsive == 1 })
 			time.Sleep(2 * testTakeover) // sleep: it would be gone by then
-			if s := o.Stats(); s.Gone != 0 || s.Silent != 1 || s.Failed != 0 {
+			if s := o.Stats(); s.Dead != 0 || s.Unresponsive != 1 || s.Failed != 0 {
 				t.Errorf("%+v", s)
 			}
 		})
 	}
 }
 
-// figures are what an instance publishes.
+// figures is the payload of a heartbeat.
 type figures []byte
 
-func (f figures) Figures() []byte    { return f }
-func (figures) Changed(*View)        {}
-func (figures) Gone(string)          {}
-func (figures) Heard(string, string) {}
+func (f figures) Figures() []byte       { return f }
+func (figures) Changed(*View)           {}
+func (figures) Dead(string)             {}
+func (figures) Tapped([]string)         {}
+func (figures) Received(string, string) {}
 
-func TestList(t *testing.T) {
+func TestListReturnsAllInstances(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := at(srv)
@@ -240,7 +241,7 @@ func TestList(t *testing.T) {
 		o.Host = figures(make([]byte, MaxAbout+1))
 	})
 	x := spawn(t, p)
-	wait(t, "all live", func() bool { return a.Stats().Living == 3 && b.Stats().Living == 3 })
+	wait(t, "all live", func() bool { return a.Stats().Alive == 3 && b.Stats().Alive == 3 })
 	b.Retire()
 	x.signal(syscall.SIGSTOP)
 	s := a.o.Redis.(*Store)
@@ -257,17 +258,17 @@ func TestList(t *testing.T) {
 			byID[i.ID] = i
 			states[i.State]++
 		}
-		return len(list) == 3 && states[Living] == 1 && states[Leaving] == 1 && states[Silent] == 1
+		return len(list) == 3 && states[Alive] == 1 && states[Leaving] == 1 && states[Unresponsive] == 1
 	})
 	ia := byID[a.ID()]
 	if ia.Label != "a" || ia.Version != "v1" || !ia.Started.Equal(started) || ia.Routes["pay"] != "1234" || ia.Takeover != 1000 ||
-		string(ia.Figures) != `{"scheduled":7}` || ia.State != Living || time.Since(ia.Seen) > time.Minute {
+		string(ia.Figures) != `{"scheduled":7}` || ia.State != Alive || time.Since(ia.Seen) > time.Minute {
 		t.Errorf("%+v", ia)
 	}
 	if ib := byID[b.ID()]; ib.Takeover != 0 || ib.Figures != nil || ib.State != Leaving {
 		t.Errorf("%+v", ib)
 	}
-	if ix := byID[x.id]; ix.Label != "" || ix.Figures != nil || ix.State != Silent {
+	if ix := byID[x.id]; ix.Label != "" || ix.Figures != nil || ix.State != Unresponsive {
 		t.Errorf("%+v", ix)
 	}
 	if _, err := json.Marshal(byID); err != nil {
@@ -275,8 +276,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What eight idle instances cost, as they send it.
-func TestTheIdleCostAtRedis(t *testing.T) {
+// Eight idle instances send a bounded number of commands.
+func TestIdleCommandsAreBounded(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	var os []*observer
@@ -285,7 +286,7 @@ func TestTheIdleCostAtRedis(t *testing.T) {
 	}
 	wait(t, "all live", func() bool {
 		for _, o := range os {
-			if o.Stats().Living != 8 {
+			if o.Stats().Alive != 8 {
 				return false
 			}
 		}
@@ -310,14 +311,14 @@ func TestTheIdleCostAtRedis(t *testing.T) {
 	time.Sleep(5 * time.Second) // sleep: so long is counted
 	perSecond := float64(sent()-before) / time.Since(begun).Seconds()
 	t.Logf("%.1f commands/s of 8 instances", perSecond)
-	// One each, and some for subscriptions that are made anew on a busy machine.
+	// One each, and some for subscriptions that are retried on a busy machine.
 	if perSecond > 14 {
 		t.Errorf("%.1f commands/s of 8 instances, want one each", perSecond)
 	}
 }
 
 // A cluster of one node has the slots and errors of a larger one.
-func TestInACluster(t *testing.T) {
+func TestFleetWorksInCluster(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
 	ctx := context.Background()

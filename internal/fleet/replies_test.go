@@ -10,7 +10,7 @@ import (
 	"notifier/internal/wire/wiretest"
 )
 
-// FuzzReplies: whatever Redis answers, an error or an answer comes of it.
+// FuzzReplies checks that every reply of Redis becomes a result or an error.
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{200, 2, 0, 5, 0, 1})
 	f.Add([]byte{200, 5, 0, 5, 0, 0, 100, 6, 100, 13, 100, 16})
@@ -25,8 +25,8 @@ func FuzzReplies(f *testing.F) {
 		}
 		a.Learning = nil
 		for _, call := range []func() error{
-			func() error { _, err := s.Beat(ctx, Beat{ID: "i", Ask: []string{"j"}}); return err },
-			func() error { _, err := s.CountOut(ctx, Sign{ID: "j", score: "1"}, "i"); return err },
+			func() error { _, err := s.Publish(ctx, Heartbeat{ID: "i", Ask: []string{"j"}}); return err },
+			func() error { _, err := s.DeclareDead(ctx, LastHeartbeat{ID: "j", score: "1"}, "i"); return err },
 			func() error { _, err := s.Serve(ctx, "i", []string{"app1"}, time.Second); return err },
 		} {
 			a.Rest = b

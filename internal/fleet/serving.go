@@ -14,17 +14,19 @@ var serveSource string
 
 var serveScript = wire.NewScript("serve", serveSource, false)
 
-// Serve notes which prefixes an instance has routes for, and says which each of
-// those has that have done so within stale.
+// Serve records the prefixes that an instance has routes for. It returns, by instance, the prefixes
+// that were recorded within the time stale.
 func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, stale time.Duration) (map[string][]string, error) {
 	args := []any{instance, stale.Milliseconds()}
 	for _, p := range prefixes {
 		args = append(args, p)
 	}
+
 	v, err := s.w.Run(ctx, serveScript, []string{s.w.Space.Serving()}, args)
 	if err != nil {
 		return nil, err
 	}
+
 	out := map[string][]string{}
 	for _, x := range v {
 		text, _ := x.(string)
@@ -32,17 +34,20 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 			out[who] = append(out[who], prefix)
 		}
 	}
+
 	return out, nil
 }
 
-// Unserve undoes Serve.
+// Unserve removes the prefixes that an instance has recorded with [Store.Serve].
 func (s *Store) Unserve(ctx context.Context, instance string, prefixes []string) error {
 	members := make([]any, len(prefixes))
 	for i, p := range prefixes {
 		members[i] = p + " " + instance
 	}
+
 	if err := s.w.Redis.ZRem(ctx, s.w.Space.Serving(), members...).Err(); err != nil {
 		return s.w.Fail("unserve", err)
 	}
+
 	return nil
 }

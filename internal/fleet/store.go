@@ -20,108 +20,117 @@ var beatSource string
 //go:embed lua/depart.lua
 var departSource string
 
-// mayGrow is false: what they write is bounded, and a Redis that is full must
-// not make the living look dead.
+// Both scripts are sent also when Redis is out of memory (mayGrow is false). Their writes are
+// bounded, and a full Redis must not make alive instances look dead.
 var (
 	beatScript   = wire.NewScript("beat", beatSource, false).Anywhere()
 	departScript = wire.NewScript("depart", departSource, false).Anywhere()
 )
 
-// Store keeps the heartbeats in Redis. Its methods are safe for concurrent use.
+// Store reads and writes heartbeats in Redis. It is safe for concurrent use.
 type Store struct {
 	l *layout.Layout
 	w *wire.Client
 }
 
-// NewStore makes the Store of the Redis of a layout.
+// NewStore returns a Store in the Redis of a layout.
 func NewStore(l *layout.Layout) *Store { return &Store{l, l.Wire()} }
 
-// Bounds of what instances tell and ask.
+// Limits of heartbeats and their replies.
 const (
-	MaxAbout     = 16 << 10 // bytes that an instance may tell of itself, or in figures
-	MaxAsked     = 64       // instances whose connections one Beat asks for
+	MaxAbout     = 16 << 10 // bytes of a description, and of figures
+	MaxAsked     = 64       // instances whose connections one heartbeat asks for
 	maxInstances = 1000
 )
 
-// Beat is a sign of life.
-type Beat struct {
+// Heartbeat is the message that an instance publishes at each interval.
+type Heartbeat struct {
 	ID      string
 	Leaving bool
-	// NoEvents: expired events do not arrive at the instance.
+	// NoEvents is true if expired events do not arrive at the instance.
 	NoEvents bool
-	// About and Figures are what the instance tells of itself; empty = as
-	// before.
+	// About and Figures are the instance's description and figures. If empty, the stored ones stay.
 	About, Figures string
-	// Since is when who ended is told from, by Redis's clock in ms.
+	// Since limits the reply's Departures to later ones. It is a time of Redis's clock in ms.
 	Since int64
-	// Ask names instances whose connections are asked for: MaxAsked at most.
+	// Ask are the ids of instances whose connections the reply counts: MaxAsked at most.
 	Ask []string
 }
 
-// Sign is the last sign of life of an instance.
-type Sign struct {
+// LastHeartbeat is the stored last heartbeat of an instance.
+type LastHeartbeat struct {
 	ID string
-	// At is when it was given, by Redis's clock in ms.
+	// At is the time of the heartbeat, by Redis's clock in ms.
 	At int64
-	// Bound: it had a connection of its own then, which can be asked for.
+	// Bound is true if the instance's channel had a subscriber at that time. Only then does a
+	// missing subscriber prove that its connections are closed.
 	Bound bool
-	// Leaving: it takes no new work.
+	// Leaving is true if the instance takes no new work.
 	Leaving bool
-	// NoEvents: expired events do not arrive at it.
+	// NoEvents is true if expired events do not arrive at the instance.
 	NoEvents bool
-	// Connections are how many it has; -1 = not asked for, or forbidden.
+	// Connections is how many subscribers the instance's channel has now. It is -1 if the heartbeat
+	// did not ask, or if the question is forbidden.
 	Connections int
-	// score is as Redis has it, so that End can tell whether it has changed.
+	// score is the stored score, by which DeclareDead recognizes a later heartbeat.
 	score string
 }
 
-// Departure tells of an instance that has ended.
+// Departure is an instance that has ended.
 type Departure struct {
 	ID   string
-	Gone bool // it was counted out; else it left by itself
+	Dead bool // it was declared dead; if false, it left by itself
 }
 
-// Roll answers a Beat.
-type Roll struct {
+// Roster is the reply to a heartbeat: the state of all instances.
+type Roster struct {
 	Now int64 // by Redis's clock in ms
-	// Known: the instance's last sign was still there. Ended: it has been
-	// counted out, and this sign of life was not taken.
+	// Known is true if the caller's previous heartbeat was still stored. Ended is true if the
+	// caller was declared dead, and this heartbeat was not stored.
 	Known, Ended bool
-	// Connections are the caller's own; -1 = that is forbidden.
+	// Connections is how many subscribers the caller's channel has. It is -1 if the question is
+	// forbidden.
 	Connections int
-	Signs       []Sign
+	Heartbeats  []LastHeartbeat
 	Departures  []Departure
+	// Taps are the open taps, as package tap names them.
+	Taps []string
 }
 
-// Beat gives a sign of life and hears who else has given one. Once another call has
-// found that another Redis answers, with data of another layout, nothing is written:
-// ErrLayout. Signs do not compare it themselves, since in a cluster it lies at other
-// nodes; until then they are written there.
-func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
+// Publish stores a heartbeat and returns the roster. If this process already knows that Redis has
+// data of another layout, Publish writes nothing and returns ErrLayout. The heartbeat script does
+// not check the layout, because in a cluster the layout may be stored at another node.
+func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 	if err := s.l.Right(ctx); err != nil {
-		return Roll{}, err
+		return Roster{}, err
 	}
+
 	flags := 0
 	if b.Leaving {
 		flags++
 	}
+
 	if b.NoEvents {
 		flags += 2
 	}
+
 	args := []any{b.ID, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), flags, b.About, b.Figures, b.Since}
 	asked := make(map[string]int, len(b.Ask))
 	for i, id := range b.Ask[:min(len(b.Ask), MaxAsked)] {
 		args = append(args, id)
 		asked[id] = i + 1
 	}
-	v, err := s.w.Run(ctx, beatScript, s.fleetKeys(), args)
+
+	v, err := s.w.Run(ctx, beatScript, append(s.fleetKeys(), s.w.Space.Taps()), args)
 	if err != nil {
 		s.w.Reload(ctx)
-		return Roll{}, err
+		return Roster{}, err
 	}
-	if len(v) != 5 {
-		return Roll{}, s.w.Fail(beatScript.Op, fmt.Errorf("a reply of %d parts", len(v)))
+
+	if len(v) != 6 {
+		return Roster{}, s.w.Fail(beatScript.Op, fmt.Errorf("reply has %d parts", len(v)))
 	}
+
 	now, _ := v[0].(int64)
 	answer, _ := v[1].(int64)
 	counts, _ := v[2].([]any)
@@ -131,32 +140,47 @@ func (s *Store) Beat(ctx context.Context, b Beat) (Roll, error) {
 				return int(n)
 			}
 		}
+
 		return -1
 	}
-	r := Roll{Now: now, Known: answer == 1, Ended: answer == -1, Connections: connections(0)}
+
+	r := Roster{Now: now, Known: answer == 1, Ended: answer == -1, Connections: connections(0)}
 	eachScore(v[3], func(id, score string, f float64) {
-		sign := signOf(id, score, f)
+		heartbeat := lastHeartbeatOf(id, score, f)
 		if i, ok := asked[id]; ok {
-			sign.Connections = connections(i)
+			heartbeat.Connections = connections(i)
 		}
-		r.Signs = append(r.Signs, sign)
+
+		r.Heartbeats = append(r.Heartbeats, heartbeat)
 	})
 	eachScore(v[4], func(id, _ string, f float64) {
-		r.Departures = append(r.Departures, Departure{ID: id, Gone: f == math.Trunc(f)})
+		r.Departures = append(r.Departures, Departure{ID: id, Dead: f == math.Trunc(f)})
 	})
+	r.Taps = tapsOf(v[5])
 	return r, nil
 }
 
-func signOf(id, score string, f float64) Sign {
+// tapsOf returns the taps in a reply.
+func tapsOf(reply any) (taps []string) {
+	list, _ := reply.([]any)
+	for _, t := range list {
+		if text, ok := t.(string); ok {
+			taps = append(taps, text)
+		}
+	}
+	return taps
+}
+
+func lastHeartbeatOf(id, score string, f float64) LastHeartbeat {
 	whole, fraction := math.Modf(f)
 	flags := int(fraction * 8)
-	return Sign{
+	return LastHeartbeat{
 		ID: id, At: int64(whole), NoEvents: flags&1 != 0, Bound: flags&2 != 0, Leaving: flags&4 != 0,
 		Connections: -1, score: score,
 	}
 }
 
-// eachScore reads a flat list of members and scores.
+// eachScore calls f for each pair of a flat list of members and scores.
 func eachScore(v any, f func(id, score string, at float64)) {
 	list, _ := v.([]any)
 	for i := 0; i+1 < len(list); i += 2 {
@@ -166,30 +190,33 @@ func eachScore(v any, f func(id, score string, at float64)) {
 		if err != nil || math.IsInf(at, 0) {
 			continue
 		}
+
 		f(id, score, at)
 	}
 }
 
-// Leave ends an instance by its own will.
+// Leave records that an instance has left by itself.
 func (s *Store) Leave(ctx context.Context, id string) error {
 	_, err := s.depart(ctx, id, "", id)
 	return err
 }
 
-// CountOut ends an instance that is gone, unless it has given a sign of life
-// since the given one, or has a connection. It reports whether it has ended.
-func (s *Store) CountOut(ctx context.Context, gone Sign, by string) (bool, error) {
-	return s.depart(ctx, gone.ID, gone.score, by)
+// DeclareDead marks an instance as dead, unless it has published another heartbeat since the given
+// one or has a connection. It reports whether the instance is marked.
+func (s *Store) DeclareDead(ctx context.Context, dead LastHeartbeat, by string) (bool, error) {
+	return s.depart(ctx, dead.ID, dead.score, by)
 }
 
 func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
 	if err := s.l.Right(ctx); err != nil {
 		return false, err
 	}
+
 	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), seen, by})
 	if err != nil {
 		return false, err
 	}
+
 	return len(v) == 1 && v[0] == int64(1), nil
 }
 
@@ -197,19 +224,21 @@ func (s *Store) fleetKeys() []string {
 	return []string{s.w.Space.FleetSigns(), s.w.Space.FleetAbout(), s.w.Space.FleetEnded()}
 }
 
-// Told is what an instance tells of itself.
-type Told struct{ About, Figures string }
+// Description is the stored description and figures of an instance.
+type Description struct{ About, Figures string }
 
-// Told reads what instances tell of themselves, in the order of their ids;
-// both are empty where nothing is known.
-func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
+// Descriptions returns the descriptions of instances, in the order of their ids. Both parts are
+// empty for an unknown instance.
+func (s *Store) Descriptions(ctx context.Context, ids []string) ([]Description, error) {
 	if len(ids) == 0 {
 		return nil, nil
 	}
+
 	fields := make([]string, 0, 2*len(ids))
 	for _, id := range ids {
 		fields = append(fields, id, id+" figures")
 	}
+
 	var v []any
 	if err := s.w.At(ctx, s.w.Space.FleetAbout(), func(ctx context.Context) (err error) {
 		v, err = s.w.Redis.HMGet(ctx, s.w.Space.FleetAbout(), fields...).Result()
@@ -217,121 +246,130 @@ func (s *Store) Told(ctx context.Context, ids []string) ([]Told, error) {
 	}); err != nil {
 		return nil, err
 	}
+
 	if len(v) != len(fields) {
-		return nil, s.failFleet("told", fmt.Errorf("%d answers to %d fields", len(v), len(fields)))
+		return nil, s.failFleet("told", fmt.Errorf("reply has %d values for %d fields", len(v), len(fields)))
 	}
-	list := make([]Told, len(ids))
+
+	list := make([]Description, len(ids))
 	for i := range list {
 		list[i].About, _ = v[2*i].(string)
 		list[i].Figures, _ = v[2*i+1].(string)
 	}
+
 	return list, nil
 }
 
-// Signs lists the last signs of life, the latest first, and the time by Redis
-// in ms. It is for whoever is no member itself.
-func (s *Store) Signs(ctx context.Context) (now int64, list []Sign, err error) {
+// Heartbeats returns the last heartbeats, the latest first, and the time of Redis's clock in ms. It
+// is for callers that are not instances.
+func (s *Store) Heartbeats(ctx context.Context) (now int64, list []LastHeartbeat, err error) {
 	var clock *redis.TimeCmd
-	var signs *redis.ZSliceCmd
+	var heartbeats *redis.ZSliceCmd
 	if err := s.w.At(ctx, s.w.Space.FleetSigns(), func(ctx context.Context) error {
 		_, err := s.w.Holder(ctx, s.w.Space.FleetSigns()).Pipelined(ctx, func(p redis.Pipeliner) error {
 			clock = p.Time(ctx)
-			signs = p.ZRevRangeByScoreWithScores(ctx, s.w.Space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
+			heartbeats = p.ZRevRangeByScoreWithScores(ctx, s.w.Space.FleetSigns(), &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxInstances})
 			return nil
 		})
 		return s.failFleet("signs", err)
 	}); err != nil {
 		return 0, nil, err
 	}
-	for _, z := range signs.Val() {
+
+	for _, z := range heartbeats.Val() {
 		id, _ := z.Member.(string)
 		if !math.IsInf(z.Score, 0) {
-			list = append(list, signOf(id, "", z.Score))
+			list = append(list, lastHeartbeatOf(id, "", z.Score))
 		}
 	}
+
 	return clock.Val().UnixMilli(), list, nil
 }
 
-// failFleet is fail where the fleet's keys are read.
+// failFleet wraps an error of reading the fleet's keys. A wrong type becomes [ErrForeign].
 func (s *Store) failFleet(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = fmt.Errorf("%w: %w", ErrForeign, err)
 	}
+
 	return s.w.Fail(op, err)
 }
 
-// Tell sends a message to the instance of that id, or to all if it is empty.
-// It may be lost.
-func (s *Store) Tell(ctx context.Context, id, text string) error {
+// Send publishes a message to an instance, or to all instances if id is empty. Messages may be
+// lost.
+func (s *Store) Send(ctx context.Context, id, text string) error {
 	channel := s.w.Space.FleetChannel()
 	if id != "" {
 		channel = s.w.Space.InstanceChannel(id)
 	}
+
 	if err := s.w.AnyNode(ctx).Publish(ctx, channel, text).Err(); err != nil {
 		return s.w.Fail("tell", err)
 	}
+
 	return nil
 }
 
-// Heard is what comes over a Line: the confirmation that it is subscribed, or
-// a message.
-type Heard struct {
+// Message is an event of a [Subscription]: its confirmation, or a received message.
+type Message struct {
 	Subscribed bool
 	Text       string
 }
 
-// Line is the subscription of an instance to its own channel and to that of
-// all. Next waits until something comes; Close ends it, also for a Next that
-// waits.
-type Line interface {
-	Next(ctx context.Context) (Heard, error)
+// Subscription receives the messages to one instance and those to all. Next waits for a message or
+// the confirmation. Close ends the subscription and a waiting Next.
+type Subscription interface {
+	Next(ctx context.Context) (Message, error)
 	Close() error
 }
 
-type line struct {
+type subscription struct {
 	*redis.PubSub
 	confirmed int
 }
 
-// Next implements Line.
-func (l *line) Next(ctx context.Context) (Heard, error) {
+// Next implements [Subscription].
+func (l *subscription) Next(ctx context.Context) (Message, error) {
 	for {
 		v, err := l.Receive(ctx)
 		if err != nil {
-			return Heard{}, err
+			return Message{}, err
 		}
+
 		switch m := v.(type) {
 		case *redis.Subscription:
 			if l.confirmed++; l.confirmed == 2 {
-				return Heard{Subscribed: true}, nil
+				return Message{Subscribed: true}, nil
 			}
 		case *redis.Message:
-			return Heard{Text: m.Payload}, nil
+			return Message{Text: m.Payload}, nil
 		}
 	}
 }
 
-// Listen opens the Line of an instance, at the node that keeps the signs of
-// life.
-func (s *Store) Listen(ctx context.Context, id string) (Line, error) {
+// Listen opens the subscription of an instance, at the node that stores the heartbeats.
+func (s *Store) Listen(ctx context.Context, id string) (Subscription, error) {
 	own, all := s.w.Space.InstanceChannel(id), s.w.Space.FleetChannel()
 	switch c := s.w.Redis.(type) {
 	case *redis.ClusterClient:
-		// The last line may have ended because its node is no master any more.
+		// The last subscription may have ended because its node is no longer a master.
 		s.w.Reload(ctx)
 		node, err := c.MasterForKey(ctx, s.w.Space.FleetSigns())
 		if err != nil {
 			return nil, s.w.Fail("listen", err)
 		}
-		return &line{PubSub: node.Subscribe(ctx, own, all)}, nil
+
+		return &subscription{PubSub: node.Subscribe(ctx, own, all)}, nil
 	case *redis.Client:
-		return &line{PubSub: c.Subscribe(ctx, own, all)}, nil
+		return &subscription{PubSub: c.Subscribe(ctx, own, all)}, nil
 	}
+
 	return nil, fmt.Errorf("listen: a %T cannot subscribe", s.w.Redis)
 }
 
-// ErrForeign says that the keys of the fleet hold what another program has written.
-var ErrForeign = errors.New("another program may use the keys under which instances say that they live")
+// ErrForeign is returned if the fleet's keys contain data that another program has written.
+var ErrForeign = errors.New("the keys of heartbeats contain data of another program")

@@ -16,17 +16,17 @@ import (
 	"notifier/internal/wire/wiretest"
 )
 
-func (s *Store) beat(t *testing.T, b Beat) Roll {
+func (s *Store) beat(t *testing.T, b Heartbeat) Roster {
 	t.Helper()
-	r, err := s.Beat(t.Context(), b)
+	r, err := s.Publish(t.Context(), b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
-// subscribed opens the line of an instance and waits until it is confirmed.
-func (s *Store) subscribed(t *testing.T, id string) Line {
+// subscribed opens the subscription of an instance and waits until it is confirmed.
+func (s *Store) subscribed(t *testing.T, id string) Subscription {
 	t.Helper()
 	l, err := s.Listen(t.Context(), id)
 	if err != nil {
@@ -39,56 +39,56 @@ func (s *Store) subscribed(t *testing.T, id string) Line {
 	return l
 }
 
-func (r Roll) sign(id string) *Sign {
-	for i := range r.Signs {
-		if r.Signs[i].ID == id {
-			return &r.Signs[i]
+func (r Roster) heartbeat(id string) *LastHeartbeat {
+	for i := range r.Heartbeats {
+		if r.Heartbeats[i].ID == id {
+			return &r.Heartbeats[i]
 		}
 	}
 	return nil
 }
 
-func TestBeat(t *testing.T) {
+func TestPublishReturnsRoster(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
-	r := s.beat(t, Beat{ID: "a", About: `{"label":"x"}`, Figures: "1"})
-	if r.Known || r.Ended || r.Connections != 0 || len(r.Signs) != 1 || r.sign("a").Bound || r.sign("a").At != r.Now {
+	r := s.beat(t, Heartbeat{ID: "a", About: `{"label":"x"}`, Figures: "1"})
+	if r.Known || r.Ended || r.Connections != 0 || len(r.Heartbeats) != 1 || r.heartbeat("a").Bound || r.heartbeat("a").At != r.Now {
 		t.Errorf("%+v", r)
 	}
 	if d := time.Since(time.UnixMilli(r.Now)); d < -time.Minute || d > time.Minute {
 		t.Errorf("now is %s ago", d)
 	}
 	la := s.subscribed(t, "a")
-	if r = s.beat(t, Beat{ID: "a"}); !r.Known || r.Connections != 1 || !r.sign("a").Bound {
+	if r = s.beat(t, Heartbeat{ID: "a"}); !r.Known || r.Connections != 1 || !r.heartbeat("a").Bound {
 		t.Errorf("%+v", r)
 	}
-	r = s.beat(t, Beat{ID: "b", Leaving: true, Ask: []string{"nobody", "a"}})
-	if a, b := r.sign("a"), r.sign("b"); a == nil || b == nil || a.Connections != 1 || b.Connections != -1 || !b.Leaving || b.Bound || a.Leaving {
+	r = s.beat(t, Heartbeat{ID: "b", Leaving: true, Ask: []string{"nobody", "a"}})
+	if a, b := r.heartbeat("a"), r.heartbeat("b"); a == nil || b == nil || a.Connections != 1 || b.Connections != -1 || !b.Leaving || b.Bound || a.Leaving {
 		t.Errorf("%+v", r)
 	}
 	if h, err := la.Next(t.Context()); err != nil || h.Text != "joined b" {
 		t.Errorf("%+v, %v", h, err)
 	}
-	told, err := s.Told(t.Context(), []string{"b", "a"})
-	if err != nil || len(told) != 2 || told[0] != (Told{}) || told[1] != (Told{About: `{"label":"x"}`, Figures: "1"}) {
-		t.Errorf("%+v, %v", told, err)
+	described, err := s.Descriptions(t.Context(), []string{"b", "a"})
+	if err != nil || len(described) != 2 || described[0] != (Description{}) || described[1] != (Description{About: `{"label":"x"}`, Figures: "1"}) {
+		t.Errorf("%+v, %v", described, err)
 	}
-	if err := s.Tell(t.Context(), "a", "hello"); err != nil {
+	if err := s.Send(t.Context(), "a", "hello"); err != nil {
 		t.Error(err)
 	}
 	if h, err := la.Next(t.Context()); err != nil || h.Text != "hello" {
 		t.Errorf("%+v, %v", h, err)
 	}
-	if now, list, err := s.Signs(t.Context()); err != nil || len(list) != 2 || list[0].ID != "b" || !list[1].Bound || now < r.Now {
+	if now, list, err := s.Heartbeats(t.Context()); err != nil || len(list) != 2 || list[0].ID != "b" || !list[1].Bound || now < r.Now {
 		t.Errorf("%d, %+v, %v", now, list, err)
 	}
 }
 
-func TestLeaveIsHeardAndLeavesNothing(t *testing.T) {
+func TestLeaveRemovesInstanceAndIsAnnounced(t *testing.T) {
 	t.Parallel()
 	s, srv := openStore(t)
-	s.beat(t, Beat{ID: "a"})
-	s.beat(t, Beat{ID: "b", About: "{}", Figures: "{}"})
+	s.beat(t, Heartbeat{ID: "a"})
+	s.beat(t, Heartbeat{ID: "b", About: "{}", Figures: "{}"})
 	l := s.subscribed(t, "a")
 	if err := s.Leave(t.Context(), "b"); err != nil {
 		t.Fatal(err)
@@ -96,89 +96,89 @@ func TestLeaveIsHeardAndLeavesNothing(t *testing.T) {
 	if h, err := l.Next(t.Context()); err != nil || h.Text != "left b" {
 		t.Errorf("%+v, %v", h, err)
 	}
-	r := s.beat(t, Beat{ID: "a"})
-	if r.sign("b") != nil || len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b"}) {
+	r := s.beat(t, Heartbeat{ID: "a"})
+	if r.heartbeat("b") != nil || len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b"}) {
 		t.Errorf("%+v", r)
 	}
 	if n := srv.Client().Exists(t.Context(), s.w.Space.FleetAbout()).Val(); n != 0 {
-		t.Error("what it told is still there")
+		t.Error("its description is still stored")
 	}
-	// A sign of life that was sent before and arrives later is not taken.
-	if r = s.beat(t, Beat{ID: "b"}); !r.Ended || len(r.Signs) != 0 {
+	// A heartbeat that was sent before and arrives later is refused.
+	if r = s.beat(t, Heartbeat{ID: "b"}); !r.Ended || len(r.Heartbeats) != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r = s.beat(t, Beat{ID: "a", Since: r.Now + 1e6}); len(r.Departures) != 1 {
-		t.Errorf("a time that lies ahead hides who ended: %+v", r)
+	if r = s.beat(t, Heartbeat{ID: "a", Since: r.Now + 1e6}); len(r.Departures) != 1 {
+		t.Errorf("a future time hides ended instances: %+v", r)
 	}
 }
 
-func TestCountOut(t *testing.T) {
+func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
-	s.beat(t, Beat{ID: "a"})
-	gone := *s.beat(t, Beat{ID: "b"}).sign("b")
+	s.beat(t, Heartbeat{ID: "a"})
+	dead := *s.beat(t, Heartbeat{ID: "b"}).heartbeat("b")
 	out := func() bool {
 		t.Helper()
-		done, err := s.CountOut(t.Context(), gone, "a")
+		done, err := s.DeclareDead(t.Context(), dead, "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		return done
 	}
 	if out() {
-		t.Error("counted out by one that has no connection itself")
+		t.Error("declared dead by one that has no connection itself")
 	}
 	s.subscribed(t, "a")
 	lb := s.subscribed(t, "b")
 	if out() {
-		t.Error("counted out although it has a connection")
+		t.Error("declared dead although it has a connection")
 	}
 	_ = lb.Close()
 	// sleep: the server notices a closed connection a moment later
-	for r := (Roll{}); r.sign("b") == nil || r.sign("b").Connections != 0; time.Sleep(5 * time.Millisecond) {
-		r = s.beat(t, Beat{ID: "a", Ask: []string{"b"}})
+	for r := (Roster{}); r.heartbeat("b") == nil || r.heartbeat("b").Connections != 0; time.Sleep(5 * time.Millisecond) {
+		r = s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
 	}
 	time.Sleep(2 * time.Millisecond) // sleep: the next sign needs another millisecond
-	s.beat(t, Beat{ID: "b"})
+	s.beat(t, Heartbeat{ID: "b"})
 	if out() {
-		t.Error("counted out although it has given a sign since")
+		t.Error("declared dead although it has given a sign since")
 	}
-	gone = *s.beat(t, Beat{ID: "a"}).sign("b")
+	dead = *s.beat(t, Heartbeat{ID: "a"}).heartbeat("b")
 	if !out() || out() {
-		t.Error("not counted out, or twice")
+		t.Error("not declared dead, or twice")
 	}
-	if r := s.beat(t, Beat{ID: "a"}); len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b", Gone: true}) || r.sign("b") != nil {
+	if r := s.beat(t, Heartbeat{ID: "a"}); len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b", Dead: true}) || r.heartbeat("b") != nil {
 		t.Errorf("%+v", r)
 	}
-	if r := s.beat(t, Beat{ID: "b"}); !r.Ended {
+	if r := s.beat(t, Heartbeat{ID: "b"}); !r.Ended {
 		t.Errorf("%+v", r)
 	}
-	// Its own farewell does not change what it was.
+	// Leaving does not change the mark.
 	if err := s.Leave(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
-	if r := s.beat(t, Beat{ID: "a"}); !r.Departures[0].Gone {
+	if r := s.beat(t, Heartbeat{ID: "a"}); !r.Departures[0].Dead {
 		t.Errorf("%+v", r)
 	}
 }
 
-// Whatever stands in the fleet's keys, a sign of life brings no more than its
-// bound, and what is old or lies ahead goes.
-func TestBeatAmongGarbage(t *testing.T) {
+// A heartbeat's reply stays within its bound with foreign data in the fleet's keys, and old and
+// future entries are removed.
+func TestPublishIgnoresForeignData(t *testing.T) {
 	t.Parallel()
 	s, srv := openStore(t)
 	ctx := t.Context()
 	c := srv.Client()
-	now := s.beat(t, Beat{ID: "a"}).Now
-	var signs, ended []redis.Z
+	now := s.beat(t, Heartbeat{ID: "a"}).Now
+	var heartbeats, ended []redis.Z
 	for i := range 3000 {
-		signs = append(signs, redis.Z{Member: fmt.Sprint("live", i), Score: float64(now - int64(i))})
+		heartbeats = append(heartbeats, redis.Z{Member: fmt.Sprint("live", i), Score: float64(now - int64(i))})
 		ended = append(ended, redis.Z{Member: fmt.Sprint("end", i), Score: float64(now - int64(i))})
 	}
 	for i := range 80 {
-		signs = append(signs, redis.Z{Member: fmt.Sprint("old", i), Score: float64(i)}, redis.Z{Member: fmt.Sprint("ahead", i), Score: 1e15})
+		heartbeats = append(heartbeats, redis.Z{Member: fmt.Sprint("old", i), Score: float64(i)}, redis.Z{Member: fmt.Sprint("ahead", i), Score: 1e15})
 	}
-	c.ZAdd(ctx, s.w.Space.FleetSigns(), signs...)
+	c.ZAdd(ctx, s.w.Space.FleetSigns(), heartbeats...)
 	c.ZAdd(ctx, s.w.Space.FleetEnded(), ended...)
 	c.Do(ctx, "ZADD", s.w.Space.FleetSigns(), "+inf", "for ever", "-inf", "never")
 	c.HSet(ctx, s.w.Space.FleetAbout(), "old1", "x", "a", strings.Repeat("x", 1<<20))
@@ -186,18 +186,18 @@ func TestBeatAmongGarbage(t *testing.T) {
 	for i := range ask {
 		ask[i] = fmt.Sprint("live", i)
 	}
-	r := s.beat(t, Beat{ID: "a", Ask: ask})
-	if len(r.Signs) > maxInstances || len(r.Departures) > maxInstances || r.sign("a") == nil {
-		t.Errorf("%d signs, %d departures", len(r.Signs), len(r.Departures))
+	r := s.beat(t, Heartbeat{ID: "a", Ask: ask})
+	if len(r.Heartbeats) > maxInstances || len(r.Departures) > maxInstances || r.heartbeat("a") == nil {
+		t.Errorf("%d signs, %d departures", len(r.Heartbeats), len(r.Departures))
 	}
-	s.beat(t, Beat{ID: "a"})
+	s.beat(t, Heartbeat{ID: "a"})
 	for _, bad := range []string{"old1", "ahead1", "for ever", "never"} {
 		if c.ZScore(ctx, s.w.Space.FleetSigns(), bad).Err() == nil {
 			t.Errorf("%s is still there", bad)
 		}
 	}
 	if c.HExists(ctx, s.w.Space.FleetAbout(), "old1").Val() {
-		t.Error("what an old one told is still there")
+		t.Error("the description of an old one is still stored")
 	}
 	for range 25 {
 		if err := s.Leave(ctx, "z"); err != nil {
@@ -211,17 +211,17 @@ func TestBeatAmongGarbage(t *testing.T) {
 	for _, key := range s.fleetKeys() {
 		c.Del(ctx, s.fleetKeys()...)
 		c.Set(ctx, key, "x", 0)
-		if _, err := s.Beat(ctx, Beat{ID: "a", About: "x"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
+		if _, err := s.Publish(ctx, Heartbeat{ID: "a", About: "x"}); err == nil || !strings.Contains(err.Error(), "WRONGTYPE") {
 			t.Errorf("%s: %v", key, err)
 		}
 	}
 	for _, key := range []string{s.w.Space.FleetSigns(), s.w.Space.FleetAbout()} {
 		c.Set(ctx, key, "x", 0)
 	}
-	if _, _, err := s.Signs(ctx); !errors.Is(err, ErrForeign) {
+	if _, _, err := s.Heartbeats(ctx); !errors.Is(err, ErrForeign) {
 		t.Errorf("signs: %v, want ErrForeign", err)
 	}
-	if _, err := s.Told(ctx, []string{"a"}); !errors.Is(err, ErrForeign) {
+	if _, err := s.Descriptions(ctx, []string{"a"}); !errors.Is(err, ErrForeign) {
 		t.Errorf("told: %v, want ErrForeign", err)
 	}
 }
@@ -236,25 +236,25 @@ func limited(t *testing.T, srv *redistest.Server, name string, rules ...string) 
 	return storeOn(t, strings.Replace(srv.URL(), "redis://", "redis://"+name+":x@", 1), srv.Namespace())
 }
 
-func TestBeatWhereNumsubIsForbidden(t *testing.T) {
+func TestPublishWorksWithoutNumsub(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := limited(t, srv, "deaf", "-pubsub")
 	s.subscribed(t, "a")
-	r := s.beat(t, Beat{ID: "a", Ask: []string{"b"}})
-	if r.Connections != -1 || r.sign("a").Bound {
+	r := s.beat(t, Heartbeat{ID: "a", Ask: []string{"b"}})
+	if r.Connections != -1 || r.heartbeat("a").Bound {
 		t.Errorf("%+v", r)
 	}
-	if r = s.beat(t, Beat{ID: "b", Ask: []string{"a"}}); r.sign("a").Connections != -1 {
+	if r = s.beat(t, Heartbeat{ID: "b", Ask: []string{"a"}}); r.heartbeat("a").Connections != -1 {
 		t.Errorf("%+v", r)
 	}
-	if out, err := s.CountOut(t.Context(), *r.sign("b"), "a"); out || err != nil {
+	if out, err := s.DeclareDead(t.Context(), *r.heartbeat("b"), "a"); out || err != nil {
 		t.Errorf("%t, %v", out, err)
 	}
 }
 
-// A full Redis makes nobody look dead.
-func TestBeatWhereRedisIsFull(t *testing.T) {
+// A full Redis makes no instance look dead.
+func TestPublishWorksInFullRedis(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("maxmemory 1mb", "maxmemory-policy noeviction"))
 	s := storeOn(t, srv.URL(), srv.Namespace())
@@ -262,7 +262,7 @@ func TestBeatWhereRedisIsFull(t *testing.T) {
 	if err := srv.Client().Set(t.Context(), "more", "x", 0).Err(); err == nil {
 		t.Fatal("Redis is not full")
 	}
-	if r := s.beat(t, Beat{ID: "a", About: "{}"}); len(r.Signs) != 1 {
+	if r := s.beat(t, Heartbeat{ID: "a", About: "{}"}); len(r.Heartbeats) != 1 {
 		t.Errorf("%+v", r)
 	}
 	if err := s.Leave(t.Context(), "a"); err != nil {
@@ -270,16 +270,16 @@ func TestBeatWhereRedisIsFull(t *testing.T) {
 	}
 }
 
-func TestBeatAfterARestart(t *testing.T) {
+func TestPublishWorksAfterRestart(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := storeOn(t, srv.URL(), srv.Namespace())
-	s.beat(t, Beat{ID: "a"})
+	s.beat(t, Heartbeat{ID: "a"})
 	srv.Restart()
 	for begun := time.Now(); ; {
-		r, err := s.Beat(t.Context(), Beat{ID: "a"})
+		r, err := s.Publish(t.Context(), Heartbeat{ID: "a"})
 		if err == nil {
-			if r.Known || len(r.Signs) != 1 {
+			if r.Known || len(r.Heartbeats) != 1 {
 				t.Errorf("%+v", r)
 			}
 			break
@@ -293,7 +293,7 @@ func TestBeatAfterARestart(t *testing.T) {
 	}
 }
 
-func TestTheFleetsKeysShareASlot(t *testing.T) {
+func TestFleetKeysShareSlot(t *testing.T) {
 	t.Parallel()
 	s := keys.Space{Namespace: "n"}
 	for _, k := range []string{s.FleetSigns(), s.FleetAbout(), s.FleetEnded(), s.FleetChannel(), s.InstanceChannel("x")} {
@@ -303,19 +303,19 @@ func TestTheFleetsKeysShareASlot(t *testing.T) {
 	}
 }
 
-func BenchmarkBeat(b *testing.B) {
+func BenchmarkPublish(b *testing.B) {
 	for _, n := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			srv := redistest.Shared(b)
 			s := storeOn(b, srv.URL(), srv.Namespace())
 			for i := range n {
-				if _, err := s.Beat(b.Context(), Beat{ID: fmt.Sprintf("abcdefgh%04d", i)}); err != nil {
+				if _, err := s.Publish(b.Context(), Heartbeat{ID: fmt.Sprintf("abcdefgh%04d", i)}); err != nil {
 					b.Fatal(err)
 				}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := s.Beat(b.Context(), Beat{ID: "abcdefgh0000"}); err != nil {
+				if _, err := s.Publish(b.Context(), Heartbeat{ID: "abcdefgh0000"}); err != nil {
 					b.Fatal(err)
 				}
 			}

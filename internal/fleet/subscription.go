@@ -10,63 +10,65 @@ import (
 	"notifier/internal/retry"
 )
 
-// subscription keeps the subscription by which others know that this instance has a
-// connection. Messages come over it too.
-type subscription struct {
+// subscriber keeps the instance's subscription open. The other instances see the subscription as
+// the instance's connection, and send messages to it.
+type subscriber struct {
 	f *Fleet
 
 	mu sync.Mutex
-	// made numbers the lines that were confirmed; up says that the last one is
-	// taken for alive.
-	made uint64
-	up   bool
-	// proven: a sign of life has found the line at its node.
+	// opened numbers the confirmed subscriptions. up is true while the last one counts as alive.
+	opened uint64
+	up     bool
+	// proven is true once a heartbeat has found the subscription at its node.
 	proven bool
-	// end ends the line. It does not wait: closing may, for a dial that hangs,
-	// and the signs of life must not wait with it.
+	// end ends the subscription without waiting. Closing may wait for a dial that hangs, and
+	// heartbeats must not wait for that.
 	end context.CancelCauseFunc
 }
 
-func newSubscription(f *Fleet) *subscription { return &subscription{f: f, end: func(error) {}} }
+func newSubscriber(f *Fleet) *subscriber { return &subscriber{f: f, end: func(error) {}} }
 
-// Waits between two lines. The longest is for where the subscription is
-// forbidden or ends at another node than the signs of life, as behind a proxy;
-// one that has worked is missed by others and comes back sooner.
+// Delays before the subscription is opened again, starting at minWait and doubling. If heartbeats
+// have found the last subscription at their Redis node, the maximum is lostWait, because the
+// instance receives no messages from other instances meanwhile. Otherwise the maximum is maxWait:
+// the subscription may be forbidden, or a proxy may open it at a different node than heartbeats.
 const (
-	shortestWait = 50 * time.Millisecond
-	missedWait   = time.Second
-	longestWait  = 10 * time.Second
+	minWait  = 50 * time.Millisecond
+	lostWait = time.Second
+	maxWait  = 10 * time.Second
 )
 
 var (
-	// errElsewhere is why a line is made anew that nobody finds at its node.
-	errElsewhere = errors.New("the node that keeps the signs of life does not know of this subscription")
-	errRenamed   = errors.New("this instance has a new id")
+	// errOtherNode ends a subscription that a heartbeat did not find at its node.
+	errOtherNode = errors.New("the node that stores heartbeats does not have this subscription")
+	errRenamed   = errors.New("instance has a new id")
 )
 
-// run keeps a line until ctx ends.
-func (s *subscription) run(ctx context.Context) {
-	again := retry.Loop{Min: shortestWait, Max: longestWait, Logger: s.f.o.Logger, Failure: "the fleet's subscription ended; it is made anew"}
+// run keeps a subscription open until ctx ends.
+func (s *subscriber) run(ctx context.Context) {
+	again := retry.Loop{Min: minWait, Max: maxWait, Logger: s.f.o.Logger, Failure: "the fleet subscription ended, opening another"}
 	for ctx.Err() == nil {
 		err := s.follow(ctx)
 		if ctx.Err() != nil {
 			return
 		}
+
 		if s.down() {
-			again.Max = missedWait
+			again.Max = lostWait
 			again.Succeed()
 		}
-		if errors.Is(err, errRenamed) { // by this instance itself, which has logged it
+
+		if errors.Is(err, errRenamed) { // logged by rename
 			alarm.Wait(ctx, again.Next())
 			continue
 		}
+
 		again.Wait(ctx, err)
 	}
 }
 
-// down notes that there is no line. It reports whether the one there was had
-// been found at its node.
-func (s *subscription) down() (proven bool) {
+// down records that the subscription has ended. It reports whether a heartbeat had found it.
+func (s *subscriber) down() (proven bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	proven = s.proven
@@ -74,79 +76,86 @@ func (s *subscription) down() (proven bool) {
 	return proven
 }
 
-// follow reads one line until it ends.
-func (s *subscription) follow(ctx context.Context) error {
+// follow opens a subscription and reads it until it ends.
+func (s *subscriber) follow(ctx context.Context) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	s.mu.Lock()
 	s.end = end
 	s.mu.Unlock()
-	line, err := s.f.o.Redis.Listen(ctx, s.f.ID())
+	sub, err := s.f.o.Redis.Listen(ctx, s.f.ID())
 	if err != nil {
 		return err
 	}
-	// Close is what ends a Next that waits.
+
+	// Close ends a waiting Next.
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(closed)
-		_ = line.Close()
+		_ = sub.Close()
 	})
 	defer func() {
 		if stop() {
-			_ = line.Close()
+			_ = sub.Close()
 			return
 		}
+
 		<-closed
 	}()
 	for {
-		h, err := line.Next(ctx)
+		h, err := sub.Next(ctx)
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+
 		if err != nil {
 			return err
 		}
+
 		if !h.Subscribed {
-			s.f.heard(h.Text)
+			s.f.received(h.Text)
 			continue
 		}
+
 		s.mu.Lock()
-		s.made++
+		s.opened++
 		s.up = true
 		s.mu.Unlock()
-		s.f.soon() // the sign of life is to say that there is a connection
+		s.f.soon() // the next heartbeat reports that there is a connection
 	}
 }
 
-// number is that of the line that is up; 0 = none is.
-func (s *subscription) number() uint64 {
+// number returns the number of the subscription that is up, or 0.
+func (s *subscriber) number() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.up {
 		return 0
 	}
-	return s.made
+
+	return s.opened
 }
 
-// check takes what a sign of life found: connections of this instance at its
-// node. The line had that number before.
-func (s *subscription) check(number uint64, connections int) {
+// check compares the subscription with the connections that a heartbeat found at its node. number
+// is the subscription that was up when the heartbeat was sent.
+func (s *subscriber) check(number uint64, connections int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if number == 0 || !s.up || number != s.made {
+	if number == 0 || !s.up || number != s.opened {
 		return
 	}
+
 	switch {
 	case connections > 0:
 		s.proven = true
 	case connections == 0:
 		s.up = false
-		s.end(errElsewhere)
+		s.end(errOtherNode)
 	}
 }
 
-// renew makes the line anew, for another id.
-func (s *subscription) renew() {
+// renew ends the subscription, so that another one is opened under the new id.
+func (s *subscriber) renew() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.up = false

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Others count the takeover from the moment at which Redis got the heartbeat. So an instance
-// may trust its claims from the moment at which it sent that, however late the answer comes.
-func TestTrustCountsFromTheSendingOfAHeartbeat(t *testing.T) {
+// The others count the takeover from the moment at which Redis received the heartbeat. So an
+// instance may trust its claims from the moment of sending, however late the reply comes.
+func TestTrustCountsFromSendingOfHeartbeat(t *testing.T) {
 	plays(t, 1, func(t *testing.T, n *node, ps []*player) {
 		p := ps[0]
-		at := func() (at int64) { n.do(func() { at = n.signs[p.ID()].At }); return at }
+		at := func() (at int64) { n.do(func() { at = n.heartbeats[p.ID()].At }); return at }
 		n.do(func() { n.late = 2500 * time.Millisecond })
 		for last := at(); at() == last; {
 			time.Sleep(time.Millisecond) // sleep: virtual

@@ -10,103 +10,130 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// View is the fleet as one instance sees it at a moment. It does not change and
-// is safe for concurrent use. A nil View knows of nobody: its owner is preferred
-// for everything and holds limits whole.
+// View is the state of the fleet as one instance, its owner, has read it. It answers two questions:
+// which instance does a piece of work first (the preferred instance), and which part of a limit is
+// the owner's. With a nil View the owner is preferred for all work, and has all of each limit.
 //
-// Who is preferred, and who holds what is left over of a limit, is decided by
-// rendezvous hashing: each instance draws a number for the name of a thing, and
-// the highest wins. When an instance comes or goes only its own part moves.
+// Both answers come from rendezvous hashing: each instance has a weight for each name, and the
+// highest weight wins. When an instance comes or goes, only its own part moves to others.
+//
+// A View does not change and is safe for concurrent use.
 type View struct {
 	id string
 	// number changes with the members.
 	number uint64
 	known  bool
 	self   uint64
-	// out: the owner takes no new work, as it is leaving or not among the
-	// holders.
-	out bool
-	// ids are the living by the numbers that stand for them.
+	// retired is true if the owner takes no new work: it is leaving, or has no part of the limit that
+	// the view was reduced to.
+	retired bool
+	// ids are the ids of alive instances by their hashes.
 	ids map[uint64]string
-	// others take new work; holders are these and those that are leaving.
+	// others are the other instances that take new work. holders are these and the leaving ones.
 	others, holders []uint64
-	// Expired events do not arrive at deaf, which are some of others, and not at the owner
-	// if selfDeaf.
-	deaf     []uint64
-	selfDeaf bool
-	// candidates are those of others that may be preferred, and passed is true if the owner
-	// may not be: see choose.
+	// withoutEvents are those of others at which expired events do not arrive. selfWithoutEvents is
+	// the same for the owner.
+	withoutEvents     []uint64
+	selfWithoutEvents bool
+	// candidates are those of others that may be preferred. excluded is true if the owner may not
+	// be preferred. choose sets both.
 	candidates []uint64
-	passed     bool
-	// none: the owner holds no part of the limit that the view was reduced by.
-	none    bool
-	silent  int
-	leaving int
-	// uneven are the owner's routes that not all others have as it has them.
-	uneven map[string]bool
+	excluded   bool
+	// none is true if the owner has no part of the limit that the view was reduced to.
+	noShare      bool
+	unresponsive int
+	leaving      int
+	// differs are the owner's routes that another instance has configured differently.
+	differs map[string]bool
 }
 
-// ID is the owner's.
+// ID returns the owner's id.
 func (v *View) ID() string {
 	if v == nil {
 		return ""
 	}
+
 	return v.id
 }
 
-// choose decides who may be preferred: those that take new work and at which expired events
-// arrive, or, if there are none of these, all that take new work.
-func (v *View) choose() {
-	v.candidates, v.passed = v.others, v.out
-	if len(v.deaf) == 0 && !v.selfDeaf {
-		return
+// add adds an alive instance. routes are the digests of the owner's routes.
+func (v *View) add(id string, m *member, routes map[string]string) {
+	h := hashOf(id)
+	v.ids[h] = id
+	v.others = append(v.others, h)
+	v.holders = append(v.holders, h)
+	if m.heartbeat.NoEvents {
+		v.withoutEvents = append(v.withoutEvents, h)
 	}
-	hear := make([]uint64, 0, len(v.others))
-	for _, o := range v.others {
-		if !slices.Contains(v.deaf, o) {
-			hear = append(hear, o)
+
+	for route, digest := range routes {
+		if m.described && m.routes[route] != digest {
+			if v.differs == nil {
+				v.differs = map[string]bool{}
+			}
+
+			v.differs[route] = true
 		}
-	}
-	if len(hear) > 0 || !v.out && !v.selfDeaf {
-		v.candidates, v.passed = hear, v.out || v.selfDeaf
 	}
 }
 
-// Number tells views with different members apart, for whoever keeps what it
-// has computed from one.
+// choose sets the instances that may be preferred: all that take new work and receive expired
+// events. If none receives events, all that take new work may be preferred.
+func (v *View) choose() {
+	v.candidates, v.excluded = v.others, v.retired
+	if len(v.withoutEvents) == 0 && !v.selfWithoutEvents {
+		return
+	}
+
+	hear := make([]uint64, 0, len(v.others))
+	for _, o := range v.others {
+		if !slices.Contains(v.withoutEvents, o) {
+			hear = append(hear, o)
+		}
+	}
+
+	if len(hear) > 0 || !v.retired && !v.selfWithoutEvents {
+		v.candidates, v.excluded = hear, v.retired || v.selfWithoutEvents
+	}
+}
+
+// Number identifies the members of a view. Callers that cache a result of a view compare it.
 func (v *View) Number() uint64 {
 	if v == nil {
 		return 0
 	}
+
 	return v.number
 }
 
-// Known reports whether the fleet's members are known now.
+// Known reports whether the members of the fleet are known.
 func (v *View) Known() bool { return v != nil && v.known }
 
-// Even reports whether all that may be preferred have that route as the owner
-// has it, as far as is known: where one has not, nothing may be left to it.
-func (v *View) Even(route string) bool { return v == nil || !v.uneven[route] }
+// SameConfig reports whether no other instance is known to have the route configured differently.
+// If one has, it may not deliver notices of the route, so none is left to it.
+func (v *View) SameConfig(route string) bool { return v == nil || !v.differs[route] }
 
-// Living is how many instances take new work, the owner included, as far as was
-// known last. It is 1 before anything is known.
-func (v *View) Living() int {
+// Alive returns how many instances take new work, the owner included. It is 1 before anything is
+// known.
+func (v *View) Alive() int {
 	if v == nil {
 		return 1
 	}
+
 	n := len(v.others)
-	if !v.out {
+	if !v.retired {
 		n++
 	}
+
 	return max(1, n)
 }
 
-// hashOf is the number that stands for an instance or the name of a thing. All
-// instances must agree on it, so it is no hash with a seed of the process.
+// hashOf returns the hash of an instance's id or of another name. All instances must compute the
+// same hash, so it has no random seed.
 func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
 
-// draw mixes a member's number with a thing's (the finalizer of splitmix64).
-func draw(member, thing uint64) uint64 {
+// weight combines a member's hash with a name's (the finalizer of splitmix64).
+func weight(member, thing uint64) uint64 {
 	x := member ^ thing
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -115,204 +142,230 @@ func draw(member, thing uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Prefers reports whether the owner is the one to work on a thing at
-// once, such as a notice by its key.
+// Prefers reports whether the owner is preferred for a name, such as a notice's key.
 func (v *View) Prefers(name string) bool {
 	if v == nil || !v.known {
 		return true
 	}
+
 	return v.first(hashOf(name))
 }
 
-// PrefersWork is Prefers for the looks and sweeps of a route and shard.
-func (v *View) PrefersWork(route string, shard int) bool {
+// PrefersPartition reports whether the owner is preferred for the sweeps of a route and shard.
+func (v *View) PrefersPartition(route string, shard int) bool {
 	if v == nil || !v.known {
 		return true
 	}
-	return v.first(workOf(route, shard))
+
+	return v.first(partitionHash(route, shard))
 }
 
-// RankForWork is how many others come before the owner to look at a route and
-// shard: 0 if it is preferred, 1 if it is next when that one does nothing. Those that
-// are absent do not count.
-func (v *View) RankForWork(route string, shard int, absent *absences) int {
+// RankForPartition returns how many active instances have a higher rank than the owner for the
+// sweeps of a route and shard. It is 0 if the owner is preferred.
+func (v *View) RankForPartition(route string, shard int, inactive *inactivePeers) int {
 	if v == nil || !v.known {
 		return 0
 	}
+
 	n := 0
-	v.before(workOf(route, shard), func(id uint64) {
-		if !absent.has(v.ids[id]) {
+	v.before(partitionHash(route, shard), func(id uint64) {
+		if !inactive.has(v.ids[id]) {
 			n++
 		}
 	})
 	return n
 }
 
-// Before are the ids of those that come before the owner to look at a route and shard.
+// Before returns the ids of the instances that have a higher rank than the owner for the sweeps of
+// a route and shard.
 func (v *View) Before(route string, shard int) (ids []string) {
 	if v == nil || !v.known {
 		return nil
 	}
-	v.before(workOf(route, shard), func(id uint64) { ids = append(ids, v.ids[id]) })
+
+	v.before(partitionHash(route, shard), func(id uint64) { ids = append(ids, v.ids[id]) })
 	return ids
 }
 
-// before visits all that come before the owner, which comes last where it takes no work.
+// before calls visit for each instance with a higher weight than the owner. An owner that takes no
+// work is last.
 func (v *View) before(thing uint64, visit func(id uint64)) {
-	mine := draw(v.self, thing)
+	mine := weight(v.self, thing)
 	for _, o := range v.candidates {
-		if v.passed || draw(o, thing) > mine {
+		if v.excluded || weight(o, thing) > mine {
 			visit(o)
 		}
 	}
 }
 
-func workOf(route string, shard int) uint64 {
-	return hashOf(route) + uint64(shard+1)*0x9e3779b97f4a7c15 // shards are few
+func partitionHash(route string, shard int) uint64 {
+	return hashOf(route) + uint64(shard+1)*0x9e3779b97f4a7c15 // there are few shards
 }
 
-// Takes reports whether the owner takes new work: it does not where it is leaving,
-// nor in a view Among others.
-func (v *View) Takes() bool { return v == nil || !v.out }
+// TakesWork reports whether the owner takes new work. It does not if it is leaving, or if the view
+// is reduced to other instances ([View.Sharers]).
+func (v *View) TakesWork() bool { return v == nil || !v.retired }
 
-// Preferred is the id of the instance that is to work on a thing; empty while
-// nobody is known.
+// Preferred returns the id of the instance that is preferred for a name. It is empty while the
+// fleet is unknown.
 func (v *View) Preferred(name string) string {
 	if v == nil || !v.known {
 		return ""
 	}
+
 	thing := hashOf(name)
 	if v.first(thing) {
 		return v.id
 	}
+
 	best := v.candidates[0]
 	for _, o := range v.candidates[1:] {
-		if draw(o, thing) > draw(best, thing) {
+		if weight(o, thing) > weight(best, thing) {
 			best = o
 		}
 	}
+
 	return v.ids[best]
 }
 
-// Lives reports whether another instance of that id takes new work, as far as is known.
-func (v *View) Lives(id string) bool {
+// IsAlive reports whether another instance with that id takes new work.
+func (v *View) IsAlive(id string) bool {
 	if v == nil || !v.known {
 		return false
 	}
+
 	return slices.ContainsFunc(v.others, func(o uint64) bool { return v.ids[o] == id })
 }
 
-// first reports whether nobody draws more than the owner does.
+// first reports whether no instance has a higher weight than the owner.
 func (v *View) first(thing uint64) bool {
-	if v.passed {
+	if v.excluded {
 		return len(v.candidates) == 0
 	}
-	mine := draw(v.self, thing)
+
+	mine := weight(v.self, thing)
 	for _, o := range v.candidates {
-		if draw(o, thing) > mine {
+		if weight(o, thing) > mine {
 			return false
 		}
 	}
+
 	return true
 }
 
-// Share is the owner's part of a limit on how many may be under way at once
-// under that name, such as calls to a host. The parts of all instances with the
-// same view sum up to the limit. Where there are more instances than the limit
-// has units, some get none: 0, unless the limit itself is 0, which stands for
-// none at all. Different names have different holders.
+// Share returns the owner's part of a limit on concurrency, such as the calls to a host. The parts
+// of all instances with the same view sum up to the limit. If there are more instances than units,
+// some get 0. A limit of 0 or less means no limit and is returned unchanged. The name decides which
+// instances get the remainder, so different names have different holders.
 func (v *View) Share(name string, limit int) int {
 	if v == nil || limit <= 0 || len(v.holders) == 0 {
 		return limit
 	}
-	if v.none {
+
+	if v.noShare {
 		return 0
 	}
+
 	n := len(v.holders) + 1
 	share, over := limit/n, limit%n
 	if over > 0 && rank(v.self, v.holders, hashOf(name)) < over {
 		share++
 	}
+
 	return share
 }
 
-// Rate is the owner's part of a rate per second of that name. It is shared by
-// as many instances as get one a second each, and by one at least, so that the
-// few of a slow rate do not lie at an instance whose turn is minutes away.
+// Rate returns the owner's part of a rate per second. Only as many instances get a part as can have
+// at least one per second each; a rate below two goes to one instance. The other instances get 0.
+// With smaller parts a notice could wait for minutes at one instance.
 func (v *View) Rate(name string, perSecond float64) float64 {
 	switch {
 	case v == nil || perSecond <= 0:
 		return perSecond
-	case v.none:
+	case v.noShare:
 		return 0
 	case len(v.others) == 0:
 		return perSecond
-	case v.out:
+	case v.retired:
 		return 0
 	}
+
 	n := len(v.others) + 1
 	if slow := max(1, math.Floor(perSecond)); slow < float64(n) {
 		if rank(v.self, v.others, hashOf(name)) >= int(slow) {
 			return 0
 		}
+
 		return perSecond / slow
 	}
+
 	return perSecond / float64(n)
 }
 
-// Among is the view with only those that hold a part of a limit of that name:
-// who is preferred for work that the limit governs, and who holds a part of other
-// limits on the same work, is chosen among them. Otherwise one could have the rate
-// and another the slots, and nobody could work.
-func (v *View) Among(name string, limit int) *View {
-	if v == nil || limit <= 0 || v.Living() <= limit {
+// Sharers returns the view reduced to the instances that share the named limit, at most as many as
+// the limit has units. If a route has several limits, all of them are then divided among the same
+// instances. Otherwise one instance could have the rate and another the slots, and neither could
+// work.
+func (v *View) Sharers(name string, limit int) *View {
+	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v
 	}
+
 	thing := hashOf(name)
 	order := slices.Clone(v.others)
-	slices.SortFunc(order, func(a, b uint64) int { return cmp.Compare(draw(b, thing), draw(a, thing)) })
+	slices.SortFunc(order, func(a, b uint64) int { return cmp.Compare(weight(b, thing), weight(a, thing)) })
 	few := *v
-	if !v.out && rank(v.self, v.others, thing) < limit {
+	if !v.retired && rank(v.self, v.others, thing) < limit {
 		few.others = order[:limit-1]
 	} else {
-		few.none = v.none || !v.out // one that is leaving holds its part until it has left
-		few.out = true
+		few.noShare = v.noShare || !v.retired // a leaving instance keeps its part until it has left
+		few.retired = true
 		few.others = order[:limit]
 	}
+
 	few.holders = slices.Clone(few.others)
 	for _, h := range v.holders {
 		if !slices.Contains(v.others, h) {
 			few.holders = append(few.holders, h)
 		}
 	}
+
 	few.choose()
 	return &few
 }
 
-// rank is how many of the others draw more than self.
+// rank returns how many of the others have a higher weight than self.
 func rank(self uint64, others []uint64, thing uint64) int {
-	mine, n := draw(self, thing), 0
+	mine, n := weight(self, thing), 0
 	for _, o := range others {
-		if draw(o, thing) > mine {
+		if weight(o, thing) > mine {
 			n++
 		}
 	}
+
 	return n
 }
 
-// String is for logs: "1 of 3 living".
+// String returns a short text for logs, such as "1 of 3 alive".
 func (v *View) String() string {
 	if !v.Known() {
 		return "unknown"
 	}
-	return "1 of " + strconv.Itoa(v.Living()) + " living"
+
+	return "1 of " + strconv.Itoa(v.Alive()) + " alive"
 }
 
-// same reports whether two views hold the same members in the same states.
+// same reports whether two views have the same members in the same states.
 func same(a, b *View) bool {
-	slices.Sort(a.others)
-	slices.Sort(a.holders)
-	slices.Sort(a.deaf)
-	return a.id == b.id && a.known == b.known && a.out == b.out && a.selfDeaf == b.selfDeaf && slices.Equal(a.deaf, b.deaf) && a.silent == b.silent && a.leaving == b.leaving &&
-		slices.Equal(a.others, b.others) && slices.Equal(a.holders, b.holders) && maps.Equal(a.uneven, b.uneven)
+	for _, list := range [][]uint64{a.others, a.holders, a.withoutEvents} {
+		slices.Sort(list)
+	}
+
+	return a.id == b.id && a.known == b.known && a.retired == b.retired && a.selfWithoutEvents == b.selfWithoutEvents &&
+		a.unresponsive == b.unresponsive && a.leaving == b.leaving && sameMembers(a, b)
+}
+
+func sameMembers(a, b *View) bool {
+	return slices.Equal(a.others, b.others) && slices.Equal(a.holders, b.holders) &&
+		slices.Equal(a.withoutEvents, b.withoutEvents) && maps.Equal(a.differs, b.differs)
 }

@@ -8,16 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// viewsOf are the views of n instances of which the last l are leaving, as they
-// all see each other. Expired events arrive at all but the first deaf.
-func viewsOf(n, leaving, deaf int) []*View {
+// viewsOf returns the views of n instances, of which the last l are leaving, as they see each
+// other. Expired events do not arrive at the first deaf ones.
+func viewsOf(n, leaving, withoutEvents int) []*View {
 	names := make([]string, n)
 	for i := range names {
 		names[i] = newID()
 	}
 	list := make([]*View, n)
 	for i, id := range names {
-		v := &View{id: id, self: hashOf(id), known: true, out: i >= n-leaving, selfDeaf: i < deaf, ids: map[uint64]string{}}
+		v := &View{id: id, self: hashOf(id), known: true, retired: i >= n-leaving, selfWithoutEvents: i < withoutEvents, ids: map[uint64]string{}}
 		for k, other := range names {
 			if k == i {
 				continue
@@ -26,8 +26,8 @@ func viewsOf(n, leaving, deaf int) []*View {
 			v.holders = append(v.holders, hashOf(other))
 			if k < n-leaving {
 				v.others = append(v.others, hashOf(other))
-				if k < deaf {
-					v.deaf = append(v.deaf, hashOf(other))
+				if k < withoutEvents {
+					v.withoutEvents = append(v.withoutEvents, hashOf(other))
 				}
 			}
 		}
@@ -37,7 +37,7 @@ func viewsOf(n, leaving, deaf int) []*View {
 	return list
 }
 
-func TestOneIsPreferred(t *testing.T) {
+func TestViewPrefersOneInstance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
@@ -47,7 +47,7 @@ func TestOneIsPreferred(t *testing.T) {
 			if v.Prefers(key) {
 				keys++
 			}
-			if v.PrefersWork(key, shard) {
+			if v.PrefersPartition(key, shard) {
 				works++
 			}
 		}
@@ -57,19 +57,19 @@ func TestOneIsPreferred(t *testing.T) {
 	})
 }
 
-// An instance at which expired events do not arrive is preferred only where they arrive at
-// no other instance that takes new work. Its part of limits stays.
+// An instance without expired events is preferred only if no other instance that takes new work
+// receives them. It keeps its part of limits.
 func TestInstanceWithoutEventsIsNotPreferred(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
-		deaf := rapid.IntRange(0, n).Draw(t, "deaf")
+		withoutEvents := rapid.IntRange(0, n).Draw(t, "deaf")
 		key, shard := rapid.String().Draw(t, "key"), rapid.IntRange(0, 100).Draw(t, "shard")
 		slots := 0
-		for i, v := range viewsOf(n, leaving, deaf) {
+		for i, v := range viewsOf(n, leaving, withoutEvents) {
 			slots += v.Share(key, n)
-			if deaf < n-leaving && i < deaf && (v.Prefers(key) || v.PrefersWork(key, shard)) {
-				t.Fatalf("instance %d is preferred, and events arrive at %d others", i, n-leaving-deaf)
+			if withoutEvents < n-leaving && i < withoutEvents && (v.Prefers(key) || v.PrefersPartition(key, shard)) {
+				t.Fatalf("instance %d is preferred, and events arrive at %d others", i, n-leaving-withoutEvents)
 			}
 		}
 		if slots != n {
@@ -78,7 +78,7 @@ func TestInstanceWithoutEventsIsNotPreferred(t *testing.T) {
 	})
 }
 
-func TestSharesSumUpToTheLimit(t *testing.T) {
+func TestSharesSumUpToLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 30).Draw(t, "instances")
 		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
@@ -107,17 +107,17 @@ func TestSharesSumUpToTheLimit(t *testing.T) {
 	})
 }
 
-// Those that hold a part are those that work is chosen among.
-func TestAmongHoldersOneIsPreferred(t *testing.T) {
+// The preferred instance is chosen among the holders of a part of the limit.
+func TestViewSharersPrefersOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
 		name, limit := rapid.String().Draw(t, "name"), rapid.IntRange(1, 25).Draw(t, "limit")
 		key, preferred := rapid.String().Draw(t, "key"), 0
 		for _, v := range views {
-			few := v.Among(name, limit)
-			if few.Living() > limit {
-				t.Fatalf("%d among at most %d", few.Living(), limit)
+			few := v.Sharers(name, limit)
+			if few.Alive() > limit {
+				t.Fatalf("%d among at most %d", few.Alive(), limit)
 			}
 			if few.Prefers(key) {
 				preferred++
@@ -132,9 +132,9 @@ func TestAmongHoldersOneIsPreferred(t *testing.T) {
 	})
 }
 
-// Whatever the limits on a piece of work are, somebody holds a part of all of them, and
-// the parts sum up to no more than each.
-func TestSomebodyHoldsAPartOfEveryLimit(t *testing.T) {
+// Of several limits on the same work, one instance holds a part of each, and the parts sum up to no
+// more than each limit.
+func TestOneInstanceHoldsPartOfEveryLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		leaving := rapid.IntRange(0, n-1).Draw(t, "leaving")
@@ -143,14 +143,14 @@ func TestSomebodyHoldsAPartOfEveryLimit(t *testing.T) {
 		few := rapid.IntRange(1, perSecond).Draw(t, "few")
 		work, sum, rate := 0, 0, 0.0
 		for i, v := range views {
-			v = v.Among("route", few)
+			v = v.Sharers("route", few)
 			mine, pace := v.Share("host", slots), v.Rate("route", float64(perSecond))
 			sum, rate = sum+mine, rate+pace
 			if mine > 0 && pace > 0 {
 				work++
 			}
-			if v.Takes() != (pace > 0) && i < n-leaving {
-				t.Fatalf("takes work: %t, with %g/s", v.Takes(), pace)
+			if v.TakesWork() != (pace > 0) && i < n-leaving {
+				t.Fatalf("takes work: %t, with %g/s", v.TakesWork(), pace)
 			}
 		}
 		if work == 0 && leaving == 0 || sum > slots || math.Abs(rate-float64(perSecond)) > 1e-9 {
@@ -159,29 +159,29 @@ func TestSomebodyHoldsAPartOfEveryLimit(t *testing.T) {
 	})
 }
 
-// Each comes at its own place in the order in which instances look at a partition.
-func TestRanksForWork(t *testing.T) {
+// Every instance has a different rank for a partition.
+func TestRanksForPartitionDiffer(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20).Draw(t, "instances")
 		views := viewsOf(n, rapid.IntRange(0, n-1).Draw(t, "leaving"), rapid.IntRange(0, n).Draw(t, "deaf"))
 		route, shard := rapid.String().Draw(t, "route"), rapid.IntRange(0, 100).Draw(t, "shard")
 		ranks := map[int]bool{}
 		for _, v := range views {
-			rank := v.RankForWork(route, shard, nil)
-			if v.PrefersWork(route, shard) != (rank == 0) {
-				t.Fatalf("rank %d, preferred %t", rank, v.PrefersWork(route, shard))
+			rank := v.RankForPartition(route, shard, nil)
+			if v.PrefersPartition(route, shard) != (rank == 0) {
+				t.Fatalf("rank %d, preferred %t", rank, v.PrefersPartition(route, shard))
 			}
-			if !v.passed && (ranks[rank] || rank >= v.Living()) {
-				t.Fatalf("rank %d of %d, and another has it: %t", rank, v.Living(), ranks[rank])
+			if !v.excluded && (ranks[rank] || rank >= v.Alive()) {
+				t.Fatalf("rank %d of %d, and another has it: %t", rank, v.Alive(), ranks[rank])
 			}
-			if !v.passed {
+			if !v.excluded {
 				ranks[rank] = true
 			}
 		}
 	})
 }
 
-// Each gets its part of the keys, and who goes leaves the others theirs.
+// Each instance is preferred for its part of the keys.
 func TestWorkIsSpreadEvenly(t *testing.T) {
 	const n, total = 8, 80000
 	views := viewsOf(n, 0, 0)
@@ -191,7 +191,7 @@ func TestWorkIsSpreadEvenly(t *testing.T) {
 			if v.Prefers(fmt.Sprintf("shop:orders:paid:%d", k)) {
 				counts[i]++
 			}
-			if v.PrefersWork(fmt.Sprintf("route%d", k/100), k%100) {
+			if v.PrefersPartition(fmt.Sprintf("route%d", k/100), k%100) {
 				works[i]++
 			}
 		}
@@ -208,20 +208,20 @@ func TestWorkIsSpreadEvenly(t *testing.T) {
 	}
 }
 
-func TestOnlyThePartOfWhoGoesMoves(t *testing.T) {
+func TestOnlyPartOfEndedInstanceMoves(t *testing.T) {
 	views := viewsOf(5, 0, 0)
-	gone := views[4]
+	dead := views[4]
 	for k := range 5000 {
 		key := fmt.Sprint("k", k)
 		for _, v := range views[:4] {
 			less := *v
 			less.others = nil
 			for _, o := range v.others {
-				if o != gone.self {
+				if o != dead.self {
 					less.others = append(less.others, o)
 				}
 			}
-			if v.Prefers(key) && !less.Prefers(key) || !v.Prefers(key) && less.Prefers(key) && !gone.Prefers(key) {
+			if v.Prefers(key) && !less.Prefers(key) || !v.Prefers(key) && less.Prefers(key) && !dead.Prefers(key) {
 				t.Fatalf("%s moves between two that stay", key)
 			}
 		}
@@ -244,7 +244,7 @@ func TestHostsHaveDifferentHolders(t *testing.T) {
 	}
 }
 
-func TestTheHotPathAllocatesNothing(t *testing.T) {
+func TestViewAllocatesNothing(t *testing.T) {
 	v := viewsOf(8, 0, 0)[0]
 	f, err := New(Options{})
 	if err != nil {
@@ -253,7 +253,7 @@ func TestTheHotPathAllocatesNothing(t *testing.T) {
 	token := f.ID() + "-1"
 	if n := testing.AllocsPerRun(100, func() {
 		v.Prefers("shop:orders:paid:4711")
-		v.PrefersWork("shop:orders", 3)
+		v.PrefersPartition("shop:orders", 3)
 		v.Share("shop.example:443", 13)
 		v.Rate("shop:orders", 100)
 		f.View()
@@ -278,7 +278,7 @@ func BenchmarkPrefers(b *testing.B) {
 func BenchmarkPrefersWork(b *testing.B) {
 	v := viewsOf(8, 0, 0)[0]
 	for b.Loop() {
-		v.PrefersWork("shop:orders", 3)
+		v.PrefersPartition("shop:orders", 3)
 	}
 }
 

@@ -9,27 +9,27 @@ import (
 	"time"
 )
 
-func TestOneThatLeavesIsKnownToHaveLeftAtOnce(t *testing.T) {
+func TestLeavingInstanceHasLeftAtOnce(t *testing.T) {
 	plays(t, 3, func(t *testing.T, _ *node, ps []*player) {
 		ps[0].end()
 		<-ps[0].done
 		time.Sleep(2 * wakeGap)
 		for _, p := range ps[1:] {
-			if s := p.Stats(); s.Living != 2 || s.Gone != 0 {
+			if s := p.Stats(); s.Alive != 2 || s.Dead != 0 {
 				t.Errorf("%+v", s)
 			}
 		}
 	})
 }
 
-// One that has joined knows who else lives: it takes its part of limits from then on,
-// and not the whole.
-func TestOneThatHasJoinedKnowsTheOthers(t *testing.T) {
+// A joined instance has read the others' heartbeats, so it takes its part of limits and not the
+// whole.
+func TestJoinedInstanceSeesOthers(t *testing.T) {
 	plays(t, 2, func(t *testing.T, n *node, _ []*player) {
 		n.do(func() { n.thinks = 10 * time.Millisecond })
 		p := play(t, n)
 		<-p.Joined()
-		if v := p.View(); !v.Known() || v.Living() != 3 || v.Share("h", 30) != 10 {
+		if v := p.View(); !v.Known() || v.Alive() != 3 || v.Share("h", 30) != 10 {
 			t.Errorf("the view at first: %s, a share of %d; want three living and 10", v, v.Share("h", 30))
 		}
 		p.end()
@@ -37,9 +37,9 @@ func TestOneThatHasJoinedKnowsTheOthers(t *testing.T) {
 	})
 }
 
-// One that leaves is preferred for nothing at once, and holds its part of
-// limits until it has left.
-func TestOneThatRetiresGivesWorkAwayAndKeepsItsShare(t *testing.T) {
+// A leaving instance is preferred for nothing at once, and keeps its part of limits until it has
+// left.
+func TestRetiredInstanceKeepsItsShare(t *testing.T) {
 	plays(t, 3, func(t *testing.T, _ *node, ps []*player) {
 		ps[0].Retire()
 		time.Sleep(time.Second + 2*wakeGap)
@@ -48,7 +48,7 @@ func TestOneThatRetiresGivesWorkAwayAndKeepsItsShare(t *testing.T) {
 			v := p.View()
 			sum += v.Share("h", 30)
 			rate += v.Rate("r", 300)
-			if s := p.Stats(); s.Living != 2 || s.Leaving != 1 {
+			if s := p.Stats(); s.Alive != 2 || s.Leaving != 1 {
 				t.Errorf("%d: %+v", i, s)
 			}
 			for k := range 50 {
@@ -63,13 +63,13 @@ func TestOneThatRetiresGivesWorkAwayAndKeepsItsShare(t *testing.T) {
 	})
 }
 
-func TestOneThatIsKilledIsGone(t *testing.T) {
+func TestKilledInstanceIsDead(t *testing.T) {
 	for at := time.Duration(0); at < time.Second; at += 90 * time.Millisecond {
 		plays(t, 2+int(at/time.Millisecond)%3, func(t *testing.T, _ *node, ps []*player) {
 			time.Sleep(at)
 			id, killed := ps[0].ID(), time.Now()
 			ps[0].kill()
-			for ps[1].Stats().Gone == 0 && time.Since(killed) < time.Minute {
+			for ps[1].Stats().Dead == 0 && time.Since(killed) < time.Minute {
 				time.Sleep(time.Millisecond)
 			}
 			if d := time.Since(killed); d < 1900*time.Millisecond || d > 3100*time.Millisecond {
@@ -77,23 +77,23 @@ func TestOneThatIsKilledIsGone(t *testing.T) {
 			}
 			time.Sleep(2 * wakeGap)
 			for _, p := range ps[1:] {
-				if g := p.seen(&p.gone); !slices.Equal(g, []string{id}) {
+				if g := p.seen(&p.dead); !slices.Equal(g, []string{id}) {
 					t.Errorf("heard %v, want %s", g, id)
 				}
-				if s := p.Stats(); s.Living != len(ps)-1 {
+				if s := p.Stats(); s.Alive != len(ps)-1 {
 					t.Errorf("%+v", s)
 				}
 			}
 			time.Sleep(5 * time.Minute)
-			if g := ps[1].seen(&ps[1].gone); len(g) != 1 {
+			if g := ps[1].seen(&ps[1].dead); len(g) != 1 {
 				t.Errorf("heard again: %v", g)
 			}
 		})
 	}
 }
 
-// Where all were killed, the first that is started again finds out.
-func TestAllThatWereKilledAreGoneForOneThatComesAnew(t *testing.T) {
+// Where all instances were killed, the first one that starts again declares them dead.
+func TestNewInstanceDeclaresKilledOnesDead(t *testing.T) {
 	plays(t, 2, func(t *testing.T, n *node, ps []*player) {
 		want := []string{ps[0].ID(), ps[1].ID()}
 		ps[0].kill()
@@ -101,7 +101,7 @@ func TestAllThatWereKilledAreGoneForOneThatComesAnew(t *testing.T) {
 		time.Sleep(time.Hour)
 		p := play(t, n)
 		time.Sleep(5 * time.Second)
-		got := p.seen(&p.gone)
+		got := p.seen(&p.dead)
 		slices.Sort(want)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
@@ -112,24 +112,24 @@ func TestAllThatWereKilledAreGoneForOneThatComesAnew(t *testing.T) {
 	})
 }
 
-func TestOneThatIsStoppedIsSilentAndNotGone(t *testing.T) {
-	// Its last sign may be a second older than the stop: what counts as short must
-	// leave room for that below the 3 s after which it is silent.
+func TestStoppedInstanceIsUnresponsiveAndNotDead(t *testing.T) {
+	// Its last heartbeat may be a second older than the stop, so a short stop must end a second
+	// before it counts as unresponsive.
 	for _, long := range []time.Duration{1500 * time.Millisecond, 5 * time.Second, 20 * time.Second, 5 * time.Minute} {
 		plays(t, 3, func(t *testing.T, _ *node, ps []*player) {
 			before := ids(ps)
 			resume := ps[0].seat.stop()
 			time.Sleep(long)
-			if s := ps[1].Stats(); (s.Silent == 1) != (long > 4*time.Second) {
+			if s := ps[1].Stats(); (s.Unresponsive == 1) != (long > 4*time.Second) {
 				t.Errorf("stopped for %s: %+v", long, s)
 			}
 			if may := ps[0].MayStart(ps[0].ID() + "-1"); may != (long < 3*time.Second) {
 				t.Errorf("stopped for %s: may start %t", long, may)
 			}
-			// What it claims meanwhile, it claims under an id that nobody can count out.
-			aside := ps[0].ClaimID()
-			if (aside == ps[0].ID()) != (long < 3*time.Second) || !ps[0].MayStart(ps[0].ClaimID()+"-1") {
-				t.Errorf("stopped for %s: claims under %s, its id is %s", long, aside, ps[0].ID())
+			// It makes claims under an id that no instance can declare dead.
+			unknownID := ps[0].ClaimID()
+			if (unknownID == ps[0].ID()) != (long < 3*time.Second) || !ps[0].MayStart(ps[0].ClaimID()+"-1") {
+				t.Errorf("stopped for %s: claims under %s, its id is %s", long, unknownID, ps[0].ID())
 			}
 			resume()
 			time.Sleep(1500 * time.Millisecond)
@@ -140,14 +140,14 @@ func TestOneThatIsStoppedIsSilentAndNotGone(t *testing.T) {
 			if !ps[0].MayStart(ps[0].ID() + "-1") {
 				t.Error("may not start after it lives again")
 			}
-			if ps[0].ClaimID() != ps[0].ID() || !ps[0].MayStart(aside+"-1") {
-				t.Errorf("claims under %s, and may start those under %s: %t", ps[0].ClaimID(), aside, ps[0].MayStart(aside+"-1"))
+			if ps[0].ClaimID() != ps[0].ID() || !ps[0].MayStart(unknownID+"-1") {
+				t.Errorf("claims under %s, and may start those under %s: %t", ps[0].ClaimID(), unknownID, ps[0].MayStart(unknownID+"-1"))
 			}
 		})
 	}
 }
 
-func TestAPauseOfRedisMakesNobodyGone(t *testing.T) {
+func TestPausedRedisMakesNoInstanceDead(t *testing.T) {
 	plays(t, 4, func(t *testing.T, n *node, ps []*player) {
 		blocked := make(chan struct{})
 		n.do(func() { n.blocked = blocked })
@@ -157,7 +157,7 @@ func TestAPauseOfRedisMakesNobodyGone(t *testing.T) {
 		for range 100 {
 			time.Sleep(100 * time.Millisecond)
 			for _, p := range ps {
-				if s := p.Stats(); s.Silent != 0 || s.Gone != 0 {
+				if s := p.Stats(); s.Unresponsive != 0 || s.Dead != 0 {
 					t.Fatalf("%+v", s)
 				}
 			}
@@ -166,16 +166,16 @@ func TestAPauseOfRedisMakesNobodyGone(t *testing.T) {
 	})
 }
 
-// Nobody can tell what died while Redis was away from what only lost its
-// connections: whoever comes back within its takeover is not gone.
-func TestARestartOfRedisMakesNobodyGone(t *testing.T) {
+// After an outage of Redis no observer can distinguish dead instances from disconnected ones. An
+// instance that returns within its takeover is not declared dead.
+func TestRestartedRedisMakesNoInstanceDead(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		for _, away := range []time.Duration{100 * time.Millisecond, 5 * time.Second} {
 			plays(t, 4, func(t *testing.T, n *node, ps []*player) {
 				n.do(func() {
 					n.down = true
 					if lost {
-						n.signs, n.ended, n.told = map[string]Sign{}, map[string]int64{}, map[string]string{}
+						n.heartbeats, n.ended, n.described = map[string]LastHeartbeat{}, map[string]int64{}, map[string]string{}
 					}
 				})
 				n.cut(nil)
@@ -186,9 +186,9 @@ func TestARestartOfRedisMakesNobodyGone(t *testing.T) {
 					s := p.Stats()
 					renamed := uint64(0)
 					if lost && away > 3*time.Second {
-						renamed = 1 // nothing says any more whether it was counted out
+						renamed = 1 // nothing says any more whether it was declared dead
 					}
-					if s.Living != 4 || s.Silent != 0 || s.Gone != 0 || s.Renamed != renamed {
+					if s.Alive != 4 || s.Unresponsive != 0 || s.Dead != 0 || s.Renamed != renamed {
 						t.Errorf("lost %t, away %s: %+v", lost, away, s)
 					}
 				}
@@ -197,39 +197,38 @@ func TestARestartOfRedisMakesNobodyGone(t *testing.T) {
 	}
 }
 
-// Of an entry that is lost the others think as of one that is silent.
+// An instance whose entry is lost counts as unresponsive.
 func TestLostKeysChangeNoView(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
 		number := ps[0].View().Number()
-		n.do(func() { n.signs, n.told = map[string]Sign{}, map[string]string{} })
+		n.do(func() { n.heartbeats, n.described = map[string]LastHeartbeat{}, map[string]string{} })
 		time.Sleep(35 * time.Second)
 		nobodyGone(t, ps)
 		if v := ps[0].View(); v.Number() != number {
 			t.Errorf("view %d, before %d", v.Number(), number)
 		}
-		// And what they tell is told again.
+		// Descriptions are published again.
 		n.do(func() {
-			if len(n.told) != 3 {
-				t.Errorf("%d tell of themselves", len(n.told))
+			if len(n.described) != 3 {
+				t.Errorf("%d have a description", len(n.described))
 			}
 		})
 	})
 }
 
-// The others come back to the new node one after the other, each within its
-// takeover.
-func TestAFailoverMakesNobodyGone(t *testing.T) {
+// The others reconnect to the new node one after the other, each within its takeover.
+func TestFailoverMakesNoInstanceDead(t *testing.T) {
 	for _, offset := range []time.Duration{0, -time.Hour, time.Hour} {
 		plays(t, 4, func(t *testing.T, old *node, ps []*player) {
 			before := ids(ps)
 			heir := newNode()
 			old.do(func() {
 				heir.offset = offset
-				for id, s := range old.signs { // what was replicated
-					heir.signs[id] = s
+				for id, s := range old.heartbeats { // replicated data
+					heir.heartbeats[id] = s
 				}
-				for id, s := range old.told {
-					heir.told[id] = s
+				for id, s := range old.described {
+					heir.described[id] = s
 				}
 			})
 			for i, p := range ps {
@@ -252,16 +251,16 @@ func TestAFailoverMakesNobodyGone(t *testing.T) {
 	}
 }
 
-// A switch so quick that no beat fails is known by the observer's own
-// subscription, which is not at the new node.
-func TestAQuickFailoverBeginsTheWindowAnew(t *testing.T) {
+// A failover so quick that no heartbeat fails is noticed by the observer's subscription, which does
+// not exist at the new node.
+func TestQuickFailoverRestartsTrustWindow(t *testing.T) {
 	plays(t, 3, func(t *testing.T, old *node, ps []*player) {
 		resume := ps[0].seat.stop() // it stays where it was
 		time.Sleep(2500 * time.Millisecond)
 		heir := newNode()
 		old.do(func() {
-			for id, s := range old.signs {
-				heir.signs[id], heir.told[id] = s, old.told[id]
+			for id, s := range old.heartbeats {
+				heir.heartbeats[id], heir.described[id] = s, old.described[id]
 			}
 		})
 		for _, p := range ps {
@@ -281,8 +280,8 @@ func TestAQuickFailoverBeginsTheWindowAnew(t *testing.T) {
 	})
 }
 
-// An observer that does not reach Redis without a break counts nobody out.
-func TestAnObserverWithBreaksCountsNobodyOut(t *testing.T) {
+// An observer that does not reach Redis without a break declares no instance dead.
+func TestObserverWithGapsDeclaresNoInstanceDead(t *testing.T) {
 	plays(t, 2, func(t *testing.T, _ *node, ps []*player) {
 		ps[0].kill()
 		for range 20 {
@@ -291,29 +290,29 @@ func TestAnObserverWithBreaksCountsNobodyOut(t *testing.T) {
 			ps[1].seat.set(false)
 			time.Sleep(1300 * time.Millisecond)
 		}
-		if s := ps[1].Stats(); s.Gone != 0 || s.Silent != 0 && s.Living != 1 {
+		if s := ps[1].Stats(); s.Dead != 0 || s.Unresponsive != 0 && s.Alive != 1 {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(5 * time.Second)
-		if s := ps[1].Stats(); s.Gone != 1 {
+		if s := ps[1].Stats(); s.Dead != 1 {
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
-func TestWhereConnectionsCannotBeAskedForTheLeaseRules(t *testing.T) {
+func TestUncountableConnectionsMakeNoInstanceDead(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
-		n.do(func() { n.deaf = true })
+		n.do(func() { n.withoutEvents = true })
 		time.Sleep(2 * time.Second)
 		ps[0].kill()
 		time.Sleep(time.Minute)
-		if s := ps[1].Stats(); s.Gone != 0 || s.Silent != 1 || s.Living != 2 {
+		if s := ps[1].Stats(); s.Dead != 0 || s.Unresponsive != 1 || s.Alive != 2 {
 			t.Errorf("%+v", s)
 		}
 	})
 }
 
-func TestWithoutTakeoverNobodyIsGone(t *testing.T) {
+func TestWithoutTakeoverNoInstanceIsDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		lease := func(o *Options) { o.Takeover = 0 }
@@ -321,25 +320,25 @@ func TestWithoutTakeoverNobodyIsGone(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		b.kill()
 		time.Sleep(10 * time.Second)
-		// c has a takeover, but that of b is waited for.
+		// c has a takeover, but observers wait for that of b.
 		for _, p := range []*player{a, c} {
-			if s := p.Stats(); s.Gone != 0 || s.Silent != 1 || s.Living != 2 {
+			if s := p.Stats(); s.Dead != 0 || s.Unresponsive != 1 || s.Alive != 2 {
 				t.Errorf("%+v", s)
 			}
 		}
 		id := c.ID()
 		c.kill()
 		time.Sleep(10 * time.Second)
-		if s := a.Stats(); s.Gone != 0 || s.Silent != 2 {
-			t.Errorf("%+v; %s was counted out by one that has no takeover", s, id)
+		if s := a.Stats(); s.Dead != 0 || s.Unresponsive != 2 {
+			t.Errorf("%+v; %s was declared dead by one that has no takeover", s, id)
 		}
 		a.seat.stop()
 		time.Sleep(time.Minute)
 		if !a.MayStart(a.ID() + "-x") {
-			t.Error("its claims are never taken over, and it may not start them")
+			t.Error("its claims are never reclaimed, and it may not start them")
 		}
 		a.end()
-		// Nothing ends a stopped process.
+		// No event ends a stopped process.
 		a.seat.mu.Lock()
 		close(a.seat.stopped)
 		a.seat.stopped = nil
@@ -348,11 +347,11 @@ func TestWithoutTakeoverNobodyIsGone(t *testing.T) {
 	})
 }
 
-// The mark decides, not what the instance thinks of its own signs.
-func TestOneThatIsMarkedTakesANewIDAtOnce(t *testing.T) {
+// The mark in Redis decides, and not the instance's record of its heartbeats.
+func TestMarkedInstanceTakesNewIDAtOnce(t *testing.T) {
 	plays(t, 2, func(t *testing.T, n *node, ps []*player) {
 		id := ps[0].ID()
-		n.do(func() { delete(n.signs, id); n.ended[id] = n.now() &^ 1 })
+		n.do(func() { delete(n.heartbeats, id); n.ended[id] = n.now() &^ 1 })
 		time.Sleep(1200 * time.Millisecond)
 		if ps[0].ID() == id || ps[0].MayStart(id+"-1") || ps[0].Stats().Renamed != 1 {
 			t.Errorf("%+v", ps[0].Stats())
@@ -360,29 +359,29 @@ func TestOneThatIsMarkedTakesANewIDAtOnce(t *testing.T) {
 	})
 }
 
-// A subscription that comes late is told at once, not a beat later: until then
-// its instance could not be counted out.
-func TestALateSubscriptionBringsTheNextSignForward(t *testing.T) {
+// A late subscription brings the next heartbeat forward. Before that heartbeat its instance could
+// not be declared dead.
+func TestLateSubscriptionBringsHeartbeatForward(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode()
 		n.slow = 300 * time.Millisecond
 		p := play(t, n)
-		bound := func() (b bool) { n.do(func() { b = n.signs[p.ID()].Bound }); return b }
+		bound := func() (b bool) { n.do(func() { b = n.heartbeats[p.ID()].Bound }); return b }
 		time.Sleep(290 * time.Millisecond)
-		if bound() || p.Stats().Living != 1 {
+		if bound() || p.Stats().Alive != 1 {
 			t.Errorf("bound %t, %+v", bound(), p.Stats())
 		}
 		time.Sleep(30 * time.Millisecond)
 		if !bound() {
-			t.Error("the sign does not say that there is a subscription")
+			t.Error("the sign does not say the subscription is confirmed")
 		}
 		p.end()
 		<-p.done
 	})
 }
 
-// Its connections were closed and it could not come back in time.
-func TestOneThatWasCountedOutComesBackUnderANewID(t *testing.T) {
+// Its connections were closed and it could not return in time.
+func TestInstanceDeclaredDeadReturnsUnderNewID(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
 		out := ps[0]
 		id := out.ID()
@@ -391,11 +390,11 @@ func TestOneThatWasCountedOutComesBackUnderANewID(t *testing.T) {
 		time.Sleep(2900 * time.Millisecond)
 		for range 60 {
 			time.Sleep(100 * time.Millisecond)
-			if g := ps[1].seen(&ps[1].gone); len(g) > 0 && out.MayStart(id+"-1") {
-				t.Fatal("it is counted out and starts what it claimed before")
+			if g := ps[1].seen(&ps[1].dead); len(g) > 0 && out.MayStart(id+"-1") {
+				t.Fatal("it is declared dead and starts its earlier claims")
 			}
 		}
-		if s := ps[1].Stats(); s.Gone != 1 {
+		if s := ps[1].Stats(); s.Dead != 1 {
 			t.Fatalf("%+v", s)
 		}
 		out.seat.set(false)
@@ -407,14 +406,14 @@ func TestOneThatWasCountedOutComesBackUnderANewID(t *testing.T) {
 			t.Error("MayStart goes by another id than its own")
 		}
 		for _, p := range ps {
-			if s := p.Stats(); s.Living != 3 || s.Silent != 0 {
+			if s := p.Stats(); s.Alive != 3 || s.Unresponsive != 0 {
 				t.Errorf("%+v", s)
 			}
 		}
 	})
 }
 
-// Limits are exceeded for a beat after somebody has come, and never otherwise.
+// Limits are exceeded for one heartbeat after an instance has joined, and at no other time.
 func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
 		const slots, rate = 16, 100.0
@@ -422,8 +421,8 @@ func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 		for _, p := range ps {
 			live[p] = true
 		}
-		// hold looks at all for so long; over says for how long the sum may lie
-		// above the limit from now on.
+		// hold checks all instances for that long. over is how long the sum may exceed the limit
+		// from now on.
 		hold := func(what string, d, over time.Duration) {
 			t.Helper()
 			for begun := time.Now(); time.Since(begun) < d; time.Sleep(10 * time.Millisecond) {
@@ -441,7 +440,7 @@ func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 				}
 			}
 		}
-		const beat = longestBeat * 11 / 10
+		const beat = maxInterval * 11 / 10
 		hold("nothing", 3*time.Second, 0)
 		more := play(t, n)
 		live[more] = true
@@ -465,7 +464,7 @@ func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 		n.cut(nil)
 		hold("Redis went", 10*time.Second, 0)
 		n.do(func() { n.down = false })
-		hold("Redis came back", 10*time.Second, 0)
+		hold("Redis returned", 10*time.Second, 0)
 		sum := 0
 		for p := range live {
 			sum += p.View().Share("h", slots)
@@ -476,9 +475,8 @@ func TestLimitsHoldWhileInstancesComeAndGo(t *testing.T) {
 	})
 }
 
-// Every instance works as if alone while nothing is known, and no limit is
-// exceeded for it.
-func TestWhileNothingIsKnownEachIsPreferred(t *testing.T) {
+// Every instance works alone while the fleet is unknown, and no limit is exceeded.
+func TestUnknownFleetPrefersEveryInstance(t *testing.T) {
 	plays(t, 4, func(t *testing.T, n *node, ps []*player) {
 		n.do(func() { n.down = true })
 		n.cut(nil)
@@ -486,7 +484,7 @@ func TestWhileNothingIsKnownEachIsPreferred(t *testing.T) {
 		sum := 0
 		for _, p := range ps {
 			v := p.View()
-			if v.Known() || !v.Prefers("a") || !v.PrefersWork("r", 3) || p.Stats().Living != 0 {
+			if v.Known() || !v.Prefers("a") || !v.PrefersPartition("r", 3) || p.Stats().Alive != 0 {
 				t.Errorf("%+v", p.Stats())
 			}
 			sum += v.Share("h", 16)
@@ -504,9 +502,9 @@ func TestWhileNothingIsKnownEachIsPreferred(t *testing.T) {
 	})
 }
 
-func TestMessages(t *testing.T) {
+func TestMessagesReachOtherInstances(t *testing.T) {
 	plays(t, 3, func(t *testing.T, n *node, ps []*player) {
-		if err := ps[0].Tell(t.Context(), "", "breaker h"); err != nil {
+		if err := ps[0].Send(t.Context(), "", "breaker h"); err != nil {
 			t.Fatal(err)
 		}
 		n.do(func() {
@@ -519,14 +517,14 @@ func TestMessages(t *testing.T) {
 		if !slices.Equal(ps[1].seen(&ps[1].heard), want) || len(ps[0].seen(&ps[0].heard)) != 0 {
 			t.Errorf("heard %q, and itself %q", ps[1].seen(&ps[1].heard), ps[0].seen(&ps[0].heard))
 		}
-		if err := ps[0].Tell(t.Context(), "", strings.Repeat("x", longestText+1)); err == nil {
+		if err := ps[0].Send(t.Context(), "", strings.Repeat("x", maxText+1)); err == nil {
 			t.Error("a message of any length is sent")
 		}
 	})
 }
 
-// Many messages at once do not make as many commands.
-func TestMessagesBringBeatsForwardWithinBounds(t *testing.T) {
+// Many messages together cause few heartbeats.
+func TestMessagesBringHeartbeatsForwardWithinBounds(t *testing.T) {
 	plays(t, 1, func(t *testing.T, n *node, _ []*player) {
 		var before int
 		n.do(func() { before = n.commands })
@@ -542,7 +540,7 @@ func TestMessagesBringBeatsForwardWithinBounds(t *testing.T) {
 	})
 }
 
-func TestTheIdleCost(t *testing.T) {
+func TestIdleHeartbeatsAreBounded(t *testing.T) {
 	plays(t, 8, func(t *testing.T, n *node, _ []*player) {
 		var before int
 		n.do(func() { before = n.commands })
@@ -555,28 +553,28 @@ func TestTheIdleCost(t *testing.T) {
 	})
 }
 
-// What somebody else has put among the signs is ignored.
-func TestForeignSigns(t *testing.T) {
+// Foreign members of the heartbeats are ignored.
+func TestForeignHeartbeatsAreIgnored(t *testing.T) {
 	plays(t, 2, func(t *testing.T, n *node, ps []*player) {
 		n.do(func() {
 			for i, id := range []string{"", "x", "notifier:0", strings.Repeat("a", 500), "ABCDEFGHIJKL", "abcdefghijk!"} {
-				n.signs[id] = Sign{ID: id, At: n.now() + int64(i)*1e9, Bound: true}
+				n.heartbeats[id] = LastHeartbeat{ID: id, At: n.now() + int64(i)*1e9, Bound: true}
 				n.ended[id+"y"] = n.now()
 			}
-			n.told[ps[0].ID()] = `{"label":`
-			// One that seems real, and lies an hour ahead.
-			n.signs["abcdefghijkl"] = Sign{ID: "abcdefghijkl", At: n.now() + 3600_000, Bound: true}
+			n.described[ps[0].ID()] = `{"label":`
+			// A valid id with a time an hour ahead.
+			n.heartbeats["abcdefghijkl"] = LastHeartbeat{ID: "abcdefghijkl", At: n.now() + 3600_000, Bound: true}
 		})
 		time.Sleep(10 * time.Second)
 		for _, p := range ps {
-			if s := p.Stats(); s.Living != 2 || s.Silent != 1 || s.Gone != 0 {
+			if s := p.Stats(); s.Alive != 2 || s.Unresponsive != 1 || s.Dead != 0 {
 				t.Errorf("%+v", s)
 			}
 		}
 	})
 }
 
-func TestNewRefusesATakeoverThatCannotBeKept(t *testing.T) {
+func TestNewRejectsInvalidTakeover(t *testing.T) {
 	for _, d := range []time.Duration{-1, 1, 999 * time.Millisecond, time.Hour + 1} {
 		if _, err := New(Options{Takeover: d}); err == nil || !strings.Contains(err.Error(), "1s to 1h0m0s") {
 			t.Errorf("%s: %v", d, err)
@@ -584,15 +582,15 @@ func TestNewRefusesATakeoverThatCannotBeKept(t *testing.T) {
 	}
 }
 
-func TestANilFleetKnowsNobody(t *testing.T) {
+func TestNilFleetHasNoOtherInstances(t *testing.T) {
 	var f *Fleet
 	f.Retire()
-	if !f.MayStart("any") || f.Stats() != (Stats{}) || f.Tell(t.Context(), "", "x") != nil || f.ID() != "" {
-		t.Error("not as one that knows nobody")
+	if !f.MayStart("any") || f.Stats() != (Stats{}) || f.Send(t.Context(), "", "x") != nil || f.ID() != "" {
+		t.Error("not as one that knows no instance")
 	}
 	v := f.View()
-	if !v.Prefers("a") || !v.PrefersWork("a", 1) || v.Share("h", 16) != 16 || v.Rate("r", 10) != 10 || v.Living() != 1 || v.Known() ||
-		v.Number() != 0 || v.Among("r", 1) != nil || v.String() != "unknown" {
+	if !v.Prefers("a") || !v.PrefersPartition("a", 1) || v.Share("h", 16) != 16 || v.Rate("r", 10) != 10 || v.Alive() != 1 || v.Known() ||
+		v.Number() != 0 || v.Sharers("r", 1) != nil || v.String() != "unknown" {
 		t.Error("not as one that is alone")
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostAnswers is how many last answers of a receiver are kept.
+// mostAnswers is the maximum number of stored answers of a receiver.
 const mostAnswers = 10
 
-// Day is what a receiver answered within the last 24 hours. Attempts from before its first failure
-// are missing.
+// Day has the answers of a receiver within the last 24 hours. Attempts before its first failure are
+// missing.
 type Day struct {
-	Hours   []Hour    // in order, those with attempts
-	Answers []Attempt // the last ones, the latest first
+	Hours   []Hour    // in order; hours without attempts are missing
+	Answers []Attempt // the last mostAnswers, latest first
 }
 
 // Hour counts the attempts of one hour.
 type Hour struct {
 	At               time.Time
 	Attempts, Failed int
-	Mean             time.Duration // that an attempt took
+	Mean             time.Duration // mean duration of an attempt
 }
 
 // Day reads the day of a receiver of a route.

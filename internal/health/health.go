@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// mostReceivers is how many receivers of a route the hash has.
+	// mostReceivers is the maximum number of receivers of a route in the hash.
 	mostReceivers = 1000
 	// Kept is how long an entry is kept after the last attempt.
 	Kept = 48 * time.Hour
-	// FailingLong is from when on a receiver counts in notifier_receivers_failing.
+	// FailingLong is how long a receiver must fail to count in notifier_receivers_failing.
 	FailingLong = 15 * time.Minute
 )
 
-// The fields of a hash that are no receivers.
+// The fields of a hash that are not receivers.
 const (
 	fieldOthers  = "*"
 	fieldWaiting = "#"

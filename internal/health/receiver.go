@@ -32,7 +32,7 @@ func ReceiverOf(r *route.Route, address string) string {
 	return net.JoinHostPort(host, route.OriginOf(u, host).Port)
 }
 
-// Host returns the host of a receiver, without its port; a list or stream stays as it is.
+// Host returns the host of a receiver, without its port. The name of a list or stream is returned unchanged.
 func Host(receiver string) string {
 	if host, _, err := net.SplitHostPort(receiver); err == nil {
 		return host

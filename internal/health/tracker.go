@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	// mostPerBeat is how many receivers one write has.
+	// mostPerBeat is the maximum number of receivers in one write.
 	mostPerBeat = 64
-	// seenPerRoute is how many receivers of a route an instance remembers. Above it, healthy
-	// receivers are forgotten.
+	// seenPerRoute is the maximum number of receivers of a route in an instance's memory. Above it, healthy
+	// receivers are removed.
 	seenPerRoute = 4096
 	// okEvery is how often the successes of a receiver that recovered are written.
 	okEvery = time.Minute
-	// refusedFor is how long a receiver is not written again for which the hash had no place.
+	// refusedFor is the time until a receiver is written again that did not fit into the hash.
 	refusedFor = time.Hour
 )
 
@@ -33,7 +33,7 @@ type Tracker struct {
 	routes map[string]*observed // by prefix
 }
 
-// observed is what an instance has seen of the receivers of one route.
+// observed has the observations of an instance about the receivers of one route.
 type observed struct {
 	by     map[string]*seen
 	change []string // the receivers to write, in order of their first change
@@ -41,8 +41,8 @@ type observed struct {
 	asked  bool // receivers that never failed here had successes since the last Sync
 }
 
-// seen is what an instance has seen of one receiver. first, n and fail are of the attempts since
-// the last write.
+// seen has the observations of an instance about one receiver. first, n and fail count the attempts
+// since the last write.
 type seen struct {
 	first, fail int64 // Unix ms of the first and the last failure
 	n           int   // failures after ok
@@ -51,8 +51,8 @@ type seen struct {
 	reason      string
 	stored      bool  // the hash has it
 	failing     bool  // its last attempt failed, here or, by the hash, at another instance
-	written     int64 // when it was written last, Unix ms
-	refused     int64 // when the hash had no place for it
+	written     int64 // Unix ms of the last write
+	refused     int64 // Unix ms of the last write that did not fit into the hash
 	// hour and answers are of the attempts since the last write, within the hour of the last one.
 	hour    tally
 	answers []Attempt

@@ -4,9 +4,8 @@ import (
 	"time"
 )
 
-// rowReader reads the columns of one row. A column of an unexpected type, which another
-// program may have written, must not hide the rows beside it: it becomes a zero value,
-// and its name is noted.
+// rowReader reads the columns of one row. Another program may have written a column of an unexpected type.
+// Such a column becomes a zero value and its name is recorded, so that it does not hide the other rows.
 type rowReader struct {
 	names   []string
 	values  []any
@@ -18,7 +17,7 @@ func newRowReader(names []string) *rowReader {
 	return &rowReader{names: names, values: make([]any, len(names))}
 }
 
-// targets are the places that a database writes the values to, behind others.
+// targets returns the destinations of a Scan for the columns, after the given ones.
 func (r *rowReader) targets(before ...any) []any {
 	for i := range r.values {
 		before = append(before, &r.values[i])
@@ -32,7 +31,7 @@ func (r *rowReader) take() any {
 	return v
 }
 
-// damage notes the column that was taken last.
+// damage records the name of the last column read.
 func (r *rowReader) damage() { r.damaged = append(r.damaged, r.names[r.next-1]) }
 
 func (r *rowReader) text() string {
@@ -46,7 +45,7 @@ func (r *rowReader) text() string {
 	return ""
 }
 
-// optionalText is nil for NULL.
+// optionalText returns nil for NULL.
 func (r *rowReader) optionalText() *string {
 	if r.values[r.next] == nil {
 		r.next++
@@ -56,7 +55,7 @@ func (r *rowReader) optionalText() *string {
 	return &s
 }
 
-// optionalBytes is nil for NULL.
+// optionalBytes returns nil for NULL.
 func (r *rowReader) optionalBytes() []byte {
 	switch v := r.take().(type) {
 	case nil:
@@ -66,6 +65,7 @@ func (r *rowReader) optionalBytes() []byte {
 	case string:
 		return []byte(v)
 	}
+
 	r.damage()
 	return nil
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-// One row that another program had changed turned whole listings into errors.
+// One row that another program had changed made whole listings fail.
 func TestDamagedRowDoesNotHideOthers(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
@@ -51,7 +51,7 @@ func TestDamagedRowDoesNotHideOthers(t *testing.T) {
 			}
 		}
 
-		// A replay sees the damage, so it does not send the notice without its headers.
+		// A replay detects the damage, so it does not send the notice without its headers.
 		err := d.Choose(t.Context(), askedFor(nil), func(row *Row, c Choice) error {
 			if damaged := len(row.Damaged) > 0; damaged != (c.Key.ID == "2") {
 				t.Errorf("chosen %s: damaged %v", c.Key, row.Damaged)
@@ -93,7 +93,7 @@ func TestSearchForReasonUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		dead := func(e *store.Ended) { e.Outcome, e.Reason = notice.EndDead, notice.ReasonTimeout }
+		dead := func(e *layout.Entry) { e.Outcome, e.Reason = notice.EndDead, notice.ReasonTimeout }
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil), ended(2, dead), ended(3, nil)))
 		q := Query{Reason: notice.ReasonTimeout, Limit: 10}
 		if got := strings.Join(all(t, d, q), " "); got != "2/1" {

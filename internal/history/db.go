@@ -27,57 +27,57 @@ import (
 //go:embed migrations
 var migrations embed.FS
 
-// How long the database may take.
+// Time limits of the database.
 const (
 	dialTimeout    = 5 * time.Second
 	writeTimeout   = 30 * time.Second
 	migrateTimeout = 5 * time.Minute
-	busyTimeout    = 10 * time.Second // for another process's write to a file of SQLite
-	ddlTimeout     = 2 * time.Second  // for a lock that a partition needs: writes wait behind it
+	busyTimeout    = 10 * time.Second // for another process's write to SQLite's file
+	ddlTimeout     = 2 * time.Second  // for the lock of a partition: writes queue behind it
 )
 
 // Options of Open.
 type Options struct {
 	// URL is postgres://… or sqlite:///path.
 	URL string
-	// Bodies says what is kept of bodies.
+	// Bodies selects how much of a notice's body is stored.
 	Bodies Bodies
-	// Retention is how long rows are kept; zero = for ever.
+	// Retention is how long rows are kept; zero = without limit.
 	Retention time.Duration
 }
 
-// Bodies says what history keeps of the notices' bodies.
+// Bodies selects how much of the notices' bodies the history stores.
 type Bodies string
 
-// What is kept.
+// The values of Bodies.
 const (
 	BodiesKeep Bodies = "keep"
 	BodiesHash Bodies = "hash" // SHA-256 and size
 	BodiesDrop Bodies = "drop" // the size
 )
 
-// DB is a history. It is safe for concurrent use.
+// DB is a history database. It is safe for concurrent use.
 type DB struct {
 	o      Options
 	db     *sql.DB // for writes and replays
 	sqlite bool
-	// Separate connections, so that nothing waits for a search.
+	// Separate connections, so that writes do not wait for searches.
 	lookups, searches *sql.DB
 	texts             texts
 	file              string // of SQLite
 
 	emptying logEmptying
 
-	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = it is not checked
-	mine  atomic.Pointer[Owner]                                // as owner answered last
+	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = the owner is not checked
+	mine  atomic.Pointer[Owner]                                // the last answer of owner
 
 	upgraded atomic.Bool
-	mu       sync.Mutex // of upgrade, and of what follows
+	mu       sync.Mutex // guards upgrade and the fields below
 	days     map[string]bool
 }
 
-// Open reads the URL. It does not speak to the database yet. Its errors do not
-// repeat the URL, which may hold a password.
+// Open parses the URL and prepares connections. It does not contact the database. Its errors do not contain
+// the URL, which may hold a password.
 func Open(o Options) (*DB, error) {
 	d := &DB{o: o, days: map[string]bool{}}
 	scheme, rest, _ := strings.Cut(o.URL, "://")
@@ -100,8 +100,8 @@ func Open(o Options) (*DB, error) {
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
 			return nil, fmt.Errorf("%w: want sqlite:///path/to/file, with three slashes", ErrConfig)
 		}
-		// FULL, because what is confirmed must outlive a power cut; secure_delete, because
-		// what is erased must not stay in the file where it was.
+		// FULL, because a confirmed write must survive a power cut. secure_delete, because erased data must
+		// not remain in the file.
 		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)"+
 			"&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
 		d.sqlite, d.file = true, path
@@ -115,19 +115,20 @@ func Open(o Options) (*DB, error) {
 	default:
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
 	}
+
 	return d, nil
 }
 
-// createPrivate creates a database's file for its owner alone, whatever the umask. SQLite
-// gives its other files the same permissions. An existing file keeps its own. What
-// prevents creation is reported by the first operation.
+// createPrivate creates a database's file for its owner only, whatever the umask. SQLite gives its other
+// files the same permissions. An existing file keeps its permissions. If the file cannot be created, the
+// first operation returns the error.
 func createPrivate(path string) {
 	if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 		_ = f.Close()
 	}
 }
 
-// connect makes the connections for writes, lookups and searches.
+// connect creates the connections for writes, lookups and searches.
 func (d *DB) connect(open func() (*sql.DB, error)) (err error) {
 	for _, p := range []struct {
 		to   **sql.DB
@@ -139,10 +140,11 @@ func (d *DB) connect(open func() (*sql.DB, error)) (err error) {
 		(*p.to).SetMaxOpenConns(p.most)
 		(*p.to).SetConnMaxIdleTime(time.Minute)
 	}
+
 	return nil
 }
 
-// Close ends all connections.
+// Close closes all connections.
 func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Close(), d.db.Close()) }
 
 // SQLite reports whether the database is a file of this machine.
@@ -156,7 +158,7 @@ func (d *DB) Begin(ctx context.Context) error {
 	return err
 }
 
-// begin is Begin; owned is false if the history has no owner yet.
+// begin does the work of Begin. owned is false if the history has no owner yet.
 func (d *DB) begin(ctx context.Context) (owned bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err
@@ -164,27 +166,32 @@ func (d *DB) begin(ctx context.Context) (owned bool, err error) {
 	return d.checkOwner(ctx)
 }
 
-// upgrade brings the schema up to date; the first call that succeeds is the last that
-// does anything.
+// upgrade brings the schema up to date. After the first success it does nothing.
 func (d *DB) upgrade(ctx context.Context) error {
 	if d.upgraded.Load() {
 		return nil
 	}
+
 	d.mu.Lock()
 	defer d.mu.Unlock()
+
 	if d.upgraded.Load() {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
+
 	err := d.migrate(ctx)
+
 	for try := 1; err != nil && d.sqlite && try < 5 && !errors.Is(err, ErrNewer); try++ {
-		// Another process may have been first: what it has done is not done again.
+		// Another process may have been first: its steps are skipped.
 		err = d.migrate(ctx)
 	}
 	if err != nil {
 		return d.wrap("migrate", err)
 	}
+
 	d.upgraded.Store(true)
 	return nil
 }
@@ -201,18 +208,21 @@ func (d *DB) migrate(ctx context.Context) error {
 		}
 		more = append(more, goose.WithSessionLocker(locker))
 	}
+
 	files, err := fs.Sub(migrations, dir)
 	if err != nil {
 		return err
 	}
-	if err := d.ping(ctx); err != nil { // goose would wait for long where nobody answers
+	if err := d.ping(ctx); err != nil { // goose would wait too long for an unreachable server
 		return err
 	}
+
 	p, err := goose.NewProvider(dialect, d.db, files, append(more, goose.WithTableName("history_schema"),
 		goose.WithDisableGlobalRegistry(true))...)
 	if err != nil {
 		return err
 	}
+
 	has, knows, err := p.GetVersions(ctx)
 	if err != nil {
 		return err
@@ -224,6 +234,7 @@ func (d *DB) migrate(ctx context.Context) error {
 	if has == knows {
 		return nil
 	}
+
 	_, err = p.Up(ctx)
 	return err
 }
@@ -234,21 +245,22 @@ func (d *DB) ping(ctx context.Context) error {
 	return d.db.PingContext(ctx)
 }
 
-// Newest is the schema's version that this program writes.
+// Newest returns the version of the schema that this program writes.
 const Newest = 7
 
-// Version is the schema's version in the database; zero = there is none yet. It
-// changes nothing.
+// Version returns the version of the schema in the database; zero = none yet. It changes nothing.
 func (d *DB) Version(ctx context.Context) (int64, error) {
 	if d.file != "" {
 		if _, err := os.Stat(d.file); errors.Is(err, fs.ErrNotExist) {
-			return 0, nil // a question would make the file
+			return 0, nil // a query would create the file
 		}
 	}
+
 	there, has := "SELECT to_regclass('history_schema') IS NOT NULL", int64(0)
 	if d.sqlite {
 		there = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'history_schema')"
 	}
+
 	var ok bool
 	err := d.db.QueryRowContext(ctx, there).Scan(&ok)
 	if err == nil && ok {
@@ -257,12 +269,13 @@ func (d *DB) Version(ctx context.Context) (int64, error) {
 	return has, d.wrap("version", err)
 }
 
-// wrap says what a failure was of, and whether the database is there at all.
-// No error of a driver holds the password.
+// wrap names the failed operation, and adds ErrUnavailable if the database is unreachable. No driver's error
+// contains the password.
 func (d *DB) wrap(op string, err error) error {
 	if err == nil || errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		return err
 	}
+
 	var refused *pgconn.PgError
 	switch {
 	case errors.Is(err, context.Canceled):
@@ -270,6 +283,7 @@ func (d *DB) wrap(op string, err error) error {
 	case errors.As(err, &refused) && !gone(refused.Code):
 		return fmt.Errorf("history: %s: %w", op, err)
 	}
+
 	if locked(err) {
 		return fmt.Errorf("%w: %s: another process has locked the file for %s and goes on; is an instance of this machine stopped (kill -STOP, "+
 			"a debugger), "+
@@ -284,8 +298,8 @@ func locked(err error) bool {
 	return errors.As(err, &lite) && lite.Code()&0xff == 5 // BUSY
 }
 
-// gone reports whether an SQLSTATE says that the server cannot work now, rather
-// than that it will not do this.
+// gone reports whether an SQLSTATE means that the server cannot work now, rather than that it rejects the
+// statement.
 func gone(code string) bool {
 	switch code[:min(2, len(code))] {
 	case "08", "53", "57", "58": // connection, resources (disk full), operator, system

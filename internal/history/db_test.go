@@ -11,22 +11,22 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-func TestARowStandsOnce(t *testing.T) {
+func TestRowIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(1, func(e *store.Ended) { e.Number, e.At = 2, e.At.Add(time.Hour) }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(1, func(e *layout.Entry) { e.Number, e.At = 2, e.At.Add(time.Hour) }))
 		if w := write(t, d, rows); w != (Written{Rows: 3}) {
 			t.Errorf("%+v", w)
 		}
 		if w := write(t, d, rows[1:]); w != (Written{}) {
 			t.Errorf("again: %+v", w)
 		}
-		// Eight at once, each with all.
+		// Eight concurrent writers, each with all rows.
 		more := rowsOf(BodiesKeep)
 		for i := range 500 {
 			more = append(more, rowsOf(BodiesKeep, ended(100+i, nil))...)
@@ -56,16 +56,17 @@ func TestARowStandsOnce(t *testing.T) {
 	})
 }
 
-func TestARowHoldsAllOfAnEnding(t *testing.T) {
+func TestRowRoundTripsEntry(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		e := ended(1, func(e *store.Ended) {
+		e := ended(1, func(e *layout.Entry) {
 			e.Outcome, e.Reason, e.Number, e.Endings = notice.EndDead, notice.ReasonStatus, 2, 1
 			e.URL, e.Audience, e.Method, e.ContentType, e.Traceparent = "https://me:pass@Shop.Example.:8443/x?a=1", "m1", "PUT", "text/x", "00-1"
 			e.Ladder = notice.Ladder{time.Second, time.Minute}
 			e.Headers = []notice.Header{{Name: "X-A", Value: "\x00<&ü"}, {Name: "Authorization", Value: "Bearer 123456"}}
-			e.Attempts = append(e.Attempts, notice.Attempt{Number: 2, At: noon.Truncate(time.Millisecond), Duration: 1, Reason: notice.ReasonStatus, Status: 500, Response: "<b>no & \u0000"})
+			e.Attempts = append(e.Attempts, notice.Attempt{Number: 2, At: noon.Truncate(time.Millisecond), Duration: 1, Reason: notice.ReasonStatus,
+				Status: 500, Response: "<b>no & \u0000"})
 			e.AttemptsMade = 2
 		})
 		write(t, d, rowsOf(BodiesKeep, e))
@@ -78,7 +79,8 @@ func TestARowHoldsAllOfAnEnding(t *testing.T) {
 		if !reflect.DeepEqual(*got.Notice, *want.Notice) {
 			t.Errorf("got  %+v\nwant %+v", *got.Notice, *want.Notice)
 		}
-		if got.ID() != e.ID() || got.Host != "shop.example" || got.URL != "https://me@Shop.Example.:8443/x?a=1" || !got.Ended.Equal(e.At) || got.Number != 2 ||
+		if got.ID() != e.ID() || got.Host != "shop.example" || got.URL != "https://me@Shop.Example.:8443/x?a=1" || !got.Ended.Equal(e.At) ||
+			got.Number != 2 ||
 			!slices.Equal(got.Withheld, []string{"Authorization"}) || !got.BodyKept || got.Outcome != notice.EndDead {
 			t.Errorf("%+v", got)
 		}
@@ -96,14 +98,15 @@ func TestBodies(t *testing.T) {
 		d := open(t, Options{URL: url})
 		for i, b := range bodies {
 			for j, how := range []Bodies{BodiesKeep, BodiesHash, BodiesDrop} {
-				e := ended(10*i+j, func(e *store.Ended) { e.Body = b })
+				e := ended(10*i+j, func(e *layout.Entry) { e.Body = b })
 				write(t, d, rowsOf(how, e))
 				r, ok, err := d.Latest(t.Context(), e.Key)
 				if err != nil || !ok || r.BodySize != len(b) {
 					t.Fatalf("%q %s: %v %v %+v", b, how, ok, err, r)
 				}
 				keeps := how == BodiesKeep || len(b) == 0
-				if r.BodyKept != keeps || keeps && !bytes.Equal(r.Body, b) || !keeps && r.Body != nil || (r.BodyHash != nil) != (how == BodiesHash && len(b) > 0) {
+				if r.BodyKept != keeps || keeps && !bytes.Equal(r.Body, b) || !keeps && r.Body != nil || (r.BodyHash != nil) != (how == BodiesHash &&
+					len(b) > 0) {
 					t.Errorf("%.20q %s: %+v", b, how, r)
 				}
 			}
@@ -115,13 +118,13 @@ func TestFind(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		// Nothing ended yet: no partition is there.
+		// There are no entries and no partition yet.
 		if list := all(t, d, Query{Limit: 2}); len(list) != 0 {
 			t.Fatal(list)
 		}
-		var list []store.Ended
+		var list []layout.Entry
 		for i := range 20 {
-			list = append(list, ended(i, func(e *store.Ended) {
+			list = append(list, ended(i, func(e *layout.Entry) {
 				e.At = noon.Add(time.Duration(i) * 6 * time.Hour)
 				switch i % 5 {
 				case 3:
@@ -137,22 +140,23 @@ func TestFind(t *testing.T) {
 				}
 			}))
 		}
-		list = append(list, ended(2, func(e *store.Ended) { e.At, e.Number, e.Outcome = noon.Add(200*time.Hour), 2, notice.EndCancelled }))
+		list = append(list, ended(2, func(e *layout.Entry) { e.At, e.Number, e.Outcome = noon.Add(200*time.Hour), 2, notice.EndCancelled }))
 		write(t, d, rowsOf(BodiesKeep, list...))
 		at := func(i int) time.Time { return noon.Add(time.Duration(i) * 6 * time.Hour) }
 		for name, c := range map[string]struct {
 			q    Query
 			want string
 		}{
-			"all":              {Query{Limit: 3}, "2/2 19/1 18/1 17/1 16/1 15/1 14/1 13/1 12/1 11/1 10/1 9/1 8/1 7/1 6/1 5/1 4/1 3/1 2/1 1/1 0/1"},
-			"a key":            {Query{Key: "app1:orders:paid:2", Limit: 1}, "2/2 2/1"},
-			"no such key":      {Query{Key: "app2:orders:paid:2", Limit: 1}, ""},
-			"a prefix":         {Query{Prefix: "app2:orders", Since: at(15), Limit: 10}, "19/1 17/1 15/1"},
-			"half a segment":   {Query{Prefix: "app2:order", Limit: 10}, ""},
-			"a window":         {Query{Since: at(3), Until: at(6), Limit: 2}, "5/1 4/1 3/1"},
-			"a host":           {Query{Host: "other.example", Until: at(13), Limit: 10}, "8/1 3/1"},
-			"outcomes":         {Query{Outcomes: []notice.Ending{notice.EndDead, notice.EndCancelled}, Since: at(10), Limit: 1}, "2/2 18/1 13/1"},
-			"delivered":        {Query{Outcomes: []notice.Ending{notice.EndDelivered, notice.EndReplaced}, Since: at(16), Until: at(18), Limit: 10}, "17/1 16/1"},
+			"all":            {Query{Limit: 3}, "2/2 19/1 18/1 17/1 16/1 15/1 14/1 13/1 12/1 11/1 10/1 9/1 8/1 7/1 6/1 5/1 4/1 3/1 2/1 1/1 0/1"},
+			"a key":          {Query{Key: "app1:orders:paid:2", Limit: 1}, "2/2 2/1"},
+			"no such key":    {Query{Key: "app2:orders:paid:2", Limit: 1}, ""},
+			"a prefix":       {Query{Prefix: "app2:orders", Since: at(15), Limit: 10}, "19/1 17/1 15/1"},
+			"half a segment": {Query{Prefix: "app2:order", Limit: 10}, ""},
+			"a window":       {Query{Since: at(3), Until: at(6), Limit: 2}, "5/1 4/1 3/1"},
+			"a host":         {Query{Host: "other.example", Until: at(13), Limit: 10}, "8/1 3/1"},
+			"outcomes":       {Query{Outcomes: []notice.Ending{notice.EndDead, notice.EndCancelled}, Since: at(10), Limit: 1}, "2/2 18/1 13/1"},
+			"delivered": {Query{Outcomes: []notice.Ending{notice.EndDelivered, notice.EndReplaced}, Since: at(16), Until: at(18), Limit: 10},
+				"17/1 16/1"},
 			"a reason":         {Query{Reason: notice.ReasonTimeout, Limit: 10}, "18/1 13/1 8/1 3/1"},
 			"words of a body":  {Query{Text: "needle IN", Since: at(0), Limit: 10}, "8/1"},
 			"words of answers": {Query{Text: `SAID "`, Since: at(0), Limit: 10}, "7/1"},
@@ -170,7 +174,7 @@ func TestFind(t *testing.T) {
 	})
 }
 
-func TestAWrongURLSaysWhatIsRight(t *testing.T) {
+func TestOpenRejectsWrongURL(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"", "mysql://x/y", "sqlite://file", "sqlite:///", "postgres://me:hunter22@[x/y", "sqlite:///dir/"} {
 		d, err := Open(Options{URL: u})
@@ -181,7 +185,7 @@ func TestAWrongURLSaysWhatIsRight(t *testing.T) {
 			t.Errorf("%s: %v", u, err)
 		}
 	}
-	// The address of nobody, with a password in it.
+	// An unreachable address with a password.
 	d := open(t, Options{URL: "postgres://me:hunter22@127.0.0.1:1/x?sslmode=disable"})
 	if err := d.Begin(t.Context()); !errors.Is(err, ErrUnavailable) || strings.Contains(err.Error(), "hunter22") {
 		t.Errorf("%v", err)
@@ -192,7 +196,7 @@ func TestAWrongURLSaysWhatIsRight(t *testing.T) {
 	}
 }
 
-func TestManyBeginAtOnce(t *testing.T) {
+func TestConcurrentBeginsUpgradeOnce(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		var wg sync.WaitGroup
@@ -218,7 +222,7 @@ func TestManyBeginAtOnce(t *testing.T) {
 	})
 }
 
-func TestANewerSchemaIsRefused(t *testing.T) {
+func TestNewerSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
@@ -240,21 +244,21 @@ func TestRetention(t *testing.T) {
 		d := open(t, Options{URL: url, Retention: 48 * time.Hour})
 		var rows []Row
 		for i := range 6 {
-			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *store.Ended) { e.At = noon.AddDate(0, 0, i) }))...)
+			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, i) }))...)
 		}
 		write(t, d, rows)
 		now := noon.AddDate(0, 0, 5)
 		if _, err := d.Expire(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
-		// PostgreSQL drops whole days, SQLite what is too old to the second.
+		// PostgreSQL drops whole days, SQLite rows that are too old to the second.
 		if got := strings.Join(all(t, d, Query{Limit: 10}), " "); got != "5/1 4/1 3/1" {
 			t.Errorf("left: %s", got)
 		}
 		if n, err := d.Expire(t.Context(), now); err != nil || n != 0 {
 			t.Errorf("again: %d, %v", n, err)
 		}
-		// What comes late for a day that is gone is written, and goes again.
+		// A late row for a dropped day is written, and dropped again.
 		write(t, d, rows[:1])
 		if n, err := d.Expire(t.Context(), now); err != nil || n != 1 {
 			t.Errorf("late: %d, %v", n, err)

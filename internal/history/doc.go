@@ -1,41 +1,37 @@
-// Package history keeps what has ended in a database, PostgreSQL or SQLite, and
-// finds it again.
+// Package history stores finalized notices in a database, PostgreSQL or SQLite, and searches them.
 //
-// # How an ending becomes a row
+// # From a finalized notice to a row
 //
-//	settle, amend, schedule, adopt ──▶ list of endings ──▶ Shipper ──▶ row
-//	       (one script, in Redis)      (one for a shard)       ▲          │
-//	                                          ▲                └── Hold ◀─┘ confirmed
-//	                                          └── the bound, Shed: the oldest go, counted
+//	a script finalizes a notice ──▶ outbox ──▶ Shipper ──▶ row in the database
+//	    (one step, in Redis)     (one per shard)   │            │
+//	                                  ▲            ◀─ commit ───┘
+//	                                  └── remove the entry
 //
-// The script that ends a notice puts the ending, with the record as it then was
-// and Redis's time, on its shard's list. A Shipper holds a list, reads from its
-// beginning, writes what it read in one transaction, and takes off the list what
-// the database has confirmed. Every instance with a history has one.
+// The script that finalizes a notice appends an entry to its shard's outbox, a list in Redis. The
+// entry has the outcome, the record, and Redis's time. A Shipper takes a lock on an outbox, the
+// hold. It reads entries from the beginning, writes them in one transaction, and removes the
+// entries that the database has committed. Every instance with a history has a Shipper.
 //
-// # What holds
+// An outbox has at most NOTIFIER_HISTORY_BACKLOG entries, and fewer while less than a fifth of
+// Redis's maxmemory is left. Above that bound the oldest entries are dropped and counted.
 //
-//   - Each ending that is on a list becomes a row, unless it is dropped by the
-//     bound, by memory that runs short, or by an erasure: nothing is taken off
-//     before the database has committed it, and only if it still is what was read.
-//   - A row stands once. What tells it is the time of its ending, the webhook-id
-//     and the number of the ending, all of which come from the script; a second
-//     writing of the same ending meets the same row, in the same partition, and
-//     does nothing. So it does no harm to be killed between commit and
-//     confirmation, nor when two Shippers bring the same.
-//   - The hold (10 s, renewed) only keeps them from doing the work twice.
-//   - A database that does not answer delays no delivery: nothing waits for it but
-//     the list, which holds NOTIFIER_HISTORY_BACKLOG endings at most, and is
-//     shortened while Redis has less than a fifth of its maxmemory left.
-//   - An ending that Redis forgets, because it lost its last second, is not in
-//     history either, unless it was brought there before: then the notice is
-//     claimed and ends again, and history has both endings, at two times.
+// # Guarantees
+//
+//   - Lost: only entries that the bound or an erasure drops. A crash loses none: an entry is removed
+//     only after the database has committed it, and only if it is the entry that was read.
+//   - Duplicated: never. A row is identified by the time of its entry, the webhook-id and the number
+//     of the ending. All three come from the script, so a second write of an entry finds the row in
+//     the same partition and does nothing. A crash between commit and removal, or two Shippers with
+//     the same entries, do no harm. The hold (10 s, renewed) only avoids duplicate work.
+//   - Delivery never waits for the database. Only the outbox grows.
+//   - If Redis loses its last second, it may lose an entry. If the database already has the entry,
+//     the notice is claimed and finalized again, and the history has both entries, with different
+//     times.
 //
 // # The database
 //
-// PostgreSQL has a partition for each day, made before the first row of the day
-// and dropped as a whole after the retention. The schema changes by numbered
-// migrations, one instance at a time; a schema that is newer than the program is
-// refused with ErrNewer, and then nothing is written or read, while notices are
-// delivered all the same. SQLite is for the instances of one machine.
+// PostgreSQL has one partition per day. It is created before the first row of the day, and dropped
+// as a whole after the retention. Numbered migrations change the schema, by one instance at a time.
+// If the schema is newer than the program, the history returns ErrNewer and neither reads nor
+// writes; notices are still delivered. SQLite serves only the instances of one machine.
 package history

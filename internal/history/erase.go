@@ -11,11 +11,11 @@ import (
 	"notifier/internal/notice"
 )
 
-// Erasure says what is to be forgotten: all that ended under a key, or that a
-// host was called for. One of the two is set.
+// Erasure selects the entries to delete: those of a key, or those that a host was called for. One of the two
+// is set.
 type Erasure struct{ Key, Host string }
 
-// String tells of an erasure without what is erased.
+// String describes an erasure without the key or host.
 func (x Erasure) String() string {
 	kind := "host"
 	if x.Key != "" {
@@ -24,14 +24,14 @@ func (x Erasure) String() string {
 	return fmt.Sprintf("%s of SHA-256 %.6x…", kind, x.digest())
 }
 
-// Erased answers an erasure.
+// Erased is the result of an erasure.
 type Erased struct {
 	Rows    int64 // of the database
-	Redis   int   // settled notices and dead letters that Redis still kept
-	Pending int   // of a key: a notice that has not ended, which stays
+	Redis   int   // settled notices and dead letters that were still in Redis
+	Pending int   // a pending notice of the key, which stays
 }
 
-// digest is what an erasure is kept as.
+// digest returns the text by which an erasure is stored.
 func (x Erasure) digest() []byte {
 	if x.Key != "" {
 		return []byte(digest("key", x.Key))
@@ -39,28 +39,31 @@ func (x Erasure) digest() []byte {
 	return []byte(digest("host", x.Host))
 }
 
-// Refuse lets no row in any more of what ended until an instant, by whatever way
-// it comes; what ends later is kept. It comes before Erase.
+// Refuse records an erasure, so that entries that ended until an instant are not written any more, whatever
+// instance has them. Later entries are kept. It is called before Erase.
 func (d *DB) Refuse(ctx context.Context, x Erasure, until time.Time) error {
 	if err := d.Begin(ctx); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+
 	text := "INSERT INTO history_erased (digest, at) VALUES ($1, $2) ON CONFLICT (digest) DO UPDATE SET at = greatest(history_erased.at, " +
 		"excluded.at)"
 	if d.sqlite {
 		text = "INSERT INTO history_erased (digest, at) VALUES (?, ?) ON CONFLICT (digest) DO UPDATE SET at = max(at, excluded.at)"
 	}
+
 	_, err := d.db.ExecContext(ctx, text, x.digest(), d.time(until))
 	return d.wrap("erase", err)
 }
 
-// eraseTimeout is how long the deletion of rows may take.
+// eraseTimeout is the time limit for the deletion of rows.
 const eraseTimeout = 5 * time.Minute
 
-// Erase deletes the rows of what ended until an instant, and says how many. It
-// waits for writes that began before what Refuse has written could be seen.
+// Erase deletes the rows that ended until an instant, and returns how many. It waits for writes that began
+// before the record of Refuse was visible.
 func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
@@ -70,28 +73,31 @@ func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64,
 	return rows, d.wrap("erase", err)
 }
 
-// logEmptying lets erasures share the emptying of SQLite's log: SQLite refuses a second one
-// at the same time at once, without waiting.
+// logEmptying lets concurrent erasures share one emptying of SQLite's log. SQLite refuses a second one at
+// once, without waiting.
 type logEmptying struct {
-	begun atomic.Int64 // the number of the last one
+	begun atomic.Int64 // number of the last one that began
 	mu    sync.Mutex
-	done  int64 // the number of the last one that succeeded
+	done  int64 // number of the last one that succeeded
 }
 
-// emptyLog empties SQLite's log of writes, which has what was erased as it was
-// written. It waits for searches that read from it.
+// emptyLog empties SQLite's write-ahead log, which still contains the erased data. It waits for searches that
+// read from the log.
 func (d *DB) emptyLog(ctx context.Context) error {
 	e := &d.emptying
 	before := e.begun.Load()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.done > before { // it began after the caller's rows were deleted
+
+	if e.done > before { // that one began after the caller's rows were deleted
 		return nil
 	}
+
 	this := e.begun.Add(1)
 	if err := d.truncateLog(ctx); err != nil {
 		return err
 	}
+
 	e.done = this
 	return nil
 }
@@ -113,15 +119,19 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
-	if !d.sqlite {                       // which lets one write at a time anyway
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
+
+	if !d.sqlite { // SQLite has one writer at a time anyway
 		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN SHARE ROW EXCLUSIVE MODE"); err != nil {
 			return 0, err
 		}
 	}
+
 	if err := d.own(ctx, tx); err != nil {
 		return 0, err
 	}
+
 	c := &conditions{d: d}
 	if x.Key != "" {
 		k := parts(x.Key)
@@ -129,14 +139,17 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 	} else {
 		c.add("host = "+at, x.Host)
 	}
+
 	c.add("ended <= "+at, d.time(until))
 	if err := d.eraseItems(ctx, tx, x, until); err != nil {
 		return 0, err
 	}
+
 	var res sql.Result
 	if res, err = tx.ExecContext(ctx, "DELETE FROM history WHERE "+c.all[0]+" AND "+c.all[1], c.args...); err != nil {
 		return 0, err
 	}
+
 	n, err := res.RowsAffected()
 	if err != nil {
 		return 0, err

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
+	"notifier/internal/layout"
 
-	"notifier/internal/store"
+	"go.uber.org/zap"
 )
 
-func TestWhatIsErasedStaysAway(t *testing.T) {
+func TestErasedEntriesAreNotWrittenAgain(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *store.Ended) { e.Host = "other.example" }),
-			ended(1, func(e *store.Ended) { e.At, e.Number = noon.Add(time.Hour), 2 }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *layout.Entry) { e.Host = "other.example" }),
+			ended(1, func(e *layout.Entry) { e.At, e.Number = noon.Add(time.Hour), 2 }))
 		write(t, d, rows[:3])
 		erase := func(x Erasure, want int64) {
 			t.Helper()
@@ -29,7 +29,7 @@ func TestWhatIsErasedStaysAway(t *testing.T) {
 		}
 		erase(Erasure{Key: rows[0].Key}, 1)
 		erase(Erasure{Key: rows[0].Key}, 0)
-		// What was on its way comes, by another instance too; what ended later is kept.
+		// Entries in an outbox are not written, by any instance; later ones are.
 		w := write(t, open(t, Options{URL: url}), rows)
 		if w != (Written{Rows: 1, Erased: 1}) {
 			t.Errorf("%+v", w)
@@ -41,7 +41,7 @@ func TestWhatIsErasedStaysAway(t *testing.T) {
 		if got := strings.Join(all(t, d, Query{Limit: 10}), " "); got != "1/2 3/1" {
 			t.Errorf("left: %s", got)
 		}
-		// So does a notice of an erased host whose key was not erased.
+		// The same holds for an erased host whose key was not erased.
 		if w := write(t, open(t, Options{URL: url}), rows[1:2]); w != (Written{Erased: 1}) {
 			t.Errorf("of an erased host: %+v", w)
 		}
@@ -55,8 +55,8 @@ func TestWhatIsErasedStaysAway(t *testing.T) {
 	})
 }
 
-// An erasure that comes amid a write finds the row, or keeps it out.
-func TestAnErasureMeetsTheWritesUnderWay(t *testing.T) {
+// An erasure during a write deletes the row, or prevents it.
+func TestErasureDuringWriteLeavesNoRow(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		q := newQueue(t, 1)

@@ -13,9 +13,11 @@ import (
 // outbox. Each Redis that hands over publishes how far its outboxes are, so that records
 // can be dropped.
 
-// Unrefuse drops the record of an erasure that found nothing, if it is not later than
-// until. The caller has seen that the outboxes of its Redis, which home names, are empty;
-// the record stays while those of another Redis may hold older entries.
+// Unrefuse drops the record of an erasure that found nothing to erase, if the record is not later
+// than until. The record makes the history refuse the erased notices when an outbox delivers them
+// later. It is not needed once no outbox can hold them. home identifies the caller's Redis, whose
+// outboxes are empty. Unrefuse keeps the record while the outboxes of another Redis may hold
+// notices that were finalized before until.
 func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home string) error {
 	return d.run(ctx, `DELETE FROM history_erased WHERE digest = ? AND at <= ?
 		AND NOT EXISTS (SELECT 1 FROM history_outboxes WHERE home <> ? AND passed < ?)`, x.digest(), d.time(until), home, d.time(until))
@@ -53,12 +55,14 @@ func (d *DB) unerased(ctx context.Context, tx *sql.Tx, rows []Row, w *Written) (
 	if err := tx.QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM history_erased)").Scan(&any); err != nil || !any {
 		return rows, err
 	}
+
 	until := map[string]time.Time{}
 	for _, some := range digestsOf(rows) {
 		if err := d.readErased(ctx, tx, some, until); err != nil {
 			return nil, err
 		}
 	}
+
 	kept := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		for _, digest := range []string{digest("key", r.Key), digest("host", r.Host)} {
 			if at, ok := until[digest]; ok && !r.Ended.After(at) {
@@ -81,6 +85,7 @@ func digestsOf(rows []Row) [][]any {
 		seen[digest("key", rows[i].Key)] = true
 		seen[digest("host", rows[i].Host)] = true
 	}
+
 	list := make([]any, 0, len(seen))
 	for text := range seen {
 		list = append(list, []byte(text))
@@ -94,7 +99,9 @@ func (d *DB) readErased(ctx context.Context, tx *sql.Tx, digests []any, until ma
 	if err != nil {
 		return err
 	}
+
 	defer list.Close()
+
 	for list.Next() {
 		var digest []byte
 		var at moment
@@ -103,5 +110,6 @@ func (d *DB) readErased(ctx context.Context, tx *sql.Tx, digests []any, until ma
 		}
 		until[string(digest)] = at.Time
 	}
+
 	return list.Err()
 }

@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/store"
+	"notifier/internal/layout"
 )
 
-// digests is how many erasures are recorded.
+// digests returns how many erasures are recorded.
 func (d *DB) digests(t *testing.T) (n int) {
 	t.Helper()
 	if err := d.db.QueryRow("SELECT count(*) FROM history_erased").Scan(&n); err != nil {
@@ -27,7 +27,7 @@ func refuse(t *testing.T, d *DB, until time.Time, ids ...string) {
 }
 
 // The table of erasures only grew, and each write read all of it.
-func TestErasuresAreDroppedOnceAllOutboxesHavePassed(t *testing.T) {
+func TestErasuresAreDroppedAfterAllOutboxes(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
@@ -58,7 +58,7 @@ func TestErasuresAreDroppedOnceAllOutboxesHavePassed(t *testing.T) {
 			}
 		}
 
-		// An old side that hands over no entries does not keep records alive.
+		// An old side without entries does not keep records alive.
 		late := noon.Add(72 * time.Hour)
 		refuse(t, d, late, "4")
 		if err := d.PassOutbox(t.Context(), "new", late.Add(2*clockSlack)); err != nil {
@@ -78,7 +78,7 @@ func TestErasuresAreDroppedOnceAllOutboxesHavePassed(t *testing.T) {
 	})
 }
 
-func TestUnrefuseKeepsWhatAnotherOutboxMayHold(t *testing.T) {
+func TestUnrefuseKeepsErasuresOfOtherOutboxes(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
@@ -109,9 +109,9 @@ func TestWriteLooksUpTheDigestsOfItsBatch(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		var list []store.Ended
+		var list []layout.Entry
 		for i := range 2*digestsAtOnce + 10 {
-			list = append(list, ended(2*i+1, func(e *store.Ended) { e.Key = fmt.Sprintf("app1:orders:paid:%d", i) }))
+			list = append(list, ended(2*i+1, func(e *layout.Entry) { e.Key = fmt.Sprintf("app1:orders:paid:%d", i) }))
 		}
 		refuse(t, d, noon.AddDate(0, 0, 1), "0", "700", fmt.Sprint(2*digestsAtOnce+9), "other")
 		if w := write(t, d, rowsOf(BodiesKeep, list...)); w != (Written{Rows: len(list) - 3, Erased: 3}) {

@@ -15,42 +15,41 @@ import (
 	"notifier/internal/notice"
 )
 
-// Query asks for rows, the latest ending first. Empty fields ask for all.
+// Query selects entries, the latest first. Empty fields select all.
 type Query struct {
-	// Client asks, which limits its searches for text.
+	// Client is the name of the caller, whose text searches are limited.
 	Client string
 	Key    string
 	// ID is a webhook-id.
 	ID string
 	// Prefix is app, app:module or app:module:type.
 	Prefix string
-	// Part is a part of a key or, if it has a colon, the beginning of one. Since must be set
-	// unless the part has the three colons of app:module:type:id.
+	// Part is a part of a key or, with a colon, the beginning of one. It needs Since, unless the part
+	// contains the three colons of app:module:type:id.
 	Part string
 	// Route is a route's prefix.
 	Route    string
 	Host     string
 	Outcomes []notice.Ending
 	Reason   notice.Reason
-	// Since and Until bound the time of the ending; Until is not within.
+	// Since and Until bound the time of the entry; Until is exclusive.
 	Since, Until time.Time
-	// Text is looked for in bodies and answers, whatever its case; Since must be
-	// set.
+	// Text is searched in bodies and answers, ignoring case. It needs Since.
 	Text   string
 	Limit  int
 	Cursor string
 }
 
-// Page is a part of a listing. An empty Cursor means there is no more.
+// Page is one page of a listing. The last page has no Cursor.
 type Page struct {
 	Rows   []Row
 	Cursor string
 }
 
-// FindTimeout is how long one question may take.
+// FindTimeout is the time limit of one search.
 const FindTimeout = 10 * time.Second
 
-// cursor is where a listing goes on: behind this row.
+// cursor is the position of a listing: after this row.
 type cursor struct {
 	Ended  int64  `json:"t"` // Unix µs
 	ID     string `json:"i"`
@@ -62,7 +61,7 @@ func (c cursor) String() string {
 	return string(text)
 }
 
-// Find reads a page. Its error is ErrBusy if enough searches for text run.
+// Find returns one page of entries. It returns ErrBusy if the maximum number of text searches is running.
 func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
 	if q.Unindexed() {
 		if !d.texts.begin(q.Client) {
@@ -70,19 +69,24 @@ func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
 		}
 		defer d.texts.end(q.Client)
 	}
+
 	if err := d.Begin(ctx); err != nil {
 		return Page{}, err
 	}
+
 	text, args, err := d.question(q)
 	if err != nil {
 		return Page{}, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	from := d.searches
 	if q.isLookup() {
 		from = d.lookups
 	}
+
 	page, err := d.page(ctx, from, text, args, q.Limit)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		if q.isLookup() {
@@ -91,10 +95,11 @@ func (d *DB) Find(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("%w: more than %s; ask for a shorter window, or for a key, a host or an outcome as well", ErrSlow,
 			notice.Short(FindTimeout))
 	}
+
 	return page, d.wrap("find", err)
 }
 
-// Latest is the last ending under a key; ok is false if there is none.
+// Latest returns the last entry of a key; ok is false if there is none.
 func (d *DB) Latest(ctx context.Context, key string) (row Row, ok bool, err error) {
 	page, err := d.Find(ctx, Query{Key: key, Limit: 1})
 	if err != nil || len(page.Rows) == 0 {
@@ -103,14 +108,15 @@ func (d *DB) Latest(ctx context.Context, key string) (row Row, ok bool, err erro
 	return page.Rows[0], true, nil
 }
 
-// Number is the highest number of an ending of a notice, which is told by its key and
-// webhook-id; 0 = there is none.
+// Number returns the highest number of an entry of one notice, given by key and webhook-id; 0 = none.
 func (d *DB) Number(ctx context.Context, key, id string) (n int, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return 0, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	c := &conditions{d: d}
 	c.restrict(Query{Key: key})
 	c.add("id = "+at, id)
@@ -118,14 +124,14 @@ func (d *DB) Number(ctx context.Context, key, id string) (n int, err error) {
 	return n, d.wrap("number", err)
 }
 
-// conditions gathers what rows must fulfil.
+// conditions collects the conditions of a WHERE clause.
 type conditions struct {
 	d    *DB
 	all  []string
 	args []any
 }
 
-// add adds a condition; each at in it stands for one argument.
+// add adds a condition. Each at in it is a placeholder for one argument.
 func (c *conditions) add(text string, args ...any) {
 	for _, a := range args {
 		c.args = append(c.args, a)
@@ -135,10 +141,11 @@ func (c *conditions) add(text string, args ...any) {
 		}
 		text = strings.Replace(text, "\x00", mark, 1)
 	}
+
 	c.all = append(c.all, text)
 }
 
-const at = "\x00" // stands for an argument
+const at = "\x00" // placeholder of an argument
 
 func (d *DB) time(t time.Time) any {
 	if d.sqlite {
@@ -147,7 +154,7 @@ func (d *DB) time(t time.Time) any {
 	return t
 }
 
-// restrict adds what the rows of a query must fulfil, but for its cursor.
+// restrict adds the conditions of a query, except its cursor.
 func (c *conditions) restrict(q Query) {
 	if q.Key != "" {
 		k := parts(q.Key)
@@ -156,11 +163,13 @@ func (c *conditions) restrict(q Query) {
 	if q.ID != "" {
 		c.add("id = "+at, q.ID)
 	}
+
 	if q.Prefix != "" {
 		for i, p := range strings.SplitN(q.Prefix, ":", 3) {
 			c.add(keyColumns[i]+" = "+at, p)
 		}
 	}
+
 	c.part(q.Part)
 	if q.Route != "" {
 		c.add("route = "+at, q.Route)
@@ -168,20 +177,10 @@ func (c *conditions) restrict(q Query) {
 	if q.Host != "" {
 		c.add("host = "+at, q.Host)
 	}
-	if len(q.Outcomes) > 0 {
-		some, list := make([]string, len(q.Outcomes)), make([]any, len(q.Outcomes))
-		undelivered := true
-		for i, o := range q.Outcomes {
-			some[i], list[i] = at, string(o)
-			undelivered = undelivered && o != notice.EndDelivered
-		}
-		c.add("outcome IN ("+strings.Join(some, ", ")+")", list...)
-		if undelivered {
-			c.add("outcome <> 'delivered'") // which names the index
-		}
-	}
+
+	c.outcomes(q.Outcomes)
 	if q.Reason != "" {
-		c.add("reason = "+at+" AND reason <> ''", string(q.Reason)) // the second names the index
+		c.add("reason = "+at+" AND reason <> ''", string(q.Reason)) // the second part matches the condition of the index
 	}
 	if !q.Since.IsZero() {
 		c.add("ended >= "+at, c.d.time(q.Since))
@@ -189,28 +188,53 @@ func (c *conditions) restrict(q Query) {
 	if !q.Until.IsZero() {
 		c.add("ended < "+at, c.d.time(q.Until))
 	}
-	if q.Text != "" {
-		word := plain(q.Text)
-		inJSON := strings.Trim(encode(word), `"`)
-		if c.d.sqlite {
-			c.add("(instr(lower(body_text), lower("+at+")) > 0 OR instr(lower(attempts), lower("+at+")) > 0)", word, inJSON)
-		} else {
-			c.add("(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
-		}
+
+	c.text(q.Text)
+}
+
+func (c *conditions) outcomes(all []notice.Ending) {
+	if len(all) == 0 {
+		return
+	}
+
+	some, list := make([]string, len(all)), make([]any, len(all))
+	undelivered := true
+	for i, o := range all {
+		some[i], list[i] = at, string(o)
+		undelivered = undelivered && o != notice.EndDelivered
+	}
+	c.add("outcome IN ("+strings.Join(some, ", ")+")", list...)
+	if undelivered {
+		c.add("outcome <> 'delivered'") // matches the condition of the index
 	}
 }
 
-// keyColumns have the four segments of a key.
+func (c *conditions) text(text string) {
+	if text == "" {
+		return
+	}
+
+	word := plain(text)
+	inJSON := strings.Trim(encode(word), `"`)
+	if c.d.sqlite {
+		c.add("(instr(lower(body_text), lower("+at+")) > 0 OR instr(lower(attempts), lower("+at+")) > 0)", word, inJSON)
+	} else {
+		c.add("(strpos(lower(body_text), lower("+at+"::text)) > 0 OR strpos(lower(attempts), lower("+at+"::text)) > 0)", word, inJSON)
+	}
+}
+
+// keyColumns hold the four segments of a key.
 var keyColumns = []string{"app", "module", "type", "name"}
 
 // afterKeys sorts after each character of a key.
 const afterKeys = "\x7f"
 
-// part adds the condition on a part of the key: see Query.Part.
+// part adds the condition for Query.Part.
 func (c *conditions) part(part string) {
 	if part == "" {
 		return
 	}
+
 	segments := strings.SplitN(part, ":", len(keyColumns))
 	last := len(segments) - 1
 	if last == 0 {
@@ -221,6 +245,7 @@ func (c *conditions) part(part string) {
 		c.add(find+"("+strings.Join(keyColumns, " || ':' || ")+", "+at+") > 0", part)
 		return
 	}
+
 	for i, text := range segments[:last] {
 		c.add(keyColumns[i]+" = "+at, text)
 	}
@@ -229,7 +254,7 @@ func (c *conditions) part(part string) {
 	}
 }
 
-// where is all that was added; empty if nothing was.
+// where returns the WHERE clause; empty without conditions.
 func (c *conditions) where() string {
 	if len(c.all) == 0 {
 		return ""
@@ -237,7 +262,7 @@ func (c *conditions) where() string {
 	return " WHERE " + strings.Join(c.all, " AND ")
 }
 
-// question is the statement that asks for a page and one row more.
+// question returns the statement that reads a page and one more row.
 func (d *DB) question(q Query) (text string, args []any, err error) {
 	c := &conditions{d: d}
 	c.restrict(q)
@@ -247,10 +272,11 @@ func (d *DB) question(q Query) (text string, args []any, err error) {
 			return "", nil, ErrCursor
 		}
 		t := d.time(time.UnixMicro(from.Ended).UTC())
-		// The first of the two bounds the scan, the second says exactly which.
+		// The first condition bounds the scan, the second is exact.
 		c.add("ended <= "+at, t)
 		c.add("(ended, id, ending) < ("+at+", "+at+", "+at+")", t, from.ID, from.Ending)
 	}
+
 	text = "SELECT " + strings.Join(columns, ", ") + " FROM history" + c.where()
 	return fmt.Sprintf("%s ORDER BY ended DESC, id DESC, ending DESC LIMIT %d", text, max(q.Limit, 1)+1), c.args, nil
 }
@@ -260,8 +286,11 @@ func (d *DB) page(ctx context.Context, from *sql.DB, text string, args []any, li
 	if err != nil {
 		return Page{}, err
 	}
+
 	defer rows.Close()
+
 	var p Page
+
 	for rows.Next() {
 		r, err := d.scan(rows)
 		if err != nil {
@@ -269,6 +298,7 @@ func (d *DB) page(ctx context.Context, from *sql.DB, text string, args []any, li
 		}
 		p.Rows = append(p.Rows, r)
 	}
+
 	if err := rows.Err(); err != nil {
 		return Page{}, err
 	}
@@ -279,15 +309,15 @@ func (d *DB) page(ctx context.Context, from *sql.DB, text string, args []any, li
 	return p, nil
 }
 
-// CursorAfter is the cursor of a listing that goes on behind a row.
+// CursorAfter returns the cursor of a listing that continues after a row.
 func CursorAfter(r *Row) string {
-	if r.Ended.IsZero() { // SQLite sorts a damaged time before all others
+	if r.Ended.IsZero() { // SQLite sorts a damaged time first
 		return cursor{Ended: math.MaxInt64}.String()
 	}
 	return cursor{r.Ended.UnixMicro(), r.ID(), r.Number}.String()
 }
 
-// moment is a time as both databases give it.
+// moment reads a time as either database returns it.
 type moment struct{ time.Time }
 
 // Scan implements sql.Scanner.
@@ -300,10 +330,11 @@ func (m *moment) Scan(v any) error {
 	default:
 		return fmt.Errorf("a time is %T", v)
 	}
+
 	return nil
 }
 
-// scan reads a row, behind the columns that stand before it.
+// scan reads a row, after the given columns.
 func (d *DB) scan(rows *sql.Rows, before ...any) (Row, error) {
 	f := newRowReader(columns)
 	if err := rows.Scan(f.targets(before...)...); err != nil {
@@ -312,11 +343,11 @@ func (d *DB) scan(rows *sql.Rows, before ...any) (Row, error) {
 	return readRow(f), nil
 }
 
-// readRow makes a Row of the values of columns, in their order.
+// readRow returns the Row of column values, in the order of the columns.
 func readRow(f *rowReader) Row {
 	n := &notice.Notice{}
 	r := Row{Notice: n, Ended: f.time()}
-	_ = f.text() // the id, which Made and Key give
+	_ = f.text() // the id, which follows from Made and Key
 	r.Number = int(f.number())
 	n.Endings = r.Number - 1
 	n.Key = readKey(f)
@@ -326,10 +357,11 @@ func readRow(f *rowReader) Row {
 	n.Ladder = readRetry(f)
 	n.Traceparent = f.text()
 	n.Headers, r.Withheld = readHeaders(f)
-	n.Attempts = readAttempts(f)
+	readAttempts(f, n)
 
 	r.BodySize, r.BodyHash = int(f.number()), f.optionalBytes()
 	text, body := f.optionalText(), f.optionalBytes()
+
 	switch {
 	case text != nil:
 		n.Body, r.BodyKept = []byte(*text), true
@@ -338,6 +370,7 @@ func readRow(f *rowReader) Row {
 	default:
 		r.BodyKept = r.BodySize == 0
 	}
+
 	r.Damaged = f.damaged
 	return r
 }
@@ -363,6 +396,7 @@ func readRetry(f *rowReader) notice.Ladder {
 	if text == nil {
 		return nil
 	}
+
 	l, err := notice.ParseLadder(*text)
 	if err != nil {
 		f.damage()

@@ -15,10 +15,9 @@ var errBuilding = errors.New("another instance builds the indexes")
 // idIndex is the index by webhook-id.
 const idIndex = "history_id"
 
-// BuildIndexes builds the index by webhook-id of each partition that lacks it, and returns how
-// many it built. Nothing waits for it: rows are written and read meanwhile, and a search without
-// the index takes longer. One instance builds at a time; the others get an error. In SQLite
-// the migration makes the index.
+// BuildIndexes builds the index by webhook-id of each partition that lacks it, and returns how many it built.
+// Reads and writes go on during the build, and a search without the index takes longer. One instance builds
+// at a time; the others get an error. In SQLite the migration creates the index.
 func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if d.sqlite {
 		return 0, nil
@@ -26,11 +25,13 @@ func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return 0, err
 	}
+
 	c, err := d.db.Conn(ctx)
 	if err != nil {
 		return 0, d.wrap("index", err)
 	}
-	defer func() { _ = c.Close() }() // which returns it to the others
+
+	defer func() { _ = c.Close() }() // returns the connection to the pool
 
 	var first bool
 	if err := c.QueryRowContext(ctx, "SELECT pg_try_advisory_lock($1)", int64(indexLock)).Scan(&first); err != nil {
@@ -39,16 +40,19 @@ func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if !first {
 		return 0, errBuilding
 	}
+
 	defer func() {
 		_, _ = c.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", int64(indexLock)) // a lost connection has none
 	}()
 	names, err := d.unindexed(ctx, c)
+
 	for _, name := range names {
 		if err = buildIndex(ctx, c, name); err != nil {
 			break
 		}
 		built++
 	}
+
 	return built, d.wrap("index", err)
 }
 
@@ -60,7 +64,9 @@ func (d *DB) unindexed(ctx context.Context, c *sql.Conn) (names []string, err er
 	if err != nil {
 		return nil, err
 	}
+
 	defer rows.Close()
+
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {
@@ -68,11 +74,12 @@ func (d *DB) unindexed(ctx context.Context, c *sql.Conn) (names []string, err er
 		}
 		names = append(names, name)
 	}
+
 	return names, rows.Err()
 }
 
-// buildIndex builds the index of one partition. What an interrupted build left is dropped first:
-// it is invalid and is never used.
+// buildIndex builds the index of one partition. The invalid rest of an interrupted build is dropped first: it
+// is never used.
 func buildIndex(ctx context.Context, c *sql.Conn, partition string) error {
 	index := partition + "_id"
 	for _, text := range []string{
@@ -87,5 +94,6 @@ func buildIndex(ctx context.Context, c *sql.Conn, partition string) error {
 			return err
 		}
 	}
+
 	return nil
 }

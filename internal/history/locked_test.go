@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// envHold names the file that this test binary locks when it is started as the
-// process that stands still.
+// envHold is the variable with the name of the file that this test binary locks when it is started as the
+// stopped process.
 const envHold = "HISTORY_TEST_HOLD"
 
-// TestHoldALock is that process, and no test.
+// TestHoldALock is that process, not a test.
 func TestHoldALock(t *testing.T) {
 	t.Parallel()
 	file := os.Getenv(envHold)
@@ -40,10 +40,9 @@ func TestHoldALock(t *testing.T) {
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n') // until it is killed
 }
 
-// An instance that stands still amid a write keeps the lock of SQLite's file: the
-// others read what is there, their writes end after a while with an error that
-// says what to look for, and go on when it has gone.
-func TestAStoppedProcessHoldsTheLock(t *testing.T) {
+// An instance that is stopped during a write keeps the lock of SQLite's file. The others can read. Their
+// writes fail after a while with an error that names the cause, and succeed after the process has ended.
+func TestStoppedProcessKeepsTheLock(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
@@ -75,7 +74,7 @@ func TestAStoppedProcessHoldsTheLock(t *testing.T) {
 		took > 2*busyTimeout {
 		t.Errorf("after %s: %v", took, err)
 	}
-	// Reading goes on, also by an instance that begins now.
+	// Reads still work, also by an instance that starts now.
 	for _, d := range []*DB{d, open(t, Options{URL: "sqlite://" + file})} {
 		if page, err := d.Find(t.Context(), Query{Limit: 10}); err != nil || len(page.Rows) != 1 {
 			t.Errorf("%d rows, %v", len(page.Rows), err)
@@ -84,7 +83,7 @@ func TestAStoppedProcessHoldsTheLock(t *testing.T) {
 	if err := c.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = c.Wait() // it reports the signal
+	_ = c.Wait() // the error is the signal
 	if w := write(t, d, rowsOf(BodiesKeep, ended(2, nil))); w.Rows != 1 {
 		t.Errorf("%+v", w)
 	}

@@ -10,14 +10,14 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/alarm"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
-	"notifier/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// engines runs a test on both databases, in make test on SQLite alone.
+// engines runs a test on both databases; in make test only on SQLite.
 func engines(t *testing.T, f func(t *testing.T, url string)) {
 	t.Helper()
 	if withPostgres {
@@ -36,23 +36,24 @@ func open(t *testing.T, o Options) *DB {
 	return d
 }
 
-// noon is a day with room on either side.
+// noon is a time with room in its day on either side.
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 123_456_000, time.UTC)
 
-// ended is the i-th ending of a test: one a second, from noon on.
-func ended(i int, change func(e *store.Ended)) store.Ended {
-	e := store.Ended{Outcome: notice.EndDelivered, Number: 1, At: noon.Add(time.Duration(i) * time.Second), Host: "shop.example",
+// ended returns the i-th entry of a test: one per second, from noon on.
+func ended(i int, change func(e *layout.Entry)) layout.Entry {
+	e := layout.Entry{Outcome: notice.EndDelivered, Number: 1, At: noon.Add(time.Duration(i) * time.Second), Host: "shop.example",
 		Notice: &notice.Notice{Key: fmt.Sprintf("app%d:orders:paid:%d", i%2+1, i), Route: fmt.Sprintf("app%d", i%2+1), Made: notice.MadeAt(noon),
 			Due: noon.Truncate(time.Millisecond), AttemptsMade: 1,
-			Content:  notice.Content{Body: []byte(fmt.Sprintf(`{"order":%d}`, i))},
-			Attempts: []notice.Attempt{{Number: 1, At: noon.Truncate(time.Millisecond), Duration: 12345 * time.Microsecond, Status: 200, Response: "thanks"}}}}
+			Content: notice.Content{Body: []byte(fmt.Sprintf(`{"order":%d}`, i))},
+			Attempts: []notice.Attempt{{Number: 1, At: noon.Truncate(time.Millisecond), Duration: 12345 * time.Microsecond, Status: 200,
+				Response: "thanks"}}}}
 	if change != nil {
 		change(&e)
 	}
 	return e
 }
 
-func rowsOf(bodies Bodies, list ...store.Ended) []Row {
+func rowsOf(bodies Bodies, list ...layout.Entry) []Row {
 	rows := make([]Row, len(list))
 	for i, e := range list {
 		rows[i] = rowOf(e, bodies)
@@ -69,7 +70,7 @@ func write(t *testing.T, d *DB, rows []Row) Written {
 	return w
 }
 
-// all are the ids of all that a query finds, page by page.
+// all returns the ids of all results of a query, read page by page.
 func all(t *testing.T, d *DB, q Query) (list []string) {
 	t.Helper()
 	for {

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
-	"notifier/internal/store"
 )
 
 // TestMeasure fills a PostgreSQL with HISTORY_ROWS rows (10,000,000), over thirty
@@ -41,7 +41,8 @@ func TestMeasure(t *testing.T) {
 		}
 		_, err := d.db.Exec(`INSERT INTO history SELECT $1::timestamptz + random() * interval '86399 s', 'msg_' || substr(md5(i::text || $1), 1, 26), 1,
 			'app' || i % 10, 'orders', 'paid', (i + $2 * $3)::text, 'app' || i % 10, 'shop' || (random() * $4)::int || '.example',
-			CASE WHEN i % 100 = 0 THEN 'dead' ELSE 'delivered' END, CASE WHEN i % 100 = 0 THEN 'timeout' ELSE '' END, $1, 185903985000000 + i, 1, '', '', '', '',
+			CASE WHEN i % 100 = 0 THEN 'dead' ELSE 'delivered' END, CASE WHEN i % 100 = 0 THEN 'timeout' ELSE '' END, $1, 185903985000000 + i, 1,
+				'', '', '', '',
 			NULL, '', '[]', '[{"n":1,"at":"2026-11-20T12:00:00.123Z","status":200,"duration_ms":12.345,"response":"ok"}]', 60, NULL,
 			'{"order":' || i || ',"text":"' || md5(i::text) || '"}', NULL FROM generate_series(1, $2::bigint) i`, at, n/days, day, hosts)
 		if err != nil {
@@ -100,11 +101,11 @@ func TestMeasure(t *testing.T) {
 		}
 		t.Logf("%s:\n%s", name, d.plan(t, text, args))
 	}
-	// What Redis has of one, with a body of 200 bytes.
+	// The size of one in Redis, with a body of 200 bytes.
 	q := newQueue(t, 1)
 	e := fmt.Sprintf(`d %d app1:orders shop.example app1:orders:paid:4711 {"due":1763740800000,"made":185903985000000,"json":{"order":"%s"},"n":1,"attempts":[{"n":1,"at":1763740800000,"ms":12,"us":345,"status":200,"response":"ok"}]}`,
 		noon.UnixMicro(), strings.Repeat("x", 188))
-	if _, err := store.ReadEnded(e); err != nil {
+	if _, err := layout.ReadEntry(e); err != nil {
 		t.Fatal(err)
 	}
 	for range 10_000 {
@@ -114,7 +115,7 @@ func TestMeasure(t *testing.T) {
 	t.Logf("%d bytes of Redis for an ending of %d, %v", used/10_000, len(e), err)
 }
 
-// plan is how PostgreSQL answers.
+// plan returns PostgreSQL's plan of a query.
 func (d *DB) plan(t *testing.T, text string, args []any) string {
 	t.Helper()
 	rows, err := d.db.Query("EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) "+text, args...)

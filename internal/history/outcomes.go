@@ -20,8 +20,7 @@ const MostOutcomes = 200
 // end of a notice.
 const clockSlack = time.Hour
 
-// Outcomes returns all entries of some notices, without their bodies, in the order of
-// their numbers.
+// Outcomes returns all entries of some notices, without their bodies, in the order of their numbers.
 func (d *DB) Outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -29,8 +28,10 @@ func (d *DB) Outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	found, err := d.outcomes(ctx, list)
 	return found, d.wrap("outcomes", err)
 }
@@ -58,9 +59,11 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 	if err != nil {
 		return nil, err
 	}
+
 	defer rows.Close()
 
 	found := map[Ref][]Row{}
+
 	for rows.Next() {
 		f := newRowReader(columns)
 		if err := rows.Scan(f.targets()[:len(withoutBody())]...); err != nil {
@@ -70,24 +73,28 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 		at := Ref{r.Key, r.ID()}
 		found[at] = append(found[at], r)
 	}
+
 	for _, some := range found {
 		slices.SortFunc(some, func(a, b Row) int { return a.Number - b.Number })
 	}
 	return found, rows.Err()
 }
 
-// withoutBody are the columns but for the last two, which hold the body.
+// withoutBody lists all columns except the last two, which hold the body.
 func withoutBody() []string { return columns[:len(columns)-2] }
 
-// knownOutcome is the outcome of a notice that Redis, restored from a backup, still holds as
-// pending or dead: the last delivery, else a cancellation, that came after the record.
-// endings is how often the notice had ended by its record. ok is false if there is none.
+// knownOutcome returns how a notice was finalized after a backup, in which it is pending or dead.
+// rows are the history's entries of the notice, oldest first. endings is how often the notice had
+// been finalized when the backup was made; only later entries count. knownOutcome returns the last
+// delivery. If there is no delivery and the last entry is a cancellation or a replacement, it
+// returns that entry and the state cancelled. Otherwise ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {
 			return r, notice.Delivered, true
 		}
 	}
+
 	if n := len(rows); n > 0 && rows[n-1].Number > endings && (rows[n-1].Outcome == notice.EndCancelled ||
 		rows[n-1].Outcome == notice.EndReplaced) {
 		return rows[n-1], notice.Cancelled, true

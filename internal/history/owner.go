@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Owner names the service whose notices a history has. Two services may use the same
-// namespace on two Redis, and two namespaces on one, so both parts count.
+// Owner identifies the service whose notices a history holds. Two services may use the same namespace on two
+// Redis servers, or two namespaces on one, so both parts count.
 type Owner struct {
 	Namespace string
 	ID        string // the data identity: see store.Store.Identity
@@ -25,14 +25,17 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 	if owner == nil {
 		return true, nil
 	}
+
 	mine, err := (*owner)(ctx)
 	if err != nil {
 		return false, fmt.Errorf("history: read the data identity: %w", err)
 	}
+
 	d.mine.Store(&mine)
 
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+
 	has, owned, err := d.readOwner(ctx, d.lookups)
 	if err != nil || !owned {
 		return false, d.wrap("owner", err)
@@ -42,19 +45,21 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 
 const insertOwner = "INSERT INTO history_owner (one, namespace, id, since) VALUES (1, ?, ?, "
 
-// own is checkOwner in a transaction that writes: a claim waits for the transaction. The
-// first one takes a history that has no owner.
+// own is checkOwner within a writing transaction, so that a claim waits for the transaction. The first writer
+// becomes the owner of a history without one.
 func (d *DB) own(ctx context.Context, tx *sql.Tx) error {
 	mine := d.mine.Load()
 	if mine == nil {
 		return nil
 	}
+
 	has, owned, err := d.readOwner(ctx, tx)
 	if err == nil && !owned {
 		if _, err = tx.ExecContext(ctx, d.marks(insertOwner+d.clock(0)+") ON CONFLICT DO NOTHING"), mine.Namespace, mine.ID); err == nil {
 			has, _, err = d.readOwner(ctx, tx)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
@@ -80,6 +85,7 @@ func (d *DB) readOwner(ctx context.Context, q querier) (has Owner, ok bool, err 
 	if _, inTx := q.(*sql.Tx); inTx && !d.sqlite {
 		text += " FOR SHARE"
 	}
+
 	err = q.QueryRowContext(ctx, text).Scan(&has.Namespace, &has.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Owner{}, false, nil
@@ -87,33 +93,34 @@ func (d *DB) readOwner(ctx context.Context, q querier) (has Owner, ok bool, err 
 	return has, err == nil, err
 }
 
-// Owner is the service whose history this is; ok is false if nothing was written yet. It
-// changes nothing.
+// Owner returns the owner of this history; ok is false if nothing was written yet. It changes nothing.
 func (d *DB) Owner(ctx context.Context) (has Owner, ok bool, err error) {
 	if v, err := d.Version(ctx); err != nil || v < ownerVersion {
 		return Owner{}, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+
 	has, ok, err = d.readOwner(ctx, d.db)
 	return has, ok, d.wrap("owner", err)
 }
 
-// ownerVersion is the version of the schema that first has an owner.
+// ownerVersion is the first version of the schema with an owner.
 const ownerVersion = 3
 
-// claimed is the reason of replays that a claim ends.
+// claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim gives the history, with all its rows, to another owner. from is the id of the one
-// that it has; ErrForeign, which names that, is returned if it has another. Replays that
-// are not done fail. changed is false if it belonged to the new owner already.
+// Claim transfers the history, with all its rows, to another owner. from must be the id of the
+// present owner; otherwise Claim returns ErrForeign, and the error has the right id. Unfinished
+// replays fail. changed is false if the history belonged to the new owner already.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+
 	changed, err = d.claim(ctx, from, to)
 	return changed, d.wrap("claim", err)
 }
@@ -123,9 +130,11 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
 
 	has, ok, err := d.readOwner(ctx, tx)
+
 	switch {
 	case err != nil || has == to:
 		return false, err
@@ -135,6 +144,7 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 	case has.ID != from:
 		return false, to.differs(has)
 	}
+
 	steps := []struct {
 		text string
 		args []any
@@ -143,7 +153,7 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) +
 			" WHERE state IN ('running', 'stopped')", []any{claimed}},
 		{"DELETE FROM history_replay_items", nil},
-		{"DELETE FROM history_outboxes", nil}, // those of the old data
+		{"DELETE FROM history_outboxes", nil}, // outboxes of the old data
 	}
 	for _, s := range steps {
 		if _, err := tx.ExecContext(ctx, d.marks(s.text), s.args...); err != nil {

@@ -55,7 +55,7 @@ func TestHistoryRefusesAnotherOwner(t *testing.T) {
 
 // The new side of a migration starts before it has the identity of the old side: it must
 // not take the history by looking at it.
-func TestOwnerIsTheFirstThatWrites(t *testing.T) {
+func TestFirstWriterBecomesOwner(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		looks, writes := belongs(t, url, Owner{"notifier", "BBB"}), belongs(t, url, Owner{"notifier", "AAA"})
@@ -78,7 +78,7 @@ func TestOwnerIsTheFirstThatWrites(t *testing.T) {
 	})
 }
 
-func TestClaimGivesTheHistoryToAnotherOwner(t *testing.T) {
+func TestClaimTransfersHistory(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		old, next := Owner{"notifier", "AAA"}, Owner{"notifier", "BBB"}

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/store"
+	"notifier/internal/layout"
 )
 
 func TestSearchForPartOfKey(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		keyed := func(i int, key string) store.Ended { return ended(i, func(e *store.Ended) { e.Key = key }) }
+		keyed := func(i int, key string) layout.Entry { return ended(i, func(e *layout.Entry) { e.Key = key }) }
 		write(t, d, rowsOf(BodiesKeep, keyed(1, "app1:orders:paid:20261120"), keyed(2, "app1:orders:paid:20261121"),
 			keyed(3, "app1:orders:rest:20261120"), keyed(4, "app1:bills:paid:_x")))
 		for part, want := range map[string]string{
@@ -48,8 +48,10 @@ func TestUnindexedSearches(t *testing.T) {
 		q    Query
 		want bool
 	}{
-		{Query{Part: "4711"}, true}, {Query{Part: "app1:orders"}, true}, {Query{Part: "app1:orders:paid"}, true}, {Query{Text: "x", Key: "a:b:c:d"}, true},
-		{Query{Part: "app1", ID: "msg_1"}, false}, {Query{Part: "app1:orders:paid:"}, false}, {Query{Part: "app1:orders:paid:4"}, false}, {Query{ID: "msg_1"}, false}, {Query{Host: "x"}, false},
+		{Query{Part: "4711"}, true}, {Query{Part: "app1:orders"}, true}, {Query{Part: "app1:orders:paid"}, true}, {Query{Text: "x",
+			Key: "a:b:c:d"}, true},
+		{Query{Part: "app1", ID: "msg_1"}, false}, {Query{Part: "app1:orders:paid:"}, false}, {Query{Part: "app1:orders:paid:4"}, false},
+		{Query{ID: "msg_1"}, false}, {Query{Host: "x"}, false},
 	} {
 		if c.q.Unindexed() != c.want {
 			t.Errorf("%+v: want %v", c.q, c.want)
@@ -71,7 +73,7 @@ func TestSearchForWebhookIDUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *store.Ended) { e.At = noon.AddDate(0, 0, 1) }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, 1) }))
 		write(t, d, rows[:2])
 		if !d.sqlite { // as the version before left it
 			for _, text := range []string{"DROP INDEX history_id", "DELETE FROM history_schema WHERE version_id = 7"} {

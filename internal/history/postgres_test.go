@@ -12,20 +12,20 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
-	"notifier/internal/store"
 )
 
 const withPostgres = true
 
-func TestRowsThatADatabaseRefusesAreWrittenBare(t *testing.T) {
+func TestRejectedColumnsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	d := open(t, Options{URL: pgtest.Database(t)})
-	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *store.Ended) {
+	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *layout.Entry) {
 		e.Body, e.Headers, e.Attempts[0].Response = nil, []notice.Header{{Name: "X-Shop", Value: "7"}}, "poison"
 	}))
-	// What no code of this program makes: the row is not lost for it.
+	// No code of this program creates such a row. It is stored nevertheless.
 	list[1].Notice.AttemptsMade = 1 << 20
 	if err := d.Begin(t.Context()); err != nil {
 		t.Fatal(err)
@@ -42,14 +42,15 @@ func TestRowsThatADatabaseRefusesAreWrittenBare(t *testing.T) {
 	if err != nil || !ok || r.BodyKept || r.Body != nil || r.BodySize != len(list[1].Body) || len(r.Attempts) != 0 {
 		t.Errorf("%+v %v", r, err)
 	}
-	// Nothing tells of its body that it is not there, as it had none; its header does.
-	if r, ok, err = d.Latest(t.Context(), list[3].Key); err != nil || !ok || len(r.Withheld) != 1 || len(r.Headers) != 1 || r.Headers[0] != (notice.Header{Name: "X-Shop"}) {
+	// Its missing body is not recorded, because it had none; its header is.
+	if r, ok, err = d.Latest(t.Context(), list[3].Key); err != nil || !ok || len(r.Withheld) != 1 || len(r.Headers) != 1 ||
+		r.Headers[0] != (notice.Header{Name: "X-Shop"}) {
 		t.Errorf("%+v %v", r, err)
 	}
 }
 
-// A search that is under way must not hold up the writes of a new day.
-func TestANewDayWaitsForNoSearch(t *testing.T) {
+// A running search must not hold up the writes of a new day.
+func TestNewPartitionWaitsForNoSearch(t *testing.T) {
 	t.Parallel()
 	d := open(t, Options{URL: pgtest.Database(t)})
 	write(t, d, rowsOf(BodiesKeep, ended(1, nil)))
@@ -63,13 +64,13 @@ func TestANewDayWaitsForNoSearch(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := d.Write(ctx, rowsOf(BodiesKeep, ended(2, func(e *store.Ended) { e.At = noon.AddDate(0, 0, 3) }))); err != nil {
+	if _, err := d.Write(ctx, rowsOf(BodiesKeep, ended(2, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, 3) }))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// The least rights that docs/history.md names do for everything.
-func TestTheLeastRights(t *testing.T) {
+// The minimal rights in docs/history.md suffice for all operations.
+func TestMinimalRightsSuffice(t *testing.T) {
 	t.Parallel()
 	admin := pgtest.Database(t)
 	a := open(t, Options{URL: admin})
@@ -104,7 +105,7 @@ func TestTheLeastRights(t *testing.T) {
 		return open(t, Options{URL: c.String(), Retention: 24 * time.Hour})
 	}
 	w := as(writer)
-	write(t, w, rowsOf(BodiesKeep, ended(1, nil), ended(2, func(e *store.Ended) { e.At = noon.AddDate(0, 0, 5) })))
+	write(t, w, rowsOf(BodiesKeep, ended(1, nil), ended(2, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, 5) })))
 	if n, err := w.Expire(t.Context(), noon.AddDate(0, 0, 5)); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -133,7 +134,7 @@ func TestTheLeastRights(t *testing.T) {
 	}
 }
 
-// doctor said ok where serve could not write.
+// doctor reported ok where serve could not write.
 func TestTryFailsWithoutTheRightToWrite(t *testing.T) {
 	t.Parallel()
 	admin := pgtest.Database(t)

@@ -16,7 +16,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// ReplayState is how a replay stands.
+// ReplayState is the state of a replay.
 type ReplayState string
 
 // The states of a replay.
@@ -27,89 +27,88 @@ const (
 	ReplayFailed  ReplayState = "failed"
 )
 
-// Replay is what was asked to be sent again, and how far that is.
+// Replay is a replay with its request and progress.
 type Replay struct {
 	ID string // unique
-	// Name is the id that the client gave, or ID. It is unique for each client, and others see
-	// it as the replay's id.
+	// Name is the id given by the client, or ID. It is unique per client, and other clients see it as the
+	// replay's id.
 	Name   string
 	State  ReplayState
-	Reason string // why it failed
-	Client string // who made it
+	Reason string // why the replay failed
+	Client string // the client that created the replay
 	Prefix string
 	Host   string
-	Total  int64 // items
-	Done   int64 // the number of the last item that is done, as far as the database knows
-	// Counts says how many had which result.
+	Total  int64 // number of items
+	Done   int64 // number of the last item that the database knows to be done
+	// Counts is the number of items by result.
 	Counts        map[string]int64
 	Made, Changed time.Time
 	ReplayAbout
 }
 
-// ReplayAbout is the rest of what was asked for, and what was refused.
+// ReplayAbout is the rest of a replay's request, and the refusals.
 type ReplayAbout struct {
 	Outcomes []notice.Ending `json:"outcomes"`
 	Since    time.Time       `json:"since"`
 	Until    time.Time       `json:"until"`
-	Rate     float64         `json:"rate"` // a second
+	Rate     float64         `json:"rate"` // per second
 	NewIDs   bool            `json:"new_ids,omitempty"`
-	// Asked is Until as it was asked for, by which a call that is repeated is known;
-	// zero = until it was made.
+	// Asked is Until as requested, by which a repeated call is recognized; zero = until the replay was
+	// created.
 	Asked time.Time `json:"asked,omitzero"`
-	// Shards are how many there were when the items were numbered: how far it is
-	// is known by shard.
+	// Shards is the number of shards when the items were numbered. The progress is stored per shard.
 	Shards  int              `json:"shards"`
 	Refused map[string]int64 `json:"refused,omitempty"`
 }
 
-// NewReplayID is an id that no other replay has.
+// NewReplayID returns a unique id of a replay.
 func NewReplayID() string { return "rpl_" + strings.ToLower(rand.Text()[:20]) }
 
-// Mark names a replay in Redis. An ID of the version before, which a caller gave, may come again
-// when the replay has been forgotten, before Redis has forgotten how far it had got.
+// Mark names a replay in Redis. An ID of an older version was given by a client. It may be used again after
+// the history has deleted the replay, before Redis has deleted its progress.
 func (r *Replay) Mark() string { return fmt.Sprintf("%s:%d", r.ID, r.Made.UnixMilli()) }
 
-// Same reports whether two replays were asked for in the same words. The number of
-// a second is as a database keeps it.
+// Same reports whether two requests of replays are equal. The rate is compared as a database stores it.
 func (r *Replay) Same(o *Replay) bool {
 	return r.Prefix == o.Prefix && r.Host == o.Host && r.Since.Equal(o.Since) && r.Asked.Equal(o.Asked) && r.Rate == o.Rate &&
 		r.NewIDs == o.NewIDs &&
 		slices.Equal(r.Outcomes, o.Outcomes)
 }
 
-// MaxReplay is how many notices one replay may hold.
+// MaxReplay is the maximum number of notices in one replay.
 const MaxReplay = 500_000
 
-// How long it may take to choose the notices of a replay, and how many rows one
-// statement reads or writes.
+// Time limit for choosing the notices of a replay, and the number of rows that one statement reads or writes.
 const (
 	chooseTimeout = time.Minute
 	choosePage    = 500
 	chooseWrite   = 500
 )
 
-// Choice is a notice of a replay, by the row that it is sent from.
+// Choice is a notice of a replay, with the row from which it is sent.
 type Choice struct {
 	Ended  int64 // Unix µs
 	ID     string
-	Ending int // its number, which is how often the notice has ended
+	Ending int // number of the entry, which is how often the notice has ended
 	Shard  int
 	Key    keys.Key
 }
 
-// Choose calls each with every notice that a replay asks for, once: of those that
-// were delivered or died within the window, in the order of that, those whose last
-// ending of all is of the outcomes. The row is that of the last ending, without
-// attempts, body and what else is not needed to judge it; what the Choice lacks is
-// the shard.
+// Choose calls the function each for every notice that a replay sends, once per notice, ordered by
+// time. A replay sends the notices that were delivered or died within its window, if their last
+// entry has one of the outcomes that the replay asks for. row is that entry without attempts, body
+// and some other columns. c has no shard.
 func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
 	if err := d.Begin(ctx); err != nil {
 		return err
 	}
+
 	limited, cancel := context.WithTimeout(ctx, chooseTimeout)
 	defer cancel()
+
 	var from *cursor
 	doubles := map[string]bool{}
+
 	for {
 		n, err := d.choosePage(limited, r, &from, doubles, each)
 		switch {
@@ -123,7 +122,7 @@ func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice
 	}
 }
 
-// lastEnding joins to a row h the row x of the last ending of its notice.
+// lastEnding joins a row h with the row x of its notice's last entry.
 func (d *DB) lastEnding() string {
 	const same = "l.app = h.app AND l.module = h.module AND l.type = h.type AND l.name = h.name AND l.id = h.id AND l.ended >= h.ended " +
 		"ORDER BY l.ended DESC, l.ending DESC LIMIT 1"
@@ -133,7 +132,7 @@ func (d *DB) lastEnding() string {
 	return "CROSS JOIN LATERAL (SELECT * FROM history l WHERE " + same + ") x"
 }
 
-// chosenColumns name the columns that choosePage asks for.
+// chosenColumns are the columns that choosePage reads.
 var chosenColumns = []string{"ended", "ending", "ended", "id", "ending", "app", "module", "type", "name", "route", "host", "outcome",
 	"reason", "made", "url", "audience",
 	"headers", "body_sha256", "body_text"}
@@ -148,6 +147,7 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		c.add("ended >= "+at, t)
 		c.add("(ended, id, ending) > ("+at+", "+at+", "+at+")", t, (*from).ID, (*from).Ending)
 	}
+
 	rows, err := d.searches.QueryContext(ctx,
 		fmt.Sprintf(`SELECT h.ended, h.ending, x.ended, x.id, x.ending, x.app, x.module, x.type, x.name, x.route, x.host, x.outcome, x.reason,
 		x.made, x.url, x.audience, x.headers, CASE WHEN x.body_sha256 IS NOT NULL THEN 1 ELSE 0 END,
@@ -157,7 +157,9 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 	if err != nil {
 		return 0, err
 	}
+
 	defer rows.Close()
+
 	for rows.Next() {
 		n++
 		row := Row{Notice: &notice.Notice{}}
@@ -166,6 +168,7 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		if err := rows.Scan(f.targets()...); err != nil {
 			return n, err
 		}
+
 		first, number, last := f.time(), int(f.number()), f.time()
 		ch.ID, ch.Ending, ch.Key = f.text(), int(f.number()), keys.Key{App: f.text(), Module: f.text(), Type: f.text(), ID: f.text()}
 		row.Route, row.Host, row.Outcome, row.Reason = f.text(), f.text(), readOutcome(f), notice.Reason(f.text())
@@ -177,12 +180,13 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		if !slices.Contains(r.Outcomes, row.Outcome) || doubles[ch.ID] {
 			continue
 		}
-		if ch.Ending > 1 || !last.Equal(first) { // it may have other rows in the window
+		if ch.Ending > 1 || !last.Equal(first) { // the notice may have other rows in the window
 			doubles[ch.ID] = true
 		}
 		if row.Key = ch.Key.String(); ch.Key.App == "" {
 			row.Key = ch.Key.ID
 		}
+
 		ch.Ended, row.Ended, row.Number, row.BodyKept = last.UnixMicro(), last, ch.Ending, kept == 1
 		if hashed == 1 {
 			row.BodyHash = []byte{}
@@ -191,12 +195,12 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 			return n, err
 		}
 	}
+
 	return n, rows.Err()
 }
 
-// AddReplay keeps a replay with its notices, which it numbers in their order. What
-// is erased meanwhile is not among them. Its error is ErrReplayKnown if the
-// client has a replay of this name already.
+// AddReplay stores a replay with its notices, and numbers them in order. Notices that are erased during the
+// call are left out. It returns ErrReplayKnown if the client has a replay with this name.
 func (d *DB) AddReplay(ctx context.Context, r *Replay, list []Choice) error {
 	ctx, cancel := context.WithTimeout(ctx, chooseTimeout)
 	defer cancel()
@@ -211,38 +215,46 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
+
 	if !d.sqlite {
-		// An erasure waits for what it must find, and what it has erased is not found here.
+		// An erasure waits for the rows that it must find, and rows that it has erased are not found here.
 		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN ROW EXCLUSIVE MODE"); err != nil {
 			return err
 		}
 	}
+
 	if err := d.own(ctx, tx); err != nil {
 		return err
 	}
+
 	about, err := json.Marshal(r.ReplayAbout)
 	if err != nil {
 		return err
 	}
+
 	r.Name = cmp.Or(r.Name, r.ID)
 	r.State, r.Total = ReplayRunning, int64(len(list))
 	var made, changed moment
 	if err := tx.QueryRowContext(ctx,
 		d.marks(`INSERT INTO history_replays (id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed, driver, lease)
-		VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, 0, '{}', `+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (client, name) WHERE name <> '' DO NOTHING RETURNING made, changed"),
+		VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, 0, '{}',
+			`+d.clock(0)+", "+d.clock(0)+", '', "+d.clock(0)+") ON CONFLICT (client, name) WHERE name <> '' DO NOTHING RETURNING made, changed"),
 		r.ID, r.Name, string(r.State), r.Client, r.Prefix, r.Host, string(about), r.Total).Scan(&made, &changed); err != nil {
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrReplayKnown
 		}
 		return err
 	}
+
 	r.Made, r.Changed = made.Time, changed.Time
 	for i := 0; i < len(list); i += chooseWrite {
 		if err := d.addItems(ctx, tx, r.ID, i, list[i:min(i+chooseWrite, len(list))]); err != nil {
 			return err
 		}
 	}
+
 	if _, err := tx.ExecContext(ctx, d.marks(blank+` WHERE replay = ? AND NOT EXISTS
 		(SELECT 1 FROM history h WHERE h.ended = i.ended AND h.id = i.id AND h.ending = i.ending)`), r.ID); err != nil {
 		return err
@@ -250,7 +262,7 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 	return tx.Commit()
 }
 
-// addItems writes items from a number on, in one statement.
+// addItems writes items with consecutive numbers in one statement.
 func (d *DB) addItems(ctx context.Context, tx *sql.Tx, id string, from int, list []Choice) error {
 	const columns = 10
 	args := make([]any, 0, columns*len(list))
@@ -259,6 +271,7 @@ func (d *DB) addItems(ctx context.Context, tx *sql.Tx, id string, from int, list
 		args = append(args, id, int64(from+i+1), c.Shard, d.time(time.UnixMicro(c.Ended).UTC()), c.ID, c.Ending, c.Key.App, c.Key.Module,
 			c.Key.Type, c.Key.ID)
 	}
+
 	one := "(?" + strings.Repeat(", ?", columns-1) + ")"
 	_, err := tx.ExecContext(ctx,
 		d.marks("INSERT INTO history_replay_items (replay, number, shard, ended, id, ending, app, module, type, name) VALUES "+
@@ -266,10 +279,10 @@ func (d *DB) addItems(ctx context.Context, tx *sql.Tx, id string, from int, list
 	return err
 }
 
-// blank takes out of items what tells of a notice; their numbers stay.
+// blank removes the data of notices from items; their numbers stay.
 const blank = "UPDATE history_replay_items AS i SET id = '', app = '', module = '', type = '', name = ''"
 
-// eraseItems takes an erased key or host out of replays, before the rows go.
+// eraseItems removes an erased key or host from replays, before the rows are deleted.
 func (d *DB) eraseItems(ctx context.Context, tx *sql.Tx, x Erasure, until time.Time) error {
 	if x.Key != "" {
 		k := parts(x.Key)
@@ -277,21 +290,25 @@ func (d *DB) eraseItems(ctx context.Context, tx *sql.Tx, x Erasure, until time.T
 			k.App, k.Module, k.Type, k.ID, d.time(until))
 		return err
 	}
+
 	if _, err := tx.ExecContext(ctx, d.marks(blank+` WHERE EXISTS (SELECT 1 FROM history h
 		WHERE h.ended = i.ended AND h.id = i.id AND h.ending = i.ending AND h.host = ? AND h.ended <= ?)`), x.Host, d.time(until)); err != nil {
 		return err
 	}
+
 	_, err := tx.ExecContext(ctx, d.marks("UPDATE history_replays SET host = '(erased)' WHERE host = ?"), x.Host)
 	return err
 }
 
-// marks writes a statement's question marks as the database reads them.
+// marks replaces a statement's question marks by the database's placeholders.
 func (d *DB) marks(text string) string {
 	if d.sqlite {
 		return text
 	}
+
 	var b strings.Builder
 	n := 0
+
 	for part := range strings.SplitSeq(text, "?") {
 		if n > 0 {
 			fmt.Fprintf(&b, "$%d", n)
@@ -299,10 +316,11 @@ func (d *DB) marks(text string) string {
 		b.WriteString(part)
 		n++
 	}
+
 	return b.String()
 }
 
-// clock is the database's time, or one after it, as a term of SQL.
+// clock returns a term of SQL: the database's time, or a later one.
 func (d *DB) clock(after time.Duration) string {
 	if d.sqlite {
 		return fmt.Sprintf("(CAST(unixepoch('subsec') * 1000 AS INTEGER) * 1000 + %d)", after.Microseconds())

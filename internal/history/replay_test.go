@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-// chosen are the names of what a replay would send, with the endings they are sent
-// from, and the choices.
+// chosen returns the names of the notices that a replay would send, with the numbers of their entries, and
+// the choices.
 func chosen(t *testing.T, d *DB, r *Replay) (list []string, choices []Choice) {
 	t.Helper()
 	if r.Outcomes == nil {
@@ -30,19 +30,19 @@ func chosen(t *testing.T, d *DB, r *Replay) (list []string, choices []Choice) {
 	return list, choices
 }
 
-func TestEachNoticeIsChosenOnceByItsLastEnding(t *testing.T) {
+func TestReplayChoosesLastEntryOfEachNotice(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Ended {
-			return ended(i, func(e *store.Ended) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
+		again := func(i, number int, outcome notice.Ending, after time.Duration) layout.Entry {
+			return ended(i, func(e *layout.Entry) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
 		}
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), again(1, 1, notice.EndDead, 0), again(1, 2, notice.EndDead, time.Minute),
 			again(1, 3, notice.EndDelivered, 48*time.Hour),
 			again(2, 1, notice.EndDead, 0), again(2, 2, notice.EndCancelled, time.Hour), again(3, 1, notice.EndReplaced, 0),
 			again(4, 1, notice.EndDead, 0),
-			ended(5, func(e *store.Ended) { e.Host = "other.example" }),
-			// Redis had lost its last second: the same ending, at two times.
+			ended(5, func(e *layout.Entry) { e.Host = "other.example" }),
+			// Redis had lost its last second: the same entry, with two times.
 			ended(6, nil), again(6, 1, notice.EndDelivered, 3*time.Second)))
 		window := ReplayAbout{Since: noon, Until: noon.Add(time.Hour)}
 		for _, c := range []struct {
@@ -67,15 +67,15 @@ func TestEachNoticeIsChosenOnceByItsLastEnding(t *testing.T) {
 	})
 }
 
-// More than one page of them, of which some end at the same time.
-func TestManyAreChosenPageByPage(t *testing.T) {
+// More than one page of notices, some finalized at the same time.
+func TestReplayChoosesPageByPage(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		const n = choosePage + 100
-		var list []store.Ended
+		var list []layout.Entry
 		for i := range n {
-			list = append(list, ended(i, func(e *store.Ended) { e.At = noon.Add(time.Duration(i/7) * time.Millisecond) }))
+			list = append(list, ended(i, func(e *layout.Entry) { e.At = noon.Add(time.Duration(i/7) * time.Millisecond) }))
 		}
 		write(t, d, rowsOf(BodiesHash, list...))
 		r := &Replay{ID: "rpl_many", ReplayAbout: ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 1}}
@@ -109,7 +109,7 @@ func TestManyAreChosenPageByPage(t *testing.T) {
 	})
 }
 
-func TestOneDriverAtATimeHasAReplay(t *testing.T) {
+func TestReplayHasOneDriverAtATime(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d, other := open(t, Options{URL: url}), open(t, Options{URL: url})
@@ -177,7 +177,7 @@ func TestOneDriverAtATimeHasAReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if items, err := d.ReplayItems(t.Context(), r.ID, 0, 10); err != nil || len(items) != 0 {
-			t.Errorf("%d items of what is over, %v", len(items), err)
+			t.Errorf("%d items of a finished replay, %v", len(items), err)
 		}
 		if got, _, err := d.Replay(t.Context(), r.ID); err != nil || got.State != ReplayDone || got.Counts["sent"] != 1 {
 			t.Errorf("%+v, %v", got, err)
@@ -186,7 +186,7 @@ func TestOneDriverAtATimeHasAReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok, err := d.Replay(t.Context(), r.ID); err != nil || !ok {
-			t.Error("it is forgotten at once", err)
+			t.Error("deleted at once", err)
 		}
 		old := any(time.Now().Add(-31 * 24 * time.Hour))
 		if d.sqlite {
@@ -204,11 +204,11 @@ func TestOneDriverAtATimeHasAReplay(t *testing.T) {
 	})
 }
 
-func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
+func TestErasureRemovesReplayItems(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil), ended(2, func(e *store.Ended) { e.Host = "other.example" })))
+		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil), ended(2, func(e *layout.Entry) { e.Host = "other.example" })))
 		about := ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50}
 		r := &Replay{ID: "rpl_1", Host: "", ReplayAbout: about}
 		_, choices := chosen(t, d, &Replay{ReplayAbout: about})
@@ -218,7 +218,7 @@ func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		erase(Erasure{Key: "app1:orders:paid:0"}) // between the choice and the writing
+		erase(Erasure{Key: "app1:orders:paid:0"}) // between choosing and writing
 		if err := d.AddReplay(t.Context(), r, choices); err != nil {
 			t.Fatal(err)
 		}
@@ -253,8 +253,8 @@ func TestWhatIsErasedIsTakenOutOfReplays(t *testing.T) {
 	})
 }
 
-// A client learns nothing of the ids that other clients gave.
-func TestReplayNamesAreEachClientsOwn(t *testing.T) {
+// A client learns nothing about the ids given by other clients.
+func TestReplayNamesAreSeparatePerClient(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
@@ -302,8 +302,8 @@ func TestReplayNamesAreEachClientsOwn(t *testing.T) {
 	})
 }
 
-// Replays that the version before made keep their ids, which are unique.
-func TestReplaysOfTheVersionBeforeAreFound(t *testing.T) {
+// Replays created by the previous version keep their ids, which are unique.
+func TestReplaysOfPreviousVersionAreFound(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
@@ -316,7 +316,7 @@ func TestReplaysOfTheVersionBeforeAreFound(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := d.run(t.Context(), "UPDATE history_replays SET name = ''"); err != nil { // as that version writes them beside this one
+		if err := d.run(t.Context(), "UPDATE history_replays SET name = ''"); err != nil { // as that version writes them while both run
 			t.Fatal(err)
 		}
 		list, err := d.FindReplays(t.Context(), ReplayQuery{Name: "old", Caller: "one"})

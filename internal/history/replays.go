@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// replayKept is how long a replay is known after its last change.
+// replayKept is how long a replay is stored after its last change.
 const replayKept = 30 * 24 * time.Hour
 
 const replayColumns = "id, name, state, reason, client, prefix, host, about, total, done, counts, made, changed"
@@ -24,6 +24,7 @@ func scanReplay(scan func(...any) error) (Replay, error) {
 		&changed); err != nil {
 		return Replay{}, err
 	}
+
 	r.Name = cmp.Or(r.Name, r.ID)
 	r.Made, r.Changed = made.Time, changed.Time
 	if json.Unmarshal([]byte(about), &r.ReplayAbout) != nil || json.Unmarshal([]byte(counts), &r.Counts) != nil {
@@ -33,19 +34,19 @@ func scanReplay(scan func(...any) error) (Replay, error) {
 	return r, nil
 }
 
-// Replays lists at most n replays, the latest first, of those whose prefix is the
-// given one or lies under it.
+// Replays lists at most n replays whose prefix is the given one or below it, the latest first.
 func (d *DB) Replays(ctx context.Context, prefix string, n int) ([]Replay, error) {
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	within, args := replaysWithin(prefix)
 	return d.replays(ctx, fmt.Sprintf("WHERE %s ORDER BY made DESC, id LIMIT %d", within, n), args...)
 }
 
-// replaysWithin is the condition on replays whose prefix is the given one or lies under it.
+// replaysWithin returns the condition on replays whose prefix is the given one or below it.
 func replaysWithin(prefix string) (condition string, args []any) {
 	if prefix == "" {
 		return "1 = 1", nil
@@ -53,12 +54,12 @@ func replaysWithin(prefix string) (condition string, args []any) {
 	return "(prefix = ? OR substr(prefix, 1, ?) = ?)", []any{prefix, len(prefix) + 1, prefix + ":"}
 }
 
-// ReplayQuery asks for replays by the name that a client gave.
+// ReplayQuery selects replays by the name that a client gave.
 type ReplayQuery struct {
 	Name   string
 	Prefix string // of the caller; empty = all
-	Caller string // the client that asks: its own replay goes before those of others
-	// Whose, if not nil, is the client that made the replay.
+	Caller string // the client that asks: its replay comes before those of others
+	// Whose, if not nil, is the client that created the replay.
 	Whose *string
 }
 
@@ -68,8 +69,10 @@ func (d *DB) FindReplays(ctx context.Context, q ReplayQuery) ([]Replay, error) {
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	within, args := replaysWithin(q.Prefix)
 	where := "WHERE (name = ? OR name = '' AND id = ?) AND " + within
 	args = append([]any{q.Name, q.Name}, args...)
@@ -77,6 +80,7 @@ func (d *DB) FindReplays(ctx context.Context, q ReplayQuery) ([]Replay, error) {
 		where += " AND client = ?"
 		args = append(args, *q.Whose)
 	}
+
 	list, err := d.replays(ctx, where+" ORDER BY CASE WHEN client = ? THEN 0 ELSE 1 END, made DESC, id LIMIT 2", append(args, q.Caller)...)
 	if len(list) > 1 && list[0].Client == q.Caller {
 		list = list[:1]
@@ -89,8 +93,11 @@ func (d *DB) replays(ctx context.Context, where string, args ...any) ([]Replay, 
 	if err != nil {
 		return nil, d.wrap("replays", err)
 	}
+
 	defer rows.Close()
+
 	var list []Replay
+
 	for rows.Next() {
 		r, err := scanReplay(rows.Scan)
 		if err != nil {
@@ -98,10 +105,11 @@ func (d *DB) replays(ctx context.Context, where string, args ...any) ([]Replay, 
 		}
 		list = append(list, r)
 	}
+
 	return list, d.wrap("replays", rows.Err())
 }
 
-// Replay reads one by its ID; ok is false if there is none.
+// Replay returns the replay with an ID; ok is false if there is none.
 func (d *DB) Replay(ctx context.Context, id string) (r Replay, ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return Replay{}, false, err
@@ -109,11 +117,11 @@ func (d *DB) Replay(ctx context.Context, id string) (r Replay, ok bool, err erro
 	return d.changedReplay(ctx, "SELECT "+replayColumns+" FROM history_replays WHERE id = ?", id)
 }
 
-// changedReplay is the one replay that a statement returns; ok is false if it
-// returns none.
+// changedReplay returns the one replay that a statement returns; ok is false if it returns none.
 func (d *DB) changedReplay(ctx context.Context, text string, args ...any) (r Replay, ok bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
+
 	r, err = scanReplay(d.db.QueryRowContext(ctx, d.marks(text), args...).Scan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Replay{}, false, nil
@@ -121,7 +129,7 @@ func (d *DB) changedReplay(ctx context.Context, text string, args ...any) (r Rep
 	return r, err == nil, d.wrap("replay", err)
 }
 
-// StopReplay stops a replay that runs; ok is false if it does not.
+// StopReplay stops a running replay; ok is false if it does not run.
 func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return false, err
@@ -131,7 +139,7 @@ func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
 	return ok, err
 }
 
-// ResumeReplay lets a replay go on that was stopped; ok is false if it was not.
+// ResumeReplay continues a stopped replay; ok is false if it is not stopped.
 func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return false, err
@@ -142,14 +150,16 @@ func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	return ok, err
 }
 
-// TakeReplay gives a driver a replay that runs and that nobody drives, for a
-// while; ok is false if there is none.
+// TakeReplay assigns a running replay without a driver to this driver, for a limited time; ok is false if
+// there is none.
 func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) (r Replay, ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return Replay{}, false, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+
 	const free = "state = 'running' AND (driver = '' OR lease <= "
 	var id string
 	err = d.db.QueryRowContext(ctx, "SELECT id FROM history_replays WHERE "+free+d.clock(0)+") ORDER BY made, id LIMIT 1").Scan(&id)
@@ -163,8 +173,8 @@ func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) 
 		") RETURNING "+replayColumns, driver, id)
 }
 
-// KeepReplay renews a driver's hold and notes how far it is; ok is false if the
-// replay was stopped or is another's by now.
+// KeepReplay renews a driver's hold and stores its progress; ok is false if the replay was stopped or taken
+// by another driver.
 func (d *DB) KeepReplay(ctx context.Context, r *Replay, driver string, hold time.Duration) (ok bool, err error) {
 	counts, err := json.Marshal(r.Counts)
 	if err != nil {
@@ -175,18 +185,18 @@ func (d *DB) KeepReplay(ctx context.Context, r *Replay, driver string, hold time
 	return ok, err
 }
 
-// LeaveReplay lets another driver take a replay at once.
+// LeaveReplay ends a driver's hold, so that another driver can take the replay at once.
 func (d *DB) LeaveReplay(ctx context.Context, id, driver string) error {
 	return d.run(ctx, "UPDATE history_replays SET driver = '' WHERE id = ? AND driver = ?", id, driver)
 }
 
-// EndReplay notes that a driver's replay is done, or has failed for a reason, and
-// forgets its items.
+// EndReplay records that a driver's replay is done, or has failed for a reason, and deletes its items.
 func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
 	counts, err := json.Marshal(r.Counts)
 	if err != nil {
 		return err
 	}
+
 	_, ok, err := d.changedReplay(ctx, "UPDATE history_replays SET state = ?, reason = ?, done = ?, counts = ?, changed = "+d.clock(0)+
 		", driver = '' WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, string(r.State), r.Reason, r.Done,
 		string(counts), r.ID, driver)
@@ -196,7 +206,7 @@ func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
 	return d.forgetItems(ctx)
 }
 
-// forgetItems deletes the items of replays that are over or gone.
+// forgetItems deletes the items of replays that are finished or deleted.
 func (d *DB) forgetItems(ctx context.Context) error {
 	return d.run(ctx, "DELETE FROM history_replay_items WHERE replay NOT IN (SELECT id FROM history_replays WHERE state IN ('running', "+
 		"'stopped'))")
@@ -210,7 +220,7 @@ func (d *DB) run(ctx context.Context, text string, args ...any) error {
 	return d.wrap("replay", err)
 }
 
-// ExpireReplays forgets replays that nobody has touched for 30 days.
+// ExpireReplays deletes replays that have not changed for 30 days.
 func (d *DB) ExpireReplays(ctx context.Context) error {
 	if err := d.Begin(ctx); err != nil {
 		return err
@@ -221,15 +231,15 @@ func (d *DB) ExpireReplays(ctx context.Context) error {
 	return d.forgetItems(ctx)
 }
 
-// ReplayItem is a notice of a replay with the row it is sent from.
+// ReplayItem is a notice of a replay with the row from which it is sent.
 type ReplayItem struct {
 	Number int64
 	Shard  int
-	// Row is nil if it is not there any more: its retention ended, or it was erased.
+	// Row is nil if the row was deleted: its retention ended, or it was erased.
 	Row *Row
 }
 
-// ReplayItems reads up to n items of a replay behind a number.
+// ReplayItems reads up to n items of a replay after a number.
 func (d *DB) ReplayItems(ctx context.Context, id string, after int64, n int) ([]ReplayItem, error) {
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
@@ -243,9 +253,12 @@ func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]
 	if err != nil {
 		return nil, err
 	}
+
 	defer rows.Close()
+
 	var list []ReplayItem
 	at := map[int64]int{}
+
 	for rows.Next() {
 		var it ReplayItem
 		if err := rows.Scan(&it.Number, &it.Shard); err != nil {
@@ -254,15 +267,19 @@ func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]
 		at[it.Number] = len(list)
 		list = append(list, it)
 	}
+
 	if err := rows.Err(); err != nil || len(list) == 0 {
 		return nil, err
 	}
+
 	contents, err := d.db.QueryContext(ctx, d.marks("SELECT i.number, h."+strings.Join(columns, ", h.")+" "+from+
 		" JOIN history h ON h.ended = i.ended AND h.id = i.id AND h.ending = i.ending"), id, after)
 	if err != nil {
 		return nil, err
 	}
+
 	defer contents.Close()
+
 	for contents.Next() {
 		var number int64
 		r, err := d.scan(contents, &number)
@@ -273,5 +290,6 @@ func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]
 			list[i].Row = &r
 		}
 	}
+
 	return list, contents.Err()
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,42 +11,43 @@ import (
 	"unicode/utf8"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-// Row is one ending of a notice as history keeps it.
+// Row is one entry of the history: a finalized notice.
 type Row struct {
-	// Notice as it was when it ended. Its Body is nil where bodies are not kept;
-	// headers whose values were secrets have none.
+	// Notice is the notice as it was finalized. Its Body is nil if bodies are not stored. Headers with secret
+	// values have no value.
 	*notice.Notice
 	Outcome notice.Ending
-	Number  int // of the ending, from 1
+	Number  int // of the entry, from 1
 	Ended   time.Time
-	Host    string // that was called; empty = none
-	// BodySize is the body's length in bytes; BodyHash its SHA-256 where bodies are
-	// hashed. BodyKept: the body is what it was.
+	Host    string // the called host; empty = none
+	// BodySize is the length of the body in bytes, BodyHash its SHA-256 if bodies are hashed. BodyKept means
+	// that Body is the body.
 	BodySize int
 	BodyHash []byte
 	BodyKept bool
-	// Withheld are the names of headers whose values are not kept: secrets, and all
-	// of a row that the database has refused as it was.
+	// Withheld are the names of headers whose values are not stored: secrets, and all headers of a row that
+	// the database rejected at first.
 	Withheld []string
-	// Damaged are the names of columns that cannot be read. Such a row is never sent again.
+	// Damaged are the names of unreadable columns. Such a row is never sent again.
 	Damaged []string
 }
 
-// rowOf is an ending as a row.
-func rowOf(e store.Ended, bodies Bodies) Row {
+// rowOf returns the row of a finalized notice.
+func rowOf(e layout.Entry, bodies Bodies) Row {
 	n := *e.Notice
 	r := Row{Notice: &n, Outcome: e.Outcome, Number: e.Number, Ended: e.At, Host: e.Host}
-	if n.Raw != nil { // all that is known of it
+	if n.Raw != nil { // an unreadable record has nothing else
 		n.Body = n.Raw
 	}
 	if n.URL != "" {
 		r.Host = HostOf(n.URL)
 		n.URL = withoutPassword(n.URL)
 	}
+
 	r.BodySize = len(n.Body)
 	switch {
 	case bodies == BodiesKeep || bodies == "" || len(n.Body) == 0:
@@ -56,6 +58,7 @@ func rowOf(e store.Ended, bodies Bodies) Row {
 	default:
 		n.Body = nil
 	}
+
 	if len(n.Headers) > 0 {
 		n.Headers = append([]notice.Header(nil), n.Headers...)
 		for i, h := range n.Headers {
@@ -65,16 +68,17 @@ func rowOf(e store.Ended, bodies Bodies) Row {
 			}
 		}
 	}
+
 	return r
 }
 
-// HostOf is the host of an address in the form of notice.Host; empty if it has
-// none.
+// HostOf returns the host of an address, normalized by notice.Host; empty if it has none.
 func HostOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
+
 	host, err := notice.Host(u.Hostname())
 	if err != nil {
 		return ""
@@ -82,14 +86,15 @@ func HostOf(address string) string {
 	return host
 }
 
-// PasswordWithheld reports whether an address may have had a password that is not
-// kept: it has a user and none.
+// PasswordWithheld reports whether an address may have had a password that is not stored: it has a user
+// without a password.
 func PasswordWithheld(address string) bool { return notice.PasswordMissing(address, true) }
 
 func withoutPassword(address string) string {
 	if !strings.Contains(address, "@") {
 		return address
 	}
+
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {
 		return address
@@ -100,25 +105,48 @@ func withoutPassword(address string) string {
 	return u.String()
 }
 
-func attemptsText(list []notice.Attempt) string {
-	if len(list) == 0 {
+// attemptsText returns the column attempts. The last attempt of a resent notice also has its Resend and
+// Resent, for which there are no columns. Without attempts, the only element has nothing else.
+func attemptsText(n *notice.Notice) string {
+	switch {
+	case len(n.Attempts) == 0 && n.Resend > 0:
+		return fmt.Sprintf(`[{"resend":%d,"resent":%d}]`, n.Resend, n.Resent)
+	case len(n.Attempts) == 0:
 		return "[]"
 	}
-	return encode(list)
+
+	text := encode(n.Attempts)
+	if n.Resend > 0 {
+		text = fmt.Sprintf(`%s,"resend":%d,"resent":%d}]`, strings.TrimSuffix(text, "}]"), n.Resend, n.Resent)
+	}
+	return text
 }
 
-func readAttempts(f *rowReader) (list []notice.Attempt) {
-	if json.Unmarshal([]byte(f.text()), &list) != nil {
-		f.damage()
-		return nil
+// readAttempts reads what attemptsText wrote.
+func readAttempts(f *rowReader, n *notice.Notice) {
+	text := []byte(f.text())
+	var resends []struct{ N, Resend, Resent int }
+	readable := json.Unmarshal(text, &resends) == nil
+	if last := len(resends) - 1; readable && last >= 0 {
+		if r := resends[last]; r.Resend > 0 && r.Resend <= r.Resent && r.Resent <= n.Endings {
+			n.Resend, n.Resent = r.Resend, r.Resent
+			if last == 0 && r.N == 0 { // there are no attempts
+				return
+			}
+		}
 	}
-	return list
+
+	if json.Unmarshal(text, &n.Attempts) != nil {
+		n.Attempts, n.Resend, n.Resent = nil, 0, 0
+		f.damage()
+	}
 }
 
 func headersText(r *Row) string {
 	if len(r.Headers) == 0 {
 		return "[]"
 	}
+
 	out := make([][]string, len(r.Headers))
 	for i, h := range r.Headers {
 		out[i] = []string{h.Name, h.Value}
@@ -126,6 +154,7 @@ func headersText(r *Row) string {
 			out[i] = out[i][:1]
 		}
 	}
+
 	return encode(out)
 }
 
@@ -135,6 +164,7 @@ func readHeaders(f *rowReader) (list []notice.Header, withheld []string) {
 		f.damage()
 		return nil, nil
 	}
+
 	for _, p := range pairs {
 		switch len(p) {
 		case 1:
@@ -143,16 +173,17 @@ func readHeaders(f *rowReader) (list []notice.Header, withheld []string) {
 			list = append(list, notice.Header{Name: p[0], Value: p[1]})
 		}
 	}
+
 	return list, withheld
 }
 
-// encode writes JSON in which a word of an answer can be found as it stands.
+// encode writes JSON in which the words of an answer can be searched: it does not escape HTML.
 func encode(v any) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if e.Encode(v) != nil {
-		return "[]" // strings and numbers: it does not fail
+		return "[]" // strings and numbers: it cannot fail
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -162,7 +193,7 @@ var columns = []string{"ended", "id", "ending", "app", "module", "type", "name",
 	"attempts_made", "url", "audience", "method", "content_type", "retry", "trace", "headers", "attempts", "body_size", "body_sha256",
 	"body_text", "body"}
 
-// plain is text as PostgreSQL takes it: without zero bytes, in UTF-8.
+// plain returns text that PostgreSQL accepts: UTF-8 without zero bytes.
 func plain(s string) string {
 	for i := 0; i < len(s); i++ {
 		if s[i] == 0 || s[i] >= utf8.RuneSelf {
@@ -172,8 +203,8 @@ func plain(s string) string {
 	return s
 }
 
-// parts are the four of a key. What is no key, which a record under a foreign
-// field of the hash may be, is all name.
+// parts returns the four segments of a key. A text that is not a key, which a record in a foreign field of
+// the hash may have, is all name.
 func parts(key string) keys.Key {
 	k, err := keys.Parse(key)
 	if err != nil {
@@ -182,11 +213,12 @@ func parts(key string) keys.Key {
 	return k
 }
 
-// textual reports whether a body is kept as text, in which words can be found.
+// textual reports whether a body is stored as text, whose words can be searched.
 func textual(body []byte) bool {
 	if !utf8.Valid(body) {
 		return false
 	}
+
 	for _, c := range body {
 		if c == 0 {
 			return false

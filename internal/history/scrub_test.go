@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/store"
 )
 
-// traces says how often a word stands in the files of a database.
+// traces returns how often a word occurs in the files of a database.
 func traces(t *testing.T, file, word string) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(file + "*")
@@ -31,23 +31,22 @@ func traces(t *testing.T, file, word string) (n int) {
 	return n
 }
 
-// What was erased is not in the bytes of SQLite's files either: not where a row
-// was, nor where the tree's pages had it before they were split, nor in the log.
-// Erasures at the same time were answered with 503: SQLite refuses a second emptying of its log
-// at once. And what each has erased is gone when it returns.
-func TestErasuresAtTheSameTimeSucceed(t *testing.T) {
+// Erased data is not in the bytes of SQLite's files: not in the place of a row, not in pages from before a
+// split, and not in the log. Concurrent erasures were answered with 503, because SQLite refuses a second
+// emptying of its log at once. The data is gone when the call returns.
+func TestConcurrentErasuresSucceed(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n = 120
 	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kunde-%d", i) }
-	var list []store.Ended
+	var list []layout.Entry
 	for i := range n {
-		list = append(list, ended(i, func(e *store.Ended) { e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
+		list = append(list, ended(i, func(e *layout.Entry) { e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
 	}
 	write(t, d, rowsOf(BodiesKeep, list...))
 	if traces(t, file, "geheim-7-") == 0 {
-		t.Fatal("there is nothing to find: the test shows nothing")
+		t.Fatal("no data to find, so the test proves nothing")
 	}
 	var all sync.WaitGroup
 	for i := range n {
@@ -61,22 +60,22 @@ func TestErasuresAtTheSameTimeSucceed(t *testing.T) {
 				return
 			}
 			if m := traces(t, file, fmt.Sprintf("geheim-%d-", i)); m > 0 {
-				t.Errorf("%s stands %d times in the files", key(i), m)
+				t.Errorf("%s occurs %d times in the files", key(i), m)
 			}
 		})
 	}
 	all.Wait()
 }
 
-func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
+func TestErasedBytesLeaveTheFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n, pages, each = 4000, 20, 97
 	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kundin-%d", i) }
-	var list []store.Ended
+	var list []layout.Entry
 	for i := range n {
-		list = append(list, ended(i, func(e *store.Ended) {
+		list = append(list, ended(i, func(e *layout.Entry) {
 			e.Body = fmt.Appendf(nil, `{"order":%d,"pad":%q}`, i, bytes.Repeat([]byte("x"), i%700))
 			if i%each == 0 {
 				e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"DE-geheim-%d","pad":%q}`, i, bytes.Repeat([]byte("y"), i%9000))
@@ -85,9 +84,9 @@ func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
 			}
 		}))
 	}
-	// Not in their order, so that pages split where the rows stand already.
+	// In another order, so that pages with rows split.
 	for i := range pages {
-		var part []store.Ended
+		var part []layout.Entry
 		for j := i; j < n; j += pages {
 			part = append(part, list[j])
 		}
@@ -95,7 +94,7 @@ func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
 	}
 	const secret, whose = "geheim-", "kundin"
 	if traces(t, file, secret) == 0 || traces(t, file, whose) == 0 {
-		t.Fatal("there is nothing to find: the test shows nothing")
+		t.Fatal("no data to find, so the test proves nothing")
 	}
 	until := noon.Add(24 * time.Hour)
 	if got, err := d.Erase(t.Context(), Erasure{Key: key(each)}, until); err != nil || got != 1 {
@@ -103,7 +102,7 @@ func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
 	}
 	for _, word := range []string{"geheim-97", "kundin-97"} {
 		if m, others := traces(t, file, word+`"`)+traces(t, file, word+"{"), traces(t, file, secret); m > 0 || others == 0 {
-			t.Errorf("%s stands %d times in the files, of others there are %d", word, m, others)
+			t.Errorf("%s occurs %d times in the files, of others there are %d", word, m, others)
 		}
 	}
 	if got, err := d.Erase(t.Context(), Erasure{Host: "kundin.example"}, until); err != nil || got != n/each {
@@ -111,7 +110,7 @@ func TestNoByteOfWhatIsErasedStaysInTheFile(t *testing.T) {
 	}
 	for _, word := range []string{secret, whose} {
 		if m := traces(t, file, word); m > 0 {
-			t.Errorf("%s stands %d times in the files", word, m)
+			t.Errorf("%s occurs %d times in the files", word, m)
 		}
 	}
 	if rows := all(t, d, Query{Limit: n}); len(rows) != n-n/each-1 {

@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// A search for text or for a part of a key reads one row after the other, for up to FindTimeout. So that such
-// searches take the database from nobody, few run at a time, and writes, lookups by key and
-// searches have separate connections.
+// A search for text or for a part of a key compares one row after the other, for up to FindTimeout. So that
+// such searches do not block other users of the database, few of them run at a time, and writes, lookups by
+// key and searches have separate connections.
 const (
 	writeConns  = 4
 	lookupConns = 2
-	searchConns = 6 // more than text searches, so that the others go on
+	searchConns = 6 // more than text searches, so that other searches can run
 
 	mostTexts         = 4
 	mostTextsOfClient = 2
@@ -24,16 +24,18 @@ type texts struct {
 	by  map[string]int // by client
 }
 
-// begin reports whether a client may begin another one. Each that does calls end.
+// begin reports whether a client may begin another search. Each admitted search calls end.
 func (t *texts) begin(client string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+
 	if t.all >= mostTexts || t.by[client] >= mostTextsOfClient {
 		return false
 	}
 	if t.by == nil {
 		t.by = map[string]int{}
 	}
+
 	t.all++
 	t.by[client]++
 	return true
@@ -48,11 +50,11 @@ func (t *texts) end(client string) {
 	}
 }
 
-// isLookup reports whether a query asks for one key, which an index answers.
+// isLookup reports whether a query is for one key, which an index answers.
 func (q Query) isLookup() bool { return q.Key != "" && !q.Unindexed() }
 
-// Unindexed reports whether the database compares one row after the other. Such a search needs
-// Since, and few of them run at a time.
+// Unindexed reports whether the database must compare one row after the other. Such a search needs Since, and
+// few of them run at a time.
 func (q Query) Unindexed() bool {
 	return q.Text != "" || q.Part != "" && q.Key == "" && q.ID == "" && strings.Count(q.Part, ":") < len(keyColumns)-1
 }

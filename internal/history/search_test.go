@@ -9,16 +9,15 @@ import (
 	"time"
 )
 
-// Text searches of one client took the history from all others, and with SQLite from
-// writes too.
-func TestTextSearchesLeaveRoomForOthers(t *testing.T) {
+// Text searches of one client blocked the history for all others and, with SQLite, blocked writes.
+func TestTextSearchesDoNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil))
 		write(t, d, rows[:1])
 
-		// Take all connections for searches, as slow searches do.
+		// Use all connections for searches, as slow searches do.
 		var taken []*sql.Conn
 		for range searchConns {
 			c, err := d.searches.Conn(t.Context())
@@ -75,7 +74,7 @@ func TestTextSearchesLeaveRoomForOthers(t *testing.T) {
 	})
 }
 
-func TestTextSearchesOfOneClientAreTwo(t *testing.T) {
+func TestClientRunsAtMostTwoTextSearches(t *testing.T) {
 	t.Parallel()
 	var x texts
 	for i, want := range []bool{true, true, false} {

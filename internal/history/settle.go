@@ -10,8 +10,7 @@ import (
 	"notifier/internal/store"
 )
 
-// ErrNotPaused says that a route may deliver notices while they are compared with the
-// history.
+// ErrNotPaused means that a route could deliver notices during their comparison with the history.
 var ErrNotPaused = errors.New("not paused")
 
 // Settled is the result of Settle.
@@ -20,17 +19,19 @@ type Settled struct {
 	Delivered int `json:"delivered"` // settled, because the history has their delivery
 	Cancelled int `json:"cancelled"` // settled, because the history has their cancellation, or a later notice of their key
 	Died      int `json:"died"`      // pending, although they died later; retrying continues
-	Changed   int `json:"changed"`   // not settled, because they changed meanwhile
+	Changed   int `json:"changed"`   // not settled, because they changed during the call
 }
 
-// Settle settles notices of a restored Redis that ended after the backup was made. DryRun only counts. Each route that
-// holds such a notice must
-// be paused, or the error is ErrNotPaused. The call may be repeated.
+// Settle updates a Redis that was restored from a backup: notices that are pending or dead there,
+// but were delivered or cancelled after the backup by the history, become delivered or cancelled.
+// So they are not delivered again. If dryRun is set, Settle only counts them. If the route of such
+// a notice is not paused, Settle returns ErrNotPaused. It may be called again.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {
 		return done, err
 	}
+
 	for _, state := range []notice.State{notice.Scheduled, notice.Claimed, notice.Dead} {
 		q := store.Query{Routes: s.Prefixes(), State: state, Limit: MostOutcomes}
 		for {
@@ -41,6 +42,7 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 			if len(page.Missing) > 0 {
 				return done, page.Missing[0].Err
 			}
+
 			known, err := d.compare(ctx, page.Items, &done)
 			if err == nil && !dryRun {
 				err = settle(ctx, s, known, paused, &done)
@@ -53,30 +55,36 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 			}
 		}
 	}
+
 	return done, nil
 }
 
-// compare returns the notices of a page that ended later, and counts them.
+// compare returns and counts the notices of a page that were finalized later.
 func (d *DB) compare(ctx context.Context, page []store.Found, done *Settled) (known []store.Known, err error) {
 	list := make([]*notice.Notice, len(page))
 	for i := range page {
 		list[i] = page[i].Notice
 	}
+
 	rows, err := d.Outcomes(ctx, list)
 	if err != nil {
 		return nil, err
 	}
+
 	done.Checked += len(page)
 	for _, f := range page {
 		if f.Raw != nil {
 			continue // an unreadable record
 		}
+
 		endings := f.Endings
 		if f.State == notice.Dead {
 			endings++
 		}
+
 		ended := rows[Ref{f.Key, f.ID()}]
 		row, state, ok := knownOutcome(ended, endings)
+
 		switch {
 		case ok && state == notice.Delivered:
 			done.Delivered++
@@ -88,13 +96,14 @@ func (d *DB) compare(ctx context.Context, page []store.Found, done *Settled) (kn
 			}
 			continue
 		}
+
 		known = append(known, store.Known{Found: f, Outcome: state, After: endedAs(f.Notice, &row)})
 	}
+
 	return known, nil
 }
 
-// endedAs is a notice as it was when it ended: the history has its attempts, and the
-// record its content.
+// endedAs returns a finalized notice with the attempts from the history and the content from the record.
 func endedAs(n *notice.Notice, row *Row) *notice.Notice {
 	x := *n
 	x.Due, x.AttemptsMade, x.Attempts, x.Endings = row.Due, row.AttemptsMade, row.Attempts, max(row.Number-1, 0)
@@ -111,6 +120,7 @@ func settle(ctx context.Context, s *store.Store, known []store.Known, paused []s
 				"redis-cli SADD %s %s", ErrNotPaused, prefix, s.Space().Paused(), prefix)
 		}
 	}
+
 	n, err := s.SettleKnown(ctx, known)
 	done.Changed += len(known) - n
 	return err

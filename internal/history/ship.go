@@ -15,21 +15,21 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/layout"
 	"notifier/internal/retry"
-	"notifier/internal/store"
 	"notifier/internal/tracing"
 )
 
-// Queue is what a Shipper needs of Redis.
+// Queue is the part of Redis that a Shipper needs.
 type Queue interface {
-	Hold(ctx context.Context, shard int, who store.Lease, done store.Confirmed) (store.Held, error)
-	Endings(ctx context.Context, shard, from, n int) ([]string, error)
+	Hold(ctx context.Context, shard int, who Holder, done Confirmed) (Held, error)
+	Entries(ctx context.Context, shard, from, n int) ([]string, error)
 	Shed(ctx context.Context, shard, n int) (int, error)
 	Memory(ctx context.Context, shard int) (used, most int64, err error)
-	Waiting(ctx context.Context) ([]int64, error)
+	Lengths(ctx context.Context) ([]int64, error)
 }
 
-// Writer is what a Shipper needs of the database.
+// Writer is the part of the database that a Shipper needs.
 type Writer interface {
 	Write(ctx context.Context, rows []Row) (Written, error)
 	Expire(ctx context.Context, now time.Time) (int64, error)
@@ -42,68 +42,65 @@ type ShipperOptions struct {
 	Writer Writer
 	Shards int
 	Bodies Bodies
-	// Host is the host that the route of a prefix calls, for endings that do not
-	// say; nil = none.
+	// Host returns the host that the route of a prefix calls, for entries without a host; nil = none.
 	Host func(prefix string) string
-	// Most is the bound of the list, all shards together.
+	// Most is the bound of the outboxes, of all shards together.
 	Most int
 	// Observer may be nil.
 	Observer Observer
-	// Tracer makes a span of each batch that is written. Nil: there are none.
+	// Tracer makes a span of each written batch; nil = no spans.
 	Tracer trace.Tracer
 	Logger *zap.Logger
 }
 
-// Observer hears what a Shipper does. It must not block.
+// Observer counts the work of a Shipper. It must not block.
 type Observer interface {
 	HistoryRows(n int)
 	HistoryFailed(kind string, n int)
 }
 
-// The kinds of failures, of which metrics.HistoryFailures is the list.
+// The kinds of failures. metrics.HistoryFailures lists them.
 const (
-	FailedDatabase = "database" // it did not take rows; they are kept and written again
-	FailedRedis    = "redis"    // the list could not be read or shortened
-	FailedRow      = "row"      // a row was written without what the database refused
-	FailedEntry    = "entry"    // an entry of the list is no ending, and is dropped
-	FailedMemory   = "memory"   // endings were dropped because Redis was short of memory
+	FailedDatabase = "database" // the database did not accept rows; they are kept and written again
+	FailedRedis    = "redis"    // the outbox could not be read or shortened
+	FailedRow      = "row"      // a row was written without the columns that the database rejected
+	FailedEntry    = "entry"    // an entry of the outbox is invalid and was dropped
+	FailedMemory   = "memory"   // entries were dropped because Redis was short of memory
 )
 
-// Shipper brings what has ended from Redis to the database. Every instance runs
-// one.
+// Shipper moves the entries of the outboxes from Redis to the database. Every instance runs one.
 type Shipper struct {
 	o      ShipperOptions
 	token  string
 	shards atomic.Pointer[[]*waits] // by shard
-	more   chan struct{}            // there are more of them
-	writes chan struct{}            // how many batches are written at a time
-	down   atomic.Int64             // until when (Unix ns) the database is left alone
-	each   atomic.Int64             // bytes of an entry, as last seen
-	told   sometimes
-	again  retry.Loop // of the database and of Redis
+	more   chan struct{}            // shards were added
+	writes chan struct{}            // bounds the batches written at a time
+	down   atomic.Int64             // time (Unix ns) until which the database gets no writes
+	each   atomic.Int64             // size of an entry in bytes, as last seen
+	told   struct{ behind, dropped sometimes }
+	again  retry.Loop // failures of the database and of Redis
 }
 
-// waits are what a Shipper knows of a shard.
+// waits is the state of a shard at a Shipper.
 type waits struct {
 	wake chan struct{}
-	ends atomic.Int64 // what has ended here since the start
+	ends atomic.Int64 // entries appended by this instance since the start
 
-	// What watch, which alone uses them, last heard of the memory of the shard's Redis, and
-	// when.
+	// The last answer about the memory of the shard's Redis, and its time. Only watch uses them.
 	used int64
 	at   time.Time
 }
 
-// How a Shipper goes about it.
+// Intervals and sizes of the Shipper's work.
 const (
 	holdFor    = 10 * time.Second
-	watchEvery = 2 * time.Second        // looks for what others have ended
-	gather     = 200 * time.Millisecond // waits for more before it writes little
-	burst      = 2000                   // endings within gather that are a burst
-	mostCalm   = 3 * time.Second        // how long a burst is waited for
+	watchEvery = 2 * time.Second        // interval of checks for entries of other instances
+	gather     = 200 * time.Millisecond // delay to collect more entries before a small batch
+	burst      = 2000                   // entries within gather that count as a burst
+	mostCalm   = 3 * time.Second        // longest wait during a burst
 	batchRows  = 2000
 	batchBytes = 4 << 20
-	readRows   = 500 // a command's, so that it holds up nothing in Redis
+	readRows   = 500 // rows per command, so that it does not block Redis
 	readBytes  = 256 << 10
 	probeRows  = 16 // the first command of a batch
 	leastWait  = 500 * time.Millisecond
@@ -112,31 +109,33 @@ const (
 	indexWait  = 10 * time.Second
 	indexRetry = time.Minute
 	warnEvery  = time.Minute
-	freeShare  = 5 // a fifth of maxmemory stays free of endings
+	freeShare  = 5 // a fifth of maxmemory stays free
 	entryBytes = 16
 	muchWaits  = 10_000
 	parallel   = 2
 )
 
-// NewShipper makes a Shipper. Run starts it.
+// NewShipper returns a Shipper. Run starts it.
 func NewShipper(o ShipperOptions) *Shipper {
 	s := &Shipper{o: o, token: rand.Text(), more: make(chan struct{}, 1), writes: make(chan struct{}, parallel)}
 	s.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery,
-		Recovered: "endings get into the history again",
-		Failure:   "endings do not get into the history; they are kept in Redis and it is repeated"}
+		Recovered: "writing to the history again",
+		Failure:   "cannot write to the history, keeping its entries in Redis, retrying"}
 	s.Grow(max(o.Shards, 1))
 	return s
 }
 
-// Grow makes room for more shards. It is not called by two at a time.
+// Grow adds shards. It must not be called concurrently.
 func (s *Shipper) Grow(shards int) {
 	var list []*waits
 	if had := s.shards.Load(); had != nil {
 		list = slices.Clone(*had)
 	}
+
 	for len(list) < shards {
 		list = append(list, &waits{wake: make(chan struct{}, 1)})
 	}
+
 	s.shards.Store(&list)
 	select {
 	case s.more <- struct{}{}:
@@ -144,12 +143,13 @@ func (s *Shipper) Grow(shards int) {
 	}
 }
 
-// Wake says that n endings were handed over in a shard. It does not block.
+// Wake reports that n entries were appended to a shard's outbox. It does not block.
 func (s *Shipper) Wake(shard, n int) {
 	shards := *s.shards.Load()
 	if shard < 0 || shard >= len(shards) {
 		return
 	}
+
 	shards[shard].ends.Add(int64(n))
 	select {
 	case shards[shard].wake <- struct{}{}:
@@ -157,8 +157,8 @@ func (s *Shipper) Wake(shard, n int) {
 	}
 }
 
-// Run ships until ctx ends, and returns nil. What is left then stays on its list
-// for another instance, or for the next start.
+// Run ships entries until ctx ends, and returns nil. The remaining entries stay in their outboxes for another
+// instance, or for the next start.
 func (s *Shipper) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -167,6 +167,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 				shard := served
 				wg.Go(func() { s.serve(ctx, shard, shards[shard]) })
 			}
+
 			select {
 			case <-ctx.Done():
 				return
@@ -181,16 +182,17 @@ func (s *Shipper) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch wakes the shards in which something waits, whoever has ended it.
+// watch wakes the shards whose outboxes hold entries, of any instance.
 func (s *Shipper) watch(ctx context.Context) {
-	near := false // to the bound of memory
+	near := false // near the bound of the memory
 	for alarm.Wait(ctx, watchAfter(near)) {
 		near = false
-		waiting, err := s.o.Queue.Waiting(ctx)
+		waiting, err := s.o.Queue.Lengths(ctx)
 		if err != nil {
 			s.failed(ctx, FailedRedis, 1)
 			continue
 		}
+
 		total := int64(0)
 		for shard, n := range waiting {
 			if total += n; n > 0 {
@@ -200,16 +202,15 @@ func (s *Shipper) watch(ctx context.Context) {
 				near = s.relieve(ctx, shard, time.Now()) || near
 			}
 		}
-		if most := int64(s.o.Most); total > most/2 {
-			s.told.warn(s.o.Logger, "the history's database is behind: Redis holds more than half of what NOTIFIER_HISTORY_BACKLOG lets it; "+
-				"beyond it the oldest endings get no row",
-				zap.Int64("waiting", total), zap.Int64("bound", most))
+
+		if most := int64(s.o.Most); total > most/2 && s.told.behind.due() {
+			s.o.Logger.Warn("the history is behind, more than half of NOTIFIER_HISTORY_BACKLOG is used", zap.Int64("waiting", total),
+				zap.Int64("bound", most))
 		}
 	}
 }
 
-// watchAfter is how long it is until the next look. Near the bound of memory Redis may
-// be full before long.
+// watchAfter returns the time until the next check. Near the bound of the memory, Redis may soon be full.
 func watchAfter(near bool) time.Duration {
 	if near {
 		return gather
@@ -224,22 +225,24 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 			return
 		case <-l.wake:
 		}
+
 		if left := time.Until(time.Unix(0, s.down.Load())); left > 0 {
 			if !alarm.Wait(ctx, left) {
 				return
 			}
 		}
+
 		if !l.calm(ctx) {
 			return
 		}
 		if err := s.Ship(ctx, shard); err != nil && ctx.Err() == nil {
-			s.Wake(shard, 0) // it is tried again
+			s.Wake(shard, 0) // retry
 		}
 	}
 }
 
-// calm waits for more to write at once, and while so much ends here that it would
-// take processor time from deliveries; it returns false if ctx ends.
+// calm waits to collect more entries, and during a burst, when writing would take processor time from
+// deliveries. It returns false if ctx ends.
 func (l *waits) calm(ctx context.Context) bool {
 	for until := time.Now().Add(mostCalm); ; {
 		before := l.ends.Load()
@@ -252,65 +255,74 @@ func (l *waits) calm(ctx context.Context) bool {
 	}
 }
 
-// Ship brings what waits in a shard, until nothing is left or another holds it.
+// Ship writes the entries of a shard until its outbox is empty or another Shipper holds it.
 func (s *Shipper) Ship(ctx context.Context, shard int) error {
-	var done store.Confirmed
+	var done Confirmed
 	for ctx.Err() == nil {
-		held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, done)
+		held, err := s.o.Queue.Hold(ctx, shard, Holder{Token: s.token, For: holdFor}, done)
 		if err != nil {
 			s.failed(ctx, FailedRedis, 1)
 			s.back(ctx, err)
 			return err
 		}
+
 		if !held.Ours || held.Left == 0 {
 			return nil
 		}
+
 		texts, err := s.read(ctx, shard)
 		if err != nil {
 			s.failed(ctx, FailedRedis, 1)
 			s.back(ctx, err)
 			return err
 		}
+
 		if len(texts) == 0 {
 			return nil
 		}
+
 		if err := s.write(ctx, texts); err != nil {
 			s.failed(ctx, FailedDatabase, 1)
 			s.back(ctx, err)
-			// Another may reach the database although this one does not.
-			_, _ = s.o.Queue.Hold(context.WithoutCancel(ctx), shard, store.Lease{Token: s.token}, store.Confirmed{})
+			// Another instance may reach the database although this one does not.
+			_, _ = s.o.Queue.Hold(context.WithoutCancel(ctx), shard, Holder{Token: s.token}, Confirmed{})
 			return err
 		}
+
 		s.again.Succeed()
-		done = store.Confirmed{N: len(texts), Last: texts[len(texts)-1]}
+		done = Confirmed{N: len(texts), Last: texts[len(texts)-1]}
 	}
-	if done.N > 0 { // the database has it: it need not be written again after a stop
+
+	if done.N > 0 { // the rows are committed: a stop must not cause a second write
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_, _ = s.o.Queue.Hold(last, shard, store.Lease{Token: s.token}, done)
+		_, _ = s.o.Queue.Hold(last, shard, Holder{Token: s.token}, done)
 	}
 	return nil
 }
 
-// read reads a batch from the beginning of a shard's list, in commands that each
-// ask for little.
+// read reads a batch from the beginning of a shard's outbox, in several small commands.
 func (s *Shipper) read(ctx context.Context, shard int) ([]string, error) {
 	var all []string
 	size := 0
 	for n := probeRows; len(all) < batchRows && size < batchBytes; {
-		part, err := s.o.Queue.Endings(ctx, shard, len(all), min(n, batchRows-len(all)))
+		part, err := s.o.Queue.Entries(ctx, shard, len(all), min(n, batchRows-len(all)))
 		if err != nil {
 			return nil, err
 		}
+
 		for _, text := range part {
 			size += len(text) + entryBytes
 		}
+
 		all = append(all, part...)
 		if len(part) < n {
 			break
 		}
+
 		n = max(1, min(readRows, readBytes*len(all)/size))
 	}
+
 	if len(all) > 0 {
 		s.each.Store(int64(size / len(all)))
 	}
@@ -324,19 +336,23 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	rows := make([]Row, 0, len(texts))
 	for _, text := range texts {
-		e, err := store.ReadEnded(text)
+		e, err := layout.ReadEntry(text)
 		if err != nil {
 			s.failed(ctx, FailedEntry, 1)
-			s.o.Logger.Error("an entry of the list of endings cannot be read, and is dropped", zap.Error(err))
+			s.o.Logger.Error("an entry of the outbox is invalid, dropping it", zap.Error(err))
 			continue
 		}
+
 		if e.Host == "" && s.o.Host != nil {
 			e.Host = s.o.Host(e.Route)
 		}
+
 		rows = append(rows, rowOf(e, s.o.Bodies))
 	}
+
 	under, span := tracing.Step(ctx, s.o.Tracer, "history write", tracing.DBOperation.String("INSERT"), tracing.DBBatch.Int(len(rows)))
 	w, err := s.o.Writer.Write(under, rows)
 	tracing.End(span, err, FailedDatabase)
@@ -345,7 +361,7 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 	}
 	if w.Bare > 0 {
 		s.failed(ctx, FailedRow, w.Bare)
-		s.o.Logger.Error("rows were written without what the history's database refused of them", zap.Int("rows", w.Bare))
+		s.o.Logger.Error("the history database rejected some columns, stored the rows without them", zap.Int("rows", w.Bare))
 	}
 	if s.o.Observer != nil && w.Rows > 0 {
 		s.o.Observer.HistoryRows(w.Rows)
@@ -353,7 +369,7 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 	return nil
 }
 
-// back leaves the database alone for a while, longer each time.
+// back suspends writes to the database, longer after each failure.
 func (s *Shipper) back(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -365,39 +381,43 @@ func (s *Shipper) back(ctx context.Context, err error) {
 	s.down.Store(time.Now().Add(wait).UnixNano())
 }
 
-// relieve drops the oldest endings of a shard that the database does not take
-// while its Redis has less than a fifth of its memory left; near reports whether that may
-// be so before the next look.
+// relieve drops the oldest entries of a shard that the database does not accept, while its Redis has less
+// than a fifth of its memory left. near reports whether that may happen before the next check.
 func (s *Shipper) relieve(ctx context.Context, shard int, now time.Time) (near bool) {
-	// One at a time, or each would drop as much.
-	held, err := s.o.Queue.Hold(ctx, shard, store.Lease{Token: s.token, For: holdFor}, store.Confirmed{})
+	// One at a time, or each would drop the same amount.
+	held, err := s.o.Queue.Hold(ctx, shard, Holder{Token: s.token, For: holdFor}, Confirmed{})
 	if err != nil || !held.Ours {
 		return false
 	}
+
 	used, most, err := s.o.Queue.Memory(ctx, shard)
 	if err != nil || most <= 0 {
 		return false
 	}
+
 	near = (*s.shards.Load())[shard].fills(used, most-most/freeShare, now)
 	over := used - (most - most/freeShare)
 	if over <= 0 {
 		return near
 	}
+
 	n, err := s.o.Queue.Shed(ctx, shard, int(over/cmp.Or(s.each.Load(), 500))+1)
 	if err != nil {
 		s.failed(ctx, FailedRedis, 1)
 	}
+
 	if n > 0 {
 		s.failed(ctx, FailedMemory, n)
-		s.told.warn(s.o.Logger, "Redis has less than a fifth of its maxmemory left and the history's database takes nothing: "+
-			"the oldest endings are dropped and get no row", zap.Int("dropped", n))
+		if s.told.dropped.due() {
+			s.o.Logger.Warn("Redis has less than a fifth of its maxmemory left and the history database accepts no rows, dropped the oldest entries",
+				zap.Int("dropped", n))
+		}
 	}
 	return true
 }
 
-// fills reports whether Redis, which uses so much of its memory now, may have passed the
-// bound before it is asked again: if it goes on as since it was asked last, or has an
-// eighth left to it. It may too where nobody has asked of late.
+// fills reports whether Redis may exceed the bound before the next check: it does so at the growth since the
+// last check, or it has an eighth left. It may also if the last check is too old.
 func (l *waits) fills(used, bound int64, now time.Time) bool {
 	had, since := l.used, now.Sub(l.at)
 	l.used, l.at = used, now
@@ -417,13 +437,14 @@ func (s *Shipper) expire(ctx context.Context) {
 		case gone > 0:
 			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
 		}
+
 		if !alarm.Wait(ctx, expireRate) {
 			return
 		}
 	}
 }
 
-// index builds what indexes the history lacks, once: a new partition has them all.
+// index builds missing indexes once. New partitions have all of them.
 func (s *Shipper) index(ctx context.Context) {
 	for alarm.Wait(ctx, mathrand.N(indexWait)) {
 		built, err := s.o.Writer.BuildIndexes(ctx)
@@ -448,21 +469,20 @@ func (s *Shipper) failed(ctx context.Context, kind string, n int) {
 	}
 }
 
-// sometimes writes the same warning once in a while.
+// sometimes limits a warning to one per interval.
 type sometimes struct {
 	mu   sync.Mutex
-	last map[string]time.Time
+	last time.Time
 }
 
-func (s *sometimes) warn(l *zap.Logger, text string, fields ...zap.Field) {
+// due reports whether to log the warning now.
+func (s *sometimes) due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil {
-		s.last = map[string]time.Time{}
+
+	if time.Since(s.last) < warnEvery {
+		return false
 	}
-	if time.Since(s.last[text]) < warnEvery {
-		return
-	}
-	s.last[text] = time.Now()
-	l.Warn(text, fields...)
+	s.last = time.Now()
+	return true
 }

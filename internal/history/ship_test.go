@@ -16,12 +16,12 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
-	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
-// queue is a Redis with endings in it.
+// queue is a Redis with entries in its outboxes.
 type queue struct {
-	*store.Store
+	Outbox
 	c     redis.UniversalClient
 	space keys.Space
 }
@@ -30,10 +30,11 @@ func newQueue(t *testing.T, shards int) *queue {
 	t.Helper()
 	srv := redistest.Shared(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
-	return &queue{store.New(store.Options{Client: srv.Client(), Space: space}), srv.Client(), space}
+	w := wire.New(wire.Options{Client: srv.Client(), Space: space})
+	return &queue{Outbox{w}, srv.Client(), space}
 }
 
-// add adds endings from..to, each to the shard of its key, as handover.lua does.
+// add appends entries from..to to the outboxes of their shards, as handover.lua does.
 func (q *queue) add(t *testing.T, from, to int) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -49,7 +50,7 @@ func (q *queue) add(t *testing.T, from, to int) {
 
 func (q *queue) left(t *testing.T) (sum int64) {
 	t.Helper()
-	all, err := q.Waiting(t.Context())
+	all, err := q.Lengths(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,8 +84,7 @@ func (c *counter) of(kind string) int {
 	return c.failed[kind]
 }
 
-// run runs a Shipper until the test ends, or the function that it returns is
-// called.
+// run runs a Shipper until the test ends or the returned function is called.
 func run(t *testing.T, s *Shipper) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +98,7 @@ func run(t *testing.T, s *Shipper) (stop func()) {
 	return stop
 }
 
-func TestEightShippersBringEachEndingOnce(t *testing.T) {
+func TestEightShippersWriteEachEntryOnce(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		const n = 3000
@@ -122,10 +122,10 @@ func TestEightShippersBringEachEndingOnce(t *testing.T) {
 	})
 }
 
-// dying fails after its writes, or before: as a process that is killed.
+// dying fails after its writes, or before them, like a killed process.
 type dying struct {
 	Writer
-	before, after atomic.Int64 // how many times still
+	before, after atomic.Int64 // remaining failures
 }
 
 var errKilled = errors.New("killed")
@@ -141,7 +141,7 @@ func (d *dying) Write(ctx context.Context, rows []Row) (Written, error) {
 	return w, err
 }
 
-func TestWhatWasWrittenAndNotConfirmedIsWrittenAgainForNothing(t *testing.T) {
+func TestUnconfirmedEntryIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		q := newQueue(t, 1)
@@ -159,7 +159,7 @@ func TestWhatWasWrittenAndNotConfirmedIsWrittenAgainForNothing(t *testing.T) {
 		q.add(t, 50, 60)
 		second := NewShipper(ShipperOptions{Queue: q, Writer: d, Shards: 1, Logger: zap.NewNop()})
 		if err := second.Ship(t.Context(), 0); err != nil || q.left(t) != 0 {
-			t.Fatalf("%v, %d left: what a failed Shipper held is free at once", err, q.left(t))
+			t.Fatalf("%v, %d left: the hold of a failed Shipper ends at once", err, q.left(t))
 		}
 		if got := len(all(t, d, Query{Limit: 100})); got != 60 {
 			t.Fatalf("%d rows", got)
@@ -167,7 +167,7 @@ func TestWhatWasWrittenAndNotConfirmedIsWrittenAgainForNothing(t *testing.T) {
 	})
 }
 
-func TestAnEntryThatCannotBeReadHoldsUpNothing(t *testing.T) {
+func TestInvalidEntryIsDropped(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 2)
@@ -187,7 +187,7 @@ func TestAnEntryThatCannotBeReadHoldsUpNothing(t *testing.T) {
 	}
 }
 
-func TestABatchIsBoundedInBytes(t *testing.T) {
+func TestBatchIsBoundedInBytes(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	big := strings.Repeat("x", 1<<20)
@@ -208,21 +208,21 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// counting checks what a batch asks for.
+// counting checks the requests of a batch.
 type counting struct {
 	*queue
 	t     *testing.T
 	bytes int
 }
 
-func (c *counting) Endings(ctx context.Context, shard, from, n int) ([]string, error) {
+func (c *counting) Entries(ctx context.Context, shard, from, n int) ([]string, error) {
 	if from == 0 {
 		c.bytes = 0
 	}
 	if c.bytes > batchBytes {
-		c.t.Errorf("%d bytes were read and more is asked for", c.bytes)
+		c.t.Errorf("%d bytes were read and more is requested", c.bytes)
 	}
-	list, err := c.queue.Endings(ctx, shard, from, n)
+	list, err := c.queue.Entries(ctx, shard, from, n)
 	for _, text := range list {
 		c.bytes += len(text)
 	}
@@ -239,9 +239,9 @@ func (f *full) Memory(context.Context, int) (used, most int64, err error) {
 	return f.used.Load(), 1_000_000, nil
 }
 
-// How soon Redis is asked again is a matter of how fast it fills: one that takes what is
-// left to it between two looks would refuse notices before anything was dropped.
-func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
+// The interval of checks depends on how fast Redis fills. A Redis that fills up between two checks would
+// refuse notices before any entry was dropped.
+func TestMemoryIsCheckedBeforeItIsFull(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	f := &full{queue: q}
@@ -254,11 +254,11 @@ func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
 		used  int64
 		near  bool
 	}{
-		{"the first look cannot tell how fast it fills", 0, 100_000, true},
+		{"the first check cannot know the growth", 0, 100_000, true},
 		{"it stands still", gather, 100_000, false},
 		{"it shrinks", watchEvery, 50_000, false},
-		{"in two looks it will be at 650,000", watchEvery, 250_000, false},
-		{"in two looks it will be at 950,000", watchEvery, 483_000, true},
+		{"two checks later it is at 650,000", watchEvery, 250_000, false},
+		{"two checks later it is at 950,000", watchEvery, 483_000, true},
 		{"in 200 ms it took 30,000: it will be full in 3 s", gather, 513_000, true},
 		{"it stands still", gather, 513_000, false},
 		{"less than an eighth is left to the bound", watchEvery, 701_000, true},
@@ -272,7 +272,7 @@ func TestMemoryIsAskedForAgainBeforeItIsFull(t *testing.T) {
 	}
 }
 
-func TestShortOfMemoryTheOldestGo(t *testing.T) {
+func TestOldestEntriesAreDroppedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 100)
@@ -303,7 +303,7 @@ func TestShortOfMemoryTheOldestGo(t *testing.T) {
 	}
 }
 
-func TestAnOutageOfTheDatabaseIsToldOnceAndEnds(t *testing.T) {
+func TestDatabaseOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	q := newQueue(t, 1)
 	q.add(t, 0, 30)
@@ -317,7 +317,7 @@ func TestAnOutageOfTheDatabaseIsToldOnceAndEnds(t *testing.T) {
 	run(t, s)
 	eventually(t, "all is written", func() bool { return q.left(t) == 0 })
 	if got := len(all(t, d, Query{Limit: 100})); got != 30 || seen.of(FailedDatabase) != 2 ||
-		logs.FilterMessageSnippet("do not get into").Len() != 1 {
+		logs.FilterMessageSnippet("cannot write to the history").Len() != 1 {
 		t.Errorf("%d rows, %v, %v", got, seen.failed, logs.All())
 	}
 }

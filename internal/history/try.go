@@ -15,22 +15,25 @@ import (
 	"notifier/internal/notice"
 )
 
-// probeDay is the day of the row that Try writes: no notice ends then.
+// probeDay is the day of the row that Try writes. No notice has that day.
 var probeDay = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Try reports whether the database accepts the writes of an instance: a table, a partition
-// and a row. Try rolls all of them back. A lock of another process is no failure.
+// Try reports whether the database accepts the writes of an instance: a table, a partition and a row. It
+// rolls all of them back. A lock of another process is not a failure.
 func (d *DB) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+
 	missing, err := d.missingFile()
 	if missing || err != nil {
 		return err
 	}
+
 	version, err := d.Version(ctx)
 	if err != nil || version > Newest {
 		return err
 	}
+
 	err = d.try(ctx, version == Newest)
 	if isLockTimeout(err) {
 		return nil
@@ -38,8 +41,7 @@ func (d *DB) Try(ctx context.Context) error {
 	return d.wrap("try to write", err)
 }
 
-// missingFile reports whether the file of SQLite does not exist yet; err says why it cannot be
-// created then.
+// missingFile reports whether the file of SQLite does not exist yet. err is why it cannot be created.
 func (d *DB) missingFile() (missing bool, err error) {
 	if !d.sqlite {
 		return false, nil
@@ -47,6 +49,7 @@ func (d *DB) missingFile() (missing bool, err error) {
 	if _, err := os.Stat(d.file); !errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+
 	probe, err := os.CreateTemp(filepath.Dir(d.file), ".notifier-probe-*")
 	if err != nil {
 		return true, fmt.Errorf("%w: the file cannot be created: %w", ErrUnavailable, err)
@@ -59,13 +62,16 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = tx.Rollback() }() // always
+
 	if !d.sqlite {
 		if _, err := tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", ddlTimeout.Milliseconds())); err != nil {
 			return err
 		}
 	}
-	if !complete { // the first start, or the next one, makes tables
+
+	if !complete { // the next start creates the tables
 		_, err := tx.ExecContext(ctx, "CREATE TABLE history_probe (n integer)")
 		return err
 	}
@@ -79,11 +85,12 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 	if err := attachDay(ctx, tx, probeDay.Format(dayName), probeDay); err != nil {
 		return err
 	}
+
 	_, err = d.insertPostgres(ctx, tx, rows)
 	return err
 }
 
-// attachDay makes the partition of a day.
+// attachDay creates the partition of a day.
 func attachDay(ctx context.Context, tx *sql.Tx, name string, day time.Time) error {
 	_, err := tx.ExecContext(ctx, fmt.Sprintf(`CREATE TABLE %s (LIKE history INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES);
 		ALTER TABLE history ATTACH PARTITION %s FOR VALUES FROM ('%s+00') TO ('%s+00')`, name, name,

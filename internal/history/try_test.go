@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTryLeavesNothing(t *testing.T) {
+func TestTryLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})

@@ -15,25 +15,27 @@ import (
 	"notifier/internal/notice"
 )
 
-// Written answers Write.
+// Written is the result of Write.
 type Written struct {
-	Rows   int // that were new
-	Bare   int // of them, without all that the database refused
-	Erased int // that an erasure has kept out
+	Rows   int // new rows
+	Bare   int // new rows without the columns that the database rejected
+	Erased int // rows kept out by an erasure
 }
 
-// Write writes rows in one transaction, but for those that are there already. It
-// may be repeated. Where the database refuses a row for what it holds, that row
-// is written without its body, headers and attempts.
+// Write writes rows in one transaction, except those that exist. It may be repeated. If the database rejects
+// a row's content, the row is written without body, headers and attempts.
 func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 	if err := d.Begin(ctx); err != nil {
 		return Written{}, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
+
 	if err := d.makeDays(ctx, rows); err != nil {
 		return Written{}, d.wrap("partition", err)
 	}
+
 	w, err := d.write(ctx, rows)
 	if err == nil || !refuses(err) {
 		if err != nil {
@@ -41,8 +43,9 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 		}
 		return w, d.wrap("write", err)
 	}
+
 	if len(rows) > 1 {
-		// One of them, or some.
+		// Some rows are rejected.
 		half := len(rows) / 2
 		a, err := d.Write(ctx, rows[:half])
 		if err != nil {
@@ -51,16 +54,18 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 		b, err := d.Write(ctx, rows[half:])
 		return Written{a.Rows + b.Rows, a.Bare + b.Bare, a.Erased + b.Erased}, err
 	}
+
 	w, berr := d.write(ctx, []Row{bareOf(rows[0])})
 	if berr != nil {
 		return w, d.wrap("write", err)
 	}
+
 	w.Bare = w.Rows
 	return w, nil
 }
 
-// bareOf is a row without what the database may have refused of it. The names of its
-// headers stay, so that nothing is sent again without them.
+// bareOf returns a row without the columns that the database may have rejected. The names of its headers
+// stay, so that it is not sent again without them.
 func bareOf(r Row) Row {
 	n := *r.Notice
 	n.Body, n.Attempts, n.URL, n.Audience, n.ContentType, n.Traceparent = nil, nil, "", "", "", ""
@@ -72,7 +77,7 @@ func bareOf(r Row) Row {
 	return r
 }
 
-// refuses reports whether the database would refuse the same rows again.
+// refuses reports whether the database would reject the same rows again.
 func refuses(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -82,6 +87,7 @@ func refuses(err error) bool {
 		}
 		return false
 	}
+
 	var lite *sqlite.Error
 	return errors.As(err, &lite) && (lite.Code()&0xff == 18 || lite.Code()&0xff == 20) // TOOBIG, MISMATCH
 }
@@ -91,24 +97,28 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 	if err != nil {
 		return w, err
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+
+	defer func() { _ = tx.Rollback() }() // no effect after a commit
+
 	if !d.sqlite {
-		// Before it is looked what was erased: an erasure waits for whoever has not
-		// seen it.
+		// Before the erasures are read: an erasure waits for every writer that has not seen it.
 		if _, err := tx.ExecContext(ctx, "LOCK TABLE history IN ROW EXCLUSIVE MODE"); err != nil {
 			return w, err
 		}
 	}
+
 	if err := d.own(ctx, tx); err != nil {
 		return w, err
 	}
 	if rows, err = d.unerased(ctx, tx, rows, &w); err != nil {
 		return w, err
 	}
+
 	insert := d.insertPostgres
 	if d.sqlite {
 		insert = d.insertSQLite
 	}
+
 	if len(rows) > 0 {
 		if w.Rows, err = insert(ctx, tx, rows); err != nil {
 			return w, err
@@ -117,13 +127,13 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 	return w, tx.Commit()
 }
 
-// digest is what an erasure is kept as: what was erased is not told by it.
+// digest returns the text by which an erasure is stored, which does not reveal the erased key or host.
 func digest(kind, value string) string {
 	sum := sha256.Sum256([]byte(kind + " " + value))
 	return string(sum[:])
 }
 
-// types of the columns in PostgreSQL.
+// types are the types of the columns in PostgreSQL.
 var types = []string{"timestamptz", "text", "int4", "text", "text", "text", "text", "text", "text", "text", "text", "timestamptz", "int8",
 	"int4", "text", "text", "text", "text", "text", "text", "text", "text", "int4", "bytea", "text", "bytea"}
 
@@ -157,6 +167,7 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 	app, module, typ, name := make([]string, n), make([]string, n), make([]string, n), make([]string, n)
 	retry, bodyText := make([]*string, n), make([]*string, n)
 	hash, body := make([][]byte, n), make([][]byte, n)
+
 	for i := range rows {
 		r := &rows[i]
 		ended[i], due[i], made[i] = r.Ended, r.Due, int64(r.Made)
@@ -164,6 +175,7 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		app[i], module[i], typ[i], name[i] = k.App, k.Module, k.Type, k.ID
 		retry[i], bodyText[i], body[i], hash[i] = ladderOf(r), textOf(r), bytesOf(r), r.BodyHash
 	}
+
 	res, err := tx.ExecContext(ctx, insertPostgres, ended, texts(func(r *Row) string { return r.ID() }),
 		ints(func(r *Row) int { return r.Number }),
 		app, module, typ, name, texts(func(r *Row) string { return r.Route }), texts(func(r *Row) string { return r.Host }),
@@ -171,11 +183,12 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		ints(func(r *Row) int { return r.AttemptsMade }), texts(func(r *Row) string { return r.URL }),
 		texts(func(r *Row) string { return r.Audience }),
 		texts(func(r *Row) string { return r.Method }), texts(func(r *Row) string { return r.ContentType }), retry,
-		texts(func(r *Row) string { return r.Traceparent }), texts(headersText), texts(func(r *Row) string { return attemptsText(r.Attempts) }),
+		texts(func(r *Row) string { return r.Traceparent }), texts(headersText), texts(func(r *Row) string { return attemptsText(r.Notice) }),
 		ints(func(r *Row) int { return r.BodySize }), hash, bodyText, body)
 	if err != nil {
 		return 0, err
 	}
+
 	added, err := res.RowsAffected()
 	return int(added), err
 }
@@ -188,24 +201,30 @@ func (d *DB) insertSQLite(ctx context.Context, tx *sql.Tx, rows []Row) (int, err
 	if err != nil {
 		return 0, err
 	}
+
 	defer insert.Close()
+
 	added := 0
+
 	for i := range rows {
 		r := &rows[i]
 		k := parts(r.Key)
 		res, err := insert.ExecContext(ctx, r.Ended.UnixMicro(), r.ID(), r.Number, k.App, k.Module, k.Type, k.ID, plain(r.Route), plain(r.Host),
 			string(r.Outcome), plain(string(r.Reason)), r.Due.UnixMicro(), int64(r.Made), r.AttemptsMade, plain(r.URL), plain(r.Audience),
-			plain(r.Method), plain(r.ContentType), ladderOf(r), plain(r.Traceparent), headersText(r), attemptsText(r.Attempts), r.BodySize,
+			plain(r.Method), plain(r.ContentType), ladderOf(r), plain(r.Traceparent), headersText(r), attemptsText(r.Notice), r.BodySize,
 			r.BodyHash, textOf(r), bytesOf(r))
 		if err != nil {
 			return 0, err
 		}
+
 		n, err := res.RowsAffected()
 		if err != nil {
 			return 0, err
 		}
+
 		added += int(n)
 	}
+
 	return added, nil
 }
 
@@ -217,7 +236,7 @@ func ladderOf(r *Row) *string {
 	return &text
 }
 
-// textOf and bytesOf are the body where it is kept: as text if it is text.
+// textOf and bytesOf return the body, if it is stored: as text if it is text.
 func textOf(r *Row) *string {
 	if !r.BodyKept || !textual(r.Body) {
 		return nil

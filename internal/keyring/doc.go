@@ -1,10 +1,10 @@
-// Package keyring holds the service's own key, from which every key is derived
-// that makes what one instance gave out good at another.
+// Package keyring derives the keys with which one instance signs or encrypts texts that every other instance accepts: cursors of
+// listings, sessions and links.
 //
-// The key is 32 random bytes, in Redis (notifier:key, made at the first start)
-// or in NOTIFIER_KEY where others read that Redis. It is never used itself: each
-// purpose has a key of its own, so that nothing made for one is taken for
-// another. It is asked for each time, so that all instances use the one that is
-// there, though Redis was emptied or restored meanwhile; whoever has something
-// made with the one before begins again.
+// All are derived from the service's key: 32 random bytes in Redis (notifier:key, created at the first start), or NOTIFIER_KEY where
+// others can read that Redis. Each purpose has a separate key, so a text made for one purpose is invalid for another. The service's key
+// is never used itself.
+//
+// The key is read for each use, so that all instances agree after Redis was emptied or restored. Texts made with an earlier key are then
+// invalid: users sign in again, and listings start again.
 package keyring

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Instances of all versions must derive the same.
-func TestDerivedKeysStayAsTheyAre(t *testing.T) {
+// Instances of all versions must derive the same keys.
+func TestDerivedKeysAreStable(t *testing.T) {
 	key := bytes.Repeat([]byte{7}, Size)
 	got, err := Fixed(key).Derive(t.Context(), Cursors)
 	if err != nil || hex.EncodeToString(got) != "a93034b3319067b2c40bb851f0065be7a24aab00115dfe648e62f2fd1ecc0d6e" {
@@ -21,7 +21,7 @@ func TestDerivedKeysStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestAKeyThatIsNoneIsRefused(t *testing.T) {
+func TestInvalidKeyIsRejected(t *testing.T) {
 	down := errors.New("down")
 	for name, r := range map[string]*Ring{
 		"short": Fixed([]byte("short")), "none": Fixed(nil), "unreadable": New(func(context.Context) ([]byte, error) { return nil, down }),

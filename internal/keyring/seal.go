@@ -8,15 +8,15 @@ import (
 	"errors"
 )
 
-// maxSealed is the longest text that Open looks at.
+// maxSealed is the longest text that Open accepts.
 const maxSealed = 2048
 
-// ErrForeign is what Open says of a text that was not sealed for this purpose and
-// what it is bound to, or by another key.
-var ErrForeign = errors.New("not sealed here, or for something else")
+// ErrForeign means that a text was sealed with another key or for another purpose, is bound to other data, or
+// was never sealed.
+var ErrForeign = errors.New("not sealed with this key, for this purpose and with the same bound data")
 
-// Seal encrypts a text for a purpose and binds it to what must be the same when it
-// is opened. An empty one stays so.
+// Seal encrypts a text for a purpose, and binds it to data that must be given again to Open. An empty text
+// stays empty.
 func (r *Ring) Seal(ctx context.Context, p Purpose, text string, bound []byte) (string, error) {
 	if text == "" {
 		return "", nil
@@ -28,19 +28,22 @@ func (r *Ring) Seal(ctx context.Context, p Purpose, text string, bound []byte) (
 	return base64.RawURLEncoding.EncodeToString(box.Seal(nil, nil, []byte(text), bound)), nil
 }
 
-// Open is the inverse.
+// Open decrypts a text that Seal has returned.
 func (r *Ring) Open(ctx context.Context, p Purpose, sealed string, bound []byte) (string, error) {
 	if sealed == "" {
 		return "", nil
 	}
+
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(sealed)
 	if err != nil || len(sealed) > maxSealed {
 		return "", ErrForeign
 	}
+
 	box, err := r.box(ctx, p)
 	if err != nil {
 		return "", err
 	}
+
 	text, err := box.Open(nil, nil, raw, bound)
 	if err != nil || len(text) == 0 {
 		return "", ErrForeign
@@ -53,6 +56,7 @@ func (r *Ring) box(ctx context.Context, p Purpose) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, err

@@ -1,11 +1,13 @@
-// Package keys is the one place that knows how a notice key is spelt and what
-// every Redis key of this service is called.
+// Package keys defines the syntax of notice keys and the names of all Redis keys of this service.
 //
-// A notice key is app:module:type:id. Three segments of 1 to 64 characters and
-// an id of 1 to 128, each of letters, digits, '_', '.', '~' and '-'. Anything
-// else that a channel may bring is somebody else's key and no error.
+// A notice key is app:module:type:id. It has three segments of 1 to 64 characters and an id of 1 to
+// 128, each of letters, digits, '_', '.', '~' and '-'. Expired events of other keys belong to other
+// programs; they are ignored and are not errors.
 //
-// All keys of one notice share the hash tag {shard}, so that each script runs
-// within one slot of a cluster. The timer is the exception: its name is the
-// user's own, and it carries no tag.
+// The shard of a notice is selected by its order key ([OrderKey]), so that all notices of one business
+// id are in one shard, in every configuration.
+//
+// The names of all keys of one notice contain its shard as a hash tag, {shard}, so that each script
+// runs within one slot of a cluster. Only the timer has no tag, because its name is the notice key
+// that the producer has chosen.
 package keys

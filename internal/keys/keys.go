@@ -56,8 +56,8 @@ func segments(n int) string {
 	return strconv.Itoa(n) + " segments"
 }
 
-// Valid reports whether s is a notice key, without allocating: it is asked for
-// every key that expires in the whole database.
+// Valid reports whether s is a notice key. It does not allocate, because it is called for every key
+// that expires in the whole database.
 func Valid(s string) bool {
 	if len(s) > MaxKey {
 		return false
@@ -118,8 +118,8 @@ func CheckPrefix(s string) error {
 	return nil
 }
 
-// HasPrefix reports whether key lies under prefix at a segment's border:
-// "app1" covers "app1:a:b:c" and not "app12:a:b:c". An empty prefix covers all.
+// HasPrefix reports whether key is under prefix at the border of a segment: "app1" covers
+// "app1:a:b:c" and not "app12:a:b:c". An empty prefix covers all keys.
 func HasPrefix(key, prefix string) bool {
 	if prefix == "" {
 		return true
@@ -127,8 +127,8 @@ func HasPrefix(key, prefix string) bool {
 	return len(key) > len(prefix) && key[len(prefix)] == ':' && key[:len(prefix)] == prefix
 }
 
-// Space names every Redis key of one namespace. What is called a shard in its methods
-// is a place: see places.go.
+// Space names every Redis key of one namespace. Its methods take a place where the parameter is
+// called shard: see places.go.
 type Space struct {
 	Namespace string
 	Shards    int
@@ -170,8 +170,9 @@ func ParseTags(text string, n int) ([]string, error) {
 	return tags, nil
 }
 
-// Shard is the shard a notice key lives in: FNV-1a of the key, its halves
-// folded together because its low bits alone spread badly, modulo how many there are.
+// Shard returns the place of the shard that new notices of a key are stored in: FNV-1a of the key's
+// order key, modulo the number of shards. The halves of the hash are folded together, because its
+// low bits alone are unevenly distributed.
 func (s Space) Shard(key string) int {
 	l := s.at()
 	return len(l.former) + spread(key, l.shards)
@@ -184,18 +185,23 @@ func spread(key string, n int) int {
 	return int(folded(key) % uint32(n))
 }
 
-// folded is FNV-1a of a key with its halves folded together.
+// folded is FNV-1a of a key's order key with its halves folded together. It does not allocate.
 func folded(key string) uint32 {
+	start, id := orderParts(key)
 	h := uint32(2166136261)
-	for i := 0; i < len(key); i++ {
-		h = (h ^ uint32(key[i])) * 16777619
+	for i := 0; i < len(start); i++ {
+		h = (h ^ uint32(start[i])) * 16777619
+	}
+	for i := 0; i < len(id); i++ {
+		h = (h ^ uint32(id[i])) * 16777619
 	}
 	return h ^ h>>16 ^ h>>8
 }
 
-// Partition is what most of the service works on at a time: the notices of one
-// route in one shard. They have one shadow, one hash of records, one zset of dead
-// letters and one of settled notices, all in one slot of a cluster.
+// Partition identifies the notices of one route in one shard. A shard is a hash tag in the names of
+// Redis keys. A partition has one key of each kind: the shadow (a zset of pending notices by due
+// time), the hash of records, the zset of dead letters, and the zset of settled notices. In
+// a cluster they are all in one slot, so a script can use them together.
 type Partition struct {
 	Prefix string // of the route
 	Shard  int
@@ -207,7 +213,7 @@ func (p Partition) Under(prefix string) Partition { return Partition{prefix, p.S
 // Wake is the partition as messages on the wake channel name it.
 func (p Partition) Wake() string { return strconv.Itoa(p.Shard) + " " + p.Prefix }
 
-// Partition is where a notice of a route lies.
+// Partition returns the partition of a route's notice.
 func (s Space) Partition(prefix, key string) Partition { return Partition{prefix, s.Shard(key)} }
 
 // Base begins the name of each key of a shard.
@@ -242,7 +248,7 @@ func (s Space) Bucket(shard int, end string) string { return s.Tombstones(shard)
 // Trimmed is the hash of how far NOTIFIER_RETAIN has trimmed each prefix of a shard.
 func (s Space) Trimmed(shard int) string { return s.Base(shard) + "trimmed" }
 
-// ClaimPrefix is what stands before the notice key in a claim's name.
+// ClaimPrefix is the name of a claim before the notice key.
 func (s Space) ClaimPrefix(shard int) string { return s.tagged(shard, "claim", "") }
 
 // Claim is the claim of one notice.
@@ -315,6 +321,9 @@ func (s Space) LinkSessions(link string) string { return s.pages("sessions:link:
 // Link exists until a link ends. Its value is empty once the link has been revoked.
 func (s Space) Link(id string) string { return s.pages("link:" + id) }
 
+// LinkResends is the list of the times of the last resends by a link's visitors.
+func (s Space) LinkResends(link string) string { return s.pages("resends:link:" + link) }
+
 func (s Space) pages(rest string) string { return s.Namespace + ":{pages}:" + rest }
 
 // Moving is the hash of notices that are on their way from a former shard to another:
@@ -329,7 +338,7 @@ func (s Space) Elsewhere(shard int) string { return s.Base(shard) + "elsewhere" 
 // within the last hour.
 func (s Space) Crossed(shard int) string { return s.Base(shard) + "crossed" }
 
-// Resharding is held by whoever runs a reshard or a migration.
+// Resharding is the lock of a running reshard or migration.
 func (s Space) Resharding() string { return s.Namespace + ":resharding" }
 
 // Layout is a shard's copy of Meta, and the state of all that scripts compare.
@@ -338,23 +347,23 @@ func (s Space) Layout(shard int) string { return s.Base(shard) + "layout" }
 // ShardRoutes is a shard's copy of Routes.
 func (s Space) ShardRoutes(shard int) string { return s.Base(shard) + "routes" }
 
-// Confirmed is what is written before the writes of a shard are waited for: see
-// package store.
+// Confirmed is the key that is written before the confirmation of a shard's writes: see package
+// store.
 func (s Space) Confirmed(shard int) string { return s.Base(shard) + "confirmed" }
 
 // Serving is the zset of which instance has a route for which prefix, by the time
 // it last said so.
 func (s Space) Serving() string { return s.Base(0) + "serving" }
 
-// Ended is the list of what has ended and history has not confirmed.
+// Ended is the outbox: the list of finalized notices that the history has not confirmed.
 func (s Space) Ended(shard int) string { return s.Base(shard) + "ended" }
 
-// History is the hash of who brings that to history, when somebody last did, and
-// how much the bound has dropped.
+// History is the hash with the instance of the last relay to the history, its time, and the number
+// of entries dropped by the bound.
 func (s Space) History(shard int) string { return s.Base(shard) + "history" }
 
-// Replay is the hash of how far a replay has got in a shard, and of what came of
-// each item: see package replay.
+// Replay is the hash of a replay's progress in a shard, and of the results of its items: see
+// package replay.
 func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "replay:" + mark }
 
 // EventProbe is a key that expires so that its event can be observed; tag, if not
@@ -374,7 +383,24 @@ func (s Space) Pushed(target, mark string) string {
 // ShardPaused is a shard's copy of Paused.
 func (s Space) ShardPaused(shard int) string { return s.Base(shard) + "paused" }
 
-// Wake is the pub/sub channel that tells of a notice earlier than the head.
+// Ordered is the set of ordered prefixes, each with a second member with a final ! if its dead letters
+// hold back their successors.
+func (s Space) Ordered() string { return s.Namespace + ":ordered" }
+
+// ShardOrdered is a shard's copy of Ordered.
+func (s Space) ShardOrdered(shard int) string { return s.Base(shard) + "ordered" }
+
+// Order is the zset of a partition's sequences; see package layout.
+func (s Space) Order(p Partition) string { return s.tagged(p.Shard, "order", p.Prefix) }
+
+// Positions is the hash of positions in sequences by notice key.
+func (s Space) Positions(p Partition) string { return s.tagged(p.Shard, "positions", p.Prefix) }
+
+// Waiting is the zset of notices that wait for another one of their sequence, by the time their wait
+// began.
+func (s Space) Waiting(p Partition) string { return s.tagged(p.Shard, "waiting", p.Prefix) }
+
+// Wake is the pub/sub channel for notices that are due before the head of a shard.
 func (s Space) Wake() string { return s.Namespace + ":wake" }
 
 // Of the fleet: who lives. Its keys and channels share the tag {fleet}, so that
@@ -383,7 +409,7 @@ func (s Space) Wake() string { return s.Namespace + ":wake" }
 // FleetSigns is the zset of instances by their last sign of life.
 func (s Space) FleetSigns() string { return s.fleet("signs") }
 
-// FleetAbout is the hash of what instances tell of themselves.
+// FleetAbout is the hash of the instances' descriptions.
 func (s Space) FleetAbout() string { return s.fleet("about") }
 
 // FleetEnded is the zset of instances that left or were counted out, by time.
@@ -395,13 +421,20 @@ func (s Space) FleetMinutes() string { return s.fleet("minutes") }
 // FleetChannel is the pub/sub channel that all instances hear.
 func (s Space) FleetChannel() string { return s.fleet("all") }
 
-// InstanceChannel is the pub/sub channel of one instance. That somebody is
-// subscribed to it says that the instance has a connection.
+// InstanceChannel is the pub/sub channel of one instance. A subscriber on it proves that the
+// instance has a connection.
 func (s Space) InstanceChannel(id string) string { return s.fleet("instance:") + id }
+
+// Taps is the zset of the open taps by the time they end: see package tap. The heartbeat's
+// script reads it.
+func (s Space) Taps() string { return s.fleet("taps") }
+
+// TapChannel is the pub/sub channel of the copies of attempts.
+func (s Space) TapChannel() string { return s.fleet("tap") }
 
 func (s Space) fleet(kind string) string { return s.Namespace + ":{fleet}:" + kind }
 
-// Expired is the channel on which Redis tells of expired keys of database db.
+// Expired is the channel of expired keys of database db.
 func Expired(db int) string { return "__keyevent@" + strconv.Itoa(db) + "__:expired" }
 
 // Keyspace is the pattern of all events on the keys under a route's prefix.
@@ -409,8 +442,8 @@ func Keyspace(db int, prefix string) string {
 	return "__keyspace@" + strconv.Itoa(db) + "__:" + prefix + ":*"
 }
 
-// KeyspaceKey is the key that a message on a Keyspace channel tells of; ok is
-// false for any other channel.
+// KeyspaceKey returns the key of a message on a Keyspace channel; ok is false for any other
+// channel.
 func KeyspaceKey(channel string) (key string, ok bool) {
 	rest, found := strings.CutPrefix(channel, "__keyspace@")
 	if !found {

@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// A place is a slot in which notices of a namespace may lie. The shards are the
-// places that notices are put into. Where a reshard has replaced them, the former ones
-// come before them in the order of places, the oldest first: a place keeps its number
-// for good, so that what is under way and what instances tell one another stays right.
+// A place is a slot in which notices of a namespace may be stored. New notices are put into the
+// shards. After a reshard, the old shards are places before the current ones, oldest first. The
+// number of a place never changes, so that running calls and messages between instances stay valid.
 
 // layout is where notices lie.
 type layout struct {
@@ -38,7 +37,7 @@ func (s *Space) at() layout {
 	return layout{max(s.Shards, 1), s.Tags, s.Former, s.Replaced}
 }
 
-// Now is the Space as it is: it changes no more.
+// Now returns a snapshot of the Space.
 func (s Space) Now() Space {
 	l := s.at()
 	return Space{Namespace: s.Namespace, Shards: l.shards, Tags: l.tags, Former: l.former, Replaced: l.replaced}
@@ -149,7 +148,7 @@ func (s Space) Replace(n int, cluster bool) Space {
 	return next
 }
 
-// tagIn is the smallest number that as a hash tag lies in a slot and is not used.
+// tagIn returns the smallest unused number that is a hash tag of a slot.
 func tagIn(slot int, used func(string) bool) string {
 	tag := TagIn(slot)
 	for n := 0; used(tag) || Slot(tag) != slot; n++ {
@@ -167,7 +166,7 @@ func JoinCounts(list []int) string {
 	return strings.Join(words, ",")
 }
 
-// ParseCounts is the inverse of JoinCounts; ok is false for what is none.
+// ParseCounts is the inverse of JoinCounts; ok is false for invalid text.
 func ParseCounts(text string) (list []int, ok bool) {
 	if text == "" {
 		return nil, true

@@ -29,7 +29,7 @@ func Slot(key string) int {
 	return int(crc % Slots)
 }
 
-// hashTag is what stands between the first '{' of a key and the '}' that follows.
+// hashTag returns the text between the first '{' of a key and the next '}'.
 func hashTag(key string) (tag string, ok bool) {
 	_, rest, found := strings.Cut(key, "{")
 	if !found {
@@ -39,7 +39,7 @@ func hashTag(key string) (tag string, ok bool) {
 	return tag, found && tag != ""
 }
 
-// numbers are, by slot, the smallest number that as a hash tag lies in it.
+// numbers contains, by slot, the smallest number that is a hash tag of the slot.
 var numbers = sync.OnceValue(func() []int {
 	list := make([]int, Slots)
 	for i := range list {
@@ -54,7 +54,7 @@ var numbers = sync.OnceValue(func() []int {
 	return list
 })
 
-// TagIn is the smallest number that as a hash tag lies in a slot.
+// TagIn returns the smallest number that is a hash tag of a slot.
 func TagIn(slot int) string { return strconv.Itoa(numbers()[slot]) }
 
 // SpreadTags are tags for n shards that lie at even distances over the slots, so that
@@ -70,7 +70,7 @@ func SpreadTags(n int) []string {
 	return tags
 }
 
-// slotTag is a hash tag by which another key lies in the slot of key.
+// slotTag returns a hash tag that puts another key into the slot of key.
 func slotTag(key string) string {
 	if tag, ok := hashTag(key); ok {
 		return tag

@@ -73,7 +73,8 @@ func TestTagsSpreadOverTheMasters(t *testing.T) {
 		t.Error("one shard has a tag of its own")
 	}
 	s := Space{Namespace: "n", Shards: 2, Tags: []string{"7", "9"}}
-	if s.Base(0) != "n:{7}:" || s.Base(1) != "n:{9}:" || s.Shadow(Partition{"p", 1}) != "n:{9}:shadow:p" {
+	if s.Base(0) != "n:{7}:" || s.Base(1) != "n:{9}:" || s.Shadow(Partition{"p", 1}) != "n:{9}:shadow:p" ||
+		s.Ended(0) != "n:{7}:ended" || s.History(0) != "n:{7}:history" {
 		t.Error(s.Base(0), s.Base(1))
 	}
 }

@@ -3,6 +3,7 @@ package layout
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -16,52 +17,53 @@ var announceSource string
 
 var announceScript = wire.NewScript("announce", announceSource, true).Anywhere()
 
-// Announce puts next in the place of the shards there are, in notifier:meta and then in
-// each shard, and tells all instances to look. From the first on that an instance, or a
-// script of it, comes to, it knows. It may be repeated.
+// Announce replaces the current shards by next: it writes them to notifier:meta and then to each
+// shard, and notifies all instances. An instance or script uses the new shards from its next call
+// on a changed shard. It may be repeated.
 func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	now := s.space.Now()
 	if !now.Grows(next) {
-		return fmt.Errorf("%w: the new shards do not go on from those there are", ErrLayout)
+		return fmt.Errorf("%w: the new shards do not extend the current ones", ErrLayout)
 	}
 	done, err := s.replace(ctx, now.Now(), next.Now())
 	if err != nil {
 		return err
 	}
 	if !done {
-		return fmt.Errorf("%w: the shards have changed meanwhile; begin again", wire.ErrUnavailable)
+		return fmt.Errorf("%w: the shards were changed by another reshard; start again", wire.ErrUnavailable)
 	}
 	return s.Spread(ctx)
 }
 
-// announceAgain announces shards that this Store knows of, where Redis has forgotten that
-// they were: it has come back without its last writes. That nothing lies in them any more
-// needs no care: all that came after has been forgotten too, or lies there still.
+// announceAgain announces shards that this Layout knows but Redis has lost, because it restarted
+// without its last writes. Old shards need no check: later writes to them are either lost too or
+// still stored.
 func (s *Layout) announceAgain(ctx context.Context, stands, known keys.Space) error {
-	_, err := s.replace(ctx, stands, known) // if it stands otherwise by now, that is looked at again
+	_, err := s.replace(ctx, stands, known) // if the shards have changed again, the next call retries
 	return err
 }
 
-// replace writes next into notifier:meta if that says now.
+// replace writes next to notifier:meta if the shards there are still now.
 func (s *Layout) replace(ctx context.Context, now, next keys.Space) (done bool, err error) {
 	stands := fmt.Sprintf(" %d %d %s %s", Version, now.Shards, strings.Join(now.Tags, ","), strings.Join(now.Former, ","))
-	args := []any{stands, "layout", Version, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former, ","),
+	args := []any{stands, "layout", Version, "shards", next.Shards, "tags", strings.Join(next.Tags, ","), "former", strings.Join(next.Former,
+		","),
 		"replaced", keys.JoinCounts(next.Replaced)}
 	n, err := s.w.Int(ctx, announceScript, []string{s.space.Meta()}, args)
 	return n == 1, err
 }
 
-// Spread makes what notifier:meta says known in each place, and tells all instances.
+// Spread copies the shards in notifier:meta to each place, and notifies all instances.
 func (s *Layout) Spread(ctx context.Context) error {
 	if err := s.Learn(ctx); err != nil {
 		return err
 	}
-	for place := range s.space.Places() { // those that were learnt of by this
+	for place := range s.space.Places() { // includes the places that Learn has just added
 		if err := s.known(ctx, place); err != nil {
 			return err
 		}
 	}
-	if err := s.CopyPaused(ctx); err != nil {
+	if err := errors.Join(s.CopyPaused(ctx), s.CopyOrdered(ctx)); err != nil {
 		return err
 	}
 	return s.Publish(ctx, "places "+strconv.Itoa(s.space.Places()))

@@ -10,18 +10,17 @@ import (
 	"notifier/internal/wire"
 )
 
-// tries is how often a script is sent that is refused by the guard: other
-// prefixes may become known while this instance learns of some.
+// tries is how often a script that the guard refuses is sent: other instances may register prefixes
+// at the same time.
 const tries = 5
 
-// Guarded implements [wire.Guard]: it learns the layout first if it is not known, or not
-// what the script found.
+// Guarded implements [wire.Guard]. It reads the layout first if it is unknown or has changed.
 func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
 	return s.Knowing(ctx, string(keys.ShardOf(ks[0])), func(v *View) *redis.Cmd { return s.Send(ctx, v, sc, ks, args) })
 }
 
-// Knowing calls do with what is known of the layout, again if the guard says
-// that it has changed; base is the shard's.
+// Knowing calls do with the known layout, and again with the new one if the guard refuses the
+// script. base is the key prefix of the shard.
 func (s *Layout) Knowing(ctx context.Context, base string, do func(v *View) *redis.Cmd) *redis.Cmd {
 	for try := 1; ; try++ {
 		v := s.view.Load()
@@ -40,13 +39,13 @@ func (s *Layout) Knowing(ctx context.Context, base string, do func(v *View) *red
 	}
 }
 
-// Send sends a guarded script in the form that fits what is known.
+// Send sends a guarded script in the form that matches the known layout.
 func (s *Layout) Send(ctx context.Context, v *View, sc *wire.Script, ks []string, args []any) *redis.Cmd {
 	ks = s.ready(v, sc, ks, args)
 	return s.w.Send(ctx, sc, v.forms[sc], ks, args)
 }
 
-// ready completes what a guarded script takes.
+// ready adds the keys and arguments of the guard to those of a script.
 func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []string {
 	if at := sc.Outbox(); at > 0 {
 		args[at] = s.handover(v, ks[0])
@@ -54,8 +53,8 @@ func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []stri
 	return append(ks[:len(ks):len(ks)], keys.ShardOf(ks[0]).Layout())
 }
 
-// SendAll is Send of several calls to one node, in one round trip. What is refused by the
-// guard, or not known to the node, is to be sent again by itself.
+// SendAll is Send for several calls to one node, in one round trip. The caller must send a call
+// again if the guard refuses it or the node does not know its script.
 func (s *Layout) SendAll(ctx context.Context, v *View, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
 	for i := range calls {
 		calls[i].Keys = s.ready(v, sc, calls[i].Keys, calls[i].Args)

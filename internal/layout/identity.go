@@ -14,10 +14,10 @@ import (
 //go:embed lua/identity.lua
 var identitySource string
 
-// The data identity is a random id for the data under a namespace of a Redis. The command
-// migrate copies the id to the new Redis. Home, in contrast, names the server.
+// The data identity is a random id of the data in a namespace of a Redis. The command migrate
+// copies it to the new Redis. Home, in contrast, names the server.
 
-// A full Redis gets an identity too.
+// A full Redis must be able to store an identity.
 var identityScript = wire.NewScript("identity", identitySource, false).Anywhere()
 
 // Identity returns the data identity, the field id of notifier:meta. The first call writes
@@ -52,7 +52,7 @@ func (s *Layout) readIdentity(ctx context.Context, was *string) (string, error) 
 	}
 
 	fresh := rand.Text()
-	if was != nil { // Redis was emptied, and gets again the identity that this instance knows
+	if was != nil { // Redis was emptied: store the identity that this instance knows
 		fresh = *was
 	}
 	id, err = s.w.Do(ctx, identityScript, []string{name}, []any{fresh}).Text()

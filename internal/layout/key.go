@@ -11,10 +11,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// Key is the service's own key, which is made if there is none: see package
-// keyring. Of instances that begin at the same time one makes it. It is read each
-// time, since it may have been replaced; while its node of a cluster does not answer
-// it is taken for what it was.
+// Key returns the service's key, and creates it if there is none: see package keyring. If several
+// instances start at the same time, one of them creates it. Each call reads it, since it may have
+// been replaced. While its cluster node does not answer, Key returns the last value.
 func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()
@@ -47,7 +46,7 @@ func (s *Layout) readKey(ctx context.Context, name string) ([]byte, error) {
 		return key, err
 	}
 	fresh := make([]byte, keyring.Size)
-	_, _ = rand.Read(fresh) // it never fails
+	_, _ = rand.Read(fresh) // never fails
 	if _, err := s.c.SetNX(ctx, name, fresh, 0).Result(); err != nil {
 		return nil, err
 	}

@@ -9,16 +9,16 @@ import (
 	"notifier/internal/wire"
 )
 
-// Watcher is told of changes of the layout. Its methods may not call the Layout.
+// Watcher receives changes of the layout. Its methods must not call the Layout.
 type Watcher interface {
-	// LayoutChanged takes ErrLayout when Redis turns out to hold data that were written with
-	// other settings, and nil when it does no more.
+	// LayoutChanged receives ErrLayout when Redis holds data that were written with other settings,
+	// and nil when it no longer does.
 	LayoutChanged(err error)
-	// Grow is called when other shards will take the place of the current ones, before the
-	// first notice of a new one can come. Places is how many there are then, old ones
-	// included; grown is called when it is so.
+	// Grow is called before new shards replace the current ones, and before the first notice in a
+	// new shard. places is the new number of places, including old shards. grown is called when the
+	// change is complete.
 	Grow(places int) (grown func())
-	// SideChanged takes how this Redis stands to one that notices move to or from.
+	// SideChanged receives the role of this Redis in a migration.
 	SideChanged(Side)
 }
 
@@ -29,43 +29,42 @@ func (unwatched) LayoutChanged(error) {}
 func (unwatched) Grow(int) func()     { return func() {} }
 func (unwatched) SideChanged(Side)    {}
 
-// Options of a Layout.
+// Options configures a Layout.
 type Options struct {
-	// Prefixes are those of this instance's routes: they are made known before
-	// anything is written.
+	// Prefixes are those of this instance's routes. They are registered before the first write.
 	Prefixes []string
-	// History is how many endings Redis holds at most for history, all shards
-	// together; 0 = this instance has none.
+	// History is the maximum number of finalized notices in the outboxes of all shards; 0 = this
+	// instance has no history.
 	History int
-	// Host, if not nil, is the host that the route of a prefix calls; empty where
-	// each notice brings its own, or none is called.
+	// Host, unless nil, returns the host that the route of a prefix calls. It is empty if each
+	// notice has its own host or none is called.
 	Host func(prefix string) string
 	// Watcher may be nil.
 	Watcher Watcher
 }
 
-// Layout is what an instance knows of the data in one Redis. It is safe for concurrent use.
+// Layout is an instance's knowledge of the data in one Redis. It is safe for concurrent use.
 type Layout struct {
 	o     Options
 	w     *wire.Client
-	c     redis.UniversalClient // as w has it
-	space keys.Space            // as w has it
+	c     redis.UniversalClient // the client of w
+	space keys.Space            // the key names of w
 
 	view     atomic.Pointer[View] // nil until the layout is known
-	learning chan struct{}        // one at a time
-	learnt   atomic.Int64         // how often it was learnt
-	wrong    atomic.Bool          // the layout is another one
+	learning chan struct{}        // semaphore: one learn at a time
+	learnt   atomic.Int64         // number of reads of the layout
+	wrong    atomic.Bool          // Redis has another layout
 	since    atomic.Int64         // Unix s of the last reshard
-	places   former               // what is known of former shards
-	side     atomic.Pointer[Side] // the last that was heard of; nil = none
-	came     atomic.Value         // what notifier:meta says of that: see CameFrom
+	places   former               // state of old shards
+	side     atomic.Pointer[Side] // last known side; nil = none
+	came     atomic.Value         // source of the last migration: see CameFrom
 
-	key      atomic.Pointer[[]byte] // the service's own, as it was read last
-	identity atomic.Pointer[string] // as it was read last
+	key      atomic.Pointer[[]byte] // the service's key, as last read
+	identity atomic.Pointer[string] // as last read
 }
 
-// New makes the Layout of the Redis that w leads to, and has it guard w's scripts. It does
-// not speak to Redis.
+// New returns the Layout of w's Redis and makes it the guard of w's scripts. It sends nothing to
+// Redis.
 func New(w *wire.Client, o Options) *Layout {
 	if o.Watcher == nil {
 		o.Watcher = unwatched{}
@@ -76,25 +75,25 @@ func New(w *wire.Client, o Options) *Layout {
 	return s
 }
 
-// Wire is the way to Redis.
+// Wire returns the client of Redis.
 func (s *Layout) Wire() *wire.Client { return s.w }
 
-// Space names the Redis keys.
+// Space returns the names of the Redis keys.
 func (s *Layout) Space() keys.Space { return s.space }
 
-// Enter makes space, which Discover has found, the Space of w. It is called before other
-// methods that speak to Redis, and may be called again until Learn has succeeded.
+// Enter makes space, as found by Discover, the Space of w. Call it before other methods that use
+// Redis. It may be called again until Learn has succeeded.
 func (s *Layout) Enter(space keys.Space) {
 	if s.space.Same(space) {
 		return
 	}
-	s.view.Store(nil) // of another Redis
+	s.view.Store(nil) // it may be of another Redis
 	s.places.reset(space.First())
 	s.space.Set(space)
 }
 
-// View is what is known now; nil until the layout is.
+// View returns the known layout; nil until it has been read.
 func (s *Layout) View() *View { return s.view.Load() }
 
-// Learnt counts how often the layout was learnt: another Redis may answer since.
+// Learnt returns how often the layout was read. After a change, another Redis may answer.
 func (s *Layout) Learnt() int64 { return s.learnt.Load() }

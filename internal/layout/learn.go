@@ -20,14 +20,13 @@ import (
 //go:embed lua/register.lua
 var registerSource string
 
-// Learn makes this Store's prefixes known in every shard, and learns what is
-// known there; at the first start of all it writes the layout. Its error is
-// ErrLayout if Redis holds something else. Calls that write do it by themselves: so
-// a shard of a cluster whose node is away now is learnt of when it is back, and one
-// that is there is enough.
+// Learn registers this instance's prefixes in every shard and reads the shards' layouts. If Redis
+// has no layout yet, it writes one. The error is ErrLayout if Redis holds something else. Calls
+// that write do the same on their own, so a shard on an unreachable node is learnt later, and one
+// reachable shard is enough.
 func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
-	// Those that are learnt of meanwhile are learnt when they are needed.
+	// Places that are added during the loop are learnt when they are needed.
 	for shard := range s.space.Places() {
 		switch err := s.learn(ctx, s.space.Base(shard), s.view.Load()); {
 		case err == nil:
@@ -44,8 +43,8 @@ func (s *Layout) Learn(ctx context.Context) error {
 	return away
 }
 
-// Known reports whether Redis is the one this Store knows; if not, it learns. In a
-// cluster it asks the first shard whose node answers.
+// Known checks whether Redis still has the known layout, and reads it otherwise. In a cluster it
+// asks the first shard whose node answers.
 func (s *Layout) Known(ctx context.Context) (err error) {
 	if !s.w.Cluster {
 		return s.known(ctx, 0)
@@ -65,8 +64,7 @@ func (s *Layout) Known(ctx context.Context) (err error) {
 	return err
 }
 
-// KnownTimeout is how long one node of a cluster is waited for where another may
-// answer.
+// KnownTimeout is the timeout for one node of a cluster when another one may answer.
 const KnownTimeout = 300 * time.Millisecond
 
 func (s *Layout) known(ctx context.Context, shard int) error {
@@ -76,14 +74,14 @@ func (s *Layout) known(ctx context.Context, shard int) error {
 		return s.w.Fail("layout", err)
 	}
 	if before != nil && state == before.State {
-		s.tell(nil)
+		s.report(nil)
 		return nil
 	}
 	return s.learn(ctx, s.space.Base(shard), before)
 }
 
-// learn learns what one shard knows, unless that has been done since before was
-// what this Store knew. base begins the names of the shard's keys.
+// learn reads the layout of one shard, unless another goroutine has read it since before was known.
+// base is the key prefix of the shard.
 func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	select {
 	case s.learning <- struct{}{}:
@@ -102,12 +100,12 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	next, err := s.register(ctx, base, known, s.marks())
 	if err != nil {
 		if errors.Is(err, ErrLayout) {
-			s.tell(err)
+			s.report(err)
 		}
 		return err
 	}
-	s.tell(nil)
-	s.learnt.Add(1) // this may be another Redis
+	s.report(nil)
+	s.learnt.Add(1) // another Redis may answer now
 	if now == nil || now.State != next.State {
 		s.view.Store(next)
 		s.places.learnt(now, next)
@@ -118,15 +116,15 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	return nil
 }
 
-// tell says how the layout stands, where that has changed.
-func (s *Layout) tell(err error) {
+// report passes a change of the layout's validity to the Watcher.
+func (s *Layout) report(err error) {
 	if s.wrong.Swap(err != nil) != (err != nil) {
 		s.o.Watcher.LayoutChanged(err)
 	}
 }
 
-// marks is what this Store says of history where it registers: how many endings a
-// shard holds at most, or nothing where it has none itself.
+// marks returns what register writes about the history: the bound of a shard's outbox, or nothing
+// without a history.
 func (s *Layout) marks() string {
 	if s.o.History <= 0 {
 		return ""
@@ -134,55 +132,26 @@ func (s *Layout) marks() string {
 	return strconv.Itoa(max(s.o.History/s.space.Places(), 1))
 }
 
-// register makes prefixes known in one shard and in notifier:routes, and what is
-// said of history. One round trip does where the shard has its copy of the layout.
+// register adds prefixes to one shard and to notifier:routes, and writes the history's bound. If
+// the shard has a copy of the layout, this takes one round trip.
 func (s *Layout) register(ctx context.Context, base string, known []string, history string) (*View, error) {
-	// A full Redis lets instances begin: it has notices to deliver.
-	src := s.w.TextFor(registerSource)
 	write := "0"
 	for range 5 {
 		slices.Sort(known)
 		known = slices.Compact(known)
-		all := make([]any, len(known))
-		for i, p := range known {
-			all[i] = p
+		r, err := s.sendRegister(ctx, base, known, write, history)
+		if err != nil {
+			return nil, err
 		}
-		space, side := s.space.Now(), s.Side()
-		var meta *redis.MapStringStringCmd
-		var routes *redis.StringSliceCmd
-		var reply *redis.Cmd
-		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
-			reply = wire.Eval(ctx, p, src, []string{keys.ShardKeys(base).Layout(), keys.ShardKeys(base).Routes()},
-				append([]any{Version, space.Shards, write, history, strings.Join(space.Tags, ","), strings.Join(space.Former, ","),
-					keys.JoinCounts(space.Replaced), space.Places(), space.Place(keys.ShardKeys(base).Tag()), side.String()}, all...)...)
-			meta, routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
-			return nil
-		})
-		there, rerr := reply.StringSlice()
-		if rerr != nil {
-			return nil, s.w.Fail("register", errors.Join(err, rerr))
-		}
-		if len(there) < 2 { // it is not register.lua that answers
-			return nil, fmt.Errorf("register: %d answers", len(there))
-		}
-		if err != nil && !s.w.Cluster { // in a cluster a shard goes on without the master of the other keys
-			return nil, s.w.Fail("register", err)
-		}
-		held := 0
-		if there[0] != "" {
-			if held, err = strconv.Atoi(there[1]); err != nil {
-				return nil, fmt.Errorf("%w: %slayout says %q of history, which is no number", ErrLayout, base, there[1])
-			}
-			there = slices.Delete(there, 1, 2)
-		}
-		if there[0] == "" && s.sided(there[len(there)-1]) {
+
+		if r.state == "" && s.sided(r.migration) {
 			continue
 		}
-		if meta.Err() != nil && there[0] == "" {
-			return nil, s.w.Fail("meta", meta.Err())
+		if r.meta.Err() != nil && r.state == "" {
+			return nil, s.w.Fail("meta", r.meta.Err())
 		}
-		if meta.Err() == nil {
-			grown, err := s.meta(ctx, meta.Val())
+		if r.meta.Err() == nil {
+			grown, err := s.meta(ctx, r.meta.Val())
 			if err != nil {
 				return nil, err
 			}
@@ -190,23 +159,91 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 				continue
 			}
 		}
-		missing := slices.DeleteFunc(slices.Clone(routes.Val()), func(p string) bool { return keys.CheckPrefix(p) != nil || slices.Contains(there, p) })
-		if there[0] != "" && len(missing) == 0 {
-			v := newView(there[0], there[1:], s.o.Prefixes, side)
-			v.history, v.First = held, space.First()
-			v.whole = v.First == 0 || strings.HasSuffix(v.State, "+")
-			return v, s.share(ctx, routes, there[1:])
+
+		missing := r.missing()
+		if r.state != "" && len(missing) == 0 {
+			return r.view(s.o.Prefixes), s.share(ctx, r.routes, r.prefixes)
 		}
-		known = append(known, missing...)
-		if there[0] != "" {
-			known = append(known, there[1:]...)
-		}
+		known = append(append(known, missing...), r.prefixes...)
 	}
-	return nil, fmt.Errorf("register: %w: the prefixes change all the time", wire.ErrUnavailable)
+	return nil, fmt.Errorf("register: %w: the prefixes keep changing", wire.ErrUnavailable)
 }
 
-// share adds to notifier:routes what a shard knows and it does not. In a cluster
-// it may be out of reach; then the shards' own copies have to do.
+// registration is the reply of register.lua, with notifier:meta and notifier:routes of the same
+// round trip.
+type registration struct {
+	space     keys.Space // as sent to the script
+	side      Side       // as sent to the script
+	state     string     // "" = the shard has another layout, and nothing was written
+	history   int        // maximum number of entries in the shard's outbox
+	prefixes  []string   // of the shard
+	migration string     // the stored side, if state is empty
+	meta      *redis.MapStringStringCmd
+	routes    *redis.StringSliceCmd
+}
+
+// sendRegister calls register.lua once.
+func (s *Layout) sendRegister(ctx context.Context, base string, known []string, write, history string) (registration, error) {
+	r := registration{space: s.space.Now(), side: s.Side()}
+	shard := keys.ShardKeys(base)
+	args := []any{Version, r.space.Shards, write, history, strings.Join(r.space.Tags, ","), strings.Join(r.space.Former, ","),
+		keys.JoinCounts(r.space.Replaced), r.space.Places(), r.space.Place(shard.Tag()), r.side.String()}
+	for _, p := range known {
+		args = append(args, p)
+	}
+
+	// A full Redis must let instances start: they deliver its notices.
+	src := s.w.TextFor(registerSource)
+	var reply *redis.Cmd
+	_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
+		reply = wire.Eval(ctx, p, src, []string{shard.Layout(), shard.Routes()}, args...)
+		r.meta, r.routes = p.HGetAll(ctx, s.space.Meta()), p.SMembers(ctx, s.space.Routes())
+		return nil
+	})
+
+	parts, failed := reply.StringSlice()
+	switch {
+	case failed != nil:
+		return r, s.w.Fail("register", errors.Join(err, failed))
+	case len(parts) < 2: // not a reply of register.lua
+		return r, fmt.Errorf("register: %d answers", len(parts))
+	case err != nil && !s.w.Cluster: // in a cluster, a shard works without the node of the other keys
+		return r, s.w.Fail("register", err)
+	}
+	return r, r.read(base, parts)
+}
+
+// read reads the reply of register.lua for a shard.
+func (r *registration) read(base string, parts []string) (err error) {
+	if r.state = parts[0]; r.state == "" {
+		r.migration = parts[len(parts)-1]
+		return nil
+	}
+
+	if r.history, err = strconv.Atoi(parts[1]); err != nil {
+		return fmt.Errorf("%w: the history bound %[3]q in %[2]slayout is not a number", ErrLayout, base, parts[1])
+	}
+	r.prefixes = parts[2:]
+	return nil
+}
+
+// missing returns the valid prefixes of notifier:routes that the shard does not have.
+func (r *registration) missing() []string {
+	return slices.DeleteFunc(slices.Clone(r.routes.Val()), func(p string) bool {
+		return keys.CheckPrefix(p) != nil || slices.Contains(r.prefixes, p)
+	})
+}
+
+// view returns the layout that was registered, for an instance with some prefixes.
+func (r *registration) view(own []string) *View {
+	v := newView(r.state, r.prefixes, own, r.side)
+	v.history, v.First = r.history, r.space.First()
+	v.whole = v.First == 0 || strings.HasSuffix(v.State, "+")
+	return v
+}
+
+// share adds prefixes of a shard that are missing in notifier:routes. In a cluster that key may be
+// unreachable; then the shards' copies are enough.
 func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there []string) error {
 	var more []any
 	for _, p := range there {
@@ -223,31 +260,16 @@ func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there 
 	return nil
 }
 
-// meta checks what notifier:meta says, and writes it at the first start of all. Where
-// others have taken the place of this Store's shards, it grows by them.
+// meta checks notifier:meta, and writes it if Redis has no layout yet. If new shards have replaced
+// this Layout's, it adds them.
 func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
 	name, space := s.space.Meta(), s.space.Now()
-	if len(got) == 0 {
-		s.side.Store(nil) // it is another Redis, which has not begun
-		var after *redis.MapStringStringCmd
-		_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
-			p.HSetNX(ctx, name, "layout", Version)
-			p.HSetNX(ctx, name, "shards", space.Shards)
-			if len(space.Tags) > 0 {
-				p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
-			}
-			if len(space.Former) > 0 {
-				p.HSetNX(ctx, name, "former", strings.Join(space.Former, ","))
-				p.HSetNX(ctx, name, "replaced", keys.JoinCounts(space.Replaced))
-			}
-			after = p.HGetAll(ctx, name)
-			return nil
-		})
-		if err != nil {
-			return false, s.w.Fail("meta", err)
+	if !Begun(got) {
+		if got, err = s.writeMeta(ctx); err != nil {
+			return false, err
 		}
-		got = after.Val()
 	}
+
 	if at, err := strconv.ParseInt(got["since"], 10, 64); err == nil {
 		s.since.Store(at)
 	}
@@ -257,7 +279,7 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 		return true, s.announceAgain(ctx, next, space)
 	}
 	if err == nil && s.space.Grows(next) {
-		s.places.reset(next.First()) // before anybody is told of a shard that has others before it
+		s.places.reset(next.First()) // before any caller sees a shard that has old shards
 		grown := s.o.Watcher.Grow(next.Places())
 		s.space.Grow(next)
 		grown()
@@ -266,8 +288,33 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 	return s.sided(got["side"]), checkMeta(got, space)
 }
 
-// Prefixes lists every prefix that any configuration ever had, as far as this
-// Store knows: at each of its writes that was all there were.
+// writeMeta writes notifier:meta of a Redis without a layout, and returns the stored fields:
+// another instance may have written them first.
+func (s *Layout) writeMeta(ctx context.Context) (map[string]string, error) {
+	name, space := s.space.Meta(), s.space.Now()
+	s.side.Store(nil) // another Redis without a layout
+	var after *redis.MapStringStringCmd
+	_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSetNX(ctx, name, "layout", Version)
+		p.HSetNX(ctx, name, "shards", space.Shards)
+		if len(space.Tags) > 0 {
+			p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
+		}
+		if len(space.Former) > 0 {
+			p.HSetNX(ctx, name, "former", strings.Join(space.Former, ","))
+			p.HSetNX(ctx, name, "replaced", keys.JoinCounts(space.Replaced))
+		}
+		after = p.HGetAll(ctx, name)
+		return nil
+	})
+	if err != nil {
+		return nil, s.w.Fail("meta", err)
+	}
+	return after.Val(), nil
+}
+
+// Prefixes returns every prefix that any configuration has registered. It was complete at each
+// write of this instance.
 func (s *Layout) Prefixes() []string {
 	if v := s.view.Load(); v != nil {
 		return v.Prefixes

@@ -11,19 +11,20 @@ import (
 	"notifier/internal/wire"
 )
 
-// Where a notice lies. An instance writes a notice under the prefix of the route
-// that its own configuration gives the key; instances of other configurations
-// give it another one, so each looks under every registered prefix that covers
-// the key before it says that there is none, and before it makes one.
+// The location of a notice. An instance stores a notice under the prefix of the route that its own
+// configuration has for the key. Instances with other configurations may use another prefix. So
+// each instance checks every registered prefix of a key before it reports that a notice does not
+// exist, and before it creates one.
 
 //go:embed lua/locate.lua
 var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// Others returns the registered prefixes besides prefix under which its notices may be
-// stored: shorter ones, and longer ones that are not in own. This instance would have
-// stored a notice of a longer one of its own there.
+// Others returns the registered prefixes, other than prefix, under which a notice of prefix may be
+// stored. A shorter prefix may hold it from the time before prefix was configured. A longer prefix may
+// hold it if this instance has no such route. own are the prefixes of this instance: a key of a longer
+// own prefix belongs to that route, so longer own prefixes are left out.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {
@@ -34,7 +35,7 @@ func (v *View) Others(prefix string, own []string) []string {
 	return list
 }
 
-// Covering returns the registered prefixes that cover a key, the longest first.
+// Covering returns the registered prefixes that cover a key, longest first.
 func (v *View) Covering(key string) []string {
 	var list []string
 	for end := strings.LastIndexByte(key, ':'); end > 0; end = strings.LastIndexByte(key[:end], ':') {
@@ -45,7 +46,7 @@ func (v *View) Covering(key string) []string {
 	return list
 }
 
-// Others is View.Others of a prefix of this instance, by what is known now.
+// Others is View.Others for a prefix of this instance and the known layout.
 func (s *Layout) Others(prefix string) []string {
 	if v := s.view.Load(); v != nil {
 		return v.beside[prefix]
@@ -53,8 +54,7 @@ func (s *Layout) Others(prefix string) []string {
 	return nil
 }
 
-// Locate returns for each key of one shard the prefix under which its record is stored,
-// empty = none.
+// Locate returns the prefix under which each key's record is stored in one shard; empty = none.
 func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
 	records := make([]string, len(prefixes))
 	for i, p := range prefixes {
@@ -80,11 +80,10 @@ func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) (
 	return out, nil
 }
 
-// LookUnder returns the prefixes to look under for a notice that was not found where
-// it was looked for first ("" = nowhere yet): all that cover its key, if there is
-// another one.
+// LookUnder returns the prefixes to check for a notice that was not found under prefix looked ("" =
+// not looked up yet): all that cover its key, or none if there is no other one.
 func (s *Layout) LookUnder(ctx context.Context, shard int, looked, key string) ([]string, error) {
-	if looked == "" { // no script has told yet whether all prefixes are known
+	if looked == "" { // no script has confirmed yet that all prefixes are known
 		if err := s.known(ctx, shard); err != nil {
 			return nil, err
 		}
@@ -98,4 +97,23 @@ func (s *Layout) LookUnder(ctx context.Context, shard int, looked, key string) (
 		return nil, nil
 	}
 	return all, nil
+}
+
+// ScanKeys reads the keys of notices under a prefix in one shard, about n at a time. The first
+// cursor is 0, and so is the one returned with the last keys.
+func (s *Layout) ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error) {
+	ks, next, err = s.c.HScanNoValues(ctx, s.space.Records(p), cursor, "", n).Result()
+	if err == nil {
+		return ks, next, nil
+	}
+
+	// HSCAN … NOVALUES needs Redis 7.4. Older ones return the values too.
+	pairs, next, err := s.c.HScan(ctx, s.space.Records(p), cursor, "", n).Result()
+	if err != nil {
+		return nil, 0, s.w.Fail("kept", err)
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		ks = append(ks, pairs[i])
+	}
+	return ks, next, nil
 }

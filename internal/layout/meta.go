@@ -18,54 +18,53 @@ import (
 	"notifier/internal/wire"
 )
 
-// What an instance must know before it may write, and how it comes to know it:
+// The layout that an instance must know before it writes, and how it learns it.
 //
-// Layout version and shard count stand in notifier:meta. A copy of them, and
-// every prefix that any configuration ever had, stand in each shard's own slot
-// (…:layout, …:routes), with a digest of all that: the state. The scripts begin
-// with guard.lua, which compares the state with the one their instance knows, in
-// the same step with what they write. So nothing is written, claimed or moved
-// in a Redis that is another one than was looked at before, whoever put it in
-// the first one's place and however (another run id, another address behind the
-// same name, a proxy, a restored backup, FLUSHALL), and nobody writes without
-// knowing under which prefixes a notice may lie. A failover to a replica that
-// has the data costs nothing.
+// notifier:meta holds the layout version and the number of shards. Each shard's slot has a copy of
+// both and every prefix that any configuration has registered (…:layout, …:routes), with a digest
+// of all of it: the state. Scripts begin with guard.lua, which compares the state with the one that
+// their instance knows, in the same step with their writes.
 //
-// A script that is refused makes its instance learn: it registers its own
-// prefixes, reads all, and looks at notifier:meta; then the script is tried
-// again. The prefixes of a shard only grow, so instances that learn from one
-// another come to an end.
+// So nothing is written, claimed or moved in a Redis other than the one whose layout was read. That
+// holds for any replacement: another run id, another address behind the same name, a proxy, a
+// restored backup, FLUSHALL. And no instance writes without knowing all prefixes under which a
+// notice may be stored. A failover to a replica with the data costs nothing.
+//
+// An instance whose script is refused registers its own prefixes, reads the layout and
+// notifier:meta, and sends the script again. The prefixes of a shard only grow, so instances that
+// learn from each other come to an end.
 
 //go:embed lua/guard.lua
 var guardSource string
 
-// Version is that of what stands in Redis; a different one is refused.
-const Version = 1
+// Version is the version of the data in Redis; data with a different one are refused. In version 1 the
+// shard of a notice was chosen by the hash of its key, not of its order key.
+const Version = 2
 
-// ErrLayout says that what stands in Redis was written with other settings.
+// ErrLayout is returned if the data in Redis were written with other settings.
 var ErrLayout = errors.New("the data in Redis has another layout")
 
-// View is what a Store knows of the layout, and its scripts as they must be
-// sent while that is so. It never changes.
+// View is a known layout, with the scripts that match it. It is immutable.
 type View struct {
 	State    string
 	Prefixes []string // sorted
 	forms    map[*wire.Script]wire.Forms
-	beside   map[string][]string // by own prefix: see others
-	history  int                 // endings that a shard holds at most for history; 0 = there is none
-	First    int                 // the first place that is a shard: see keys.Space
-	whole    bool                // the places before that hold nothing: see places.go
+	beside   map[string][]string // Others, by own prefix
+	history  int                 // maximum number of entries in a shard's outbox; 0 = no history
+	First    int                 // first place that is a current shard: see keys.Space
+	whole    bool                // the old shards are empty: see places.go
 	Side     Side
 }
 
 var guardCode = wire.Prelude(guardSource)
 
-// Beside returns Others of one of this instance's own prefixes.
+// Beside returns the precomputed Others of one of this instance's prefixes.
 func (v *View) Beside(prefix string) []string { return v.beside[prefix] }
 
 func newView(state string, prefixes, own []string, side Side) *View {
 	scripts := wire.Guarded()
-	v := &View{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)), beside: make(map[string][]string, len(own))}
+	v := &View{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)),
+		beside: make(map[string][]string, len(own))}
 	for _, p := range own {
 		v.beside[p] = v.Others(p, own)
 	}
@@ -76,11 +75,11 @@ func newView(state string, prefixes, own []string, side Side) *View {
 	return v
 }
 
-// Discover says how many shards there are, and their tags: what notifier:meta has
-// where want.Shards is 0 or names a count that a reshard has replaced (of which warning
-// tells), else want.Shards, or 1. Before the first start of all the tags of a cluster
-// are those that the first start will write. In a cluster whose master of notifier:meta
-// is away, a shard's copy says it. It writes nothing.
+// Discover returns the shards of a Redis and their tags, without writing anything. If notifier:meta
+// exists, its shards are used; want.Shards must then be 0, the same number, or a number that a reshard
+// has replaced, which gives a warning. If notifier:meta does not exist, the result is want.Shards, or
+// 1, and in a cluster the tags that the first start will write. If the node of notifier:meta is
+// unreachable, Discover reads a shard's copy.
 func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
 	name := found.Meta()
@@ -91,13 +90,13 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	if err != nil {
 		return found, "", err
 	}
-	if len(meta) == 0 {
+	if !Begun(meta) {
 		if found.Shards = max(want.Shards, 1); cluster {
 			found.Tags = keys.SpreadTags(found.Shards)
 		}
 		return found, "", nil
 	}
-	// The version first: the count of another layout says nothing.
+	// The version first: another version may define the count differently.
 	if err := checkVersion(name, meta); err != nil {
 		return found, "", err
 	}
@@ -108,23 +107,24 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	case want.Shards == 0 || want.Shards == found.Shards:
 		return found, "", nil
 	case slices.Contains(strings.Split(meta["replaced"], ","), strconv.Itoa(want.Shards)):
-		return found, fmt.Sprintf("NOTIFIER_SHARDS=%d names a count that a reshard has replaced; %s says %d, which holds: "+
+		return found, fmt.Sprintf("NOTIFIER_SHARDS=%d is a number that a reshard has replaced; %s has %d: "+
 			"set NOTIFIER_SHARDS=%d, or remove the variable", want.Shards, name, found.Shards, found.Shards), nil
 	}
 	return found, "", checkMeta(meta, want)
 }
 
-// spaceOf reads what notifier:meta says.
+// spaceOf returns the shards in a copy of notifier:meta.
 func spaceOf(namespace string, meta map[string]string) (found keys.Space, err error) {
 	found.Namespace = namespace
 	name := found.Meta()
 	found.Shards, err = strconv.Atoi(meta["shards"])
 	if err != nil || found.Shards < 1 {
-		return found, fmt.Errorf("%w: %s says %q shards, which is no count; another program may use that key: choose another NOTIFIER_NAMESPACE",
-			ErrLayout, name, meta["shards"])
+		return found, fmt.Errorf("%w: the shard count %[3]q in %[2]s is not a number; another program may use that key: "+
+			"choose another NOTIFIER_NAMESPACE", ErrLayout, name, meta["shards"])
 	}
 	if found.Tags, err = keys.ParseTags(meta["tags"], found.Shards); err != nil {
-		return found, fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+		return found, fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE",
+			ErrLayout, name, err)
 	}
 	if meta["former"] == "" {
 		return found, nil
@@ -135,14 +135,15 @@ func spaceOf(namespace string, meta map[string]string) (found keys.Space, err er
 		total += n
 	}
 	if found.Former, err = keys.ParseTags(meta["former"], total); err != nil || !ok {
-		return found, fmt.Errorf("%w: the former shards of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
+		return found, fmt.Errorf("%w: the old shards in %s are invalid (%w); another program may use that key: "+
+			"choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
 	}
 	found.Replaced = replaced
 	return found, nil
 }
 
-// readMeta reads notifier:meta, or a shard's copy of it. In a cluster it does not wait
-// long, since others have copies.
+// readMeta reads notifier:meta, or a shard's copy of it. In a cluster the timeout is short, since
+// other nodes have copies.
 func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster bool) (map[string]string, error) {
 	if cluster {
 		var cancel context.CancelFunc
@@ -153,12 +154,11 @@ func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster
 	return meta, wire.Wrap("meta", err)
 }
 
-// mostLooked is up to which count of shards the copies are found where the count is not
-// known.
+// mostLooked is the largest shard count for which copies are found without knowing the count.
 const mostLooked = 16
 
-// copies are the names of copies of notifier:meta, of which those at nodes that answer
-// say how many shards there are.
+// copies returns the names of copies of notifier:meta. The first one whose node answers has the
+// number of shards.
 func copies(want keys.Space) []string {
 	var names []string
 	add := func(n int, tags []string, shards ...int) {
@@ -171,7 +171,7 @@ func copies(want keys.Space) []string {
 			add(mostLooked, nil, shard)
 		}
 		for n := 2; n <= mostLooked; n++ {
-			add(n, keys.SpreadTags(n), 0, n-1) // they are far from each other, so on two masters
+			add(n, keys.SpreadTags(n), 0, n-1) // shards far apart are on two masters
 		}
 		return names
 	}
@@ -182,8 +182,7 @@ func copies(want keys.Space) []string {
 	return names
 }
 
-// copiesOr yields names, and then those that are looked for only when none of them will
-// do.
+// copiesOr yields names, and then the result of more, which is called only if needed.
 func copiesOr(names []string, more func() []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, name := range names {
@@ -199,12 +198,11 @@ func copiesOr(names []string, more func() []string) iter.Seq[string] {
 	}
 }
 
-// searchTime is how long the nodes of a cluster are searched for a copy.
+// searchTime is the time limit for the search of a cluster's nodes for a copy.
 const searchTime = 10 * time.Second
 
-// searched are the copies that nodes which answer have under whatever tag: the last
-// resort where tags are neither numbers nor those of a first start, as after a reshard.
-// It goes through all keys there.
+// searched returns the names of copies under any tag, by scanning all keys of the reachable nodes.
+// It is the last resort, for tags that were assigned by a reshard.
 func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []string {
 	cluster, ok := c.(*redis.ClusterClient)
 	if !ok {
@@ -225,19 +223,19 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 			enough := len(names) > 0
 			mu.Unlock()
 			if cursor = next; err != nil || enough || cursor == 0 {
-				return nil // others may have one
+				return nil // other nodes may have a copy
 			}
 		}
 	})
 	return names
 }
 
-// searchStep is how many keys one SCAN goes through: about a millisecond.
+// searchStep is the COUNT of one SCAN: about a millisecond.
 const searchStep = 2000
 
-// copied is a shard's copy of what notifier:meta says, whose node is away for the
-// reason why. A copy does not know which counts have been replaced: where it says
-// another one than is wanted, notifier:meta has to be waited for.
+// copied returns a shard's copy of notifier:meta, whose node is unreachable with error why. A copy
+// does not list replaced counts: if its count differs from the wanted one, the caller must wait for
+// notifier:meta.
 func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
 	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)
@@ -252,8 +250,7 @@ func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why e
 	return nil, why
 }
 
-// checkMeta compares what notifier:meta says with this program and its
-// settings.
+// checkMeta compares notifier:meta with the version and settings of this program.
 func checkMeta(meta map[string]string, s keys.Space) error {
 	if err := checkVersion(s.Meta(), meta); err != nil {
 		return err
@@ -266,15 +263,32 @@ func checkMeta(meta map[string]string, s keys.Space) error {
 		return fmt.Errorf("%w: %s says the tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["tags"], tags)
 	}
 	if former := strings.Join(s.Former, ","); meta["former"] != former {
-		return fmt.Errorf("%w: %s says the former tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["former"], former)
+		return fmt.Errorf("%w: %s says the former tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["former"],
+			former)
 	}
 	return nil
 }
 
 func checkVersion(name string, meta map[string]string) error {
 	if meta["layout"] != strconv.Itoa(Version) {
-		return fmt.Errorf("%w: %s says layout %q, this program writes %d; run the version that wrote it, or another NOTIFIER_NAMESPACE",
-			ErrLayout, name, meta["layout"], Version)
+		return fmt.Errorf("%w: %s says layout %q, this program writes %d; %s", ErrLayout, name, meta["layout"], Version,
+			VersionRemedy(meta["layout"]))
 	}
 	return nil
+}
+
+// VersionRemedy returns the remedy for data with another layout version.
+func VersionRemedy(version string) string {
+	remedy := "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"
+	if version == "1" {
+		remedy += "; docs/upgrade.md#from-layout-1-to-2 lists the steps to take the notices along"
+	}
+	return remedy
+}
+
+// Begun reports whether a copy of notifier:meta is of data that an instance has written. The data
+// identity alone is what remains when the data have been deleted to be imported again.
+func Begun(meta map[string]string) bool {
+	_, identified := meta["id"]
+	return len(meta) > 1 || len(meta) == 1 && !identified
 }

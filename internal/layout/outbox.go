@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -11,19 +12,87 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
 
-// Whether what ends is handed over to history stands in each shard's layout: see package
-// history.
+// The outbox. If the layout of a shard says that the service has a history, each script that
+// finalizes notices appends an entry for each to the shard's outbox, in the same step. An entry
+// holds the record at that time, and the time. Package history writes the entries to its database.
+//
+// The layout is the same for all instances, including those without a history: after a change the
+// guard refuses their next script, and they read the layout.
 
 //go:embed lua/handover.lua
 var handoverSource string
 
-// Outbox is the prelude of scripts that end notices: see [wire.Script.Ends].
+// Outbox is the prelude of scripts that finalize notices: see [wire.Script.Ends].
 var Outbox = wire.Prelude(handoverSource)
 
-// handover is what handover.lua takes for a partition whose shadow is the first key.
+// The outcomes, as handover.lua writes them.
+const (
+	outcomeDelivered     = "d"
+	outcomeDead          = "x"
+	outcomeCancelled     = "c"
+	outcomeCancelledDead = "C" // of a dead letter
+	outcomeReplaced      = "r"
+	outcomeReplacedDead  = "R"
+)
+
+// Entry is an entry of an outbox: a finalized notice.
+type Entry struct {
+	*notice.Notice
+	Outcome notice.Ending
+	// Number counts how often the notice was finalized, from 1. A dead letter that is redriven,
+	// cancelled or replaced is finalized again.
+	Number int
+	At     time.Time // by Redis's clock, in µs
+	// Host is the host that the route calls. It is empty if each notice has its own host, no host
+	// is called, or the instance did not know the host.
+	Host string
+}
+
+// ErrEntry is wrapped by the errors of ReadEntry.
+var ErrEntry = errors.New("not an entry of an outbox")
+
+// ReadEntry parses an entry of an outbox.
+func ReadEntry(text string) (Entry, error) {
+	parts := strings.SplitN(text, " ", 6)
+	if len(parts) != 6 {
+		return Entry{}, fmt.Errorf("%w: %d parts", ErrEntry, len(parts))
+	}
+	us, err := strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || us <= 0 {
+		return Entry{}, fmt.Errorf("%w: %q is not a time", ErrEntry, parts[1])
+	}
+
+	e := Entry{At: time.UnixMicro(us).UTC(), Host: strings.TrimPrefix(parts[3], "-")}
+	route, key, record := parts[2], parts[4], parts[5]
+	if e.Notice, err = notice.Decode(key, route, record); err != nil {
+		e.Notice = notice.Unread(key, route, record)
+	}
+	e.Number = e.Endings + 1
+
+	switch parts[0] {
+	case outcomeDelivered:
+		e.Outcome = notice.EndDelivered
+	case outcomeDead:
+		e.Outcome = notice.EndDead
+	case outcomeCancelled:
+		e.Outcome = notice.EndCancelled
+	case outcomeCancelledDead:
+		e.Outcome, e.Number = notice.EndCancelled, e.Number+1
+	case outcomeReplaced:
+		e.Outcome = notice.EndReplaced
+	case outcomeReplacedDead:
+		e.Outcome, e.Number = notice.EndReplaced, e.Number+1
+	default:
+		return Entry{}, fmt.Errorf("%w: %q is not an outcome", ErrEntry, parts[0])
+	}
+	return e, nil
+}
+
+// handover returns the arguments of handover.lua for a partition whose shadow is the first key.
 func (s *Layout) handover(v *View, shadow string) string {
 	if v.history <= 0 {
 		return ""
@@ -38,20 +107,19 @@ func (s *Layout) handover(v *View, shadow string) string {
 	return strconv.Itoa(v.history) + " " + host
 }
 
-// HandsOver reports whether what ends is handed over to history, as far as this
-// Store knows.
+// HandsOver reports whether finalized notices are added to the outbox, as far as this Layout knows.
 func (s *Layout) HandsOver() bool {
 	v := s.view.Load()
 	return v != nil && v.history > 0
 }
 
-// historyGone is how long nobody may have brought endings to history until an
-// instance that has none takes it that there is none any more.
+// historyGone is the time without a relayed entry after which an instance without a history
+// concludes that no instance has one.
 const historyGone = 24 * time.Hour
 
-// EndHistory stops the hand-over of a Store that has no history itself, if
-// nobody has brought anything to one for a day. It goes by what each shard says:
-// who did this before may have been killed between two shards.
+// EndHistory stops outboxes, for a Layout without a history, if no entry was relayed for a day. It
+// reads the state of each shard, because an earlier call may have been interrupted between two
+// shards.
 func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	v := s.view.Load()
 	if s.o.History > 0 || v == nil {
@@ -69,7 +137,7 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 			return false, s.w.Fail("history", err)
 		}
 		last, err := seen.Int64()
-		if err != nil { // nobody has yet: the day begins
+		if err != nil { // no entry was relayed yet: the day begins
 			if err := s.c.HSetNX(ctx, name, "seen", clock.Val().UnixMilli()).Err(); err != nil {
 				return false, s.w.Fail("history", err)
 			}
@@ -87,7 +155,7 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	return true, nil
 }
 
-// handing are the shards in which what ends is handed over.
+// handing returns the shards with an active outbox.
 func (s *Layout) handing(ctx context.Context) (list []int, err error) {
 	p := s.c.Pipeline()
 	says := make([]*redis.StringCmd, s.space.Places())

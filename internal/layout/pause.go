@@ -12,28 +12,27 @@ import (
 	"notifier/internal/wire"
 )
 
-// Which routes are paused stands in one set, which decides while it can be read.
-// Each shard has a copy in its own slot: in a cluster it says so while the master
-// of that set is away.
+// The paused routes are in one set, which decides while it can be read. Each shard has a copy in
+// its own slot, for the time in which the set's cluster node is unreachable.
 
-// Pause stops claims of a route everywhere; its notices stay. Instances hear of
-// it on the wake channel, or within seconds.
+// Pause stops the claims of a route on all instances; its notices stay. Instances receive it on the
+// wake channel, or notice it within seconds.
 func (s *Layout) Pause(ctx context.Context, prefix string) error {
 	return s.setPaused(ctx, "pause", func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, prefix) }, prefix)
 }
 
-// Resume undoes Pause.
+// Resume reverts Pause.
 func (s *Layout) Resume(ctx context.Context, prefix string) error {
 	return s.setPaused(ctx, "resume", func(p redis.Pipeliner, set string) { p.SRem(ctx, set, prefix) }, prefix)
 }
 
-// setPaused changes the set of paused prefixes, and then each shard's copy. A copy
-// at a node that is away is made right when it is back: see Pauses.
+// setPaused changes the set of paused prefixes, and then each shard's copy. A copy on an
+// unreachable node is updated later: see Pauses.
 func (s *Layout) setPaused(ctx context.Context, op string, change func(p redis.Pipeliner, set string), prefix string) error {
 	if err := s.Known(ctx); err != nil {
 		return err
 	}
-	if s.Side().State == SideComing { // it gets those of the other side
+	if s.Side().State == SideComing { // it receives the paused prefixes of the source
 		return fmt.Errorf("%s: %w", op, wire.ErrMoved)
 	}
 	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -42,18 +41,18 @@ func (s *Layout) setPaused(ctx context.Context, op string, change func(p redis.P
 	}); err != nil {
 		return s.w.Fail(op, err)
 	}
-	if err := s.eachCopy(ctx, func(p redis.Pipeliner, set string) { change(p, set) }); err != nil {
+	if err := s.eachCopy(ctx, s.space.ShardPaused, change); err != nil {
 		return err
 	}
 	return s.Publish(ctx, "paused "+prefix)
 }
 
-// eachCopy does something with each shard's copy. In a cluster it leaves out nodes
-// that do not answer.
-func (s *Layout) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set string)) error {
+// eachCopy applies do to each shard's copy of a set, which name names. In a cluster it skips nodes that
+// do not answer.
+func (s *Layout) eachCopy(ctx context.Context, name func(shard int) string, do func(p redis.Pipeliner, set string)) error {
 	all := make([]string, s.space.Places())
 	for shard := range all {
-		all[shard] = s.space.ShardPaused(shard)
+		all[shard] = name(shard)
 	}
 	return s.w.EachNode(ctx, all, nil, func(ctx context.Context, some []string) error {
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -69,7 +68,7 @@ func (s *Layout) eachCopy(ctx context.Context, do func(p redis.Pipeliner, set st
 	})
 }
 
-// CopyPaused gives each shard its copy of the paused prefixes.
+// CopyPaused updates each shard's copy of the paused prefixes.
 func (s *Layout) CopyPaused(ctx context.Context) error {
 	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
 	if err != nil {
@@ -79,7 +78,7 @@ func (s *Layout) CopyPaused(ctx context.Context) error {
 	for i, p := range paused {
 		members[i] = p
 	}
-	return s.eachCopy(ctx, func(p redis.Pipeliner, set string) {
+	return s.eachCopy(ctx, s.space.ShardPaused, func(p redis.Pipeliner, set string) {
 		p.Del(ctx, set)
 		if len(members) > 0 {
 			p.SAdd(ctx, set, members...)
@@ -87,19 +86,18 @@ func (s *Layout) CopyPaused(ctx context.Context) error {
 	})
 }
 
-// Pauses is which prefixes are paused, as far as that can be read.
+// Pauses lists the paused prefixes, as far as they can be read.
 type Pauses struct {
-	// Shards has the paused prefixes, sorted, by shard; nil = unknown.
+	// Shards has the sorted paused prefixes of each shard; nil = unknown.
 	Shards [][]string
-	// Stale: a shard's copy is not as it should be: see CopyPaused.
+	// Stale is set if a shard's copy must be updated: see CopyPaused.
 	Stale bool
 }
 
-// Pauses reads which prefixes are paused. It is an error if that is not known of
-// any shard.
+// Pauses reads the paused prefixes. It fails if they are unknown for every shard.
 func (s *Layout) Pauses(ctx context.Context) (Pauses, error) { return s.pauses(ctx, nil) }
 
-// pauses is Pauses that asks nothing of nodes known to give no answer.
+// pauses is Pauses without calls to nodes that are known not to answer.
 func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, error) {
 	all := []string{s.space.Paused()}
 	shards := s.space.Places()
@@ -148,10 +146,10 @@ func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, e
 	return p, nil
 }
 
-// Paused lists the paused prefixes: those of the shards where they are known.
+// Paused returns the paused prefixes of all shards for which they are known.
 func (s *Layout) Paused(ctx context.Context) ([]string, error) { return s.PausedBut(ctx, nil) }
 
-// PausedBut is Paused that asks nothing of nodes known to give no answer.
+// PausedBut is Paused without calls to nodes that are known not to answer.
 func (s *Layout) PausedBut(ctx context.Context, silent map[string]error) ([]string, error) {
 	p, err := s.pauses(ctx, silent)
 	if err != nil {

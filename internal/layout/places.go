@@ -15,32 +15,32 @@ import (
 	"notifier/internal/wire"
 )
 
-// Where notices lie that a reshard has not moved yet. They are claimed, settled and
-// changed where they are; nothing new is put into a former shard. So each call on a
-// notice looks into the former shards first, as long as they may hold something, and
-// then into its own: notices go that way only. The guard has let nobody write into a
-// former shard as if it were none since a script of this Store has been let through
-// there: what it does not hold then, it never will. See package move.
+// The location of notices that a reshard has not moved yet. They are claimed, settled and changed
+// in place, and no notice is added to an old shard. So each call on a notice checks the old shards
+// first, as long as they may hold notices, and then the current shard: notices only move in that
+// direction. After a script of this Layout has been accepted by an old shard, the guard refuses
+// every writer that takes the old shard for a current one. A notice that the old shard does not
+// hold then will never be added. See package move.
 //
-// That all of them hold nothing is noted in each place, and is part of what the guard
-// compares. So a Redis that has forgotten it, with the last moves, refuses who relies on
-// it, and what lies in a former shard again is found there. In a cluster, where one node
-// forgets moves and another knows that they were made, each Store sees for itself that
-// they hold nothing, and what is there again is found when that is looked at next.
+// Once all old shards are empty, each place records it, as a part of the state that the guard
+// compares. If Redis loses that record together with the last moves, the guard refuses callers that
+// rely on it, and the notices are found in the old shards again. In a cluster one node can lose
+// moves that another node knows. Therefore each Layout checks itself that the old shards are empty,
+// and finds restored notices at its next check.
 
 //go:embed lua/where.lua
 var whereSource string
 
 var whereScript = wire.NewScript("where", whereSource, false)
 
-// former are the former shards that may hold something, as far as this Store knows.
+// former is the state of old shards, as far as this Layout knows.
 type former struct {
 	open atomic.Pointer[[]int]
-	// forgot counts how often Redis has forgotten that they hold nothing.
+	// forgot counts how often Redis has lost the record that the old shards are empty.
 	forgot atomic.Int64
 }
 
-// reset says that the first n places are former shards, of which nothing is known.
+// reset marks the first n places as old shards with unknown content.
 func (f *former) reset(n int) {
 	list := make([]int, n)
 	for i := range list {
@@ -49,7 +49,7 @@ func (f *former) reset(n int) {
 	f.open.Store(&list)
 }
 
-// learnt takes what has been learnt of the places, after now was known.
+// learnt updates the state after the view has changed from now to next.
 func (f *former) learnt(now, next *View) {
 	was := now != nil && now.whole
 	switch {
@@ -63,20 +63,20 @@ func (f *former) learnt(now, next *View) {
 	}
 }
 
-// Refilled reports whether former shards that were known to be empty may hold something
-// after all, because Redis has lost the last moves. open is how many were not empty before.
-func (s *Layout) Refilled(open int) bool { return open == 0 && len(s.Formers()) > 0 }
+// OldShardsRefilled reports whether old shards that were empty may hold notices again, because Redis has
+// lost the last moves. open is the previous number of old shards that were not empty.
+func (s *Layout) OldShardsRefilled(open int) bool { return open == 0 && len(s.OldShards()) > 0 }
 
-// Forgot counts how often Redis has forgotten that the former shards hold nothing.
-func (s *Layout) Forgot() int64 { return s.places.forgot.Load() }
+// LostMoves returns how often Redis has lost the record that the old shards are empty.
+func (s *Layout) LostMoves() int64 { return s.places.forgot.Load() }
 
-// Formers are the former shards that may hold something; none after all has been moved.
-func (s *Layout) Formers() []int { return *s.places.open.Load() }
+// OldShards returns the old shards that may hold notices.
+func (s *Layout) OldShards() []int { return *s.places.open.Load() }
 
-// IsFormer reports whether a place is a shard no more.
-func (s *Layout) IsFormer(place int) bool { return place < s.space.First() }
+// IsOldShard reports whether a place is an old shard.
+func (s *Layout) IsOldShard(place int) bool { return place < s.space.First() }
 
-// Where says in which place each of some notices is kept, or would be.
+// Where returns the place of each notice, which for a missing notice is its current shard.
 func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	at := make([]int, len(ks))
 	for {
@@ -84,16 +84,16 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 		for i, k := range ks {
 			at[i] = now.Shard(k)
 		}
-		open := s.Formers()
+		open := s.OldShards()
 		if len(open) == 0 {
 			return at, nil
 		}
-		lies, err := s.LiesIn(ctx, now, ks, func(home int) bool { return slices.Contains(open, home) })
+		old, err := s.FindInOld(ctx, now, ks, func(place int) bool { return slices.Contains(open, place) })
 		if err != nil {
 			return nil, err
 		}
-		for i, home := range lies {
-			at[i] = home
+		for i, place := range old {
+			at[i] = place
 		}
 		if s.space.First() == now.First() {
 			return at, nil
@@ -101,46 +101,61 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// LiesIn says in which of the former shards, of those that only says, some notices lie, by
-// their number in ks; the latest of several. What it says counts if the shards are the
-// same afterwards.
-func (s *Layout) LiesIn(ctx context.Context, now keys.Space, ks []string, only func(home int) bool) (map[int]int, error) {
+// FindInOld returns the old shard that holds each notice, by the index of its key in ks. Only old
+// shards for which only returns true are checked. If several hold a key, the newest wins. The
+// result is valid if the shards have not changed since.
+func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {
-		for _, home := range now.Homes(k) {
-			if only(home) {
-				by[home] = append(by[home], i)
+		for _, place := range now.Homes(k) {
+			if only(place) {
+				by[place] = append(by[place], i)
 			}
 		}
 	}
-	lies := map[int]int{}
-	// The oldest first: what is on its way out of one may be on it to another, where
-	// that was begun before the last reshard.
-	for _, home := range slices.Sorted(maps.Keys(by)) {
-		for some := range slices.Chunk(by[home], lookedAtOnce) {
-			named := make([]string, len(some))
-			for j, i := range some {
-				named[j] = ks[i]
-			}
-			here, err := s.whereIn(ctx, now.First(), home, named)
-			if err != nil && !errors.Is(err, ErrReplaced) {
-				return nil, err
-			}
-			for j, yes := range here {
-				if yes {
-					lies[some[j]] = home
-				}
-			}
+
+	found := map[int]int{}
+	// Oldest first: a batch from an old shard may go to another old shard, if it was started before
+	// the last reshard.
+	for _, place := range slices.Sorted(maps.Keys(by)) {
+		here, err := s.findInOne(ctx, now.First(), place, ks, by[place])
+		if err != nil {
+			return nil, err
+		}
+		for _, i := range here {
+			found[i] = place
 		}
 	}
-	return lies, nil
+	return found, nil
 }
 
-// lookedAtOnce is how many keys one script looks for.
-const lookedAtOnce = 200
+// findInOne returns the indexes in ks, out of which, of the keys that an old shard holds. first is
+// the number of old shards.
+func (s *Layout) findInOne(ctx context.Context, first, place int, ks []string, which []int) (found []int, err error) {
+	for some := range slices.Chunk(which, checkedAtOnce) {
+		named := make([]string, len(some))
+		for j, i := range some {
+			named[j] = ks[i]
+		}
 
-// whereIn says which keys lie in one of the former shards, which are first in number.
-// What is on its way is brought where it goes.
+		here, err := s.whereIn(ctx, first, place, named)
+		if err != nil && !errors.Is(err, ErrReplaced) {
+			return nil, err
+		}
+		for j, yes := range here {
+			if yes {
+				found = append(found, some[j])
+			}
+		}
+	}
+	return found, nil
+}
+
+// checkedAtOnce is the maximum number of keys in one script call.
+const checkedAtOnce = 200
+
+// whereIn reports which keys an old shard holds; first is the number of old shards. It completes
+// started batches.
 func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]bool, error) {
 	args := make([]any, len(ks))
 	for i, k := range ks {
@@ -179,15 +194,15 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 	}
 }
 
-// Outdated stands for a call that is not made because what is known of the places
-// changes meanwhile: it is as if the guard had refused it.
+// Outdated returns the command of a call that is not sent because the places have changed, as if
+// the guard had refused it.
 func Outdated(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	cmd.SetErr(wire.Refusal("LAYOUT is learnt"))
 	return cmd
 }
 
-// CoveringAny are the registered prefixes that cover any of some keys.
+// CoveringAny returns the registered prefixes that cover any of the keys.
 func (v *View) CoveringAny(ks []string) []string {
 	var list []string
 	for _, k := range ks {
@@ -200,9 +215,9 @@ func (v *View) CoveringAny(ks []string) []string {
 	return list
 }
 
-// Place is Where of one notice.
+// Place is Where for one notice.
 func (s *Layout) Place(ctx context.Context, key string) (int, error) {
-	if len(s.Formers()) == 0 {
+	if len(s.OldShards()) == 0 {
 		return s.space.Shard(key), nil
 	}
 	at, err := s.Where(ctx, []string{key})
@@ -212,11 +227,13 @@ func (s *Layout) Place(ctx context.Context, key string) (int, error) {
 	return at[0], nil
 }
 
-// Drained looks which former shards hold anything, and says how many do. Nothing is on
-// its way into one that has been found empty: first it is seen to that all know it as a
-// former one, then that nothing is on its way at all. Once all have been found empty, it
-// looks at those that only says, if that is not nil: what is written there later comes
-// from whoever knows nothing of it, and one instance that sees it is enough.
+// Drained checks the old shards and returns how many still hold notices. Before it checks a shard, it
+// makes sure that every writer knows that the shard is old, and completes the batches that a mover
+// has started. So an empty old shard stays empty.
+//
+// When all old shards were found empty, only writers that do not know of the reshard can still write
+// to them, and one instance is enough to find such notices. So from then on Drained checks only the
+// shards for which only returns true, or all of them if only is nil.
 func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left int, err error) {
 	before := s.places.open.Load()
 	n := s.space.First()
@@ -226,6 +243,7 @@ func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left i
 			places = append(places, place)
 		}
 	}
+
 	for _, step := range []func(place int) error{
 		func(place int) error { return s.known(ctx, place) },
 		func(place int) error { return s.Finish(ctx, place) },
@@ -236,34 +254,63 @@ func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left i
 			}
 		}
 	}
-	open := []int{}
-	for _, place := range places {
-		some, err := s.AnyOf(ctx, append(s.records(place), s.space.Tombstones(place)))
-		if err != nil {
-			return 0, err
-		}
-		if some {
-			open = append(open, place)
-		}
+
+	open, err := s.occupied(ctx, places)
+	if err != nil {
+		return 0, err
 	}
-	v := s.view.Load()
-	switch {
-	case v == nil || v.First != n || s.space.First() != n: // there are others by now
-	case len(open) > 0 && len(*before) == 0:
-		s.places.open.CompareAndSwap(before, &open) // who knows nothing of the shards has written there
-	case len(open) == 0 && len(*before) > 0:
-		if !s.w.Cluster && !v.whole {
-			return 0, s.noteWhole(ctx, v)
-		}
-		// For producers' own scripts, which look at one shard only.
-		for place := n; place < s.space.Places(); place++ {
-			if err := s.c.HSet(ctx, s.space.Layout(place), "whole", s.space.Places()).Err(); err != nil {
-				return 0, s.w.Fail("whole", err)
-			}
-		}
-		s.places.open.CompareAndSwap(before, &open)
+	if err := s.looked(ctx, n, before, &open); err != nil {
+		return 0, err
 	}
 	return len(open), nil
+}
+
+// looked records which of the first n places hold notices; before is the previous list.
+func (s *Layout) looked(ctx context.Context, n int, before, open *[]int) error {
+	v := s.view.Load()
+	if v == nil || v.First != n || s.space.First() != n { // other shards were announced since
+		return nil
+	}
+
+	switch {
+	case len(*open) > 0 && len(*before) == 0: // an instance that does not know the shards has written there
+		s.places.open.CompareAndSwap(before, open)
+	case len(*open) == 0 && len(*before) > 0:
+		if !s.w.Cluster && !v.whole {
+			return s.noteWhole(ctx, v)
+		}
+		if err := s.writeWhole(ctx, n); err != nil {
+			return err
+		}
+		s.places.open.CompareAndSwap(before, open)
+	}
+	return nil
+}
+
+// occupied returns which of some places hold notices or tombstones.
+func (s *Layout) occupied(ctx context.Context, places []int) (some []int, err error) {
+	some = []int{}
+	for _, place := range places {
+		holds, err := s.AnyOf(ctx, append(s.records(place), s.space.Tombstones(place)))
+		if err != nil {
+			return nil, err
+		}
+		if holds {
+			some = append(some, place)
+		}
+	}
+	return some, nil
+}
+
+// writeWhole records that the old shards are empty, for producers' own scripts, which check one shard
+// only. first is the first current shard.
+func (s *Layout) writeWhole(ctx context.Context, first int) error {
+	for place := first; place < s.space.Places(); place++ {
+		if err := s.c.HSet(ctx, s.space.Layout(place), "whole", s.space.Places()).Err(); err != nil {
+			return s.w.Fail("whole", err)
+		}
+	}
+	return nil
 }
 
 //go:embed lua/whole.lua
@@ -271,9 +318,8 @@ var wholeSource string
 
 var wholeScript = wire.NewScript("whole", wholeSource, false)
 
-// noteWhole notes in each place that the former shards hold nothing, which this Store has
-// found while it knew v, and looks once more in the same step; then it learns that, as all
-// others do.
+// noteWhole records in each place that the old shards are empty, as found under view v. The script
+// checks it again in the same step. Then this Layout reads the record, as all instances do.
 func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 	places := s.space.Places()
 	for place := range places {
@@ -305,7 +351,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 	return s.known(ctx, 0)
 }
 
-// Records is how many notices a place holds.
+// Records returns the number of notices in a place.
 func (s *Layout) Records(ctx context.Context, place int) (n int64, err error) {
 	for _, name := range s.records(place) {
 		some, err := s.c.HLen(ctx, name).Result()
@@ -317,7 +363,7 @@ func (s *Layout) Records(ctx context.Context, place int) (n int64, err error) {
 	return n, nil
 }
 
-// records are the names of a place's hashes of records.
+// records returns the names of a place's hashes of records.
 func (s *Layout) records(place int) []string {
 	var names []string
 	for _, p := range s.Prefixes() {
@@ -326,7 +372,7 @@ func (s *Layout) records(place int) []string {
 	return names
 }
 
-// AnyOf reports whether any of some keys of one slot exists.
+// AnyOf reports whether any of the keys, which have the same slot, exists.
 func (s *Layout) AnyOf(ctx context.Context, ks []string) (bool, error) {
 	n, err := s.c.Exists(ctx, ks...).Result()
 	if err != nil {
@@ -335,18 +381,18 @@ func (s *Layout) AnyOf(ctx context.Context, ks []string) (bool, error) {
 	return n > 0, nil
 }
 
-// ErrReplaced says that a call was for a shard that others have replaced since.
+// ErrReplaced is returned by a call on a shard that has been replaced.
 var ErrReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire.ErrUnavailable)
 
-// Replaced stands for a call that is not made for that reason.
+// Replaced returns the command of a call that is not sent because its shard has been replaced.
 func Replaced(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
 	cmd.SetErr(ErrReplaced)
 	return cmd
 }
 
-// IsOld reports whether a call is for a former shard, or was thought to be for another
-// before Redis forgot, as is known by now, what had been moved.
+// IsOld reports whether a call is for an old shard. It also returns true if Redis has lost moves
+// since the caller chose the shard.
 func (s *Layout) IsOld(v *View, place int, since int64) bool {
 	return place < v.First || s.places.forgot.Load() != since
 }

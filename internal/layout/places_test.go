@@ -9,8 +9,7 @@ import (
 	"notifier/internal/keys"
 )
 
-// The version before knows the layout by a digest that has not changed where nothing was
-// resharded, and is refused where something was.
+// An earlier version uses a digest that stays the same without a reshard, and is refused after one.
 func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
 	s, srv := open(t, Options{})
 	if err := s.Learn(t.Context()); err != nil {
@@ -19,7 +18,8 @@ func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
 	former := strings.NewReplacer("had[5] or had[2]", "had[2]").Replace(registerSource)
 	state := func() string { return srv.Client().HGet(context.Background(), s.space.Layout(0), "state").Val() }
 	before := state()
-	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "", 1, 0, "", "app1").Result(); err != nil {
+	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "",
+		1, 0, "", "app1").Result(); err != nil {
 		t.Fatal(err)
 	}
 	if state() != before {

@@ -10,14 +10,14 @@ import (
 	"notifier/internal/wire"
 )
 
-// open is a Layout of one shard on a database of its own.
+// open returns a Layout of one shard on its own database.
 func open(t *testing.T, o Options) (*Layout, *redistest.Server) {
 	t.Helper()
 	srv := redistest.Shared(t)
 	return over(t, srv.Client(), srv.Namespace(), o), srv
 }
 
-// over is a Layout behind a client.
+// over returns a Layout on a client.
 func over(t *testing.T, c redis.UniversalClient, namespace string, o Options) *Layout {
 	t.Helper()
 	w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 1}})

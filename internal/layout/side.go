@@ -16,25 +16,24 @@ import (
 	"notifier/internal/wire"
 )
 
-// How a Redis stands to another one that notices move to, or come from: see package
-// move. It stands in notifier:meta, and, as the count of shards does, a copy in each
-// shard, which is part of what the guard compares: from the first step on that anybody
-// takes in a shard whose copy has changed, he knows. So nothing is looked at on the way of
-// a notice while nothing moves. What claims and settles does not ask for the side.
+// The role of a Redis in a migration: see package move. It is stored in notifier:meta, with a copy
+// in each shard that the guard compares, like the number of shards. An instance learns a new role
+// with its first script on a changed shard, and without a migration no call checks anything. Claims
+// and settles ignore the role.
 
-// SideState says what a Redis takes.
+// SideState says which calls a Redis accepts.
 type SideState string
 
-// The states. They only follow one another with a higher epoch.
+// The states. Each change has a higher epoch.
 const (
-	SideOpen    SideState = "open"    // all
-	SideLeaving SideState = "leaving" // all but what is about notices that have moved
-	SideLeft    SideState = "left"    // nothing new, and no changes
-	SideComing  SideState = "coming"  // the same
-	SideOpened  SideState = "opened"  // all but what is about notices that are still to come
+	SideOpen    SideState = "open"    // all calls
+	SideLeaving SideState = "leaving" // all calls except on notices that have moved
+	SideLeft    SideState = "left"    // no new notices and no changes
+	SideComing  SideState = "coming"  // no new notices and no changes
+	SideOpened  SideState = "opened"  // all calls except on notices that have not moved yet
 )
 
-// Side is one, of one migration.
+// Side is the role of a Redis in one migration.
 type Side struct {
 	Epoch int
 	State SideState
@@ -42,7 +41,7 @@ type Side struct {
 	Other string // the other Redis: see Home
 }
 
-// String spells it as it stands in Redis. ParseSide is its inverse.
+// String returns the stored form. ParseSide is its inverse.
 func (s Side) String() string {
 	if s.Epoch == 0 {
 		return ""
@@ -50,7 +49,7 @@ func (s Side) String() string {
 	return fmt.Sprintf("%d %s %s %s", s.Epoch, s.State, s.ID, s.Other)
 }
 
-// ParseSide reads a side; ok is false for what is none.
+// ParseSide parses a side; ok is false if the text is invalid.
 func ParseSide(text string) (side Side, ok bool) {
 	side.State = SideOpen
 	words := strings.Fields(text)
@@ -61,10 +60,13 @@ func ParseSide(text string) (side Side, ok bool) {
 	return Side{n, SideState(words[1]), words[2], words[3]}, err == nil && n > 0
 }
 
-// Closed reports whether nothing new is taken, and no changes.
+// Closed reports whether new notices and changes are refused.
 func (s Side) Closed() bool { return s.State == SideLeft || s.State == SideComing }
 
-// Sorts reports whether calls about some notices are refused.
+// Gives reports whether notices move, or have moved, to the other side.
+func (s Side) Gives() bool { return s.State == SideLeaving || s.State == SideLeft }
+
+// Sorts reports whether calls on some notices are refused.
 func (s Side) Sorts() bool { return s.State != "" && s.State != SideOpen }
 
 //go:embed lua/elsewhere.lua
@@ -72,7 +74,7 @@ var elsewhereSource string
 
 var elsewhereCode = wire.Prelude(elsewhereSource)
 
-// guard is what a script begins with, behind the guard of all, while notices move.
+// guard returns the start of a script during a migration, after the general guard.
 func (s Side) guard(sc *wire.Script) string {
 	names, hash := sc.Named()
 	if !s.Sorts() || names == "" {
@@ -81,7 +83,7 @@ func (s Side) guard(sc *wire.Script) string {
 	return strings.NewReplacer("<names>", names, "<hash>", hash).Replace(elsewhereCode)
 }
 
-// Side is how this Redis stands, as far as this Store knows.
+// Side returns the known role of this Redis.
 func (s *Layout) Side() Side {
 	if side := s.side.Load(); side != nil {
 		return *side
@@ -89,7 +91,7 @@ func (s *Layout) Side() Side {
 	return Side{State: SideOpen}
 }
 
-// sided notes what Redis says of its side, and reports whether that is new.
+// sided records the side in Redis, and reports whether it has changed.
 func (s *Layout) sided(text string) bool {
 	side, ok := ParseSide(text)
 	if !ok || side.Epoch <= s.Side().Epoch {
@@ -107,15 +109,15 @@ func Moved(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// still reports whether what is known of a shard is what it says. Who is refused without
-// having been asked must ask now and then.
+// still reports whether the known view of a shard is current. A caller that refuses calls by itself
+// must check now and then.
 func (s *Layout) still(ctx context.Context, base string, v *View) bool {
 	state, err := s.c.HGet(ctx, keys.ShardKeys(base).Layout(), "state").Result()
 	return err != nil || state == v.State
 }
 
-// ElsewhereIn is which of the keys that were named are on the other side; nil = the
-// error says something else.
+// ElsewhereIn returns which of a call's keys are on the other side; nil if err is a different
+// error.
 func ElsewhereIn(err error) map[int]bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {
@@ -134,7 +136,7 @@ func ElsewhereIn(err error) map[int]bool {
 	return which
 }
 
-// Without returns the list without the entries whose index is in which.
+// Without returns list without the indexes in which.
 func Without[T any](list []T, which map[int]bool) []T {
 	var rest []T
 	for i := range list {
@@ -148,16 +150,16 @@ func Without[T any](list []T, which map[int]bool) []T {
 //go:embed lua/side.lua
 var sideSource string
 
-// What is full must still learn that it takes calls again.
+// A full Redis must be able to learn that it accepts calls again.
 var sideScript = wire.NewScript("side", sideSource, false).Anywhere()
 
-// ErrOvertaken says that another mover has changed a side.
-var ErrOvertaken = fmt.Errorf("%w: another migration has begun meanwhile", wire.ErrUnavailable)
+// ErrOvertaken is returned if another migration has changed a side.
+var ErrOvertaken = fmt.Errorf("%w: another migration has begun", wire.ErrUnavailable)
 
-// SetSide changes how this Redis stands from was to next, with the next epoch, in
-// notifier:meta and then in each shard, and publishes it to all instances. fields are
-// written beside it. It returns the side as it is written. It is ErrUnavailable if the side
-// is not was any more.
+// SetSide changes the side of this Redis, its role in a migration, from was to next. It writes the new
+// side, with the next epoch, to notifier:meta and then to each shard, and notifies all instances.
+// fields are further fields to write to notifier:meta. SetSide returns the stored side. If the side is
+// no longer was, it writes nothing and returns ErrOvertaken, an ErrUnavailable.
 func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
 	next.Epoch = was.Epoch + 1
 	done, err := s.w.Int(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
@@ -171,8 +173,7 @@ func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Si
 	return next, s.Spread(ctx)
 }
 
-// Home names this Redis, with its namespace, apart from all others. It is chosen when it
-// is first asked for.
+// Home returns the unique id of this Redis and namespace. The first call creates it.
 func (s *Layout) Home(ctx context.Context) (string, error) {
 	name := s.space.Meta()
 	if err := s.c.HSetNX(ctx, name, "home", rand.Text()).Err(); err != nil {
@@ -182,13 +183,14 @@ func (s *Layout) Home(ctx context.Context) (string, error) {
 	return home, s.w.Wrapped("home", err)
 }
 
-// Came is when the last migration to this Redis began; zero if there was none.
+// Came returns the start of the last migration to this Redis; zero if there was none.
 func (s *Layout) Came() time.Time {
 	at, _ := s.CameFrom()
 	return at
 }
 
-// CameFrom is the same, with the number of shards of the other side.
+// CameFrom returns the start of the last migration to this Redis, and the number of shards of its
+// source.
 func (s *Layout) CameFrom() (at time.Time, shards int) {
 	text, _ := s.came.Load().(string)
 	var ms int64
@@ -198,10 +200,10 @@ func (s *Layout) CameFrom() (at time.Time, shards int) {
 	return time.UnixMilli(ms), shards
 }
 
-// Resharded is when the last reshard began to take the place of the shards before.
+// Resharded returns the start of the last reshard.
 func (s *Layout) Resharded() time.Time { return time.Unix(s.since.Load(), 0) }
 
-// Right asks again, where the layout was wrong, whether it is.
+// Right checks again whether the layout is valid, if it was not.
 func (s *Layout) Right(ctx context.Context) error {
 	if !s.wrong.Load() {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// sides notes the states of the sides that it is told of.
+// sides records the states of the sides that it receives.
 type sides struct {
 	unwatched
 	heard *[]SideState
@@ -13,7 +13,7 @@ type sides struct {
 
 func (s sides) SideChanged(side Side) { *s.heard = append(*s.heard, side.State) }
 
-// A mover gives a side a new epoch when it begins. That is no news for the instances.
+// A mover writes a side with a new epoch when it starts. Instances are not notified of that.
 func TestSideIsReportedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	var heard []SideState
@@ -36,8 +36,8 @@ func TestSideIsReportedWhenItChanges(t *testing.T) {
 	}
 }
 
-// An instance that slept since before a migration registers what it knew. Neither the
-// side nor the state that the others' scripts compare changes.
+// An instance that was suspended since before a migration registers its old state. Neither the side
+// nor the state that other instances' scripts compare changes.
 func TestRegisterOfAnEarlierEpochChangesNothing(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t, Options{})
@@ -51,7 +51,8 @@ func TestRegisterOfAnEarlierEpochChangesNothing(t *testing.T) {
 	c, layout := srv.Client(), s.space.Layout(0)
 	before := c.HGetAll(t.Context(), layout).Val()
 
-	reply, err := c.Eval(t.Context(), registerSource, []string{layout, s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "", 1, 0, "", "app1").Slice()
+	reply, err := c.Eval(t.Context(), registerSource, []string{layout, s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "", 1, 0, "",
+		"app1").Slice()
 	if err != nil || len(reply) != 4 || reply[0] != "" || reply[3] != at.String() {
 		t.Errorf("it is answered %q, %v; want the side %q", reply, err, at)
 	}

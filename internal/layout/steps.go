@@ -24,46 +24,46 @@ var moveInSource string
 var moveEndSource string
 
 var (
-	moveOutScript = wire.NewScript("moveout", moveOutSource, false)
-	moveInScript  = wire.NewScript("movein", moveInSource, false).Confirmed()
-	moveEndScript = wire.NewScript("moveend", moveEndSource, false)
+	moveOutScript = wire.NewScript("moveout", Order+moveOutSource, false)
+	moveInScript  = wire.NewScript("movein", Order+moveInSource, false).Confirmed()
+	moveEndScript = wire.NewScript("moveend", Order+moveEndSource, false)
 )
 
-// Bounds of a batch that leaves a former shard, so that none of its calls holds Redis
-// for long; docs/operations.md has the figures.
+// Bounds of a batch that leaves an old shard, so that no call blocks Redis for long;
+// docs/upgrade.md has the measurements.
 const (
 	MaxMoving      = 64
 	MaxMovingBytes = 1 << 20
 )
 
-// Moving is a batch of notices that is on its way from a former shard to another.
+// Moving is a batch of notices that is being moved from an old shard to another shard.
 type Moving struct {
 	Number int64
 	From   keys.Partition
 	To     int
-	What   []string // keys, and what movein.lua takes of each
-	Far    string   // by which the shard of another Redis knows where it comes from: see SendOff
+	What   []string // keys, and the arguments of movein.lua for each
+	Far    string   // names the source in a shard of another Redis: see package move
 }
 
-// Len is how many notices are on their way.
+// Len returns the number of notices in the batch.
 func (l *Moving) Len() int { return len(l.What) / 2 }
 
-// ErrMoving says that another batch is on its way out of a former shard.
+// ErrMoving is returned if an old shard has another unfinished batch.
 var ErrMoving = errors.New("another batch is on its way")
 
-// Staying counts notices that stay where they are for now.
+// Staying counts notices that are not moved for now.
 type Staying struct {
-	Claimed  int // and those whose claim has lapsed
-	Reported int // they await a report
-	Soon     int // they are due soon, which only matters to another Redis
-	Both     int // another notice of their key waits where they would go
+	Claimed  int // includes expired claims
+	Reported int // awaiting a report
+	Soon     int // due soon, which matters only for a move to another Redis
+	Both     int // the target has another notice of their key
 }
 
-// All is how many there are.
+// All returns the total.
 func (h Staying) All() int { return h.Claimed + h.Reported + h.Soon + h.Both }
 
-// MoveOut takes notices, MaxMoving at most, out of a former shard, on their way to
-// another: what is claimed, or awaits a report, stays, and is counted as held.
+// MoveOut takes up to MaxMoving notices out of an old shard, into a batch for shard to. Claimed
+// notices and those that await a report stay, and are counted in held.
 func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (l Moving, held Staying, err error) {
 	last := int64(0)
 	if s.w.Cluster {
@@ -71,12 +71,13 @@ func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []
 			return l, held, err
 		}
 	}
-	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, MaxMovingBytes, last, "", ""}, ks, func(v *View) bool {
-		return from.Shard < v.First && to >= v.First // else to is no shard any more, or neither is known yet
-	})
+	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, MaxMovingBytes, last, "", ""}, ks,
+		func(v *View) bool {
+			return from.Shard < v.First && to >= v.First // otherwise to is no longer a current shard, or neither is known yet
+		})
 }
 
-// LastIn is the last batch from somewhere that a shard knows of; 0 = none yet.
+// LastIn returns the last batch from a source that a shard has imported; 0 = none.
 func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error) {
 	text, err := s.c.HGet(ctx, s.space.Layout(to), "from "+from).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -87,8 +88,8 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 	return last, nil
 }
 
-// TakeOut is MoveOut with the arguments of moveout.lua behind the claims' prefix, while sure is true
-// of what is known.
+// TakeOut is MoveOut with the arguments of moveout.lua after the prefix of claims. It is sent only
+// while sure returns true for the known view.
 func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*View) bool) (Moving, Staying, error) {
 	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
 	for _, k := range ks {
@@ -108,7 +109,7 @@ func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string,
 	if len(v) < 4 {
 		return l, held, fmt.Errorf("moveout: %w", ErrMoving)
 	}
-	if len(v)%2 != 0 { // a notice has two parts
+	if len(v)%2 != 0 { // each notice has two parts
 		return l, held, fmt.Errorf("moveout: %d answers", len(v))
 	}
 	number := func(i int) int {
@@ -123,7 +124,8 @@ func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string,
 	return l, held, nil
 }
 
-// MoveIn puts a batch where it goes, once, and says which notices are to stay.
+// MoveIn stores a batch in its target, once, and returns the notices that are to stay in the
+// source.
 func (s *Layout) MoveIn(ctx context.Context, l Moving) (stay []string, err error) {
 	p := keys.Partition{Prefix: l.From.Prefix, Shard: l.To}
 	names := s.space.States(p)
@@ -146,7 +148,7 @@ func (s *Layout) PutIn(ctx context.Context, names []string, args []any) (stay []
 	return stay, nil
 }
 
-// MoveEnd forgets a batch that has arrived.
+// MoveEnd deletes a batch that has been stored in its target.
 func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 	args := []any{l.Number}
 	for _, k := range stay {
@@ -156,19 +158,19 @@ func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 	return err
 }
 
-// Outstanding reads the batch that is on its way out of a former shard; nil = none.
+// Outstanding returns the unfinished batch of an old shard; nil = none.
 func (s *Layout) Outstanding(ctx context.Context, place int) (*Moving, error) {
 	l, tag, err := s.OutstandingAt(ctx, place)
 	if err != nil || l == nil {
 		return nil, err
 	}
-	if l.To = s.space.Place(tag); l.To < 0 { // a shard that this Store has not learnt of yet
+	if l.To = s.space.Place(tag); l.To < 0 { // a shard that is not known yet
 		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.w.Fail("moving", wire.ErrUnavailable))
 	}
 	return l, nil
 }
 
-// OutstandingAt is Outstanding without the place that a tag names.
+// OutstandingAt is Outstanding with the tag of the target instead of its place.
 func (s *Layout) OutstandingAt(ctx context.Context, place int) (l *Moving, tag string, err error) {
 	all, err := s.c.HGetAll(ctx, s.space.Moving(place)).Result()
 	if err != nil {
@@ -192,7 +194,7 @@ func (s *Layout) OutstandingAt(ctx context.Context, place int) (l *Moving, tag s
 	return l, tag, nil
 }
 
-// Finish brings what is on its way out of a former shard where it goes, whoever began.
+// Finish completes the unfinished batch of an old shard, whichever instance started it.
 func (s *Layout) Finish(ctx context.Context, place int) error {
 	l, err := s.Outstanding(ctx, place)
 	if err != nil || l == nil {
@@ -203,4 +205,17 @@ func (s *Layout) Finish(ctx context.Context, place int) error {
 		return err
 	}
 	return s.MoveEnd(ctx, *l, stay)
+}
+
+// Bring moves one notice out of an old shard to its shard. A notice that is claimed by now, or
+// is not in the old shard any more, stays where it is.
+func (s *Layout) Bring(ctx context.Context, from keys.Partition, key string) error {
+	l, _, err := s.MoveOut(ctx, from, s.space.Shard(key), []string{key})
+	if err != nil && !errors.Is(err, ErrMoving) {
+		return err
+	}
+	if err == nil && l.Len() == 0 {
+		return nil
+	}
+	return s.Finish(ctx, from.Shard)
 }

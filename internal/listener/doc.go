@@ -1,47 +1,59 @@
-// Package listener turns Redis's expired events into hints.
+// Package listener receives Redis's expired events. It passes the keys of due notices to package
+// dispatch as hints.
 //
-// # What it promises
+//	Redis node ── expired event ──▶ is another instance preferred? ── no ──▶ Hints.Expired
+//	           ── wake channel ───▶ Wakes (package reconcile)
+//	           ◀─ beat every second ── no beat received for 3 s: close and subscribe again
 //
-// Nothing about events: they are pub/sub, lost on a disconnect and dropped
-// when a queue is full. It promises that a subscription that is dead is
-// replaced within some seconds, and that whoever relies on it is told each time
-// one begins, so that everything can be swept at once.
+// # Guarantees
 //
-// # Life of a subscription
+// Lost: events may be lost at any time. They are pub/sub messages: a disconnect loses them, and
+// a full queue of hints drops them. The reconciler finds their notices one grace (50 ms) later. The
+// listener guarantees only that it replaces a dead subscription within seconds. It reports each new
+// subscription to [State], so that all partitions are swept at once.
 //
-// One connection to each master follows the expired events and the wake
-// channel. go-redis never waits for the answer to its PINGs, so a silent
-// connection would look alive for many minutes: instead a beat is published on
-// the wake channel every second, and a subscription that has not heard it for
-// three seconds is closed and made anew. When a subscription begins, the node's
-// role and its notify flags are read. Afterwards they are read in the round trip of
-// the beat: the role every 5 s, the flags with each beat by the preferred instance of
-// the node and every 10 s by the others. Flags are per node, neither persisted nor
-// replicated.
+// Duplicated: an event usually arrives at several instances. The [Assignment] decides which of them
+// processes it; the claim decides if two do. Ordered: the messages of one connection are processed
+// in their order. Between nodes there is no order.
 //
-// Keyspace events of routes that adopt plain timers have a connection of their
-// own: Redis compares their patterns with the user's rights to the letter, and one
-// that is not granted must not cost the other routes their expired events. It
-// lives as long as the first one, and PINGs in the place of beats.
+// # A subscription
 //
-// An instance that touches several timers at once says right before, on the wake
-// channel of the same node, which instance their events are for: that one claims and
-// settles them together. The message and the events come over one connection, in
-// order, so all who hear them agree; who does not goes by each notice's key. It is a
-// hint about hints: where it is wrong, a notice is claimed a grace later.
+// One connection to each master receives the expired events and the wake channel, on which
+// instances send messages to each other. go-redis never waits for the answer to its PINGs, so
+// a silent connection would look alive for minutes. Instead the listener publishes a message,
+// the beat, on the wake channel every second. If it has not received a beat for three seconds, it
+// closes the subscription and opens another.
+//
+// When a subscription begins, the listener reads the node's role and notify flags. Flags belong to
+// a node and are neither persisted nor replicated, so both are read again, in the round trip of
+// a beat. The role is read every 5 s. For each node, one instance reads the flags every second; the
+// others read them every 10 s.
+//
+// The keyspace events of routes with adoption use a separate connection. Unless the user may use all
+// channels, Redis accepts such a subscription only if the user's rights name exactly the same pattern. A
+// refusal must not end the subscription to expired events. The separate connection is closed with the
+// first one, and is checked by PINGs.
+//
+// # Groups
+//
+// An instance can touch several timers together, so that Redis expires them at once. Before that it
+// publishes an announcement on the wake channel of the same node: the instance that is to claim
+// these notices. That instance then claims and settles them together. The announcement and the
+// events arrive over one connection in this order, so all instances that receive them agree. An
+// instance that missed the announcement decides by each notice's key. If the instances disagree,
+// a notice is claimed one grace later.
 //
 // # Whether events flow
 //
-// The listener observes, for each node, whether the event of a timer that this instance
-// touches arrives within the grace. If one does not, a key of the service's own is set to
-// expire ([Listener.Touched] begins the observation). If its event does not arrive either,
-// events have stopped, and so they have when the subscription ends. They flow again when ten
-// such keys in a row have been announced. The notify flags that CONFIG returns can cause an
-// observation. They never decide, because a managed Redis may refuse CONFIG and send events.
+// For each node the listener observes whether the event of a timer that this instance touches
+// arrives within the grace ([Listener.Touched]). If an event does not, the listener sends a probe: it
+// writes a key that expires at once. If the probe's event does not arrive either, or if the
+// subscription ends, the events of the node count as stopped. They flow again when ten probes in
+// a row have arrived. Unsuitable notify flags cause a probe too. The flags alone prove nothing,
+// because a managed Redis may refuse CONFIG and still send events.
 //
-// A stop is noticed within three seconds. Until then notices are late by the grace;
-// afterwards the reconciler claims each at its due time.
+// A stop is noticed within three seconds. Until then notices are late by the grace. Afterwards the
+// reconciler claims each notice at its due time.
 //
-// The reader of a connection never blocks: it hands each event over and goes
-// on. Who takes it over drops it when there is no room.
+// The reader of a connection never blocks: if the queue of hints is full, the event is dropped.
 package listener

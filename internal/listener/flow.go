@@ -15,43 +15,44 @@ import (
 )
 
 const (
-	// eventsToTrust is how many probes in a row must arrive before events that had
-	// stopped are relied on again.
+	// eventsToTrust is how many probes in a row must arrive before events that had stopped count as
+	// flowing.
 	eventsToTrust = 10
-	// probeWait is the least time that a probe's event may take. Events that are only
-	// late, because this machine is busy, have not stopped.
+	// probeWait is the least time that a probe's event may take. Events that are only late, because
+	// this machine is busy, have not stopped.
 	probeWait = 250 * time.Millisecond
-	// maxSampled is how many of the keys that are touched together may be samples.
+	// maxSampled is how many keys of one touch are considered as samples.
 	maxSampled = 8
 	// probeTTL is how long a probe's key lives.
 	probeTTL = time.Millisecond
 )
 
-// flow observes whether one node's expired events arrive here. The evidence is a sample: a
-// timer that this instance touches, whose event must arrive within the grace. A missed
-// sample proves nothing by itself, because the timer may have been deleted before the touch.
-// So it causes a probe: a key of the service's own that is set, expires and must be
-// announced. What CONFIG says causes a probe too, and is never the verdict: a managed Redis
-// may refuse CONFIG and send events.
+// flow observes whether the expired events of one node arrive. It uses samples: a sample is a timer
+// that this instance touches, so that its event must arrive within the grace. If the event does not
+// arrive, the timer may have been deleted before the touch. So flow then sends a probe: it writes
+// a key of the service that expires at once, whose event must arrive.
+//
+// Notify flags that exclude events cause a probe too, and decide nothing by themselves: a managed
+// Redis may refuse CONFIG and still send events.
 type flow struct {
 	l *Listener
 	c *redis.Client
 
-	sample atomic.Pointer[sample] // nil = the next touch is one
-	probe  atomic.Pointer[string] // the key whose event is awaited; nil = none
-	heard  chan struct{}          // has one entry when that event has arrived
-	soon   chan struct{}          // has one entry when a probe is due at once
+	sample atomic.Pointer[sample] // nil = the next touched timer becomes the sample
+	probe  atomic.Pointer[string] // the key whose event must arrive; nil = none
+	heard  chan struct{}          // receives when the probe's event has arrived
+	soon   chan struct{}          // receives when a probe is to be sent at once
 	serial atomic.Uint64
 
 	noConfig atomic.Bool // CONFIG is refused
 
 	// The Listener's mutex guards these.
-	arrives bool   // events arrive, as far as is known
-	refused bool   // the channels of events are refused
+	arrives bool   // the last observation: events arrive
+	refused bool   // the user may not subscribe to the channels
 	suspect bool   // a probe is due
-	why     string // events may not arrive, by what CONFIG says
+	why     string // reason to expect no events, from CONFIG
 	whyErr  error
-	blind   bool // the events that adoption needs are not known to be sent
+	blind   bool // the events for adoption may not be sent
 }
 
 // sample is a touched timer.
@@ -65,15 +66,15 @@ func (l *Listener) newFlow(c *redis.Client) *flow {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// What holds of all nodes together holds of a new one until it is observed. Where events
-	// do not flow, probes decide, also when the node takes the place of one that went away.
+	// A new node starts with the state of all nodes together, until it is observed. While events do
+	// not flow, probes decide, also if the node replaces one that has ended.
 	f.arrives = l.flowing
 	l.flows[c.Options().Addr] = f
 	return f
 }
 
-// Touched takes the keys of timers that are about to be touched. One of each node is
-// observed. It is safe for concurrent use.
+// Touched receives the keys of timers that are about to be touched, and observes one per node. It
+// is safe for concurrent use.
 func (l *Listener) Touched(ctx context.Context, ks []string) {
 	nodes := map[string]string{} // their keys, by address
 	if l.o.Cluster != nil {
@@ -81,6 +82,7 @@ func (l *Listener) Touched(ctx context.Context, ks []string) {
 			nodes[l.o.Cluster.Master(ctx, k)] = k
 		}
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for addr, f := range l.flows {
@@ -92,14 +94,14 @@ func (l *Listener) Touched(ctx context.Context, ks []string) {
 	}
 }
 
-// take makes a key the sample, if there is none.
+// take makes a key the sample if there is none.
 func (f *flow) take(key string) {
 	if f.sample.Load() == nil {
 		f.sample.Store(&sample{key: key, at: time.Now()})
 	}
 }
 
-// event takes the key of an expired event.
+// event records the expired event of a key.
 func (f *flow) event(key string) {
 	if s := f.sample.Load(); s != nil && s.key == key {
 		f.sample.CompareAndSwap(s, nil)
@@ -112,35 +114,37 @@ func (f *flow) event(key string) {
 	}
 }
 
-// suspicious reports whether a probe is due, and how many must arrive in a row.
+// suspicious reports whether probes are to be sent, and how many must arrive in a row.
 func (f *flow) suspicious() (due bool, need int) {
 	f.l.mu.Lock()
 	defer f.l.mu.Unlock()
 	if !f.arrives {
 		return true, eventsToTrust
 	}
+
 	s := f.sample.Load()
 	return f.suspect || s != nil && time.Since(s.at) > f.l.o.Grace, 1
 }
 
-// observe sends the probes that are due, and takes what they show for the verdict.
+// observe sends the probes that are due and records the verdict.
 func (f *flow) observe(ctx context.Context) {
 	due, need := f.suspicious()
 	if !due {
 		return
 	}
+
 	for range need {
 		arrived, err := f.ask(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !refused(err):
-			return // the beat finds out whether the node answers
+			return // the beat detects a node that does not answer
 		case err != nil:
-			f.l.verdict(f, false, "a key could not be set to see whether events arrive", err)
+			f.l.verdict(f, false, "cannot set a probe key", err)
 			return
 		case !arrived:
-			f.l.verdict(f, false, "the event of a key that expired did not arrive", nil)
+			f.l.verdict(f, false, "the event of a probe key did not arrive", nil)
 			return
 		}
 	}
@@ -154,16 +158,23 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 		return false, err
 	}
 	select {
-	case <-f.heard: // late, of the probe before
+	case <-f.heard: // late event of the previous probe
 	default:
 	}
 	f.probe.Store(&key)
 	defer f.probe.Store(nil)
+
 	limit := time.NewTimer(max(f.l.o.Grace, probeWait))
 	defer limit.Stop()
 	if err := f.c.Set(ctx, key, "", probeTTL).Err(); err != nil {
 		return false, fmt.Errorf("probe for expired events: %w", err)
 	}
+	return f.awaitProbe(ctx, key, limit.C)
+}
+
+// awaitProbe touches the key of a probe until it has expired by the node's clock. It reports whether
+// the event arrives before the limit.
+func (f *flow) awaitProbe(ctx context.Context, key string, limit <-chan time.Time) (arrived bool, err error) {
 	touch := time.NewTicker(2 * probeTTL)
 	defer touch.Stop()
 	for {
@@ -172,9 +183,9 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 			return false, ctx.Err()
 		case <-f.heard:
 			return true, nil
-		case <-limit.C:
+		case <-limit:
 			return false, nil
-		case <-touch.C: // until it has expired by the node's clock
+		case <-touch.C:
 			left, err := f.c.Exists(ctx, key).Result()
 			if err != nil {
 				return false, fmt.Errorf("probe for expired events: %w", err)
@@ -186,12 +197,13 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 	}
 }
 
-// probeKey is a new key of the namespace that the node holds.
+// probeKey returns a new key of the namespace that belongs to the node.
 func (f *flow) probeKey(ctx context.Context) (string, error) {
 	id := strconv.FormatInt(f.l.begun.UnixNano(), 36) + "-" + strconv.FormatUint(f.serial.Add(1), 36)
 	if f.l.o.Cluster == nil {
 		return f.l.o.Space.EventProbe("", id), nil
 	}
+
 	text, err := f.c.ClusterNodes(ctx).Result()
 	if err != nil {
 		return "", err
@@ -211,21 +223,21 @@ func (f *flow) probeKey(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s serves no slots", f.c.Options().Addr)
 }
 
-// suspects notes why events may not arrive; empty = CONFIG says that they are sent.
+// suspects records why events may not arrive. why is empty if CONFIG says that they are sent.
 func (l *Listener) suspects(f *flow, why string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.why, f.whyErr, f.suspect = why, err, why != ""
 }
 
-// lost notes that a subscription has ended: its events do not arrive until the next
-// subscription has shown that they do.
+// lost records that a subscription has ended. Its events count as stopped until probes on the next
+// one arrive.
 func (l *Listener) lost(f *flow) {
 	l.verdict(f, false, "the subscription has ended", nil)
 }
 
-// verdict notes whether a node's events arrive, and reports it if that changes the answer
-// for all nodes together.
+// verdict records whether a node's events arrive, and reports it if the state of all nodes together
+// changes.
 func (l *Listener) verdict(f *flow, arrives bool, why string, err error) {
 	// All under the lock, so that of two nodes' verdicts the last is reported last.
 	l.mu.Lock()
@@ -238,7 +250,7 @@ func (l *Listener) verdict(f *flow, arrives bool, why string, err error) {
 	l.report(f.c, why, err)
 }
 
-// report tells of a change. The caller holds mu.
+// report logs and publishes a change of the state of all nodes. The caller holds mu.
 func (l *Listener) report(c *redis.Client, why string, err error) {
 	all, refused := true, false
 	for _, f := range l.flows {
@@ -248,6 +260,7 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 	if l.flowing == all {
 		return
 	}
+
 	l.flowing = all
 	if all {
 		l.o.Logger.Info("expired events arrive, they trigger claims")
@@ -262,8 +275,7 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 	l.o.State.Events(all)
 }
 
-// refuse notes that a node refuses the channels, so that nothing waits for
-// events. admit notes that it does not: probes decide then whether they arrive.
+// refuse records that the node refuses the subscription, so its events do not flow.
 func (l *Listener) refuse(f *flow, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -271,6 +283,8 @@ func (l *Listener) refuse(f *flow, err error) {
 	l.report(f.c, "the user may not subscribe to the channels", err)
 }
 
+// admit records that the node accepts the subscription again. Probes then decide whether events
+// arrive.
 func (l *Listener) admit(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -279,7 +293,7 @@ func (l *Listener) admit(f *flow) {
 	}
 }
 
-// forget drops what is known of a node that is no longer followed.
+// forget removes the state of a node that is no longer followed.
 func (l *Listener) forget(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,14 +11,13 @@ import (
 	"notifier/internal/redistest"
 )
 
-// last waits until the last verdict is this one.
+// last returns a condition: the last verdict is want.
 func (e *recorder) last(want bool) func() bool {
 	return func() bool { return len(e.events) > 0 && e.events[len(e.events)-1] == want }
 }
 
-// A user without CONFIG is the rule on managed Redis, and with the shipped rights. Whether
-// events arrive is observed there too.
-func TestEventsAreObservedWhereConfigIsRefused(t *testing.T) {
+// The shipped rights and most managed Redis services do not allow CONFIG. Events are observed anyway.
+func TestEventsAreObservedWithoutConfig(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx := context.Background()
 	c, set := limited(t, srv, "&*")
@@ -51,12 +50,12 @@ func TestEventsAreObservedWhereConfigIsRefused(t *testing.T) {
 	})
 }
 
-// Nothing but a touched timer shows that its event does not arrive. Events are trusted again
-// when ten in a row have arrived.
+// Without CONFIG only the missing event of a touched timer shows that events do not arrive. They flow
+// again after ten probes in a row.
 func TestMissedSampleAndProbeStopEvents(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
 	user, set := limited(t, srv, "&*")
-	set("-config") // else the flags would come back at once
+	set("-config") // otherwise the listener would set the flags again
 	l, e, _ := newListener(t, user, srv.Namespace(), func(o *Options) { o.Flags = time.Hour })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
@@ -77,9 +76,9 @@ func TestMissedSampleAndProbeStopEvents(t *testing.T) {
 	touch("app1:m:t:1")
 	e.until(t, "the event of the sample", func() bool { return len(e.hints) == 1 })
 	if s := sampled(); s != nil {
-		t.Errorf("the event of %q is awaited still", s.key)
+		t.Errorf("the event of %q is still awaited", s.key)
 	}
-	// One that has no timer proves nothing.
+	// A sample without a timer causes a probe, which arrives.
 	l.Touched(ctx, []string{"app1:m:t:none"})
 	e.until(t, "its probe", func() bool { return sampled() == nil })
 	e.do(func() {
@@ -97,14 +96,13 @@ func TestMissedSampleAndProbeStopEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.until(t, "events again", e.last(true))
-	if n := l.flows[srv.Addr()].serial.Load() - before; n < eventsToTrust-1 { // the first may have been under way
+	if n := l.flows[srv.Addr()].serial.Load() - before; n < eventsToTrust-1 { // a probe may have started before
 		t.Errorf("events are trusted after %d probes", n)
 	}
 }
 
-// The only node goes away while its events do not arrive, and another one takes its place:
-// its probes decide, so events flow again.
-func TestEventsFlowAgainFromANewNode(t *testing.T) {
+// The only node is replaced while its events do not arrive. The probes of the new node decide.
+func TestEventsFlowFromNewNode(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	f := l.newFlow(srv.Client())
@@ -122,8 +120,8 @@ func (noMasters) Masters(context.Context, func(context.Context, *redis.Client) e
 }
 func (noMasters) Master(context.Context, string) string { return "" }
 
-// In a cluster a node takes only keys of its own slots.
-func TestProbeKeyIsOfTheNode(t *testing.T) {
+// In a cluster a node accepts only keys of its slots.
+func TestProbeKeyBelongsToNode(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
 	ctx, c := context.Background(), srv.Client()
 	l, _, _ := newListener(t, c, srv.Namespace(), func(o *Options) {

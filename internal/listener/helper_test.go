@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder notes all that a Listener reports.
+// recorder records all calls of a Listener.
 type recorder struct {
 	mu       sync.Mutex
 	counts   map[notice.EventResult]int
@@ -31,7 +31,7 @@ type recorder struct {
 	events   []bool
 	keyspace []string
 	adopting []bool
-	full     bool // hints are not taken
+	full     bool // Expired returns false
 }
 
 func (e *recorder) do(f func()) {
@@ -71,7 +71,7 @@ func (e *recorder) Subscribed()      { e.do(func() { e.begun++ }) }
 func (e *recorder) Events(ok bool)   { e.do(func() { e.events = append(e.events, ok) }) }
 func (e *recorder) Adopting(ok bool) { e.do(func() { e.adopting = append(e.adopting, ok) }) }
 
-// until waits until what f looks at under the lock is so.
+// until waits until f, called under the lock, returns true.
 func (e *recorder) until(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	limit := time.Now().Add(30 * time.Second)
@@ -84,7 +84,7 @@ func (e *recorder) until(t *testing.T, what string, f func() bool) {
 		}
 		if time.Now().After(limit) {
 			e.do(func() {
-				t.Fatalf("waited in vain for %s: counts %v, hints %v, wakes %v, paused %d, begun %d, events %v",
+				t.Fatalf("no %s within 30 s: counts %v, hints %v, wakes %v, paused %d, begun %d, events %v",
 					what, e.counts, e.hints, e.wakes, e.paused, e.begun, e.events)
 			})
 		}
@@ -118,7 +118,7 @@ func newListener(t testing.TB, c *redis.Client, namespace string, change func(*O
 	return New(o), e, logs
 }
 
-// run runs l until the test's end, and fails if it does not end then.
+// run runs l until the end of the test, and fails the test if l does not stop then.
 func run(t *testing.T, l *Listener) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

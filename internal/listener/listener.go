@@ -19,103 +19,101 @@ import (
 	"notifier/internal/route"
 )
 
-// Observer hears what happens.
+// Observer counts events and subscriptions.
 type Observer interface {
 	Event(result notice.EventResult)
 	Subscription()
 }
 
-// Cluster are the masters of a cluster.
+// Cluster lists the masters of a cluster.
 type Cluster interface {
 	// Masters calls f for each master.
 	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
-	// Master is the address of the master that holds a key.
+	// Master returns the address of the master that holds a key.
 	Master(ctx context.Context, key string) string
 }
 
-// Hints takes keys that may have something to do. It must not block.
+// Hints receives the keys of events. Its methods must not block.
 type Hints interface {
-	// Expired takes a key that has expired; false if there is no room.
+	// Expired receives a key that has expired. It returns false if there was no room.
 	Expired(r *route.Route, key string) bool
-	// Keyspace takes an event on a key of a route that adopts.
+	// Keyspace receives an event of a key whose route has adoption.
 	Keyspace(r *route.Route, key, event string)
 }
 
-// Wakes takes the messages of the wake channel. It must not block.
+// Wakes receives the messages of the wake channel. Its methods must not block.
 type Wakes interface {
-	// Wake takes a partition with a notice that is due at an instant, which may be earlier
-	// than the known ones.
+	// Wake reports that a notice of a partition was scheduled for a due time that may be the
+	// earliest.
 	Wake(p keys.Partition, due time.Time)
 	// Paused is called when the set of paused routes has changed.
 	Paused()
-	// Places is called when there are other shards.
+	// Places is called when the shards have changed.
 	Places()
 }
 
-// State takes what becomes known of events. It must not block.
+// State receives changes of subscriptions and events. Its methods must not block.
 type State interface {
-	// Subscribed is called when a subscription has begun, or when flags that had gone are
-	// back: any event may have been missed before.
+	// Subscribed is called when a subscription has begun, or when missing notify flags are set
+	// again. Events may have been missed before.
 	Subscribed()
-	// Events is called each time that expired events stop arriving (false) or arrive again
-	// (true). Until the first call they arrive.
+	// Events is called when expired events stop arriving (false) or arrive again (true). The
+	// initial state is true.
 	Events(ok bool)
-	// Adopting says whether the keyspace events of routes that adopt arrive from now on
-	// (true: they may have been missed before), or that some do not.
+	// Adopting reports whether all keyspace events of routes with adoption arrive. After true,
+	// events may have been missed before the call.
 	Adopting(ok bool)
 }
 
-// Assignment decides which instance claims a notice whose timer has expired, and which one
-// reads flags. *[fleet.Assignment] is one. Instances must agree on it.
+// Assignment decides which instance claims a notice whose timer has expired, and which one reads
+// flags. *[fleet.Assignment] is one. The instances should agree.
 type Assignment interface {
-	// Leaves reports whether a key that has expired is left to another instance.
-	Leaves(r *route.Route, key string) bool
-	// ForGroup reports whether the events of a route that are announced for the instance of
-	// an id are this one's; ok is false where the announcement does not count, and Leaves
-	// decides.
-	ForGroup(r *route.Route, id string) (mine, ok bool)
-	// ReadsFlags reports whether this instance reads the notify flags of the node at addr
-	// with each beat.
+	// LeavesToPeer reports whether an expired key is left to another instance.
+	LeavesToPeer(r *route.Route, key string) bool
+	// OwnsGroup reports whether this instance is the one that a group was announced for. If ok is
+	// false, the announcement does not count and LeavesToPeer decides.
+	OwnsGroup(r *route.Route, id string) (mine, ok bool)
+	// ReadsFlags reports whether this instance reads the notify flags of the node at addr with each
+	// beat.
 	ReadsFlags(addr string) bool
 }
 
-// alone is the Assignment of one instance.
+// alone is the Assignment of a single instance.
 type alone struct{}
 
-func (alone) Leaves(*route.Route, string) bool           { return false }
-func (alone) ForGroup(*route.Route, string) (bool, bool) { return false, false }
-func (alone) ReadsFlags(string) bool                     { return true }
+func (alone) LeavesToPeer(*route.Route, string) bool      { return false }
+func (alone) OwnsGroup(*route.Route, string) (bool, bool) { return false, false }
+func (alone) ReadsFlags(string) bool                      { return true }
 
-// Options of a Listener.
+// Options configure a [Listener].
 type Options struct {
 	Client  redis.UniversalClient
 	Cluster Cluster // nil outside a cluster
 	DB      int
 	Space   keys.Space
 	Routes  *route.Table
-	// Configure: add Ex (and what adoption needs) to notify-keyspace-events.
+	// Configure allows adding Ex, and the flags for adoption, to notify-keyspace-events.
 	Configure bool
 
 	Hints Hints
 	Wakes Wakes
 	State State
-	// Assignment may be nil: this instance is alone.
+	// Assignment may be nil if this is the only instance.
 	Assignment Assignment
 	Observer   Observer
 	Logger     *zap.Logger
 
 	// Grace is how long the event of a touched timer may take; zero = 50 ms.
 	Grace time.Duration
-	// Beat is how often a subscription must hear itself, and Silence how long
-	// it may not; zero = 1 s and 3 s. Check is how often the role is read; zero = 5 s.
-	// Flags is how often an instance reads the flags of a node for which another is
-	// preferred, or which refuses CONFIG; zero = 10 s. Retry is how long it waits after a
-	// subscription that failed, twice as long after each further one and a second at
-	// most; zero = 50 ms.
+	// Beat is the interval of beats, and Silence how long a subscription may miss its beat; zero =
+	// 1 s and 3 s. Check is the interval of reading the role; zero = 5 s. Flags is the interval of
+	// reading the flags where another instance is preferred or CONFIG is refused; zero = 10 s.
+	// Retry is the first wait after a failed subscription; zero = 50 ms. It doubles up to one
+	// second.
 	Beat, Silence, Check, Flags, Retry time.Duration
 }
 
-// Listener follows the events of all masters. Use New.
+// Listener receives the events of all masters. Use New to create one.
 type Listener struct {
 	o        Options
 	channels []string
@@ -127,12 +125,12 @@ type Listener struct {
 	flows    map[string]*flow // by address
 	flowing  bool             // the events of all nodes arrive
 	unfit    unfit
-	keyspace map[string]bool // address → those of routes that adopt come
-	denied   bool            // that some are refused has been said
+	keyspace map[string]bool // by address: the keyspace events of routes with adoption arrive
+	denied   bool            // a refusal has been logged
 	again    chan struct{}   // closed by Again
 }
 
-// New makes a Listener.
+// New returns a Listener.
 func New(o Options) *Listener {
 	o.Beat, o.Silence, o.Check = orElse(o.Beat, time.Second), orElse(o.Silence, 3*time.Second), orElse(o.Check, 5*time.Second)
 	o.Flags, o.Retry, o.Grace = orElse(o.Flags, 10*time.Second), orElse(o.Retry, 50*time.Millisecond), orElse(o.Grace, 50*time.Millisecond)
@@ -160,11 +158,11 @@ func orElse(d, e time.Duration) time.Duration {
 	return e
 }
 
-// Alive is how many subscriptions hear their own beat.
+// Alive returns how many subscriptions receive their beat.
 func (l *Listener) Alive() int { return int(l.alive.Load()) }
 
-// Again ends the waits before a subscription that failed is made anew, and before
-// masters are looked for: they may answer now.
+// Again ends the waits before the next attempt to subscribe or to list the masters. It is called
+// when the nodes may answer again.
 func (l *Listener) Again() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,14 +170,14 @@ func (l *Listener) Again() {
 	l.again = make(chan struct{})
 }
 
-// waits is closed by the next Again.
+// waits returns a channel that the next Again closes.
 func (l *Listener) waits() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.again
 }
 
-// Run follows events until ctx ends. It returns nil then.
+// Run receives events until ctx ends. It returns nil then.
 func (l *Listener) Run(ctx context.Context) error {
 	if l.o.Cluster == nil {
 		c, ok := l.o.Client.(*redis.Client)
@@ -192,53 +190,19 @@ func (l *Listener) Run(ctx context.Context) error {
 	return l.runCluster(ctx)
 }
 
-// runCluster keeps one follower for each master, as masters come and go.
+// runCluster keeps one follower per master while masters come and go.
 func (l *Listener) runCluster(ctx context.Context) error {
-	type follower struct {
-		cancel context.CancelFunc
-		done   chan struct{}
-		client *redis.Client
-	}
-	running := map[string]*follower{}
-	stop := func(addr string) {
-		running[addr].cancel()
-		<-running[addr].done
-		delete(running, addr)
-	}
-	defer func() {
-		for addr := range running {
-			stop(addr)
-		}
-	}()
+	running := followers{l: l, byAddr: map[string]*follower{}}
+	defer running.stopAll()
+
 	for {
 		again := l.waits()
-		seen := map[string]*redis.Client{}
-		var mu sync.Mutex
-		err := l.o.Cluster.Masters(ctx, func(_ context.Context, c *redis.Client) error {
-			mu.Lock()
-			seen[c.Options().Addr] = c
-			mu.Unlock()
-			return nil
-		})
+		masters, err := l.masters(ctx)
 		if err == nil {
-			for addr, f := range running {
-				if seen[addr] != f.client {
-					stop(addr)
-				}
-			}
+			running.stopOthers(masters)
 		}
-		for addr, c := range seen {
-			if running[addr] != nil {
-				continue
-			}
-			fctx, cancel := context.WithCancel(ctx)
-			f := &follower{cancel: cancel, done: make(chan struct{}), client: c}
-			running[addr] = f
-			go func() {
-				defer close(f.done)
-				l.follow(fctx, c)
-			}()
-		}
+		running.start(ctx, masters)
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -248,11 +212,75 @@ func (l *Listener) runCluster(ctx context.Context) error {
 	}
 }
 
-// follow keeps a subscription on one node until ctx ends.
+// masters returns the clients of the masters, by address. With an error the list may be incomplete.
+func (l *Listener) masters(ctx context.Context) (map[string]*redis.Client, error) {
+	var mu sync.Mutex
+	list := map[string]*redis.Client{}
+	err := l.o.Cluster.Masters(ctx, func(_ context.Context, c *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		list[c.Options().Addr] = c
+		return nil
+	})
+	return list, err
+}
+
+// followers are the goroutines that follow the masters of a cluster.
+type followers struct {
+	l      *Listener
+	byAddr map[string]*follower
+}
+
+type follower struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	client *redis.Client
+}
+
+// start follows the masters that are not followed yet.
+func (s *followers) start(ctx context.Context, masters map[string]*redis.Client) {
+	for addr, c := range masters {
+		if s.byAddr[addr] != nil {
+			continue
+		}
+
+		fctx, cancel := context.WithCancel(ctx)
+		f := &follower{cancel: cancel, done: make(chan struct{}), client: c}
+		s.byAddr[addr] = f
+		go func() {
+			defer close(f.done)
+			s.l.follow(fctx, c)
+		}()
+	}
+}
+
+// stopOthers stops the followers of all nodes except these masters.
+func (s *followers) stopOthers(masters map[string]*redis.Client) {
+	for addr, f := range s.byAddr {
+		if masters[addr] != f.client {
+			s.stop(addr)
+		}
+	}
+}
+
+func (s *followers) stopAll() {
+	for addr := range s.byAddr {
+		s.stop(addr)
+	}
+}
+
+func (s *followers) stop(addr string) {
+	s.byAddr[addr].cancel()
+	<-s.byAddr[addr].done
+	delete(s.byAddr, addr)
+}
+
+// follow keeps a subscription to one node until ctx ends.
 func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	f := l.newFlow(c)
 	defer l.forget(f)
-	loop := retry.Loop{Min: l.o.Retry, Max: max(time.Second, l.o.Retry), Logger: l.o.Logger, Failure: "subscription ended; it is made anew"}
+
+	loop := retry.Loop{Min: l.o.Retry, Max: max(time.Second, l.o.Retry), Logger: l.o.Logger, Failure: "subscription ended, opening another"}
 	for {
 		again := l.waits()
 		err := l.subscribe(ctx, f, &loop)
@@ -262,6 +290,7 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 		if redis.IsPermissionError(err) {
 			l.refuse(f, err)
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -272,89 +301,125 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 	}
 }
 
-var errSilent = errors.New("the subscription does not hear its own beat")
+var errSilent = errors.New("the subscription does not receive its beat")
 
-// subscribe runs one subscription until it fails or ctx ends. Once confirmed, it is a
-// success of loop.
+// subscription is one subscription to a node.
+type subscription struct {
+	l     *Listener
+	f     *flow
+	ps    *redis.PubSub
+	beat  string // the message that this subscription must receive
+	heard *echo
+	loop  *retry.Loop
+
+	confirmed int  // number of confirmed channels
+	up        bool // all channels are confirmed
+	next      group
+}
+
+// subscribe runs one subscription until it fails or ctx ends. When it is confirmed, loop succeeds.
 func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) error {
-	c, parent := f.c, ctx
+	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if err := l.check(ctx, f); err != nil {
 		return err
 	}
-	ps := c.Subscribe(ctx, l.channels...)
-	defer func() { _ = ps.Close() }()
-	beat := "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)
-	heard := &echo{from: time.Now()}
+
+	s := &subscription{l: l, f: f, ps: f.c.Subscribe(ctx, l.channels...), heard: &echo{from: time.Now()}, loop: loop,
+		beat: "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)}
+	defer func() { _ = s.ps.Close() }()
 
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		if err := l.watch(ctx, f, beat, heard); err != nil {
+		if err := l.watch(ctx, f, s.beat, s.heard); err != nil {
 			cancel(err)
 		}
 	})
-	// Close is what ends a Receive that waits for a silent connection.
+	// Close ends a Receive that waits on a silent connection.
 	wg.Go(func() {
 		<-ctx.Done()
-		_ = ps.Close()
+		_ = s.ps.Close()
 	})
 	if len(l.patterns) > 0 {
-		wg.Go(func() { l.followPatterns(ctx, c) })
+		wg.Go(func() { l.followPatterns(ctx, f.c) })
 	}
 	defer wg.Wait()
 	defer cancel(nil)
 
-	confirmed, up, next := 0, false, group{}
-	defer func() {
-		if !up {
-			return
-		}
-		l.alive.Add(-1)
-		if parent.Err() == nil {
-			l.lost(f)
-		}
-	}()
+	defer s.end(parent)
+	return s.receive(ctx)
+}
+
+// receive handles the messages of the subscription until it fails or ctx ends.
+func (s *subscription) receive(ctx context.Context) error {
 	for {
-		m, err := ps.Receive(ctx)
+		m, err := s.ps.Receive(ctx)
 		if err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return err
+			return causeOr(ctx, err)
 		}
 		switch m := m.(type) {
 		case *redis.Subscription:
-			if confirmed++; confirmed == len(l.channels) {
-				up = true
-				l.admit(f)
-				l.alive.Add(1)
-				l.o.Observer.Subscription()
-				l.o.Logger.Info("subscribed", zap.String("redis", c.Options().Addr))
-				loop.Succeed()
-				l.o.State.Subscribed()
-				select {
-				case f.soon <- struct{}{}:
-				default: // the watch of the last subscription has left it
-				}
+			if s.confirmed++; s.confirmed == len(s.l.channels) {
+				s.begin()
 			}
 		case *redis.Message:
-			if m.Payload == beat {
-				heard.now()
-				continue
-			}
-			if m.Channel != l.o.Space.Wake() {
-				f.event(m.Payload)
-			}
-			l.message(m, &next)
+			s.message(m)
 		}
 	}
 }
 
-var ids atomic.Uint64 // tells this process's subscriptions apart
+// causeOr returns the reason for which ctx was cancelled, or err if ctx goes on.
+func causeOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
 
-// echo notes when a subscription heard its beat last, by the clock that never
-// jumps: a wall clock that is set back would make silence look short.
+// begin reports that the subscription is up.
+func (s *subscription) begin() {
+	l := s.l
+	s.up = true
+	l.admit(s.f)
+	l.alive.Add(1)
+	l.o.Observer.Subscription()
+	l.o.Logger.Info("subscribed", zap.String("redis", s.f.c.Options().Addr))
+	s.loop.Succeed()
+	l.o.State.Subscribed()
+
+	select {
+	case s.f.soon <- struct{}{}:
+	default: // full: the watch of the previous subscription did not receive it
+	}
+}
+
+// end reports that the subscription has ended, unless that is because the Listener ends.
+func (s *subscription) end(parent context.Context) {
+	if !s.up {
+		return
+	}
+	s.l.alive.Add(-1)
+	if parent.Err() == nil {
+		s.l.lost(s.f)
+	}
+}
+
+func (s *subscription) message(m *redis.Message) {
+	if m.Payload == s.beat {
+		s.heard.now()
+		return
+	}
+	if m.Channel != s.l.o.Space.Wake() {
+		s.f.event(m.Payload)
+	}
+	s.l.message(m, &s.next)
+}
+
+var ids atomic.Uint64 // numbers the subscriptions of this process
+
+// echo records when a subscription last received its beat. It uses the monotonic clock: setting the
+// wall clock back would make a silence look short.
 type echo struct {
 	from time.Time
 	last atomic.Int64 // since from
@@ -363,15 +428,12 @@ type echo struct {
 func (e *echo) now()                   { e.last.Store(int64(time.Since(e.from))) }
 func (e *echo) silence() time.Duration { return time.Since(e.from) - time.Duration(e.last.Load()) }
 
-// watch publishes the beat and looks for its echo; it ends with an error when
-// the subscription must be made anew. The node's role and flags are read in the same
-// round trip. A node that refuses CONFIG is asked less often: each refusal is counted in its
-// ACL log.
+// watch publishes a beat at intervals, and checks that the subscription receives the beats. It
+// returns an error when the subscription must be replaced.
 func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo) error {
-	c := f.c
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
-	checked, read := time.Now(), time.Now()
+	last := lookTimes{role: time.Now(), flags: time.Now()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -381,30 +443,15 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 			continue
 		case <-tick.C:
 		}
+
 		if silence := heard.silence(); silence > l.o.Silence {
 			return fmt.Errorf("%w for %s", errSilent, silence.Round(time.Millisecond))
 		}
-		var k look
-		var echoed *redis.IntCmd
-		pctx, cancel := context.WithTimeout(ctx, l.o.Silence)
-		_, _ = c.Pipelined(pctx, func(pipe redis.Pipeliner) error { // each command has its own error
-			echoed = pipe.Publish(pctx, l.o.Space.Wake(), beat)
-			if time.Since(checked) >= l.o.Check {
-				checked = time.Now()
-				k.askRole(pctx, pipe)
-			}
-			if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(c.Options().Addr); often || time.Since(read) >= l.o.Flags {
-				read = time.Now()
-				k.askFlags(pctx, pipe)
-			}
+		added, err := l.round(ctx, f, beat, &last)
+		if ctx.Err() != nil {
 			return nil
-		})
-		cancel()
-		if err := echoed.Err(); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("publish the beat: %w", err)
 		}
-		added, err := l.judge(ctx, f, k)
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			return err
 		}
 		if added {
@@ -414,14 +461,43 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 	}
 }
 
-// group are events that are said to come next, and whom they are for. It is
-// forgotten with the connection.
+// lookTimes are the times at which a node's role and flags were last read.
+type lookTimes struct{ role, flags time.Time }
+
+// round publishes a beat. If they are due, it reads the node's role and flags in the same round trip.
+// The flags of a node that refuses CONFIG are read less often, because each refusal is a line of its ACL
+// log. round reports whether it has added missing flags.
+func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTimes) (added bool, err error) {
+	var k look
+	var echoed *redis.IntCmd
+	pctx, cancel := context.WithTimeout(ctx, l.o.Silence)
+	_, _ = f.c.Pipelined(pctx, func(pipe redis.Pipeliner) error { // each command has its own error
+		echoed = pipe.Publish(pctx, l.o.Space.Wake(), beat)
+		if time.Since(last.role) >= l.o.Check {
+			last.role = time.Now()
+			k.askRole(pctx, pipe)
+		}
+		if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(f.c.Options().Addr); often || time.Since(last.flags) >= l.o.Flags {
+			last.flags = time.Now()
+			k.askFlags(pctx, pipe)
+		}
+		return nil
+	})
+	cancel()
+	if err := echoed.Err(); err != nil {
+		return false, fmt.Errorf("publish the beat: %w", err)
+	}
+	return l.judge(ctx, f, k)
+}
+
+// group is an announced group of events and the id of the instance it is for. It ends with the
+// connection.
 type group struct {
 	id, prefix string
 	left       int
 }
 
-// message hands one message over.
+// message handles one message.
 func (l *Listener) message(m *redis.Message, next *group) {
 	switch {
 	case m.Pattern != "":
@@ -453,10 +529,11 @@ func (l *Listener) expired(key string, next *group) {
 		return
 	}
 	if !keys.Valid(key) {
-		l.unfit.tell(l.o.Routes, key, l.o.Logger)
+		l.unfit.report(l.o.Routes, key, l.o.Logger)
 		l.o.Observer.Event(notice.EventForeign)
 		return
 	}
+
 	r := l.o.Routes.Match(key)
 	switch {
 	case r == nil:
@@ -474,15 +551,15 @@ func (l *Listener) expired(key string, next *group) {
 func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
 	if next.left > 0 && next.prefix == r.Prefix {
 		next.left--
-		if mine, ok := l.o.Assignment.ForGroup(r, next.id); ok {
+		if mine, ok := l.o.Assignment.OwnsGroup(r, next.id); ok {
 			return !mine
 		}
 	}
-	return l.o.Assignment.Leaves(r, key)
+	return l.o.Assignment.LeavesToPeer(r, key)
 }
 
-// wake reads "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Others are
-// other instances' beats, or nobody's.
+// wake parses "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Other messages are
+// beats of other instances, or foreign.
 func (l *Listener) wake(text string) {
 	first, rest, _ := strings.Cut(text, " ")
 	switch first {
@@ -493,6 +570,7 @@ func (l *Listener) wake(text string) {
 		l.o.Wakes.Places()
 		return
 	}
+
 	ms, err := strconv.ParseInt(first, 10, 64)
 	if err != nil {
 		return

@@ -20,7 +20,7 @@ import (
 	"notifier/internal/route"
 )
 
-func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
+func TestExpiredKeysAreHintedAndCounted(t *testing.T) {
 	srv := redistest.Shared(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
@@ -52,7 +52,7 @@ func TestExpiredKeysAreHandedOverAndCounted(t *testing.T) {
 	e.until(t, "the drop", func() bool { return e.counts[notice.EventDropped] == 1 })
 }
 
-func TestWakeChannel(t *testing.T) {
+func TestWakeMessagesAreParsed(t *testing.T) {
 	srv := redistest.Shared(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
@@ -71,7 +71,7 @@ func TestWakeChannel(t *testing.T) {
 	})
 }
 
-func TestKeyspaceEventsOfRoutesThatAdopt(t *testing.T) {
+func TestKeyspaceEventsOfAdoptingRoutes(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
 	run(t, l)
@@ -89,9 +89,8 @@ func TestKeyspaceEventsOfRoutesThatAdopt(t *testing.T) {
 	})
 }
 
-// A subscription that is cut is made anew, and all that may have been missed is
-// asked for.
-func TestBegunIsToldEachTime(t *testing.T) {
+// A closed subscription is replaced. Each new one is reported, so that missed notices are swept.
+func TestEachSubscriptionIsReported(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
@@ -102,45 +101,45 @@ func TestBegunIsToldEachTime(t *testing.T) {
 		}
 	}
 	e.until(t, "the last", func() bool { return e.begun >= 4 })
-	if logs.FilterMessageSnippet("made anew").Len() < 3 {
+	if logs.FilterMessageSnippet("opening another").Len() < 3 {
 		t.Errorf("logged: %v", logs.All())
 	}
 }
 
-func TestARedisThatIsAwayIsToldOfOnce(t *testing.T) {
+func TestUnreachableRedisIsLoggedOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Silence = time.Second })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
 	srv.Kill()
-	anew := logs.FilterMessageSnippet
-	e.until(t, "some attempts", func() bool { return l.Alive() == 0 && anew("made anew").Len() >= 4 })
-	if n := anew("made anew").FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
-		t.Errorf("told %d times", n)
+	logged := logs.FilterMessageSnippet
+	e.until(t, "some attempts", func() bool { return l.Alive() == 0 && logged("opening another").Len() >= 4 })
+	if n := logged("opening another").FilterLevelExact(zapcore.WarnLevel).Len(); n != 1 {
+		t.Errorf("logged %d times", n)
 	}
 	srv.Restart()
 	e.until(t, "the next subscription", func() bool { return e.begun == 2 && l.Alive() == 1 })
-	// The restarted server has forgotten its flags; they are there again.
+	// The restarted server has lost its flags, and the listener sets them again.
 	const flags = "notify-keyspace-events"
 	if got := srv.Client().ConfigGet(context.Background(), flags).Val()[flags]; Missing(got, "Ex") != "" {
 		t.Errorf("flags %q", got)
 	}
 }
 
-// Whoever knows that Redis may answer again need not wait for the next try.
-func TestAgainEndsTheWaitForTheNextTry(t *testing.T) {
+// Again ends the wait before the next attempt.
+func TestAgainEndsWait(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Retry = time.Hour })
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
 	srv.Kill()
-	e.until(t, "its end", func() bool { return logs.FilterMessageSnippet("made anew").Len() == 1 })
+	e.until(t, "its end", func() bool { return logs.FilterMessageSnippet("opening another").Len() == 1 })
 	srv.Restart()
 	l.Again()
 	e.until(t, "the next subscription", func() bool { return e.begun == 2 })
 }
 
-func TestFlagsAreAddedToThoseThere(t *testing.T) {
+func TestMissingFlagsAreAdded(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Kg"))
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
@@ -152,7 +151,7 @@ func TestFlagsAreAddedToThoseThere(t *testing.T) {
 	if got := flags(); Missing(got, "KgEx") != "" {
 		t.Errorf("flags %q", got)
 	}
-	// Somebody takes them away: they come back, and what was missed is swept.
+	// An operator removes them: the listener sets them again and reports it, so that notices are swept.
 	if err := srv.Client().ConfigSet(ctx, "notify-keyspace-events", "").Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +208,7 @@ type readsFlags struct {
 func (r readsFlags) ReadsFlags(addr string) bool { return r.preferred && addr == r.addr }
 
 // Only the preferred instance of a node reads the flags with each beat, in the beat's round trip.
-func TestThePreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
+func TestPreferredInstanceReadsFlagsWithEachBeat(t *testing.T) {
 	ctx := context.Background()
 	start := func(t *testing.T, preferred bool) (*redistest.Server, *recorder, *trips) {
 		srv := redistest.Start(t)
@@ -284,7 +283,7 @@ func TestRefusedConfigIsNotReadWithEachBeat(t *testing.T) {
 	}
 }
 
-func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
+func TestUnsetFlagsAreReported(t *testing.T) {
 	for _, c := range []struct {
 		name, says string
 		start      []redistest.Option
@@ -303,18 +302,18 @@ func TestWhereFlagsCannotBeSetTheSweepIsTold(t *testing.T) {
 					t.Errorf("events %v", e.events)
 				}
 			})
-			told := logs.FilterMessageSnippet("expired events do not arrive")
-			if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["why"].(string), c.says) {
-				t.Errorf("told %v", told.All())
+			logged := logs.FilterMessageSnippet("expired events do not arrive")
+			if logged.Len() != 1 || !strings.Contains(logged.All()[0].ContextMap()["why"].(string), c.says) {
+				t.Errorf("logged %v", logged.All())
 			}
 			if l.Alive() != 1 {
-				t.Errorf("%d alive; the wake channel works all the same", l.Alive())
+				t.Errorf("%d alive; the wake channel works without flags", l.Alive())
 			}
 		})
 	}
 }
 
-func TestAReplicaIsNotFollowed(t *testing.T) {
+func TestReplicaIsNotFollowed(t *testing.T) {
 	master := redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())
 	if err != nil {
@@ -324,14 +323,14 @@ func TestAReplicaIsNotFollowed(t *testing.T) {
 	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), nil)
 	run(t, l)
 	e.until(t, "the subscription", func() bool { return e.begun == 1 })
-	// A failover makes a replica of it; its connections stay as they are.
+	// A failover makes it a replica and does not close its connections.
 	ctx := context.Background()
 	if err := srv.Client().Do(ctx, "REPLICAOF", host, port).Err(); err != nil {
 		t.Fatal(err)
 	}
 	e.until(t, "the end", func() bool { return l.Alive() == 0 })
 	e.until(t, "the word", func() bool {
-		return logs.FilterField(zap.String("redis", srv.Addr())).FilterMessageSnippet("made anew").Len() > 0
+		return logs.FilterField(zap.String("redis", srv.Addr())).FilterMessageSnippet("opening another").Len() > 0
 	})
 	said := false
 	for _, entry := range logs.All() {
@@ -347,12 +346,12 @@ func TestAReplicaIsNotFollowed(t *testing.T) {
 	e.until(t, "the next subscription", func() bool { return e.begun == 2 })
 }
 
-// proxy passes bytes on until it is told to swallow what Redis says.
+// proxy forwards connections to Redis. It can drop the replies.
 type proxy struct {
 	l       net.Listener
 	to      string
 	mu      sync.Mutex
-	swallow map[net.Conn]bool // connections whose answers vanish
+	swallow map[net.Conn]bool // connections whose replies are dropped
 	conns   []net.Conn
 	wg      sync.WaitGroup
 }
@@ -417,7 +416,7 @@ func (p *proxy) serve(c net.Conn) {
 	}
 }
 
-// silence lets the answers on all connections there are vanish.
+// silence drops all further replies on the open connections.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -426,9 +425,8 @@ func (p *proxy) silence() {
 	}
 }
 
-// The connection stays, and nothing comes any more: neither an error nor a
-// close tells of it.
-func TestASilentConnectionIsReplaced(t *testing.T) {
+// A connection without replies is replaced, although it is neither closed nor has an error.
+func TestSilentConnectionIsReplaced(t *testing.T) {
 	srv := redistest.Start(t)
 	p := newProxy(t, srv.Addr())
 	c := redis.NewClient(&redis.Options{Addr: p.l.Addr().String(), DisableIdentity: true, MaxRetries: -1, ReadTimeout: time.Second})
@@ -440,12 +438,12 @@ func TestASilentConnectionIsReplaced(t *testing.T) {
 	e.do(func() { before = e.begun })
 	p.silence()
 	e.until(t, "another subscription", func() bool { return e.begun > before && l.Alive() == 1 })
-	if logs.FilterField(zap.String("redis", p.l.Addr().String())).FilterMessageSnippet("made anew").Len() == 0 {
+	if logs.FilterField(zap.String("redis", p.l.Addr().String())).FilterMessageSnippet("opening another").Len() == 0 {
 		t.Errorf("logged %v", logs.All())
 	}
 }
 
-func TestMissing(t *testing.T) {
+func TestMissingReturnsUnsetFlags(t *testing.T) {
 	for _, c := range []struct{ set, needed, want string }{
 		{"", "Ex", "Ex"}, {"Ex", "Ex", ""}, {"xE", "Ex", ""}, {"AE", "Ex", ""}, {"A", "Ex", "E"}, {"Kx", "Ex", "E"}, {"E", "Ex", "x"},
 		{"AKE", "KEg$x", ""}, {"Ex", "KEg$x", "Kg$"}, {"KEA", "KEnx", "n"}, {"AKE", "m", "m"},
@@ -456,7 +454,7 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-func TestNeedsMastersInACluster(t *testing.T) {
+func TestRunNeedsMastersInCluster(t *testing.T) {
 	l, _, _ := newListener(t, nil, "n", func(o *Options) { o.Client = redis.NewClusterClient(&redis.ClusterOptions{}) })
 	if err := l.Run(t.Context()); err == nil {
 		t.Error("no error")
@@ -464,9 +462,9 @@ func TestNeedsMastersInACluster(t *testing.T) {
 	_ = l.o.Client.Close()
 }
 
-// Events that are said to be for one instance are that one's, as many as were said and of
-// that route; all others go by their keys, and so do these where it does not count.
-func TestGroupsOfEventsAreForOneInstance(t *testing.T) {
+// An announced group of events is for one instance: as many events as announced, of that route. Other
+// events are assigned by their keys, and so is the group if its announcement does not count.
+func TestAnnouncedGroupIsForOneInstance(t *testing.T) {
 	groups := &forGroups{counts: true}
 	l, e, _ := newListener(t, nil, "notifier", func(o *Options) { o.Assignment = groups })
 	next := &group{}
@@ -486,18 +484,18 @@ func TestGroupsOfEventsAreForOneInstance(t *testing.T) {
 	said("for me 2 app1")
 	check("the first of two", theirs, true)
 	check("another route's in between", "old:m:t:theirs", false)
-	check("somebody's else in between", "session", false)
+	check("a foreign key in between", "session", false)
 	check("the second", mine, true)
 	check("a third", theirs, false)
 	said("for you 2 app1")
 	check("for another", mine, false)
 	said("for me 1 app1")
-	check("the last word counts", theirs, true)
-	check("and is spent", theirs, false)
+	check("the last announcement counts", theirs, true)
+	check("and is used up", theirs, false)
 	said("for you 1 app1")
 	groups.counts = false
-	check("where it does not count", mine, true)
-	check("then it is spent all the same", mine, true)
+	check("the announcement does not count", mine, true)
+	check("but is used up", mine, true)
 }
 
 // forGroups is the Assignment of the instance "me"; counts says whether announcements do.
@@ -506,8 +504,10 @@ type forGroups struct {
 	counts bool
 }
 
-func (*forGroups) Leaves(_ *route.Route, key string) bool { return strings.HasSuffix(key, "theirs") }
-func (g *forGroups) ForGroup(_ *route.Route, id string) (mine, ok bool) {
+func (*forGroups) LeavesToPeer(_ *route.Route, key string) bool {
+	return strings.HasSuffix(key, "theirs")
+}
+func (g *forGroups) OwnsGroup(_ *route.Route, id string) (mine, ok bool) {
 	return id == "me", g.counts
 }
 
@@ -530,7 +530,7 @@ func FuzzMessage(f *testing.F) {
 			t.Errorf("%q: wakes %v, counts %v, keyspace %v", s, e.wakes, e.counts, e.keyspace)
 		}
 		if len(e.wakes) == 1 && !strings.HasPrefix(e.wakes[0], "0 ") && !strings.HasPrefix(e.wakes[0], "1 ") {
-			t.Errorf("%q woke a shard that is not there: %v", s, e.wakes)
+			t.Errorf("%q woke an unknown shard: %v", s, e.wakes)
 		}
 		for _, h := range e.hints {
 			if h != "app1 "+s && h != "old "+s || !keys.Valid(s) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,14 +13,14 @@ import (
 	"notifier/internal/retry"
 )
 
-// again is after how many checks patterns that were refused are asked for anew.
-const again = 6
+// refusedChecks is the number of checks after which the listener subscribes to refused patterns again.
+const refusedChecks = 6
 
-var errRefused = errors.New("patterns were refused; they are asked for anew")
+var errRefused = errors.New("patterns were refused, subscribing to them again")
 
-// followPatterns keeps a subscription to the keyspace events of routes that
-// adopt, until ctx ends. What ends it is told where it matters: a Redis that is
-// away by the subscription beside this one, a refusal here.
+// followPatterns keeps a subscription to the keyspace events of adopting routes until ctx ends. It
+// logs errors at level debug only: the main subscription logs an unreachable node, and adopting
+// logs refused patterns.
 func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 	loop := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second}
 	for {
@@ -32,70 +31,88 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 		if !errors.Is(err, errRefused) {
 			l.adopting(c, nil, false)
 		}
-		l.o.Logger.Debug("subscription to keyspace events ended; it is made anew", zap.String("redis", c.Options().Addr), zap.Error(err))
+		l.o.Logger.Debug("subscription to keyspace events ended, opening another", zap.String("redis", c.Options().Addr), zap.Error(err))
 		if !loop.Wait(ctx, err) {
 			return
 		}
 	}
 }
 
-// subscribePatterns runs one subscription. Each pattern is asked for by itself, so
-// that one which is refused does not cost the others.
+// subscribePatterns runs one subscription. Each pattern has a separate command, so that a refused
+// one does not affect the others.
 func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop *retry.Loop) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ps := c.PSubscribe(ctx)
 	defer func() { _ = ps.Close() }()
 	heard := &echo{from: time.Now()}
+
 	var wg sync.WaitGroup
 	wg.Go(func() { cancel(l.ping(ctx, ps, heard)) })
-	wg.Go(func() { // as of the other subscription
+	wg.Go(func() { // Close ends a Receive that waits on a silent connection
 		<-ctx.Done()
 		_ = ps.Close()
 	})
 	defer wg.Wait()
 	defer cancel(nil)
 
-	asked := slices.Clone(l.patterns)
-	for _, p := range asked {
+	for _, p := range l.patterns {
 		if err := ps.PSubscribe(ctx, p); err != nil {
 			return err
 		}
 	}
-	var denied []string
+	denied, err := l.answers(ctx, ps, heard)
+	if err != nil {
+		return causeOr(ctx, err)
+	}
+
+	loop.Succeed()
+	l.adopting(c, denied, true)
+	if len(denied) > 0 {
+		t := time.AfterFunc(refusedChecks*l.o.Check, func() { cancel(errRefused) })
+		defer t.Stop()
+	}
 	for {
-		m, err := ps.Receive(ctx)
-		heard.now()
-		event, isEvent := m.(*redis.Message)
-		_, granted := m.(*redis.Subscription)
-		switch {
-		case err == nil && isEvent:
-			l.message(event, &group{})
-			continue
-		case err == nil && !granted:
-			continue // the answer to a PING
-		case err != nil && (!refused(err) || len(asked) == 0 || ctx.Err() != nil):
-			if cause := context.Cause(ctx); cause != nil {
-				return cause
-			}
-			return err
-		case err != nil:
-			denied = append(denied, asked[0])
-		}
-		// Answers come in the order of what was asked.
-		if asked = asked[1:]; len(asked) > 0 {
-			continue
-		}
-		loop.Succeed()
-		l.adopting(c, denied, true)
-		if len(denied) > 0 {
-			t := time.AfterFunc(again*l.o.Check, func() { cancel(errRefused) })
-			defer t.Stop()
+		if _, err := l.next(ctx, ps, heard); err != nil {
+			return causeOr(ctx, err)
 		}
 	}
 }
 
-// ping looks whether the connection lives, until it does not or ctx ends.
+// answers receives the answer to each PSUBSCRIBE, in the order of the patterns, and returns the denied
+// patterns.
+func (l *Listener) answers(ctx context.Context, ps *redis.PubSub, heard *echo) (denied []string, err error) {
+	for asked := l.patterns; len(asked) > 0; {
+		answered, err := l.next(ctx, ps, heard)
+		switch {
+		case err != nil && (!refused(err) || ctx.Err() != nil):
+			return nil, err
+		case err != nil:
+			denied = append(denied, asked[0])
+		case !answered:
+			continue
+		}
+		asked = asked[1:]
+	}
+	return denied, nil
+}
+
+// next receives one message, and handles it if it is an event. It reports whether the message is the
+// answer to a PSUBSCRIBE.
+func (l *Listener) next(ctx context.Context, ps *redis.PubSub, heard *echo) (answered bool, err error) {
+	m, err := ps.Receive(ctx)
+	heard.now()
+	if err != nil {
+		return false, err
+	}
+	if event, ok := m.(*redis.Message); ok {
+		l.message(event, &group{})
+	}
+	_, answered = m.(*redis.Subscription)
+	return answered, nil
+}
+
+// ping checks the connection until it fails or ctx ends.
 func (l *Listener) ping(ctx context.Context, ps *redis.PubSub, heard *echo) error {
 	tick := time.NewTicker(l.o.Beat)
 	defer tick.Stop()
@@ -114,32 +131,30 @@ func (l *Listener) ping(ctx context.Context, ps *redis.PubSub, heard *echo) erro
 	}
 }
 
-// adopting notes what a node sends: its patterns were answered, and of these
-// some refused; or its subscription has ended.
+// adopting records the state of a node's patterns: answered, with some denied, or ended.
 func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.adopts()
 	l.keyspace[c.Options().Addr] = answered && len(denied) == 0
+
 	all := l.adopts()
 	switch {
 	case len(denied) > 0 && !l.denied:
 		l.denied = true
-		l.o.Logger.Warn("keyspace events are refused: plain timers of these routes are looked for each second instead; other routes are as "+
-			"punctual as ever",
+		l.o.Logger.Warn("keyspace events are refused, searching for plain timers of these routes every second",
 			zap.Strings("patterns", denied), zap.String("redis", c.Options().Addr),
-			zap.String("remedy", grant(c, denied)+"; patterns are compared to the letter"))
+			zap.String("remedy", grant(c, denied)+"; Redis compares patterns literally"))
 	case all:
 		l.denied = false
 	}
-	// Where it was refused before and is again, nothing is new.
+	// A repeated refusal is no change.
 	if all || before {
 		l.o.State.Adopting(all)
 	}
 }
 
-// adopts reports whether the events that adoption needs arrive from all nodes. The caller
-// holds mu.
+// adopts reports whether the events for adoption arrive from all nodes. The caller holds mu.
 func (l *Listener) adopts() bool {
 	for _, ok := range l.keyspace {
 		if !ok {
@@ -154,8 +169,8 @@ func (l *Listener) adopts() bool {
 	return true
 }
 
-// tellAdopting reports anew whether the events that adoption needs arrive.
-func (l *Listener) tellAdopting() {
+// reportAdopting publishes again whether the events for adoption arrive.
+func (l *Listener) reportAdopting() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.o.State.Adopting(l.adopts())

@@ -13,7 +13,8 @@ import (
 	"notifier/internal/route"
 )
 
-// limited is a client of a user that has all rights but to channels.
+// limited returns a client whose user has all rights except on channels that are not listed. set changes
+// its rights.
 func limited(t *testing.T, srv *redistest.Server, channels ...string) (c *redis.Client, set func(rules ...string)) {
 	t.Helper()
 	set = func(rules ...string) {
@@ -32,9 +33,8 @@ func limited(t *testing.T, srv *redistest.Server, channels ...string) (c *redis.
 	return c, set
 }
 
-// One pattern that was not granted ended the subscription of all routes: each
-// notice was late by the grace, and the log named no remedy.
-func TestARefusedPatternCostsNobodyElseTheirEvents(t *testing.T) {
+// A refused pattern once ended the subscription of all routes, so that each notice was late by the grace.
+func TestRefusedPatternDoesNotAffectOtherRoutes(t *testing.T) {
 	srv := redistest.Start(t)
 	c, set := limited(t, srv, "&notifier:*", "&__keyevent@*__:expired", "&__keyspace@0__:other:*")
 	l, e, logs := newListener(t, c, srv.Namespace(), func(o *Options) {
@@ -56,18 +56,18 @@ func TestARefusedPatternCostsNobodyElseTheirEvents(t *testing.T) {
 		srv.Client().Exists(ctx, "app1:m:t:1", "other:m:t:1") // a touch lets them expire
 		return slices.Contains(e.hints, "app1 app1:m:t:1") && slices.Contains(e.keyspace, "other other:m:t:1 set")
 	})
-	told := logs.FilterMessageSnippet("keyspace events are refused")
-	if told.Len() == 0 || !strings.Contains(told.All()[0].ContextMap()["remedy"].(string), "ACL SETUSER svc &__keyspace@0__:old:*, ") {
-		t.Errorf("told: %v", told.All())
+	logged := logs.FilterMessageSnippet("keyspace events are refused")
+	if logged.Len() == 0 || !strings.Contains(logged.All()[0].ContextMap()["remedy"].(string), "ACL SETUSER svc &__keyspace@0__:old:*, ") {
+		t.Errorf("logged: %v", logged.All())
 	}
 	set("&__keyspace@0__:old:*")
-	e.until(t, "what is granted at last", func() bool { return slices.Contains(e.adopting, true) })
+	e.until(t, "the granted pattern", func() bool { return slices.Contains(e.adopting, true) })
 	if err := srv.Client().Set(ctx, "old:m:t:1", "1", time.Hour).Err(); err != nil {
 		t.Fatal(err)
 	}
 	e.until(t, "its events", func() bool { return slices.Contains(e.keyspace, "old old:m:t:1 set") })
 	if n := logs.FilterMessageSnippet("keyspace events are refused").Len(); n != 1 {
-		t.Errorf("it is told %d times", n)
+		t.Errorf("logged %d times", n)
 	}
 	e.do(func() {
 		if e.begun != 1 {
@@ -76,18 +76,17 @@ func TestARefusedPatternCostsNobodyElseTheirEvents(t *testing.T) {
 	})
 }
 
-// Where the channels themselves are refused, nothing waits for events that do
-// not come.
-func TestRefusedChannelsAreToldWithTheRemedy(t *testing.T) {
+// If the channels are refused, events count as stopped, and the log has the remedy.
+func TestRefusedChannelsAreLoggedWithRemedy(t *testing.T) {
 	srv := redistest.Start(t)
 	c, set := limited(t, srv)
 	l, e, logs := newListener(t, c, srv.Namespace(), func(o *Options) { o.Routes = routes(t, true) })
 	run(t, l)
 	e.until(t, "the refusal", func() bool { return slices.Equal(e.events, []bool{false}) })
-	told := logs.FilterMessageSnippet("expired events do not arrive")
-	if told.Len() != 1 || !strings.Contains(told.All()[0].ContextMap()["remedy"].(string),
+	logged := logs.FilterMessageSnippet("expired events do not arrive")
+	if logged.Len() != 1 || !strings.Contains(logged.All()[0].ContextMap()["remedy"].(string),
 		"ACL SETUSER svc &__keyevent@0__:expired &notifier:wake, ") {
-		t.Errorf("told: %v", told.All())
+		t.Errorf("logged: %v", logged.All())
 	}
 	set("&*")
 	e.until(t, "the subscription", func() bool {
@@ -95,7 +94,7 @@ func TestRefusedChannelsAreToldWithTheRemedy(t *testing.T) {
 	})
 }
 
-func TestASilentSubscriptionToKeyspaceEventsIsReplaced(t *testing.T) {
+func TestSilentKeyspaceSubscriptionIsReplaced(t *testing.T) {
 	srv := redistest.Start(t)
 	l, e, _ := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) {
 		o.Routes = routes(t, true)

@@ -11,33 +11,34 @@ import (
 	"notifier/internal/route"
 )
 
-// unfit tells of timers under the prefix of a route that can never be notices:
-// whoever sets them waits for a callback that does not come. Each route's are
-// told once, so that it holds as many entries as there are routes.
+// unfit logs timers under the prefix of a route whose keys can never be notices: their producers
+// wait for a callback that never comes. It logs the first such key of each route.
 type unfit struct {
-	mu   sync.Mutex
-	told map[string]bool // by prefix
+	mu     sync.Mutex
+	logged map[string]bool // by prefix
 }
 
-// tell looks at a key that is no notice key. Keys that lie under no route's
-// prefix are somebody else's.
-func (u *unfit) tell(routes *route.Table, key string, logger *zap.Logger) {
+// report logs a key that is not a notice key. It ignores keys without a route, because they belong to
+// other programs.
+func (u *unfit) report(routes *route.Table, key string, logger *zap.Logger) {
 	r := routeAbove(routes, key)
 	if r == nil {
 		return
 	}
+
 	u.mu.Lock()
-	before := u.told[r.Prefix]
-	if !before && u.told == nil {
-		u.told = map[string]bool{}
+	before := u.logged[r.Prefix]
+	if !before && u.logged == nil {
+		u.logged = map[string]bool{}
 	}
-	u.told[r.Prefix] = true
+	u.logged[r.Prefix] = true
 	u.mu.Unlock()
 	if before {
 		return
 	}
+
 	_, err := keys.Parse(key)
-	logger.Warn("a timer under a route's prefix expired that can be no notice; nothing is delivered, and others like it are not told",
+	logger.Warn("a timer under a route's prefix has a key that no notice can have, nothing is delivered, more such keys are not logged",
 		zap.String("key", shortened(key)), zap.String("route", r.Name), zap.String("prefix", r.Prefix),
 		zap.String("why", shortened(fmt.Sprint(err))),
 		zap.String("remedy",
@@ -45,7 +46,7 @@ func (u *unfit) tell(routes *route.Table, key string, logger *zap.Logger) {
 				"this service"))
 }
 
-// routeAbove is the route of the longest prefix above a key of any form.
+// routeAbove returns the route with the longest prefix of a key, whatever the key's form.
 func routeAbove(routes *route.Table, key string) *route.Route {
 	var above *route.Route
 	end := 0
@@ -63,7 +64,7 @@ func routeAbove(routes *route.Table, key string) *route.Route {
 	return above
 }
 
-// shortened bounds what of a stranger's key comes into the log.
+// shortened bounds the length of a foreign key in the log.
 func shortened(s string) string {
 	const most = 200
 	if len(s) > most {

@@ -7,9 +7,9 @@ import (
 	"notifier/internal/notice"
 )
 
-// Timers of three segments, or with a character too many, were counted as
-// somebody else's: who set them under a route's prefix waited for ever.
-func TestATimerThatCanBeNoNoticeIsToldOncePerPrefix(t *testing.T) {
+// A producer can set a timer under a route's prefix whose key is not a notice key, and wait for its
+// callback in vain. The first such key of each prefix is logged.
+func TestInvalidTimerKeyIsLoggedOncePerPrefix(t *testing.T) {
 	l, e, logs := newListener(t, nil, "notifier", nil)
 	long := strings.Repeat("x", 10_000)
 	for range 3 {
@@ -18,24 +18,24 @@ func TestATimerThatCanBeNoNoticeIsToldOncePerPrefix(t *testing.T) {
 			l.expired(key, &group{})
 		}
 	}
-	told := logs.FilterMessageSnippet("can be no notice").All()
-	if len(told) != 2 {
-		t.Fatalf("%v", told)
+	logged := logs.FilterMessageSnippet("key that no notice can have").All()
+	if len(logged) != 2 {
+		t.Fatalf("%v", logged)
 	}
-	first := told[0].ContextMap()
+	first := logged[0].ContextMap()
 	for name, want := range map[string]string{"key": "app1:orders:17", "route": "app1", "prefix": "app1", "why": "3 segments, want 4",
 		"remedy": "app:module:type:id"} {
 		if s, _ := first[name].(string); !strings.Contains(s, want) {
 			t.Errorf("%s is %q, want %q", name, s, want)
 		}
 	}
-	if p := told[1].ContextMap()["prefix"]; p != "old" {
-		t.Errorf("the second is of %v", p)
+	if p := logged[1].ContextMap()["prefix"]; p != "old" {
+		t.Errorf("the second has the prefix %v", p)
 	}
 	if e.counts[notice.EventForeign] != 36 || e.counts[notice.EventDispatched] != 3 {
 		t.Errorf("%v", e.counts)
 	}
-	// What comes into the log of a stranger's key is bounded.
+	// The part of a foreign key that is logged is bounded.
 	l, _, logs = newListener(t, nil, "notifier", nil)
 	l.expired("app1:a:b:"+long, &group{})
 	for _, entry := range logs.All() {

@@ -24,13 +24,16 @@ func New(all bool, paths string) (*Rules, error) {
 		if strings.TrimSpace(part) == "" {
 			continue
 		}
+
 		p, err := parsePath(part)
 		if err != nil {
 			return nil, err
 		}
+
 		r.paths = append(r.paths, p)
 		r.start = append(r.start, mark{path: p})
 	}
+
 	if len(r.paths) > maxPaths {
 		return nil, errors.New("more than 100 paths")
 	}
@@ -50,6 +53,7 @@ func (r *Rules) names(text string) bool {
 	if !ok {
 		return true
 	}
+
 	for _, p := range r.paths {
 		if name := p.lastName(); name == "" || strings.Contains(text, strings.ToLower(name)) {
 			return true

@@ -184,7 +184,7 @@ func TestAnswers(t *testing.T) {
 		`{"ok":true,"msg":"cut he`:         `{"ok":true,"msg":…`,
 		`{"ok":true,"card":{"nu`:           `{"ok":true,"card":"•••"…`,
 		"no 4111111111111111, no tok7!":    "no •••, no •••!",
-		"Ada owes 1":                       "Ada owes 1", // too short to be looked for
+		"Ada owes 1":                       "Ada owes 1", // too short for the search
 		"no 4111 1111 1111 1111":           "",
 		"no 4111-1111%2d1111-1111":         "",
 		`no "4\u003111111111111111"`:       "",
@@ -262,8 +262,8 @@ func TestAddressesAndHeaders(t *testing.T) {
 	}
 }
 
-// An answer tells nothing that is hidden of a form, an address, a header, or a body of
-// which nobody can say what it holds.
+// An answer reveals no hidden part of a form, an address, a header, or a body that cannot be
+// parsed.
 func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 	r := rules(t, "$.card, token")
 	for name, c := range map[string]struct {
@@ -307,7 +307,7 @@ func TestPathsThatAreNone(t *testing.T) {
 }
 
 // A text body may be as long as MAX_BODY and need not be JSON: a walk as deep as its
-// brackets would fill the stack, which ends the process, whoever recovers.
+// brackets would overflow the stack, which ends the process without recovery.
 func TestABodyNestedMillionsDeepIsHiddenWhole(t *testing.T) {
 	r := rules(t, "$..card, $..a..a..a..b")
 	for _, unit := range []string{"[", `{"a":`, `[{"a":`} {
@@ -325,7 +325,7 @@ func TestABodyNestedMillionsDeepIsHiddenWhole(t *testing.T) {
 			t.Errorf("%d levels are shown: %t", deep, ok)
 		}
 	}
-	// Nor does what is kept for a level grow with the levels above it.
+	// The memory of a level does not grow with the levels above it.
 	trail := r.start
 	for range maxDepth {
 		if trail, _ = trail.down("a", -1); len(trail) > 5 {

@@ -50,6 +50,7 @@ func (p *pass) body(s Sent) (out []byte, ok bool) {
 		shown, ok := p.form(string(s.Body))
 		return []byte(shown), ok
 	}
+
 	out, whole, err := p.json(s.Body, nil)
 	return out, err == nil && whole
 }
@@ -77,6 +78,7 @@ func (p *pass) place(base string) string {
 	if p.r.all {
 		return base
 	}
+
 	scheme, rest, _ := strings.Cut(base, "://")
 	host, path, _ := strings.Cut(rest, "/")
 	if p.r.assigns(path, "=:;") {
@@ -97,6 +99,7 @@ func (p *pass) query(query string) string {
 	if p.r.all {
 		return Hidden
 	}
+
 	shown, ok := p.form(query)
 	if !ok {
 		p.hide(query)
@@ -111,6 +114,7 @@ func (p *pass) header(name, value string) string {
 	if !hit && !p.r.all {
 		return p.text(value, deeper)
 	}
+
 	p.hide(value)
 	if scheme, credentials, ok := strings.Cut(value, " "); ok {
 		p.hide(credentials)
@@ -120,12 +124,13 @@ func (p *pass) header(name, value string) string {
 			p.hide(password)
 		}
 	}
+
 	return Hidden
 }
 
-// form is a form without hidden values: its fields are members of one object. ok is
-// false if the text is not a form. A semicolon separates fields as well, because some
-// receivers read it so.
+// form returns the text of a form (a=1&b=2) without its hidden values. The rules apply to the
+// fields as to the members of one JSON object. A semicolon separates fields too, because some
+// receivers read it so. ok is false if the text is not a form.
 func (p *pass) form(form string) (shown string, ok bool) {
 	var out strings.Builder
 	for form != "" {
@@ -133,17 +138,21 @@ func (p *pass) form(form string) (shown string, ok bool) {
 		if end < 0 {
 			end = len(form)
 		}
+
 		field, ok := p.field(form[:end])
 		if !ok {
 			return "", false
 		}
+
 		out.WriteString(field)
 		if end == len(form) {
 			return out.String(), true
 		}
+
 		out.WriteByte(form[end])
 		form = form[end+1:]
 	}
+
 	return "", false // ends in a separator
 }
 
@@ -154,6 +163,7 @@ func (p *pass) field(field string) (shown string, ok bool) {
 	if !hasValue || err != nil || !isFieldName(plainName) {
 		return "", false
 	}
+
 	plainValue, err := url.QueryUnescape(value)
 	if err != nil {
 		return "", false
@@ -168,6 +178,7 @@ func (p *pass) field(field string) (shown string, ok bool) {
 		p.hide(plainValue)
 		return name + "=" + Hidden, true
 	}
+
 	text := p.text(plainValue, deeper)
 	if text == plainValue {
 		return name + "=" + value, true
@@ -201,6 +212,7 @@ func (p *pass) text(text string, t trail) string {
 	case p.hidesEncoded(text, t), p.r.assigns(text, structure):
 		return p.opaque(text)
 	}
+
 	if p.secrets == nil {
 		return shown
 	}
@@ -222,6 +234,7 @@ func (p *pass) document(text string, t trail) (shown string, ok bool) {
 	if p.nested >= maxNested {
 		return "", false
 	}
+
 	inner := *p
 	inner.nested++
 	out, whole, err := inner.json([]byte(text), t)
@@ -239,6 +252,7 @@ func (p *pass) hidesEncoded(text string, t trail) bool {
 		if err != nil || len(raw) < leastSecret || !utf8.Valid(raw) {
 			continue
 		}
+
 		decoded := string(raw)
 		if isContainer(decoded) {
 			if shown, ok := p.document(decoded, t); !ok || shown != decoded {
@@ -250,5 +264,6 @@ func (p *pass) hidesEncoded(text string, t trail) bool {
 			return true
 		}
 	}
+
 	return false
 }

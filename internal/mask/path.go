@@ -30,6 +30,7 @@ func parsePath(s string) (path, error) {
 	if rest != "" && rest[0] != '.' && rest[0] != '[' {
 		rest = "." + rest
 	}
+
 	var p path
 	for rest != "" {
 		var st step
@@ -41,6 +42,7 @@ func parsePath(s string) (path, error) {
 			return nil, fmt.Errorf("%q has more than %d steps", s, maxSteps)
 		}
 	}
+
 	if len(p) == 0 {
 		return nil, errors.New("a path is empty; want one such as $.card.number")
 	}
@@ -56,19 +58,13 @@ func nextStep(rest string) (st step, left string, err error) {
 			st.deep, rest = true, rest[1:]
 		}
 		if !strings.HasPrefix(rest, "[") {
-			end := strings.IndexAny(rest, ".[")
-			if end < 0 {
-				end = len(rest)
-			}
-			if st.name = rest[:end]; st.name == "" || strings.ContainsAny(st.name, "]'\" ") {
-				return st, "", errors.New("a name is missing or wrong; want a path such as $.card.number, items[*].cvv or $..pan")
-			}
-			st.any = st.name == "*"
-			return st, rest[end:], nil
+			return nameStep(st, rest)
 		}
 	}
+
 	inner, after, ok := strings.Cut(rest[1:], "]")
 	n, nerr := strconv.Atoi(inner)
+
 	switch {
 	case !ok:
 		return st, "", errors.New("a bracket is not closed")
@@ -76,11 +72,12 @@ func nextStep(rest string) (st step, left string, err error) {
 		st.any = true
 	case nerr == nil && n >= 0:
 		st.index = n
-	case len(inner) > 2 && (inner[0] == '\'' || inner[0] == '"') && inner[len(inner)-1] == inner[0]:
+	case isQuotedName(inner):
 		st.name = inner[1 : len(inner)-1]
 	default:
 		return st, "", errors.New("want [*], [0] or ['name'] in brackets")
 	}
+
 	return st, after, nil
 }
 
@@ -101,7 +98,7 @@ func (s step) fits(name string, index int) bool {
 	return index == noIndex && strings.EqualFold(name, s.name)
 }
 
-// lastName is the last name on a path; empty if the path has none.
+// lastName returns the last name of a path; empty if it has none.
 func (p path) lastName() string {
 	for i := len(p) - 1; i >= 0; i-- {
 		if p[i].index < 0 && !p[i].any {
@@ -111,7 +108,7 @@ func (p path) lastName() string {
 	return ""
 }
 
-// trail is where a walk stands on the paths: for each, which steps may be next.
+// trail is the position of a walk on the paths: for each path, the steps that may be next.
 type trail []mark
 
 type mark struct {
@@ -142,14 +139,16 @@ func (t trail) down(name string, index int) (deeper trail, hit bool) {
 			deeper = append(deeper, after)
 		}
 	}
+
 	return deeper, false
 }
 
-// join is both trails.
+// join returns the union of two trails.
 func (t trail) join(other trail) trail {
 	if len(other) == 0 {
 		return t
 	}
+
 	out := append(trail(nil), t...)
 	for _, m := range other {
 		if !out.has(m) {
@@ -168,10 +167,12 @@ func (t trail) member(name string) (deeper trail, hit bool) {
 	if deeper, hit = t.down(name, noIndex); hit || !strings.ContainsAny(name, ".[]") {
 		return deeper, hit
 	}
+
 	segments := strings.FieldsFunc(strings.ReplaceAll(name, "[]", ".#"), func(c rune) bool { return strings.ContainsRune(".[]", c) })
 	if len(segments) > maxSegments {
 		return nil, true
 	}
+
 	flat := t
 	for _, s := range segments {
 		if flat, hit = flat.segment(strings.Trim(s, `'" `)); hit {
@@ -192,10 +193,30 @@ func (t trail) segment(s string) (deeper trail, hit bool) {
 		}
 		index = n
 	}
+
 	named, hit := t.down(s, noIndex)
 	if hit {
 		return nil, true
 	}
+
 	element, hit := t.down("", index)
 	return named.join(element), hit
+}
+
+// nameStep reads a name, up to the next dot or bracket.
+func nameStep(st step, rest string) (step, string, error) {
+	end := strings.IndexAny(rest, ".[")
+	if end < 0 {
+		end = len(rest)
+	}
+	if st.name = rest[:end]; st.name == "" || strings.ContainsAny(st.name, "]'\" ") {
+		return st, "", errors.New("a name is missing or wrong; want a path such as $.card.number, items[*].cvv or $..pan")
+	}
+	st.any = st.name == "*"
+	return st, rest[end:], nil
+}
+
+// isQuotedName reports whether a text is a name in single or double quotes.
+func isQuotedName(s string) bool {
+	return len(s) > 2 && (s[0] == '\'' || s[0] == '"') && s[len(s)-1] == s[0]
 }

@@ -58,12 +58,14 @@ func (s *secrets) add(value string) {
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
+
 	s.known[value] = true
 	s.values = append(s.values, value)
 
 	if trimmed := strings.TrimSpace(value); trimmed != value {
 		s.add(trimmed)
 	}
+
 	for _, other := range otherNumbers(value) {
 		s.add(other)
 	}
@@ -85,6 +87,7 @@ func otherNumbers(value string) []string {
 	if err != nil || len(value) > long || strings.Trim(value, "+-.eE0123456789") != "" {
 		return nil
 	}
+
 	scientific := strconv.FormatFloat(n, 'e', -1, 64)
 	out := []string{scientific, strings.Replace(scientific, "e+", "e", 1)}
 	if decimal := strconv.FormatFloat(n, 'f', -1, 64); len(decimal) <= long {
@@ -103,6 +106,7 @@ func (s *secrets) prepare() {
 			pairs = append(pairs, form, Hidden)
 		}
 	}
+
 	s.replacer = strings.NewReplacer(pairs...)
 }
 
@@ -125,6 +129,7 @@ func spell(v string) spelling {
 	if text := squeeze(low); utf8.RuneCountInString(text) >= leastSqueezed {
 		out.squeezed = text
 	}
+
 	for shift := range out.base64 {
 		out.base64[shift] = inBase64(v, shift)
 	}
@@ -150,6 +155,7 @@ func (s *secrets) in(text string) bool {
 	case len(s.values)*len(text) > maxWork:
 		return true
 	}
+
 	text = strings.ToValidUTF8(text, "\ufffd")
 	for range maxEscapes {
 		if s.at(text) {
@@ -161,6 +167,7 @@ func (s *secrets) in(text string) bool {
 		}
 		text = next
 	}
+
 	return true
 }
 
@@ -176,12 +183,14 @@ func (s *secrets) at(text string) bool {
 			v.squeezed != "" && strings.Contains(squeezed, v.squeezed):
 			return true
 		}
+
 		for _, b := range v.base64 {
 			if strings.Contains(coded, b) {
 				return true
 			}
 		}
 	}
+
 	return false
 }
 
@@ -246,6 +255,7 @@ func unescape(text string) string {
 	if !strings.ContainsAny(text, `%\`) {
 		return text
 	}
+
 	var out strings.Builder
 	for text != "" {
 		plain, size := unescapeFirst(text)
@@ -260,12 +270,14 @@ func unescapeFirst(text string) (plain string, size int) {
 	if text[0] != '%' && text[0] != '\\' || len(text) == 1 {
 		return text[:1], 1
 	}
+
 	if text[0] == '%' {
 		if b, ok := hexDigits(text[1:], 2); ok {
 			return string([]byte{byte(b)}), 3
 		}
 		return text[:1], 1
 	}
+
 	switch c := text[1]; c {
 	case 'u':
 		return unescapeUnicode(text)
@@ -278,6 +290,7 @@ func unescapeFirst(text string) (plain string, size int) {
 	case '"', '\\', '/', '\'':
 		return text[1:2], 2
 	}
+
 	return text[:1], 1
 }
 
@@ -287,6 +300,7 @@ func unescapeUnicode(text string) (plain string, size int) {
 	if !ok {
 		return text[:1], 1
 	}
+
 	if utf16.IsSurrogate(first) && strings.HasPrefix(text[6:], `\u`) {
 		if second, ok := hexDigits(text[8:], 4); ok {
 			if c := utf16.DecodeRune(first, second); c != utf8.RuneError {
@@ -294,6 +308,7 @@ func unescapeUnicode(text string) (plain string, size int) {
 			}
 		}
 	}
+
 	return string(first), 6
 }
 

@@ -29,14 +29,17 @@ func (r *Rules) View(s Sent) *View {
 	if r.None() || r.all {
 		return v
 	}
+
 	find := &pass{r: r, found: v}
 	if _, ok := find.body(s); !ok {
 		v.hideText(string(s.Body))
 	}
+
 	find.address(s.URL)
 	for name, value := range s.Headers {
 		find.header(name, value)
 	}
+
 	v.secrets.prepare()
 	return v
 }
@@ -60,6 +63,7 @@ func (v *View) Body() (shown []byte, ok bool) {
 	case v.r.all:
 		return nil, false
 	}
+
 	out, ok := v.show().body(v.sent)
 	if !ok || v.secrets.in(string(out)) {
 		return nil, false
@@ -115,6 +119,7 @@ func (v *View) Answer(text string) (shown string, ok bool) {
 	case v.r.all || v.repeatsOpaque(text):
 		return "", false
 	}
+
 	if isContainer(text) {
 		out, whole, err := v.show().json([]byte(text), nil)
 		if err != nil {
@@ -129,10 +134,20 @@ func (v *View) Answer(text string) (shown string, ok bool) {
 		}
 		shown = v.show().text(v.secrets.replaceTail(text), nil)
 	}
+
 	if v.secrets.in(shown) || shown == Hidden {
 		return "", false
 	}
 	return shown, true
+}
+
+// AnswerText is Answer with Hidden in place of an answer that is hidden whole.
+func (v *View) AnswerText(text string) string {
+	shown, ok := v.Answer(text)
+	if !ok {
+		return Hidden
+	}
+	return shown
 }
 
 // repeatsOpaque reports whether an answer repeats a word of a text that was hidden
@@ -148,6 +163,7 @@ func (v *View) repeatsOpaque(answer string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -158,6 +174,7 @@ func repeats(answer, text string) bool {
 	if !okAnswer || !okText || len(answer)*len(text) > maxWork {
 		return true
 	}
+
 	for word := range strings.FieldsFuncSeq(answer, notInWord) {
 		if len(word) >= leastSecret && strings.Contains(text, word) {
 			return true

@@ -28,17 +28,20 @@ type walker struct {
 	hid bool // something is left out
 }
 
-// json is a JSON text without hidden values: the same bytes if nothing is hidden. The
-// trail, from an outer document, adds to the rules' own paths. whole is false if the
-// text is cut: then out has the values before the cut.
+// json returns a JSON text without its hidden values. If no value is hidden, out is text itself. t
+// is the position of the text within an outer document, for rules whose paths begin there; paths
+// from the start of the text itself apply too. If the text is cut off, whole is false and out has
+// the values before the cut.
 func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	if !utf8.Valid(text) {
 		return nil, false, errUTF8
 	}
+
 	w := &walker{pass: p, dec: json.NewDecoder(bytes.NewReader(text))}
 	w.dec.UseNumber()
 
 	err = w.document(p.r.start.join(t))
+
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return w.out.Bytes(), false, nil
@@ -47,6 +50,7 @@ func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	case w.hid:
 		return w.out.Bytes(), true, nil
 	}
+
 	return text, true, nil
 }
 
@@ -106,6 +110,7 @@ func (w *walker) rest(tok json.Token, t trail) error {
 		w.out.WriteString(v.String())
 		return nil
 	}
+
 	return w.write(tok)
 }
 
@@ -114,13 +119,16 @@ func (w *walker) container(open json.Delim, t trail) error {
 	if w.depth++; w.depth > maxDepth {
 		return errDepth
 	}
+
 	defer func() { w.depth-- }()
 
 	w.out.WriteByte(byte(open))
+
 	for i := 0; w.dec.More(); i++ {
 		if i > 0 {
 			w.out.WriteByte(',')
 		}
+
 		deeper, hit := t.down("", i)
 		if open == '{' {
 			name, err := w.name()
@@ -129,10 +137,12 @@ func (w *walker) container(open json.Delim, t trail) error {
 			}
 			deeper, hit = t.member(name)
 		}
+
 		if err := w.item(deeper, hit); err != nil {
 			return err
 		}
 	}
+
 	end, err := w.dec.Token()
 	if err != nil {
 		return err
@@ -157,6 +167,7 @@ func (w *walker) name() (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	name, _ := tok.(string)
 	shown := name
 	if w.secrets != nil && w.secrets.in(name) {
@@ -165,6 +176,7 @@ func (w *walker) name() (string, error) {
 	if err := w.write(shown); err != nil {
 		return "", err
 	}
+
 	w.out.WriteByte(':')
 	return name, nil
 }
@@ -189,6 +201,7 @@ func (w *walker) hideNext() error {
 		if err != nil {
 			return err
 		}
+
 		switch v := tok.(type) {
 		case json.Delim:
 			depth += step1(v)
@@ -197,6 +210,7 @@ func (w *walker) hideNext() error {
 		case json.Number:
 			w.hide(v.String())
 		}
+
 		if depth == 0 {
 			return nil
 		}
@@ -216,14 +230,17 @@ func leaves(text string) []string {
 	if !isContainer(text) {
 		return nil
 	}
+
 	var out []string
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
+
 	for len(out) <= maxSecrets {
 		tok, err := dec.Token()
 		if err != nil {
 			return out
 		}
+
 		switch v := tok.(type) {
 		case string:
 			out = append(out, v)
@@ -231,5 +248,6 @@ func leaves(text string) []string {
 			out = append(out, v.String())
 		}
 	}
+
 	return out
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Call counts an answered API call and observes its duration. The operation is empty if the
-// path or the method is unknown.
+// Call counts an answered API call and observes its duration. The operation is empty if the path or method is unknown.
 func (m *Metrics) Call(client, operation string, status int, took time.Duration) {
 	if m == nil {
 		return

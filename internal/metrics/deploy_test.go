@@ -13,7 +13,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// families are the names of this service's metrics, as Prometheus knows them.
+// families returns the names of this service's metrics, in the form of Prometheus.
 func families(t *testing.T) map[string]bool {
 	t.Helper()
 	m := New(Options{Routes: routesNamed("orders", "adopts"), History: true, Telemetry: true})
@@ -21,6 +21,7 @@ func families(t *testing.T) map[string]bool {
 	m.Misconfigured("memory", false)
 	m.Handler("orders", 1, trace.SpanContext{})
 	m.AuthenticationFailed("api")
+	m.Copied("published", 1)
 	m.ObserveRedis(talks{})
 	m.Call("shop", "schedule", 201, time.Millisecond)
 	m.Observe(func(context.Context) (Gauges, error) {
@@ -41,7 +42,7 @@ func families(t *testing.T) map[string]bool {
 
 var metricName = regexp.MustCompile(`\bnotifier_[a-z_]+`)
 
-// used are the names that a text speaks of, without a histogram's suffixes.
+// used returns the metric names in a text, without a histogram's suffixes.
 func used(text string, known map[string]bool) map[string]bool {
 	names := map[string]bool{}
 	for _, n := range metricName.FindAllString(text, -1) {
@@ -72,14 +73,43 @@ const (
 	alerts = "../../deploy/prometheus/alerts.yaml"
 )
 
-// opens reports whether a link is a page's path within a checkout or, once
-// scripts/set-module-path.sh has run, its address.
+// opens reports whether a link is a page's path in a checkout or, after scripts/set-module-path.sh, its address.
 func opens(link, page string) bool {
 	host, found := strings.CutSuffix(link, page)
 	return found && (host == "" || strings.HasPrefix(host, "https://") && strings.HasSuffix(host, "/blob/main/"))
 }
 
-func TestAlerts(t *testing.T) {
+// aggregation matches the labels of an aggregation or of the matching of two vectors.
+var aggregation = regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`)
+
+// firing returns the alerts that promtool's unit tests expect to fire.
+func firing(t *testing.T) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile("../../deploy/prometheus/alerts_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var f struct {
+		Tests []struct {
+			Checks []struct {
+				Alert  string `yaml:"alertname"`
+				Alerts []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		} `yaml:"tests"`
+	}
+	if err := yaml.Unmarshal(b, &f); err != nil {
+		t.Fatal(err)
+	}
+	fires := map[string]bool{}
+	for _, x := range f.Tests {
+		for _, c := range x.Checks {
+			fires[c.Alert] = fires[c.Alert] || len(c.Alerts) > 0
+		}
+	}
+	return fires
+}
+
+func TestAlertsNameMetricsAndRunbook(t *testing.T) {
 	b, err := os.ReadFile(alerts)
 	if err != nil {
 		t.Fatal(err)
@@ -94,12 +124,12 @@ func TestAlerts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := families(t)
+	known, fires := families(t), firing(t)
 	for _, g := range r.Groups {
 		for _, a := range g.Rules {
 			for n := range used(a.Expr, known) {
 				if !known[n] {
-					t.Errorf("%s speaks of %s, which is no metric", a.Alert, n)
+					t.Errorf("%s names %s, which is not a metric", a.Alert, n)
 				}
 			}
 			if s := a.Labels["severity"]; s != "page" && s != "ticket" {
@@ -111,11 +141,19 @@ func TestAlerts(t *testing.T) {
 			if !strings.Contains(string(page), "\n### "+a.Alert+"\n") {
 				t.Errorf("docs/runbook.md has no heading ### %s", a.Alert)
 			}
+			for _, by := range aggregation.FindAllStringSubmatch(a.Expr, -1) {
+				if !strings.HasPrefix(by[1]+",", "job, namespace,") {
+					t.Errorf("%s is aggregated by %s, without job and namespace", a.Alert, by[1])
+				}
+			}
+			if !fires[a.Alert] {
+				t.Errorf("no test in deploy/prometheus/alerts_test.yaml expects %s to fire", a.Alert)
+			}
 		}
 	}
 }
 
-func TestDashboard(t *testing.T) {
+func TestDashboardShowsAllMetrics(t *testing.T) {
 	b, err := os.ReadFile("../../deploy/grafana/notifier.json")
 	if err != nil {
 		t.Fatal(err)
@@ -137,7 +175,7 @@ func TestDashboard(t *testing.T) {
 	shown := used(string(b), known)
 	for n := range shown {
 		if !known[n] {
-			t.Errorf("the dashboard speaks of %s, which is no metric", n)
+			t.Errorf("the dashboard names %s, which is not a metric", n)
 		}
 	}
 	for n := range known {
@@ -148,7 +186,7 @@ func TestDashboard(t *testing.T) {
 	ids := map[int]bool{}
 	for _, p := range board.Panels {
 		if ids[p.ID] || p.Title == "" || p.Type != "row" && len(p.Targets) == 0 {
-			t.Errorf("panel %d %q: its number is taken, or it shows nothing", p.ID, p.Title)
+			t.Errorf("panel %d %q: duplicate number, or no content", p.ID, p.Title)
 		}
 		ids[p.ID] = true
 	}

@@ -6,31 +6,30 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Fleet is what this process knows of the instances.
+// Fleet is this process's view of the instances.
 type Fleet struct {
-	// Living includes this one; it is 0 while the others are not known.
-	Living, Leaving, Silent int
-	// Gone counts instances that were found dead, Renamed how often this one was
-	// taken for dead, Failed its signs of life that did not arrive.
-	Gone, Renamed, Failed uint64
+	// Alive includes this instance; 0 while the others are unknown.
+	Alive, Leaving, Unresponsive int
+	// Dead counts instances declared dead, Renamed how often this one was declared dead by others, and Failed its
+	// heartbeats that could not be published.
+	Dead, Renamed, Failed uint64
 }
 
 var (
 	instancesDesc = desc("notifier_instances",
-		"Instances as this process knows them; living includes it, and is 0 while the fleet is unknown.", "state")
-	goneDesc    = desc("notifier_instances_gone_total", "Instances found dead: their connections were gone and they gave no sign of life.")
+		"Instances by state, as seen by this process. living includes this process, and is 0 while the other instances are unknown.", "state")
+	goneDesc    = desc("notifier_instances_gone_total", "Instances declared dead: no heartbeat and no connection to Redis.")
 	renamedDesc = desc("notifier_counted_out_total",
-		"How often this process was found dead by others although it lived, and went on under a new id.")
-	signsDesc = desc("notifier_signs_failed_total", "Signs of life of this process that did not arrive.")
+		"How often others declared this process dead although it was running; it continued under a new id.")
+	signsDesc = desc("notifier_signs_failed_total", "Heartbeats that this process could not publish.")
 )
 
-// fleet is a Collector of what is asked for. Unlike what Redis holds it is
-// known without asking Redis.
+// fleet collects the view of the instances. It needs no call to Redis.
 type fleet struct {
 	ask atomic.Pointer[func() Fleet]
 }
 
-// ObserveFleet sets who is asked for the fleet whenever somebody scrapes.
+// ObserveFleet sets the function that each scrape calls for the view of the instances.
 func (m *Metrics) ObserveFleet(ask func() Fleet) {
 	if m == nil {
 		return
@@ -51,10 +50,10 @@ func (f *fleet) Collect(ch chan<- prometheus.Metric) {
 	if ask := f.ask.Load(); ask != nil {
 		now = (*ask)()
 	}
-	for state, n := range map[string]int{"living": now.Living, "leaving": now.Leaving, "silent": now.Silent} {
+	for state, n := range map[string]int{"living": now.Alive, "leaving": now.Leaving, "silent": now.Unresponsive} {
 		ch <- value(instancesDesc, float64(n), state)
 	}
-	for d, n := range map[*prometheus.Desc]uint64{goneDesc: now.Gone, renamedDesc: now.Renamed, signsDesc: now.Failed} {
+	for d, n := range map[*prometheus.Desc]uint64{goneDesc: now.Dead, renamedDesc: now.Renamed, signsDesc: now.Failed} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}
 }

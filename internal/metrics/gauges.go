@@ -10,49 +10,47 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// scrapeTimeout is how long a scrape waits for what Redis holds. Prometheus itself
-// waits 10 s by default.
+// scrapeTimeout bounds the read of gauges from Redis in a scrape. Prometheus waits 10 s by default.
 const scrapeTimeout = 5 * time.Second
 
-// Gauges is what stands at one moment, as far as it is known.
+// Gauges are the values of one moment that a scrape reads.
 type Gauges struct {
 	Routes []RouteGauges
-	// History is nil where nothing is handed over.
+	// History is nil without an outbox.
 	History *HistoryGauges
-	// Missing is how many shards of a cluster the numbers of Routes are without, because
-	// their node does not answer.
+	// Missing is the number of a cluster's shards that Routes does not include, because their node does not answer.
 	Missing int
-	// Orphaned notices lie under a prefix that no route has.
+	// Orphaned is the number of notices whose prefix no route matches.
 	Orphaned int64
-	// EventsFlowing: expired events arrive and trigger claims. Without them the
-	// reconciler claims due notices.
+	// EventsFlowing reports whether expired events arrive and trigger claims. Without them the reconciler claims due
+	// notices.
 	EventsFlowing bool
 }
 
-// RouteGauges is what Redis holds of one route, and what this process works on.
+// RouteGauges are the values of one route, in Redis and in this process.
 type RouteGauges struct {
 	Route   string // its name
 	Pending int64  // scheduled and claimed
-	Overdue int64  // due, and claimed by nobody
+	Overdue int64  // due and not claimed
 	Dead    int64
 	Settled int64
-	// RepeatWindow is for how long after it was settled a notice is recognised when its
-	// schedule call is repeated, RepeatSetting for how long it should be.
+	// RepeatWindow is how long after its settle a notice's repeated schedule call is recognised, and RepeatSetting the
+	// configured time.
 	RepeatWindow, RepeatSetting time.Duration
 	InFlight                    int64 // in this process
 	Paused                      bool
-	// due notices that wait for a limit, a host or the end of a pause, at all instances together; -1 = not known
+	// due notices deferred by a limit, a host or a pause, at all instances together; -1 = unknown
 	Waiting          int64
-	HostsWaiting     int // hosts whose slots are all taken
-	ReceiversFailing int // receivers that fail for more than 15 minutes; -1 = unknown
+	HostsWaiting     int // hosts without a free slot
+	ReceiversFailing int // receivers failing for more than 15 minutes; -1 = unknown
 }
 
 type observer struct {
 	ask atomic.Pointer[func(context.Context) (Gauges, error)]
 }
 
-// Observe sets who is asked for the gauges whenever somebody scrapes. An error
-// leaves them out and shows notifier_redis_up as 0.
+// Observe sets the function that each scrape calls for the gauges. If it returns an error, the gauges are missing and
+// notifier_redis_up is 0.
 func (m *Metrics) Observe(ask func(context.Context) (Gauges, error)) {
 	if m == nil {
 		return
@@ -65,24 +63,24 @@ var (
 	flowingDesc = desc("notifier_events_flowing",
 		"Whether expired events arrive at this process and trigger claims. If not, the reconciler claims due notices.")
 	missingDesc = desc("notifier_shards_missing",
-		"Shards whose node of the cluster did not answer this scrape: the numbers of routes are without them.")
-	orphanedDesc = desc("notifier_orphaned", "Notices under a prefix that no route has: nobody delivers them.")
+		"Shards whose cluster node did not answer this scrape. The gauges of routes do not include them.")
+	orphanedDesc = desc("notifier_orphaned", "Notices whose prefix no route matches. They are not delivered.")
 	pendingDesc  = desc("notifier_pending", "Notices scheduled and claimed.", "route")
-	overdueDesc  = desc("notifier_overdue", "Notices that are due and claimed by nobody.", "route")
+	overdueDesc  = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
 	deadDesc     = desc("notifier_dead", "Dead letters.", "route")
 	settledDesc  = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
 	repeatDesc   = desc("notifier_repeat_window_seconds",
-		"For how long after it was settled a notice is recognised when its schedule call is repeated.", "route")
+		"How long after its settle a notice's repeated schedule call is recognised.", "route")
 	repeatSetDesc = desc("notifier_repeat_window_setting_seconds",
-		"For how long it should be: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
-	inflightDesc = desc("notifier_inflight", "Handlers that run in this process.", "route")
+		"The configured value: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
+	inflightDesc = desc("notifier_inflight", "Handlers running in this process.", "route")
 	waitingDesc  = desc("notifier_waiting",
-		"Due notices that wait for a slot of their host, a rate, a breaker, their Redis or the end of a pause, at all instances together, as "+
-			"these publish it.", "route")
+		"Due notices deferred by a full host, a rate limit, a breaker, Redis or a pause, at all instances together, as "+
+			"published in heartbeats.", "route")
 	hostsDesc = desc("notifier_hosts_waiting",
-		"Hosts of which this process has put off notices within 15 s because all their slots were taken.", "route")
+		"Hosts whose notices this process deferred within 15 s because all slots of the host were taken.", "route")
 	failingDesc = desc("notifier_receivers_failing",
-		"Receivers whose attempts have failed for more than 15 minutes, at all instances together.", "route")
+		"Receivers failing for more than 15 minutes, at all instances together.", "route")
 	pausedDesc = desc("notifier_paused", "Whether the route is paused.", "route")
 )
 
@@ -90,7 +88,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
 }
 
-// Page answers GET /metrics.
+// Page returns the handler of GET /metrics.
 func (m *Metrics) Page() http.Handler {
 	if m == nil {
 		return http.NotFoundHandler()
@@ -100,14 +98,14 @@ func (m *Metrics) Page() http.Handler {
 	})
 }
 
-// gatherer puts the gauges of this moment beside what was counted.
+// gatherer combines the counters with the gauges of this moment.
 func (m *Metrics) gatherer(ctx context.Context) prometheus.Gatherer {
 	now := prometheus.NewRegistry()
 	now.MustRegister(m.ask(ctx))
 	return prometheus.Gatherers{m.registry, now}
 }
 
-// ask has the gauges of this moment, once.
+// ask reads the gauges of this moment.
 func (m *Metrics) ask(ctx context.Context) snapshot {
 	ask := m.observe.ask.Load()
 	if ask == nil {
@@ -150,10 +148,10 @@ func boolValue(b bool) float64 {
 	return 0
 }
 
-// snapshot is a Collector of values that are there already.
+// snapshot is a Collector of values that were read already.
 type snapshot []prometheus.Metric
 
-// Describe promises the gauges, whether or not they could be had.
+// Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
 		repeatDesc, repeatSetDesc, inflightDesc,
@@ -162,7 +160,7 @@ func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect hands them over.
+// Collect sends the values.
 func (s snapshot) Collect(ch chan<- prometheus.Metric) {
 	for _, m := range s {
 		ch <- m

@@ -2,23 +2,23 @@ package metrics
 
 import "time"
 
-// HistoryGauges is how the hand-over to the history stands.
+// HistoryGauges is the state of the outbox of the history.
 type HistoryGauges struct {
-	Backlog int64 // endings that the database has not confirmed
-	Bound   int64 // how many Redis holds at most; 0 = this process has no history
-	Lost    int64 // endings that were dropped, since ever
+	Backlog int64 // finalized notices that the database has not confirmed
+	Bound   int64 // maximum number in Redis; 0 = this process has no history
+	Lost    int64 // dropped in total
 	Lag     time.Duration
 }
 
 var (
-	historyBacklogDesc = desc("notifier_history_backlog", "Endings that the history's database has not confirmed; Redis holds them.")
-	historyBoundDesc   = desc("notifier_history_backlog_bound", "How many endings Redis holds at most (NOTIFIER_HISTORY_BACKLOG).")
+	historyBacklogDesc = desc("notifier_history_backlog", "Finalized notices buffered in Redis that the history's database has not confirmed.")
+	historyBoundDesc   = desc("notifier_history_backlog_bound", "Maximum number of finalized notices buffered in Redis (NOTIFIER_HISTORY_BACKLOG).")
 	historyLostDesc    = desc("notifier_history_lost",
-		"Endings that were dropped and get no row, since ever: by the bound, or because Redis was short of memory.")
-	historyLagDesc = desc("notifier_history_lag_seconds", "How long ago the oldest ending was that the history's database has not confirmed.")
+		"Finalized notices dropped without a history entry, in total: above the bound, or because Redis was short of memory.")
+	historyLagDesc = desc("notifier_history_lag_seconds", "Age of the oldest finalized notice that the history's database has not confirmed.")
 )
 
-// gauges of the history, if there is one.
+// gauges returns the gauges of the history; none for nil.
 func (h *HistoryGauges) gauges() snapshot {
 	if h == nil {
 		return nil
@@ -31,7 +31,7 @@ func (h *HistoryGauges) gauges() snapshot {
 	return s
 }
 
-// HistoryRows counts rows that were brought to the history.
+// HistoryRows counts entries written to the history.
 func (m *Metrics) HistoryRows(n int) {
 	if m == nil || n <= 0 {
 		return
@@ -39,7 +39,7 @@ func (m *Metrics) HistoryRows(n int) {
 	m.historyRows.Add(float64(n))
 }
 
-// HistoryFailed counts what failed on the way to it, n times.
+// HistoryFailed counts n failures of the relay to the history.
 func (m *Metrics) HistoryFailed(kind string, n int) {
 	if m == nil || n <= 0 {
 		return
@@ -47,10 +47,10 @@ func (m *Metrics) HistoryFailed(kind string, n int) {
 	m.historyFailures.WithLabelValues(oneOf(HistoryFailures, kind)).Add(float64(n))
 }
 
-// HistoryFailures are the kinds of failures on the way to the history.
+// HistoryFailures are the kinds of failures of the relay to the history.
 var HistoryFailures = []string{"database", "redis", "row", "entry", "memory"}
 
-// Replayed counts what came of an item of a replay.
+// Replayed counts the result of one item of a replay.
 func (m *Metrics) Replayed(result string) {
 	if m == nil {
 		return
@@ -58,6 +58,6 @@ func (m *Metrics) Replayed(result string) {
 	m.replayed.WithLabelValues(oneOf(ReplayResults, result)).Inc()
 }
 
-// ReplayResults are what may come of an item of a replay.
+// ReplayResults are the results of an item of a replay.
 var ReplayResults = []string{"sent", "pending", "dead", "cancelled", "gone", "body_hashed", "body_dropped", "secret_not_kept", "unreadable",
 	"no_route", "unfit"}

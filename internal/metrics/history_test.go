@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestHistory(t *testing.T) {
+func TestHistoryGaugesNeedHistory(t *testing.T) {
 	m := New(Options{History: true})
 	page := func() string {
 		w := httptest.NewRecorder()

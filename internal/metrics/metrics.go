@@ -16,8 +16,8 @@ import (
 	"notifier/internal/route"
 )
 
-// other stands for a value outside its closed set: there should be none, and if
-// there is one it must not make a new series for each.
+// other replaces a value outside a label's closed set. There should be none, and a fault must not create a series for
+// each value.
 const other = "other"
 
 var (
@@ -26,31 +26,29 @@ var (
 	handlerBuckets  = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// operations are what commands are for whose errors are counted: the steps that
-// the store names, and the scrape's own question.
+// operations are the Redis operations whose errors are counted: the steps of the store and the scrape.
 var operations = []string{
 	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
 	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
-	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "publish", "info", "key",
+	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key",
 	"locate", "mark", "cross", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
 	"identity", "client", "health", "ship", "shed", "endings", "backlog", "history", "forget", "replay",
-	"audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "link",
+	"tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "countresend", "link",
 }
 
-// essential are the operations whose errors count from the start.
+// essential are the operations whose error series exist from the start.
 var essential = []string{"schedule", "claim", "settle", "look"}
 
-// confirmable are the operations that may wait until they are confirmed.
+// confirmable are the operations that can wait for a durability.
 var confirmable = []string{"schedule", "amend", "restore", "settle", "replay"}
 
-// unreadable are the reasons of NotifierRecordsUnreadable.
+// unreadable are the reasons in the alert NotifierRecordsUnreadable.
 var unreadable = []notice.Reason{notice.ReasonUnreadable, notice.ReasonMissing}
 
-// lockWait has the Go collector tell how long goroutines have waited for locks, which says
-// at any rate of notices whether more processors would help.
+// lockWait adds the time that goroutines wait for locks, which shows whether more processors would help.
 var lockWait = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/sync/mutex/wait/total:seconds$`)}
 
-// Metrics counts. Its methods may be called at the same time.
+// Metrics holds the counters. Its methods may be called concurrently; a nil *Metrics counts nothing.
 type Metrics struct {
 	registry *prometheus.Registry
 	routes   map[string]*routeMetrics
@@ -77,13 +75,15 @@ type Metrics struct {
 	historyFailures *prometheus.CounterVec
 	replayed        *prometheus.CounterVec
 	telemetry       *prometheus.CounterVec
+	copies          *prometheus.CounterVec
+	taps            taps
 
 	observe observer
 	fleet   fleet
 	traffic traffic
 }
 
-// routeMetrics holds the series of one route that are written most often.
+// routeMetrics holds the most frequently written series of one route.
 type routeMetrics struct {
 	scheduled prometheus.Counter
 	handler   func() prometheus.Observer
@@ -92,24 +92,24 @@ type routeMetrics struct {
 	attempts  map[notice.Outcome]prometheus.Counter
 }
 
-// lateKey names a series of a route's lateness.
+// lateKey identifies a series of a route's lateness.
 type lateKey struct {
 	source notice.Source
 	held   notice.Held
 }
 
-// Options of New.
+// Options configure [New].
 type Options struct {
-	// Version and Revision are those of the program; empty = unknown.
+	// Version and Revision describe the program; empty = unknown.
 	Version, Revision string
 	Routes            []*route.Route
-	// History: this process brings what ends to a history.
+	// History adds the metrics of the relay to the history.
 	History bool
-	// Telemetry: this process exports to an OpenTelemetry collector.
+	// Telemetry adds the metrics of the OpenTelemetry export.
 	Telemetry bool
 }
 
-// New makes the metrics of a process.
+// New returns the metrics of a process.
 func New(o Options) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -118,37 +118,38 @@ func New(o Options) *Metrics {
 		registry:  prometheus.NewRegistry(),
 		routes:    map[string]*routeMetrics{},
 		scheduled: counter("notifier_scheduled_total", "Notices accepted.", "route"),
-		attempts:  counter("notifier_attempts_total", "Attempts, by what they came to; handed to a consumer is followed by what came of it.", "route", "outcome"),
-		reasons: counter("notifier_attempt_reasons_total", "Attempts that had a reason not to end in delivered, by outcome and reason; a reason appears with its first attempt.",
+		attempts:  counter("notifier_attempts_total", "Attempts by outcome. An attempt handed to a consumer is counted again with its final outcome.", "route", "outcome"),
+		reasons: counter("notifier_attempt_reasons_total", "Attempts not delivered, by outcome and reason. A reason appears with its first attempt.",
 			"route", "outcome", "reason"),
-		claims: counter("notifier_claims_total", "Claims, by who found the notice due and whether the claim was won.", "source", "result"),
+		claims: counter("notifier_claims_total", "Claims by trigger (event or sweep) and result.", "source", "result"),
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_lateness_seconds", Buckets: latenessBuckets,
-			Help: "From the promised due time to the start of an exchange, by what held the notice the longest."}, []string{"route", "source", "held"}),
+			Help: "Time from the promised due time to the start of an exchange, by the cause of the longest wait."}, []string{"route", "source", "held"}),
 		handler: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_handler_seconds", Buckets: handlerBuckets,
-			Help: "How long a handler took for one attempt."}, []string{"route"}),
-		events: counter("notifier_events_total", "Expired events received, by what became of them.", "result"),
+			Help: "Duration of a handler for one attempt."}, []string{"route"}),
+		events: counter("notifier_events_total", "Expired events received, by result.", "result"),
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
-			Help: "Subscriptions made to expired events; each beyond the first means that one was lost."}),
-		unsettled: counter("notifier_unsettled_total", "Attempts whose settle Redis did not take at once; it is repeated.", "route"),
-		short: counter("notifier_unconfirmed_total", "Notices whose write is in Redis and was not confirmed as durable as it should be, by what it was for; "+
-			"an attempt's end is settled again, at most five times.", "op"),
-		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before they were adopted, or were too long: their notices have no body.", "route"),
-		tokens: counter("notifier_authentication_failures_total", "Requests with a token that no client has, by where: api or pages.", "via"),
-		redis:  counter("notifier_redis_errors_total", "Redis commands that failed, by what they were for; what is rare appears with its first error.", "op"),
-		calls:  counter("notifier_http_requests_total", "API calls answered, by client, operation and status; client is empty without a token that a client has.", "client", "operation", "status"),
+			Help: "Subscriptions to expired events. Each one after the first replaces a lost subscription."}),
+		unsettled: counter("notifier_unsettled_total", "Attempts whose settle failed and is retried.", "route"),
+		short: counter("notifier_unconfirmed_total", "Notices whose write was not confirmed with the configured durability, by operation; "+
+			"a settle is retried up to five times.", "op"),
+		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before adoption or were too long. Their notices have no body.", "route"),
+		tokens: counter("notifier_authentication_failures_total", "Requests with an unknown token, at the api or the pages.", "via"),
+		redis:  counter("notifier_redis_errors_total", "Failed Redis commands by operation. Rare operations appear with their first error.", "op"),
+		calls:  counter("notifier_http_requests_total", "API calls by client, operation and status. client is empty without a valid token.", "client", "operation", "status"),
 		callTimes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_http_request_seconds", Buckets: callBuckets,
-			Help: "Duration of API calls, from the request's headers to the end of the response, by operation."}, []string{"operation"}),
+			Help: "Duration of API calls from the request's headers to the end of the response, by operation."}, []string{"operation"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_http_bytes_in_flight",
-			Help: "Bytes of API request bodies in flight, which NOTIFIER_API_MEMORY limits."}),
+			Help: "Bytes of API request bodies in flight, limited by NOTIFIER_API_MEMORY."}),
 		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
-			Help: "Whether notifier doctor would call this check of how Redis is set up an error; absent until it was looked at."}, []string{"check"}),
+			Help: "Whether this check of notifier doctor finds an error in the configuration of Redis. Absent until the first check."}, []string{"check"}),
 	}
-	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total", Help: "Rows that this process has brought to the history."})
-	m.historyFailures = counter("notifier_history_failures_total", "What failed on the way to the history, by kind; with row, entry and memory something is lost.", "kind")
-	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent), or skipped, by why.", "result")
+	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total", Help: "Entries that this process has written to the history."})
+	m.historyFailures = counter("notifier_history_failures_total", "Failures of the relay to the history, by kind. row, entry and memory lose entries.", "kind")
+	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent) or skipped, by reason.", "result")
 	m.telemetry = counter("notifier_telemetry_items_total", "Spans (traces) and data points (metrics) for the OpenTelemetry collector: exported, or "+
 		"dropped because the queue was full (overflow), the request failed, or the collector rejected them.", "signal", "result")
-	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1; what runs is in the labels.",
+	m.registerTaps()
+	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1. The labels have the version.",
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
 	build.Set(1)
 	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
@@ -169,7 +170,7 @@ func New(o Options) *Metrics {
 	return m
 }
 
-// register makes the series that count from the start.
+// register creates the series that exist from the start.
 func (m *Metrics) register(routes []*route.Route) {
 	for _, r := range routes {
 		m.routes[r.Name] = m.route(r.Name)
@@ -180,7 +181,7 @@ func (m *Metrics) register(routes []*route.Route) {
 		for _, reason := range unreadable {
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDead), string(reason))
 		}
-		if !r.HeadersTo.Empty() { // NotifierHeld reads it
+		if !r.HeadersTo.Empty() { // the alert NotifierHeld reads this series
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonHeaders))
 		}
 		if r.OAuth2 != nil {
@@ -209,7 +210,7 @@ func (m *Metrics) register(routes []*route.Route) {
 func (m *Metrics) route(name string) *routeMetrics {
 	r := &routeMetrics{
 		scheduled: m.scheduled.WithLabelValues(name),
-		// No alert goes by it, so that it appears with the first attempt.
+		// No alert reads this series, so it appears with the first attempt.
 		handler:  sync.OnceValue(func() prometheus.Observer { return m.handler.WithLabelValues(name) }),
 		lateness: map[lateKey]prometheus.Observer{},
 		late:     &durations{},
@@ -218,8 +219,8 @@ func (m *Metrics) route(name string) *routeMetrics {
 	return r
 }
 
-// expectLate makes the series of a route's lateness that NotifierLate reads, so that it sees
-// the first notices.
+// expectLate creates the series of a route's lateness that NotifierLate reads, so that the alert sees the first
+// notices.
 func (m *Metrics) expectLate(name string, causes ...notice.Held) {
 	for _, h := range append(causes, notice.HeldNone) {
 		for _, s := range notice.ClaimSources {
@@ -228,7 +229,7 @@ func (m *Metrics) expectLate(name string, causes ...notice.Held) {
 	}
 }
 
-// ownCause is the cause, besides none, that NotifierLate reads of a route with its target.
+// ownCause returns the cause, besides none, that NotifierLate reads for the route's target.
 func ownCause(r *route.Route) notice.Held {
 	switch r.Target.Kind {
 	case route.KindList, route.KindStream:
@@ -239,8 +240,7 @@ func ownCause(r *route.Route) notice.Held {
 	return notice.HeldBusy
 }
 
-// series finds a route's series; a route that is not configured has them under
-// another name, together with all its kind.
+// series returns a route's series. All routes that are not configured share one series.
 func (m *Metrics) series(route string) (*routeMetrics, string) {
 	if r := m.routes[route]; r != nil {
 		return r, route
@@ -248,7 +248,7 @@ func (m *Metrics) series(route string) (*routeMetrics, string) {
 	return m.route(other), other
 }
 
-// Scheduled counts notices accepted.
+// Scheduled counts accepted notices.
 func (m *Metrics) Scheduled(route string, n int) {
 	if m == nil || n <= 0 {
 		return
@@ -257,7 +257,7 @@ func (m *Metrics) Scheduled(route string, n int) {
 	r.scheduled.Add(float64(n))
 }
 
-// BodiesLost counts adopted timers whose payload was not to be had.
+// BodiesLost counts adopted timers without a readable payload.
 func (m *Metrics) BodiesLost(route string, n int) {
 	if m == nil || n <= 0 {
 		return
@@ -269,7 +269,7 @@ func (m *Metrics) BodiesLost(route string, n int) {
 // AuthenticationFailed counts a request with a wrong token, at the API or the pages.
 func (m *Metrics) AuthenticationFailed(via string) { m.tokens.WithLabelValues(via).Inc() }
 
-// Attempt counts what an attempt, or a deferral, came to.
+// Attempt counts the outcome of an attempt or of a deferral.
 func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) {
 	if m == nil {
 		return
@@ -292,7 +292,7 @@ func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) 
 	m.reasons.WithLabelValues(name, string(o), string(reason)).Inc()
 }
 
-// Claim counts claims tried.
+// Claim counts n claims by trigger and result.
 func (m *Metrics) Claim(source notice.Source, result notice.ClaimResult, n int) {
 	if m == nil || n <= 0 {
 		return
@@ -300,8 +300,8 @@ func (m *Metrics) Claim(source notice.Source, result notice.ClaimResult, n int) 
 	m.claims.WithLabelValues(oneOf(notice.ClaimSources, source), oneOf(notice.ClaimResults, result)).Add(float64(n))
 }
 
-// Lateness takes the time from the promised due time to the start of an exchange, and what held it. The
-// exchange's span is the exemplar, if it is sampled.
+// Lateness observes the time from the promised due time to the start of an exchange, by the cause of the wait. A
+// sampled span of the exchange becomes the exemplar.
 func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held, d time.Duration, span trace.SpanContext) {
 	if m == nil {
 		return
@@ -317,7 +317,7 @@ func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held,
 	}
 }
 
-// Handler takes how long a handler took. The exchange's span is the exemplar, if it is sampled.
+// Handler observes a handler's duration. A sampled span of the exchange becomes the exemplar.
 func (m *Metrics) Handler(route string, d time.Duration, span trace.SpanContext) {
 	if m == nil {
 		return
@@ -326,7 +326,7 @@ func (m *Metrics) Handler(route string, d time.Duration, span trace.SpanContext)
 	observe(r.handler(), d, span)
 }
 
-// observe adds a duration to a histogram, with the span as its exemplar if it is sampled.
+// observe adds a duration to a histogram. A sampled span becomes the exemplar.
 func observe(o prometheus.Observer, d time.Duration, span trace.SpanContext) {
 	if e, ok := o.(prometheus.ExemplarObserver); ok && span.IsSampled() {
 		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": span.TraceID().String(), "span_id": span.SpanID().String()})
@@ -343,7 +343,7 @@ func (m *Metrics) Event(result notice.EventResult) {
 	m.events.WithLabelValues(oneOf(notice.EventResults, result)).Inc()
 }
 
-// Subscription counts a subscription made.
+// Subscription counts a new subscription.
 func (m *Metrics) Subscription() {
 	if m == nil {
 		return
@@ -351,7 +351,7 @@ func (m *Metrics) Subscription() {
 	m.subs.Inc()
 }
 
-// Unsettled counts attempts whose settle failed and is repeated.
+// Unsettled counts attempts whose settle failed and is retried.
 func (m *Metrics) Unsettled(route string, n int) {
 	if m == nil {
 		return
@@ -368,7 +368,7 @@ func (m *Metrics) Unconfirmed(op string, n int) {
 	m.short.WithLabelValues(oneOf(confirmable, op)).Add(float64(n))
 }
 
-// RedisError counts a command that failed.
+// RedisError counts a failed command.
 func (m *Metrics) RedisError(op string) {
 	if m == nil {
 		return
@@ -376,7 +376,7 @@ func (m *Metrics) RedisError(op string) {
 	m.redis.WithLabelValues(oneOf(operations, op)).Inc()
 }
 
-// Misconfigured reports whether a check of how Redis is set up found an error.
+// Misconfigured sets whether a check of the configuration of Redis found an error.
 func (m *Metrics) Misconfigured(check string, wrong bool) {
 	if m == nil {
 		return
@@ -384,7 +384,7 @@ func (m *Metrics) Misconfigured(check string, wrong bool) {
 	m.setup.WithLabelValues(check).Set(boolValue(wrong))
 }
 
-// oneOf keeps a label's set closed.
+// oneOf returns v, or "other" if v is not in the label's closed set.
 func oneOf[T ~string](set []T, v T) string {
 	if slices.Contains(set, v) {
 		return string(v)

@@ -6,21 +6,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Redis is the connection whose traffic is collected. Traffic may not wait for Redis.
+// Redis is the connection whose traffic is collected. Traffic must not wait for Redis.
 type Redis interface {
 	Traffic() (trips map[string]uint64, used, idle int)
 }
 
 var (
 	tripsDesc = desc("notifier_redis_round_trips_total",
-		"Commands and pipelines sent to Redis, by script, or by command where it was none; a pipeline counts as its first command.", "op")
+		"Commands and pipelines sent to Redis, by script or command. A pipeline counts as its first command.", "op")
 	connectionsDesc = desc("notifier_redis_connections", "Open connections to Redis by state, without those of subscriptions.", "state")
 )
 
-// traffic is a Collector of the traffic with Redis. It does not wait for Redis.
+// traffic collects the traffic with Redis without waiting for Redis.
 type traffic struct{ redis atomic.Pointer[Redis] }
 
-// ObserveRedis sets the connection whose traffic each scrape shows.
+// ObserveRedis sets the connection whose traffic each scrape reads.
 func (m *Metrics) ObserveRedis(r Redis) {
 	if m != nil {
 		m.traffic.redis.Store(&r)

@@ -9,16 +9,15 @@ import (
 	"notifier/internal/notice"
 )
 
-// Stats is what this process has counted of a route since it started.
+// Stats are a route's counts in this process since its start.
 type Stats struct {
 	Scheduled int64
 	Outcomes  map[notice.Outcome]int64
-	// LatenessP50 and LatenessP99 are within 6 % of what they were; zero if
-	// nothing was handled.
+	// LatenessP50 and LatenessP99 are exact to 6 %; zero without exchanges.
 	LatenessP50, LatenessP99 time.Duration
 }
 
-// Stats reads the counters of a route by its name.
+// Stats returns the counts of the route with that name.
 func (m *Metrics) Stats(route string) Stats {
 	s := Stats{Outcomes: map[notice.Outcome]int64{}}
 	for _, o := range notice.Outcomes {

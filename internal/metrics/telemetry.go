@@ -13,7 +13,7 @@ var (
 	TelemetryResults = []string{"exported", "overflow", "failed", "rejected"}
 )
 
-// registerTelemetry makes the series, so that each counts from the start.
+// registerTelemetry creates the series, so that each counts from 0.
 func (m *Metrics) registerTelemetry() {
 	m.registry.MustRegister(m.telemetry)
 	for _, signal := range TelemetrySignals {
@@ -23,7 +23,7 @@ func (m *Metrics) registerTelemetry() {
 	}
 }
 
-// Telemetry counts spans and data points on their way to an OpenTelemetry collector.
+// Telemetry counts spans and data points for an OpenTelemetry collector by result.
 func (m *Metrics) Telemetry(signal, result string, n int) {
 	if m == nil || n <= 0 {
 		return
@@ -31,7 +31,7 @@ func (m *Metrics) Telemetry(signal, result string, n int) {
 	m.telemetry.WithLabelValues(oneOf(TelemetrySignals, signal), oneOf(TelemetryResults, result)).Add(float64(n))
 }
 
-// Gatherer has all metrics, as the page of the metrics shows them.
+// Gatherer returns a gatherer of all metrics, with the content of the metrics page.
 func (m *Metrics) Gatherer() prometheus.Gatherer {
 	return prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return m.gatherer(context.Background()).Gather() })
 }

@@ -7,14 +7,14 @@ import (
 	"notifier/internal/notice"
 )
 
-// Work is what was done for a route in some time: by one instance, or by several
-// once it is added up. As JSON it is what instances tell each other.
+// Work is a route's work in a period, of one instance or added up over several. Its JSON form is part of an instance's
+// heartbeat.
 type Work struct {
 	Outcomes map[notice.Outcome]int64 `json:"o,omitempty"`
 	Late     Spread                   `json:"l,omitempty"`
 }
 
-// Work is all that was done for a route, by its name, since this process began.
+// Work returns the work for the route since the start of this process.
 func (m *Metrics) Work(route string) Work {
 	w := Work{Outcomes: map[notice.Outcome]int64{}, Late: Spread{}}
 	if m == nil || m.routes[route] == nil {
@@ -34,7 +34,7 @@ func (m *Metrics) Work(route string) Work {
 	return w
 }
 
-// Add adds what was done otherwise or at another time.
+// Add adds the work of another instance or period.
 func (w *Work) Add(other Work) {
 	if w.Outcomes == nil {
 		w.Outcomes, w.Late = map[notice.Outcome]int64{}, Spread{}
@@ -45,7 +45,7 @@ func (w *Work) Add(other Work) {
 	w.Late.Add(other.Late)
 }
 
-// Since is what was done after before was read.
+// Since returns the work done after before was read.
 func (w Work) Since(before Work) Work {
 	out := Work{Outcomes: maps.Clone(w.Outcomes), Late: maps.Clone(w.Late)}
 	for o, n := range before.Outcomes {
@@ -61,22 +61,22 @@ func (w Work) Since(before Work) Work {
 	return out
 }
 
-// None reports whether nothing was done.
+// None reports whether there was no work.
 func (w Work) None() bool { return len(w.Outcomes) == 0 && len(w.Late) == 0 }
 
-// Attempts are those that were made: what was put off used none, and what a
-// consumer reports is counted when it does.
+// Attempts returns the number of attempts. Deferrals are no attempts, and an attempt handed to a consumer counts when
+// it is reported.
 func (w Work) Attempts() int64 {
 	return w.Outcomes[notice.OutcomeDelivered] + w.Outcomes[notice.OutcomeRetry] + w.Outcomes[notice.OutcomeDead]
 }
 
-// Spread counts durations by buckets, four to each power of two: what is read from
-// it is within 19 %. Only buckets in which there are some are kept.
+// Spread counts durations in buckets, four to each power of two, so that a quantile is off by 19 % at most. Only
+// buckets with durations are kept.
 type Spread map[int]int64
 
-const coarse = 2 // bits: so many fine buckets make one of a Spread
+const coarse = 2 // bits: each bucket of a Spread has 1<<coarse fine buckets
 
-// Bounds are the least duration of a bucket, and of the one above it.
+// Bounds returns the smallest duration of a bucket and of the next one.
 func (Spread) Bounds(bucket int) (from, to time.Duration) {
 	if bucket < 0 || bucket >= durationBuckets>>coarse {
 		return 0, 0
@@ -86,7 +86,7 @@ func (Spread) Bounds(bucket int) (from, to time.Duration) {
 	return time.Duration(a) * time.Microsecond, time.Duration(b) * time.Microsecond
 }
 
-// Add adds the counts of another.
+// Add adds the counts of another Spread.
 func (s Spread) Add(other Spread) {
 	for i, n := range other {
 		if i >= 0 && i < durationBuckets>>coarse && n > 0 {
@@ -95,7 +95,7 @@ func (s Spread) Add(other Spread) {
 	}
 }
 
-// Count is how many durations it holds.
+// Count returns the number of durations.
 func (s Spread) Count() int64 {
 	total := int64(0)
 	for _, n := range s {
@@ -104,8 +104,8 @@ func (s Spread) Count() int64 {
 	return total
 }
 
-// Quantile is the duration below which that part of all lies; 0 where there are
-// none. It goes into a bucket in proportion.
+// Quantile returns the duration below which the fraction q of all durations lies; 0 without durations. It interpolates
+// within a bucket.
 func (s Spread) Quantile(q float64) time.Duration {
 	total, below := s.Count(), int64(0)
 	if total == 0 {

@@ -10,7 +10,7 @@ import (
 	"notifier/internal/notice"
 )
 
-func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
+func TestWorkAddsUpOverInstances(t *testing.T) {
 	a, b := New(Options{Routes: routesNamed("orders")}), New(Options{Routes: routesNamed("orders")})
 	for i := range 1000 {
 		a.Lateness("orders", notice.SourceEvent, notice.HeldNone, time.Duration(i)*10*time.Microsecond, trace.SpanContext{}) // up to 10 ms
@@ -18,13 +18,13 @@ func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
 		a.Attempt("orders", notice.OutcomeDelivered, "")
 	}
 	b.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
-	var told Work // as it arrives at another instance
+	var received Work // by another instance
 	text, err := json.Marshal(b.Work("orders"))
-	if err != nil || json.Unmarshal(text, &told) != nil {
+	if err != nil || json.Unmarshal(text, &received) != nil {
 		t.Fatal(err)
 	}
 	sum := a.Work("orders")
-	sum.Add(told)
+	sum.Add(received)
 	if sum.Attempts() != 1001 || sum.Late.Count() != 2000 {
 		t.Errorf("%+v", sum)
 	}
@@ -37,17 +37,17 @@ func TestWorkOfTwoInstancesAddsUp(t *testing.T) {
 	within(0.25, 5*time.Millisecond)
 	within(0.99, 20*time.Millisecond)
 	if Spread(nil).Quantile(0.5) != 0 {
-		t.Error("nothing has a median")
+		t.Error("a Spread without durations has a median")
 	}
 }
 
-func TestWorkSinceHoldsWhatCameAfterwards(t *testing.T) {
+func TestWorkSinceSubtractsEarlierWork(t *testing.T) {
 	m := New(Options{Routes: routesNamed("orders")})
 	m.Attempt("orders", notice.OutcomeDelivered, "")
 	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second, trace.SpanContext{})
 	before := m.Work("orders")
 	if !m.Work("orders").Since(before).None() {
-		t.Error("something was done in no time")
+		t.Error("work without time")
 	}
 	m.Attempt("orders", notice.OutcomeDead, notice.ReasonGone)
 	m.Lateness("orders", notice.SourceSweep, notice.HeldNone, time.Second, trace.SpanContext{})
@@ -57,8 +57,8 @@ func TestWorkSinceHoldsWhatCameAfterwards(t *testing.T) {
 	}
 }
 
-// What another version tells may hold any number.
-func TestASpreadTakesNoBucketThatThereIsNot(t *testing.T) {
+// Another version may send any number.
+func TestSpreadIgnoresInvalidBuckets(t *testing.T) {
 	s := Spread{}
 	s.Add(Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
 	if s.Count() != 2 {

@@ -12,86 +12,105 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/fleet"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
-// How one mover keeps others away.
+// The lock of a mover.
 const (
-	holdFor   = 15 * time.Second // that it is the only one
-	renew     = 4 * time.Second
-	pollEvery = 100 * time.Millisecond
+	holdFor    = 15 * time.Second // the lock expires without renewal
+	renewEvery = 4 * time.Second
+	pollEvery  = 100 * time.Millisecond
 )
 
-var errHold = errors.New("the hold that keeps others away is lost; run it again")
+var errHold = errors.New("lost the lock against other movers; run the command again")
 
-// alone holds that this is the only reshard or migration of a Redis, until release is
-// called. If that is lost, the context ends.
-func alone(ctx context.Context, s *store.Store) (held context.Context, release func(), err error) {
-	token := "reshard-" + rand.Text()
-	held, cancel := context.WithCancelCause(ctx)
-	var ended sync.WaitGroup
-	line, err := listen(held, s, token)
-	if err != nil {
-		cancel(nil)
+// holder locks one Redis against other movers.
+type holder struct {
+	redis  Redis
+	token  string
+	line   fleet.Subscription
+	cancel context.CancelCauseFunc
+	ended  sync.WaitGroup
+}
+
+// exclusive locks a Redis against other reshards and migrations until release is called. If the lock
+// is lost, held is cancelled with errHold.
+func exclusive(ctx context.Context, s Redis) (held context.Context, release func(), err error) {
+	h := &holder{redis: s, token: "reshard-" + rand.Text()}
+	held, h.cancel = context.WithCancelCause(ctx)
+	if h.line, err = listen(held, s, h.token); err != nil {
+		h.cancel(nil)
 		return nil, nil, err
 	}
-	ended.Go(func() {
-		for held.Err() == nil {
-			if _, err := line.Next(held); err == nil {
-				continue
-			}
-			select { // the client connects again
-			case <-held.Done():
-			case <-time.After(pollEvery):
-			}
-		}
-	})
-	end := func() {
-		cancel(nil)
-		_ = line.Close() // of no use any more
-		ended.Wait()
-	}
-	ok, err := s.Resharding(ctx, token, holdFor)
+	h.ended.Go(func() { h.subscribe(held) })
+
+	ok, err := s.hold(ctx, h.token, holdFor)
 	if err == nil && !ok {
-		err = fmt.Errorf("%w: another reshard or migration is at work; if its connection was lost, its hold ends within %s", ErrRefused, holdFor)
+		err = fmt.Errorf("%w: another reshard or migration is running; if it lost its connection, its lock expires within %s", ErrRefused,
+			holdFor)
 	}
 	if err != nil {
-		end()
+		h.end()
 		return nil, nil, err
 	}
-	ended.Go(func() {
-		until := time.Now().Add(holdFor)
-		for {
-			select {
-			case <-held.Done():
-				return
-			case <-time.After(renew):
-			}
-			from := time.Now()
-			switch ok, err := s.Resharding(held, token, holdFor); {
-			case err == nil && ok:
-				until = from.Add(holdFor)
-			case err == nil || time.Now().After(until):
-				cancel(errHold)
-				return
-			}
-		}
-	})
+
+	h.ended.Go(func() { h.renew(held) })
 	return held, func() {
-		end()
+		h.end()
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer stop()
-		_ = s.EndResharding(last, token) // else it ends by itself
+		_ = s.release(last, h.token) // otherwise the lock expires
 	}, nil
 }
 
-// listen opens the line by which others see that this process lives.
-func listen(ctx context.Context, s *store.Store, token string) (fleet.Line, error) {
+// subscribe keeps the subscription that shows other movers that this process is alive.
+func (h *holder) subscribe(ctx context.Context) {
+	for ctx.Err() == nil {
+		if _, err := h.line.Next(ctx); err == nil {
+			continue
+		}
+
+		select { // the client reconnects
+		case <-ctx.Done():
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// renew renews the lock until it is lost.
+func (h *holder) renew(ctx context.Context) {
+	until := time.Now().Add(holdFor)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(renewEvery):
+		}
+
+		from := time.Now()
+		switch ok, err := h.redis.hold(ctx, h.token, holdFor); {
+		case err == nil && ok:
+			until = from.Add(holdFor)
+		case err == nil || time.Now().After(until):
+			h.cancel(errHold)
+			return
+		}
+	}
+}
+
+func (h *holder) end() {
+	h.cancel(nil)
+	_ = h.line.Close()
+	h.ended.Wait()
+}
+
+// listen opens the subscription that shows other movers that this process is alive.
+func listen(ctx context.Context, s Redis, token string) (fleet.Subscription, error) {
 	line, err := fleet.NewStore(s.Layout).Listen(ctx, token)
 	if err != nil {
 		return nil, err
 	}
+
 	for {
 		h, err := line.Next(ctx)
 		if err != nil {
@@ -104,13 +123,14 @@ func listen(ctx context.Context, s *store.Store, token string) (fleet.Line, erro
 	}
 }
 
-// await polls who lives until ok, or for so long.
-func await(ctx context.Context, s *store.Store, during time.Duration, ok func([]fleet.Instance) bool) error {
+// await polls the list of alive instances until ok returns true, for at most the given time.
+func await(ctx context.Context, s Redis, during time.Duration, ok func([]fleet.Instance) bool) error {
 	for until := time.Now().Add(during); ; {
 		list, err := fleet.List(ctx, fleet.NewStore(s.Layout))
 		if err != nil || ok(list) || time.Now().After(until) {
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -119,13 +139,13 @@ func await(ctx context.Context, s *store.Store, during time.Duration, ok func([]
 	}
 }
 
-// knows are instances that know of so many places.
-func knows(places int) func(fleet.Figures) bool {
+// knowsPlaces returns a condition on heartbeats: the instance knows at least that many places.
+func knowsPlaces(places int) func(fleet.Figures) bool {
 	return func(f fleet.Figures) bool { return f.Places >= places }
 }
 
-// names are those of the instances that live and do not tell what they should.
-func names(list []fleet.Instance, ok func(fleet.Figures) bool) []string {
+// lacking names the instances, seen within the last minute, whose heartbeat does not satisfy ok.
+func lacking(list []fleet.Instance, ok func(fleet.Figures) bool) []string {
 	var out []string
 	for _, i := range list {
 		if f, _ := i.ReadFigures(); !ok(f) && time.Since(i.Seen) < time.Minute {
@@ -135,43 +155,57 @@ func names(list []fleet.Instance, ok func(fleet.Figures) bool) []string {
 	return out
 }
 
-// able refuses where an instance lives that does not tell what it should, or one that
-// does not say at all that it lives, and tells whether any lives. Who has just begun may
-// say so soon: that is waited for, and if some must live, for one that does.
-func able(ctx context.Context, s *store.Store, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
-	var unable, all []string
-	var strangers int64
-	unseen := await(ctx, s, tellWait, func(list []fleet.Instance) bool {
-		unable, all, lives = names(list, ok), nil, len(list) > 0
-		for _, i := range list {
-			all = append(all, i.ID)
+// census is the fleet as the last poll of able found it.
+type census struct {
+	unable       []string // instances without the ability
+	unidentified int64    // connections of no known instance
+	lives        bool     // an instance is alive
+}
+
+// able returns ErrRefused if an alive instance lacks an ability, or if an instance publishes no
+// heartbeat, so that its abilities are unknown. lives reports whether any instance is alive. An
+// instance that has just started may not have published its abilities yet, so able waits for them up
+// to tellWait. If some is true, able also waits until at least one instance is alive.
+func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
+	var c census
+	err = await(ctx, s, tellWait, func(list []fleet.Instance) bool {
+		all := make([]string, len(list))
+		for i := range list {
+			all[i] = list[i].ID
 		}
+
 		var err error
-		strangers, err = s.Strangers(ctx, all)
-		return len(unable) == 0 && (err != nil || strangers == 0) && (lives || !some)
+		c.unable, c.lives = lacking(list, ok), len(list) > 0
+		c.unidentified, err = s.unidentified(ctx, all)
+		return len(c.unable) == 0 && (err != nil || c.unidentified == 0) && (c.lives || !some)
 	})
-	if isForbidden(unseen) {
-		// Where nobody listens, nobody lives.
-		var err error
-		if strangers, err = s.Strangers(ctx, nil); err != nil || strangers > 0 {
-			return false, fmt.Errorf("%w: who lives cannot be seen (%w); end all instances of a version before this one, and say --force",
-				ErrRefused, unseen)
+	if isForbidden(err) {
+		// Without subscribers no instance is alive.
+		n, err2 := s.unidentified(ctx, nil)
+		if err2 != nil || n > 0 {
+			return false, fmt.Errorf("%w: cannot read which instances are alive (%w); stop all instances of older versions, and use --force",
+				ErrRefused, err)
 		}
-		unseen = nil
+		c.unidentified, err = 0, nil
 	}
+
+	if err != nil {
+		return c.lives, err
+	}
+	return c.lives, c.refusal(what, s.Space().Wake())
+}
+
+// refusal returns the error of able. channel is the channel of wake messages.
+func (c *census) refusal(what, channel string) error {
 	switch {
-	case unseen != nil:
-		return lives, unseen
-	case len(unable) > 0:
-		return lives, fmt.Errorf("%w: these instances are of a version that knows nothing of %s: %s; update them first, or, if they have "+
-			"ended, say --force",
-			ErrRefused, what, strings.Join(unable, ", "))
-	case strangers > 0:
-		return lives, fmt.Errorf("%w: %d more listen to %s than say that they are instances: they may be of a version that knows nothing of "+
-			"%s; end them, or, if they are no instances, say --force",
-			ErrRefused, strangers, s.Space().Wake(), what)
+	case len(c.unable) > 0:
+		return fmt.Errorf("%w: these instances are of a version without support for %s: %s; update them first, or use --force if "+
+			"they have stopped", ErrRefused, what, strings.Join(c.unable, ", "))
+	case c.unidentified > 0:
+		return fmt.Errorf("%w: %d subscribers of %s are no known instances; they may be of a version without support for %s: stop them, "+
+			"or use --force if they are not instances", ErrRefused, c.unidentified, channel, what)
 	}
-	return lives, nil
+	return nil
 }
 
 func isForbidden(err error) bool {

@@ -11,11 +11,11 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/layout"
-	"notifier/internal/store"
+	"notifier/internal/notice"
 )
 
-// begin brings both sides into the states from which notices move: see the package's
-// table. It refuses where another migration has not ended on either side.
+// begin brings both sides into states in which notices can move; see the table in the package doc. It
+// returns ErrRefused if another migration is unfinished on either side.
 func (m *migrator) begin(ctx context.Context) (err error) {
 	for i, s := range m.stores() {
 		if m.homes[i], err = s.Home(ctx); err != nil {
@@ -26,18 +26,20 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		}
 		m.sides[i] = s.Side()
 	}
+
 	if m.homes[0] == m.homes[1] {
-		return fmt.Errorf("%w: both addresses lead to the same Redis and namespace, or the new side is a copy of the old one (%s has "+
-			"the same home)",
-			ErrRefused, m.to.Space().Meta())
+		return fmt.Errorf("%w: both addresses are of the same Redis and namespace, or the new side is a copy of the old one (%s has "+
+			"the same home)", ErrRefused, m.to.Space().Meta())
 	}
+
 	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
 		n := m.from.Space().Now().Shards
 		return errors.Join(err,
-			refusedIf(left > 0, fmt.Sprintf("the old side's last reshard is not over: notices are left in %s, claimed, awaiting a report, or not "+
-				"moved yet. "+
-				"Report those, run notifier reshard --to %d until it leaves none, and then this again", formerShards(left), n)))
+			refusedIf(left > 0, fmt.Sprintf("the last reshard of the old side is not finished: notices are left in %s because they are claimed, "+
+				"await a report, or have not been moved. Report their outcomes, run notifier reshard --to %d until none is left, and run this "+
+				"again", notice.Count(left, "old shard"), n)))
 	}
+
 	if err := m.choose(ctx); err != nil {
 		return err
 	}
@@ -50,8 +52,8 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 	return m.setOut(ctx)
 }
 
-// stores are those of both sides.
-func (m *migrator) stores() [2]*store.Store { return [2]*store.Store{m.from, m.to} }
+// stores returns both sides.
+func (m *migrator) stores() [2]Redis { return [2]Redis{m.from, m.to} }
 
 // set changes the state of a side, unless another mover has changed it.
 func (m *migrator) set(ctx context.Context, side int, state layout.SideState, fields ...any) error {
@@ -64,13 +66,13 @@ func (m *migrator) change(ctx context.Context, side int, state layout.SideState,
 	return err
 }
 
-// fence gives both sides a new epoch. A mover that was stopped, and goes on when this one
-// has taken its place, knows the old one, and changes nothing any more.
+// fence gives both sides a new epoch. A paused mover that continues knows only the old epoch, so it
+// cannot change the sides any more.
 func (m *migrator) fence(ctx context.Context) error {
 	for i, s := range m.stores() {
 		now := m.sides[i]
 		if now.State == layout.SideOpen {
-			continue // it gets one when it leaves this state
+			continue // its next change of state has a new epoch
 		}
 		if err := m.step("fence", func() (err error) {
 			m.sides[i], err = s.SetSide(ctx, now, now)
@@ -82,52 +84,102 @@ func (m *migrator) fence(ctx context.Context) error {
 	return nil
 }
 
-// choose finds the id of the migration: that of one that goes the same way, or a new one.
+// choose sets the id of the migration: the id of an unfinished one in the same direction, or a new id.
+// It returns ErrRefused if notices cannot move between these sides.
 func (m *migrator) choose(ctx context.Context) error {
+	if err := m.oldSideFree(); err != nil {
+		return err
+	}
+	if err := m.newSideFree(); err != nil {
+		return err
+	}
+	if err := m.arrived(ctx); err != nil {
+		return err
+	}
+
+	m.id = m.unfinished()
+	if m.id == "" {
+		m.id = rand.Text()
+	}
+
 	a, b := m.sides[0], m.sides[1]
-	back := b.Other == m.homes[0] // the new side knows the old one
-	going := a.State == layout.SideLeaving || a.State == layout.SideLeft
+	if b.State != layout.SideOpen || a.State == layout.SideComing || a.Gives() && b.Other == m.homes[0] {
+		return nil // the sides belong to one migration
+	}
+	return m.newSideEmpty(ctx)
+}
+
+// unfinished returns the id of an unfinished migration in the same direction; "" = none.
+func (m *migrator) unfinished() string {
+	a, b := m.sides[0], m.sides[1]
 	switch {
-	case going && a.Other != m.homes[1]:
-		return refusedIf(true, "the old side's notices move, or have moved, to another Redis than "+m.Names[1]+
-			": give the address of that one, or bring them back first")
-	case a.State == layout.SideComing && a.Other != m.homes[1]:
-		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: run that to its end first")
-	case b.State != layout.SideOpen && !back:
-		if b.State == layout.SideLeft || b.State == layout.SideLeaving {
-			return refusedIf(true, m.Names[1]+" is being left, or was, for another Redis")
-		}
-		return refusedIf(true, "notices come to "+m.Names[1]+" from another Redis: run that to its end first")
-	}
-	if a.State == layout.SideOpened && a.Other != m.homes[1] {
-		for place := range m.from.Space().Places() {
-			if was, _, err := m.from.Elsewhere(ctx, place, 0, 1); err != nil || len(was) > 0 {
-				return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+
-					" have not come yet: run that one again first"))
-			}
-		}
-	}
-	switch m.id = rand.Text(); {
 	case b.State == layout.SideComing, b.State == layout.SideOpened:
-		m.id = b.ID
-	case going && b.State == layout.SideOpen && a.ID == b.ID:
-		m.id = a.ID
+		return b.ID
+	case a.Gives() && b.State == layout.SideOpen && a.ID == b.ID:
+		return a.ID
 	}
-	if b.State != layout.SideOpen || a.State == layout.SideComing || going && back {
-		return nil // they know each other
+	return ""
+}
+
+// oldSideFree returns ErrRefused if the old side takes part in a migration with a third Redis.
+func (m *migrator) oldSideFree() error {
+	a := m.sides[0]
+	switch {
+	case a.Other == m.homes[1]:
+		return nil
+	case a.Gives():
+		return refusedIf(true, "the notices of the old side are moving, or have moved, to another Redis than "+m.Names[1]+
+			": give the address of that Redis, or move the notices back first")
+	case a.State == layout.SideComing:
+		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: finish that migration first")
 	}
-	for place := range m.to.Space().Places() {
-		n, err := m.to.Records(ctx, place)
-		if err != nil || n > 0 {
-			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" keeps notices of its own under this namespace: migrate to an empty one"))
+	return nil
+}
+
+// newSideFree returns ErrRefused if the new side takes part in a migration with a third Redis.
+func (m *migrator) newSideFree() error {
+	b := m.sides[1]
+	switch {
+	case b.State == layout.SideOpen, b.Other == m.homes[0]:
+		return nil
+	case b.Gives():
+		return refusedIf(true, "the notices of "+m.Names[1]+" are moving, or have moved, to another Redis: finish that migration, and "+
+			"move the notices back, first")
+	}
+	return refusedIf(true, "notices are being moved to "+m.Names[1]+" from another Redis: finish that migration first")
+}
+
+// arrived returns ErrRefused if notices from a third Redis have not yet arrived on the old side.
+func (m *migrator) arrived(ctx context.Context) error {
+	if a := m.sides[0]; a.State != layout.SideOpened || a.Other == m.homes[1] {
+		return nil
+	}
+
+	for place := range m.from.Space().Places() {
+		was, _, err := m.from.elsewhere(ctx, place, 0, 1)
+		if err != nil || len(was) > 0 {
+			return errors.Join(err, refusedIf(len(was) > 0, "some notices of the last migration to "+m.Names[0]+
+				" have not arrived: run that migration again first"))
 		}
 	}
 	return nil
 }
 
-// returns reports whether the new side need not be opened: it takes calls, or it is the one
-// that was closed last and has a mark of each notice of the other side. So it is where a
-// migration the other way is turned round before that has opened its new side.
+// newSideEmpty returns ErrRefused if the new side has notices.
+func (m *migrator) newSideEmpty(ctx context.Context) error {
+	for place := range m.to.Space().Places() {
+		n, err := m.to.Records(ctx, place)
+		if err != nil || n > 0 {
+			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" already has notices in this namespace: migrate to an empty namespace"))
+		}
+	}
+	return nil
+}
+
+// returns reports whether the new side can accept calls at once, without a migration of all notices
+// first. That is so if the new side accepts calls already, or if it was the last side that did. In both
+// cases it has a mark of each notice that is on the other side. The latter happens when a migration is
+// reversed before its target has begun to accept calls.
 func (m *migrator) returns() bool {
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {
@@ -141,29 +193,15 @@ func (m *migrator) returns() bool {
 	return false
 }
 
-// comeBack has the new side take calls, but for those about notices that are marked as
-// being on the old one, and closes the old one. The marks stay as they are.
+// comeBack opens the new side, except for calls on marked notices, which are on the old side, and
+// closes the old side. The marks do not change.
 func (m *migrator) comeBack(ctx context.Context) error {
-	if m.sides[1].State == layout.SideOpen && m.sides[1].ID != m.id { // it was never left, so its marks are of an earlier migration
-		if err := m.forget(ctx, 1); err != nil {
-			return err
-		}
-		if err := m.announce(ctx, 0); err != nil {
-			return err
-		}
-	}
-	if err := m.uncross(ctx, 1); err != nil {
+	if err := m.openNew(ctx); err != nil {
 		return err
 	}
-	if m.sides[1].State != layout.SideOpened && m.sides[1].ID != m.id {
-		if err := m.set(ctx, 1, layout.SideOpened); err != nil {
-			return err
-		}
-		m.Say(m.Names[1] + " is open: it takes all calls but those about notices that are still on the other side, which are answered " +
-			"with 503 moved")
-	}
+
 	if m.sides[0].State == layout.SideComing {
-		if err := m.forget(ctx, 0); err != nil { // it takes no calls, so no call reads its marks
+		if err := m.forget(ctx, 0); err != nil { // this side refuses calls, so no call reads its marks
 			return err
 		}
 	}
@@ -175,22 +213,34 @@ func (m *migrator) comeBack(ctx context.Context) error {
 	return m.finishBack(ctx)
 }
 
-// setOut closes the new side until the old one has been left.
-func (m *migrator) setOut(ctx context.Context) error {
-	if b := m.sides[1]; b.State != layout.SideComing || b.ID != m.id {
-		// Before the new side can write: the history belongs to the identity.
-		identity, err := m.from.Identity(ctx)
-		if err != nil {
+// openNew has the new side accept calls.
+func (m *migrator) openNew(ctx context.Context) error {
+	b := m.sides[1]
+	if b.State == layout.SideOpen && b.ID != m.id { // its notices never left, so its marks are of an earlier migration
+		if err := m.announceAnew(ctx, 0); err != nil {
 			return err
 		}
-		came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
-		if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
-			return err
-		}
-		m.Say(m.Names[1] + " is coming: its instances deliver, and answer calls that schedule or change notices with 503 moved until " +
-			"all is there")
 	}
-	// It takes no calls now, so no call reads its marks.
+	if err := m.uncross(ctx, 1); err != nil {
+		return err
+	}
+	if b.State == layout.SideOpened || b.ID == m.id {
+		return nil
+	}
+
+	if err := m.set(ctx, 1, layout.SideOpened); err != nil {
+		return err
+	}
+	m.Progress.Say(m.Names[1] + " is open: it accepts all calls except those on notices that have not moved yet, which get 503 moved")
+	return nil
+}
+
+// setOut closes the new side until the notices have moved, and has them leave the old side.
+func (m *migrator) setOut(ctx context.Context) error {
+	if err := m.closeNew(ctx); err != nil {
+		return err
+	}
+	// The new side refuses calls now, so no call reads its marks.
 	if err := m.forget(ctx, 1); err != nil {
 		return err
 	}
@@ -203,28 +253,59 @@ func (m *migrator) setOut(ctx context.Context) error {
 	if err := m.able(ctx, m.to, true); err != nil {
 		return err
 	}
-	switch a := m.sides[0]; {
-	case a.State == layout.SideLeaving && a.ID == m.id, a.State == layout.SideLeft && a.ID == m.id:
+	return m.leave(ctx)
+}
+
+// closeNew has the new side refuse calls.
+func (m *migrator) closeNew(ctx context.Context) error {
+	if b := m.sides[1]; b.State == layout.SideComing && b.ID == m.id {
 		return nil
-	case a.State == layout.SideLeft, a.State == layout.SideComing: // it takes no calls
+	}
+
+	// The history's rows carry the data identity, so it is copied before the new side can write.
+	identity, err := m.from.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
+	if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
+		return err
+	}
+	m.Progress.Say(m.Names[1] + " is coming: its instances deliver; calls that schedule or change notices get 503 moved until all notices " +
+		"have arrived")
+	return nil
+}
+
+// leave has notices leave the old side. It changes nothing if they leave already.
+func (m *migrator) leave(ctx context.Context) error {
+	switch a := m.sides[0]; {
+	case a.Gives() && a.ID == m.id:
+		return nil
+	case a.State == layout.SideLeft, a.State == layout.SideComing: // the old side refuses calls
 		return m.set(ctx, 0, layout.SideLeft)
 	case a.State == layout.SideOpen, a.Other != m.homes[1]:
-		// Its marks are of an earlier migration. All notices of the new side were plain timers.
-		if err := m.forget(ctx, 0); err != nil {
-			return err
-		}
-		if err := m.announce(ctx, 1); err != nil {
+		// The marks of the old side are of an earlier migration. Notices on the new side were plain timers.
+		if err := m.announceAnew(ctx, 1); err != nil {
 			return err
 		}
 	}
-	m.Say(m.Names[0] + " is being left: calls about notices that have moved are answered with 503 moved there, all others as before")
+
+	m.Progress.Say(m.Names[0] + " is leaving: calls on notices that have moved get 503 moved there; all other calls work as before")
 	return m.set(ctx, 0, layout.SideLeaving)
 }
 
-// finishBack brings in the batches of a migration the other way.
+// announceAnew replaces the marks on the other side by marks of the notices of this side.
+func (m *migrator) announceAnew(ctx context.Context, side int) error {
+	if err := m.forget(ctx, 1-side); err != nil {
+		return err
+	}
+	return m.announce(ctx, side)
+}
+
+// finishBack completes the batches of a migration in the other direction.
 func (m *migrator) finishBack(ctx context.Context) error {
 	for place := range m.to.Space().Places() {
-		if err := m.step("finish", func() error { return m.to.FinishLeaving(ctx, m.from, place) }); err != nil {
+		if err := m.step("finish", func() error { return m.to.finishFar(ctx, m.from, place) }); err != nil {
 			return err
 		}
 	}
@@ -237,48 +318,49 @@ func (m *migrator) forget(ctx context.Context, side int) error {
 	if err := m.uncross(ctx, side); err != nil {
 		return err
 	}
-	return eachElsewhere(ctx, s, func(place int, was map[string]string) error {
-		return m.step("forget", func() error { return s.Unmark(ctx, m.sides[side], place, slices.Collect(maps.Keys(was))) })
+	return s.eachMark(ctx, func(place int, was map[string]string) error {
+		return m.step("forget", func() error { return s.unmark(ctx, m.sides[side], place, slices.Collect(maps.Keys(was))) })
 	})
 }
 
-// uncross has a side forget which notices have crossed to the other one, before it takes calls
-// or notices again.
+// uncross deletes a side's list of notices that have crossed to the other side, before the side
+// accepts calls or notices again.
 func (m *migrator) uncross(ctx context.Context, side int) error {
 	s := m.stores()[side]
 	for place := range s.Space().Places() {
-		if err := s.Uncross(ctx, place); err != nil {
+		if err := s.uncross(ctx, place); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// announce marks, on the other side, the notices that a side has.
+// announce marks the notices of a side on the other side.
 func (m *migrator) announce(ctx context.Context, side int) error {
-	s, other := m.stores()[side], m.stores()[1-side]
+	s := m.stores()[side]
 	for _, prefix := range s.Prefixes() {
 		for place := range s.Space().Places() {
 			p := keys.Partition{Prefix: prefix, Shard: place}
-			for cursor := uint64(0); ; {
-				ks, next, err := s.Kept(ctx, p, cursor, scanned)
+			if err := pages(func(cursor uint64) (uint64, error) {
+				ks, next, err := s.ScanKeys(ctx, p, cursor, scanned)
 				if err != nil {
-					return err
+					return 0, err
 				}
-				by := map[int][]string{}
-				for _, k := range ks {
-					shard := other.Space().Shard(k)
-					by[shard] = append(by[shard], k)
-				}
-				for shard, some := range by {
-					if err := m.step("announce", func() error { return other.Mark(ctx, m.sides[1-side], shard, some) }); err != nil {
-						return err
-					}
-				}
-				if cursor = next; cursor == 0 {
-					break
-				}
+				return next, m.markOn(ctx, 1-side, ks)
+			}); err != nil {
+				return err
 			}
+		}
+	}
+	return nil
+}
+
+// markOn marks notices on a side as stored on the other side.
+func (m *migrator) markOn(ctx context.Context, side int, ks []string) error {
+	s := m.stores()[side]
+	for shard, some := range byShard(s.Space(), ks) {
+		if err := m.step("announce", func() error { return s.mark(ctx, m.sides[side], shard, some) }); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/adopt"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/redistest"
@@ -14,10 +15,10 @@ import (
 	"notifier/internal/wire"
 )
 
-// An instance that stood still receives the expired event of a notice that was delivered and
-// has moved since. The notice is not unknown on the side that it has left, so no second one
-// without a body is made. When that side takes calls again, it forgets which have moved.
-func TestMovedNoticesAreNotUnknown(t *testing.T) {
+// A paused instance receives the expired event of a notice that has been delivered and moved. The old
+// side must not take the event for that of a plain timer, and create a second notice without a body.
+// When the old side accepts calls again, it deletes its list of moved notices.
+func TestMovedNoticeIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 3)
@@ -33,37 +34,38 @@ func TestMovedNoticesAreNotUnknown(t *testing.T) {
 	if _, err := old.Settle(ctx, p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
 		t.Fatal(err)
 	}
+
 	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || !done.Open {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	unknown := func(s *store.Store, key string) bool {
+	unknown := func(s Redis, key string) bool {
 		t.Helper()
-		none, _, err := s.Unknown(ctx, s.Space().Partition(prefix, key), []string{key}, time.Minute)
+		none, _, err := adopt.Redis{Store: s.Store}.Unknown(ctx, s.Space().Partition(prefix, key), []string{key}, time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return slices.Contains(none, key)
 	}
 	if unknown(old, delivered) || unknown(fresh, delivered) || !unknown(old, never) {
-		t.Errorf("unknown: on the old side %t, on the new one %t; one that never was: %t", unknown(old, delivered), unknown(fresh, delivered),
-			unknown(old, never))
+		t.Errorf("unknown: on the old side %t, on the new side %t; a key that was never used: %t",
+			unknown(old, delivered), unknown(fresh, delivered), unknown(old, never))
 	}
 	if done, err := Migrate(ctx, migration(t, b, a)); err != nil || !done.Open {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	for place := range old.Space().Places() {
 		if n := a.srv.Client().Exists(ctx, old.Space().Crossed(place)).Val(); n > 0 {
-			t.Errorf("shard %d of the open side knows of notices that have moved", place)
+			t.Errorf("shard %d of the open side still lists moved notices", place)
 		}
 	}
 	if unknown(fresh, delivered) {
-		t.Error("the notice is unknown on the side that it has left at last")
+		t.Error("the notice is unknown on the side that it left last")
 	}
 }
 
-// A migration to a Redis whose user may not touch timers loses these and nothing else: the
-// notices wait for the sweep.
-func TestMigrateWhereTimersAreRefused(t *testing.T) {
+// If the user of the new Redis has no rights on timers, the timers are lost. The notices wait for the
+// sweep.
+func TestMigrateWithoutRightsOnTimers(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a := newSide(t, "")
@@ -96,14 +98,13 @@ func TestMigrateWhereTimersAreRefused(t *testing.T) {
 	}
 	for _, z := range list {
 		if z.Score == math.Trunc(z.Score) {
-			t.Errorf("%v waits for a timer", z.Member)
+			t.Errorf("the score of %v says that it has a timer", z.Member)
 		}
 	}
 }
 
-// A side that can take no writes any more is a reason to leave it. What it does not note then
-// is only which notices have moved.
-func TestFullSideCanBeLeft(t *testing.T) {
+// A full Redis can be the reason for a migration. It only cannot store the list of moved notices.
+func TestMigrateLeavesFullRedis(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	srv := redistest.Start(t)
@@ -123,13 +124,13 @@ func TestFullSideCanBeLeft(t *testing.T) {
 	}
 
 	m := newMigrator(migration(t, a, b))
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		err := do()
 		if name == string(layout.SideLeft) && err == nil {
 			err = srv.Client().ConfigSet(ctx, "maxmemory", "1").Err()
 		}
 		return err
-	}
+	})
 	done, err := m.migrate(ctx)
 	if err != nil || !done.Open || done.Moved != 1 {
 		t.Fatalf("%+v, %v", done, err)

@@ -8,48 +8,43 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/layout"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
-// pass goes once through what the old side holds.
-func (m *migrator) pass(ctx context.Context, kind store.Kind) (r Result, err error) {
+// pass moves once all notices of a kind that can leave the old side.
+func (m *migrator) pass(ctx context.Context, of kind) (r Result, err error) {
 	if err := m.prefixes(ctx); err != nil {
 		return r, err
 	}
 	if err := m.tombstones(ctx); err != nil {
 		return r, err
 	}
+
 	c := crossing{m.from, m}
-	mover := &Mover{From: c, To: c, OnMoved: func(n int) {
-		m.done.Moved += n
-		m.OnMoved(n, m.total)
-	}}
+	mover := &Mover{From: c, To: c, Counter: &tally{&m.done.Moved, m.total, m.Progress}}
 	for _, prefix := range m.from.Prefixes() {
 		for place := m.from.Space().First(); place < m.from.Space().Places(); place++ {
 			p := keys.Partition{Prefix: prefix, Shard: place}
-			for cursor := uint64(0); ; {
-				ks, next, err := m.from.KeptOf(ctx, p, kind, cursor, scanned)
+			if err := pages(func(cursor uint64) (uint64, error) {
+				ks, next, err := m.from.scan(ctx, p, of, cursor, scanned)
 				if err != nil {
-					return r, err
+					return 0, err
 				}
-				if err := mover.move(ctx, p, ks, &r); err != nil {
-					return r, err
-				}
-				if cursor = next; cursor == 0 {
-					break
-				}
+				return next, mover.move(ctx, p, ks, &r)
+			}); err != nil {
+				return r, err
 			}
 		}
 	}
 	return r, nil
 }
 
-// prefixes gives the new side those that it does not know yet.
+// prefixes registers on the new side the prefixes that only the old side has.
 func (m *migrator) prefixes(ctx context.Context) error {
 	if err := m.from.Known(ctx); err != nil {
 		return err
 	}
+
 	have := m.to.Prefixes()
 	for _, p := range m.from.Prefixes() {
 		if !slices.Contains(have, p) {
@@ -64,47 +59,47 @@ func (m *migrator) prefixes(ctx context.Context) error {
 	return nil
 }
 
-// crossing is the old side, whose notices go to shards of the new one.
+// crossing is the old side as a Source whose notices go to shards of the new side.
 type crossing struct {
-	*store.Store
+	Redis
 	m *migrator
 }
 
-// Space is that of the new side, where notices go to.
+// Space returns the space of the new side, the target of the notices.
 func (c crossing) Space() keys.Space { return c.m.to.Space() }
 
-// MoveOut looks at the clocks before each step.
+// MoveOut compares the clocks, and exports a batch from the old side.
 func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying,
 	err error) {
 	skew, err := c.m.clocks.check(ctx)
 	if c.m.done.SkewMS = skew.Milliseconds(); err != nil {
 		return batch, held, err
 	}
-	err = c.m.step("out", func() (err error) {
-		batch, held, err = c.Store.SendOff(ctx, store.Way{Far: c.m.to, Side: c.m.sides[0], Near: c.m.near}, from, to, ks)
+	err = c.m.step("export", func() (err error) {
+		batch, held, err = c.export(ctx, way{c.m.to, c.m.sides[0], c.m.near}, from, to, ks)
 		if errors.Is(err, wire.ErrFull) {
-			err = fmt.Errorf("%w; give it memory, and run this again: until then each side delivers what it has", err)
+			err = fmt.Errorf("%w; give it more memory and run this again; until then each side delivers its own notices", err)
 		}
 		return err
 	})
 	return batch, held, err
 }
 
-// MoveIn puts a batch in on the new side.
+// MoveIn imports a batch on the new side.
 func (c crossing) MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error) {
-	err = c.m.step("in", func() (err error) {
-		stay, err = c.m.to.Arrive(ctx, batch)
+	err = c.m.step("import", func() (err error) {
+		stay, err = c.m.to.imports(ctx, batch)
 		return err
 	})
 	return stay, err
 }
 
-// MoveEnd forgets it on the old one.
+// MoveEnd commits a batch on the old side.
 func (c crossing) MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error {
-	return c.m.step("end", func() error { return c.Store.MoveEnd(ctx, batch, stay) })
+	return c.m.step("commit", func() error { return c.Redis.MoveEnd(ctx, batch, stay) })
 }
 
-// Finish brings in what another mover has left on its way.
+// Finish completes the batch of another mover.
 func (c crossing) Finish(ctx context.Context, place int) error {
-	return c.m.step("finish", func() error { return c.Store.FinishLeaving(ctx, c.m.to, place) })
+	return c.m.step("finish", func() error { return c.finishFar(ctx, c.m.to, place) })
 }

@@ -1,118 +1,129 @@
-// Package move brings notices from one place to another while they are delivered:
-// from shards that others have replaced to those, and from one Redis to another.
+// Package move moves notices while they are delivered: to new shards of the same Redis ([Reshard]),
+// or to another Redis ([Migrate]).
 //
-// # Places
+//	          source                            target
+//	export    a batch of notices leaves
+//	          its sets for one hash
+//	import                                      the batch enters the sets of its shard
+//	commit    the hash is deleted
 //
-// A reshard never changes what a shard is: it puts other shards, with hash tags that
-// were never used, in the place of those there are, all in one write of notifier:meta.
-// The former ones keep their numbers, their sweepers and their scripts: what lies there
-// is claimed, delivered, settled and changed where it lies, and nothing waits for the
-// move. Only new notices go to the new shards. So a mover has no deadline, and one that
-// is killed leaves nobody late.
+// # Guarantees
 //
-// # Who knows what
+// A mover can be killed at any step: no notice is lost or duplicated, and the next mover continues.
+// Delivery never waits for a mover, because notices are claimed and settled where they are stored.
+// Claimed notices are not moved until their claim ends. A call reports a notice as missing only if
+// neither the source nor the target has it.
 //
-// Nothing is atomic between slots, and nobody is trusted to know of the change. Each
-// place has its copy of the layout; the scripts compare its digest in the step in which
-// they write (the guard of package store). Whoever comes to a place first after the
-// change gives it the new layout, which cannot be taken back: the number of all places
-// only grows. From then on an instance that knows the former layout is refused there,
-// reads notifier:meta, grows, and repeats; the settle of what it had claimed counts,
-// since the place has stayed.
+// # Reshard
 //
-// A call that makes a notice must not make a second one. It looks into the former
-// shards in which its key would have lain, the oldest first, and only then goes to its
-// own shard. That look is a script under the guard: once it was let through, nobody can
-// put anything into that place any more, so that what is not there never will be. All
-// other calls go the same way. When all former places are empty, the looks cease, and the
-// calls cost what they did before: the first instance that sees it notes that in each
-// place, as part of what the guard compares; in a cluster each sees it for itself.
+// A reshard never changes an existing shard. It creates shards with unused hash tags and makes them
+// current in one write to notifier:meta. Old shards keep their numbers and stay in service: their
+// notices are claimed, delivered, settled and changed in place. Only new notices go to the new
+// shards. So a mover has no deadline, and a killed mover delays no notice.
 //
-// # The steps
+// No write is atomic across hash slots, and no instance is assumed to know the change in time.
+// Each place has a copy of the layout, and scripts compare its digest in the same step with their
+// writes (the guard of package layout). The first call on a changed place writes the new layout
+// there. After that an instance with the old layout is refused, reads notifier:meta and sends its
+// call again. It can still settle its claims, because the old shards stay.
 //
-// A [Mover] takes some notices at a time:
+// A call that creates a notice must not create a second one. So it first checks the old shards that
+// can hold its key, oldest first, and then its own shard. The check is a guarded script: after it has
+// run, no instance adds a notice to that old shard. Other calls check in the same order. Once
+// all old shards are empty, these checks stop. Outside a cluster the first instance that finds them
+// empty records it in each place, as a part of the state that the guard compares. In a cluster each
+// instance checks for itself.
 //
-//	out   in the former shard: they leave their sets, and stand in one hash, with the
-//	      number of the batch and where it goes
-//	in    in the other shard: they are put into its sets, and the number is noted,
-//	      in one step; a number that is not above the last one does nothing
-//	end   in the former shard: the hash goes
+// # Steps
 //
-// A kill between out and in leaves them in the hash, where every look finds them; who
-// finds them, or finds the hash in its way, takes the missing steps, and so does each
-// instance that looks after the former shards. A kill between in and end leaves the
-// hash, and in does nothing the second time, however late it comes. There is one batch
-// at a time for a former shard, so that one number tells all.
+// A [Mover] moves notices in batches:
 //
-// A Redis that comes back without its last writes may have forgotten any of these steps,
-// and who took them does not know. A batch whose out was forgotten is not on its way, so
-// that in does nothing; its number is never given again, since numbers are at least the
-// time. Who relies on it that former places are empty is refused where that has been
-// forgotten. Shards that notifier:meta does not have any more are announced once more by
-// whoever knows of them. The nodes of a cluster forget apart from each other: there a
-// notice may lie in both places, and what lies where it went holds, or in neither, unless
-// in was confirmed by replicas.
+//	export   in the source: the notices leave their sets for one hash, with the number of the
+//	         batch and its target
+//	import   in the target: the notices enter its sets and the number is stored, in one step;
+//	         a number that is not above the last one changes nothing
+//	commit   in the source: the hash is deleted
 //
-// What is claimed, or was and has lapsed, or awaits a report, stays for its settle, and
-// goes when that has come. What plain Redis producers with an old deploy/schedule.lua
-// leave in a former shard is seen within a minute and goes the same way; if the same
-// key is in use by then, what is pending takes the place of what has ended, and of two
-// that are pending both are delivered, each where it is.
+// A kill between export and import leaves the notices in the hash. Every check of the source reads
+// the hash. A call that finds its notice in the hash completes the batch first, and so does a mover
+// that cannot export because of the hash. The instances that empty old shards do the same. A kill between import and commit
+// leaves the hash, and the repeated import changes nothing, however late it comes. A source has one
+// batch at a time, so the last number identifies all batches that have arrived.
 //
-// Timers have the names of the notices and stay where they are.
+// Claimed notices, those with an expired claim and those that await a report stay until they are
+// settled, and are moved later. A plain Redis producer with an old copy of deploy/schedule.lua can
+// still write to an old shard. An instance finds such a notice within a minute and moves it. If the
+// target has a finalized notice of the same key, the moved one replaces it. If the target has a
+// pending one, both stay where they are and both are delivered.
 //
-// Tombstones (package store) are copied before notices move, and deleted where they were
-// once they have been copied, so that a schedule call that looks into the former shards
-// and then into its own finds them at any time.
+// Timers have the names of the notices, so a reshard does not touch them.
 //
-// # To another Redis
+// Tombstones (package store) are copied to the new shards before notices move, and then deleted from
+// the old ones. So a schedule call that checks the old shards first finds them at any time.
 //
-// Two servers share no step, and no instance knows both. A [Migrate] takes the same
-// steps, out, in and end, between the shards of the two; out deletes the timer and in
-// sets it. Each side knows, by the same guard, how it stands to the other ([layout.Side]).
-// A mark in a shard says that a notice is on the other side, or on its way.
+// # Lost writes
+//
+// A Redis can lose its last writes, and with them any of these steps. If it loses an export, the
+// notices are in the source again, and the import changes nothing, because it checks that the hash
+// exists. The batch's number is not used again, because numbers are never below the time in µs. If
+// Redis loses the record that the old shards are empty, the guard refuses calls that rely on it. If
+// notifier:meta loses the new shards, an instance that knows them announces them again.
+//
+// The nodes of a cluster lose writes independently. A notice can then be in both places, and the
+// target's counts; or in neither, unless replicas have confirmed the import.
+//
+// # Migration
+//
+// Two servers share no atomic step, and no instance connects to both. A [Migrate] takes the same
+// steps between the shards of the two. The export also deletes the timer, and the import sets it. The
+// instances of each side learn its state ([layout.Side]) from the guard. A mark in a shard says that a
+// notice is on the other side, or on its way there.
 //
 //	old side   new side
-//	open       coming    the new one takes no calls that make or change notices
-//	leaving    coming    out marks each notice that leaves; calls about those are ErrMoved
-//	left       coming    neither side takes calls; unclaimed notices move
-//	left       opened    the new one has marks of the notices that are still to come, and
-//	                     refuses calls about those; in removes the mark
-//	left       open      nothing is to come
+//	open       coming    the new side refuses calls that create or change notices
+//	leaving    coming    an export marks its notices on the old side, which refuses calls on
+//	                     marked notices with ErrMoved
+//	left       coming    both sides refuse calls; unclaimed notices move
+//	left       opened    the new side has marks of the notices that have not arrived, and
+//	                     refuses calls on them; an import removes the marks
+//	left       open      all notices have arrived
 //
-// So a call that finds nothing says so only where that is certain. Both sides claim and
-// settle all the while, and each notice is on one of them, or on its way. A batch that is
-// on its way when a mover is killed is brought in by the next one, since no instance can do
-// it: therefore notices that are due soon do not set out.
+// Both sides refuse calls from the start of the last pass until the new side opens. Earlier passes
+// are repeated until one of them moves few notices. So this time depends only on how many notices
+// were scheduled since then, not on how many have moved: at 1,000 a second it is below a second.
+// [Migrated] reports it.
 //
-// Tombstones are copied at the beginning of each pass, the last of which is while neither
-// side takes calls. The old side keeps its own.
+// Both sides claim and settle all the time, and each notice is on one side or on its way. An instance
+// cannot complete a batch of a killed mover, since it does not know the other server. The next mover
+// does. For that reason notices that are due soon are not exported.
 //
-// Plain timers are adopted on either side at any time. A timer or notice that a plain Redis
-// producer writes on the old side after its notice has left is another notice. It
-// replaces the older one when it is moved.
+// Tombstones are copied at the start of each pass. The old side keeps its own.
 //
-// # Turning round
+// Plain timers are adopted on either side at any time. A timer or notice that a plain Redis producer
+// writes on the old side, after its notice has left, is a newer notice. It replaces the older one
+// when it is moved.
 //
-// At each moment one side at most takes calls: the one that is open, leaving or opened. In
-// the second line of the table and in the fourth the rule for its calls is the same: its
-// marks name every notice of the other side, and all other calls are taken. So a migration
-// the other way needs no new marks. It gives the sides other names:
+// # Changing direction
 //
-//	leaving, coming   becomes   opened, left    the first side stays in service
-//	left, coming      becomes   opened, left    the side that was closed last has all marks
+// At any moment at most one side accepts calls: the one that is open, leaving or opened. A leaving
+// side and an opened side follow the same rule: their marks name every notice of the other side, and
+// they accept all other calls. So a migration in the other direction needs no new marks. It only
+// changes the states:
+//
+//	leaving, coming   becomes   opened, left    the first side accepts calls all the time
+//	left, coming      becomes   opened, left    the first side has all marks
 //	left, opened      becomes   coming, leaving
 //
-// The side that is to take calls changes last where it opens, and the one that takes none
-// changes first where it closes, so that a kill between the two leaves a pair of the table.
-// Marks are removed only while no call reads them: on a side that is open, or takes no
-// calls. To remove all marks and write those of the other side would do as well, but both
-// sides would refuse calls as long as that takes.
+// The two states are written one after the other. Between the writes at most one side accepts calls,
+// so after a kill the next mover can go on in either direction.
 //
-// # Several movers
+// Marks are removed only while no call reads them: on a side that is open, or that refuses calls.
+// Replacing all marks instead would be correct too, but both sides would refuse calls until it ended.
 //
-// One mover at a time holds both sides. One that is stopped for longer than its hold, and
-// then goes on, may meet another that has turned round. So each mover begins with a new
-// epoch on both sides. Sides and marks are changed, and notices taken out, only under the
-// epoch that the mover knows; in and end compare the number of the batch.
+// # Concurrent movers
+//
+// A mover locks both sides. A mover that is paused for longer than its lock lasts can continue
+// next to another one, which may have changed the direction. So each mover starts with a new epoch
+// on both sides. States, marks and exports need the mover's epoch; imports and commits compare the
+// number of the batch.
 package move

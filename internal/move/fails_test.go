@@ -18,18 +18,18 @@ import (
 	"notifier/internal/wire"
 )
 
-// A migration that fails, or is broken off, when the old side takes no calls any more has
-// it take them again, since the new one does not yet; and the next one finishes it.
-func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
+// If a migration fails or is interrupted while both sides refuse calls, the old side accepts calls
+// again. The next migration finishes.
+func TestFailedMigrateReopensOldSide(t *testing.T) {
 	t.Parallel()
-	for _, how := range []string{"fails", "is broken off"} {
+	for _, how := range []string{"fails", "is interrupted"} {
 		t.Run(how, func(t *testing.T) {
 			a, b, old, fresh := two(t, 1)
 			fill(t, old, 12)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			m := newMigrator(migration(t, a, b))
-			m.step = func(name string, do func() error) error {
+			m.hook = hook(func(name string, do func() error) error {
 				if m.from.Side().State != layout.SideLeft {
 					return do()
 				}
@@ -38,19 +38,19 @@ func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
 				}
 				cancel()
 				return ctx.Err()
-			}
+			})
 			if done, err := m.migrate(ctx); err == nil || done.Open {
 				t.Fatalf("%+v, %v", done, err)
 			}
-			key := "app1:a:b:meanwhile"
+			key := "app1:a:b:after"
 			p := old.Space().Partition(prefix, key)
 			got, err := old.Schedule(t.Context(), p, []store.Request{{Key: key, Delay: time.Hour}})
 			if err != nil || got[0].Err != nil {
-				t.Errorf("neither side takes a call: %+v, %v", got, err)
+				t.Errorf("both sides refuse a call: %+v, %v", got, err)
 			}
 			if got, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil &&
 				got[0].Err == nil {
-				t.Error("both sides take a call")
+				t.Error("both sides accept a call")
 			}
 			if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open {
 				t.Errorf("%+v, %v", done, err)
@@ -62,9 +62,9 @@ func TestAMigrationThatFailsAtLastLeavesTheOldSideOpen(t *testing.T) {
 	}
 }
 
-// A new side whose memory ends is said before anything more leaves the old one: nothing is
-// on its way that neither delivers, and the old side takes calls.
-func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
+// If the new side is full, Migrate fails before it exports another batch. No batch is left on its way,
+// where no side would deliver its notices, and the old side accepts calls.
+func TestMigrateToFullRedisStops(t *testing.T) {
 	t.Parallel()
 	const n = 1500
 	a := newSide(t, "")
@@ -106,24 +106,24 @@ func TestANewSideThatIsFullTakesNothingFromTheOldOne(t *testing.T) {
 	}
 	moved, _ := b.total(fresh)
 	if left, _ := a.total(old); moved == 0 || left == 0 || left+moved != n {
-		t.Errorf("%d have moved, %d are left", moved, left)
+		t.Errorf("%d moved, %d left", moved, left)
 	}
 	if some := a.srv.Client().Exists(ctx, old.Space().Moving(0)).Val(); some != 0 {
-		t.Error("some are on their way, and nobody delivers them")
+		t.Error("a batch is on its way, and no side delivers its notices")
 	}
 	if got, err := old.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:new", Delay: time.Hour}}); err != nil || got[0].Err != nil {
-		t.Errorf("the old side takes no calls: %+v, %v", got, err)
+		t.Errorf("the old side refuses calls: %+v, %v", got, err)
 	}
 	limit(0)
 	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || !done.Open || done.MissingN > 0 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	if moved, pending := b.total(fresh); moved != n+1 || pending != n+1 {
-		t.Errorf("%d have moved, of which %d wait; want %d", moved, pending, n+1)
+		t.Errorf("%d moved, %d of them pending; want %d", moved, pending, n+1)
 	}
 }
 
-// slots answers CLUSTER SLOTS as a cluster does whose slots have been moved about.
+// slots is the reply of CLUSTER SLOTS of a cluster whose slots are fragmented.
 type slots []redis.ClusterSlot
 
 func (h slots) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -137,8 +137,8 @@ func (h slots) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// A new cluster gets a shard for each master, and not for each of its ranges of slots.
-func TestShardsOfANewCluster(t *testing.T) {
+// An empty cluster gets a shard for each master, not for each range of slots.
+func TestMigrateMakesOneShardPerMaster(t *testing.T) {
 	t.Parallel()
 	var h slots
 	for i := range 40 {
@@ -157,9 +157,9 @@ func TestShardsOfANewCluster(t *testing.T) {
 	}
 }
 
-// While a former shard holds notices of a reshard that is not over, the migration is
-// refused, and says what is to be done; that done, it goes on.
-func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
+// Migrate is refused while a reshard is unfinished, and its error names the command that finishes it.
+// After that command it succeeds.
+func TestMigrateDuringReshardIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newSide(t, "")
 	b := newSide(t, a.ns)
@@ -171,7 +171,7 @@ func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
 	}
 	_, err := Migrate(t.Context(), migration(t, a, b))
 	if !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "notifier reshard --to 3") ||
-		!strings.Contains(err.Error(), "awaiting a report") {
+		!strings.Contains(err.Error(), "await a report") {
 		t.Errorf("%v", err)
 	}
 	for _, c := range claims {
@@ -188,10 +188,10 @@ func TestAMigrationAmidAReshardSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// What a producer who knows nothing of the migration writes on the old side under the key
-// of a notice that has moved takes its place when it follows; one that is older stays
-// where it is, and each is delivered there.
-func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
+// A plain producer writes notices on the old side under keys of notices that have moved. The next run
+// moves a later notice, which replaces the moved one. An earlier notice stays on the old side, and so
+// does one whose key is claimed on the new side: both notices of such a key are delivered.
+func TestMigrateReplacesEarlierNoticeOfKey(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
@@ -205,12 +205,12 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 	if done, err := Migrate(ctx, migration(t, a, b)); err != nil || done.Moved != 3 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	// An attempt of the earlier notice runs on the new side: it keeps its place.
+	// An attempt of the moved notice is in flight on the new side, so it is not replaced.
 	at := fresh.Space().Shard(claimed)
 	if err := b.srv.Client().Set(ctx, fresh.Space().ClaimPrefix(at)+claimed, "token", time.Minute).Err(); err != nil {
 		t.Fatal(err)
 	}
-	for k, by := range map[string]int{later: 1, earlier: -1, claimed: 1} { // as a copy of deploy/schedule.lua does that asks for nothing
+	for k, by := range map[string]int{later: 1, earlier: -1, claimed: 1} { // as an old copy of deploy/schedule.lua does
 		f, err := fresh.Find(ctx, prefix, k)
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if at := b.srv.Client().PExpireTime(ctx, later).Val().Milliseconds(); at != due.UnixMilli()-1 {
-		t.Errorf("its timer expires at %d, and it is due at %d", at, due.UnixMilli())
+		t.Errorf("its timer expires at %d, its due time is %d", at, due.UnixMilli())
 	}
 	for _, k := range []string{earlier, claimed} {
 		if f, err := fresh.Find(ctx, prefix, k); err != nil || string(f.Body) != "" {
@@ -240,6 +240,6 @@ func TestALaterNoticeOfAKeyTakesThePlaceOfTheOneThatHasMoved(t *testing.T) {
 		}
 	}
 	if records, pending := a.total(old); records != 2 || pending != 2 {
-		t.Errorf("the old side keeps %d, of which %d wait", records, pending)
+		t.Errorf("the old side has %d records, %d pending", records, pending)
 	}
 }

@@ -18,63 +18,61 @@ import (
 	"notifier/internal/wire"
 )
 
-// MigrateOptions are those of Migrate.
+// MigrateOptions are the options of Migrate.
 type MigrateOptions struct {
-	// From and To are the two sides, and Names theirs for people, without passwords.
+	// From is the old side, To the new side. Names are their names in messages, without passwords.
 	From, To  *wire.Conn
 	Names     [2]string
 	Namespace string
-	// Shards is how many the new side gets at its first start; 0 = as many as the old
-	// one, and one for each master of a cluster at least.
+	// Shards is the number of shards of an empty new side. 0 = as many as the old side has, but in a
+	// cluster at least one for each master.
 	Shards int
-	// MaxSkew is how far apart the clocks may be.
+	// MaxSkew is the maximum difference of the clocks.
 	MaxSkew time.Duration
-	// Wait is how long it is waited at the end for attempts that are under way.
+	// Wait limits how long Migrate waits at the end for attempts in flight.
 	Wait time.Duration
-	// Force goes on although instances live that know nothing of migrations, or none
-	// lives on the new side.
+	// Force ignores instances that do not support migrations, and a new side without instances.
 	Force bool
-	// DryRun only counts.
+	// DryRun counts notices and moves none.
 	DryRun bool
-	// Confirm is what is waited for before what has arrived is forgotten where it was.
+	// Confirm is the durability that an import needs before the source deletes the batch.
 	Confirm wire.Confirm
-	// Say hears what is being done, OnMoved how many notices have gone of how many.
-	Say     func(text string)
-	OnMoved func(n int, of int64)
+	// Progress receives the steps. It may be nil.
+	Progress Progress
 }
 
-// Migrated is what a Migrate has come to.
+// Migrated is the result of Migrate.
 type Migrated struct {
-	// Begun: both sides are prepared, and notices may be on their way.
+	// Begun: both sides are prepared, and notices may have moved.
 	Begun bool `json:"-"`
 	Moved int  `json:"moved"`
-	// Claimed, Reported and Soon are how many notices stay on the old side until their
-	// attempt ends, until they are reported, and because they fall due there within
-	// seconds.
+	// Claimed, Reported and Soon count the notices that stay on the old side: until their attempt ends,
+	// until their outcome is reported, and because they are due within seconds.
 	Claimed  int `json:"claimed"`
 	Reported int `json:"await_reports"`
 	Soon     int `json:"due_soon"`
-	// Both are how many stay since a later notice of their key waits on the new side: each
-	// is delivered where it is.
+	// Both counts the notices that stay because the new side has a pending notice of their key. Both
+	// notices are delivered.
 	Both int `json:"of_both_sides"`
-	// Open: the new side takes calls that schedule or change notices, the old one none.
+	// Open: the new side accepts calls that schedule or change notices, and the old side refuses them.
 	Open bool `json:"open"`
-	// RefusedMS is for how long neither did.
+	// RefusedMS is how long both sides refused such calls.
 	RefusedMS int64 `json:"refused_ms"`
 	SkewMS    int64 `json:"skew_ms"`
-	// Old and New are what each side holds at the end, and of a dry run now.
+	// Old and New count the notices of each side at the end, or in a dry run now.
 	Old []Count `json:"old"`
 	New []Count `json:"new"`
-	// Checked is how many of the notices that left were looked for on the new side.
+	// Checked is the number of moved notices that were looked for on the new side.
 	Checked int `json:"checked"`
-	// Missing are some of those that are not there and should be, MissingN is how many.
+	// Missing has up to mostMissing keys of notices that should be on the new side and are not.
+	// MissingN counts all of them.
 	Missing  []string `json:"missing,omitempty"`
 	MissingN int      `json:"missing_count"`
-	// Endings is how many endings the old side has yet to bring to its history.
-	Endings int64 `json:"endings_for_history"`
+	// Outbox is the number of finalized notices that the old side has not yet written to its history.
+	Outbox int64 `json:"endings_for_history"`
 }
 
-// Count is what a side holds of a prefix.
+// Count counts the notices of a prefix on one side.
 type Count struct {
 	Prefix  string `json:"prefix"`
 	Pending int64  `json:"pending"`
@@ -84,68 +82,69 @@ type Count struct {
 }
 
 const (
-	// What is due so soon stays: it is delivered where it is sooner than a mover that
-	// was killed is run again.
+	// A notice that is due within dueSoon stays. The old side delivers it before a killed mover could
+	// be restarted.
 	dueSoon = 2 * time.Second
-	// fewMoved is after how few notices of a pass the old side is closed, mostPasses
-	// after how many passes it is at the latest.
+	// The old side is closed after a pass that moved at most fewMoved notices, and at the latest after
+	// mostPasses passes.
 	fewMoved, mostPasses = 500, 10
-	// lastFor is for how long passes are repeated while neither side takes calls.
+	// lastFor limits how long passes are repeated while both sides refuse calls.
 	lastFor   = time.Second
-	lateEvery = 250 * time.Millisecond
+	restEvery = 250 * time.Millisecond // pause between the passes of moveRest
 )
 
 // migrator is one call of Migrate.
 type migrator struct {
 	MigrateOptions
-	from, to *store.Store
+	from, to Redis
 	homes    [2]string
-	sides    [2]layout.Side // as they are, of from and to
+	sides    [2]layout.Side // the current states of from and to
 	id       string
 	clocks   clocks
 	total    int64
 	done     Migrated
 	near     time.Duration            // see dueSoon
-	copied   map[string]int64         // how many tombstones were copied, by place and bucket
-	trimmed  map[int]map[string]int64 // by place, what was trimmed when they were copied
-	// step does what changes something; tests end it there.
-	step func(name string, do func() error) error
-	// dies: it is killed where it fails, as tests have it, and does nothing more.
+	copied   map[string]int64         // number of copied tombstones, by place and bucket
+	trimmed  map[int]map[string]int64 // by place, the result of Redis.trimmed at the last copy
+	hook     stepper
+	// dies makes a failed step end the migration without cleaning up, like a kill. Tests set it.
 	dies bool
 }
 
-// Migrate brings what a Redis keeps to another one, while instances of both deliver: see
-// the package. If it is ended, the same call goes on.
+// Migrate moves all notices of one Redis to another while the instances of both deliver; see the
+// package doc. If Migrate is interrupted, a second call with the same options continues.
 func Migrate(ctx context.Context, o MigrateOptions) (Migrated, error) {
 	return newMigrator(o).migrate(ctx)
 }
 
 func newMigrator(o MigrateOptions) *migrator {
-	return &migrator{MigrateOptions: o, near: dueSoon, copied: map[string]int64{}, trimmed: map[int]map[string]int64{},
-		step: func(_ string, do func() error) error { return do() }}
+	o.Progress = orQuiet(o.Progress)
+	return &migrator{MigrateOptions: o, near: dueSoon, copied: map[string]int64{}, trimmed: map[int]map[string]int64{}}
+}
+
+// stepper runs each step that writes to a Redis. Tests interrupt a migration at one of them.
+type stepper interface {
+	run(name string, do func() error) error
+}
+
+// step runs a step that writes to a Redis.
+func (m *migrator) step(name string, do func() error) error {
+	if m.hook != nil {
+		return m.hook.run(name, do)
+	}
+	return do()
 }
 
 func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 	m.clocks = clocks{m.From, m.To, m.MaxSkew}
-	n, err := m.From.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
-	if err != nil {
-		return m.done, wire.Wrap("the old side", err)
-	}
-	if n == 0 {
-		return m.done, fmt.Errorf("%w: no instance has begun on %s under the namespace %s, so there is nothing to move", ErrRefused, m.Names[0],
-			m.Namespace)
-	}
-	skew, err := m.clocks.check(ctx)
-	if m.done.SkewMS = skew.Milliseconds(); err != nil {
+	if err := m.openOld(ctx); err != nil {
 		return m.done, err
-	}
-	if m.from, err = m.open(ctx, m.From, 0); err != nil {
-		return m.done, fmt.Errorf("the old side: %w", err)
 	}
 	if m.DryRun {
 		return m.count(ctx)
 	}
-	from, releaseFrom, err := alone(ctx, m.from)
+
+	from, releaseFrom, err := exclusive(ctx, m.from)
 	if err != nil {
 		return m.done, fmt.Errorf("the old side: %w", err)
 	}
@@ -153,50 +152,78 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 	if err := m.able(from, m.from, false); err != nil {
 		return m.done, fmt.Errorf("the old side: %w", err)
 	}
+
 	if err := m.openFar(from); err != nil {
 		return m.done, fmt.Errorf("the new side: %w", err)
 	}
-	both, releaseTo, err := alone(from, m.to)
+	both, releaseTo, err := exclusive(from, m.to)
 	if err != nil {
 		return m.done, fmt.Errorf("the new side: %w", err)
 	}
 	defer releaseTo()
-	err = m.run(both)
-	for _, held := range []context.Context{both, from} {
-		if cause := context.Cause(held); err != nil && cause != nil {
+
+	return m.done, m.cause(m.run(both), both, from)
+}
+
+// openOld opens the old side, and compares the clocks.
+func (m *migrator) openOld(ctx context.Context) error {
+	n, err := m.From.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
+	if err != nil {
+		return wire.Wrap("the old side", err)
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: no instance has started on %s with the namespace %s, so there is nothing to move", ErrRefused, m.Names[0],
+			m.Namespace)
+	}
+
+	skew, err := m.clocks.check(ctx)
+	if m.done.SkewMS = skew.Milliseconds(); err != nil {
+		return err
+	}
+	if m.from, err = m.open(ctx, m.From, 0); err != nil {
+		return fmt.Errorf("the old side: %w", err)
+	}
+	return nil
+}
+
+// cause returns the error of a run. If a lock was lost, that is the error.
+func (m *migrator) cause(err error, held ...context.Context) error {
+	for _, ctx := range held {
+		if cause := context.Cause(ctx); err != nil && cause != nil {
 			err = cause
 		}
 	}
 	if errors.Is(err, wire.ErrUnconfirmed) {
-		err = fmt.Errorf("%w; NOTIFIER_DURABILITY holds for both sides here: set it to what both can confirm, and run this again", err)
+		err = fmt.Errorf("%w; NOTIFIER_DURABILITY applies to both sides: set it to a value that both can confirm, and run this again", err)
 	}
-	return m.done, err
+	return err
 }
 
-// open makes a Store of one side, and learns what is there; shards is how many it gets
-// if nothing is.
-func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes ...string) (*store.Store, error) {
+// open returns one side and reads its layout. If the side has no layout yet, open writes one with the
+// given number of shards.
+func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes ...string) (Redis, error) {
 	cluster := c.Masters != nil
 	space, _, err := layout.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
 	if err != nil {
-		return nil, err
+		return Redis{}, err
 	}
-	s := store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
-		Prefixes: prefixes,
-		Adopts:   func(string) bool { return true }})
+
+	s := Redis{store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
+		Prefixes: prefixes, Adopts: func(string) bool { return true }})}
 	if err := s.Wire().Detect(ctx); err != nil {
-		return nil, err
+		return Redis{}, err
 	}
 	return s, s.Learn(ctx)
 }
 
-// openFar opens the new side, which begins with this if nothing is there.
+// openFar opens the new side. If the new side is empty, openFar writes its layout.
 func (m *migrator) openFar(ctx context.Context) error {
 	shards := m.Shards
 	n, err := m.To.Exists(ctx, keys.Space{Namespace: m.Namespace}.Meta()).Result()
 	if err != nil {
 		return wire.Wrap("meta", err)
 	}
+
 	if n == 0 && shards == 0 {
 		if shards, err = m.shards(ctx); err != nil {
 			return err
@@ -206,17 +233,18 @@ func (m *migrator) openFar(ctx context.Context) error {
 	return err
 }
 
-// shards is how many the new side gets if nobody says it.
+// shards returns the number of shards of an empty new side if the options do not set it.
 func (m *migrator) shards(ctx context.Context) (int, error) {
 	n := m.from.Space().Now().Shards
 	if m.To.Masters == nil {
 		return n, nil
 	}
+
 	ranges, err := m.To.UniversalClient.ClusterSlots(ctx).Result()
 	if err != nil {
 		return 0, wire.Wrap("cluster slots", err)
 	}
-	masters := map[string]bool{} // each may have many ranges
+	masters := map[string]bool{} // by address: one master may have several ranges
 	for _, r := range ranges {
 		if len(r.Nodes) > 0 {
 			masters[r.Nodes[0].Addr] = true
@@ -225,16 +253,16 @@ func (m *migrator) shards(ctx context.Context) (int, error) {
 	return max(n, len(masters)), nil
 }
 
-// able refuses where an instance lives that knows nothing of migrations and, of the new
-// side, where none lives.
-func (m *migrator) able(ctx context.Context, s *store.Store, some bool) error {
+// able returns ErrRefused if an instance of a side does not support migrations. If some is true, it
+// also does if no instance of the side is alive.
+func (m *migrator) able(ctx context.Context, s Redis, some bool) error {
 	if m.Force {
 		return nil
 	}
 	lives, err := able(ctx, s, "migrations", func(f fleet.Figures) bool { return f.Sides }, some)
 	if err == nil && some && !lives {
-		err = fmt.Errorf("%w: no instance lives there. It is prepared, and opens to nobody before notices have moved: start instances with "+
-			"NOTIFIER_REDIS_URL set to %s, which answer calls with 503 until then, and run this again (or say --force)", ErrRefused, m.Names[1])
+		err = fmt.Errorf("%w: no instance is alive on the new side, which is prepared and refuses calls until the notices have moved: start "+
+			"instances with NOTIFIER_REDIS_URL set to %s, and run this again (or use --force)", ErrRefused, m.Names[1])
 	}
 	return err
 }
@@ -244,12 +272,14 @@ func (m *migrator) run(ctx context.Context) error {
 		return err
 	}
 	m.done.Begun = true
+
 	if err := m.clients(ctx); err != nil {
 		return err
 	}
 	if err := m.finish(ctx); err != nil {
 		return err
 	}
+
 	m.total = 0
 	for place := range m.from.Space().Places() {
 		n, err := m.from.Records(ctx, place)
@@ -258,33 +288,28 @@ func (m *migrator) run(ctx context.Context) error {
 		}
 		m.total += n
 	}
+
 	if m.sides[1].State == layout.SideComing {
 		if err := m.cross(ctx); err != nil {
 			return err
 		}
 	}
 	m.done.Open = true
-	if err := m.late(ctx); err != nil {
+
+	if err := m.moveRest(ctx); err != nil {
 		return err
 	}
 	return m.compare(ctx)
 }
 
-// finish brings in what another mover has left on its way.
+// finish completes the batches of another mover.
 func (m *migrator) finish(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
-		if err := m.step("finish", func() error { return m.from.FinishLeaving(ctx, m.to, place) }); err != nil {
+		if err := m.step("finish", func() error { return m.from.finishFar(ctx, m.to, place) }); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func formerShards(n int) string {
-	if n == 1 {
-		return "1 former shard"
-	}
-	return fmt.Sprintf("%d former shards", n)
 }
 
 func refusedIf(yes bool, text string) error {
@@ -294,117 +319,107 @@ func refusedIf(yes bool, text string) error {
 	return nil
 }
 
-// eachElsewhere goes through what is on the other side.
-func eachElsewhere(ctx context.Context, s *store.Store, f func(place int, was map[string]string) error) error {
-	for place := range s.Space().Places() {
-		for cursor := uint64(0); ; {
-			was, next, err := s.Elsewhere(ctx, place, cursor, scanned)
-			if err != nil {
-				return err
-			}
-			if err := f(place, was); err != nil {
-				return err
-			}
-			if cursor = next; cursor == 0 {
-				break
-			}
-		}
-	}
-	return nil
-}
-
-// settings gives the new side what is no notice.
+// settings copies all data except notices to the new side: key, pauses, links, audit and health.
 func (m *migrator) settings(ctx context.Context) error {
 	return m.step("settings", func() error {
-		return errors.Join(m.from.CopyKey(ctx, m.to), m.from.CopyPauses(ctx, m.to), m.links(ctx), m.trail(ctx), m.health(ctx))
+		return errors.Join(m.from.copyKey(ctx, m.to), m.from.copyPauses(ctx, m.to), m.links(ctx), m.trail(ctx), m.health(ctx))
 	})
 }
 
-// health gives the new side the health of receivers.
+// health copies the health of receivers to the new side.
 func (m *migrator) health(ctx context.Context) error {
 	from, to := health.Store{Wire: m.from.Wire()}, health.Store{Wire: m.to.Wire()}
 	return from.Copy(ctx, &to, m.from.Prefixes())
 }
 
-// links gives the new side the links to the pages.
+// links copies the links to the dashboard to the new side.
 func (m *migrator) links(ctx context.Context) error {
 	from, to := session.Store{Wire: m.from.Wire()}, session.Store{Wire: m.to.Wire()}
 	return from.CopyLinks(ctx, &to)
 }
 
-// trail gives the new side the audit.
+// trail copies the audit to the new side.
 func (m *migrator) trail(ctx context.Context) error {
 	from, to := audit.Store{Wire: m.from.Wire()}, audit.Store{Wire: m.to.Wire()}
 	return from.Copy(ctx, &to)
 }
 
 func (m *migrator) pauses(ctx context.Context) error {
-	return m.step("pauses", func() error { return m.from.CopyPauses(ctx, m.to) })
+	return m.step("pauses", func() error { return m.from.copyPauses(ctx, m.to) })
 }
 
-// cross moves what is not claimed, and opens the new side.
-// clients gives the new side the numbers by which records name clients. A client whose number
-// is another one's there is reported: the migration does not fail for it.
+// clients copies the numbers by which records name clients to the new side. If a number belongs to
+// another client there, clients reports it, and the migration continues.
 func (m *migrator) clients(ctx context.Context) error {
 	return m.step("clients", func() error {
-		list, err := m.from.ClientNumbers(ctx)
+		list, err := m.from.Clients.Numbers(ctx)
 		if err != nil {
 			return err
 		}
-		differ, err := m.to.AddClientNumbers(ctx, list)
+		differ, err := m.to.addClients(ctx, list)
 		if len(differ) > 0 {
 			slices.Sort(differ)
-			m.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their notices that move name another client, or none (%s on both "+
-				"sides has the numbers)",
-				m.Names[0], m.Names[1], strings.Join(differ, ", "), m.from.Space().Clients()))
+			m.Progress.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their moved notices name another client, or none "+
+				"(%s on both sides has the numbers)", m.Names[0], m.Names[1], strings.Join(differ, ", "), m.from.Space().Clients()))
 		}
 		return err
 	})
 }
 
+// cross moves the unclaimed notices, and opens the new side.
 func (m *migrator) cross(ctx context.Context) error {
 	if m.sides[0].State == layout.SideLeaving {
-		for _, kind := range []store.Kind{store.KindSettled, store.KindDead} {
-			if _, err := m.pass(ctx, kind); err != nil {
-				return err
-			}
-		}
-		for range mostPasses {
-			if err := m.pauses(ctx); err != nil {
-				return err
-			}
-			if got, err := m.pass(ctx, store.KindAll); err != nil {
-				return err
-			} else if got.Moved <= fewMoved {
-				break
-			}
+		if err := m.passes(ctx); err != nil {
+			return err
 		}
 		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
 			return err
 		}
 	}
+
 	closed := time.Now()
-	m.Say(m.Names[0] + " takes no calls any more that schedule or change notices; what has come meanwhile is moved")
+	m.Progress.Say(m.Names[0] + " now refuses calls that schedule or change notices; moving the notices scheduled since the last pass")
 	if err := m.last(ctx); err != nil {
 		m.reopen(ctx)
 		return err
 	}
+
 	err := m.set(ctx, 1, layout.SideOpened)
 	m.done.RefusedMS = time.Since(closed).Milliseconds()
 	if err != nil {
-		return err // who knows whether it is open
+		return err // the new side may be open or not
 	}
-	m.Say(fmt.Sprintf("%s is open, after %s in which neither side took such calls: point producers there now", m.Names[1],
+	m.Progress.Say(fmt.Sprintf("%s is open, after %s in which both sides refused such calls: point producers to it now", m.Names[1],
 		time.Since(closed).Round(time.Millisecond)))
 	return nil
 }
 
-// last moves what is left on a side that is closed, and tells the new one what is still
-// to come.
+// passes moves notices while the old side accepts calls, until a pass has moved at most fewMoved.
+func (m *migrator) passes(ctx context.Context) error {
+	for _, of := range []kind{settled, dead} {
+		if _, err := m.pass(ctx, of); err != nil {
+			return err
+		}
+	}
+
+	for range mostPasses {
+		if err := m.pauses(ctx); err != nil {
+			return err
+		}
+		got, err := m.pass(ctx, all)
+		if err != nil || got.Moved <= fewMoved {
+			return err
+		}
+	}
+	return nil
+}
+
+// last moves the remaining notices while both sides refuse calls, and marks on the new side the
+// notices that stay.
 func (m *migrator) last(ctx context.Context) error {
-	// Producers of plain timers may go on for ever: theirs are for late, and the next run.
+	// Producers of plain timers do not stop. Their notices are left to moveRest and the next run.
 	for until := time.Now().Add(lastFor); ; {
-		got, err := m.pass(ctx, store.KindAll)
+		got, err := m.pass(ctx, all)
 		if err != nil {
 			return err
 		}
@@ -415,49 +430,58 @@ func (m *migrator) last(ctx context.Context) error {
 	if err := m.pauses(ctx); err != nil {
 		return err
 	}
-	if err := m.clients(ctx); err != nil { // some may have scheduled for the first time
+	if err := m.clients(ctx); err != nil { // clients may have scheduled their first notice since
 		return err
 	}
 	return m.announce(ctx, 0)
 }
 
-// reopenFor is how long it is tried to open the old side again.
+// reopenFor is the timeout of reopen.
 const reopenFor = 5 * time.Second
 
-// reopen has the old side take calls again after the last pass has failed, or was broken
-// off: else neither side would until somebody runs this again.
+// reopen has the old side accept calls again after the last pass has failed or was interrupted.
+// Otherwise both sides would refuse calls until the next run.
 func (m *migrator) reopen(ctx context.Context) {
 	if m.dies || errors.Is(context.Cause(ctx), errHold) {
-		return // another mover may be at work by now
+		return // another mover may be running
 	}
+
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), reopenFor)
 	defer stop()
 	if m.change(ctx, 0, layout.SideLeaving) == nil {
-		m.Say(m.Names[0] + " takes such calls again, since this is not done")
+		m.Progress.Say(m.Names[0] + " accepts such calls again, because the migration is not finished")
 	}
 }
 
-// late moves what has stayed, as long as it is worth waiting for.
-func (m *migrator) late(ctx context.Context) error {
+// moveRest moves the notices that have stayed until none is claimed or due soon, or Wait has passed.
+func (m *migrator) moveRest(ctx context.Context) error {
 	for until := time.Now().Add(m.Wait); ; {
-		got, err := m.pass(ctx, store.KindAll)
+		got, err := m.pass(ctx, all)
 		if err != nil {
 			return err
 		}
-		m.done.Claimed, m.done.Reported, m.done.Soon, m.done.Both = got.Held.Claimed, got.Held.Reported, got.Held.Soon, got.Held.Both
-		if got.Moved == 0 && got.Held.Claimed+got.Held.Soon == 0 || time.Now().After(until) {
-			break
+
+		held := got.Held
+		m.done.Claimed, m.done.Reported, m.done.Soon, m.done.Both = held.Claimed, held.Reported, held.Soon, held.Both
+		if got.Moved == 0 && held.Claimed+held.Soon == 0 || time.Now().After(until) {
+			return m.openWhole(ctx)
 		}
+
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(lateEvery):
+		case <-time.After(restEvery):
 		}
 	}
+}
+
+// openWhole has the new side accept all calls if all notices have arrived.
+func (m *migrator) openWhole(ctx context.Context) error {
 	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != layout.SideOpened {
 		return nil
 	}
-	if err := m.forget(ctx, 1); err != nil { // the marks of notices that have ended on the old side and are not kept
+
+	if err := m.forget(ctx, 1); err != nil { // the marks of notices that were finalized on the old side and are not kept
 		return err
 	}
 	return m.set(ctx, 1, layout.SideOpen)

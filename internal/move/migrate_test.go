@@ -21,7 +21,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// side is one of the two of a test.
+// side is one of the two sides of a migration.
 type side struct {
 	srv  *redistest.Server
 	conn *wire.Conn
@@ -42,36 +42,56 @@ func newSide(t *testing.T, ns string) *side {
 	return s
 }
 
-// store is what an instance of this side has, whose start writes so many shards if it is
-// the first.
-func (s *side) store(t *testing.T, shards int) *store.Store {
+// store starts like an instance of this side. The first call writes a layout with that many shards.
+func (s *side) store(t *testing.T, shards int) Redis {
 	t.Helper()
 	space, _, err := layout.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	x := Redis{store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})}
 	if err := x.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return x
 }
 
-// alive makes it look as if an instance of this version lived there.
-func (s *side) alive(t *testing.T, x *store.Store) {
+// alive publishes the heartbeat of an instance of this version.
+func (s *side) alive(t *testing.T, x Redis) {
 	t.Helper()
-	if _, err := fleet.NewStore(x.Layout).Beat(t.Context(), fleet.Beat{ID: "abcdefghijkl", About: `{"label":"new","version":"v2"}`, Figures: `{"since":1,"sides":true}`}); err != nil {
+	if _, err := fleet.NewStore(x.Layout).Publish(t.Context(), fleet.Heartbeat{ID: "abcdefghijkl", About: `{"label":"new","version":"v2"}`,
+		Figures: `{"since":1,"sides":true}`}); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// logged is a Progress that writes to the log of a test.
+type logged struct{ *testing.T }
+
+func (l logged) Say(text string) { l.Log(text) }
+
+func (logged) Moved(int, int64) {}
+
+// texts is a Progress that keeps its texts.
+type texts struct{ list []string }
+
+func (x *texts) Say(text string) { x.list = append(x.list, text) }
+
+func (*texts) Moved(int, int64) {}
+
+// hook runs the steps of a migrator.
+type hook func(name string, do func() error) error
+
+func (h hook) run(name string, do func() error) error { return h(name, do) }
+
 func migration(t *testing.T, a, b *side) MigrateOptions {
-	return MigrateOptions{From: a.conn, To: b.conn, Names: [2]string{"old", "new"}, Namespace: a.ns, MaxSkew: 50 * time.Millisecond, Wait: time.Millisecond,
-		Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}}
+	return MigrateOptions{From: a.conn, To: b.conn, Names: [2]string{"old", "new"}, Namespace: a.ns, MaxSkew: 50 * time.Millisecond,
+		Wait: time.Millisecond, Progress: logged{t}}
 }
 
-// two are both sides, on which instances seem to live.
-func two(t *testing.T, shards int) (a, b *side, old, fresh *store.Store) {
+// two returns both sides, with a heartbeat of an instance on each.
+func two(t *testing.T, shards int) (a, b *side, old, fresh Redis) {
 	t.Helper()
 	a = newSide(t, "")
 	b = newSide(t, a.ns)
@@ -81,8 +101,8 @@ func two(t *testing.T, shards int) (a, b *side, old, fresh *store.Store) {
 	return a, b, old, fresh
 }
 
-// total is how many records, and how many pending, a side holds.
-func (s *side) total(x *store.Store) (records, pending int64) {
+// total counts the records and the pending notices of a side.
+func (s *side) total(x Redis) (records, pending int64) {
 	for place := range x.Space().Places() {
 		p := keys.Partition{Prefix: prefix, Shard: place}
 		records += s.srv.Client().HLen(context.Background(), x.Space().Records(p)).Val()
@@ -91,23 +111,24 @@ func (s *side) total(x *store.Store) (records, pending int64) {
 	return records, pending
 }
 
-// never is the number of a step that no migration comes to.
+// never is the number of a step that no migration reaches.
 const never = 1 << 30
 
-// killMigration kills one at its n-th step, and says how many it has made.
+// killMigration kills a migration before or after its n-th step, checks both sides and finishes it. It
+// returns the number of steps that ran.
 func killMigration(t *testing.T, n int, after bool) (steps int) {
 	a, b, old, fresh := two(t, 3)
 	states, claims := fill(t, old, 24)
 	at := ""
 	m := newMigrator(migration(t, a, b))
 	m.dies = true
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		steps++
 		if steps < n {
 			return do()
 		}
 		if steps > n {
-			t.Fatal("a step of who is dead")
+			t.Fatal("a step after the kill")
 		}
 		at = name
 		if after {
@@ -116,14 +137,14 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			}
 		}
 		return errKilled
-	}
+	})
 	_, err := m.migrate(t.Context())
 	if n == never && err != nil || n != never && !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
-	for key, want := range states { // in the meantime nobody is told what is not so
+	for key, want := range states { // after the kill no answer is wrong
 		var found int
-		for _, x := range []*store.Store{old, fresh} {
+		for _, x := range []Redis{old, fresh} {
 			f, err := x.Find(t.Context(), prefix, key)
 			switch {
 			case err == nil && f.State == want:
@@ -133,7 +154,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			}
 		}
 		if found > 1 {
-			t.Fatalf("killed at %s: %s lies on both sides", at, key)
+			t.Fatalf("killed at %s: %s is on both sides", at, key)
 		}
 	}
 	done, err2 := Migrate(t.Context(), migration(t, a, b))
@@ -146,11 +167,11 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 		}
 		r, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}})
 		if err != nil || !errors.Is(r[0].Err, wire.ErrMoved) {
-			t.Fatalf("%s is claimed on the old side, and the new one takes it: %+v, %v", c.Key, r, err)
+			t.Fatalf("%s is claimed on the old side, and the new side accepts a call on it: %+v, %v", c.Key, r, err)
 		}
 		got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
 		if err != nil || got[0].Stale {
-			t.Fatalf("killed at %s: a settle did not count: %+v, %v", at, got, err)
+			t.Fatalf("killed at %s: a settle was stale: %+v, %v", at, got, err)
 		}
 		states[c.Key] = notice.Delivered
 	}
@@ -169,9 +190,9 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	return steps
 }
 
-// What has moved is answered with ErrMoved on the old side, whatever is asked, and what
-// is there is not hindered by it; in the end the old side takes nothing.
-func TestCallsWhileNoticesMove(t *testing.T) {
+// During a migration the old side refuses each kind of call on moved notices with ErrMoved, and accepts
+// calls on all others. After the migration it refuses all.
+func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
@@ -179,7 +200,7 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	for i := range 40 {
 		ks = append(ks, fmt.Sprintf("app1:a:b:%d", i))
 	}
-	schedule := func(x *store.Store, ks ...string) map[string]error {
+	schedule := func(x Redis, ks ...string) map[string]error {
 		t.Helper()
 		out := map[string]error{}
 		by := map[keys.Partition][]store.Request{}
@@ -203,12 +224,12 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	}
 	schedule(old, ks...)
 	m := newMigrator(migration(t, a, b))
-	m.step = func(name string, do func() error) error {
-		if name == "end" {
+	m.hook = hook(func(name string, do func() error) error {
+		if name == "commit" {
 			return errors.Join(do(), errKilled)
 		}
 		return do()
-	}
+	})
 	if _, err := m.migrate(ctx); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
@@ -222,7 +243,8 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 		}
 		serr := schedule(old, k)[k]
 		moved := errors.Is(err, wire.ErrMoved)
-		if moved != errors.Is(aerr, wire.ErrMoved) || moved != errors.Is(serr, wire.ErrMoved) || !moved && (err != nil || aerr != nil || serr != nil) {
+		if moved != errors.Is(aerr, wire.ErrMoved) || moved != errors.Is(serr, wire.ErrMoved) || !moved && (err != nil || aerr != nil ||
+			serr != nil) {
 			t.Errorf("%s: found %v, changed %v, scheduled %v", k, err, aerr, serr)
 		}
 		if moved {
@@ -232,12 +254,12 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 		}
 	}
 	if gone == 0 || gone == len(ks) {
-		t.Fatalf("%d of %d have moved", gone, len(ks))
+		t.Fatalf("%d of %d moved", gone, len(ks))
 	}
 	all := schedule(old, append(ks, "app1:a:b:new")...)
 	for _, k := range ks {
 		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], wire.ErrMoved) != (err == nil) {
-			t.Errorf("%s: %v here, %v there", k, all[k], err)
+			t.Errorf("%s: %v on the old side, %v on the new side", k, all[k], err)
 		}
 	}
 	if all["app1:a:b:new"] != nil || all[here] != nil {
@@ -245,7 +267,7 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	}
 	for k, err := range schedule(fresh, ks...) {
 		if !errors.Is(err, wire.ErrMoved) {
-			t.Errorf("the new side takes %s: %v", k, err)
+			t.Errorf("the new side accepts a call on %s: %v", k, err)
 		}
 	}
 	if err := fresh.Pause(ctx, prefix); !errors.Is(err, wire.ErrMoved) {
@@ -256,11 +278,11 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	}
 	done, err := Migrate(ctx, migration(t, a, b))
 	if err != nil || done.Moved+gone != len(ks)+1 || done.Checked != len(ks)+1 {
-		t.Fatalf("%+v, %v, %d gone before", done, err, gone)
+		t.Fatalf("%+v, %v, %d moved before", done, err, gone)
 	}
 	for k, err := range schedule(old, append(ks, "app1:a:b:other")...) {
 		if !errors.Is(err, wire.ErrMoved) {
-			t.Errorf("the old side takes %s: %v", k, err)
+			t.Errorf("the old side accepts a call on %s: %v", k, err)
 		}
 	}
 	if _, err := old.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, wire.ErrMoved) {
@@ -277,10 +299,10 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	if n, pending := b.total(fresh); n != int64(len(ks)+2) || pending != n {
 		t.Errorf("%d records, %d pending", n, pending)
 	}
-	for k := range all { // the timers went along
+	for k := range all { // the timers have moved too
 		d := b.srv.Client().PTTL(ctx, k).Val()
 		if there := a.srv.Client().Exists(ctx, k).Val(); d < 50*time.Minute || there != 0 {
-			t.Errorf("the timer of %s has %s left there, and %d are here", k, d, there)
+			t.Errorf("the timer of %s has %s left on the new side; %d timers on the old side", k, d, there)
 		}
 	}
 	if err := a.conn.Ping(ctx).Err(); err != nil {
@@ -288,7 +310,7 @@ func TestCallsWhileNoticesMove(t *testing.T) {
 	}
 }
 
-// ahead is a hook that puts a server's clock ahead.
+// ahead is a hook that puts a server's clock forward.
 type ahead struct{ by time.Duration }
 
 func (h ahead) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -305,9 +327,9 @@ func (h ahead) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// Clocks that are too far apart are refused with the figures, at the start and amid the
-// steps, and nothing has been changed then or can get lost.
-func TestClocksApartAreRefused(t *testing.T) {
+// A migration between Redis servers whose clocks differ is refused, at its start and before each batch.
+// At the start nothing has changed; later no notice is lost, and the next run finishes.
+func TestMigrateRefusesClockSkew(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{200 * time.Millisecond, -200 * time.Millisecond} {
 		a, b, old, fresh := two(t, 1)
@@ -317,20 +339,21 @@ func TestClocksApartAreRefused(t *testing.T) {
 		if !errors.Is(err, ErrSkew) || begun.Begun || !strings.Contains(err.Error(), "50ms") {
 			t.Errorf("%v", err)
 		}
-		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != layout.SideOpen || fresh.Side().State != layout.SideOpen {
+		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != layout.SideOpen ||
+			fresh.Side().State != layout.SideOpen {
 			t.Errorf("%d records, %v, %v", records, old.Side(), fresh.Side())
 		}
 		b.conn.AddHook(ahead{-by})
 		m := newMigrator(migration(t, a, b))
 		n := 0
-		m.step = func(name string, do func() error) error {
-			if name == "end" {
+		m.hook = hook(func(name string, do func() error) error {
+			if name == "commit" {
 				if n++; n == 2 {
 					b.conn.AddHook(ahead{by})
 				}
 			}
 			return do()
-		}
+		})
 		if begun, err := m.migrate(t.Context()); !errors.Is(err, ErrSkew) || !begun.Begun || n != 2 {
 			t.Errorf("%v after %d steps", err, n)
 		}
@@ -341,9 +364,9 @@ func TestClocksApartAreRefused(t *testing.T) {
 	}
 }
 
-// What falls due soon is left to the side that has it, so that it is not late if the mover
-// is killed; what is long overdue is not.
-func TestWhatIsDueSoonStays(t *testing.T) {
+// A notice that is due soon stays, so that it is not late if the mover is killed. A notice that is long
+// overdue moves.
+func TestMigrateLeavesNoticesDueSoon(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
@@ -372,8 +395,8 @@ func TestWhatIsDueSoonStays(t *testing.T) {
 	}
 }
 
-// The history belongs to the data identity: without it the new side would have none.
-func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
+// The history is stored by data identity: with another identity the new side would have no history.
+func TestMigrateCopiesIdentityFirst(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	fill(t, old, 4)
@@ -386,40 +409,41 @@ func TestMigrateCopiesTheIdentityBeforeTheNewSideOpens(t *testing.T) {
 	}
 
 	m := newMigrator(migration(t, a, b))
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		err := do()
 		if name == "forget" && fresh.Side().State == layout.SideOpen {
-			return err // nothing has begun
+			return err // the new side is still open
 		}
 		if got, ierr := fresh.Identity(t.Context()); ierr != nil || got != id {
 			t.Errorf("after %s: %q, %v; want %q", name, got, ierr, id)
 		}
 		return err
-	}
+	})
 	if _, err := m.migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// A record names its client by a number, which means nothing without the hash.
-func TestMigrateAndReshardCarryTheClient(t *testing.T) {
+// A record names its client by a number, so the hash of the numbers must be copied too.
+func TestMigrateAndReshardKeepClient(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	const key = "app1:a:b:1"
-	n, err := old.ClientNumber(t.Context(), "shop")
+	n, err := old.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, key), []store.Request{{Key: key, Delay: time.Hour, Client: n}}); err != nil {
+	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, key), []store.Request{{Key: key, Delay: time.Hour,
+		Client: n}}); err != nil {
 		t.Fatal(err)
 	}
-	named := func(when string, s *store.Store) {
+	named := func(when string, s Redis) {
 		t.Helper()
 		f, err := s.Find(t.Context(), prefix, key)
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
-		if got := s.ClientName(t.Context(), f.Client); got != "shop" {
+		if got := s.Clients.Name(t.Context(), f.Client); got != "shop" {
 			t.Errorf("%s: %q", when, got)
 		}
 	}
@@ -429,35 +453,35 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMigrator(migration(t, a, b))
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		err := do()
-		if name == "pauses" && m.sides[0].State == layout.SideLeft { // it scheduled for the first time while notices moved
-			if _, err := old.ClientNumber(t.Context(), "late"); err != nil {
+		if name == "pauses" && m.sides[0].State == layout.SideLeft { // a client schedules for the first time while notices move
+			if _, err := old.Clients.Number(t.Context(), "late"); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return err
-	}
+	})
 	if _, err := m.migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	named("migrated", fresh)
-	late, err := old.ClientNumber(t.Context(), "late")
+	late, err := old.Clients.Number(t.Context(), "late")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := fresh.ClientNumbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
+	if list, err := fresh.Clients.Numbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
 		t.Errorf("%v, %v; want late %d and shop %d", list, err, late, n)
 	}
 	got, err := (&health.Store{Wire: fresh.Wire()}).Read(t.Context(), []string{prefix})
 	if err != nil || got[0].Failing(time.Now()) != 1 {
-		t.Errorf("the health of receivers did not go along: %+v, %v", got, err)
+		t.Errorf("the health of receivers was not copied: %+v, %v", got, err)
 	}
-	space := fresh.Space() // no instance lives there, so none is waited for
+	space := fresh.Space() // without heartbeats Reshard waits for no instance
 	if err := b.srv.Client().Del(t.Context(), space.FleetSigns(), space.FleetAbout()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Reshard(t.Context(), Options{Conn: b.conn, Namespace: b.ns, To: 5, Force: true, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}}); err != nil {
+	if _, err := Reshard(t.Context(), Options{Conn: b.conn, Namespace: b.ns, To: 5, Force: true, Progress: logged{t}}); err != nil {
 		t.Fatal(err)
 	}
 	named("resharded", b.store(t, 5))
@@ -466,7 +490,7 @@ func TestMigrateAndReshardCarryTheClient(t *testing.T) {
 func TestMigrateReportsClientsWithOtherNumbers(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 1)
-	n, err := old.ClientNumber(t.Context(), "shop")
+	n, err := old.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -474,12 +498,12 @@ func TestMigrateReportsClientsWithOtherNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := migration(t, a, b)
-	var said []string
-	o.Say = func(text string) { said = append(said, text) }
+	said := &texts{}
+	o.Progress = said
 	if _, err := newMigrator(o).migrate(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "number these clients differently: shop.") }) {
-		t.Errorf("said %q", said)
+	if !slices.ContainsFunc(said.list, func(s string) bool { return strings.Contains(s, "number these clients differently: shop.") }) {
+		t.Errorf("said %q", said.list)
 	}
 }

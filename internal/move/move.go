@@ -12,51 +12,56 @@ import (
 	"notifier/internal/tracing"
 )
 
-// Source is where notices are. *[store.Store] is one, with the former shards of its
-// space.
+// Source has the notices to move. [Redis] is one: the old shards of its space.
 type Source interface {
-	// Space names the places; those that notices go to are its shards.
+	// Space names the places. Its current shards are the targets.
 	Space() keys.Space
-	// Prefixes are those under which notices may lie.
+	// Prefixes returns all prefixes that may have notices.
 	Prefixes() []string
-	// Kept reads keys of a partition, some at a time.
-	Kept(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
-	// MoveOut takes notices out, on their way to a place; layout.ErrMoving says that
-	// others are on theirs, which Finish brings in.
+	// ScanKeys reads a page of the keys of a partition.
+	ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
+	// MoveOut exports a batch of notices for a place. The error is layout.ErrMoving if another batch
+	// is unfinished; Finish completes it.
 	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying, err error)
+	// MoveEnd commits a batch. The notices in stay return to their sets.
 	MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
-	// MoveTombs moves the tombstones of a former shard to the shards of their keys.
+	// MoveTombs moves the tombstones of an old shard to the shards of their keys.
 	MoveTombs(ctx context.Context, place int) error
-	// Drained looks which former shards hold anything, and says how many do.
+	// Drained checks the old shards, and returns how many of them hold notices.
 	Drained(ctx context.Context, only func(place int) bool) (left int, err error)
-	// Formers are those.
-	Formers() []int
+	// OldShards returns the old shards that may hold notices.
+	OldShards() []int
 }
 
-// Destination is where they go.
+// Destination takes in the moved notices.
 type Destination interface {
-	// MoveIn puts a batch in, once, and says which notices are to stay.
+	// MoveIn imports a batch, once, and returns the keys of notices that are to stay in the source.
 	MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error)
 }
 
-// Mover moves notices. Several may be at work at a time, in any processes.
+// Mover moves notices. Several movers may run at a time, in any process.
 type Mover struct {
 	From Source
 	To   Destination
-	// Only, if not nil, says which former shards are gone through.
-	Only func(place int) bool
-	// OnMoved, if not nil, hears how many have gone.
-	OnMoved func(n int)
-	// Tracer makes a span of each batch. Nil: there are none.
+	// Part selects the old shards to empty. If it is nil, all are.
+	Part Part
+	// Counter, if not nil, counts the moved notices.
+	Counter Counter
+	// Tracer, if not nil, makes a span of each batch.
 	Tracer trace.Tracer
 }
 
-// Result is what a pass has come to.
+// Part selects old shards. *[fleet.Assignment] is one.
+type Part interface{ Drains(place int) bool }
+
+// Counter counts moved notices.
+type Counter interface{ Add(n int) }
+
+// Result is the result of a pass.
 type Result struct {
 	Moved int
-	// Held are those that stay where they are until their claim ends or they are
-	// reported.
+	// Held counts the notices that stay, by reason.
 	Held layout.Staying
 }
 
@@ -67,58 +72,58 @@ func (r *Result) add(held layout.Staying) {
 	r.Held.Both += held.Both
 }
 
-// scanned is how many keys a step reads.
+// scanned is the number of keys in a page.
 const scanned = 500
 
-// Pass goes once through all former shards that may hold something.
+// Pass moves once all notices that can leave the old shards.
 func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
-	if _, err := m.From.Drained(ctx, m.Only); err != nil {
+	var only func(place int) bool
+	if m.Part != nil {
+		only = m.Part.Drains
+	}
+	if _, err := m.From.Drained(ctx, only); err != nil {
 		return r, err
 	}
-	for _, place := range m.From.Formers() {
-		if m.Only != nil && !m.Only(place) {
+
+	for _, place := range m.From.OldShards() {
+		if only != nil && !only(place) {
 			continue
 		}
 		if err := m.empty(ctx, place, &r); err != nil {
 			return r, err
 		}
 	}
-	_, err = m.From.Drained(ctx, m.Only)
+
+	_, err = m.From.Drained(ctx, only)
 	return r, err
 }
 
-// empty goes once through a former shard. Its tombstones go first: they are the older ones.
+// empty moves once all notices that can leave an old shard. Tombstones are of earlier notices, and
+// are moved first.
 func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
 	if err := m.From.MoveTombs(ctx, place); err != nil {
 		return err
 	}
+
 	for _, prefix := range m.From.Prefixes() {
 		p := keys.Partition{Prefix: prefix, Shard: place}
-		for cursor := uint64(0); ; {
-			ks, next, err := m.From.Kept(ctx, p, cursor, scanned)
+		if err := pages(func(cursor uint64) (uint64, error) {
+			ks, next, err := m.From.ScanKeys(ctx, p, cursor, scanned)
 			if err != nil {
-				return err
+				return 0, err
 			}
-			if err := m.move(ctx, p, ks, r); err != nil {
-				return err
-			}
-			if cursor = next; cursor == 0 {
-				break
-			}
+			return next, m.move(ctx, p, ks, r)
+		}); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// move brings keys of one partition to their shards.
+// move moves the notices of one partition to their shards.
 func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *Result) error {
-	to := map[int][]string{}
-	for _, k := range ks {
-		shard := m.From.Space().Shard(k)
-		to[shard] = append(to[shard], k)
-	}
-	for shard, all := range to {
-		for some := range slices.Chunk(all, layout.MaxMoving) {
+	for shard, list := range byShard(m.From.Space(), ks) {
+		for some := range slices.Chunk(list, layout.MaxMoving) {
 			if err := m.step(ctx, from, shard, some, r); err != nil {
 				return err
 			}
@@ -127,10 +132,12 @@ func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *R
 	return nil
 }
 
-// step moves a batch; what its bounds leave behind is moved by the next step.
+// step moves notices to one shard, in as many batches as the bounds of a batch require.
 func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) error {
 	for len(ks) > 0 {
-		under, span := tracing.Step(ctx, m.Tracer, "move", tracing.Route.String(from.Prefix), tracing.Shard.Int(from.Shard), tracing.Target.Int(to))
+		under, span := tracing.Step(ctx, m.Tracer, "move", tracing.Route.String(from.Prefix), tracing.Shard.Int(from.Shard),
+			tracing.Target.Int(to))
+
 		before := r.Moved
 		done, err := m.batch(under, from, to, ks, r)
 		if err != nil || r.Moved > before { // the span of a step without a move is dropped
@@ -153,11 +160,13 @@ func (m *Mover) batch(ctx context.Context, from keys.Partition, to int, ks []str
 	if err != nil {
 		return false, err
 	}
+
 	n := batch.Len()
 	if n == 0 {
 		r.add(held)
 		return true, nil
 	}
+
 	stay, err := m.To.MoveIn(ctx, batch)
 	if err != nil {
 		return false, err
@@ -165,10 +174,12 @@ func (m *Mover) batch(ctx context.Context, from keys.Partition, to int, ks []str
 	if err := m.From.MoveEnd(ctx, batch, stay); err != nil {
 		return false, err
 	}
+
 	r.Moved += n - len(stay)
-	if m.OnMoved != nil {
-		m.OnMoved(n - len(stay))
+	if m.Counter != nil {
+		m.Counter.Add(n - len(stay))
 	}
+
 	if n+held.All() < len(ks) && len(stay) == 0 {
 		return false, nil
 	}

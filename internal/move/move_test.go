@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const prefix = "app1"
 
-// open is a Store, and how to make others of the same data.
-func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() *store.Store) {
+// open returns a server and a connection. Each call of more starts like a further instance.
+func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() Redis) {
 	t.Helper()
 	srv = redistest.Shared(t)
 	conn, err := wire.Open(wire.Address{URL: srv.URL()})
@@ -34,13 +34,14 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() *st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	more = func() *store.Store {
+	more = func() Redis {
 		t.Helper()
 		space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+		s := Redis{store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+			Retention: time.Hour, Retain: 1000})}
 		if err := s.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -49,9 +50,9 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() *st
 	return srv, conn, more
 }
 
-// fill makes notices in each state, and says which state each is in. What is claimed is
-// returned, too.
-func fill(t *testing.T, s *store.Store, n int) (states map[string]notice.State, claims []store.Claim) {
+// fill creates n notices in four states. It returns the state of each, and the claims of the claimed
+// ones.
+func fill(t *testing.T, s Redis, n int) (states map[string]notice.State, claims []store.Claim) {
 	t.Helper()
 	states = map[string]notice.State{}
 	for i := range n {
@@ -87,22 +88,22 @@ func fill(t *testing.T, s *store.Store, n int) (states map[string]notice.State, 
 	return states, claims
 }
 
-// fuse is a Store whose user is killed at its n-th step: before it, or right after it.
+// fuse is a Redis that kills its mover before or right after a step.
 type fuse struct {
-	*store.Store
-	left  int
+	Redis
+	left  int // steps up to the kill
 	after bool
 }
 
 var errKilled = errors.New("killed")
 
-// step does f unless the user is killed before it.
+// step runs f unless the mover is killed before.
 func (k *fuse) step(f func() error) error {
 	if k.left--; k.left > 0 {
 		return f()
 	}
 	if k.left < 0 {
-		panic("a step of who is dead")
+		panic("a step after the kill")
 	}
 	if k.after {
 		if err := f(); err != nil {
@@ -114,7 +115,7 @@ func (k *fuse) step(f func() error) error {
 
 func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b layout.Moving, held layout.Staying, err error) {
 	err = k.step(func() (err error) {
-		b, held, err = k.Store.MoveOut(ctx, from, to, ks)
+		b, held, err = k.Redis.MoveOut(ctx, from, to, ks)
 		return err
 	})
 	return b, held, err
@@ -122,19 +123,19 @@ func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []st
 
 func (k *fuse) MoveIn(ctx context.Context, b layout.Moving) (stay []string, err error) {
 	err = k.step(func() (err error) {
-		stay, err = k.Store.MoveIn(ctx, b)
+		stay, err = k.Redis.MoveIn(ctx, b)
 		return err
 	})
 	return stay, err
 }
 
 func (k *fuse) MoveEnd(ctx context.Context, b layout.Moving, stay []string) error {
-	return k.step(func() error { return k.Store.MoveEnd(ctx, b, stay) })
+	return k.step(func() error { return k.Redis.MoveEnd(ctx, b, stay) })
 }
 
-// A mover that is killed between any two of its steps leaves each notice in one place,
-// in the state it had; whoever comes next finishes.
-func TestAMoverIsKilledAtEachStep(t *testing.T) {
+// A mover that is killed before or after any step leaves each notice in one place, in its state. The
+// next mover finishes.
+func TestKilledMoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for n, whole := 1, false; !whole; n++ {
@@ -143,7 +144,7 @@ func TestAMoverIsKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// kill kills a mover at one step, and reports whether it was done before that.
+// kill kills a mover at its n-th step. It returns true if the mover had finished before.
 func kill(t *testing.T, n int, after bool) (whole bool) {
 	srv, _, more := open(t)
 	s := more()
@@ -151,7 +152,7 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
 		t.Fatal(err)
 	}
-	k := &fuse{Store: s, left: n, after: after}
+	k := &fuse{Redis: s, left: n, after: after}
 	_, err := (&Mover{From: k, To: k}).Pass(t.Context())
 	if err != nil && !errors.Is(err, errKilled) {
 		t.Fatal(err)
@@ -162,19 +163,19 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 		t.Fatal(err)
 	}
 	check(t, srv, end, states, len(claims))
-	if left := end.Formers(); len(left) != 1 {
-		t.Fatalf("killed at %d: %v hold something, want what is claimed", n, left)
+	if left := end.OldShards(); len(left) != 1 {
+		t.Fatalf("killed at %d: old shards %v hold notices, want only the shard of the claimed ones", n, left)
 	}
 	for _, c := range claims {
 		got, err := s.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
 		if err != nil || got[0].Stale {
-			t.Fatalf("killed at %d: a settle did not count: %+v, %v", n, got, err)
+			t.Fatalf("killed at %d: a settle was stale: %+v, %v", n, got, err)
 		}
 		states[c.Key] = notice.Delivered
 	}
 	got, err2 := (&Mover{From: end, To: end}).Pass(t.Context())
-	if err2 != nil || got.Moved != len(claims) || len(end.Formers()) != 0 {
-		t.Fatalf("killed at %d: %+v, %v, %v", n, got, end.Formers(), err2)
+	if err2 != nil || got.Moved != len(claims) || len(end.OldShards()) != 0 {
+		t.Fatalf("killed at %d: %+v, %v, %v", n, got, end.OldShards(), err2)
 	}
 	check(t, srv, end, states, 0)
 	if err == nil && n < 9 {
@@ -183,8 +184,9 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 	return err == nil
 }
 
-// check sees that each notice is kept once, in the state that it should be in.
-func check(t *testing.T, srv *redistest.Server, s *store.Store, states map[string]notice.State, former int) {
+// check fails unless each notice is stored once, in the given state, and at least former of them in old
+// shards.
+func check(t *testing.T, srv *redistest.Server, s Redis, states map[string]notice.State, former int) {
 	t.Helper()
 	for key, want := range states {
 		f, err := s.Find(t.Context(), prefix, key)
@@ -198,7 +200,7 @@ func check(t *testing.T, srv *redistest.Server, s *store.Store, states map[strin
 		n := srv.Client().HLen(t.Context(), s.Space().Records(p)).Val()
 		records += n
 		pending += srv.Client().ZCard(t.Context(), s.Space().Shadow(p)).Val()
-		if s.IsFormer(place) {
+		if s.IsOldShard(place) {
 			elsewhere += n
 		}
 	}
@@ -209,12 +211,12 @@ func check(t *testing.T, srv *redistest.Server, s *store.Store, states map[strin
 		}
 	}
 	if records != int64(len(states)) || pending != want || elsewhere < int64(former) {
-		t.Fatalf("%d records of %d, %d pending of %d, %d in former shards of %d", records, len(states), pending, want, elsewhere, former)
+		t.Fatalf("%d records of %d, %d pending of %d, %d in old shards of %d", records, len(states), pending, want, elsewhere, former)
 	}
 }
 
-// Movers that work at the same time help one another.
-func TestMoversAtTheSameTime(t *testing.T) {
+// Concurrent movers complete the batches of one another.
+func TestConcurrentMoversLoseNothing(t *testing.T) {
 	t.Parallel()
 	srv, _, more := open(t)
 	s := more()
@@ -240,16 +242,15 @@ func TestMoversAtTheSameTime(t *testing.T) {
 
 func reshard(t *testing.T, srv *redistest.Server, conn *wire.Conn, to int) (Done, error) {
 	t.Helper()
-	return Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: to, Say: func(text string) { t.Log(text) }, OnMoved: func(int, int64) {}})
+	return Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: to, Progress: logged{t}})
 }
 
-// A reshard does what it says, once; what another has left is finished; a second one
-// beside it is refused.
-func TestReshard(t *testing.T) {
+// A reshard moves the notices once. It finishes an interrupted one, and is refused while another runs.
+func TestReshardMovesNoticesOnce(t *testing.T) {
 	t.Parallel()
 	srv, conn, more := open(t)
 	if _, err := reshard(t, srv, conn, 2); !errors.Is(err, ErrRefused) {
-		t.Errorf("nobody has begun: %v", err)
+		t.Errorf("no instance has started: %v", err)
 	}
 	s := more()
 	states, claims := fill(t, s, 40)
@@ -260,9 +261,9 @@ func TestReshard(t *testing.T) {
 	if got, err = reshard(t, srv, conn, 6); err != nil || got.Changed || got.Moved != 0 || got.Held != len(claims) {
 		t.Errorf("again: %+v, %v", got, err)
 	}
-	// One that was killed after it had announced.
+	// A reshard that was killed after it had announced its shards.
 	if err := s.Announce(t.Context(), more().Space().Replace(4, false)); err == nil {
-		t.Error("announced by who had not learnt")
+		t.Error("announced by an instance with an old layout")
 	}
 	if err := s.Spread(t.Context()); err != nil {
 		t.Fatal(err)
@@ -277,27 +278,27 @@ func TestReshard(t *testing.T) {
 	if _, err := line.Next(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := s.Resharding(t.Context(), "other", time.Minute); !ok || err != nil {
+	if ok, err := s.hold(t.Context(), "other", time.Minute); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	if _, err := reshard(t, srv, conn, 4); !errors.Is(err, ErrRefused) {
-		t.Errorf("beside another: %v", err)
+		t.Errorf("while another runs: %v", err)
 	}
-	if err := line.Close(); err != nil { // it is killed
+	if err := line.Close(); err != nil { // the other one is killed
 		t.Fatal(err)
 	}
 	if got, err = reshard(t, srv, conn, 4); err != nil || got.Changed || got.Moved != 30 || got.Shards != 4 {
 		t.Errorf("finished: %+v, %v", got, err)
 	}
 	check(t, srv, s, states, len(claims))
-	if busy, err := s.IsResharding(t.Context()); busy || err != nil {
+	if busy, err := s.IsHeld(t.Context()); busy || err != nil {
 		t.Errorf("%t, %v", busy, err)
 	}
 }
 
-// One that says nothing of itself is seen by what it listens to; so are those that cannot
-// say anything, and that nobody lives.
-func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
+// An instance without a heartbeat is found by its subscription to wake messages, also if no heartbeat
+// can be read. Without subscribers no instance is alive, and the reshard runs.
+func TestReshardRefusesUnidentifiedSubscribers(t *testing.T) {
 	t.Parallel()
 	srv, conn, more := open(t)
 	s := more()
@@ -316,11 +317,11 @@ func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
 			t.Fatalf("%s: %+v", when, now)
 		}
 	}
-	refused("beside who says nothing")
+	refused("a subscriber without a heartbeat")
 	if err := c.Set(t.Context(), s.Space().FleetSigns(), "not a sorted set", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	refused("nobody can say anything")
+	refused("heartbeats cannot be read")
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -329,7 +330,7 @@ func TestReshardIsRefusedBesideWhoSaysNothing(t *testing.T) {
 		time.Sleep(time.Millisecond) // sleep: a poll's step
 	}
 	if got, err := reshard(t, srv, conn, 2); err != nil || !got.Changed {
-		t.Errorf("nobody lives: %+v, %v", got, err)
+		t.Errorf("no instance is alive: %+v, %v", got, err)
 	}
 }
 

@@ -18,55 +18,55 @@ import (
 	"notifier/internal/wire"
 )
 
-// ErrRefused is what Reshard's errors wrap where it has changed nothing and would not
-// if it were called again.
+// ErrRefused is returned if a reshard or migration is not possible now. A repeated call is refused too
+// until the operator has removed the reason, which the error states.
 var ErrRefused = errors.New("refused")
 
-// Options of Reshard.
+// Options are the options of Reshard.
 type Options struct {
 	Conn      *wire.Conn
 	Namespace string
-	// To is how many shards there shall be.
+	// To is the new number of shards.
 	To int
-	// Force goes on although instances live that know nothing of reshards.
+	// Force ignores instances that do not support reshards.
 	Force bool
-	// Confirm is what is waited for before what has arrived is forgotten where it was.
+	// Confirm is the durability that an import needs before the source deletes the batch.
 	Confirm wire.Confirm
-	// Say hears what is being done, OnMoved how many notices have gone of how many.
-	Say     func(text string)
-	OnMoved func(n int, of int64)
-	// Tracer makes a span of the reshard, and of each batch. Nil: there are none.
+	// Progress receives the steps. It may be nil.
+	Progress Progress
+	// Tracer, if not nil, makes a span of the reshard and of each batch.
 	Tracer trace.Tracer
 }
 
-// Done is what a Reshard has come to.
+// Done is the result of Reshard.
 type Done struct {
 	Shards  int  `json:"shards"`
-	Changed bool `json:"changed"` // else there were as many before
+	Changed bool `json:"changed"` // false: the number of shards was the same before
 	Moved   int  `json:"moved"`
-	// Held is how many notices stay in former shards until their claim ends or they are
-	// reported; the instances move them then.
+	// Held is the number of notices that stay in old shards until their claim ends or their outcome is
+	// reported. The instances move them then.
 	Held int `json:"held"`
-	// Silent are instances that have not said yet that they know the new shards: what
-	// they do with the former ones is refused until they do.
+	// Silent are instances whose heartbeat does not show the new shards yet. The guard refuses their
+	// calls until they have read the new layout.
 	Silent []string `json:"silent,omitempty"`
 }
 
-// How long instances are waited for.
+// Time limits for heartbeats.
 const (
-	tellWait  = 3 * time.Second // for what those tell that have just begun
-	knownWait = 10 * time.Second
+	tellWait  = 3 * time.Second  // the first heartbeat of instances that have just started
+	knownWait = 10 * time.Second // heartbeats that show the new shards
 )
 
 // resharder is one call of Reshard.
 type resharder struct {
 	Options
-	store *store.Store
+	store Redis
 	done  Done
 }
 
-// Reshard puts To shards in the place of those there are, while instances deliver. If
-// it is ended, the same call goes on; one that another has left is finished first.
+// Reshard replaces the shards of a Redis by To new ones, and moves all notices to them, while the
+// instances deliver. If Reshard is interrupted, a second call with the same options continues. An
+// unfinished reshard to another number is finished first.
 func Reshard(ctx context.Context, o Options) (Done, error) {
 	cluster := o.Conn.Masters != nil
 	n, err := o.Conn.Exists(ctx, keys.Space{Namespace: o.Namespace}.Meta()).Result()
@@ -74,24 +74,28 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 		return Done{}, wire.Wrap("meta", err)
 	}
 	if n == 0 {
-		return Done{}, fmt.Errorf("%w: no instance has begun on this Redis under the namespace %s: set NOTIFIER_SHARDS=%d for the first start",
+		return Done{}, fmt.Errorf("%w: no instance has started on this Redis with the namespace %s: set NOTIFIER_SHARDS=%d for the first start",
 			ErrRefused, o.Namespace, o.To)
 	}
+
 	space, _, err := layout.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
 	if err != nil {
 		return Done{}, err
 	}
-	r := &resharder{Options: o, store: store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
-		Nodes: o.Conn.Nodes, Conn: o.Conn,
-		Confirm: o.Confirm})}
+
+	o.Progress = orQuiet(o.Progress)
+	r := &resharder{Options: o, store: Redis{store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
+		Nodes: o.Conn.Nodes, Conn: o.Conn, Confirm: o.Confirm})}}
 	if err := r.store.Wire().Detect(ctx); err != nil {
 		return Done{}, err
 	}
-	ctx, release, err := alone(ctx, r.store)
+
+	ctx, release, err := exclusive(ctx, r.store)
 	if err != nil {
 		return Done{}, err
 	}
 	defer release()
+
 	ctx, span := tracing.Step(ctx, o.Tracer, "reshard", tracing.Shards.Int(o.To))
 	err = r.run(ctx, cluster)
 	span.SetAttributes(tracing.Notices.Int(r.done.Moved))
@@ -106,43 +110,54 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.able(ctx); err != nil {
 		return err
 	}
-	// What another has left, killed at whatever step, is finished first.
+	// An earlier reshard may have been killed before all places knew its shards.
 	if err := r.store.Spread(ctx); err != nil {
 		return err
 	}
+
 	if side := r.store.Side(); side.State != layout.SideOpen {
-		return fmt.Errorf("%w: notices are being moved to another Redis or from it (%s), or have moved: reshard the new side when notifier "+
-			"migrate is done",
-			ErrRefused, side.State)
+		return fmt.Errorf("%w: notices are moving, or have moved, to or from another Redis (this side is %s): reshard the new side after "+
+			"notifier migrate has finished", ErrRefused, side.State)
 	}
-	left, err := r.store.Drained(ctx, nil)
-	if err != nil {
+	if err := r.finish(ctx); err != nil {
 		return err
 	}
+
 	now := r.store.Space().Now()
-	r.done.Shards = now.Shards
-	if left > 0 {
-		r.Say(fmt.Sprintf("former shards hold notices: what was begun before is finished first, with %s", notice.Count(now.Shards, "shard")))
-		if err := r.empty(ctx); err != nil {
-			return err
-		}
-	}
 	if now.Shards == r.To && (!cluster || even(now)) {
 		return nil
 	}
+
 	next := now.Replace(r.To, cluster)
 	if err := r.store.Announce(ctx, next); err != nil {
 		return err
 	}
 	r.done.Shards, r.done.Changed = r.To, true
-	r.Say(fmt.Sprintf("%s, with the tags %s, are in the place of %d", notice.Count(r.To, "shard"), strings.Join(next.Tags, ","), now.Shards))
+	r.Progress.Say(fmt.Sprintf("%s with the tags %s replace %d", notice.Count(r.To, "shard"), strings.Join(next.Tags, ","),
+		now.Shards))
+
 	if err := r.awaitFleet(ctx); err != nil {
 		return err
 	}
 	return r.empty(ctx)
 }
 
-// even reports whether the shards lie over the slots as those of a first start.
+// finish finishes a reshard that was interrupted.
+func (r *resharder) finish(ctx context.Context) error {
+	left, err := r.store.Drained(ctx, nil)
+	if err != nil {
+		return err
+	}
+
+	r.done.Shards = r.store.Space().Now().Shards
+	if left == 0 {
+		return nil
+	}
+	r.Progress.Say("old shards hold notices: finishing the previous reshard first, to " + notice.Count(r.done.Shards, "shard"))
+	return r.empty(ctx)
+}
+
+// even reports whether the shards are spread over the slots of a cluster as at a first start.
 func even(s keys.Space) bool {
 	for i := range s.Shards {
 		if s.Shards > 1 && keys.Slot(s.Tag(s.First()+i)) != (2*i+1)*keys.Slots/(2*s.Shards) {
@@ -152,55 +167,54 @@ func even(s keys.Space) bool {
 	return true
 }
 
-// able refuses where an instance lives that knows nothing of reshards.
+// able returns ErrRefused if an instance does not support reshards.
 func (r *resharder) able(ctx context.Context) error {
 	if r.Force {
 		return nil
 	}
-	_, err := able(ctx, r.store, "reshards", knows(1), false)
+	_, err := able(ctx, r.store, "reshards", knowsPlaces(1), false)
 	return err
 }
 
-// awaitFleet waits until all instances know of the new shards, so that what is moved
-// there is served; what one that does not answer does with the former ones is refused.
+// awaitFleet waits until the heartbeats of all instances show the new shards, so that instances claim
+// the moved notices at once. It does not fail without them: the guard refuses calls of the others.
 func (r *resharder) awaitFleet(ctx context.Context) error {
 	places := r.store.Space().Places()
 	err := await(ctx, r.store, knownWait, func(list []fleet.Instance) bool {
-		r.done.Silent = names(list, knows(places))
+		r.done.Silent = lacking(list, knowsPlaces(places))
 		return len(r.done.Silent) == 0
 	})
 	if isForbidden(err) {
-		return nil // which is why it was forced
+		return nil // the heartbeats cannot be read, and --force was used
 	}
 	if len(r.done.Silent) > 0 {
-		r.Say("not heard from yet: " + strings.Join(r.done.Silent, ", ") +
-			"; what they hold counts, and they learn of the new shards with their next call")
+		r.Progress.Say("not using the new shards yet: " + strings.Join(r.done.Silent, ", ") +
+			"; their claims stay valid, and their next call reads the new layout")
 	}
 	return err
 }
 
-// empty moves all that does not stay in former shards for a claim or a report.
+// empty moves all notices out of the old shards, except those that are claimed or await a report.
 func (r *resharder) empty(ctx context.Context) error {
 	total := int64(0)
-	for _, place := range r.store.Formers() {
+	for _, place := range r.store.OldShards() {
 		n, err := r.store.Records(ctx, place)
 		if err != nil {
 			return err
 		}
 		total += n
 	}
-	mover := Mover{From: r.store, To: r.store, Tracer: r.Tracer, OnMoved: func(n int) {
-		r.done.Moved += n
-		r.OnMoved(n, total)
-	}}
+
+	mover := Mover{From: r.store, To: r.store, Tracer: r.Tracer, Counter: &tally{&r.done.Moved, total, r.Progress}}
 	for {
 		got, err := mover.Pass(ctx)
 		if err != nil {
 			return err
 		}
+
 		r.done.Held = got.Held.All()
-		if got.Moved == 0 || len(r.store.Formers()) == 0 {
-			return r.store.Spread(ctx) // the instances need look there no more
+		if got.Moved == 0 || len(r.store.OldShards()) == 0 {
+			return r.store.Spread(ctx) // the old shards are empty, so instances stop checking them
 		}
 	}
 }

@@ -12,22 +12,21 @@ import (
 	"notifier/internal/wire"
 )
 
-// ErrSkew says that the clocks of the two sides are too far apart.
-var ErrSkew = errors.New("the clocks of the two sides are too far apart")
+// ErrSkew is returned if the clocks of the two sides differ too much.
+var ErrSkew = errors.New("the clocks of the two sides differ too much")
 
-// clocks compares those of two sides: each due time comes early or late by as much as
-// they are apart.
+// clocks compares the clocks of two sides. A difference shifts the due times of moved notices.
 type clocks struct {
 	a, b *wire.Conn
-	most time.Duration
+	most time.Duration // the maximum difference
 }
 
-// reading is how far clocks are ahead of this machine's, from the one that is least to
-// the one that is most, and how wrong that may be.
+// reading is how far the clocks of a side are ahead of this machine's clock: the smallest and the
+// largest lead, and the uncertainty of the measurement.
 type reading struct{ least, most, unsure time.Duration }
 
-// check is an error if any two clocks of the two sides are too far apart. What a slow
-// answer makes doubtful is measured again, and the quickest answers count.
+// check returns ErrSkew if a clock of one side and a clock of the other differ too much. Slow answers
+// make the result uncertain. So before check fails, it measures again and uses the fastest answers.
 func (c *clocks) check(ctx context.Context) (skew time.Duration, err error) {
 	for _, tries := range []int{1, 8} {
 		var x, y reading
@@ -36,9 +35,11 @@ func (c *clocks) check(ctx context.Context) (skew time.Duration, err error) {
 		both.Go(func() { x, xerr = read(ctx, c.a, tries) })
 		both.Go(func() { y, yerr = read(ctx, c.b, tries) })
 		both.Wait()
+
 		if err := errors.Join(xerr, yerr); err != nil {
 			return 0, err
 		}
+
 		skew = y.most - x.least
 		if other := y.least - x.most; other.Abs() > skew.Abs() {
 			skew = other
@@ -46,14 +47,14 @@ func (c *clocks) check(ctx context.Context) (skew time.Duration, err error) {
 		if skew.Abs() <= c.most {
 			return skew, nil
 		}
-		err = fmt.Errorf("%w: that of the new side is %s ahead of the old one's (± %s), more than --max-skew %s, and each due time would "+
-			"come early or late by that: set the clocks of both machines right (NTP)", ErrSkew, skew.Round(time.Millisecond),
+		err = fmt.Errorf("%w: the clock of the new side is %s ahead (± %s), which exceeds --max-skew %s and would shift all due times: "+
+			"synchronize the clocks of both machines (NTP)", ErrSkew, skew.Round(time.Millisecond),
 			(x.unsure + y.unsure).Round(time.Millisecond), c.most)
 	}
 	return skew, err
 }
 
-// read asks each master of a side for its time, some times each.
+// read measures the clock of each master of a side, with several tries for each.
 func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 	var mu sync.Mutex
 	first := true
@@ -70,6 +71,7 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 				off, unsure = now.Sub(from.Add(took/2)), took/2
 			}
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
 		if first {
@@ -78,6 +80,7 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 		r = reading{min(r.least, off), max(r.most, off), max(r.unsure, unsure)}
 		return nil
 	}
+
 	if c.Masters == nil {
 		return r, one(ctx, c.UniversalClient)
 	}

@@ -15,12 +15,11 @@ import (
 	"notifier/internal/store"
 )
 
-// A migration that is killed at any of its steps, before it or right after it, is
-// finished by the next one, and each notice is kept once, in the state that it had, on
-// the new side.
-func TestAMigrationIsKilledAtEachStep(t *testing.T) {
+// A migration that is killed before or after any step is finished by the next one. Each notice is then
+// stored once, in its state, on the new side.
+func TestKilledMigrateLosesNothing(t *testing.T) {
 	t.Parallel()
-	const atOnce = 6 // of those that wait, rather than work
+	const atOnce = 6 // these tests mostly wait
 	steps := killMigration(t, never, false)
 	if steps < 20 {
 		t.Fatalf("a migration takes %d steps", steps)
@@ -42,12 +41,13 @@ func TestAMigrationIsKilledAtEachStep(t *testing.T) {
 	workers.Wait()
 }
 
-// While an instance lives that does not tell of places, nothing is changed.
-func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
+// An older instance, whose heartbeat has no number of places, prevents a reshard without --force.
+func TestReshardRefusesOlderInstances(t *testing.T) {
 	t.Parallel()
 	srv, conn, more := open(t)
 	s := more()
-	if _, err := fleet.NewStore(s.Layout).Beat(t.Context(), fleet.Beat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1}`}); err != nil {
+	if _, err := fleet.NewStore(s.Layout).Publish(t.Context(), fleet.Heartbeat{ID: "abcdefghijkl", About: `{"label":"old","version":"v1"}`,
+		Figures: `{"since":1}`}); err != nil {
 		t.Fatal(err)
 	}
 	_, err := reshard(t, srv, conn, 2)
@@ -57,14 +57,14 @@ func TestReshardIsRefusedBesideTheVersionBefore(t *testing.T) {
 	if now := more().Space(); now.Places() != 1 {
 		t.Errorf("%+v", now)
 	}
-	got, err := Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: 2, Force: true, Say: func(string) {}, OnMoved: func(int, int64) {}})
+	got, err := Reshard(t.Context(), Options{Conn: conn, Namespace: srv.Namespace(), To: 2, Force: true})
 	if err != nil || !got.Changed || len(got.Silent) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-// What would mix up notices of several Redis is refused, and changes nothing.
-func TestMigrationsThatAreRefused(t *testing.T) {
+// Migrations that would mix the notices of several Redis servers are refused and change nothing.
+func TestMigrateRefusals(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	a, b, old, fresh := two(t, 1)
@@ -78,25 +78,23 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 	same := migration(t, a, a)
 	refused(same, "another reshard or migration")
 	empty := newSide(t, a.ns)
-	refused(migration(t, empty, b), "no instance has begun")
+	refused(migration(t, empty, b), "no instance has started")
 	if _, err := fresh.Schedule(ctx, keys.Partition{Prefix: prefix}, []store.Request{{Key: "app1:a:b:own"}}); err != nil {
 		t.Fatal(err)
 	}
-	refused(migration(t, a, b), "notices of its own")
+	refused(migration(t, a, b), "already has notices")
 	if old.Side().State != layout.SideOpen {
 		t.Error(old.Side())
-	}
-	if _, _, err := fresh.Forget(ctx, keys.Partition{Prefix: prefix}, []string{"app1:a:b:own"}); err != nil {
-		t.Fatal(err)
 	}
 	if _, err := fresh.Amend(ctx, prefix, "app1:a:b:own", store.Cancel, store.When{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := fresh.Forget(ctx, keys.Partition{Prefix: prefix}, []string{"app1:a:b:own"}); err != nil {
+	own := keys.Partition{Prefix: prefix}
+	if err := fresh.Wire().Redis.Del(ctx, fresh.Space().Records(own), fresh.Space().Settled(own)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	// Nobody lives on the new side; then it is prepared.
-	refused(migration(t, a, empty), "no instance lives there")
+	// The new side is prepared, but has no instance.
+	refused(migration(t, a, empty), "no instance is alive")
 	other := empty.store(t, 0)
 	if other.Side().State != layout.SideComing || old.Side().State != layout.SideOpen {
 		t.Errorf("%v, %v", other.Side(), old.Side())
@@ -106,21 +104,21 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 	}
 	empty.alive(t, other)
 	m := newMigrator(migration(t, a, empty))
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		if name == "left" {
 			return errKilled
 		}
 		return do()
-	}
+	})
 	if _, err := m.migrate(ctx); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
 	refused(migration(t, a, b), "another Redis than new")
 	refused(migration(t, empty, b), "from another Redis")
 	if _, err := reshard(t, a.srv, a.conn, 4); !errors.Is(err, ErrRefused) {
-		t.Errorf("a reshard amid a migration: %v", err)
+		t.Errorf("a reshard during a migration: %v", err)
 	}
-	// Half of the way it turns round.
+	// The unfinished migration is turned back.
 	b.alive(t, fresh)
 	done, err := Migrate(ctx, migration(t, empty, a))
 	if err != nil || !done.Open || done.MissingN > 0 {
@@ -132,9 +130,10 @@ func TestMigrationsThatAreRefused(t *testing.T) {
 	if records, _ := a.total(old); records != 12 {
 		t.Errorf("%d records are back", records)
 	}
-	// An instance of the version before lives on the old side.
-	if _, err := fleet.NewStore(old.Layout).Beat(ctx, fleet.Beat{ID: "abcdefghijkm", About: `{"label":"old","version":"v1"}`, Figures: `{"since":1,"places":1}`}); err != nil {
+	// An older instance is alive on the old side.
+	if _, err := fleet.NewStore(old.Layout).Publish(ctx, fleet.Heartbeat{ID: "abcdefghijkm", About: `{"label":"old","version":"v1"}`,
+		Figures: `{"since":1,"places":1}`}); err != nil {
 		t.Fatal(err)
 	}
-	refused(migration(t, a, empty), "version that knows nothing")
+	refused(migration(t, a, empty), "version without support for migrations")
 }

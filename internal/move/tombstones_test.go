@@ -14,15 +14,15 @@ import (
 	"notifier/internal/wire"
 )
 
-// burying is a Store that trims all that is settled and keeps tombstones.
-func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) *store.Store {
+// burying returns a Redis that retains no settled notice and keeps tombstones.
+func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) Redis {
 	t.Helper()
 	space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
-		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
+	s := Redis{store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
+		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})}
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func request(i int) store.Request {
 }
 
 // bury delivers and trims n notices, from one number on, and returns their ids.
-func bury(t *testing.T, s *store.Store, from, n int) (ids map[int]string) {
+func bury(t *testing.T, s Redis, from, n int) (ids map[int]string) {
 	t.Helper()
 	ids = map[int]string{}
 	for i := from; i < from+n; i++ {
@@ -45,7 +45,7 @@ func bury(t *testing.T, s *store.Store, from, n int) (ids map[int]string) {
 }
 
 // deliver schedules and delivers a notice, and returns its id.
-func deliver(t *testing.T, s *store.Store, r store.Request) string {
+func deliver(t *testing.T, s Redis, r store.Request) string {
 	t.Helper()
 	p := s.Space().Partition(prefix, r.Key)
 	reply, err := s.Schedule(t.Context(), p, []store.Request{r})
@@ -63,7 +63,7 @@ func deliver(t *testing.T, s *store.Store, r store.Request) string {
 }
 
 // trim trims all settled notices.
-func trim(t *testing.T, s *store.Store) {
+func trim(t *testing.T, s Redis) {
 	t.Helper()
 	for place := range s.Space().Places() {
 		if _, _, err := s.Trim(t.Context(), place, []store.Trim{{Prefix: prefix}}, 1000); err != nil {
@@ -72,8 +72,8 @@ func trim(t *testing.T, s *store.Store) {
 	}
 }
 
-// recognises fails unless each call of some notices is answered with their id.
-func recognises(t *testing.T, s *store.Store, ids map[int]string, when string) {
+// recognises fails unless a repeated schedule call for each notice returns the id of the first.
+func recognises(t *testing.T, s Redis, ids map[int]string, when string) {
 	t.Helper()
 	for i, id := range ids {
 		r := request(i)
@@ -95,17 +95,17 @@ func TestReshardMovesTombstones(t *testing.T) {
 	if err := s.Announce(t.Context(), s.Space().Replace(5, false)); err != nil {
 		t.Fatal(err)
 	}
-	recognises(t, s, ids, "before anything has moved")
+	recognises(t, s, ids, "before the move")
 	mover := &Mover{From: s, To: s}
 	if _, err := mover.Pass(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	recognises(t, s, ids, "after the move")
-	if left := s.Formers(); len(left) != 0 {
-		t.Errorf("former shards %v are still open", left)
+	if left := s.OldShards(); len(left) != 0 {
+		t.Errorf("old shards %v are still open", left)
 	}
 	for place := range s.Space().First() {
-		if sizes, err := s.Buckets(t.Context(), place); err != nil || len(sizes) != 0 {
+		if sizes, err := s.buckets(t.Context(), place); err != nil || len(sizes) != 0 {
 			t.Errorf("place %d: %v, %v", place, sizes, err)
 		}
 	}
@@ -119,7 +119,7 @@ func TestReshardMovesTombstones(t *testing.T) {
 }
 
 // A mover that is killed between copying tombstones and deleting them loses none.
-func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
+func TestKilledReshardKeepsTombstones(t *testing.T) {
 	t.Parallel()
 	srv, conn, _ := open(t)
 	s := burying(t, srv, conn, srv.Namespace())
@@ -131,16 +131,14 @@ func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for place := range s.Space().First() {
-		sizes, err := s.Buckets(t.Context(), place)
+		sizes, err := s.buckets(t.Context(), place)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for bucket := range sizes {
-			some, _, err := s.ReadTombs(t.Context(), place, bucket, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.CopyTombs(t.Context(), some); err != nil {
+			if err := s.eachTombs(t.Context(), place, bucket, func(some tombs) error {
+				return s.importTombs(t.Context(), some)
+			}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -152,9 +150,9 @@ func TestReshardKeepsTombstonesThroughAKill(t *testing.T) {
 	recognises(t, s, ids, "moved")
 }
 
-// The new side recognises what the old one had trimmed, before the migration and during
-// it, from the first call that it takes; the old side does as long as it takes calls.
-func TestMigrationCopiesTombstones(t *testing.T) {
+// The new side recognises notices that the old side trimmed before and during the migration, from its
+// first call on. The old side does too until it is closed.
+func TestMigrateCopiesTombstones(t *testing.T) {
 	t.Parallel()
 	a, b := newSide(t, ""), (*side)(nil)
 	b = newSide(t, a.ns)
@@ -166,18 +164,18 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 
 	m := newMigrator(migration(t, a, b))
 	trimmed := false
-	m.step = func(name string, do func() error) error {
-		if name == "out" && !trimmed {
+	m.hook = hook(func(name string, do func() error) error {
+		if name == "export" && !trimmed {
 			trimmed = true
 			for i, id := range bury(t, old, 100, 5) {
 				ids[i] = id
 			}
 		}
 		if name == "left" {
-			recognises(t, old, ids, "the old side, before it is left")
+			recognises(t, old, ids, "the old side, before it is closed")
 		}
 		return do()
-	}
+	})
 	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
 		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
@@ -191,7 +189,7 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 	recognises(t, fresh, ids, "the new side")
 	got, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:0"), []store.Request{request(0)})
 	if err == nil && !errors.Is(got[0].Err, wire.ErrMoved) || err != nil && !errors.Is(err, wire.ErrMoved) {
-		t.Errorf("the old side after it was left: %+v, %v", got, err)
+		t.Errorf("the old side after it was closed: %+v, %v", got, err)
 	}
 
 	// And back.
@@ -201,10 +199,9 @@ func TestMigrationCopiesTombstones(t *testing.T) {
 	recognises(t, old, ids, "the first side again")
 }
 
-// A migration that is killed at any step and turned round leaves no repeated schedule call
-// unrecognised: neither one whose notice was trimmed on the old side, nor one whose notice
-// was trimmed on the new side after that had taken calls.
-func TestTurnedMigrationKeepsTombstones(t *testing.T) {
+// A migration that is killed at any step and turned back keeps all tombstones: those of the old side,
+// and those of the new side from the time in which it accepted calls.
+func TestTurnedMigrateKeepsTombstones(t *testing.T) {
 	steps := turnWithTombstones(t, never)
 	if steps < 15 {
 		t.Fatalf("a migration takes %d steps", steps)
@@ -217,8 +214,8 @@ func TestTurnedMigrationKeepsTombstones(t *testing.T) {
 	}
 }
 
-// turnWithTombstones kills a migration after its n-th step, turns it round, and reports how
-// many steps there were.
+// turnWithTombstones kills a migration after its n-th step and turns it back. It returns the number of
+// steps.
 func turnWithTombstones(t *testing.T, n int) (steps int) {
 	a := newSide(t, "")
 	b := newSide(t, a.ns)
@@ -235,26 +232,26 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 	m := newMigrator(migration(t, a, b))
 	m.dies = true
 	at := ""
-	m.step = func(name string, do func() error) error {
+	m.hook = hook(func(name string, do func() error) error {
 		if steps++; steps > n {
 			return errKilled
 		}
 		at = name
 		return do()
-	}
+	})
 	if _, err := m.migrate(t.Context()); n != never && !errors.Is(err, errKilled) && err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []*store.Store{old, fresh} {
+	for _, s := range []Redis{old, fresh} {
 		if err := s.Known(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for i, s := range map[int]*store.Store{200: old, 300: fresh} {
+	for i, s := range map[int]Redis{200: old, 300: fresh} {
 		if state := s.Side().State; state == layout.SideOpen || state == layout.SideOpened || state == "" {
 			r := request(i)
 			if got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
-				continue // it takes no calls
+				continue // this side refuses calls
 			}
 			for k, id := range bury(t, s, i+1, 3) {
 				ids[k] = id
@@ -274,9 +271,9 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 	return steps
 }
 
-// A key's notice is replaced, delivered and trimmed while a migration copies: the new side
-// knows the later one, also in a bucket that has been copied, whose size is the same.
-func TestMigrationCopiesTheLaterTombstoneOfAKey(t *testing.T) {
+// A notice is replaced, delivered and trimmed after its bucket was copied. The new side gets the later
+// tombstone, although the bucket has the same size.
+func TestMigrateCopiesLaterTombstoneOfKey(t *testing.T) {
 	t.Parallel()
 	a := newSide(t, "")
 	b := newSide(t, a.ns)
@@ -288,8 +285,8 @@ func TestMigrationCopiesTheLaterTombstoneOfAKey(t *testing.T) {
 
 	m := newMigrator(migration(t, a, b))
 	replaced := false
-	m.step = func(name string, do func() error) error {
-		if name == "out" && !replaced {
+	m.hook = hook(func(name string, do func() error) error {
+		if name == "export" && !replaced {
 			replaced = true
 			again := request(1)
 			again.OnDuplicate = store.Replace
@@ -297,7 +294,7 @@ func TestMigrationCopiesTheLaterTombstoneOfAKey(t *testing.T) {
 			trim(t, old)
 		}
 		return do()
-	}
+	})
 	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
 		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)

@@ -9,12 +9,12 @@ import (
 // Dialer makes a connection, as [net.Dialer.DialContext] does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Lazy makes a Dialer that does not fail: where no connection can be made, whoever uses
-// what it returns first has the error of the dial.
+// Lazy returns a Dialer that never fails. If a dial fails, the first use of the returned connection gets its
+// error.
 //
-// A pool of go-redis counts failed dials. When they are as many as it may hold
-// connections it makes no more, and asks once a second whether the server is there
-// again, so that calls fail for up to a second after it is.
+// A pool of go-redis counts failed dials. After as many of them as the pool may hold connections, it stops
+// dialling and checks the server once a second. Calls would then fail for up to a second after the server is
+// back.
 func Lazy(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
@@ -25,14 +25,14 @@ func Lazy(dial Dialer) Dialer {
 	}
 }
 
-// unmadeError wraps what a dial came to: of the error of a greeting that failed, go-redis
-// keeps what it wraps.
+// unmadeError wraps the error of a dial. If the first command on a connection fails, go-redis removes one
+// layer of its error.
 type unmadeError struct{ err error }
 
 func (e *unmadeError) Error() string { return e.err.Error() }
 func (e *unmadeError) Unwrap() error { return e.err }
 
-// unmade stands for a connection that could not be made.
+// unmade represents a connection that could not be made.
 type unmade struct{ err error }
 
 func (c unmade) Read([]byte) (int, error)         { return 0, c.err }

@@ -12,9 +12,9 @@ import (
 	"notifier/internal/redistest"
 )
 
-// After as many failed dials as it may hold connections, a pool refuses calls by itself
-// for up to a second, whether the server is there or not.
-func TestAServerThatIsBackIsDialledAtOnce(t *testing.T) {
+// After as many failed dials as it may hold connections, a pool refuses calls for up to a second, whether the
+// server is reachable or not.
+func TestReturningServerIsDialledAtOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	c := redis.NewClient(&redis.Options{Addr: srv.Addr(), DisableIdentity: true, MaxRetries: -1, PoolSize: 2,
 		Dialer: Lazy((&net.Dialer{Timeout: 30 * time.Second}).DialContext)})

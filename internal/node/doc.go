@@ -1,42 +1,35 @@
-// Package node keeps what one node of a cluster does from being felt by calls to
-// the others.
+// Package node isolates calls to the nodes of a cluster, so that a node that hangs does not delay calls to the others.
 //
-// A cluster's client has a pool of connections for each node, so a node that
-// hangs takes no connection from another. What it takes is whoever waits for it:
-// goroutines, slots for attempts, the calls that share a batch with its own. So
-// each node has a gate, which counts the calls that wait for it and knows how
-// long it has been silent:
+// A cluster's client has a separate pool of connections for each node. But the callers that wait for a hanging node also block goroutines,
+// slots for attempts, and other calls of the same batch. So each node has a gate. It counts the calls that wait for the node, and measures
+// the time since the node's last answer (or since the first waiting call, if no call was waiting before it). The state depends on that
+// time:
 //
-//	silent for     it is     and a call to it
-//	               well      goes out
-//	MaxSilence     slow      goes out, while fewer than budget wait; who need not wait for it, asks Slow and does not
-//	limit          away      fails at once, with ErrAway: nothing was sent
+//	no answer for  state  calls to the node
+//	< 100 ms       well   are sent
+//	≥ 100 ms       slow   are sent while fewer than budget wait; optional calls check Slow and skip the node
+//	≥ 1 s          away   fail at once with ErrAway: nothing was sent
 //
-// A node is silent from its last answer, or, if none was asked for since, from
-// the first call that waits for one. A node to which no connection can be made,
-// or that is loading its data, is away at once. Errors are answers: what a node
-// refuses, as a slot that it does not have, says nothing about the node.
+// A node that refuses connections, or that is loading its data, is away at once. Error replies are answers, because a refusal does not
+// mean that the node is unhealthy.
 //
 // # Failovers
 //
-// A master that is cut off from the other nodes, or that was stopped, goes on for a while
-// after another has taken its place, and what it confirms then is lost. Who reaches both
-// learns of it from the others: each askEvery one node is asked, in its turn, for the
-// cluster's epoch, and, where that has changed, for what it knows of the others. When a
-// node is seen without slots, and another has them with a higher epoch, it is replaced:
-// calls to it are refused, what is under way there fails whatever it answers, and the
-// client asks the others who serves what. It is well again when it says itself that
-// it has no slots, or when others see it with slots and a higher epoch still.
+// A master that was stopped, or is cut off from the other nodes, still confirms writes for a while after its replacement. These writes are
+// lost. A process that can reach both sides learns of the failover from the other nodes. Every askEvery it asks one node, in turn, for the
+// cluster's epoch. If the epoch has changed, it also asks for that node's view of the cluster.
 //
-// With m nodes that do not know of the switch yet it is found within (m+1) askEvery of the
-// moment at which any other does. Nothing is known of a switch that no node within reach
-// knows of.
+// A node is replaced if another node has its slots with a higher epoch. Calls to a replaced node are refused. Calls in flight there fail
+// whatever the node answers, and the client asks the other nodes for the owners of slots. The node counts as well again in two cases: it
+// reports itself that it has no slots, or other nodes report that it has slots with a still higher epoch.
 //
-// # Away
+// A failover is noticed at the latest (m+1) × askEvery after one node knows of it, if m other nodes do not know of it yet. A failover that
+// no reachable node knows of is not noticed.
 //
-// While a node is away, Run asks it again and again, by a PING of its own; the
-// first answer makes it well, and Back tells of it.
+// # Recovery
 //
-// The table is this process's own: nothing of it is shared with other instances,
-// and a gate that is wrong costs one failed call, which its caller repeats.
+// While a node is away, Run probes it with a separate PING. After the first answer the node is well, and Back receives a value.
+//
+// The state belongs to this process and is not shared with other instances. A wrong state costs one failed call, which the caller
+// retries.
 package node

@@ -13,50 +13,48 @@ import (
 )
 
 const (
-	// MaxSilence is how long a node may be silent before nobody waits for it who
-	// need not.
+	// MaxSilence is the silence after which optional calls skip a node.
 	MaxSilence = 100 * time.Millisecond
-	// limit is how long it may be silent before calls to it are refused.
+	// limit is the silence after which calls to a node are refused.
 	limit = time.Second
-	// budget is how many calls may wait for a node that is slow.
+	// budget is how many calls may wait for a slow node.
 	budget = 32
-	// probeEvery is how often a node that is away is asked, and probeTimeout how
-	// long each question waits for an answer.
+	// probeEvery is the interval of probes to a node that is away, and probeTimeout the time limit of each.
 	probeEvery   = 20 * time.Millisecond
 	probeTimeout = time.Second
 )
 
-// ErrAway is what calls to a node come to that is away. Nothing was sent.
+// ErrAway is returned by calls to a node that is away. Nothing was sent.
 var ErrAway = errors.New("the node does not answer")
 
-// AwayError is an ErrAway that names the node.
+// AwayError is an ErrAway with the address of the node.
 type AwayError struct{ Addr string }
 
 func (e *AwayError) Error() string { return "redis node " + e.Addr + ": " + ErrAway.Error() }
 
-// Is makes it an ErrAway.
+// Is reports whether target is ErrAway.
 func (e *AwayError) Is(target error) bool { return target == ErrAway }
 
-// Nodes are the gates of a cluster's nodes, by address. Its methods are safe for
-// concurrent use; on nil Nodes all are well.
+// Nodes holds the gates of a cluster's nodes, by address. Its methods are safe for concurrent use. For a nil
+// Nodes all nodes are well.
 type Nodes struct {
 	running atomic.Bool
 	asking  atomic.Bool
 	back    chan struct{}
 	refused chan struct{}
 
-	onSwitch func() // nil = nobody hears of it
+	onSwitch func() // nil = no callback
 
 	mu    sync.Mutex
 	gates map[string]*gate
 }
 
-// New makes Nodes that know no node. Calls are refused only while Run runs.
+// New returns Nodes without a node. Calls are refused only while Run runs.
 func New() *Nodes {
 	return &Nodes{back: make(chan struct{}, 1), refused: make(chan struct{}, 1), gates: map[string]*gate{}}
 }
 
-// Guard puts a gate before a node. It is for redis.ClusterClient.OnNewNode.
+// Guard adds a gate to a node's client. It is for redis.ClusterClient.OnNewNode.
 func (n *Nodes) Guard(c *redis.Client) {
 	addr := c.Options().Addr
 	g := &gate{nodes: n, client: c, away: &AwayError{addr}}
@@ -77,14 +75,14 @@ func (n *Nodes) Slow(addr string) bool {
 	return g != nil && g.slow(time.Now())
 }
 
-// Refuse is ErrAway, with the address, of a node that is away, and nil of others:
-// for who speaks to the node by connections that have no gate.
+// Refuse returns an ErrAway for a node that is away, and nil for others. It is for callers that use
+// connections without a gate.
 func (n *Nodes) Refuse(addr string) error {
 	if n == nil || !n.running.Load() {
 		return nil
 	}
 	if g := n.gone(time.Now())[addr]; g != nil {
-		tell(n.refused)
+		notify(n.refused)
 		return g.away
 	}
 	if n.Replaced(addr) != nil {
@@ -93,7 +91,7 @@ func (n *Nodes) Refuse(addr string) error {
 	return nil
 }
 
-// Away are the addresses of the nodes that are away, sorted.
+// Away returns the addresses of the nodes that are away, sorted.
 func (n *Nodes) Away() []string {
 	var list []string
 	for addr := range n.gone(time.Now()) {
@@ -103,8 +101,8 @@ func (n *Nodes) Away() []string {
 	return list
 }
 
-// Back says that a node which was slow or away has answered. It has room for one
-// word, which may stand for several nodes.
+// Back returns a channel that receives a value after a slow or absent node has answered. One value may stand
+// for several nodes.
 func (n *Nodes) Back() <-chan struct{} {
 	if n == nil {
 		return nil
@@ -116,9 +114,12 @@ func (n *Nodes) gone(now time.Time) map[string]*gate {
 	if n == nil {
 		return nil
 	}
+
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	var some map[string]*gate
+
 	for addr, g := range n.gates {
 		if g.gone(now) {
 			if some == nil {
@@ -127,35 +128,29 @@ func (n *Nodes) gone(now time.Time) map[string]*gate {
 			some[addr] = g
 		}
 	}
+
 	return some
 }
 
-// Run asks nodes that are away until ctx ends, and returns nil. Without calls
-// that are refused it does nothing.
+// Run probes nodes that are away until ctx ends, and returns nil. It sends nothing while all nodes answer,
+// except the questions about failovers.
 func (n *Nodes) Run(ctx context.Context) error {
 	if n == nil {
 		<-ctx.Done()
 		return nil
 	}
+
 	n.running.Store(true)
 	defer n.running.Store(false)
+
 	var probes sync.WaitGroup
 	defer probes.Wait()
+
 	ask := time.NewTicker(askEvery)
 	defer ask.Stop()
+
 	for ctx.Err() == nil {
-		var again <-chan time.Time
-		for addr, g := range n.gone(time.Now()) {
-			again = time.After(probeEvery)
-			if g.probing.CompareAndSwap(false, true) {
-				probes.Go(func() {
-					defer g.probing.Store(false)
-					if errors.Is(g.ask(ctx), redis.ErrClosed) {
-						n.forget(addr, g)
-					}
-				})
-			}
-		}
+		again := n.probe(ctx, &probes)
 		select {
 		case <-ctx.Done():
 		case <-n.refused:
@@ -169,10 +164,28 @@ func (n *Nodes) Run(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }
 
-// forget drops the gate of a node that is none of the cluster's any more.
+// probe starts a probe of each node that is away and not being probed. It returns when to call it again; nil = when a call is refused.
+func (n *Nodes) probe(ctx context.Context, probes *sync.WaitGroup) (again <-chan time.Time) {
+	for addr, g := range n.gone(time.Now()) {
+		again = time.After(probeEvery)
+		if g.probing.CompareAndSwap(false, true) {
+			probes.Go(func() {
+				defer g.probing.Store(false)
+				if errors.Is(g.ask(ctx), redis.ErrClosed) {
+					n.forget(addr, g)
+				}
+			})
+		}
+	}
+
+	return again
+}
+
+// forget drops the gate of a node that has left the cluster.
 func (n *Nodes) forget(addr string, g *gate) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -181,33 +194,33 @@ func (n *Nodes) forget(addr string, g *gate) {
 	}
 }
 
-func tell(c chan struct{}) {
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
 	}
 }
 
-// gate stands before one node, as a hook of its client.
+// gate controls the calls to one node, as a hook of its client.
 type gate struct {
 	nodes   *Nodes
 	client  *redis.Client
 	away    error
 	probing atomic.Bool
 
-	// replaced: other nodes say that another has its slots.
+	// replaced means that other nodes report another owner of its slots.
 	replaced atomic.Bool
-	// What follows is of the mutex of nodes.
+	// The following fields are guarded by nodes.mu.
 	asked time.Time
 	id    string // empty = not known yet
-	epoch int64  // of the cluster, as it said last
-	had   member // as others saw it while it had slots
-	heir  int64  // the epoch of who has them now
+	epoch int64  // of the cluster, in its last answer
+	had   member // the node while it had slots, as others saw it
+	heir  int64  // epoch of the present owner of its slots
 
 	mu      sync.Mutex
 	waiting int
-	since   time.Time // while calls wait: how long the node has been silent
-	failed  bool      // it could not be reached, or let the last call wait for too long
+	since   time.Time // start of the node's silence, while calls wait
+	failed  bool      // not reachable, or the last call timed out
 }
 
 func (g *gate) slow(now time.Time) bool {
@@ -225,27 +238,29 @@ func (g *gate) gone(now time.Time) bool {
 	return g.silent(now, limit)
 }
 
-// silent reports whether the node has been silent for longer than d. The caller
-// holds mu.
+// silent reports whether the node has been silent for longer than d. The caller holds mu.
 func (g *gate) silent(now time.Time, d time.Duration) bool {
 	return g.failed || g.waiting > 0 && now.Sub(g.since) > d
 }
 
-// enter lets a call through, which leave ends, or refuses it.
+// enter admits a call, which leave ends, or refuses it.
 func (g *gate) enter() error {
 	now := time.Now()
 	if g.replaced.Load() {
 		return &AwayError{g.client.Options().Addr}
 	}
+
 	g.mu.Lock()
 	if g.nodes.running.Load() && (g.silent(now, limit) || g.waiting >= budget && g.silent(now, MaxSilence)) {
 		g.mu.Unlock()
-		tell(g.nodes.refused)
+		notify(g.nodes.refused)
 		return g.away
 	}
+
 	if g.waiting++; g.waiting == 1 {
 		g.since = now
 	}
+
 	g.mu.Unlock()
 	return nil
 }
@@ -254,26 +269,27 @@ func (g *gate) leave(err error) {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	switch {
 	case answered(err):
 		if g.silent(now, MaxSilence) {
-			tell(g.nodes.back)
+			notify(g.nodes.back)
 		}
 		g.failed, g.since = false, now
 	case unreachable(err), timedOut(err) && now.Sub(g.since) > limit:
 		g.failed = true
 	}
+
 	g.waiting--
 }
 
-// answered reports whether err is a node's own word, or none.
+// answered reports whether the node has answered: without an error, or with one of Redis.
 func answered(err error) bool {
 	var answer redis.Error
 	return err == nil || errors.As(err, &answer) && !redis.IsLoadingError(answer)
 }
 
-// unreachable reports whether no connection could be made, or the node has no
-// data yet.
+// unreachable reports whether no connection could be made, or the node is loading its data.
 func unreachable(err error) bool {
 	var broken *net.OpError
 	return errors.As(err, &broken) && broken.Op == "dial" || redis.IsLoadingError(err)
@@ -284,19 +300,18 @@ func timedOut(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout()
 }
 
-// probe is a PING that passes a gate.
+// probe is a PING that passes a closed gate.
 type probe struct{ *redis.StatusCmd }
 
-// ask asks the node for an answer.
+// ask sends the node a probe.
 func (g *gate) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return g.client.Process(ctx, probe{redis.NewStatusCmd(ctx, "ping")})
 }
 
-// greets reports whether a command is one with which the client begins a
-// connection. It comes through the same hooks, amid the call that the connection is
-// for, which has passed the gate.
+// greets reports whether a command opens a connection. Such commands pass the same hooks, during the call
+// that needs the connection and that the gate has admitted.
 func greets(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "hello", "auth", "select", "readonly", "client":
@@ -313,12 +328,13 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if p, ok := cmd.(probe); ok {
 			g.mu.Lock()
-			g.waiting++ // since is as it was
+			g.waiting++ // since stays unchanged
 			g.mu.Unlock()
 			err := next(ctx, p)
 			g.leave(err)
 			return err
 		}
+
 		if greets(cmd) {
 			return next(ctx, cmd)
 		}
@@ -328,6 +344,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if err := g.enter(); err != nil {
 			return err
 		}
+
 		err := next(ctx, cmd)
 		g.leave(err)
 		if g.replaced.Load() {
@@ -337,7 +354,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// disown takes back what a node has answered that was replaced meanwhile.
+// disown replaces the answers of a node that was replaced during the call by an error.
 func (g *gate) disown(cmds ...redis.Cmder) error {
 	err := &ReplacedError{g.client.Options().Addr}
 	for _, cmd := range cmds {
@@ -355,6 +372,7 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		if err := g.enter(); err != nil {
 			return err
 		}
+
 		err := next(ctx, cmds)
 		g.leave(err)
 		if g.replaced.Load() {

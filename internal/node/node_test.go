@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// guarded is a client behind a gate, and what watches it.
+// guarded is a client behind a gate, with counters of its calls.
 func guarded(t *testing.T, addr string) (*Nodes, *redis.Client) {
 	t.Helper()
 	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
@@ -48,7 +48,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-func TestANodeThatHangsIsAwayUntilItAnswers(t *testing.T) {
+func TestHangingNodeIsAwayUntilItAnswers(t *testing.T) {
 	srv := redistest.Start(t)
 	n, c := guarded(t, srv.Addr())
 	ctx := t.Context()
@@ -69,7 +69,7 @@ func TestANodeThatHangsIsAwayUntilItAnswers(t *testing.T) {
 	}
 	<-late
 	if err := get(); !errors.Is(err, ErrAway) {
-		t.Errorf("%v though nobody waits any more, want it refused", err)
+		t.Errorf("%v without waiting calls, want it refused", err)
 	}
 	select {
 	case <-n.Back():

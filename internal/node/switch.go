@@ -10,23 +10,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// askEvery is how often one of the nodes is asked, each in its turn, whether a
-// failover has been; askTimeout is how long it may take to answer.
+// askEvery is the interval at which one node, each in turn, is asked about failovers. askTimeout is the time
+// limit of the answer.
 const (
 	askEvery   = 250 * time.Millisecond
 	askTimeout = askEvery
 )
 
-// ErrReplaced is what calls come to that were under way at a node when others told
-// that another had taken its place: what it answered counts for nothing.
+// ErrReplaced is returned by calls that were in flight at a node when it was found replaced. The node's
+// answer is discarded.
 var ErrReplaced = errors.New("another node of the cluster has taken its place")
 
-// question is a command that passes the gate of a node that has been replaced.
+// question is a command that passes the gate of a replaced node.
 type question struct{ redis.Cmder }
 
 // member is a node as another one sees it.
 type member struct {
-	epoch int64 // of its configuration: of two that claim a slot, the higher one has it
+	epoch int64 // of its configuration; the highest epoch that claims a slot owns it
 	slots [][2]int
 }
 
@@ -39,8 +39,8 @@ func (m member) has(slot int) bool {
 	return false
 }
 
-// readMembers reads what CLUSTER NODES answers: the members by id, and which of them
-// has answered. A line is
+// readMembers parses the answer of CLUSTER NODES: the members by id, and the id of the answering node. A line
+// is
 //
 //	id ip:port@cport[,host] flags master ping-sent pong-recv config-epoch link-state slot…
 func readMembers(text string) (all map[string]member, self string) {
@@ -50,18 +50,22 @@ func readMembers(text string) (all map[string]member, self string) {
 		if len(f) < 8 {
 			continue
 		}
+
 		flags := strings.Split(f[2], ",")
 		m := member{}
 		m.epoch, _ = strconv.ParseInt(f[6], 10, 64)
+
 		for _, flag := range flags {
 			if flag == "myself" {
 				self = f[0]
 			}
 		}
+
 		for _, r := range f[8:] {
 			if strings.HasPrefix(r, "[") {
-				continue // on its way from one to another
+				continue // a slot that is being migrated
 			}
+
 			first, last, ranges := strings.Cut(r, "-")
 			a, err := strconv.Atoi(first)
 			b := a
@@ -72,12 +76,14 @@ func readMembers(text string) (all map[string]member, self string) {
 				m.slots = append(m.slots, [2]int{a, b})
 			}
 		}
+
 		all[f[0]] = m
 	}
+
 	return all, self
 }
 
-// currentEpoch reads what CLUSTER INFO answers.
+// currentEpoch parses the answer of CLUSTER INFO.
 func currentEpoch(text string) int64 {
 	_, rest, _ := strings.Cut(text, "cluster_current_epoch:")
 	rest, _, _ = strings.Cut(rest, "\n")
@@ -85,15 +91,16 @@ func currentEpoch(text string) int64 {
 	return n
 }
 
-// OnSwitch has f called whenever a node is found to have been replaced. It must not
-// block, and be set before Run.
+// OnSwitch sets a callback for each node that is found replaced. It must be set before Run, and f must not
+// block.
 func (n *Nodes) OnSwitch(f func()) { n.onSwitch = f }
 
-// Replaced is ErrReplaced, with the address, of a node that has been replaced.
+// Replaced returns an ErrReplaced for a node that has been replaced, and nil for others.
 func (n *Nodes) Replaced(addr string) error {
 	if n == nil {
 		return nil
 	}
+
 	n.mu.Lock()
 	g := n.gates[addr]
 	n.mu.Unlock()
@@ -103,38 +110,29 @@ func (n *Nodes) Replaced(addr string) error {
 	return nil
 }
 
-// ReplacedError is an ErrReplaced that names the node.
+// ReplacedError is an ErrReplaced with the address of the node.
 type ReplacedError struct{ Addr string }
 
 func (e *ReplacedError) Error() string { return "redis node " + e.Addr + ": " + ErrReplaced.Error() }
 
-// Is makes it an ErrReplaced.
+// Is reports whether target is ErrReplaced.
 func (e *ReplacedError) Is(target error) bool { return target == ErrReplaced }
 
-// askNext asks the next node in turn, among those that are not away.
+// askNext asks the next node about failovers.
 func (n *Nodes) askNext(ctx context.Context) {
-	n.mu.Lock()
-	var next *gate
-	doubt := false
-	for _, g := range n.gates {
-		doubt = doubt || g.replaced.Load()
-		if (next == nil || g.asked.Before(next.asked)) && !g.gone(time.Now()) {
-			next = g
-		}
-	}
-	if next != nil {
-		next.asked = time.Now()
-	}
-	n.mu.Unlock()
+	next, doubt := n.next()
 	if next == nil {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
+
 	info := redis.NewStringCmd(ctx, "cluster", "info")
 	if next.client.Process(ctx, question{info}) != nil {
-		return // silence has consequences of its own, and without the right nothing is known
+		return // the gates handle silence; without the right to ask, nothing is known
 	}
+
 	n.mu.Lock()
 	epoch := currentEpoch(info.Val())
 	same := next.id != "" && epoch == next.epoch && !doubt
@@ -142,48 +140,78 @@ func (n *Nodes) askNext(ctx context.Context) {
 	if same {
 		return
 	}
+
 	list := redis.NewStringCmd(ctx, "cluster", "nodes")
 	if next.client.Process(ctx, question{list}) != nil {
 		return
 	}
+
 	all, self := readMembers(list.Val())
 	n.mu.Lock()
 	next.id, next.epoch = self, epoch
-	switched, back := n.hear(all, self)
+	switched, back := n.observe(all, self)
 	n.mu.Unlock()
+
 	if switched && n.onSwitch != nil {
 		n.onSwitch()
 	}
 	if switched || back {
-		tell(n.back)
+		notify(n.back)
 	}
 }
 
-// hear takes how one node sees the others. The caller holds mu.
-func (n *Nodes) hear(all map[string]member, from string) (switched, back bool) {
+// next selects the node to ask: the one that was not asked for the longest time and is not away. doubt reports whether
+// any node is considered replaced.
+func (n *Nodes) next() (next *gate, doubt bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
 	for _, g := range n.gates {
-		m := all[g.id]
-		switch {
-		case g.id == "":
-		case len(m.slots) > 0:
-			if m.epoch >= g.had.epoch {
-				g.had = m
-			}
-			if g.replaced.Load() && m.epoch > g.heir {
-				g.replaced.Store(false)
-				back = true
-			}
-		case g.id == from: // it knows that it has none, and says so to whoever comes
-			g.had = member{}
-			back = g.replaced.Swap(false) || back
-		case len(g.had.slots) > 0:
-			for _, heir := range all {
-				if heir.has(g.had.slots[0][0]) && heir.epoch > g.had.epoch {
-					g.heir = max(g.heir, heir.epoch)
-					switched = !g.replaced.Swap(true) || switched
-				}
+		doubt = doubt || g.replaced.Load()
+		if (next == nil || g.asked.Before(next.asked)) && !g.gone(time.Now()) {
+			next = g
+		}
+	}
+
+	if next != nil {
+		next.asked = time.Now()
+	}
+	return next, doubt
+}
+
+// observe applies one node's view of the cluster. The caller holds mu.
+func (n *Nodes) observe(all map[string]member, from string) (switched, back bool) {
+	for _, g := range n.gates {
+		s, b := g.observe(all, from)
+		switched, back = switched || s, back || b
+	}
+	return switched, back
+}
+
+// observe applies the view of the node from. It reports whether this node was found replaced, or well again. The caller holds nodes.mu.
+func (g *gate) observe(all map[string]member, from string) (switched, back bool) {
+	m := all[g.id]
+	switch {
+	case g.id == "":
+	case len(m.slots) > 0:
+		if m.epoch >= g.had.epoch {
+			g.had = m
+		}
+		if g.replaced.Load() && m.epoch > g.heir {
+			g.replaced.Store(false)
+			back = true
+		}
+	case g.id == from: // the node knows that it has no slots, and redirects its clients
+		g.had = member{}
+		back = g.replaced.Swap(false)
+	case len(g.had.slots) > 0:
+		for _, heir := range all {
+			if heir.has(g.had.slots[0][0]) && heir.epoch > g.had.epoch {
+				g.heir = max(g.heir, heir.epoch)
+				switched = !g.replaced.Swap(true) || switched
 			}
 		}
 	}
+
 	return switched, back
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// seen is CLUSTER NODES as a node answers it: three nodes a, b and c; slots and epochs
-// are given by node, "" = a replica, or nothing left.
+// seen is an answer of CLUSTER NODES for three nodes a, b and c. Slots and epochs are given by node, "" = a
+// replica, or no slots.
 func seen(self string, slots, epochs map[string]string) string {
 	var text strings.Builder
 	for _, id := range []string{"a", "b", "c"} {
@@ -27,9 +27,9 @@ func seen(self string, slots, epochs map[string]string) string {
 	return text.String()
 }
 
-// A node is replaced when another has its slots with a higher epoch, whoever says so
-// first, and stays so whatever it says of itself, until it knows or gets slots anew.
-func TestANodeIsReplacedByAHigherEpoch(t *testing.T) {
+// A node is replaced when any node reports another owner of its slots with a higher epoch. It stays replaced,
+// whatever it says itself, until it knows of the change or gets slots again.
+func TestHigherEpochReplacesNode(t *testing.T) {
 	n := New()
 	for _, id := range []string{"a", "b", "c"} {
 		n.gates[id] = &gate{nodes: n, id: id}
@@ -61,7 +61,7 @@ func TestANodeIsReplacedByAHigherEpoch(t *testing.T) {
 		if self != step.from || len(all) != 3 {
 			t.Fatalf("%d members, %s answers", len(all), self)
 		}
-		switched, back := n.hear(all, self)
+		switched, back := n.observe(all, self)
 		var replaced []string
 		for _, id := range []string{"a", "b", "c"} {
 			if n.gates[id].replaced.Load() {
@@ -75,7 +75,7 @@ func TestANodeIsReplacedByAHigherEpoch(t *testing.T) {
 	}
 }
 
-func TestTheEpochOfACluster(t *testing.T) {
+func TestCurrentEpoch(t *testing.T) {
 	if n := currentEpoch("cluster_state:ok\r\ncluster_current_epoch:17\r\ncluster_my_epoch:3\r\n"); n != 17 {
 		t.Errorf("%d", n)
 	}
@@ -84,9 +84,8 @@ func TestTheEpochOfACluster(t *testing.T) {
 	}
 }
 
-// Calls to a node that has been replaced are not sent, and what is under way there
-// fails whatever it answers.
-func TestAReplacedNodesAnswersCountForNothing(t *testing.T) {
+// Calls to a replaced node are not sent, and calls in flight there fail whatever it answers.
+func TestAnswersOfReplacedNodeAreDiscarded(t *testing.T) {
 	n := New()
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer func() { _ = c.Close() }()
@@ -95,7 +94,7 @@ func TestAReplacedNodesAnswersCountForNothing(t *testing.T) {
 	sent := 0
 	process := g.ProcessHook(func(_ context.Context, _ redis.Cmder) error {
 		sent++
-		g.replaced.Store(true) // meanwhile
+		g.replaced.Store(true) // during the call
 		return nil
 	})
 	cmd := redis.NewStatusCmd(ctx, "set", "k", "v")

@@ -7,17 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Methods are those a callback may have; the first is the default.
+// Methods lists the HTTP methods that a callback may use; the first is the default.
 var Methods = []string{"POST", "PUT", "GET"}
 
-// Check returns what is wrong with what a producer gave; its errors wrap
-// ErrInvalid and name the field in the API's words.
+// Check validates content from a producer. Its errors wrap ErrInvalid and name the field as the API does.
 func (c *Content) Check() error {
 	if c.URL != "" {
 		if err := CheckURL(c.URL); err != nil {
 			return err
 		}
 	}
+
 	if err := CheckAudience(c.Audience); err != nil {
 		return err
 	}
@@ -39,8 +39,7 @@ func (c *Content) Check() error {
 	return c.Ladder.Check()
 }
 
-// CheckAudience reports what is wrong with the name of whom a notice is for; an
-// empty one is none.
+// CheckAudience validates the name of an audience. An empty name is valid and means none.
 func CheckAudience(s string) error {
 	if len(s) > MaxAudience || strings.ContainsFunc(s, notSegment) {
 		return invalid("audience %.80q is not 1 to %d letters, digits, '_', '.', '~' or '-'", s, MaxAudience)
@@ -52,20 +51,21 @@ func notSegment(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.~-", r))
 }
 
-// CheckURL returns what is wrong with a target's address.
+// CheckURL validates the address of a target.
 func CheckURL(s string) error {
 	if len(s) > MaxURL {
 		return invalid("url is %d bytes long, at most %d are allowed", len(s), MaxURL)
 	}
+
 	u, err := url.Parse(s)
 	if err != nil {
-		return invalid("url cannot be read; want http://host/path or https://host/path")
+		return invalid("url cannot be parsed; want http://host/path or https://host/path")
 	}
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
 		return invalid("url must be absolute, http or https, and name a host")
 	}
 	if _, err := Host(u.Hostname()); err != nil {
-		return invalid("url names the host %.80q, which is no name on the internet", u.Hostname())
+		return invalid("url names the host %.80q, which is not a public host name", u.Hostname())
 	}
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return invalid("url holds a control character")
@@ -73,22 +73,22 @@ func CheckURL(s string) error {
 	return nil
 }
 
-// HTTPS reports whether an address is an https one.
+// HTTPS reports whether an address has the scheme https.
 func HTTPS(address string) bool {
 	return len(address) > 6 && strings.EqualFold(address[:6], "https:")
 }
 
-// CheckHeaders returns what is wrong with headers given by a producer or by the
-// configuration: names that are no token, values with control characters (an
-// injection), names that are reserved.
+// CheckHeaders validates headers from a producer or the configuration. It rejects invalid names, reserved
+// names, and values with control characters, which would allow header injection.
 func CheckHeaders(hs []Header) error {
 	if len(hs) > MaxHeaders {
 		return invalid("headers: %d given, at most %d are allowed", len(hs), MaxHeaders)
 	}
+
 	total := 0
 	for _, h := range hs {
 		if h.Name == "" || strings.ContainsFunc(h.Name, notToken) {
-			return invalid("headers: %.80q is no header name", h.Name)
+			return invalid("headers: %.80q is not a header name", h.Name)
 		}
 		if Reserved(h.Name) {
 			return invalid("headers: %s is reserved", h.Name)
@@ -96,8 +96,10 @@ func CheckHeaders(hs []Header) error {
 		if !printable(h.Value) {
 			return invalid("headers: the value of %s holds a control character", h.Name)
 		}
+
 		total += len(h.Name) + len(h.Value)
 	}
+
 	if total > MaxHeaderBytes {
 		return invalid("headers: %d bytes in all, at most %d are allowed", total, MaxHeaderBytes)
 	}
@@ -121,24 +123,22 @@ func traceparent(s string) bool {
 	if len(s) != 55 || s[2] != '-' || s[35] != '-' || s[52] != '-' || s[:2] == "ff" {
 		return false
 	}
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if i == 2 || i == 35 || i == 52 {
-			continue
-		}
-		if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f') {
-			return false
-		}
+	if !isHex(s[:2]) || !isHex(s[3:35]) || !isHex(s[36:52]) || !isHex(s[53:]) {
+		return false
 	}
 	return s[3:35] != strings.Repeat("0", 32) && s[36:52] != strings.Repeat("0", 16)
 }
 
-// tracestate reports whether s may be stored and sent as a tracestate. Its members are the
-// business of those who wrote them.
+// isHex reports whether s consists of lower-case hexadecimal digits.
+func isHex(s string) bool { return strings.Trim(s, hexDigits) == "" }
+
+// tracestate reports whether s may be stored and sent as a tracestate. Its members are not parsed: only the
+// tracing systems that wrote them can.
 func tracestate(s string) bool {
 	if len(s) > MaxTracestate || !strings.Contains(s, "=") {
 		return false
 	}
+
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return false

@@ -2,7 +2,7 @@ package notice
 
 import "strconv"
 
-// Count spells a number of things: "1 notice", "2 notices".
+// Count formats a number of things, such as "1 notice" or "2 notices".
 func Count[N int | int64](n N, one string) string {
 	if n == 1 {
 		return "1 " + one

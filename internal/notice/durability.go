@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// Durability is what a write waits for before it is confirmed, beyond Redis's own
-// answer. The zero value waits for nothing: Redis has it in memory.
+// Durability is the confirmation that a write waits for, beyond Redis's own answer. The zero value waits for
+// nothing: Redis has the write in memory.
 type Durability struct {
-	// Replicas is how many replicas must have received the write.
+	// Replicas is the number of replicas that must have received the write.
 	Replicas int
-	// Fsync: the node that took the write has it on disk.
+	// Fsync means that the master must have the write on disk.
 	Fsync bool
 }
 
-// MaxReplicas is the most replicas that a Durability may ask for.
+// MaxReplicas is the maximum of Durability.Replicas.
 const MaxReplicas = 16
 
-// ParseDurability reads memory, replicas:N or fsync.
+// ParseDurability parses memory, replicas:N or fsync.
 func ParseDurability(s string) (Durability, error) {
 	switch s {
 	case "memory":
@@ -26,6 +26,7 @@ func ParseDurability(s string) (Durability, error) {
 	case "fsync":
 		return Durability{Fsync: true}, nil
 	}
+
 	if text, ok := strings.CutPrefix(s, "replicas:"); ok {
 		if n, err := strconv.Atoi(text); err == nil && n >= 1 && n <= MaxReplicas {
 			return Durability{Replicas: n}, nil
@@ -34,10 +35,10 @@ func ParseDurability(s string) (Durability, error) {
 	return Durability{}, fmt.Errorf("want memory, fsync or replicas:N with N from 1 to %d, such as replicas:1", MaxReplicas)
 }
 
-// Waits reports whether there is anything to wait for.
+// Waits reports whether a write waits for any confirmation.
 func (d Durability) Waits() bool { return d.Fsync || d.Replicas > 0 }
 
-// String is what ParseDurability reads.
+// String returns the form that ParseDurability parses.
 func (d Durability) String() string {
 	switch {
 	case d.Fsync:

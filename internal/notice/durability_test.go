@@ -2,7 +2,7 @@ package notice
 
 import "testing"
 
-func TestDurabilityReadsWhatItWrites(t *testing.T) {
+func TestDurabilityRoundTrips(t *testing.T) {
 	for text, want := range map[string]Durability{"memory": {}, "fsync": {Fsync: true}, "replicas:1": {Replicas: 1},
 		"replicas:16": {Replicas: 16}} {
 		got, err := ParseDurability(text)

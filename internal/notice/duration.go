@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// WantDuration says what would be right in the place of a text that is no
-// duration: the same time in units that are, where it has others that people use.
+// WantDuration returns a hint for a text that is not a valid duration. If the text uses other common units,
+// the hint spells the same time in valid ones.
 func WantDuration(s string) string {
 	if d, ok := Respelled(s); ok {
 		return "want " + Short(d) + ": the units are h, m, s and ms"
@@ -16,18 +16,16 @@ func WantDuration(s string) string {
 	return "want one such as 15s, 3m, 1h30m, or a number of seconds"
 }
 
-// Unitless reports whether a duration was given as a number alone, which is read
-// as seconds.
+// Unitless reports whether a duration is a number without a unit, which means seconds.
 func Unitless(s string) bool {
 	_, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	return err == nil
 }
 
-// part is a number with its unit.
+// part matches a number with its unit.
 var part = regexp.MustCompile(`^\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]+)`)
 
-// units that time.ParseDuration does not know, by their spellings, beside those
-// that may stand with them.
+// units maps units that people write to their length. time.ParseDuration knows only some of them.
 var units = map[string]time.Duration{
 	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
 	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
@@ -37,8 +35,8 @@ var units = map[string]time.Duration{
 	"ms": time.Millisecond, "msec": time.Millisecond, "millis": time.Millisecond, "milliseconds": time.Millisecond,
 }
 
-// Respelled reads what ParseDuration does not and people write: 7d, 1 day 12 hours,
-// 15min, up to the horizon.
+// Respelled parses durations that ParseDuration rejects but people write, such as 7d, 1 day 12 hours or
+// 15min, up to MaxHorizon.
 func Respelled(s string) (time.Duration, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))
 	var total time.Duration
@@ -47,12 +45,15 @@ func Respelled(s string) (time.Duration, bool) {
 		if m == nil || units[m[2]] == 0 {
 			return 0, false
 		}
+
 		n, err := strconv.ParseFloat(m[1], 64)
 		if err != nil || n*float64(units[m[2]]) > float64(MaxHorizon-total) {
 			return 0, false
 		}
+
 		total += time.Duration(n * float64(units[m[2]]))
 		s = s[len(m[0]):]
 	}
+
 	return total, total > 0
 }

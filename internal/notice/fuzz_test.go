@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// FuzzDecode: whatever stands in a record's place, the two ways of reading one
-// agree, and what was read is written as something that reads the same.
+// FuzzDecode checks that both decoders agree on any text, and that a decoded notice is encoded to an equal
+// one.
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{`{"due":1,"made":2,"json":{"a":"}"},"url":"x"}`, `{"due":1,"made":2}`, `{"due":1,"made":2,"json":}`,
 		`{"due":1,"made":2,"text":"`,
@@ -39,7 +39,7 @@ func FuzzDecode(f *testing.F) {
 			if !errors.Is(err, ErrRecord) {
 				t.Fatalf("not an ErrRecord: %v", err)
 			}
-			// It is set aside with what stood there, and reads back so.
+			// The stored text is kept, and reads back unchanged.
 			u := Unread("k", "r", s)
 			again := roundTrip(t, u)
 			if string(again.Raw) != s && s != "" {
@@ -64,18 +64,18 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// roundTrip writes a notice as a settle does, and reads it.
+// roundTrip encodes a notice as a settle does, and decodes it.
 func roundTrip(t *testing.T, n *Notice) *Notice {
 	t.Helper()
 	text := `{"due":` + "1700000000000" + `,"made":1` + string(n.AppendTail(nil))
 	again, err := Decode("k", "r", text)
 	if err != nil {
-		t.Fatalf("what was written cannot be read: %v: %s", err, text)
+		t.Fatalf("an encoded notice cannot be decoded: %v: %s", err, text)
 	}
 	return again
 }
 
-// FuzzDuration: durations and ladders as people write them.
+// FuzzDuration checks durations and ladders as people write them.
 func FuzzDuration(f *testing.F) {
 	for _, s := range []string{"15s,3m,10m", "none", "1h30m", "-1s", "9999999999h", "1e9", "0", ",", "5", "1d", "0x1p-2s", "٣s"} {
 		f.Add(s)
@@ -100,7 +100,7 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// FuzzURL: an address that is taken names a host, which is one spelling of it.
+// FuzzURL checks that a valid address names a host, and that the host is normalized once.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"http://a/", "https://[::1]:8/x", "HTTP://EXAMPLE.com./a?b#c", "http://u:p@h/", "http://xn--/",
 		"http://0x7f.1/", "http://a\r\nb/",
@@ -120,7 +120,7 @@ func FuzzURL(f *testing.F) {
 	})
 }
 
-// FuzzHost: the spelling of a host is the spelling of itself.
+// FuzzHost checks that a normalized host is not changed again.
 func FuzzHost(f *testing.F) {
 	for _, s := range []string{"Shop.Example.", "münchen.example", "::1", "[::1]", "1.2.3.4", "xn--a", "a..b", "127.1", "ß.example",
 		strings.Repeat("a.", 130)} {

@@ -6,26 +6,28 @@ import (
 	"time"
 )
 
-// Held is the cause of a late exchange, from a closed set: it is a label of the lateness.
+// Held is the cause of a late start of an attempt. It is a label of the lateness metric, so its values are a
+// closed set.
 type Held string
 
-// The causes. None, busy and redis are this service's own capacity and state; all others are limits and
-// settings that operators chose, or receivers that do not answer.
+// The causes. None, busy and redis are caused by this service's own capacity and state. All others are limits
+// and settings of operators, or receivers that do not answer.
 const (
-	HeldNone    Held = "none"    // nothing held it: it was due and had not been claimed, or its instance died
+	HeldNone    Held = "none"    // no cause: the notice was due and not claimed, or its instance died
 	HeldBusy    Held = "busy"    // all slots of its host were taken
 	HeldRate    Held = "rate"    // the route's rate was used up
 	HeldBreaker Held = "breaker" // the breaker of its host was open
 	HeldPaused  Held = "paused"  // its route was paused
-	HeldHeaders Held = "headers" // the headers of its route are for another scheme or port of its host
+	HeldHeaders Held = "headers" // its route's headers are not allowed for the url's scheme or port
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
 )
 
-// Helds lists every cause. The shadow's scores contain a cause as its index: new ones go to the end.
+// Helds lists every cause. The scores in the shadow contain the index of a cause, so new causes are added at
+// the end.
 var Helds = [...]Held{HeldNone, HeldBusy, HeldRate, HeldBreaker, HeldPaused, HeldHeaders, HeldToken, HeldRedis}
 
-// Index is the place of h in Helds; 0 if it is not there.
+// Index returns the index of h in Helds; 0 if Helds does not contain it.
 func (h Held) Index() int {
 	for i, v := range Helds {
 		if v == h {
@@ -35,11 +37,11 @@ func (h Held) Index() int {
 	return 0
 }
 
-// Own reports whether h is a cause that NotifierLate reports.
+// Own reports whether h is a cause that the alert NotifierLate counts.
 func (h Held) Own() bool { return h == HeldNone || h == HeldBusy || h == HeldRedis }
 
-// HeldBy is the cause of a deferral with reason r. HeldNone: the reason is no cause, and the
-// cause before it still holds.
+// HeldBy returns the cause for a deferral with reason r. HeldNone means that the reason is not a cause, so
+// the earlier cause still holds.
 func HeldBy(r Reason) Held {
 	switch r {
 	case ReasonBusy:
@@ -55,17 +57,18 @@ func HeldBy(r Reason) Held {
 	case ReasonQueue:
 		return HeldRedis
 	}
+
 	return HeldNone
 }
 
-// Waits is how long each cause has held a notice, from its due time until Until.
-// The zero value is that of a notice that nothing has held. It belongs to one promise: a later due time voids it.
+// Waits measures how long each cause has held a notice, from its due time until Until. The zero value means
+// that no cause has. The times belong to one due time: a later due time resets them.
 type Waits struct {
 	Until time.Time
 	For   [len(Helds)]time.Duration // by the index of the cause
 }
 
-// Since is w, or an empty Waits from due on if w belongs to an earlier promise.
+// Since returns w, or an empty Waits starting at due if w belongs to an earlier due time.
 func (w Waits) Since(due time.Time) Waits {
 	if w.Until.After(due) {
 		return w
@@ -73,7 +76,7 @@ func (w Waits) Since(due time.Time) Waits {
 	return Waits{Until: due}
 }
 
-// Add says that h held the notice from w.Until to at; an earlier at adds nothing.
+// Add records that h held the notice from w.Until to at. An earlier at adds nothing.
 func (w *Waits) Add(h Held, at time.Time) {
 	if at.After(w.Until) {
 		w.For[h.Index()] += at.Sub(w.Until)
@@ -81,7 +84,7 @@ func (w *Waits) Add(h Held, at time.Time) {
 	}
 }
 
-// Longest is the cause that has held for the longest time, the first of several in Helds.
+// Longest returns the cause that has held the notice for the longest time; of equal ones the first in Helds.
 func (w *Waits) Longest() Held {
 	longest := 0
 	for i, d := range w.For {
@@ -92,7 +95,7 @@ func (w *Waits) Longest() Held {
 	return Helds[longest]
 }
 
-// append appends the record's member "held": the instant and the ms of each cause.
+// append appends the record's member "held": the instant and the milliseconds of each cause.
 func (w *Waits) append(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `,"held":{"until":`...), w.Until.UnixMilli(), 10)
 	for i, d := range w.For {
@@ -103,12 +106,13 @@ func (w *Waits) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// waitsOf reads the member. Causes that this version does not know are left out.
+// waitsOf parses the member "held". Causes that this version does not know are ignored.
 func waitsOf(member []byte) (w Waits) {
 	var m map[string]int64
 	if err := json.Unmarshal(member, &m); err != nil || m["until"] <= 0 || m["until"] > maxNumber {
 		return Waits{}
 	}
+
 	w.Until = time.UnixMilli(m["until"]).UTC()
 	for i, h := range Helds {
 		if ms := m[string(h)]; ms > 0 && ms <= MaxHorizon.Milliseconds() {

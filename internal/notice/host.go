@@ -7,10 +7,9 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Host is a host's name in the one form that keys are derived from, lists are
-// compared by and limits are kept for, whatever spelling it was given in: lower
-// case, punycode, without the final dot; an IPv6 address without brackets and
-// zone in its shortest form. It takes the host alone: no scheme, port or user.
+// Host returns the normalized form of a host's name: lower case, punycode, without the final dot. An IPv6
+// address is in its shortest form, without brackets and zone. Keys are derived from this form, lists are
+// compared by it, and limits are kept for it. s is the host alone, without scheme, port or user.
 func Host(s string) (string, error) {
 	name := s
 	if inner, ok := strings.CutPrefix(s, "["); ok {
@@ -18,21 +17,24 @@ func Host(s string) (string, error) {
 			name = inner
 		}
 	}
+
 	if ip, err := netip.ParseAddr(name); err == nil {
 		return ip.WithZone("").String(), nil
 	}
+
 	if !ascii(name) {
 		var err error
-		// The same profile as net/http's, so that the name is the one that is called.
+		// The same profile as net/http's, so that the normalized name is the one that is called.
 		if name, err = idna.Lookup.ToASCII(name); err != nil {
-			return "", invalid("host %.80q is no name on the internet", s)
+			return "", invalid("host %.80q is not a public host name", s)
 		}
 	}
+
 	name = strings.TrimSuffix(strings.ToLower(name), ".")
 	if strings.Contains("."+name+".", "..") || len(name) > 253 || strings.ContainsFunc(name, notHost) {
-		return "", invalid("host %.80q is no name or address; want one such as shop.example, without scheme, port and path", s)
+		return "", invalid("host %.80q is neither a name nor an address; want one such as shop.example, without scheme, port and path", s)
 	}
-	if ip, err := netip.ParseAddr(name); err == nil { // spelt with a final dot, or in wide digits
+	if ip, err := netip.ParseAddr(name); err == nil { // written with a final dot, or in wide digits
 		return ip.WithZone("").String(), nil
 	}
 	return name, nil
@@ -47,12 +49,12 @@ func ascii(s string) bool {
 	return true
 }
 
-// notHost tells of what parts a host from the rest of an address. Names that DNS
-// holds and no registry would sell, such as those with an underscore, pass.
+// notHost reports whether a character cannot be part of a host. Names that DNS can hold but no registry
+// sells, such as those with an underscore, are allowed.
 func notHost(r rune) bool { return r <= ' ' || r >= 0x7f || strings.ContainsRune("/:@?#[]\\,*%", r) }
 
-// EndsInNumber reports whether a host's last label is a number, decimal or hex:
-// no name on the internet is like that, and some resolvers read an address in it.
+// EndsInNumber reports whether a host's last label is a decimal or hexadecimal number. No public name ends
+// like that, and some resolvers parse such a name as an address.
 func EndsInNumber(host string) bool {
 	label := host[strings.LastIndexByte(host, '.')+1:]
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {

@@ -2,7 +2,7 @@ package notice
 
 import "testing"
 
-func TestHostHasOneForm(t *testing.T) {
+func TestHostIsNormalized(t *testing.T) {
 	for in, want := range map[string]string{
 		"shop.example": "shop.example", "SHOP.Example.": "shop.example", "Bücher.example": "xn--bcher-kva.example",
 		"shop\u3002example": "shop.example", "XN--BCHER-KVA.example": "xn--bcher-kva.example", "a_b.example": "a_b.example",

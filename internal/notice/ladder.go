@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// Ladder is the list of delays between attempts: the first is between attempt
-// 1 and attempt 2, so a ladder of n steps makes at most n+1 attempts. Nil means
-// "not given", empty means "no retry".
+// Ladder is the list of delays between attempts. The first delay is between attempts 1 and 2, so a ladder of
+// n steps allows n+1 attempts. Nil means "not given", empty means "no retry".
 type Ladder []time.Duration
 
-// Total is the time from the first attempt to the last.
+// Total returns the time from the first attempt to the last.
 func (l Ladder) Total() time.Duration {
 	var t time.Duration
 	for _, d := range l {
@@ -22,7 +21,7 @@ func (l Ladder) Total() time.Duration {
 	return t
 }
 
-// String spells the ladder the way ParseLadder reads it.
+// String returns the form that ParseLadder parses.
 func (l Ladder) String() string {
 	if len(l) == 0 {
 		return "none"
@@ -34,7 +33,7 @@ func (l Ladder) String() string {
 	return strings.Join(s, ",")
 }
 
-// Summary is the ladder's length and total: "9 retries over 25h13m15s".
+// Summary returns the ladder's length and total, such as "9 retries over 25h13m15s".
 func (l Ladder) Summary() string {
 	switch len(l) {
 	case 0:
@@ -45,7 +44,7 @@ func (l Ladder) Summary() string {
 	return fmt.Sprintf("%d retries over %s", len(l), Short(l.Total()))
 }
 
-// Short spells a duration without the zero units at its end: 10m, 2h, 1h30m.
+// Short formats a duration without zero units at its end, such as 10m, 2h or 1h30m.
 func Short(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {
@@ -57,16 +56,18 @@ func Short(d time.Duration) string {
 	return s
 }
 
-// ParseLadder reads "15s,3m,10m" or "none".
+// ParseLadder parses steps such as "15s,3m,10m", or "none".
 func ParseLadder(s string) (Ladder, error) {
 	s = strings.TrimSpace(s)
 	if s == "none" {
 		return Ladder{}, nil
 	}
+
 	parts := strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(parts) == 0 {
 		return nil, invalid("an empty ladder; want steps such as 15s,3m,10m, or none")
 	}
+
 	l := make(Ladder, len(parts))
 	for i, p := range parts {
 		d, err := ParseDuration(p)
@@ -75,14 +76,16 @@ func ParseLadder(s string) (Ladder, error) {
 		}
 		l[i] = d
 	}
+
 	return l, l.Check()
 }
 
-// Check returns what is wrong with a ladder.
+// Check validates the number and the length of the steps.
 func (l Ladder) Check() error {
 	if len(l) > MaxSteps {
 		return invalid("%d steps, at most %d are allowed", len(l), MaxSteps)
 	}
+
 	for i, d := range l {
 		if d < time.Millisecond || d > MaxHorizon {
 			return invalid("step %d is %s; a step is from 1ms to %s", i+1, d, Short(MaxHorizon))
@@ -91,7 +94,7 @@ func (l Ladder) Check() error {
 	return nil
 }
 
-// ParseDuration reads a Go duration (15s, 1h30m) or a number of seconds.
+// ParseDuration parses a Go duration (15s, 1h30m) or a number of seconds.
 func ParseDuration(s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
 	if secs, err := strconv.ParseFloat(s, 64); err == nil {
@@ -100,9 +103,10 @@ func ParseDuration(s string) (time.Duration, error) {
 		}
 		return time.Duration(secs * float64(time.Second)), nil
 	}
+
 	d, err := time.ParseDuration(s)
 	if err != nil {
-		return 0, invalid("%.80q is no duration; %s", s, WantDuration(s))
+		return 0, invalid("%.80q is not a duration; %s", s, WantDuration(s))
 	}
 	if d < 0 || d > MaxHorizon {
 		return 0, invalid("%q is not from 0 to %s", s, Short(MaxHorizon))
@@ -110,8 +114,8 @@ func ParseDuration(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Jittered spreads d over ±share of it, so that notices that failed together
-// do not come back together. It never makes a step shorter than 1 ms.
+// Jittered spreads d over ±share of it, so that notices that failed together are not retried together. The
+// result is at least 1 ms.
 func Jittered(d time.Duration, share float64) time.Duration {
 	if share <= 0 {
 		return d
@@ -128,16 +132,15 @@ func mustLadder(s string) Ladder {
 	return l
 }
 
-// The ladders payment platforms publish; see route.Preset for what goes with
-// them.
+// The ladders that payment platforms publish. See route.Preset for the settings that belong to them.
 var (
-	// DefaultLadder is the one this service was made for: 25h13m15s.
+	// DefaultLadder is the default of a route: 25h13m15s in all.
 	DefaultLadder = mustLadder("15s,3m,10m,30m,30m,1h,2h,6h,15h")
-	// AlipayLadder is Alipay's asynchronous notice, the text that begins with
-	// 4m: 24h24m in all.
+	// AlipayLadder is that of Alipay's asynchronous notice, whose documentation begins with 4m: 24h24m in
+	// all.
 	AlipayLadder = mustLadder("4m,10m,10m,1h,2h,6h,15h")
-	// WeChatLadder is WeChat Pay v3's: 24h4m in all.
+	// WeChatLadder is that of WeChat Pay v3: 24h4m in all.
 	WeChatLadder = mustLadder("15s,15s,30s,3m,10m,20m,30m,30m,30m,60m,3h,3h,3h,6h,6h")
-	// StandardLadder is the Standard Webhooks example: 75h35m5s in all.
+	// StandardLadder is the example of Standard Webhooks: 75h35m5s in all.
 	StandardLadder = mustLadder("5s,5m,30m,2h,5h,10h,14h,20h,24h")
 )

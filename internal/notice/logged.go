@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// LogAttempts chooses the attempts that are logged. Failures always are: outcomes other than
-// delivered and handed. The zero value chooses all attempts.
+// LogAttempts selects the attempts that are logged. Failures (outcomes other than delivered and handed) are
+// always logged. The zero value selects all attempts.
 type LogAttempts struct {
-	// every is n for one in n successes, 0 for all, and -1 for none.
+	// every is n to log one in n successes, 0 for all, and -1 for none.
 	every int64
 }
 
 // maxLogEvery is the largest n in 1/n.
 const maxLogEvery = 1_000_000
 
-// ParseLogAttempts reads all, failed or 1/n.
+// ParseLogAttempts parses all, failed or 1/n.
 func ParseLogAttempts(s string) (LogAttempts, error) {
 	switch s {
 	case "all":
@@ -25,6 +25,7 @@ func ParseLogAttempts(s string) (LogAttempts, error) {
 	case "failed":
 		return LogAttempts{every: -1}, nil
 	}
+
 	text, ok := strings.CutPrefix(s, "1/")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if !ok || err != nil || n < 1 || n > maxLogEvery {
@@ -33,8 +34,8 @@ func ParseLogAttempts(s string) (LogAttempts, error) {
 	return LogAttempts{every: n}, nil
 }
 
-// Includes reports whether an attempt of n with that outcome is logged. Of successes the
-// webhook-id decides, so that either all or none of a notice's are logged, at any instance.
+// Includes reports whether an attempt of n with that outcome is logged. The webhook-id selects successes, so
+// that all or none of a notice's are logged, at every instance.
 func (l LogAttempts) Includes(n *Notice, o Outcome) bool {
 	switch {
 	case l.every == 0, o != OutcomeDelivered && o != OutcomeHanded:
@@ -46,7 +47,7 @@ func (l LogAttempts) Includes(n *Notice, o Outcome) bool {
 	return binary.BigEndian.Uint64(sum[:])%uint64(l.every) == 0
 }
 
-// TraceID is the trace id of the producer's traceparent; empty if there is none.
+// TraceID returns the trace id of the producer's traceparent; empty if there is none.
 func (c *Content) TraceID() string {
 	if _, rest, ok := strings.Cut(c.Traceparent, "-"); ok {
 		id, _, _ := strings.Cut(rest, "-")

@@ -10,113 +10,112 @@ import (
 	"time"
 )
 
-// Limits of what is kept.
+// Limits of stored data.
 const (
-	KeptAttempts = 20  // the last attempts of a notice
+	KeptAttempts = 20  // last attempts of a notice
 	KeptResponse = 512 // bytes of a response
 )
 
-// Header is one header of a callback. Order is kept.
+// Header is one header of a callback. The order of headers is kept.
 type Header struct{ Name, Value string }
 
-// Content is what the producer asked to be sent, and to where. It never
-// changes after the schedule call; a replace makes a new notice.
+// Content is the message of a notice and its target, as the producer gave them. It never changes after the
+// schedule call; a replace makes a new notice.
 type Content struct {
 	URL string
-	// Audience names whom the notice is for, where a route signs for each audience.
+	// Audience names the recipient, for routes that sign with a separate key per audience.
 	Audience    string
 	ContentType string // empty = application/json for a JSON body, none otherwise
 	Body        []byte
 	Headers     []Header
 	Ladder      Ladder // nil = the route's
 	Method      string // empty = POST
-	// Traceparent and Tracestate are the trace context that the attempts belong to: the
-	// producer's, or that of its schedule call if the call is traced. They are not compared
-	// when a call is repeated.
+	// Traceparent and Tracestate are the trace context of the attempts: the producer's, or that of the
+	// schedule call if the call is traced. They are not compared when a call is repeated.
 	Traceparent, Tracestate string
-	// Adopted marks the notice of a plain timer: a client's DEL of that cancels it.
+	// Adopted marks the notice of a plain timer. The client cancels it with DEL on the timer.
 	Adopted bool
 	// Lost marks an adopted timer that expired before its value could be read.
 	Lost bool
 }
 
-// Notice is one delayed message with everything known of it.
+// Notice is one delayed message with its stored state.
 type Notice struct {
 	Key    string
 	Route  string // the route's prefix in Redis
 	Made   Made
-	Due    time.Time // when the coming (or last) attempt is (was) due
-	Locked int       // times put off because of a lock, since the last attempt
-	// AwaitsReport: its entry was handed to a list or stream, and the consumer has
+	Due    time.Time // due time of the coming attempt, or of the last one of a finalized notice
+	Locked int       // deferrals because of a lock since the last attempt
+	// AwaitsReport means that the notice's entry was pushed to a list or stream, and that the consumer has
 	// not reported yet.
 	AwaitsReport bool
-	// Waits is what held the notice before the last change of the cause; the cause since
-	// then is in the score of the shadow.
+	// Waits holds the waiting times up to the last change of the cause. The score in the shadow has the cause
+	// since then.
 	Waits Waits
 
 	Content
 
-	// AttemptsMade counts the attempts made; it is the number of the last one.
-	// Attempts holds the last KeptAttempts of them.
+	// AttemptsMade is the number of completed attempts, and so the number of the last one. Attempts holds the
+	// last KeptAttempts of them.
 	AttemptsMade int
 	Attempts     []Attempt
-	// Redriven is the number of attempts made before the last redrive: the
-	// ladder begins there.
+	// Redriven is the number of attempts made before the last redrive, at which the ladder started again.
 	Redriven int
-	// Endings is how often it has ended before: it was dead and was redriven, or
-	// delivered until its consumer refused it.
+	// Endings is how often the notice was finalized before: as a notice that was redriven or resent, or as a
+	// delivery that its consumer then rejected.
 	Endings int
-	// Client is the number of the client that scheduled it; 0 = none is recorded. It is not part
-	// of the content: another client may repeat the schedule call.
+	// Client is the number of the client that scheduled the notice; 0 = not recorded. It is not part of the
+	// content, because another client may repeat the schedule call.
 	Client int
-	// Replay is the id of the replay that scheduled it again from the history, if
-	// one did.
+	// Replay is the id of the replay that scheduled the notice again from the history, if any.
 	Replay string
-	// Reason is why it is dead; empty otherwise.
+	// Resend is how often the notice was resent, and Resent the number of the ending after which it
+	// was last resent; 0 = never.
+	Resend, Resent int
+	// Reason is why the notice is dead; empty otherwise.
 	Reason Reason
-	// Raw is what stood in the record's place where that could not be read: see
-	// Unread. Nil otherwise.
+	// Raw is the stored text of a record that could not be decoded, see Unread; nil otherwise.
 	Raw []byte
 
-	// kept is the content as it stood in the record this was read from. A
-	// notice's content never changes.
+	// kept is the content as text of the record from which this notice was read. A notice's content never
+	// changes.
 	kept string
-	// inline: that record holds the body as JSON.
+	// inline means that the record holds the body as JSON.
 	inline bool
 }
 
-// StampLayout is how times are written for others to read, in UTC: RFC 3339
-// with milliseconds, which is how exactly they are kept.
+// StampLayout is the format of times for readers: RFC 3339 in UTC with milliseconds, which is the precision
+// of stored times.
 const StampLayout = "2006-01-02T15:04:05.000Z"
 
-// Stamp writes a time after StampLayout.
+// Stamp formats a time with StampLayout.
 func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 
-// NextAttempt is the number of the coming attempt, from 1.
+// NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
-// Made is when a notice was made, as a number that no two notices of one key
-// share: µs since the start of 2020, which Redis's clock tells apart where one
-// script follows another. Records written before that hold Unix ms, and keep
-// the number they have: the webhook-id is made of it.
+// Made is the creation time of a notice, in µs since the start of 2020. It identifies the generation of
+// a key: which of the notices that ever had the key is meant. Notices of one key never have equal times,
+// because Redis's clock advances between two scripts. Records of earlier versions hold Unix ms; Made keeps
+// such a number, because the webhook-id is derived from it.
 type Made int64
 
-// madeEpoch is where the numbers of a Made begin. Since 2020 and not since 1970,
-// because that is a digit shorter: a record with a body of 200 bytes just fits
-// Redis's allocation class of 256. Smaller numbers than leastMicros are Unix ms.
+// madeEpoch is the Unix time, in µs, from which a [Made] counts. A count from 2020 has one digit less than
+// a count from 1970, so that a record with a body of 200 bytes just fits Redis's allocation class of 256. A Made
+// below leastMicros is not such a count but a time in Unix ms, as earlier versions wrote it.
 const (
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
 )
 
-// Earliest is when the first notice can be made that this tells from one of Unix ms.
-// Redis's clock stands before that only if nobody has set it; the scripts refuse then.
+// Earliest returns the first creation time that is not mistaken for Unix ms. Redis's clock is earlier only if
+// it was never set; the scripts then refuse to create notices.
 func Earliest() time.Time { return time.UnixMicro(leastMicros + madeEpoch).UTC() }
 
-// MadeAt is the Made of a notice made at t.
+// MadeAt returns the Made of a notice created at t.
 func MadeAt(t time.Time) Made { return Made(t.UnixMicro() - madeEpoch) }
 
-// Time is when the notice was made.
+// Time returns when the notice was created.
 func (m Made) Time() time.Time {
 	if m < leastMicros {
 		return time.UnixMilli(int64(m)).UTC()
@@ -124,8 +123,8 @@ func (m Made) Time() time.Time {
 	return time.UnixMicro(int64(m) + madeEpoch).UTC()
 }
 
-// ID is the webhook-id: the same for every attempt and redrive of a notice,
-// different for another notice under the same key. It holds no dot.
+// ID returns the webhook-id. It is the same for every attempt and redrive of a notice, and different for
+// another notice with the same key. It contains no dot.
 func (n *Notice) ID() string {
 	sum := n.digest()
 	return "msg_" + hex.EncodeToString(sum[:13])
@@ -138,18 +137,19 @@ func IsID(text string) bool {
 	return ok && err == nil && len(b) == 13 && strings.ToLower(sum) == sum
 }
 
-// digest identifies the notice among all with its key.
+// digest distinguishes the notice from all others with its key.
 func (n *Notice) digest() [sha256.Size]byte {
 	return sha256.Sum256(strconv.AppendInt(append([]byte(n.Key), '|'), int64(n.Made), 10))
 }
 
-// MadeOf is the Made of the notice under a key that was made within the
-// millisecond at and has the webhook-id id; ok is false if there is none.
+// MadeOf returns the Made of the notice with that key and webhook-id that was created in the millisecond at.
+// ok is false if none matches.
 func MadeOf(key, id string, at time.Time) (m Made, ok bool) {
 	fits := func(m Made) bool { return (&Notice{Key: key, Made: m}).ID() == id }
-	if m = Made(at.UnixMilli()); fits(m) { // of a record from before Made was in µs
+	if m = Made(at.UnixMilli()); fits(m) { // of an older record in Unix ms
 		return m, true
 	}
+
 	first := MadeAt(at.Truncate(time.Millisecond))
 	for m = first; m < first+1000; m++ {
 		if fits(m) {
@@ -159,18 +159,19 @@ func MadeOf(key, id string, at time.Time) (m Made, ok bool) {
 	return 0, false
 }
 
-// Step is the delay before the attempt after the coming one, and false when
-// the ladder, counted from the last redrive, is used up.
+// Step returns the delay after the coming attempt. It returns false if the ladder, counted from the last
+// redrive, has no further step.
 func (n *Notice) Step(route Ladder) (time.Duration, bool) {
 	return n.StepAfter(n.NextAttempt(), route)
 }
 
-// StepAfter is the delay after the attempt of a number: see Step.
+// StepAfter returns the delay after the attempt with that number, like Step.
 func (n *Notice) StepAfter(attempt int, route Ladder) (time.Duration, bool) {
 	l := route
 	if n.Ladder != nil {
 		l = n.Ladder
 	}
+
 	i := attempt - 1 - n.Redriven
 	if i < 0 || i >= len(l) {
 		return 0, false
@@ -178,7 +179,7 @@ func (n *Notice) StepAfter(attempt int, route Ladder) (time.Duration, bool) {
 	return l[i], true
 }
 
-// Add counts an attempt and keeps the last KeptAttempts.
+// Add appends a completed attempt and keeps the last KeptAttempts.
 func (n *Notice) Add(a Attempt) {
 	n.AttemptsMade = a.Number
 	n.Attempts = append(n.Attempts, a)
@@ -187,8 +188,8 @@ func (n *Notice) Add(a Attempt) {
 	}
 }
 
-// Diff names the fields of c that differ from other's, in the API's words.
-// Empty means the same content.
+// Diff returns the fields of c that differ from other's, with the API's names. An empty result means the same
+// content.
 func (c *Content) Diff(other *Content) []string {
 	var d []string
 	if c.URL != other.URL {
@@ -226,6 +227,7 @@ func equal[T comparable](a, b []T) bool {
 	if len(a) != len(b) {
 		return false
 	}
+
 	for i := range a {
 		if a[i] != b[i] {
 			return false
@@ -234,54 +236,55 @@ func equal[T comparable](a, b []T) bool {
 	return true
 }
 
-// Result is what a handler makes of one attempt.
+// Result is what a handler returns for one attempt.
 type Result struct {
 	Outcome  Outcome
 	Reason   Reason
 	Status   int
-	Response string // cut to KeptResponse when it is kept
-	// After is the earliest the next try may come: Retry-After for a retry
-	// (never less than the ladder's step), how long to put off for a deferral.
+	Response string // cut to KeptResponse when stored
+	// After is the minimal delay of the next try: Retry-After for a retry (the ladder's step still applies),
+	// the delay of a deferral.
 	After time.Duration
-	// Push, if not nil, is handed to a list or stream by the settle itself.
+	// Push, if not nil, is an entry that the settle pushes to a list or stream.
 	Push *Push
-	// Host is the receiver's host, if the handler limits calls to each host: a call to it has
-	// ended, or, if Unsent, the notice waits for it. With the reason busy all its slots here are
-	// taken.
+	// Host is the receiver's host, for handlers that limit calls per host. A call to the host has ended or,
+	// with Unsent, the notice waits for it. With the reason busy, all its slots at this instance are taken.
 	Host string
-	// Unsent: no exchange began. Waited is how long the handler waited before the exchange.
+	// Unsent means that no exchange began. Waited is the handler's delay before the exchange.
 	Unsent bool
 	Waited time.Duration
 }
 
-// Report is what a consumer says of a notice that it took from a list or a
-// stream: the result of an attempt that this service cannot see.
+// Report is a consumer's result for a notice that it took from a list or a stream, which this service cannot
+// observe.
 type Report struct {
-	// ID is the notice's and Attempt the attempt's, from the entry: the report
-	// concerns no other, whatever the key holds by now.
+	// ID and Attempt are those of the entry. The report applies to this attempt only, even if the key now
+	// holds another notice.
 	ID      string
 	Attempt int
 	Result
 }
 
-// Push is an entry that the settle hands to a list or stream in the same
-// script.
+// Push is an entry that the settle script pushes to a list or stream.
 type Push struct {
 	Stream bool
 	Key    string
 	MaxLen int64 // of a stream, approximate; 0 = unbounded
-	// Entry is the list's element, or field, value, … of a stream's entry.
+	// Entry is the element of a list, or field, value, … of a stream's entry.
 	Entry []string
-	// Mark names this push, whoever makes it: another push of the same mark is the same
-	// one. InPlaceOf are the marks of pushes that nobody knows to have been made, and of
-	// which this one takes the place.
+	// Mark identifies the push, so that a push with the same mark is made only once. InPlaceOf are the marks
+	// of earlier pushes whose result is unknown and which this push replaces.
 	Mark      string
 	InPlaceOf []string
 }
 
-// PushMark is the mark of the push of the coming attempt, and inPlaceOf are those of the
-// attempts right before it that were interrupted or had no answer. A deferral by a
-// consumer, after which the same attempt is pushed again, is counted in Locked.
+// PushMark returns the mark of the coming attempt's push to a list or stream. Redis remembers the marks of
+// pushes, so that a repeated push adds no second entry. inPlaceOf are the marks of the attempts directly before
+// the coming one that may have pushed without a known result: they were interrupted, or the push failed. If one
+// of them did push, the coming attempt pushes nothing.
+//
+// A consumer that defers a notice gets a new push of the same attempt. So the mark also contains Locked, the
+// number of such deferrals.
 func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
 	id, locked := n.ID(), ":"+strconv.Itoa(n.Locked)
 	of := func(attempt int) string { return id + ":" + strconv.Itoa(attempt) + locked }
@@ -292,38 +295,39 @@ func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
 		}
 		inPlaceOf = append(inPlaceOf, of(a.Number))
 	}
+
 	return of(n.NextAttempt()), inPlaceOf
 }
 
-// ErrUnanswered says that a push has no answer that tells what became of it. The answer was lost, so
-// that the entry may be there, or the node takes nothing at the moment. The same push
-// may be made again.
-var ErrUnanswered = errors.New("the push has no answer")
+// ErrUnanswered means that the result of a push is unknown. Either the answer was lost and the entry may
+// exist, or the node accepts no writes at the moment. The same push may be repeated.
+var ErrUnanswered = errors.New("the push was not answered")
 
-// DeliveredResult is a plain acknowledged delivery.
+// DeliveredResult returns the result of an acknowledged delivery.
 func DeliveredResult(status int) Result { return Result{Outcome: OutcomeDelivered, Status: status} }
 
-// RetryResult is a failure that another attempt may mend.
+// RetryResult returns the result of a failure after which another attempt may succeed.
 func RetryResult(r Reason, detail string) Result {
 	return Result{Outcome: OutcomeRetry, Reason: r, Response: detail}
 }
 
-// DeadResult is a failure that no attempt will mend.
+// DeadResult returns the result of a failure after which no attempt can succeed.
 func DeadResult(r Reason, detail string) Result {
 	return Result{Outcome: OutcomeDead, Reason: r, Response: detail}
 }
 
-// DeferredResult puts a notice off without using an attempt. No exchange has begun;
-// whoever defers after one began sets Unsent to false.
+// DeferredResult returns a deferral, which uses no attempt. It sets Unsent. A handler that defers after an
+// exchange began clears Unsent.
 func DeferredResult(r Reason, after time.Duration, detail string) Result {
 	return Result{Outcome: OutcomeDeferred, Reason: r, After: after, Response: detail, Unsent: true}
 }
 
-// Kept cuts s to what is kept of a response, at a rune's border.
+// Kept cuts s to KeptResponse bytes, without splitting a rune.
 func Kept(s string) string {
 	if len(s) <= KeptResponse {
 		return s
 	}
+
 	s = s[:KeptResponse]
 	for i := 0; i < 3 && len(s) > 0 && s[len(s)-1]&0xC0 == 0x80; i++ {
 		s = s[:len(s)-1]
@@ -334,9 +338,9 @@ func Kept(s string) string {
 	return s
 }
 
-// Limits of what a producer may give.
+// Limits of a producer's input.
 const (
-	MaxHorizon     = 10 * 365 * 24 * time.Hour // how far ahead a notice may be due
+	MaxHorizon     = 10 * 365 * 24 * time.Hour // latest due time, counted from now
 	MaxSteps       = 100                       // of a ladder
 	MaxHeaders     = 32
 	MaxHeaderBytes = 8 << 10
@@ -345,7 +349,7 @@ const (
 	MaxTracestate  = 256
 )
 
-// ErrInvalid is what errors about a producer's input wrap.
+// ErrInvalid is wrapped by errors about a producer's input.
 var ErrInvalid = errors.New("invalid")
 
 func invalid(format string, a ...any) error {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestLadders(t *testing.T) {
+func TestParseLadder(t *testing.T) {
 	for _, c := range []struct {
 		l    Ladder
 		want string
@@ -26,7 +26,7 @@ func TestLadders(t *testing.T) {
 		}
 		back, err := ParseLadder(c.l.String())
 		if err != nil || !reflect.DeepEqual(back, c.l) {
-			t.Errorf("%s came back as %v, %v", c.l, back, err)
+			t.Errorf("%s reads back as %v, %v", c.l, back, err)
 		}
 	}
 	for _, bad := range []string{"", ",", "15", "15s,0s", "15s,-3m", "15s,later", strings.Repeat("1s,", 101), "200000h"} {
@@ -36,7 +36,7 @@ func TestLadders(t *testing.T) {
 	}
 }
 
-func TestStep(t *testing.T) {
+func TestStepFollowsTheLadder(t *testing.T) {
 	n := &Notice{}
 	if d, ok := n.Step(Ladder{time.Second}); !ok || d != time.Second {
 		t.Errorf("first step %v, %v", d, ok)
@@ -59,7 +59,7 @@ func head(n *Notice) []byte {
 	return n.AppendTail([]byte(`{"due":1763740800000,"made":1763740785000`))
 }
 
-func TestRecordComesBack(t *testing.T) {
+func TestRecordRoundTrips(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := &Notice{Key: "a:b:c:d", Route: "a", Made: 1763740785000, Due: time.UnixMilli(1763740800000).UTC()}
 		n.URL = rapid.String().Draw(t, "url")
@@ -137,14 +137,14 @@ func TestRecordIsShortAndReadable(t *testing.T) {
 	}
 }
 
-func TestRedriveBeginsTheLadderAnew(t *testing.T) {
+func TestRedriveRestartsTheLadder(t *testing.T) {
 	got, err := Decode("a:b:c:d", "a", `{"due":1,"made":1,"n":3,"reason":"status_5xx","again":true}`)
 	if err != nil || got.Redriven != 3 || got.Reason != "" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
-func TestKeptCutsAtARune(t *testing.T) {
+func TestKeptCutsAtRuneBoundary(t *testing.T) {
 	for _, pad := range []int{0, 1, 2, 3} {
 		s := Kept(strings.Repeat("x", pad) + strings.Repeat("界", 300))
 		if len(s) > KeptResponse || len(s) < KeptResponse-3 || strings.ContainsRune(s, '\ufffd') {
@@ -199,18 +199,18 @@ func TestIDIsStableAndHasNoDot(t *testing.T) {
 	}
 }
 
-func TestABirthReadsBackAsItsTime(t *testing.T) {
+func TestMadeRoundTripsTime(t *testing.T) {
 	at := time.Date(2026, 11, 22, 3, 4, 5, 678_901_000, time.UTC)
 	if got := MadeAt(at).Time(); !got.Equal(at) {
 		t.Errorf("%s, want %s", got, at)
 	}
-	// One of a record from before: Unix ms.
+	// An older record: Unix ms.
 	if got := Made(1763740785000).Time(); !got.Equal(time.UnixMilli(1763740785000)) {
 		t.Errorf("%s", got)
 	}
 }
 
-func TestARecordWithABodyOf200BytesFitsItsAllocationClass(t *testing.T) {
+func TestRecordOf200ByteBodyFitsItsAllocationClass(t *testing.T) {
 	n := &Notice{Content: Content{Body: []byte(`"` + strings.Repeat("x", 198) + `"`)}}
 	head := fmt.Sprintf(`{"due":%d,"made":%d`, 1763740800000, MadeAt(time.Date(2050, 12, 31, 0, 0, 0, 0, time.UTC)))
 	if size := len(n.AppendTail([]byte(head))); size > 252 {
@@ -218,7 +218,7 @@ func TestARecordWithABodyOf200BytesFitsItsAllocationClass(t *testing.T) {
 	}
 }
 
-func TestARecordThatCouldNotBeReadIsTriedAgainWhenRedriven(t *testing.T) {
+func TestRedriveDecodesUnreadableRecordAgain(t *testing.T) {
 	inner := `{"due":1763740800000,"made":185903985000123,"json":{"paid":true},"n":1}`
 	for _, x := range []struct {
 		raw    string
@@ -249,7 +249,7 @@ func TestDeepBodyIsStoredAsText(t *testing.T) {
 		n := Notice{Content: Content{Body: []byte(body)}}
 		back, err := Decode("a:b:c:d", "a", string(append([]byte(`{"due":1,"made":1`), n.AppendTail(nil)...)))
 		if err != nil || string(back.Body) != body {
-			t.Errorf("a body %d levels deep did not come back: %v", deep, err)
+			t.Errorf("a body %d levels deep does not read back: %v", deep, err)
 		}
 		if n.InlineJSON() != (deep <= 1000) {
 			t.Errorf("%d levels: InlineJSON = %v", deep, n.InlineJSON())
@@ -260,7 +260,7 @@ func TestDeepBodyIsStoredAsText(t *testing.T) {
 	}
 }
 
-func TestMostRecordsAreReadQuickly(t *testing.T) {
+func TestCommonRecordsTakeTheFastPath(t *testing.T) {
 	n := &Notice{Content: Content{URL: "https://m.example/cb", Audience: "m17", ContentType: "application/json",
 		Body: []byte(`{"a":[1,{"b":"},\\"}],"c":"d"}`)}}
 	for _, n.Client = range []int{0, 7} {

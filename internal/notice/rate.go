@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParseRate reads 100/s, 600/m, 5000/h as a rate a second.
+// ParseRate parses 100/s, 600/m or 5000/h, and returns the rate per second.
 func ParseRate(s string) (float64, error) {
 	count, unit, _ := strings.Cut(s, "/")
 	per, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[strings.TrimSpace(unit)]

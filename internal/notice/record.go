@@ -15,19 +15,21 @@ import (
 //
 //	{"due":1763740800000,"made":185903985000123,"url":"https://…","json":{"paid":true},"n":1,"attempts":[…]}
 //
-// Its head, due (Unix ms) and made (a Made), is written by the scripts, because
-// times come from Redis; they splice it without reading the rest. What Go writes is the tail,
-// from the comma after made (or the closing brace) on. A redrive appends
-// "again" before the closing brace; the next settle writes it as "redriven" and one more in "endings". Defaults are left out
-// and the key is not repeated. A notice that a replay scheduled again has the "made" that it had, and so its webhook-id,
-// and the replay's id under "replay". "client" is the number of the client that scheduled the notice; versions before
-// that read it as any other and forget "replay" at their settle.
+// The scripts write its head, due (Unix ms) and made (a Made), because times come from Redis. They replace
+// the head without reading the rest. Go writes the tail, from the comma after made (or the closing brace) on.
+// A redrive appends "again" before the closing brace. The next settle replaces that by "redriven" and
+// increments "endings". Defaults are omitted and the key is not repeated. "resend" is how
+// often the notice was resent, and "resent" the number of the ending after which it was last resent.
 //
-// The body stands under "json" when it is JSON, byte for byte as it came, under
-// "text" when it is UTF-8 and under "base64" otherwise.
+// A notice that a replay scheduled again keeps its "made", and so its webhook-id, and has the replay's id in
+// "replay". "client" is the number of the client that scheduled the notice. Older versions ignore it, and
+// drop "replay" at their settle.
 //
-// A notice whose record could not be read dies with what stood there under "raw",
-// in base64. If it is redriven, that is tried again: a later version may read it.
+// The body is in "json" when it is JSON, byte for byte as received, in "text" when it is UTF-8, and in
+// "base64" otherwise.
+//
+// A notice whose record cannot be decoded dies with the stored text in "raw", in base64. A redrive decodes
+// that text again, because a later version may be able to.
 
 // AppendTail appends the record without its head.
 func (n *Notice) AppendTail(b []byte) []byte {
@@ -36,6 +38,7 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	} else {
 		b = n.Content.append(b)
 	}
+
 	if n.Client > 0 {
 		b = appendInt(b, "client", int64(n.Client))
 	}
@@ -64,20 +67,31 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	if n.Replay != "" {
 		b = appendString(b, "replay", n.Replay)
 	}
+	if n.Resend > 0 {
+		b = appendInt(b, "resend", int64(n.Resend))
+		b = appendInt(b, "resent", int64(n.Resent))
+	}
 	if n.Reason != "" {
 		b = appendString(b, "reason", string(n.Reason))
 	}
-	if len(n.Attempts) > 0 {
-		b = append(b, `,"attempts":[`...)
-		for i := range n.Attempts {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = n.Attempts[i].append(b)
-		}
-		b = append(b, ']')
+
+	return append(n.appendAttempts(b), '}')
+}
+
+func (n *Notice) appendAttempts(b []byte) []byte {
+	if len(n.Attempts) == 0 {
+		return b
 	}
-	return append(b, '}')
+
+	b = append(b, `,"attempts":[`...)
+	for i := range n.Attempts {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = n.Attempts[i].append(b)
+	}
+
+	return append(b, ']')
 }
 
 func (c *Content) append(b []byte) []byte {
@@ -90,34 +104,13 @@ func (c *Content) append(b []byte) []byte {
 	if c.Method != "" && c.Method != "POST" {
 		b = appendString(b, "method", c.Method)
 	}
-	isJSON := inlineJSON(c.Body)
 	if c.ContentType != "" {
 		b = appendString(b, "type", c.ContentType)
 	}
-	switch {
-	case len(c.Body) == 0:
-	case isJSON:
-		b = append(append(b, `,"json":`...), c.Body...)
-	case utf8.Valid(c.Body):
-		b = appendString(b, "text", string(c.Body))
-	default:
-		b = append(b, `,"base64":"`...)
-		b = append(base64.StdEncoding.AppendEncode(b, c.Body), '"')
-	}
-	if len(c.Headers) > 0 {
-		b = append(b, `,"headers":[`...)
-		for i, h := range c.Headers {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(b, '[')
-			b = quote(b, h.Name)
-			b = append(b, ',')
-			b = quote(b, h.Value)
-			b = append(b, ']')
-		}
-		b = append(b, ']')
-	}
+
+	b = c.appendBody(b)
+	b = c.appendHeaders(b)
+
 	if c.Ladder != nil {
 		b = appendString(b, "retry", c.Ladder.String())
 	}
@@ -136,13 +129,48 @@ func (c *Content) append(b []byte) []byte {
 	return b
 }
 
-// InlineJSON reports whether the body may stand in another JSON text as it is: a
-// JSON value without white space around it, which a decoder would strip, in
-// UTF-8, and not so deep that the text around it passes a decoder's limit.
+// appendBody appends the body in the form that is the easiest to read.
+func (c *Content) appendBody(b []byte) []byte {
+	switch {
+	case len(c.Body) == 0:
+		return b
+	case inlineJSON(c.Body):
+		return append(append(b, `,"json":`...), c.Body...)
+	case utf8.Valid(c.Body):
+		return appendString(b, "text", string(c.Body))
+	}
+
+	b = append(b, `,"base64":"`...)
+	return append(base64.StdEncoding.AppendEncode(b, c.Body), '"')
+}
+
+func (c *Content) appendHeaders(b []byte) []byte {
+	if len(c.Headers) == 0 {
+		return b
+	}
+
+	b = append(b, `,"headers":[`...)
+	for i, h := range c.Headers {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '[')
+		b = quote(b, h.Name)
+		b = append(b, ',')
+		b = quote(b, h.Value)
+		b = append(b, ']')
+	}
+
+	return append(b, ']')
+}
+
+// InlineJSON reports whether the body can be embedded in another JSON text unchanged. It must be a JSON value
+// in UTF-8, without white space around it, which a decoder would strip, and not nested so deep that the outer
+// text exceeds a decoder's limit.
 func (c *Content) InlineJSON() bool { return inlineJSON(c.Body) }
 
-// maxDepth is far below the 10,000 levels that encoding/json reads: the record
-// and the API's answers put levels of their own around a body.
+// maxDepth is far below the 10,000 levels that encoding/json accepts, because the record and the API's
+// answers add levels around a body.
 const maxDepth = 1000
 
 func inlineJSON(body []byte) bool {
@@ -152,7 +180,7 @@ func inlineJSON(body []byte) bool {
 	return !isSpace(body[0]) && !isSpace(body[len(body)-1]) && depth(body) <= maxDepth
 }
 
-// depth is how deep arrays and objects are nested in valid JSON.
+// depth returns how deep arrays and objects are nested in valid JSON.
 func depth(valid []byte) int {
 	level, deepest := 0, 0
 	for i := 0; i < len(valid); i++ {
@@ -170,6 +198,7 @@ func depth(valid []byte) int {
 			level--
 		}
 	}
+
 	return deepest
 }
 
@@ -180,7 +209,7 @@ func (a *Attempt) append(b []byte) []byte {
 	b = appendInt(b, "at", a.At.UnixMilli())
 	b = appendInt(b, "ms", a.Duration.Milliseconds())
 	if us := a.Duration.Microseconds() % 1000; us != 0 {
-		b = appendInt(b, "us", us) // beside the whole ms, which are all that another version may read
+		b = appendInt(b, "us", us) // in addition to the whole ms, which are all that older versions read
 	}
 	if a.Status != 0 {
 		b = appendInt(b, "status", int64(a.Status))
@@ -220,6 +249,7 @@ func quote(b []byte, s string) []byte {
 			i++
 			continue
 		}
+
 		if c >= utf8.RuneSelf {
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if r != utf8.RuneError || size > 1 {
@@ -231,23 +261,29 @@ func quote(b []byte, s string) []byte {
 			start = i
 			continue
 		}
-		b = append(b, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			b = append(b, '\\', c)
-		case '\n':
-			b = append(b, '\\', 'n')
-		case '\r':
-			b = append(b, '\\', 'r')
-		case '\t':
-			b = append(b, '\\', 't')
-		default:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
+
+		b = escape(append(b, s[start:i]...), c)
 		i++
 		start = i
 	}
+
 	return append(append(b, s[start:]...), '"')
+}
+
+// escape appends the JSON escape of an ASCII character.
+func escape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	}
+
+	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
 type record struct {
@@ -276,22 +312,24 @@ type record struct {
 	Endings  int             `json:"endings"`
 	Again    bool            `json:"again"` // appended by the redrive script
 	Replay   string          `json:"replay"`
+	Resend   int             `json:"resend"`
+	Resent   int             `json:"resent"`
 	Reason   Reason          `json:"reason"`
 	Attempts []struct {
 		N        int    `json:"n"`
 		At       int64  `json:"at"`
 		MS       int64  `json:"ms"`
-		US       int64  `json:"us"` // beside MS
+		US       int64  `json:"us"` // added to MS
 		Status   int    `json:"status"`
 		Reason   Reason `json:"reason"`
 		Response string `json:"response"`
 	} `json:"attempts"`
 }
 
-// ErrRecord is what Decode's errors wrap.
+// ErrRecord is wrapped by the errors of Decode.
 var ErrRecord = errors.New("not a record")
 
-// Decode reads a record.
+// Decode parses a record. The most frequent form takes the fast path of scan.
 func Decode(key, route, data string) (*Notice, error) {
 	if n, ok := scan(key, route, data); ok {
 		return n, nil
@@ -299,77 +337,111 @@ func Decode(key, route, data string) (*Notice, error) {
 	return decode(key, route, data)
 }
 
-// decode reads any record.
+// decode parses a record of any form.
 func decode(key, route, data string) (*Notice, error) {
 	var r record
 	if err := json.Unmarshal([]byte(data), &r); err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
-	if r.Due <= 0 || r.Made <= 0 {
-		return nil, fmt.Errorf("%w: %s: due or made is missing", ErrRecord, key)
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
-	if r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount {
-		return nil, fmt.Errorf("%w: %s: no notice has made %d attempts, %d of them before it was redriven, and met %d locks", ErrRecord, key, r.N,
-			r.Redriven, r.Locked)
+	if r.Resend < 0 || r.Resend > r.Resent || r.Resent > r.Endings || r.Resend == 0 && r.Resent > 0 {
+		return nil, fmt.Errorf("%w: %s: ended %d times and resent %d times, last after ending %d", ErrRecord, key, r.Endings, r.Resend, r.Resent)
 	}
-	if r.Client < 0 || r.Client > maxCount {
-		return nil, fmt.Errorf("%w: %s: no client has the number %d", ErrRecord, key, r.Client)
-	}
-	if r.Endings < 0 || r.Endings > maxCount {
-		return nil, fmt.Errorf("%w: %s: no notice has ended %d times before", ErrRecord, key, r.Endings)
-	}
+
 	if r.Raw != nil && r.Again {
 		if n, err := Decode(key, route, string(r.Raw)); err == nil && n.Raw == nil {
 			n.Due, n.Redriven, n.Endings, n.Reason = time.UnixMilli(r.Due).UTC(), n.AttemptsMade, r.Endings+1, ""
 			return n, nil
 		}
 	}
+
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
-		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay, Reason: r.Reason,
-		Raw: r.Raw,
-		Content: Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
-			Adopted: r.Adopted, Lost: r.Lost},
-	}
-	switch {
-	case r.JSON != nil:
-		n.Body, n.inline = r.JSON, true
-	case r.Text != nil:
-		n.Body = []byte(*r.Text)
-	case r.Base64 != nil:
-		body, err := base64.StdEncoding.DecodeString(*r.Base64)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: base64: %w", ErrRecord, key, err)
-		}
-		n.Body = body
-	}
-	for _, h := range r.Headers {
-		n.Headers = append(n.Headers, Header{h[0], h[1]})
-	}
-	if r.Retry != nil {
-		l, err := ParseLadder(*r.Retry)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %s: retry: %w", ErrRecord, key, err)
-		}
-		n.Ladder = l
+		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay,
+		Resend: r.Resend, Resent: r.Resent,
+		Reason: r.Reason, Raw: r.Raw, Attempts: r.attempts(),
 	}
 	if r.Again {
 		n.Redriven, n.Reason = n.AttemptsMade, ""
 		n.Endings++
 	}
-	if len(r.Attempts) > 0 {
-		n.Attempts = make([]Attempt, len(r.Attempts), len(r.Attempts)+1)
-		for i, a := range r.Attempts {
-			n.Attempts[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(),
-				Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
-				Status:   a.Status, Reason: a.Reason, Response: a.Response}
-		}
+
+	var err error
+	if n.Content, err = r.content(); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrRecord, key, err)
 	}
+
+	n.inline = r.JSON != nil
 	return n, nil
 }
 
-// Unread is the notice of a key whose record Decode cannot read: all that is
-// known is what stands there, and what of due and made can be made out.
+// check rejects numbers that no notice can have.
+func (r *record) check() error {
+	switch {
+	case r.Due <= 0 || r.Made <= 0:
+		return errors.New("due or made is missing")
+	case r.N < 0 || r.N > maxCount || r.Redriven < 0 || r.Redriven > r.N || r.Locked < 0 || r.Locked > maxCount:
+		return fmt.Errorf("impossible counts: %d attempts, %d of them before the redrive, and %d locks", r.N, r.Redriven, r.Locked)
+	case r.Client < 0 || r.Client > maxCount:
+		return fmt.Errorf("impossible client number: %d", r.Client)
+	case r.Endings < 0 || r.Endings > maxCount:
+		return fmt.Errorf("impossible count of endings: %d", r.Endings)
+	}
+
+	return nil
+}
+
+func (r *record) content() (Content, error) {
+	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
+		Adopted: r.Adopted, Lost: r.Lost}
+
+	switch {
+	case r.JSON != nil:
+		c.Body = r.JSON
+	case r.Text != nil:
+		c.Body = []byte(*r.Text)
+	case r.Base64 != nil:
+		body, err := base64.StdEncoding.DecodeString(*r.Base64)
+		if err != nil {
+			return c, fmt.Errorf("base64: %w", err)
+		}
+		c.Body = body
+	}
+
+	for _, h := range r.Headers {
+		c.Headers = append(c.Headers, Header{h[0], h[1]})
+	}
+
+	if r.Retry != nil {
+		l, err := ParseLadder(*r.Retry)
+		if err != nil {
+			return c, fmt.Errorf("retry: %w", err)
+		}
+		c.Ladder = l
+	}
+
+	return c, nil
+}
+
+// attempts returns the record's attempts, with room for the next one.
+func (r *record) attempts() []Attempt {
+	if len(r.Attempts) == 0 {
+		return nil
+	}
+
+	out := make([]Attempt, len(r.Attempts), len(r.Attempts)+1)
+	for i, a := range r.Attempts {
+		out[i] = Attempt{Number: a.N, At: time.UnixMilli(a.At).UTC(),
+			Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
+			Status:   a.Status, Reason: a.Reason, Response: a.Response}
+	}
+	return out
+}
+
+// Unread returns the notice of a key whose record Decode cannot parse. It holds the stored text, and due and
+// made if the text contains them.
 func Unread(key, route, data string) *Notice {
 	n := &Notice{Key: key, Route: route, Raw: []byte(data)}
 	n.Reason = n.Unreadable()
@@ -380,14 +452,15 @@ func Unread(key, route, data string) *Notice {
 	return n
 }
 
-// number reads the digits behind the first occurrence of name, as the scripts
-// do; 0 if there are none.
+// number returns the digits after the first occurrence of name as a number, as the scripts do; 0 if there are
+// none.
 func number(s, name string) int64 {
 	_, s, _ = strings.Cut(s, name)
 	end := 0
 	for end < len(s) && s[end] >= '0' && s[end] <= '9' {
 		end++
 	}
+
 	v, err := strconv.ParseInt(s[:end], 10, 64)
 	if err != nil || v > maxNumber {
 		return 0
@@ -395,13 +468,13 @@ func number(s, name string) int64 {
 	return v
 }
 
-// maxCount is more than a notice can count.
+// maxCount is an upper bound of all counts of a notice.
 const maxCount = 1 << 30
 
-// maxNumber is what a script's numbers hold exactly.
+// maxNumber is the largest number that a script's numbers hold exactly.
 const maxNumber = 1 << 53
 
-// Unreadable says why the notice's record could not be read; "" = it could.
+// Unreadable returns why the notice's record could not be decoded; empty if it could.
 func (n *Notice) Unreadable() Reason {
 	switch {
 	case n.Raw == nil:
@@ -412,8 +485,8 @@ func (n *Notice) Unreadable() Reason {
 	return ReasonUnreadable
 }
 
-// EffectiveType is the content type a callback carries: the one given, else
-// application/json for a JSON body, else none.
+// EffectiveType returns the content type that a callback carries: the given one, or application/json for a
+// JSON body, or none.
 func (c *Content) EffectiveType() string {
 	if c.ContentType != "" {
 		return c.ContentType
@@ -424,7 +497,7 @@ func (c *Content) EffectiveType() string {
 	return ""
 }
 
-// EffectiveType is the content's; a record says by itself which body is JSON.
+// EffectiveType is that of the content. A decoded record has already shown whether its body is JSON.
 func (n *Notice) EffectiveType() string {
 	if n.inline && n.ContentType == "" {
 		return "application/json"
@@ -432,9 +505,8 @@ func (n *Notice) EffectiveType() string {
 	return n.Content.EffectiveType()
 }
 
-// Reserved reports whether a producer may not set a header of this name: the
-// ones that frame the exchange, and those this service speaks for itself. Some servers
-// read an underscore as a hyphen, so both are the same here.
+// Reserved reports whether a producer may not set the header: it frames the exchange, or this service sets
+// it. Some servers read an underscore as a hyphen, so both count as equal.
 func Reserved(name string) bool {
 	switch l := strings.ReplaceAll(strings.ToLower(name), "_", "-"); l {
 	case "host", "connection", "content-length", "content-type", "transfer-encoding", "te", "trailer", "upgrade",

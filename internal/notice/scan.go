@@ -8,26 +8,27 @@ import (
 	"unicode/utf8"
 )
 
-// scan reads the records that are read most: those of a first attempt, written
-// by this package, with nothing escaped in them. It allocates the notice and
-// its body, in a third of the time of encoding/json. Whatever it does
-// not know it leaves to Decode's other way, and says false.
+// scan is the fast path of Decode, for the most frequent records: those of a first attempt, written by this
+// package, without escapes. It takes a third of the time of encoding/json and allocates only the notice and
+// its body. It returns false for every other record.
 //
-// It keeps the text of the content, so that the settle need not build it anew.
+// The returned notice keeps the text of the content, so that the settle does not format it again.
 func scan(key, route, s string) (*Notice, bool) {
 	c := cursor{s: s}
 	due, made := c.number(`{"due":`), c.number(`,"made":`)
 	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: Made(made)}
 	from, content := c.at, len(s)
 	c.bad = c.bad || due <= 0 || made <= 0
+
 	for !c.bad {
 		if c.at == len(s)-1 && s[c.at] == '}' {
 			n.kept = s[from:min(content, c.at)]
 			return n, true
 		}
-		if content < len(s) { // more after the content than a client
+		if content < len(s) { // a member other than client after the content
 			return nil, false
 		}
+
 		at := c.at
 		switch c.name() {
 		case "url":
@@ -56,10 +57,11 @@ func scan(key, route, s string) (*Notice, bool) {
 			return nil, false
 		}
 	}
+
 	return nil, false
 }
 
-// cursor goes through a record; bad means that it met what it does not know.
+// cursor is a position in a record. bad means that it met an unexpected text.
 type cursor struct {
 	s   string
 	at  int
@@ -78,10 +80,12 @@ func (c *cursor) number(before string) int64 {
 	if c.take(before); c.bad {
 		return 0
 	}
+
 	end := c.at
 	for end < len(c.s) && c.s[end] >= '0' && c.s[end] <= '9' {
 		end++
 	}
+
 	v, err := strconv.ParseInt(c.s[c.at:end], 10, 64)
 	c.bad, c.at = err != nil || c.s[c.at] == '0' && end > c.at+1, end
 	return v
@@ -91,43 +95,50 @@ func (c *cursor) name() string {
 	if c.take(`,"`); c.bad {
 		return ""
 	}
+
 	end := strings.IndexByte(c.s[c.at:], '"')
 	if end < 0 {
 		c.bad = true
 		return ""
 	}
+
 	name := c.s[c.at : c.at+end]
 	c.at += end
 	c.take(`":`)
 	return name
 }
 
-// text is a string without escapes.
+// text reads a string without escapes.
 func (c *cursor) text() string {
 	if c.take(`"`); c.bad {
 		return ""
 	}
+
 	end := strings.IndexAny(c.s[c.at:], `"\`)
 	if end < 0 || c.s[c.at+end] == '\\' {
 		c.bad = true
 		return ""
 	}
+
 	text := c.s[c.at : c.at+end]
 	c.at += end + 1
+
 	for i := range len(text) {
 		if text[i] < ' ' {
 			c.bad = true
 		}
 	}
+
 	c.bad = c.bad || !utf8.ValidString(text)
 	return text
 }
 
-// value is a JSON value as it stands.
+// value reads a JSON value and returns it as text.
 func (c *cursor) value() string {
 	if c.bad {
 		return ""
 	}
+
 	depth := 0
 	for i := c.at; i < len(c.s); i++ {
 		switch ch := c.s[i]; ch {
@@ -150,19 +161,22 @@ func (c *cursor) value() string {
 			}
 		}
 	}
+
 	c.bad = true
 	return ""
 }
 
-// closing is where the JSON string ends that begins at from, or -1.
+// closing returns the index of the quote that ends the JSON string starting at from, or -1.
 func closing(s string, from int) int {
 	for i := from; ; i++ {
 		n := strings.IndexByte(s[i:], '"')
 		if n < 0 {
 			return -1
 		}
+
 		i += n
 		slashes := 0
+
 		for i-slashes > from && s[i-slashes-1] == '\\' {
 			slashes++
 		}

@@ -2,8 +2,8 @@ package notice
 
 import "strings"
 
-// SecretName reports whether a header's or parameter's name says that its value
-// is a secret. Too much is better than too little.
+// SecretName reports whether the name of a header or parameter suggests a secret value. It prefers hiding too
+// much to hiding too little.
 func SecretName(name string) bool {
 	l := strings.ToLower(name)
 	for _, w := range [...]string{"auth", "cookie", "token", "secret", "passw", "pwd", "apikey", "api-key", "api_key",

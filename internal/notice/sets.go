@@ -1,10 +1,10 @@
 package notice
 
-// The closed sets of this service: each value is a label of a metric, a field of
-// a log line or a filter of the API, so none may come from outside.
+// The closed sets of this service. Each value is a label of a metric, a field of a log line or a filter of
+// the API, so the values are fixed.
 
-// State is where a notice stands. It is not stored: it follows from which zset
-// holds the notice and from the score it has there.
+// State is the state of a notice. It is not stored: it follows from the sorted set that holds the notice, and
+// from its score there.
 //
 //	scheduled → claimed → delivered | scheduled (retry) | dead
 //	scheduled | claimed → cancelled;  dead → scheduled (redrive)
@@ -17,15 +17,15 @@ const (
 	Delivered State = "delivered"
 	Cancelled State = "cancelled"
 	Dead      State = "dead"
-	// Settled is a finalized notice that is no longer kept: a schedule call that is repeated finds its
-	// [Tombstone]. No listing has it.
+	// Settled is a finalized notice that is no longer stored. A repeated schedule call finds its [Tombstone].
+	// No listing contains it.
 	Settled State = "settled"
 )
 
-// States lists every state of a notice that is kept.
+// States lists the states of stored notices.
 var States = []State{Scheduled, Claimed, Delivered, Cancelled, Dead}
 
-// Ending is how a notice ended, as history keeps it.
+// Ending is how a notice was finalized, as history stores it.
 type Ending string
 
 // The endings.
@@ -33,18 +33,17 @@ const (
 	EndDelivered Ending = "delivered"
 	EndDead      Ending = "dead"
 	EndCancelled Ending = "cancelled"
-	EndReplaced  Ending = "replaced" // another notice has taken its key
+	EndReplaced  Ending = "replaced" // another notice took its key
 )
 
 // Endings lists every ending.
 var Endings = []Ending{EndDelivered, EndDead, EndCancelled, EndReplaced}
 
-// Outcome is what an attempt comes to.
+// Outcome is the outcome of an attempt.
 type Outcome string
 
-// The outcomes. Deferred uses no attempt. Handed is no end: a consumer has the
-// notice, and what it reports, or that it reports nothing in time, is another
-// outcome of the same attempt.
+// The outcomes. Deferred uses no attempt. Handed is not final: a consumer has the notice, and the consumer's
+// report, or its absence, is another outcome of the same attempt.
 const (
 	OutcomeDelivered Outcome = "delivered"
 	OutcomeRetry     Outcome = "retry"
@@ -56,8 +55,8 @@ const (
 // Outcomes lists every outcome.
 var Outcomes = []Outcome{OutcomeDelivered, OutcomeRetry, OutcomeDead, OutcomeDeferred, OutcomeHanded}
 
-// Reason says why an attempt was no delivery, from a closed set: it is a
-// metric label and a filter of the API. It is empty for a plain delivery.
+// Reason is why an attempt was not a delivery. It is a metric label and a filter of the API, so its values
+// are a closed set. It is empty for a plain delivery.
 type Reason string
 
 // The reasons.
@@ -65,38 +64,38 @@ const (
 	ReasonDNS         Reason = "dns"          // the host's name was not found
 	ReasonConnect     Reason = "connect"      // no connection: refused, unreachable
 	ReasonTLS         Reason = "tls"          // handshake or certificate
-	ReasonTimeout     Reason = "timeout"      // no whole answer within the route's timeout
-	ReasonReset       Reason = "reset"        // the connection broke amid the exchange
-	ReasonProtocol    Reason = "protocol"     // the answer was no valid HTTP
+	ReasonTimeout     Reason = "timeout"      // no complete answer within the route's timeout
+	ReasonReset       Reason = "reset"        // the connection broke during the exchange
+	ReasonProtocol    Reason = "protocol"     // the answer was not valid HTTP
 	ReasonStatus4xx   Reason = "status_4xx"   // refused with a 4xx
 	ReasonStatus5xx   Reason = "status_5xx"   // refused with a 5xx
 	ReasonStatus      Reason = "status"       // any other status that does not acknowledge
-	ReasonAckMismatch Reason = "ack_mismatch" // a status that would do, a body that does not
+	ReasonAckMismatch Reason = "ack_mismatch" // an acknowledging status with a body that does not match
 	ReasonRedirect    Reason = "redirect"     // a 3xx; redirects are not followed
-	ReasonTooLarge    Reason = "too_large"    // more answer than is read, where the ack needs it all
+	ReasonTooLarge    Reason = "too_large"    // the answer is longer than the limit, and the ack needs all of it
 	ReasonBlocked     Reason = "blocked"      // the target's address may not be called
-	ReasonInvalid     Reason = "invalid"      // the notice cannot be sent as it is: no url, bad header
-	ReasonGone        Reason = "gone"         // 410: the receiver wants it no more
+	ReasonInvalid     Reason = "invalid"      // the notice cannot be sent: no url, bad header
+	ReasonGone        Reason = "gone"         // 410: the receiver wants no further notice
 	ReasonAborted     Reason = "aborted"      // webhook-delivery: abort-message
 	ReasonPanic       Reason = "panic"        // the handler panicked
-	ReasonInterrupted Reason = "interrupted"  // the instance died, stood still, or lost Redis until its lease ended
-	ReasonExhausted   Reason = "exhausted"    // attempts were lost until none was left
+	ReasonInterrupted Reason = "interrupted"  // the instance died, was stopped, or lost Redis until its lease ended
+	ReasonExhausted   Reason = "exhausted"    // attempts were interrupted until none was left
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
-	ReasonQueue       Reason = "queue"        // the list, stream or log could not take it
-	ReasonUnreadable  Reason = "unreadable"   // what stands in its record's place cannot be read
+	ReasonQueue       Reason = "queue"        // the list, stream or log did not accept it
+	ReasonUnreadable  Reason = "unreadable"   // its record cannot be decoded
 	ReasonMissing     Reason = "missing"      // it has no record
-	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: put off
+	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: deferred
 	ReasonBusy        Reason = "busy"         // deferred: all slots of the host are taken
 	ReasonRate        Reason = "rate"         // deferred: the route's rate is used up
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
-	ReasonToken       Reason = "token"        // the issuer gave no access token: deferred, or refused by the issuer
+	ReasonToken       Reason = "token"        // the issuer returned no access token: deferred, or refused by the issuer
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
-	ReasonLease       Reason = "lease"        // deferred: too little was left of the lease to begin, or others may have taken the claim over
+	ReasonLease       Reason = "lease"        // deferred: the lease was about to end, or other instances may have reclaimed the claim
 )
 
-// Reasons lists the closed set.
+// Reasons lists every reason.
 var Reasons = []Reason{
 	ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
@@ -105,11 +104,10 @@ var Reasons = []Reason{
 	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonShutdown, ReasonLease,
 }
 
-// Source says who brought an attempt or a claim about.
+// Source is what triggered an attempt or a claim.
 type Source string
 
-// The sources. A report is none of a claim: it ends an attempt that was handed
-// over.
+// The sources. A report never claims: it settles an attempt whose entry was pushed.
 const (
 	SourceEvent  Source = "event"  // the expired event of its timer
 	SourceSweep  Source = "sweep"  // the reconciler
@@ -119,20 +117,20 @@ const (
 // ClaimSources lists the sources of claims.
 var ClaimSources = []Source{SourceEvent, SourceSweep}
 
-// ClaimResult says what became of a claim that was tried.
+// ClaimResult is the result of trying to claim a notice.
 type ClaimResult string
 
 // The results of a claim.
 const (
 	ClaimWon   ClaimResult = "won"
 	ClaimLost  ClaimResult = "lost"  // another instance was first
-	ClaimStale ClaimResult = "stale" // it is not due any more: settled, cancelled or rescheduled
+	ClaimStale ClaimResult = "stale" // no longer due: settled, cancelled or rescheduled
 )
 
 // ClaimResults lists every result.
 var ClaimResults = []ClaimResult{ClaimWon, ClaimLost, ClaimStale}
 
-// EventResult says what became of an expired event.
+// EventResult is what the listener did with an expired event.
 type EventResult string
 
 // The results of an event.
@@ -140,8 +138,8 @@ const (
 	EventDispatched EventResult = "dispatched"
 	EventLeft       EventResult = "left"     // another instance is preferred for the notice
 	EventUnrouted   EventResult = "unrouted" // a notice key that no route covers
-	EventForeign    EventResult = "foreign"  // somebody else's key
-	EventDropped    EventResult = "dropped"  // the queue was full; the reconciler finds the notice
+	EventForeign    EventResult = "foreign"  // the key of another program
+	EventDropped    EventResult = "dropped"  // the queue was full; the sweep will claim the notice
 )
 
 // EventResults lists every result.

@@ -5,25 +5,25 @@ import (
 	"encoding/binary"
 )
 
-// contentDigestSize is the length of a content's digest: with a Made of madeSize bytes
-// a tombstone fits Redis's allocation class of 16.
+// contentDigestSize is the length of a content's digest: with a Made of madeSize bytes a tombstone fits
+// Redis's allocation class of 16.
 const (
 	contentDigestSize = 7
 	madeSize          = 7
 	tombstoneSize     = contentDigestSize + madeSize
 )
 
-// Tombstone is what remains of a finalized notice that was trimmed before its retention
-// ended: enough to recognise the schedule call that made it.
+// Tombstone replaces a finalized notice that was trimmed before its retention ended. It suffices to recognize
+// a repetition of the schedule call that made the notice.
 type Tombstone struct {
 	Made    Made
 	content [contentDigestSize]byte
 }
 
-// Tombstone is that of a notice.
+// Tombstone returns the tombstone of a notice.
 func (n *Notice) Tombstone() Tombstone {
 	t := Tombstone{Made: n.Made}
-	if n.Raw == nil { // an unreadable record equals no content
+	if n.Raw == nil { // an unreadable record matches no content
 		t.content = n.Content.digest()
 	}
 	return t
@@ -38,7 +38,7 @@ func (t Tombstone) Append(b []byte) []byte {
 	return append(append(b, t.content[:]...), made[8-madeSize:]...)
 }
 
-// ParseTombstone is the inverse of Append; ok is false for anything else.
+// ParseTombstone parses the form that Append writes; ok is false for anything else.
 func ParseTombstone(text string) (t Tombstone, ok bool) {
 	if len(text) != tombstoneSize {
 		return t, false
@@ -50,7 +50,7 @@ func ParseTombstone(text string) (t Tombstone, ok bool) {
 	return t, true
 }
 
-// digest is the beginning of the SHA-256 of all that Diff compares.
+// digest returns the first bytes of the SHA-256 of all fields that Diff compares.
 func (c *Content) digest() (d [contentDigestSize]byte) {
 	b := make([]byte, 0, 256+len(c.Body))
 	field := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
@@ -60,6 +60,7 @@ func (c *Content) digest() (d [contentDigestSize]byte) {
 	field(c.ContentType)
 	field(method(c.Method))
 	field(string(c.Body))
+
 	for _, h := range c.Headers {
 		field(h.Name)
 		field(h.Value)

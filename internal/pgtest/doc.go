@@ -1,6 +1,4 @@
-// Package pgtest gives tests a PostgreSQL: the one that
-// NOTIFIER_TEST_POSTGRES_URL names, or one that is started from the programs
-// initdb and postgres, found on PATH or where Debian keeps them. None found is a
-// failure that says what to install. A server that was started ends with the
-// test binary, however that ends.
+// Package pgtest provides tests with a real PostgreSQL. It uses the server of NOTIFIER_TEST_POSTGRES_URL, or
+// starts one with initdb and postgres from PATH or from Debian's directory. Without either, the test fails
+// with the command that installs them. A started server ends with the test binary, however that ends.
 package pgtest

@@ -22,24 +22,24 @@ import (
 	"notifier/internal/redistest"
 )
 
-// EnvURL names the variable that points tests at a PostgreSQL that runs already,
-// as a user who may create databases and roles.
+// EnvURL is the variable with the URL of a running PostgreSQL, with a user that may create databases and
+// roles.
 const EnvURL = "NOTIFIER_TEST_POSTGRES_URL"
 
-// debian is where its package keeps the programs, which are not on PATH.
+// debian is the directory of the programs in Debian's package, which is not on PATH.
 const debian = "/usr/lib/postgresql/*/bin"
 
-// Server is a PostgreSQL that was started here.
+// Server is a PostgreSQL that this package started.
 type Server struct {
 	t     testing.TB
-	under string // where dir is; empty = with temporary files
+	under string // parent of dir; empty = the directory for temporary files
 	dir   string // of the server's files
 	bin   string
 	port  int
 	as    *syscall.Credential
 	more  []string
 
-	cmd  *exec.Cmd // of the shell that holds the server
+	cmd  *exec.Cmd // of the shell that runs the server
 	pipe *os.File
 }
 
@@ -50,22 +50,23 @@ var shared struct {
 	s   *Server
 }
 
-// Database makes an empty database on the server that all tests of this binary
-// share, and gives its URL.
+// Database creates an empty database on the server that all tests of this binary share, and returns its URL.
 func Database(t testing.TB) string {
 	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
+
 	if shared.url == "" {
 		if shared.url = os.Getenv(EnvURL); shared.url == "" {
 			s := start(t, "", "fsync=off")
 			shared.s, shared.url = s, s.URL("postgres")
 		}
 	}
+
 	return create(t, shared.url)
 }
 
-// create makes a database that is dropped with the test.
+// create creates a database that is dropped with the test.
 func create(t testing.TB, server string) string {
 	t.Helper()
 	name := "t" + strings.ToLower(rand.Text()[:12])
@@ -73,6 +74,7 @@ func create(t testing.TB, server string) string {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
+
 		c, err := pgx.Connect(ctx, server)
 		if err == nil {
 			_, err = c.Exec(ctx, sql)
@@ -88,19 +90,19 @@ func create(t testing.TB, server string) string {
 	if err != nil {
 		t.Fatalf("pgtest: the server's address: %v", err)
 	}
+
 	u.Path = "/" + name
 	return u.String()
 }
 
-// Start starts a server for this test alone, with settings such as
-// "fsync=off"; it ends with the test.
+// Start runs a server for this test with settings such as "fsync=off". It ends with the test.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	return StartIn(t, "", settings...)
 }
 
-// StartIn is Start with the server's files in a directory, which its user must be
-// able to enter: what t.TempDir gives is closed to all but who runs the test.
+// StartIn is Start with the server's files in dir. The server's user must be able to enter dir, which
+// excludes t.TempDir: only the user of the test can.
 func StartIn(t testing.TB, dir string, settings ...string) *Server {
 	t.Helper()
 	s := start(t, dir, settings...)
@@ -120,17 +122,19 @@ func start(t testing.TB, under string, settings ...string) *Server {
 	return s
 }
 
-// make makes the server's files.
+// make creates the server's files.
 func (s *Server) make() error {
 	bin, err := find()
 	if err != nil {
 		return err
 	}
+
 	s.bin = bin
 	if s.dir, err = os.MkdirTemp(s.under, "pgtest"); err != nil {
 		return err
 	}
-	if os.Getuid() == 0 { // it refuses to run as root
+
+	if os.Getuid() == 0 { // postgres refuses to run as root
 		u, err := user.Lookup("postgres")
 		if err != nil {
 			return fmt.Errorf("tests run as root need the user postgres, which Debian's package makes: %w", err)
@@ -142,24 +146,27 @@ func (s *Server) make() error {
 			return err
 		}
 	}
+
 	init := exec.Command(filepath.Join(bin, "initdb"), "-D", s.data(), "-U", "test", "-A", "trust", "-N", "-E", "UTF8", "--locale", "C.UTF-8")
 	init.Dir, init.SysProcAttr = s.dir, &syscall.SysProcAttr{Credential: s.as}
 	if out, err := init.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
 	}
+
 	s.port, err = redistest.FreePort()
 	return err
 }
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// find is the directory of initdb and postgres.
+// find returns the directory of initdb and postgres.
 func find() (string, error) {
 	if p, err := exec.LookPath("postgres"); err == nil {
 		if p, err = filepath.EvalSymlinks(p); err == nil {
 			return filepath.Dir(p), nil
 		}
 	}
+
 	dirs, err := filepath.Glob(debian)
 	if err == nil && len(dirs) > 0 {
 		return dirs[len(dirs)-1], nil
@@ -167,8 +174,8 @@ func find() (string, error) {
 	return "", fmt.Errorf("no PostgreSQL to test with; install the package postgresql (`make deps`), or set %s", EnvURL)
 }
 
-// keeper holds the server: a word on its input ends the server in that manner,
-// and the input's end, however it comes about, removes the files too.
+// keeper is a shell that runs the server. A word on its input ends the server in that manner. The end of the
+// input, however it happens, also deletes the files.
 const keeper = `dir=$1; shift; "$@" </dev/null & pid=$!
 read -r how
 case "$how" in
@@ -184,17 +191,23 @@ func (s *Server) run() error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = r.Close() }()
+
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = log.Close() }()
+
 	args := []string{"-c", keeper, "keeper", s.dir, filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port), "-k", "",
 		"-c", "listen_addresses=127.0.0.1"}
+
 	for _, m := range s.more {
 		args = append(args, "-c", m)
 	}
+
 	cmd := exec.Command("/bin/sh", args...)
 	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = s.dir, r, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.as}
@@ -202,6 +215,7 @@ func (s *Server) run() error {
 		_ = w.Close()
 		return err
 	}
+
 	s.cmd, s.pipe = cmd, w
 	return s.await()
 }
@@ -216,28 +230,30 @@ func (s *Server) await() error {
 			cancel()
 			return err
 		}
+
 		cancel()
 		time.Sleep(20 * time.Millisecond) // sleep: the step of a poll
 	}
+
 	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 	return fmt.Errorf("postgres does not answer: %w\n%s", err, text)
 }
 
-// URL is the address of a database.
+// URL returns the address of a database.
 func (s *Server) URL(database string) string {
 	return fmt.Sprintf("postgres://test@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// Database makes an empty database on this server, and gives its URL.
+// Database creates an empty database on this server, and returns its URL.
 func (s *Server) Database() string { s.t.Helper(); return create(s.t, s.URL("postgres")) }
 
-// Dir is the directory of the server's files.
+// Dir returns the directory of the server's files.
 func (s *Server) Dir() string { return s.data() }
 
-// Stop ends the server as an administrator does.
+// Stop shuts the server down in an orderly way.
 func (s *Server) Stop() { s.t.Helper(); s.tell("stop") }
 
-// Kill ends it at once: it recovers at its next start.
+// Kill ends the server at once, so that its next start is a recovery.
 func (s *Server) Kill() { s.t.Helper(); s.tell("kill") }
 
 func (s *Server) tell(how string) {
@@ -245,15 +261,17 @@ func (s *Server) tell(how string) {
 	if s.cmd == nil {
 		return
 	}
+
 	_, err := s.pipe.WriteString(how + "\n")
 	if err = errors.Join(err, s.pipe.Close()); err != nil {
 		s.t.Fatalf("pgtest: %s: %v", how, err)
 	}
-	_ = s.cmd.Wait() // it reports how the server ended
+
+	_ = s.cmd.Wait() // the error is how the server ended
 	s.cmd = nil
 }
 
-// Again starts it after Stop or Kill.
+// Again starts the server after Stop or Kill.
 func (s *Server) Again() {
 	s.t.Helper()
 	if err := s.run(); err != nil {

@@ -23,7 +23,7 @@ func ask(t *testing.T, url, sql string) (n int) {
 	return n
 }
 
-func TestAServerStopsAndStartsAgain(t *testing.T) {
+func TestServerRestarts(t *testing.T) {
 	s := Start(t)
 	url := s.Database()
 	if n := ask(t, url, "WITH x AS (SELECT 1) SELECT count(*) FROM x"); n != 1 {
@@ -45,7 +45,7 @@ func TestAServerStopsAndStartsAgain(t *testing.T) {
 	}
 }
 
-func TestDatabasesAreApart(t *testing.T) {
+func TestDatabasesAreSeparate(t *testing.T) {
 	a, b := Database(t), Database(t)
 	if a == b {
 		t.Fatal(a)

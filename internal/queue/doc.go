@@ -1,12 +1,12 @@
-// Package queue hands due notices to Redis lists and streams.
+// Package queue delivers due notices to Redis lists and streams.
 //
-// The handler does not push: it says what is to be pushed, and the settle does
-// it, in the same script that ends the claim. So an entry is there exactly if
-// its notice is settled. In a cluster the list may lie in another slot than the
-// notice; then the push comes first and the settle after it, and a crash
-// between the two doubles the entry, never loses it.
+// Outside a cluster the handler only returns the entry. The script that settles the notice also pushes the entry, so an entry exists
+// exactly if its notice is settled.
 //
-// What an entry holds is written and read here, in entry.go: [Envelope] and
-// [Fields] make a list's and a stream's, [ParseEnvelope] and [ParseFields] read
-// them back for package consume.
+// In a cluster the list may be in another slot than the notice. Then the handler pushes the entry, and the settle follows. A crash between
+// the two duplicates the entry and never loses it. Each push has a mark ([notice.Notice.PushMark]), which Redis stores. A push whose
+// answer was lost is repeated with the same mark, and adds no second entry.
+//
+// entry.go has the format of the entries: [Envelope] and [Fields] write the entries of lists and streams, and [ParseEnvelope] and
+// [ParseFields] read them for package consume.
 package queue

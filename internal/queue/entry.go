@@ -11,7 +11,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// Entry is one notice as a list or stream brings it.
+// Entry is one notice as an element of a list or an entry of a stream.
 type Entry struct {
 	ID          string
 	Key         string
@@ -19,16 +19,17 @@ type Entry struct {
 	Due         string // RFC 3339
 	ContentType string
 	Body        []byte
-	Replay      string // the id of the replay that sent it again, if one did
-	Lost        bool   // it never had its body: see package adopt
+	Replay      string // id of the replay that scheduled it again, if any
+	Resend      int    // how often it was resent
+	Lost        bool   // its body was never read, see package adopt
 }
 
-// Envelope is a list's element: {"id","key","attempt","due","content_type",
-// "body"}. The body stands byte for byte as it is when it is JSON, as a string
-// when it is text of another type, and under "body_base64" otherwise.
+// Envelope returns the entry of a notice for a Redis list, a JSON object:
+// {"id","key","attempt","due","content_type","body"}. A JSON body is embedded byte for byte. A body of another type that is valid UTF-8
+// is embedded as a string. For any other body, the member "body_base64" replaces "body".
 func Envelope(n *notice.Notice) []byte {
 	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost,
-		Replay: n.Replay}
+		Replay: n.Replay, Resend: n.Resend}
 	switch isJSON := e.ContentType == "application/json"; {
 	case len(n.Body) == 0:
 	case isJSON && n.InlineJSON():
@@ -38,10 +39,11 @@ func Envelope(n *notice.Notice) []byte {
 	default:
 		e.BodyBase64 = n.Body
 	}
+
 	return codec.Append(nil, &e)
 }
 
-// Fields are a stream's entry: the same facts, the body byte for byte.
+// Fields returns the fields of a stream's entry: the same facts, and the body byte for byte.
 func Fields(n *notice.Notice) []string {
 	f := []string{"id", n.ID(), "key", n.Key, "attempt", strconv.Itoa(n.NextAttempt()), "due", notice.Stamp(n.Due),
 		"content_type", n.EffectiveType(), "body", string(n.Body)}
@@ -51,20 +53,24 @@ func Fields(n *notice.Notice) []string {
 	if n.Replay != "" {
 		f = append(f, "replay", n.Replay)
 	}
+	if n.Resend > 0 {
+		f = append(f, "resend", strconv.Itoa(n.Resend))
+	}
 	return f
 }
 
-// ErrEntry is what errors about an entry that cannot be read wrap.
-var ErrEntry = errors.New("no entry of this service")
+// ErrEntry is wrapped by errors about invalid entries.
+var ErrEntry = errors.New("not an entry of this service")
 
-// ParseEnvelope reads a list's element, which Envelope made.
+// ParseEnvelope parses a list's element, as returned by Envelope.
 func ParseEnvelope(text string) (*Entry, error) {
 	var x codec.Entry
 	if err := codec.Parse([]byte(text), &x); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrEntry, err)
 	}
 
-	e := &Entry{ID: x.ID, Key: x.Key, Attempt: x.Attempt, Due: x.Due, ContentType: x.ContentType, Lost: x.Lost, Replay: x.Replay}
+	e := &Entry{ID: x.ID, Key: x.Key, Attempt: x.Attempt, Due: x.Due, ContentType: x.ContentType, Lost: x.Lost, Replay: x.Replay,
+		Resend: x.Resend}
 	switch {
 	case len(x.BodyBase64) > 0:
 		e.Body = x.BodyBase64
@@ -77,10 +83,11 @@ func ParseEnvelope(text string) (*Entry, error) {
 		}
 		e.Body = []byte(s)
 	}
+
 	return e, e.check()
 }
 
-// ParseFields reads a stream's entry, which Fields made.
+// ParseFields parses a stream's entry, as returned by Fields.
 func ParseFields(values map[string]any) (*Entry, error) {
 	text := func(name string) string {
 		s, _ := values[name].(string)
@@ -89,12 +96,13 @@ func ParseFields(values map[string]any) (*Entry, error) {
 	e := &Entry{ID: text("id"), Key: text("key"), Due: text("due"), ContentType: text("content_type"), Body: []byte(text("body")),
 		Lost: text("body_lost") != "", Replay: text("replay")}
 	e.Attempt, _ = strconv.Atoi(text("attempt"))
+	e.Resend, _ = strconv.Atoi(text("resend"))
 	return e, e.check()
 }
 
 func (e *Entry) check() error {
 	if e.Key == "" || e.ID == "" || e.Attempt < 1 {
-		return fmt.Errorf("%w: it has no key, no id or no attempt", ErrEntry)
+		return fmt.Errorf("%w: key, id or attempt is missing", ErrEntry)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// What is written is read back byte for byte.
-func TestEntriesAreReadAsTheyWereWritten(t *testing.T) {
+// An entry reads back byte for byte.
+func TestEntriesRoundTrip(t *testing.T) {
 	for _, c := range []notice.Content{
 		{Body: []byte(`{"a": "<b>"}`)}, {Body: []byte(`"text"`)}, {Body: []byte("text")}, {Body: []byte("text"), ContentType: "text/plain"},
 		{Body: []byte("no json"), ContentType: "application/json"}, {Body: []byte("\x00\xff")},

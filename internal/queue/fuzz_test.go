@@ -9,7 +9,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// FuzzParseEnvelope: what stands in a list is an entry or ErrEntry.
+// FuzzParseEnvelope checks that any text in a list is an entry or an ErrEntry.
 func FuzzParseEnvelope(f *testing.F) {
 	for _, s := range []string{`{"id":"msg_1","key":"a:b:c:d","attempt":1,"due":"2026-11-22T00:00:00.000Z","content_type":"application/json","body":{"a":1}}`,
 		`{"id":"x","key":"k","attempt":1,"body":"text"}`, `{"id":"x","key":"k","attempt":1,"body_base64":"AA=="}`,
@@ -31,7 +31,7 @@ func FuzzParseEnvelope(f *testing.F) {
 	})
 }
 
-// FuzzParseFields: what stands in a stream is an entry or ErrEntry.
+// FuzzParseFields checks that any fields in a stream are an entry or an ErrEntry.
 func FuzzParseFields(f *testing.F) {
 	f.Add("msg_1", "a:b:c:d", "1", "application/json", "{}", "")
 	f.Add("", "", "0x1", "\x00", "\xff", "1")
@@ -50,7 +50,7 @@ func FuzzParseFields(f *testing.F) {
 	})
 }
 
-// FuzzEntry: a notice that goes into a list or stream comes out as it was.
+// FuzzEntry checks that a notice is unchanged after it was written to and read from a list or stream.
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte(`{"a":1}`), "")
 	f.Add([]byte(`{"a":1}`), "text/plain")

@@ -11,23 +11,23 @@ import (
 	"notifier/internal/route"
 )
 
-// Pusher pushes an entry at once.
+// Pusher pushes an entry to a list or stream.
 type Pusher interface {
-	// Push leaves a marker for as long as keep, by which the same push does nothing when
-	// it is made again.
+	// Push also writes a marker that expires after keep. While the marker exists, a repetition of the same
+	// push does nothing.
 	Push(ctx context.Context, p *notice.Push, keep time.Duration) error
 }
 
-// Handler makes the entries.
+// Handler creates the entries of routes to lists and streams.
 type Handler struct {
-	// Pusher pushes at once, as a cluster needs it, whose lists and streams are in other
-	// slots than the notices; nil = the settle pushes.
+	// Pusher pushes entries in a cluster, where lists and streams are in other slots than the notices; nil =
+	// the settle script pushes.
 	Pusher Pusher
 
-	answered sync.Map // *signal by the key of a list or stream: a push had an answer
+	answered sync.Map // by the key of a list or stream: *signal that is sent when a push was answered
 }
 
-// Handle makes the entry of one attempt.
+// Handle creates the entry of one attempt, and pushes it if there is a Pusher.
 func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	p := &notice.Push{Key: r.Target.Key}
 	if r.Target.Kind == route.KindStream {
@@ -35,45 +35,52 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	} else {
 		p.Entry = []string{string(Envelope(n))}
 	}
+
 	res := notice.Result{Outcome: notice.OutcomeDelivered, Push: p}
-	if h.Pusher != nil {
-		p.Mark, p.InPlaceOf = n.PushMark()
-		if r.Ack.Kind == route.AckReport {
-			p.InPlaceOf = nil // a report on those would not be one on this attempt
-		}
-		ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-		defer cancel()
-		switch err := h.push(ctx, p, markers(r)); {
-		case errors.Is(err, notice.ErrUnanswered):
-			// No attempt is used: the push of the next claim has the same mark.
-			return notice.DeferredResult(notice.ReasonQueue, postponed, err.Error())
-		case err != nil:
-			return notice.RetryResult(notice.ReasonQueue, err.Error())
-		}
-		res.Push.Entry = nil // it is done
+	if h.Pusher == nil {
+		return res
 	}
+
+	p.Mark, p.InPlaceOf = n.PushMark()
+	if r.Ack.Kind == route.AckReport {
+		p.InPlaceOf = nil // a consumer's report on an earlier push would not be one on this attempt
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+
+	switch err := h.push(ctx, p, markers(r)); {
+	case errors.Is(err, notice.ErrUnanswered):
+		// This uses no attempt: the push after the next claim has the same mark.
+		return notice.DeferredResult(notice.ReasonQueue, postponed, err.Error())
+	case err != nil:
+		return notice.RetryResult(notice.ReasonQueue, err.Error())
+	}
+
+	res.Push.Entry = nil // the settle has nothing to push
 	return res
 }
 
-// How soon a push is made again while Redis is unavailable. Together they bound how late
-// a notice is once the node answers again, however long it was away.
+// Delays between pushes while Redis is unavailable. Together they bound the lateness of a notice once the
+// node answers again, however long the outage was.
 const (
-	maxBackoff = 200 * time.Millisecond // between two pushes of an attempt, unless another one has an answer
-	postponed  = 250 * time.Millisecond // after an attempt in which none had an answer
+	maxBackoff = 200 * time.Millisecond // between two pushes of an attempt, unless another push was answered
+	postponed  = 250 * time.Millisecond // after an attempt whose pushes were not answered
 )
 
-// markers is how long the marker of a push stays: longer than it takes until the
-// notice is claimed and pushed again that an instance could not settle.
+// markers returns how long the marker of a push is kept. If an instance cannot settle, the notice is claimed
+// and pushed again before that.
 func markers(r *route.Route) time.Duration { return 2*r.Lease() + 30*time.Second }
 
-// push makes the push until Redis answers, for as long as the attempt may take.
-// ErrUnanswered says that it has not; another error, that the entry is not there.
+// push repeats the push until Redis answers or the attempt's time is over. ErrUnanswered means that the entry
+// may exist, any other error that it does not.
 func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) error {
 	one, _ := h.answered.LoadOrStore(p.Key, &signal{})
 	answered := one.(*signal)
-	var lost error // an earlier push without an answer: the entry may be there
+	var lost error // from an earlier push without an answer: the entry may exist
 
 	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxBackoff}
+
 	for {
 		err := h.Pusher.Push(ctx, p, keep)
 		switch {
@@ -85,6 +92,7 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 		case lost == nil:
 			return err
 		}
+
 		select {
 		case <-ctx.Done():
 			return lost
@@ -94,13 +102,13 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 	}
 }
 
-// signal wakes all that wait for it.
+// signal wakes all goroutines that wait for it.
 type signal struct {
 	mu sync.Mutex
 	ch chan struct{} // nil while none waits
 }
 
-// next is closed by the next send.
+// next returns a channel that the next send closes.
 func (s *signal) next() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func TestEnvelope(t *testing.T) {
 		{"text", "plain \"text\"\n", "text/plain", `,"content_type":"text/plain","body":"plain \"text\"\n"}`},
 		{"text without a type", "hello", "", `,"body":"hello"}`},
 		{"json under another type is text", `{"a":1}`, "text/plain", `,"content_type":"text/plain","body":"{\"a\":1}"}`},
-		{"what is no json under json's type", "abc", "application/json", `,"content_type":"application/json","body_base64":"YWJj"}`},
+		{"not json under json's type", "abc", "application/json", `,"content_type":"application/json","body_base64":"YWJj"}`},
 		{"bytes", "\xff\x00", "", `,"body_base64":"/wA="}`},
 		{"none", "", "", `}`},
 	} {
@@ -57,14 +57,14 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// pushes is a Pusher that calls it.
+// pushes is a function as a Pusher.
 type pushes func(ctx context.Context, p *notice.Push, keep time.Duration) error
 
 func (f pushes) Push(ctx context.Context, p *notice.Push, keep time.Duration) error {
 	return f(ctx, p, keep)
 }
 
-func TestPushesAtOnceIntoAnotherSlot(t *testing.T) {
+func TestHandlePushesToAnotherSlot(t *testing.T) {
 	r := &route.Route{Target: route.Target{Kind: route.KindStream, Key: "s", MaxLen: 7}}
 	n := sample("x", "")
 	var pushed []notice.Push
@@ -89,24 +89,24 @@ func TestPushesAtOnceIntoAnotherSlot(t *testing.T) {
 	}
 }
 
-// A push without an answer is made again under the same mark, within the attempt and after
-// the next claim, and uses no attempt. While Redis is away the pushes follow each other
-// closely enough that the notice is at most 300 ms late once Redis is back.
-func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
+// A push without an answer is repeated with the same mark, within the attempt and after the next claim, and
+// uses no attempt. While Redis is unavailable, the pushes follow each other so closely that the notice is at
+// most 300 ms late once Redis answers.
+func TestUnansweredPushUsesNoAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &route.Route{Timeout: 10 * time.Second, Target: route.Target{Kind: route.KindList, Key: "l"}}
 		n := sample("x", "")
 		lost, refused := fmt.Errorf("push: %w: i/o timeout", notice.ErrUnanswered), errors.New("WRONGTYPE")
 		for _, c := range []struct {
-			answers []error // the last one again and again
+			answers []error // the last one is repeated
 			want    notice.Outcome
 		}{
 			{[]error{nil}, notice.OutcomeDelivered},
 			{[]error{lost, nil}, notice.OutcomeDelivered},
 			{[]error{lost, refused, lost, nil}, notice.OutcomeDelivered},
 			{[]error{lost}, notice.OutcomeDeferred},
-			{[]error{lost, refused}, notice.OutcomeDeferred}, // the first may be there
-			{[]error{refused, nil}, notice.OutcomeRetry},     // the entry is not there
+			{[]error{lost, refused}, notice.OutcomeDeferred}, // the first push may have been made
+			{[]error{refused, nil}, notice.OutcomeRetry},     // the entry does not exist
 		} {
 			var marks []string
 			var last time.Time
@@ -122,15 +122,15 @@ func TestPushWithoutAnAnswerUsesNoAttempt(t *testing.T) {
 			if res.Outcome != c.want || res.Outcome == notice.OutcomeDeferred && (res.After <= 0 || res.After > 250*time.Millisecond) {
 				t.Errorf("%v: %+v", c.answers, res)
 			}
-			if len(slices.Compact(marks)) != 1 || len(marks) > 70 { // one in 150 to 200 ms, and a few at first
+			if len(slices.Compact(marks)) != 1 || len(marks) > 70 { // one in 150 to 200 ms, and a few more at first
 				t.Errorf("%v: pushed as %v", c.answers, marks)
 			}
 		}
 	})
 }
 
-// The first push that has an answer after an outage brings all others with it.
-func TestPushesFollowTheFirstAnswer(t *testing.T) {
+// The first answered push after an outage triggers all others.
+func TestAnswerTriggersWaitingPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 64
 		r := &route.Route{Timeout: 10 * time.Second, Target: route.Target{Kind: route.KindList, Key: "l"}}
@@ -159,7 +159,7 @@ func TestPushesFollowTheFirstAnswer(t *testing.T) {
 	})
 }
 
-func TestMarksTellPushesApart(t *testing.T) {
+func TestMarksDistinguishPushes(t *testing.T) {
 	n := sample("x", "")
 	seen := map[string]bool{}
 	next := func(what string, inPlaceOf int) {
@@ -170,20 +170,39 @@ func TestMarksTellPushesApart(t *testing.T) {
 		}
 		for _, e := range earlier {
 			if !seen[e] {
-				t.Errorf("%s: in place of %s, which no push was", what, e)
+				t.Errorf("%s: in place of the unknown push %s", what, e)
 			}
 		}
 		seen[mark] = true
 	}
 	next("the first", 0)
 	n.Add(notice.Attempt{Number: 1, Reason: notice.ReasonInterrupted})
-	next("after one that was interrupted", 1)
+	next("after an interrupted one", 1)
 	n.Add(notice.Attempt{Number: 2, Reason: notice.ReasonQueue})
-	next("after one that had no answer", 2)
+	next("after an unanswered one", 2)
 	n.Add(notice.Attempt{Number: 3, Reason: notice.ReasonRejected})
-	next("after one that its consumer refused", 0)
+	next("after one that its consumer rejected", 0)
 	n.Locked++
-	next("after its consumer has put it off", 0)
+	next("after its consumer has deferred it", 0)
 	n.Made++
 	next("another notice under the key", 0)
+}
+
+func TestEntriesSayThatANoticeWasResent(t *testing.T) {
+	n := sample(`{"a":1}`, "")
+	for _, resend := range []int{0, 2} {
+		n.Resend = resend
+		values := map[string]any{}
+		for f := range slices.Chunk(Fields(n), 2) {
+			values[f[0]] = f[1]
+		}
+		stream, err := ParseFields(values)
+		if err != nil || stream.Resend != resend {
+			t.Errorf("a stream's entry: %+v, %v, want resend %d", stream, err, resend)
+		}
+		list, err := ParseEnvelope(string(Envelope(n)))
+		if err != nil || list.Resend != resend {
+			t.Errorf("a list's entry: %+v, %v, want resend %d", list, err, resend)
+		}
+	}
 }

@@ -2,39 +2,40 @@ package reconcile
 
 import "time"
 
-// clock estimates Redis's time. It counts from an instant of this process by
-// the clock that never jumps: whoever sets this machine's clock, an hour back
-// for example, does not make anybody sleep for an hour. One goroutine uses it.
+// clock estimates Redis's time. It counts with the monotonic clock of this process. So if somebody sets
+// this machine's clock back by an hour, sweepers do not sleep an hour too long. clock is for use by one
+// goroutine.
 type clock struct {
-	base    time.Time     // of this process; everything is counted from here
-	offset  time.Duration // Redis minus ours
-	quality time.Duration // half of the round trip it was measured with
+	base    time.Time     // of this process; all times are counted from here
+	offset  time.Duration // Redis's clock minus ours
+	quality time.Duration // half of the round trip of the measurement
 	at      time.Time
 }
 
-// learn takes a sample: Redis said now somewhere between from and to. A worse
-// sample than the last is taken only when that is old, since clocks drift, or
-// when it contradicts it, since clocks jump.
+// learn takes a measurement: Redis returned the time now at some moment between from and to. The shorter
+// that interval, the more precise the measurement. A less precise measurement than the last one is used
+// only in two cases: the last one is more than five seconds old, because clocks drift, or the two
+// contradict each other, because a clock was set.
 func (c *clock) learn(now, from, to time.Time) {
 	half := to.Sub(from) / 2
 	offset := now.Sub(c.own(from).Add(half))
-	apart := (offset - c.offset).Abs()
-	if c.at.IsZero() || half <= c.quality || to.Sub(c.at) > 5*time.Second || apart > half+c.quality {
+	difference := (offset - c.offset).Abs()
+	if c.at.IsZero() || half <= c.quality || to.Sub(c.at) > 5*time.Second || difference > half+c.quality {
 		c.offset, c.quality, c.at = offset, half, to
 	}
 }
 
-// own is t, an instant of this process, as if its clock had run on undisturbed
-// since the first one.
+// own returns an instant t of this process as if its clock had never been set since the first call.
 func (c *clock) own(t time.Time) time.Time {
 	if c.base.IsZero() {
 		c.base = t
 	}
-	return c.base.Round(0).Add(t.Sub(c.base)) // Sub counts by the clock that never jumps
+
+	return c.base.Round(0).Add(t.Sub(c.base)) // Sub uses the monotonic clock
 }
 
-// until is how long it is until Redis's clock shows t.
+// until returns how long it takes until Redis's clock shows t.
 func (c *clock) until(t time.Time) time.Duration { return t.Sub(c.now()) }
 
-// now is Redis's time.
+// now returns Redis's time.
 func (c *clock) now() time.Time { return c.own(time.Now()).Add(c.offset) }

@@ -18,8 +18,8 @@ func TestClockFollowsRedis(t *testing.T) {
 			t.Errorf("offset %s: an hour ahead is %s away", offset, got)
 		}
 	}
-	// What it hands out holds no reading of this process's clocks, so that a
-	// difference to a due time is one of Redis's times.
+	// Its results contain no monotonic reading of this process, so that the difference to a due
+	// time is one of Redis's times.
 	if a := c.own(time.Now()); a != a.Round(0) {
 		t.Errorf("%v", a)
 	}

@@ -1,85 +1,93 @@
-// Package reconcile makes events punctual and misses nothing.
+// Package reconcile makes due notices punctual and finds those whose event is lost.
 //
-// Redis sends an expired event when it deletes a key, which may be seconds or
-// minutes after the key's time; but it deletes on the spot what somebody
-// accesses. So for each partition (route and shard) a Sweeper sleeps until the earliest
-// timer is due and touches it. The event triggers the claim (packages listener and
-// dispatch). Notices that no instance has claimed one grace later are swept, which covers
-// lost events. Notices without a timer, and all notices while no events arrive, are swept
-// when they are due.
+//	                        ┌── wake: an earlier notice was scheduled
+//	                        ▼
+//	Sweeper, by partition: sleep until the first due time ─▶ touch its timer ─▶ Redis sends the event
+//	                        │                                                     (listener, dispatch)
+//	                        └─ one grace later: notices that are still unclaimed ─▶ sweep (dispatch)
 //
-// # What it may assume
+//	Janitor, every 5 s:    trim settled notices · read the pauses · move notices to their routes
 //
-// That the shadow zset holds every pending notice. It assumes nothing of the
-// events it provokes, nor of the wake messages that tell it of earlier
-// notices: those only save time. While it is told that a subscription lives, it
-// looks at an idle route every ten seconds, otherwise every second. Sweepers of one
-// process that have nothing to wait for look at the same instants and share calls
-// ([Looks]), so that what an instance sends while it is idle hardly grows with its
-// routes; a look that something is due for waits for no other.
+// Redis sends an expired event when it deletes a key, which may be seconds or minutes after the due
+// time. It deletes a key at once when a client reads it. So for each partition (a route in a shard) a
+// Sweeper sleeps until the earliest timer is due, and then touches it: a read makes Redis delete the key
+// and send the event, which triggers the claim. The grace, 50 ms, is the time that a claim by an event has.
 //
-// Due times are by Redis's clock. The sweeper keeps an estimate of how far that
-// is from its own, good to half a round trip; a key that was touched too early
-// is still there, which the touch reports, and is touched again.
+// # Guarantees
 //
-// The Janitor does what is not urgent: it forgets settled notices that are too
-// old, follows which routes are paused, and moves notices to the prefixes under
-// which they belong.
+// Lost: no notice. The shadow, a zset in Redis, contains every pending notice, and the sweeper claims each that is still
+// unclaimed one grace after its due time. Nothing depends on an event or a wake message;
+// both only save time. Notices without a timer are swept when they are due, and so are all notices
+// while no events arrive.
 //
-// # Many instances
+// Duplicated: none by a sweep, since the claim decides. Ordered: a sweep claims in the order of due
+// times; between partitions there is no order.
 //
-// One instance is preferred for a partition ([SweeperOptions.Rank]): it looks and
-// touches. The next one looks once a grace, and some ms later, while something is
-// due there, the one after it once in two graces, and so on, and all once a minute
-// else; what they find unclaimed then, they sweep. So a partition whose preferred
-// instance has died is late by the grace and 20 ms at most, by two graces if the
-// next one has died too, and a backlog is worked off by all. Events are heard
-// by all, and each notice is claimed by the one that is preferred for its key, or,
-// where some fall due together, for the first one's: so the slots of all are used
-// alike. Where instances have a route otherwise than
-// others, or not at all, or the fleet is not known, all are preferred for it.
+// Early: never. Due times are by Redis's clock. The sweeper estimates the difference to its own clock,
+// exact to half a round trip. A timer that was touched too early still exists, which the touch reports,
+// and is touched again.
+//
+// # Failures
+//
+//   - An event is lost: the notice is swept one grace later.
+//   - The subscription is lost, or events do not arrive: notices are swept at their due time.
+//   - A wake message is lost: an idle partition is inspected every second, or every ten seconds while a
+//     subscription is alive, since wake messages then arrive.
+//   - The preferred instance is dead: the next one sweeps one grace later (see below).
+//   - A call fails: the sweeper retries after 20 ms, at most after 250 ms.
+//
+// # Cost
+//
+// The sweepers of a process that wait for nothing inspect their partitions at the same instants and
+// share calls ([Inspections]). So the commands of an idle instance hardly grow with its routes. An
+// inspection that a due notice waits for shares no call.
+//
+// # Several instances
+//
+// One instance is preferred for a partition ([Assignment]): it inspects and touches. The next one in
+// rank inspects one grace and a few ms after a due time, the one after it two graces, and so on; without
+// due notices each of them inspects once a minute. They sweep the notices that they find unclaimed. So
+// if the preferred instance dies, its partitions are late by the grace and 20 ms at most, and by two
+// graces if the next one has died too. All instances work on a backlog. All instances receive the
+// events, and each notice is claimed by the instance that is preferred for its key. Notices that are due
+// together are grouped, and a group goes to the preferred instance of its first notice. So all instances
+// use their slots evenly. If instances have a route configured differently, or the fleet is unknown, all
+// are preferred for it.
 //
 // # Instances of different configurations
 //
-// While a configuration is rolled out, and after it was rolled back, instances
-// live side by side that give the same key to different routes: app to one, app:m
-// to another. A notice lies under the prefix of the route that its writer's
-// configuration gave it. These rules keep it one notice, delivered once, whoever
-// is asked:
+// During a rollout, and after a rollback, instances run next to each other that give the same key to
+// different routes: one to app, another to app:m. A notice is stored under the prefix of the route in its
+// writer's configuration. These rules keep it one notice that is delivered once:
 //
-//  1. Every prefix that any configuration ever had is registered, in each shard,
-//     before anything is written under it, and stays so. Whoever writes, knows all
-//     of them at that moment: package store's scripts refuse one who does not,
-//     who then learns and writes again.
-//  2. Who makes a notice looks under every registered prefix that may hold its key,
-//     in the same script: shorter ones, and longer ones that are no route of its
-//     own. What is there is the notice: it is answered, or replaced where it lies.
-//  3. Who does not find a notice under its own prefix, to read or to change it,
-//     looks under all others that cover the key, in one script, and follows it if it
-//     is moved meanwhile. So do the keys of plain timers that may be adopted.
-//  4. A claim is named by the key alone, so what is claimed under one prefix is
-//     claimed under all. A notice is settled where it was claimed, and is not moved
-//     meanwhile.
-//  5. Each instance hints at, sweeps and delivers what lies under its own prefixes,
-//     by that route's settings, even where another configuration would deliver it by
-//     other ones: for a few minutes of a rollout a notice goes where either says.
-//     An event that hints at a notice under a prefix where it does not lie finds
-//     nothing; the instance where it does hears it too, or sweeps it a grace later.
-//  6. Instances say every few seconds which prefixes they serve, and take it back
-//     when they stop. What lies under a prefix that another one serves is left to
-//     that one. What nobody serves is moved to the route that covers it, soon after
-//     the last one who did has said so or has said nothing for 15 s, and within a
-//     second or two of a schedule call whose wake names such a prefix.
-//  7. What lies under a route's prefix and belongs to a longer one's (it was
-//     scheduled before that was added, or by an instance without it) is moved there at
-//     the start, again and again while instances of other configurations live, and
-//     once after the last of them has gone.
-//  8. A move drops nothing that differs. Of two notices of a key, which only writers
-//     that keep none of this make (copies of an older deploy/schedule.lua), one that
-//     is the same as the other is dropped, a pending one takes the place of a settled
-//     one, and otherwise the second waits, counted as an orphan, until the first has
-//     ended.
+//  1. Every prefix that any configuration ever had is registered in each shard before anything is stored
+//     under it, and stays registered. Scripts refuse a writer that does not know all of them. The writer
+//     then reads the list and writes again.
+//  2. The script that creates a notice checks every registered prefix that may contain its key: shorter
+//     ones, and longer ones that are no route of the caller. A notice found there is returned, or replaced
+//     in place.
+//  3. A call that does not find a notice under its own prefix checks all others that cover the key, in one
+//     script, and follows the notice if it is moved at that time. The same holds for keys of plain timers
+//     that may be adopted.
+//  4. A claim is named by the key alone, so it holds under every prefix. A claimed notice is settled where
+//     it was claimed, and is not moved before.
+//  5. Each instance claims and delivers the notices under its own prefixes by that route's settings. For
+//     the minutes of a rollout a notice is delivered by either configuration. An event for a notice that is
+//     stored under another prefix finds nothing; the instance that serves that prefix receives the event
+//     too, or sweeps the notice a grace later.
+//  6. Instances publish the prefixes that they serve every few seconds, and remove them when they stop.
+//     Notices under a prefix that another instance serves are left to that one. Notices under a prefix
+//     without an instance are moved to the route that covers it. That happens within seconds after the last
+//     such instance has left or has published nothing for 15 s, and within a second or two after a schedule
+//     call whose wake message names such a prefix.
+//  7. A notice that belongs to a longer prefix than it is stored under was scheduled before that route was
+//     added, or by an instance without it. Such notices are moved at the start, repeatedly while instances
+//     of other configurations are alive, and once after the last of them has ended.
+//  8. A move never drops one of two different notices. Two notices of one key are only created by writers
+//     that ignore these rules, such as copies of an older deploy/schedule.lua. Equal ones are merged, and a
+//     pending one replaces a settled one. Otherwise the second waits, counted as an orphan, until the first
+//     is finalized.
 //
-// Rules 1 to 4 hold at every moment. 6 and 7 save time and may be late or wrong,
-// for example about an instance that stands still: that costs moves, no notice.
+// Rules 1 to 4 hold at every moment. Rules 6 and 7 save time. They may be late or wrong, for example about
+// a paused instance: that costs moves, and no notice.
 package reconcile

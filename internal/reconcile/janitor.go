@@ -21,74 +21,82 @@ type Trimmer interface {
 	Trim(ctx context.Context, shard int, list []store.Trim, n int) (trimmed int, more bool, err error)
 }
 
-// PausedReader knows which routes are paused.
+// PausedReader reads which routes are paused.
 type PausedReader interface {
 	Pauses(ctx context.Context) (layout.Pauses, error)
-	// CopyPaused makes the shards' copies right.
+	// CopyPaused repairs the copies in the shards.
 	CopyPaused(ctx context.Context) error
 }
 
-// JanitorStore is what a Janitor needs of Redis.
+// Orders stores which routes are ordered.
+type Orders interface {
+	AddOrdered(ctx context.Context, members []string) error
+	ForgetOrdered(ctx context.Context, wanted []string) error
+}
+
+// JanitorStore is the part of the store that a Janitor uses.
 type JanitorStore interface {
+	Orders
 	PausedReader
 	Trimmer
 	Rehomer
 }
 
-// JanitorOptions of a Janitor.
+// JanitorOptions configure a [Janitor].
 type JanitorOptions struct {
 	Store    JanitorStore
 	Registry Registry
 	Routes   *route.Table
 	Shards   Shards
 	Work     Work
-	// Assignment may be nil: this instance trims all partitions.
+	// Assignment decides which partitions this instance trims. If nil, it trims all.
 	Assignment Trims
 	Logger     *zap.Logger
 }
 
-// Shards is how many shards there are now, old ones included. It may grow at any time.
-// [keys.Space] is one.
+// Shards returns the number of shards, old ones included. It may grow at any time. [keys.Space] is
+// one.
 type Shards interface{ Places() int }
 
-// Work is what a Janitor tells the rest of the process.
+// Work receives the Janitor's findings.
 type Work interface {
-	// SetPaused says which partitions are paused. It is called again and again.
+	// SetPaused receives a function that reports whether a partition is paused. It is called every
+	// few seconds.
 	SetPaused(paused func(p keys.Partition) bool)
 	// Moved is called after notices were moved to a partition.
 	Moved(p keys.Partition)
 }
 
-// Trims reports whether this instance is the one to trim a partition. *[fleet.Assignment]
-// is one.
+// Trims decides whether this instance trims a partition. *[fleet.Assignment] is one.
 type Trims interface{ Tidies(p keys.Partition) bool }
 
 // Tidies implements Trims.
 func (alone) Tidies(keys.Partition) bool { return true }
 
-// Janitor does what is not urgent. Every instance runs one; their steps are
-// atomic scripts and do not disturb one another.
+// Janitor does the regular work that is not urgent: it trims settled notices, reads which routes are
+// paused, and moves notices to their routes. Every instance runs one. Its steps are atomic scripts, so
+// several Janitors do not disturb each other.
 type Janitor struct {
 	o       JanitorOptions
 	mover   *mover
 	serving *serving
 
-	paused [][]string // prefixes, by shard, as read last; nil = never
+	paused [][]string // prefixes by shard, as read last; nil = never read
 
 	check    chan struct{}
-	unserved atomic.Bool // something was scheduled under a prefix that nobody may serve
+	unserved atomic.Bool // a notice was scheduled under a prefix that may have no instance
 }
 
-// NewJanitor makes a Janitor. Run starts it.
+// NewJanitor returns a Janitor. Run starts it.
 func NewJanitor(o JanitorOptions) *Janitor {
 	if o.Assignment == nil {
 		o.Assignment = alone{}
 	}
+
 	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Registry, o.Routes), check: make(chan struct{}, 1)}
 }
 
-// Check lets it ask at once which routes are paused and which prefixes are
-// served.
+// Check makes the Janitor read the pauses and the served prefixes at once.
 func (j *Janitor) Check() {
 	select {
 	case j.check <- struct{}{}:
@@ -96,64 +104,55 @@ func (j *Janitor) Check() {
 	}
 }
 
-// Unserved reports a notice under a prefix that is none of this instance's
-// routes. If no other instance serves it, it is moved soon.
+// Unserved reports that a notice was scheduled under a prefix that this instance does not serve. If
+// no other instance serves it, the notice is moved soon.
 func (j *Janitor) Unserved(prefix string) {
 	if !j.serving.byOthers(prefix) && !j.unserved.Swap(true) {
 		j.Check()
 	}
 }
 
-// Orphans is how many notices that are pending or dead lie under prefixes that no
-// route covers.
+// Orphans returns how many pending or dead notices are stored under prefixes without a route.
 func (j *Janitor) Orphans() int64 { return j.mover.orphans.Load() }
 
-// The Janitor's intervals. Jitter keeps instances apart.
+// The Janitor's intervals. Jitter spreads instances.
 const (
 	pausedEvery   = 5 * time.Second
-	pausedRetry   = time.Second // after it could not be read: until it was once, nothing is claimed
+	pausedRetry   = time.Second // after a failed read; until the first success nothing is claimed
 	tidyEvery     = 30 * time.Second
-	unservedEvery = time.Second // at most, for what is scheduled where nobody serves
-	batch         = 500         // notices a call
-	// adoptedFor is how long the settled notices of a route that adopts are kept
-	// however many they are: the expired event of a timer that is settled
-	// already is told from one that was never adopted by what is kept.
+	unservedEvery = time.Second // shortest interval of rounds for notices without an instance
+	batch         = 500         // notices per call
+	// adoptedFor is how long settled notices of a route with adoption are kept, however many they
+	// are. They distinguish the late event of a settled timer from that of a timer that was never
+	// adopted.
 	adoptedFor = 2 * time.Minute
 )
 
 // Run follows the pauses and tidies until ctx ends, and returns nil.
 func (j *Janitor) Run(ctx context.Context) error {
-	tidied, failing := time.Time{}, false
 	defer func() {
 		if err := j.serving.leave(ctx); err != nil {
-			j.o.Logger.Debug("could not say that this instance serves no more", zap.Error(err))
+			j.o.Logger.Debug("cannot record that this instance serves its prefixes no more, the others wait 15s", zap.Error(err))
 		}
 	}()
+
+	tidied, failing := time.Time{}, false
 	for {
 		wait := pausedEvery + rand.N(pausedEvery/4)
-		perr := j.followPaused(ctx)
-		if perr != nil {
+		err := j.followPaused(ctx)
+		if err != nil {
 			if !failing && ctx.Err() == nil {
-				j.o.Logger.Warn("cannot read which routes are paused; it is repeated, and what was read before holds", zap.Error(perr))
+				j.o.Logger.Warn("cannot read which routes are paused, keeping the last state, retrying", zap.Error(err))
 			}
-			failing, wait = true, pausedRetry
-		} else {
-			failing = false
+
+			wait = pausedRetry
 		}
-		if perr == nil || errors.Is(perr, errSomePaused) {
-			changed, err := j.Announce(ctx)
-			unserved := j.unserved.Load()
-			if err == nil && (changed || unserved && time.Since(tidied) > unservedEvery || time.Since(tidied) > tidyEvery) {
-				j.unserved.Store(false)
-				err = j.Tidy(ctx)
-				tidied = time.Now()
-			} else if unserved {
-				wait = unservedEvery
-			}
-			if err != nil && ctx.Err() == nil {
-				j.o.Logger.Warn("tidying failed; it is repeated", zap.Error(err))
-			}
+
+		failing = err != nil
+		if err == nil || errors.Is(err, errSomePaused) {
+			wait = min(wait, j.round(ctx, &tidied))
 		}
+
 		select {
 		case <-ctx.Done():
 			return nil
@@ -163,37 +162,63 @@ func (j *Janitor) Run(ctx context.Context) error {
 	}
 }
 
-// Announce says which prefixes this instance serves, and learns which those are
-// that others do: changed reports whether that is not as it was.
+// round publishes the served prefixes, and tidies if it is time or something has changed. It returns
+// the longest wait until the next round.
+func (j *Janitor) round(ctx context.Context, tidied *time.Time) time.Duration {
+	wait := 2 * pausedEvery
+	changed, err := j.Announce(ctx)
+	since, unserved := time.Since(*tidied), j.unserved.Load()
+	switch {
+	case err == nil && (changed || unserved && since > unservedEvery || since > tidyEvery):
+		j.unserved.Store(false)
+		err = j.Tidy(ctx)
+		*tidied = time.Now()
+	case unserved:
+		wait = unservedEvery
+	}
+
+	if err != nil && ctx.Err() == nil {
+		j.o.Logger.Warn("tidying failed, retrying", zap.Error(err))
+	}
+
+	return wait
+}
+
+// Announce publishes the prefixes that this instance serves, and reads those of the others. It
+// reports whether the others' have changed.
 func (j *Janitor) Announce(ctx context.Context) (changed bool, err error) {
 	changed, err = j.serving.announce(ctx)
 	if err == nil && (changed || j.serving.differs()) {
-		// Until the last of another configuration has gone, and once after it,
-		// its notices may lie where this one would not have put them.
+		// While instances of another configuration are alive, and once afterwards, notices may be
+		// stored under shorter prefixes than their routes'.
 		j.mover.separated = map[string]bool{}
 	}
+
 	return changed, err
 }
 
-// errSomePaused: of some shards it is not known which routes are paused.
+// errSomePaused is returned if the pauses of some shards have never been read.
 var errSomePaused = errors.New("the node of some shards does not answer, nor that of notifier:paused")
 
-// followPaused tells which partitions are paused: those of whose shard that has
-// never been read, too. What was read before holds where it cannot be read now.
+// followPaused publishes which partitions are paused. A shard whose pauses have never been read
+// counts as paused. If a read fails, the last result holds.
 func (j *Janitor) followPaused(ctx context.Context) error {
 	p, err := j.o.Store.Pauses(ctx)
 	if err != nil {
 		return err
 	}
-	now := slices.Clone(j.paused) // who was told of the last one may use it still
+
+	now := slices.Clone(j.paused) // the last function may still be in use
 	for len(now) < len(p.Shards) {
 		now = append(now, nil)
 	}
+
 	for shard, list := range p.Shards {
 		if list != nil {
 			now[shard] = list
 		}
 	}
+
 	j.paused = now
 	j.o.Work.SetPaused(func(at keys.Partition) bool {
 		return at.Shard >= len(now) || now[at.Shard] == nil || slices.Contains(now[at.Shard], at.Prefix)
@@ -203,49 +228,70 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if slices.ContainsFunc(now, func(list []string) bool { return list == nil }) {
 		return errSomePaused
 	}
+
 	return nil
 }
 
-// Tidy makes one round: it trims what is settled, and moves what lies under
-// prefixes that nobody serves, or that a longer prefix covers.
+// Tidy makes one round: it trims settled notices, and moves notices that are stored under a prefix
+// without an instance or under a shorter prefix than their route's.
 func (j *Janitor) Tidy(ctx context.Context) error {
-	var failed []error // of one shard is no reason to leave out others
+	failed := []error{j.order(ctx)} // an error of one shard does not stop the others
 	for shard := range j.o.Shards.Places() {
-		var list []store.Trim
-		for _, r := range j.o.Routes.All() {
-			if !j.o.Assignment.Tidies(keys.Partition{Prefix: r.Prefix, Shard: shard}) {
-				continue
-			}
-			t := store.Trim{Prefix: r.Prefix}
-			if r.Adopt {
-				t.Young = adoptedFor
-			}
-			list = append(list, t)
-		}
-		for some := range slices.Chunk(list, store.MaxTrims) {
-			if err := trim(ctx, j.o.Store, shard, some); err != nil {
-				failed = append(failed, err)
-				break
-			}
-		}
+		failed = append(failed, j.trimShard(ctx, shard))
 	}
+
 	var unserved []string
 	for _, p := range j.o.Store.Prefixes() {
-		if j.o.Routes.Prefix(p) != nil {
-			if err := j.mover.separate(ctx, p); err != nil {
-				failed = append(failed, err)
-			}
-		} else if !j.serving.byOthers(p) {
+		switch {
+		case j.o.Routes.Prefix(p) != nil:
+			failed = append(failed, j.mover.separate(ctx, p))
+		case !j.serving.byOthers(p):
 			unserved = append(unserved, p)
 		}
 	}
-	return errors.Join(append(failed, j.mover.empty(ctx, unserved))...)
+
+	return errors.Join(append(failed, j.mover.drain(ctx, unserved))...)
 }
 
-// trim forgets what some prefixes of a shard need not keep any more.
+// order stores which routes are ordered, and removes routes that no alive instance has ordered.
+func (j *Janitor) order(ctx context.Context) error {
+	var mine []string
+	for _, r := range j.o.Routes.All() {
+		mine = append(mine, OrderedMembers(r)...)
+	}
+	return errors.Join(j.o.Store.AddOrdered(ctx, mine), j.o.Store.ForgetOrdered(ctx, j.serving.ordered()))
+}
+
+// trimShard trims this instance's routes in a shard.
+func (j *Janitor) trimShard(ctx context.Context, shard int) error {
+	var list []store.Trim
+	for _, r := range j.o.Routes.All() {
+		if !j.o.Assignment.Tidies(keys.Partition{Prefix: r.Prefix, Shard: shard}) {
+			continue
+		}
+
+		t := store.Trim{Prefix: r.Prefix}
+		if r.Adopt {
+			t.Young = adoptedFor
+		}
+
+		list = append(list, t)
+	}
+
+	for some := range slices.Chunk(list, store.MaxTrims) {
+		if err := trim(ctx, j.o.Store, shard, some); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// trim removes the expired settled notices of some prefixes of a shard.
 func trim(ctx context.Context, trimmer Trimmer, shard int, list []store.Trim) error {
 	for {
 		_, more, err := trimmer.Trim(ctx, shard, list, batch)

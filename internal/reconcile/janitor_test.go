@@ -22,7 +22,7 @@ import (
 	"notifier/internal/store"
 )
 
-// fakeStore is what a Janitor sees of Redis: which keys lie under which prefix.
+// fakeStore is the Redis of a Janitor: the keys under each prefix.
 type fakeStore struct {
 	mu      sync.Mutex
 	down    error
@@ -96,8 +96,8 @@ func (s *fakeStore) Unsettled(_ context.Context, p keys.Partition) (n int64, err
 	return n, s.down
 }
 
-// Kept gives two keys a call, so that cursors matter.
-func (s *fakeStore) Kept(_ context.Context, p keys.Partition, cursor uint64, _ int64) ([]string, uint64, error) {
+// ScanKeys returns two keys a call, so that cursors matter.
+func (s *fakeStore) ScanKeys(_ context.Context, p keys.Partition, cursor uint64, _ int64) ([]string, uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.scans++
@@ -113,8 +113,7 @@ func (s *fakeStore) Kept(_ context.Context, p keys.Partition, cursor uint64, _ i
 	return slices.Clone(all[cursor:end]), next, nil
 }
 
-// Rehome leaves the gaps of what it moves, so that the scan goes on as HSCAN
-// does.
+// Rehome leaves gaps in place of moved keys, so that the scan continues as HSCAN does.
 func (s *fakeStore) Rehome(_ context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,6 +147,9 @@ func (s *fakeStore) Pauses(context.Context) (layout.Pauses, error) {
 	return p, nil
 }
 
+func (s *fakeStore) AddOrdered(context.Context, []string) error    { return nil }
+func (s *fakeStore) ForgetOrdered(context.Context, []string) error { return nil }
+
 func (s *fakeStore) CopyPaused(context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +157,7 @@ func (s *fakeStore) CopyPaused(context.Context) error {
 	return s.down
 }
 
-// sweepUp drops the gaps.
+// sweepUp removes the gaps.
 func (s *fakeStore) sweepUp() {
 	for p, ks := range s.kept {
 		s.kept[p] = slices.DeleteFunc(ks, func(k string) bool { return k == "" })
@@ -184,8 +186,8 @@ var two = keys.Space{Shards: 2}
 
 // work is the rest of the process.
 type work struct {
-	paused func(keys.Partition) bool // as it was set last
-	set    func()                    // called then; it may be nil
+	paused func(keys.Partition) bool // the function that was set last
+	set    func()                    // called by SetPaused; may be nil
 	moved  []string
 }
 
@@ -205,7 +207,7 @@ func keep(s *fakeStore, rs *route.Table) (*Janitor, *observer.ObservedLogs, *[]s
 	return NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}), logs, &w.moved
 }
 
-func TestTidyTrimsAllThereIs(t *testing.T) {
+func TestTidyTrimsAllExpiredNotices(t *testing.T) {
 	s := newFakeStore()
 	s.settled = 3*batch + 7
 	k, _, _ := keep(s, table(t, "a"))
@@ -221,9 +223,9 @@ func TestTidyTrimsAllThereIs(t *testing.T) {
 	}
 }
 
-// A removed route with one delivered notice was an error in the log, an alert, and
-// kept that notice for ever.
-func TestWhatIsSettledIsNoOrphan(t *testing.T) {
+// A removed route with one delivered notice was logged as an error, raised an alert, and kept that
+// notice forever.
+func TestSettledNoticeIsNoOrphan(t *testing.T) {
 	s := newFakeStore()
 	s.known = []string{"z"}
 	s.kept["z"] = []string{"z:m:t:1", "z:m:t:2"}
@@ -239,18 +241,18 @@ func TestWhatIsSettledIsNoOrphan(t *testing.T) {
 			t.Errorf("%d trims, want %d", len(s.trims), trims)
 		}
 	}
-	tidy(3) // the route in two shards, and what is left
-	if k.Orphans() != 0 || logs.FilterMessageSnippet("no route covers").Len() != 0 {
+	tidy(3) // the route in two shards, and the rest
+	if k.Orphans() != 0 || logs.FilterMessageSnippet("prefix without a route").Len() != 0 {
 		t.Errorf("%d orphans, %v", k.Orphans(), logs.All())
 	}
 	s.kept["z"] = append(s.kept["z"], "z:m:t:3")
 	tidy(3)
-	if k.Orphans() != 1 || logs.FilterMessageSnippet("no route covers").Len() != 1 {
+	if k.Orphans() != 1 || logs.FilterMessageSnippet("prefix without a route").Len() != 1 {
 		t.Errorf("%d orphans, %v", k.Orphans(), logs.All())
 	}
 }
 
-func TestRehomesWhatThePrefixesThatAreGoneHold(t *testing.T) {
+func TestJanitorMovesNoticesOfRemovedPrefixes(t *testing.T) {
 	s := newFakeStore()
 	s.known = []string{"a", "a:old", "z"}
 	s.kept["a:old"] = []string{"a:old:t:1", "a:old:t:2", "a:old:t:3"}
@@ -266,15 +268,15 @@ func TestRehomesWhatThePrefixesThatAreGoneHold(t *testing.T) {
 	if got := s.kept["a"]; !slices.Equal(got, []string{"a:old:t:1", "a:old:t:3"}) {
 		t.Errorf("moved %v", got)
 	}
-	// What is claimed waits for its settle, and what nobody covers for a route.
+	// Claimed notices wait for their settle, and notices without a route for one that covers them.
 	if n := k.Orphans(); n != 3 || !slices.Contains(s.known, "a:old") || !slices.Contains(s.known, "z") {
 		t.Errorf("%d orphans under %v, want 3 and both prefixes kept", n, s.known)
 	}
-	if n := logs.FilterMessageSnippet("no route covers").Len(); n != 2 {
-		t.Errorf("orphans were told of %d times, want once a prefix", n)
+	if n := logs.FilterMessageSnippet("prefix without a route").Len(); n != 2 {
+		t.Errorf("orphans were logged %d times, want once a prefix", n)
 	}
 	if !slices.Contains(*moved, "a/0") {
-		t.Errorf("nobody was told of the move: %v", *moved)
+		t.Errorf("no instance got the move: %v", *moved)
 	}
 	s.claimed = map[string]bool{}
 	if err := k.Tidy(t.Context()); err != nil {
@@ -284,20 +286,20 @@ func TestRehomesWhatThePrefixesThatAreGoneHold(t *testing.T) {
 	if len(s.kept["a:old"]) != 0 || k.Orphans() != 2 {
 		t.Errorf("%v, %d orphans", s.kept, k.Orphans())
 	}
-	// Somebody of an old configuration writes there again.
+	// An instance of an old configuration writes there again.
 	s.kept["a:old"] = []string{"a:old:t:9"}
 	if err := k.Tidy(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.kept["a"]; !slices.Contains(got, "a:old:t:9") {
-		t.Errorf("a removed prefix is forgotten while somebody writes there: %v", s.kept)
+		t.Errorf("a removed prefix is forgotten while an instance writes there: %v", s.kept)
 	}
 }
 
-// Instances of two configurations live side by side: none takes from the other
-// what that one serves, and what the older schedules is moved away as long as it
-// lives, and once after it.
-func TestInstancesOfTwoConfigurationsLeaveEachOtherTheirNotices(t *testing.T) {
+// Instances of two configurations run next to each other. Neither takes the notices that the other
+// serves. Notices that the older one schedules are moved as long as it is alive, and once
+// afterwards.
+func TestJanitorLeavesNoticesOfOtherConfiguration(t *testing.T) {
 	s := newFakeStore()
 	s.known = []string{"a", "a:pay"}
 	before, _, _ := keep(s, table(t, "a"))
@@ -335,7 +337,7 @@ func TestInstancesOfTwoConfigurationsLeaveEachOtherTheirNotices(t *testing.T) {
 	if before.Orphans() != 0 {
 		t.Errorf("%d orphans", before.Orphans())
 	}
-	// The older one's last notice is found although it has gone by then.
+	// The older instance's last notice is found although it has ended by then.
 	s.kept["a"] = append(s.kept["a"], "a:pay:t:last")
 	if err := before.serving.leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -347,7 +349,7 @@ func TestInstancesOfTwoConfigurationsLeaveEachOtherTheirNotices(t *testing.T) {
 	if s.scans != scans {
 		t.Errorf("%d more scans, want none when all have one configuration", s.scans-scans)
 	}
-	// The newer one goes instead: what it held moves back.
+	// The newer instance ends instead: its notices move back.
 	round(before)
 	if err := after.serving.leave(t.Context()); err != nil {
 		t.Fatal(err)
@@ -355,11 +357,11 @@ func TestInstancesOfTwoConfigurationsLeaveEachOtherTheirNotices(t *testing.T) {
 	round(before)
 	lies("a:pay")
 	if n := len(s.kept["a"]); n != 5 {
-		t.Errorf("%d came back, want 5", n)
+		t.Errorf("%d returned, want 5", n)
 	}
 }
 
-func TestANoticeUnderAPrefixThatNobodyServesIsMovedAtOnce(t *testing.T) {
+func TestUnservedNoticeIsMovedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		s.known = []string{"a", "a:old", "a:pay"}
@@ -389,7 +391,7 @@ func TestANoticeUnderAPrefixThatNobodyServesIsMovedAtOnce(t *testing.T) {
 	})
 }
 
-func TestTwoNoticesOfOneKeyThatDifferAreBothKept(t *testing.T) {
+func TestDifferentNoticesOfOneKeyAreKept(t *testing.T) {
 	s := newFakeStore()
 	s.known = []string{"a", "a:old"}
 	s.kept["a:old"] = []string{"a:old:t:1", "a:old:t:2"}
@@ -402,14 +404,14 @@ func TestTwoNoticesOfOneKeyThatDifferAreBothKept(t *testing.T) {
 		s.sweepUp()
 	}
 	if !slices.Equal(s.kept["a:old"], []string{"a:old:t:1"}) || k.Orphans() != 1 ||
-		logs.FilterMessageSnippet("two notices of one key").Len() != 1 {
+		logs.FilterMessageSnippet("two different notices of one key").Len() != 1 {
 		t.Errorf("%v, %d orphans, %d lines", s.kept, k.Orphans(), logs.Len())
 	}
 }
 
-// A route is added for a part of what another covers. What that one holds of
-// the part would be looked for where it is not.
-func TestMovesNoticesToARouteThatCoversThemMoreClosely(t *testing.T) {
+// A route is added for some of the keys that another covers. Without the move those notices would
+// be searched for under the wrong prefix.
+func TestJanitorMovesNoticesToLongerPrefix(t *testing.T) {
 	s := newFakeStore()
 	s.known = []string{"a"}
 	s.kept["a"] = []string{"a:pay:t:1", "a:mail:t:2", "a:pay:t:3"}
@@ -439,7 +441,7 @@ func TestMovesNoticesToARouteThatCoversThemMoreClosely(t *testing.T) {
 	}
 }
 
-func TestFollowsWhatIsPaused(t *testing.T) {
+func TestJanitorFollowsPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		s.down = errDown
@@ -468,7 +470,7 @@ func TestFollowsWhatIsPaused(t *testing.T) {
 
 		time.Sleep(10*pausedRetry + time.Millisecond)
 		if got := last(); got != "" || logs.Len() != 1 {
-			t.Errorf("%q was told without an answer; %d warnings, want one", got, logs.Len())
+			t.Errorf("%q was published without an answer; %d warnings, want one", got, logs.Len())
 		}
 		s.do(func() { s.down, s.paused = nil, []string{"b"} })
 		time.Sleep(pausedRetry + time.Millisecond)
@@ -494,9 +496,9 @@ func TestFollowsWhatIsPaused(t *testing.T) {
 	})
 }
 
-// Where it cannot be read of a shard which routes are paused, that shard delivers
-// nothing, and the others what they may; what was read once holds.
-func TestAShardWhosePausesAreUnknownIsPaused(t *testing.T) {
+// A shard whose pauses have never been read delivers nothing, and the others are not affected. A
+// state that was read once holds.
+func TestShardWithUnknownPausesIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeStore()
 		s.unread, s.paused, s.stale = 1, []string{"b"}, true

@@ -26,11 +26,11 @@ type pending struct {
 	key   string
 	at    time.Time // by its clock
 	bare  bool
-	stuck bool // its timer does not expire: somebody wrote over it
+	stuck bool // its timer does not expire: an instance wrote over it
 }
 
-// sim is a Redis whose clock is not ours, and the dispatch behind it. Whatever
-// is claimed is noted with how late it was.
+// sim is a Redis with a different clock, and the dispatch behind it. Each claim is recorded with
+// its start delay.
 type sim struct {
 	t      *testing.T
 	mu     sync.Mutex
@@ -44,8 +44,8 @@ type sim struct {
 	groups []string // that were touched together
 	group  int
 	rank   int             // how many other instances come first
-	owner  string          // of all; empty = each has its own
-	leftBy map[string]bool // who has left what was touched for them
+	owner  string          // of all; empty = each has a separate one
+	leftBy map[string]bool // instances that left touched notices unclaimed
 	over   int             // times that it was said that those who come first do nothing
 
 	list    []pending
@@ -79,7 +79,7 @@ func (s *sim) add(key string, d time.Duration) time.Time {
 	return at
 }
 
-// claim takes what pick says. The caller holds mu.
+// claim claims the notices that pick selects. The caller holds mu.
 func (s *sim) claim(pick func(p pending) bool) {
 	s.list = slices.DeleteFunc(s.list, func(p pending) bool {
 		if s.room == 0 || !pick(p) {
@@ -93,7 +93,7 @@ func (s *sim) claim(pick func(p pending) bool) {
 	})
 }
 
-func (s *sim) Look(_ context.Context, l store.Look, _ bool) (store.View, error) {
+func (s *sim) Inspect(_ context.Context, l store.Look, _ bool) (store.View, error) {
 	time.Sleep(s.trip)
 	defer time.Sleep(s.trip)
 	s.mu.Lock()
@@ -198,7 +198,7 @@ func (s *sim) Rank(keys.Partition) (rank int) {
 	return rank
 }
 
-func (*sim) Living() int { return 1 }
+func (*sim) Alive() int { return 1 }
 
 func (s *sim) Group(keys.Partition) (group int) {
 	s.do(func() { group = s.group })
@@ -210,11 +210,11 @@ func (s *sim) Owner(_ keys.Partition, key string) (id string) {
 	return id
 }
 
-// LeftBy implements Absences.
-func (s *sim) LeftBy(id string)          { s.do(func() { s.leftBy[id] = true }) }
-func (s *sim) Overlooked(keys.Partition) { s.do(func() { s.over++ }) }
+// NotClaimedBy implements Peers.
+func (s *sim) NotClaimedBy(id string)  { s.do(func() { s.leftBy[id] = true }) }
+func (s *sim) NotSwept(keys.Partition) { s.do(func() { s.over++ }) }
 
-// worst is the greatest lateness, and how many were claimed.
+// worst returns the greatest start delay and the number of claims.
 func (s *sim) worst() (d time.Duration, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *sim) worst() (d time.Duration, n int) {
 	return d, len(s.late)
 }
 
-// counted is how many looks f's time takes.
+// counted returns the number of inspections during f.
 func (s *sim) counted(d time.Duration) int {
 	s.mu.Lock()
 	before := s.looks
@@ -235,14 +235,14 @@ func (s *sim) counted(d time.Duration) int {
 	return s.looks - before
 }
 
-// within runs f beside a Sweeper, in virtual time.
+// within runs f next to a Sweeper, in virtual time.
 func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t)
 		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace, Events: s, Assignment: s,
-			Absences: s,
-			Alarm:    alarm.Portable, Logger: zap.NewNop()})
+			Peers: s,
+			Alarm: alarm.Portable, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

@@ -5,26 +5,28 @@ import (
 	crand "crypto/rand"
 	"maps"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/route"
 )
 
-// Registry notes which instance serves which prefixes.
+// Registry stores which instance serves which prefixes.
 type Registry interface {
 	Serve(ctx context.Context, instance string, prefixes []string, stale time.Duration) (map[string][]string, error)
 	Unserve(ctx context.Context, instance string, prefixes []string) error
 }
 
-// staleAfter is how long an instance that says nothing is taken to live.
+// staleAfter is how long an instance counts as serving after it was last published.
 const staleAfter = 3 * pausedEvery
 
-// serving is who serves which prefixes, this instance among them.
+// serving records which instances serve which prefixes, and publishes this instance's own.
 type serving struct {
 	registry Registry
-	instance string              // no two have the same
-	mine     []string            // prefixes, sorted
+	instance string              // unique per process
+	mine     []string            // sorted prefixes of this instance
 	others   map[string][]string // by instance, each sorted
 	served   atomic.Pointer[map[string]bool]
 }
@@ -33,17 +35,24 @@ func newServing(registry Registry, routes *route.Table) *serving {
 	s := &serving{registry: registry, instance: crand.Text()}
 	for _, r := range routes.All() {
 		s.mine = append(s.mine, r.Prefix)
+		for _, m := range OrderedMembers(r) {
+			s.mine = append(s.mine, m+orderMark)
+		}
 	}
+
 	slices.Sort(s.mine)
 	s.served.Store(&map[string]bool{})
 	return s
 }
 
+// announce publishes this instance's prefixes and reads those of the others. It reports whether the
+// others' have changed.
 func (s *serving) announce(ctx context.Context) (changed bool, err error) {
 	all, err := s.registry.Serve(ctx, s.instance, s.mine, staleAfter)
 	if err != nil {
 		return false, err
 	}
+
 	delete(all, s.instance)
 	served := map[string]bool{}
 	for _, list := range all {
@@ -52,28 +61,57 @@ func (s *serving) announce(ctx context.Context) (changed bool, err error) {
 			served[p] = true
 		}
 	}
+
 	changed = !maps.EqualFunc(all, s.others, slices.Equal[[]string])
 	s.others = all
 	s.served.Store(&served)
 	return changed, nil
 }
 
-// byOthers reports whether another instance serves a prefix. It may be called
-// from anywhere.
+// orderMark is the end of an entry that says that an instance has a prefix ordered. No prefix has it.
+const orderMark = "=ordered"
+
+// OrderedMembers returns the members of notifier:ordered for a route; none if it is not ordered.
+func OrderedMembers(r *route.Route) []string {
+	switch r.Order {
+	case route.OrderSkip:
+		return []string{r.Prefix}
+	case route.OrderBlock:
+		return []string{r.Prefix, r.Prefix + layout.Blocks}
+	default:
+		return nil
+	}
+}
+
+// ordered returns the members of notifier:ordered that this instance or another alive one has
+// configured.
+func (s *serving) ordered() (members []string) {
+	lists := append(slices.Collect(maps.Values(s.others)), s.mine)
+	for _, list := range lists {
+		for _, entry := range list {
+			if m, ok := strings.CutSuffix(entry, orderMark); ok {
+				members = append(members, m)
+			}
+		}
+	}
+	return members
+}
+
+// byOthers reports whether another instance serves a prefix. It is safe for concurrent use.
 func (s *serving) byOthers(prefix string) bool { return (*s.served.Load())[prefix] }
 
-// differs reports whether instances of another configuration live.
+// differs reports whether an instance of another configuration is alive.
 func (s *serving) differs() bool {
 	for _, list := range s.others {
 		if !slices.Equal(list, s.mine) {
 			return true
 		}
 	}
+
 	return false
 }
 
-// leave says that this instance serves no more, so that others need not wait
-// until it has said nothing for long.
+// leave removes this instance's prefixes, so that the others need not wait until they are stale.
 func (s *serving) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -5,7 +5,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -17,17 +16,18 @@ import (
 	"notifier/internal/store"
 )
 
-// Looker looks for what is due, and makes Redis expire it. *[Looks] is one.
-type Looker interface {
-	// Look looks at one partition. One that is patient may wait for a call that
-	// others share, which takes about as long again.
-	Look(ctx context.Context, l store.Look, patient bool) (store.View, error)
+// Inspector finds due notices and makes Redis expire their timers. *[Inspections] is one.
+type Inspector interface {
+	// Inspect returns the due and coming notices of a partition. A patient caller may wait for a
+	// call that others share, which takes up to twice as long.
+	Inspect(ctx context.Context, l store.Look, patient bool) (store.View, error)
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
-	// TouchGroups touches, and says before each group whom its events are for.
+	// TouchGroups touches timers in groups. Before each group it announces the instance that the
+	// events are for.
 	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Claimer claims what is overdue, as it has room for it.
+// Claimer claims notices that no event has triggered, as many as it has room for.
 type Claimer interface {
 	Sweep(p keys.Partition)
 	SweepDue(p keys.Partition)
@@ -36,152 +36,161 @@ type Claimer interface {
 
 // The intervals of a Sweeper.
 const (
-	ahead            = store.LookAhead        // how far a look sees; schedules within it send a wake
-	lookAtMost       = 512                    // keys of one look
-	idleSubscribed   = 10 * time.Second       // between looks at an idle route while a subscription lives
-	idleUnsubscribed = time.Second            // and while none does
+	inspectAhead     = store.LookAhead        // how far an inspection sees; notices scheduled within it cause a wake
+	maxInspected     = 512                    // keys of one inspection
+	idleSubscribed   = 10 * time.Second       // between inspections of an idle partition while a subscription is alive
+	idleUnsubscribed = time.Second            // the same without a subscription
 	retouch          = 300 * time.Microsecond // after a touch that came too early
-	named            = 10 * time.Millisecond  // how long after the grace a look still names what is due
-	backlog          = 100 * time.Millisecond // between looks at a backlog, which dispatch works off by itself
-	callLimit        = 3 * time.Second        // one call
-	longestRest      = 250 * time.Millisecond // after a call that failed
+	listedAfterGrace = 10 * time.Millisecond  // how long after the grace an inspection still lists a due notice
+	backlog          = 100 * time.Millisecond // between inspections of a backlog, which dispatch works on without them
+	callLimit        = 3 * time.Second        // timeout of one call
+	maxWait          = 250 * time.Millisecond // after a failed call
 
-	// Of an instance that is not preferred for the partition: the time between
-	// looks at an idle route, and how long after the graces it looks, so that
-	// whoever is preferred comes first, and the others one after another.
-	idleOthers   = time.Minute
-	helpEarliest = 5 * time.Millisecond
-	helpSpread   = 10 * time.Millisecond
-	leastTouched = 16 // at a time, for each instance that hears events: it may have slots though this one has none
+	// Intervals of an instance that is not preferred for the partition. It inspects an idle
+	// partition every idleOthers. Otherwise it inspects a random delay after the graces of the
+	// instances ranked higher, so that they claim first and the others follow one after another.
+	idleOthers     = time.Minute
+	minAssistDelay = 5 * time.Millisecond
+	assistSpread   = 10 * time.Millisecond
+	minTouched     = 16 // timers per touch for each instance that receives events: others may have slots when this one has none
 )
 
-// Events tell what is known of expired events.
+// Events reports and observes whether expired events arrive.
 type Events interface {
-	// Subscribed reports whether a subscription lives.
+	// Subscribed reports whether a subscription is alive.
 	Subscribed() bool
-	// Flowing reports whether the events of a shard are known to arrive.
+	// Flowing reports whether the events of a shard arrive.
 	Flowing(shard int) bool
-	// Touched takes the timers that are about to be touched.
+	// Touched receives the timers that are about to be touched, whose events are expected.
 	Touched(ctx context.Context, keys []string)
 }
 
 // Assignment decides which instance works on a partition. *[fleet.Assignment] is one.
 type Assignment interface {
-	// Rank is how many other instances come before this one to look at a partition: the one
-	// whose rank is 0 looks and touches, the next ones leave the due notices for as many
-	// graces.
+	// Rank returns how many other instances are ranked higher for a partition. The instance with
+	// rank 0 inspects and touches. The others leave the due notices for as many graces as their
+	// rank.
 	Rank(p keys.Partition) int
-	// Living is how many instances take events.
-	Living() int
-	// Group is how many notices that fall due together may be for one instance, and Owner
-	// the id of the instance that is preferred for a notice.
+	// Alive returns how many instances take events.
+	Alive() int
+	// Group returns how many notices that are due together one instance may claim as a group. Owner
+	// returns the id of the preferred instance of a notice.
 	Group(p keys.Partition) int
 	Owner(p keys.Partition, key string) string
 }
 
-// Absences take what shows that other instances do not claim.
-type Absences interface {
-	// LeftBy notes that the instance of an id has not claimed, within a grace, a notice
-	// that was touched for it.
-	LeftBy(id string)
-	// Overlooked notes that the instances which come before this one have left a due notice
-	// for the graces that they have, though this instance has room for it.
-	Overlooked(p keys.Partition)
+// Peers receives observations of other instances that do not claim. *[fleet.Assignment] is one.
+type Peers interface {
+	// NotClaimedBy records that an instance did not claim a notice within a grace after it was
+	// touched for it.
+	NotClaimedBy(id string)
+	// NotSwept records that the instances ranked higher have not claimed due notices within their
+	// graces, though this instance had room for them.
+	NotSwept(p keys.Partition)
 }
 
-// alone is the Assignment of one instance.
+// alone is the Assignment of a single instance.
 type alone struct{}
 
 func (alone) Rank(keys.Partition) int             { return 0 }
-func (alone) Living() int                         { return 1 }
+func (alone) Alive() int                          { return 1 }
 func (alone) Group(keys.Partition) int            { return 1 }
 func (alone) Owner(keys.Partition, string) string { return "" }
-func (alone) LeftBy(string)                       {}
-func (alone) Overlooked(keys.Partition)           {}
+func (alone) NotClaimedBy(string)                 {}
+func (alone) NotSwept(keys.Partition)             {}
 
-// SweeperOptions of a Sweeper.
+// SweeperOptions configure a [Sweeper].
 type SweeperOptions struct {
-	Store     Looker
+	Store     Inspector
 	Dispatch  Claimer
 	Partition keys.Partition
 	Events    Events
 	// Grace is how long a due notice is left to its event.
 	Grace time.Duration
-	// Assignment and Absences may be nil: this instance is alone.
+	// Assignment and Peers may be nil if this is the only instance.
 	Assignment Assignment
-	Absences   Absences
-	// Begun is when idle looks are counted from. Sweepers that have the same look
-	// at the same instants, and share calls; zero = when this one was made.
+	Peers      Peers
+	// Begun is the instant from which idle intervals count. Sweepers with the same Begun inspect at
+	// the same instants and share calls. Zero means the time of NewSweeper.
 	Begun  time.Time
-	Alarm  alarm.Kind // that it sleeps with
+	Alarm  alarm.Kind // the kind of alarm that Run sleeps with
 	Logger *zap.Logger
 }
 
-// Sweeper keeps one partition punctual. One goroutine runs it; Wake and
-// Now may be called from anywhere.
+// Sweeper touches and sweeps the notices of one partition at their due time. One goroutine calls
+// Run; Wake and Now are safe for concurrent use.
 type Sweeper struct {
 	o SweeperOptions
 
-	wake   chan struct{}
-	urgent atomic.Bool   // a wake is for a look at once
-	asked  atomic.Bool   // a wake is for a look that may share a call
-	heard  atomic.Int64  // else the earliest due time that wakes told of, in Unix µs; 0 = none
-	known  atomic.Int64  // Unix µs by Redis's clock, up to which all that is due is known
-	spread time.Duration // what is added to the graces that others' notices are left for
+	wake       chan struct{}
+	urgent     atomic.Bool   // a wake asks for an inspection at once
+	shared     atomic.Bool   // a wake asks for an inspection that may share a call
+	wakeDue    atomic.Int64  // earliest due time of the other wakes, in Unix µs; 0 = none
+	knownUntil atomic.Int64  // all notices due before this time are known; Unix µs by Redis's clock
+	spread     time.Duration // random part of assistDelay
 
-	patient bool // nothing that is known of asks for the coming look
-	clock   clock
-	near    []store.Timer // what the last look saw, not yet due
-	reach   time.Time     // how far it saw; the last of near may lie beyond
-	// when to look whether events have brought what was touched since the last look, or was at it; zero = nothing was
-	check   time.Time
-	touched map[string]string // touched, and still unclaimed when last looked at, and for whom
+	patient        bool // the next inspection may share a call, since nothing known waits for it
+	clock          clock
+	upcoming       []store.Timer // notices of the last inspection that are not due yet
+	inspectedUntil time.Time     // the last inspection found all notices due until then; upcoming may contain later ones
+	// recheckAt is when to inspect whether the events of the touched timers have led to claims.
+	// Zero if no timer was touched since the last inspection, or found unclaimed by it.
+	recheckAt time.Time
+	touched   map[string]string // touched timers whose notices are unclaimed as far as known; the value is the instance they were touched for
 }
 
-// NewSweeper makes a Sweeper. Run starts it.
+// NewSweeper returns a Sweeper. Run starts it.
 func NewSweeper(o SweeperOptions) *Sweeper {
 	if o.Assignment == nil {
 		o.Assignment = alone{}
 	}
-	if o.Absences == nil {
-		o.Absences = alone{}
+
+	if o.Peers == nil {
+		o.Peers = alone{}
 	}
+
 	if o.Begun.IsZero() {
 		o.Begun = time.Now()
 	}
-	return &Sweeper{o: o, spread: helpEarliest + rand.N(helpSpread), wake: make(chan struct{}, 1), touched: map[string]string{}, patient: true}
+
+	return &Sweeper{o: o, spread: minAssistDelay + rand.N(assistSpread),
+		wake: make(chan struct{}, 1), touched: map[string]string{}, patient: true}
 }
 
-// Wake tells of a notice that is due at an instant.
+// Wake reports that a notice was scheduled for a due time.
 func (s *Sweeper) Wake(due time.Time) {
 	at := due.UnixMicro()
 	rank := s.o.Assignment.Rank(s.o.Partition)
 	if rank == 0 {
-		if at < s.known.Load() {
+		if at < s.knownUntil.Load() {
 			s.urgent.Store(true)
 			s.signal()
 		}
+
 		return
 	}
-	if at+s.help(rank).Microseconds() >= s.known.Load() {
+
+	if at+s.assistDelay(rank).Microseconds() >= s.knownUntil.Load() {
 		return
 	}
+
 	at = max(at, 1)
 	for {
-		h := s.heard.Load()
+		h := s.wakeDue.Load()
 		if h != 0 && h <= at {
 			return
 		}
-		if s.heard.CompareAndSwap(h, at) {
+
+		if s.wakeDue.CompareAndSwap(h, at) {
 			s.signal()
 			return
 		}
 	}
 }
 
-// Now lets it look at once, with others that are told so too.
+// Now makes the Sweeper inspect at once. Sweepers that are called together share a call.
 func (s *Sweeper) Now() {
-	s.asked.Store(true)
+	s.shared.Store(true)
 	s.signal()
 }
 
@@ -196,143 +205,178 @@ func (s *Sweeper) signal() {
 func (s *Sweeper) Run(ctx context.Context) error {
 	a := s.o.Alarm.New()
 	defer a.Close()
-	again := retry.Loop{Min: 20 * time.Millisecond, Max: longestRest, Logger: s.o.Logger,
+	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxWait, Logger: s.o.Logger,
 		Failure: "sweep failed, retrying", Recovered: "sweeping again"}
 	where := []zap.Field{zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard)}
+
 	for ctx.Err() == nil {
-		// Until the pass has said what it knows, every wake counts: one that
-		// came between the look and that would be lost.
-		s.known.Store(math.MaxInt64)
+		// Every wake counts until the pass has ended: one that came between the inspection and that
+		// moment would be lost.
+		s.knownUntil.Store(math.MaxInt64)
 		next, err := s.pass(ctx)
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if next = again.Fail(err, where...); next >= longestRest/2 {
-				next = s.idle(longestRest) // in step with the other sweepers, which share a call
-			}
-			s.patient = true
-		} else {
+		switch {
+		case err == nil:
 			again.Succeed(where...)
-		}
-		// Timers within reach are touched without another look, so a wake for
-		// what lies between them must bring one.
-		s.known.Store(max(s.clock.now().Add(next).UnixMicro(), s.reach.UnixMicro()))
-		a.Set(next)
-		for look := false; !look; {
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-a.C():
-				look = true
-			case <-s.wake:
-				if look = s.woken(); look {
-					s.near = nil // look before anything else
-					continue
-				}
-				a.Set(s.clock.until(time.UnixMicro(s.known.Load())))
+		case ctx.Err() != nil:
+			return nil
+		default:
+			if next = again.Fail(err, where...); next >= maxWait/2 {
+				next = s.idle(maxWait) // at the same instant as the other sweepers, to share a call
 			}
+
+			s.patient = true
 		}
+
+		// Timers before inspectedUntil are touched without another inspection, so a wake for a notice
+		// between them must cause one.
+		s.knownUntil.Store(max(s.clock.now().Add(next).UnixMicro(), s.inspectedUntil.UnixMicro()))
+		a.Set(next)
+		s.sleep(ctx, a)
 	}
+
 	return nil
 }
 
-// woken takes what wakes have told, and reports whether to look at once; if
-// not, it is known when.
+// sleep waits until the next pass is due: by the alarm, or by a wake.
+func (s *Sweeper) sleep(ctx context.Context, a alarm.Alarm) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.C():
+			return
+		case <-s.wake:
+			if s.woken() {
+				s.upcoming = nil // inspect before touching
+				return
+			}
+
+			a.Set(s.clock.until(time.UnixMicro(s.knownUntil.Load())))
+		}
+	}
+}
+
+// woken evaluates the wakes. It reports whether to inspect at once; otherwise it has updated
+// knownUntil.
 func (s *Sweeper) woken() bool {
-	heard, urgent, asked := s.heard.Swap(0), s.urgent.Swap(false), s.asked.Swap(false)
+	wakeDue, urgent, shared := s.wakeDue.Swap(0), s.urgent.Swap(false), s.shared.Swap(false)
 	rank := s.o.Assignment.Rank(s.o.Partition)
-	if urgent || asked || rank == 0 {
-		s.patient = asked && !urgent
+	if urgent || shared || rank == 0 {
+		s.patient = shared && !urgent
 		return true
 	}
-	if heard != 0 {
+
+	if wakeDue != 0 {
 		s.patient = false
-		s.known.Store(min(s.known.Load(), heard+s.help(rank).Microseconds()))
+		s.knownUntil.Store(min(s.knownUntil.Load(), wakeDue+s.assistDelay(rank).Microseconds()))
 	}
+
 	return false
 }
 
-// idle is how long it is until an idle Sweeper looks next.
+// idle returns how long an idle Sweeper sleeps with the given interval.
 func (s *Sweeper) idle(every time.Duration) time.Duration {
 	return every - time.Since(s.o.Begun)%every
 }
 
-// look looks at the partition and learns the time from it.
-func (s *Sweeper) look(ctx context.Context, grace, ahead time.Duration, most int) (store.View, error) {
+// inspect inspects the partition and measures Redis's clock.
+func (s *Sweeper) inspect(ctx context.Context, grace, ahead time.Duration, most int) (store.View, error) {
 	from := time.Now()
-	v, err := s.o.Store.Look(ctx, store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most}, s.patient)
+	v, err := s.o.Store.Inspect(ctx, store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most}, s.patient)
 	s.patient = false
 	if err == nil {
 		s.clock.learn(v.Now, from, time.Now())
 	}
+
 	return v, err
 }
 
-// pass touches what has become due, looks, and says when to come back.
+// pass touches due timers and inspects the partition. It returns how long to sleep.
 func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	if rank := s.o.Assignment.Rank(s.o.Partition); rank > 0 {
-		return s.watch(ctx, rank)
+		return s.assist(ctx, rank)
 	}
-	early := false
-	if len(s.near) > 0 {
-		now := s.clock.now()
-		n := 0
-		for n < len(s.near) && !s.near[n].At.After(now) {
-			n++
-		}
-		due := s.near[:n]
-		s.near = s.near[n:]
-		var err error
-		if early, err = s.touch(ctx, due); err != nil {
-			return 0, err
-		}
-		if n > 0 && len(s.near) > 0 && !early && !s.near[0].At.After(s.reach) {
-			// What was scheduled within the reach of the look that saw these has
-			// woken us since.
-			if s.check.IsZero() {
-				s.check = s.recheck(due[0])
-			}
-			if left := s.clock.until(s.check); left > 0 {
-				return min(s.clock.until(s.near[0].At), left), nil
-			}
-		}
+
+	early, wait, err := s.touchUpcoming(ctx)
+	if err != nil || wait > 0 {
+		return wait, err
 	}
+
 	grace := s.effectiveGrace()
 	if grace > 0 {
-		grace += named
+		grace += listedAfterGrace
 	}
-	v, err := s.look(ctx, grace, ahead, lookAtMost)
+
+	v, err := s.inspect(ctx, grace, inspectAhead, maxInspected)
 	if err != nil {
-		s.near = nil
+		s.upcoming = nil
 		return 0, err
 	}
+
 	return s.plan(ctx, v, early)
 }
 
-// recheck is when a timer that was touched is looked at again: its event has had the
-// grace then.
+// touchUpcoming touches the timers from the last inspection that are due now. A positive wait means that
+// no inspection is necessary for that time: the last one still covers all notices that fall due in it.
+// early reports whether Redis had not yet reached the due time of some timers.
+func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
+	now, n := s.clock.now(), 0
+	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
+		n++
+	}
+
+	if n == 0 {
+		return false, 0, nil
+	}
+
+	due := s.upcoming[:n]
+	s.upcoming = s.upcoming[n:]
+	if early, err = s.touch(ctx, due); err != nil || early {
+		return early, 0, err
+	}
+
+	if len(s.upcoming) == 0 || s.upcoming[0].At.After(s.inspectedUntil) {
+		return false, 0, nil
+	}
+
+	// A notice that was scheduled before inspectedUntil since then has sent a wake.
+	if s.recheckAt.IsZero() {
+		s.recheckAt = s.recheck(due[0])
+	}
+
+	if left := s.clock.until(s.recheckAt); left > 0 {
+		return false, max(min(s.clock.until(s.upcoming[0].At), left), 1), nil
+	}
+
+	return false, 0, nil
+}
+
+// recheck returns when to inspect a touched timer: one grace after its event was expected.
 func (s *Sweeper) recheck(t store.Timer) time.Time { return t.At.Add(s.o.Grace + time.Millisecond) }
 
-// help is how long after the due time another's notices are looked at: the next
-// in rank has had a grace for them then.
-func (s *Sweeper) help(rank int) time.Duration { return time.Duration(rank)*s.o.Grace + s.spread }
+// assistDelay returns how long after their due time this instance inspects the notices of others.
+// The instances ranked higher have had one grace each by then.
+func (s *Sweeper) assistDelay(rank int) time.Duration {
+	return time.Duration(rank)*s.o.Grace + s.spread
+}
 
-// watch looks whether something was left for a grace by whoever is preferred,
-// sweeps that, and says when to come back.
-func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
-	s.near, s.reach, s.check = nil, time.Time{}, time.Time{}
+// assist sweeps notices that the preferred instance has not claimed within the grace. It returns how
+// long to sleep.
+func (s *Sweeper) assist(ctx context.Context, rank int) (time.Duration, error) {
+	s.upcoming, s.inspectedUntil, s.recheckAt = nil, time.Time{}, time.Time{}
 	clear(s.touched)
-	v, err := s.look(ctx, s.o.Grace, 0, 1)
+	v, err := s.inspect(ctx, s.o.Grace, 0, 1)
 	if err != nil {
 		return 0, err
 	}
+
 	idle := s.idle(idleUnsubscribed)
 	if s.o.Events.Subscribed() && v.Overdue == 0 {
 		idle = s.idle(idleOthers)
 	}
+
 	next := idle
 	if v.Overdue > 0 {
 		room := s.o.Dispatch.Room(s.o.Partition)
@@ -340,82 +384,124 @@ func (s *Sweeper) watch(ctx context.Context, rank int) (time.Duration, error) {
 		if s.o.Dispatch.Room(s.o.Partition) > 0 {
 			next = min(next, backlog)
 		}
+
 		if v.Overdue <= int64(room) && s.o.Events.Subscribed() {
-			s.o.Absences.Overlooked(s.o.Partition)
+			s.o.Peers.NotSwept(s.o.Partition)
 		}
 	}
+
 	for _, t := range v.Near {
-		next = min(next, max(s.clock.until(t.At.Add(s.help(rank))), 0))
+		next = min(next, max(s.clock.until(t.At.Add(s.assistDelay(rank))), 0))
 	}
+
 	s.patient = next == idle
 	return next, nil
 }
 
-// flowing reports whether the events of this partition are known to arrive.
+// flowing reports whether the events of this partition arrive.
 func (s *Sweeper) flowing() bool { return s.o.Events.Flowing(s.o.Partition.Shard) }
 
 func (s *Sweeper) effectiveGrace() time.Duration {
 	if s.flowing() {
 		return s.o.Grace
 	}
+
 	return 0
 }
 
-// left is how many of the first that a look names have been left for the grace, and tells
-// for whom they were touched. Where there is no room for them here, too much is due at
-// once, and nobody is to be relieved of what is theirs.
-func (s *Sweeper) left(v store.View) (n int) {
+// unclaimed returns how many notices at the head of an inspection's result are still unclaimed one grace
+// after their due time. It reports the instances that should have claimed them to Peers. If more
+// notices are overdue than this instance has free slots, it reports no instance: with such a load the
+// other instances are only busy.
+func (s *Sweeper) unclaimed(v store.View) (n int) {
 	if !s.flowing() {
-		return 0 // all that is due is overdue
+		return 0 // without events all due notices are counted as overdue
 	}
+
 	for n < len(v.Near) && !v.Near[n].At.After(v.Now.Add(-s.o.Grace)) {
 		n++
 	}
+
 	if v.Overdue+int64(n) > int64(s.o.Dispatch.Room(s.o.Partition)) {
 		return n
 	}
+
 	for _, t := range v.Near[:n] {
 		if owner, ok := s.touched[t.Key]; ok && !t.NoTimer {
-			s.o.Absences.LeftBy(cmp.Or(owner, s.o.Assignment.Owner(s.o.Partition, t.Key)))
+			s.o.Peers.NotClaimedBy(cmp.Or(owner, s.o.Assignment.Owner(s.o.Partition, t.Key)))
 		}
 	}
+
 	return n
 }
 
-// plan acts on what a look saw.
+// sleepPlan is how long a Sweeper sleeps. next is reduced by each reason to inspect sooner. If next
+// equals idle in the end, there was none, and the inspection may share a call.
+type sleepPlan struct{ next, idle time.Duration }
+
+func (p *sleepPlan) sooner(d time.Duration) { p.next = min(p.next, max(d, 0)) }
+
+// plan sweeps, touches and remembers the notices that an inspection has found. early reports whether
+// the last touch came too early.
 func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Duration, error) {
-	next := s.idle(idleUnsubscribed)
-	full := next
+	p := sleepPlan{next: s.idle(idleUnsubscribed)}
+	full := p.next
 	if s.o.Events.Subscribed() {
-		next = s.idle(idleSubscribed)
+		p.next = s.idle(idleSubscribed)
 	}
-	idle := next
-	sooner := func(d time.Duration) { next = min(next, max(d, 0)) }
-	left := s.left(v)
-	if v.Overdue > 0 || left > 0 {
+
+	p.idle = p.next
+
+	unclaimed := s.unclaimed(v)
+	if v.Overdue > 0 || unclaimed > 0 {
 		s.o.Dispatch.Sweep(s.o.Partition)
 		if s.o.Dispatch.Room(s.o.Partition) > 0 {
-			sooner(backlog)
+			p.sooner(backlog)
 		} else {
-			idle = min(idle, full)
-			sooner(full)
+			p.idle = min(p.idle, full)
+			p.sooner(full)
 		}
 	}
-	events, untimed := s.flowing(), false
-	s.reach, s.check = v.Now.Add(ahead), time.Time{}
+
+	s.inspectedUntil, s.recheckAt = v.Now.Add(inspectAhead), time.Time{}
+	due, untimed := s.sort(v.Near[unclaimed:], v.Now, early, &p)
+	if untimed {
+		s.o.Dispatch.Sweep(s.o.Partition)
+		p.sooner(s.o.Grace)
+	}
+
+	early, err := s.touch(ctx, due)
+	if err != nil {
+		return 0, err
+	}
+
+	if early {
+		p.sooner(retouch)
+	}
+
+	if v.Cut && len(s.upcoming) == 0 {
+		p.sooner(time.Millisecond)
+	}
+
+	s.patient = p.next == p.idle
+	return p.next, nil
+}
+
+// sort divides the notices of an inspection. Future ones are stored in s.upcoming, those due and not
+// touched yet are returned, and untimed reports whether some are due that no event will follow.
+func (s *Sweeper) sort(list []store.Timer, now time.Time, early bool, p *sleepPlan) (due []store.Timer, untimed bool) {
+	events := s.flowing()
 	still := make(map[string]string, len(s.touched))
-	var due []store.Timer
-	s.near = s.near[:0]
-	for _, t := range v.Near[left:] {
+	s.upcoming = s.upcoming[:0]
+	for _, t := range list {
 		switch {
-		case t.At.After(v.Now):
-			if !t.NoTimer || len(s.near) > 0 {
-				s.near = append(s.near, t)
+		case t.At.After(now):
+			if !t.NoTimer || len(s.upcoming) > 0 {
+				s.upcoming = append(s.upcoming, t)
 			}
-			sooner(s.clock.until(t.At))
-		case t.NoTimer:
-			untimed = true
-		case !events:
+
+			p.sooner(s.clock.until(t.At))
+		case t.NoTimer || !events:
 			untimed = true
 		default:
 			if owner, ok := s.touched[t.Key]; ok && !early {
@@ -423,96 +509,14 @@ func (s *Sweeper) plan(ctx context.Context, v store.View, early bool) (time.Dura
 			} else {
 				due = append(due, t)
 			}
-			sooner(s.clock.until(s.recheck(t)))
-			if s.check.IsZero() {
-				s.check = s.recheck(t) // they are in order
+
+			p.sooner(s.clock.until(s.recheck(t)))
+			if s.recheckAt.IsZero() {
+				s.recheckAt = s.recheck(t) // the list is in order of time
 			}
 		}
 	}
+
 	s.touched = still
-	if untimed {
-		s.o.Dispatch.Sweep(s.o.Partition)
-		sooner(s.o.Grace)
-	}
-	early, err := s.touch(ctx, due)
-	if err != nil {
-		return 0, err
-	}
-	if early {
-		sooner(retouch)
-	}
-	if v.Cut && len(s.near) == 0 {
-		sooner(time.Millisecond)
-	}
-	s.patient = next == idle
-	return next, nil
-}
-
-// touch lets Redis expire timers that are due, as far as dispatch has room for
-// their notices, here and, as far as that can be told, at the others that hear
-// the events; the rest is left to the sweep. It reports whether some were not yet
-// due by Redis's clock.
-func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
-	if !s.flowing() {
-		if len(due) > 0 {
-			s.o.Dispatch.Sweep(s.o.Partition)
-		}
-		return false, nil
-	}
-	room := s.o.Dispatch.Room(s.o.Partition)
-	if n := s.o.Assignment.Living(); n > 1 {
-		room = n * max(room, leastTouched)
-	}
-	names := make([]string, 0, min(len(due), room))
-	for _, t := range due {
-		s.touched[t.Key] = ""
-		if !t.NoTimer && len(names) < room {
-			names = append(names, t.Key)
-		}
-	}
-	if len(names) < len(due) {
-		// Nothing would come of touching these now. They need not wait for
-		// the grace either.
-		s.o.Dispatch.SweepDue(s.o.Partition)
-	}
-	if len(names) == 0 {
-		return false, nil
-	}
-	s.o.Events.Touched(ctx, names)
-	got, err := s.touchAll(ctx, names)
-	if err != nil {
-		return false, err
-	}
-	if got.Missed > 0 {
-		// Their node does not answer, and this partition's does.
-		s.o.Dispatch.SweepDue(s.o.Partition)
-	}
-	if got.Left > 0 {
-		for _, k := range names {
-			delete(s.touched, k)
-		}
-	}
-	return got.Left > 0, nil
-}
-
-// touchAll touches timers. Notices that fall due together are for one instance, in groups
-// of Assignment.Group, because it claims and settles a group in one call each.
-func (s *Sweeper) touchAll(ctx context.Context, names []string) (store.Touched, error) {
-	size := 1
-	if len(names) > 1 {
-		size = s.o.Assignment.Group(s.o.Partition)
-	}
-	if size <= 1 {
-		return s.o.Store.Touch(ctx, names)
-	}
-	var list []store.TouchGroup
-	for group := range slices.Chunk(names, size) {
-		owner := s.o.Assignment.Owner(s.o.Partition, group[0])
-		for _, k := range group {
-			s.touched[k] = owner
-		}
-		list = append(list, store.TouchGroup{For: owner, Keys: group})
-	}
-	left, err := s.o.Store.TouchGroups(ctx, s.o.Partition.Prefix, list)
-	return store.Touched{Left: left}, err
+	return due, untimed
 }

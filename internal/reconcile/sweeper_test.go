@@ -15,13 +15,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a Redis with some timers that nobody claims.
+// fake is a Redis with timers whose notices are never claimed.
 type fake struct {
 	timers  []store.Timer
 	touched chan string
 }
 
-func (f *fake) Look(_ context.Context, l store.Look, _ bool) (store.View, error) {
+func (f *fake) Inspect(_ context.Context, l store.Look, _ bool) (store.View, error) {
 	v := store.View{Now: time.Now()}
 	for _, t := range f.timers {
 		later := t.At.After(v.Now.Add(l.Ahead))
@@ -63,10 +63,9 @@ func (f *fake) keys() (ks []string) {
 	return ks
 }
 
-// Each timer is touched when it is due, although those before it were touched
-// and wait for their claims: with the grace of this test, whoever waits for
-// that waits forever.
-func TestTouchesGoOnWhileClaimsAreAwaited(t *testing.T) {
+// Each timer is touched at its due time, while the notices of earlier ones still wait for their
+// claims. The grace of this test is so long that waiting for a claim would take forever.
+func TestTouchesContinueBeforeClaims(t *testing.T) {
 	f := &fake{touched: make(chan string, 64)}
 	at := time.Now().Add(20 * time.Millisecond)
 	for i, gap := range []time.Duration{0, 1, 3, 30, 4, 20, 20, 2, 40} {

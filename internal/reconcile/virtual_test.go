@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestTouchesExactlyTheDue(t *testing.T) {
+func TestSweeperTouchesDueTimersOnly(t *testing.T) {
 	for _, offset := range []time.Duration{0, -37 * time.Second, 1234567 * time.Microsecond} {
 		t.Run(offset.String(), func(t *testing.T) {
 			within(t, func(t *testing.T, s *sim, w *Sweeper) {
@@ -32,9 +32,9 @@ func TestTouchesExactlyTheDue(t *testing.T) {
 	}
 }
 
-// What falls due together is touched in groups that are for one instance each; what falls
-// due alone goes by its own key, and so does all where there are no groups.
-func TestWhatIsDueTogetherIsTouchedInGroups(t *testing.T) {
+// Notices that are due together are touched in groups, each for one instance. Single ones are left
+// to the preferred instance of their key.
+func TestNoticesDueTogetherAreTouchedInGroups(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.do(func() { s.group = 3 })
 		for i := range 5 {
@@ -63,7 +63,7 @@ func TestWhatIsDueTogetherIsTouchedInGroups(t *testing.T) {
 	})
 }
 
-func TestWhatEventsDoNotBringIsSwept(t *testing.T) {
+func TestNoticesWithLostEventsAreSwept(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.do(func() { s.deaf = true })
 		for i := range 200 {
@@ -82,7 +82,7 @@ func TestWhatEventsDoNotBringIsSwept(t *testing.T) {
 	})
 }
 
-func TestWhatHasNoTimerIsSwept(t *testing.T) {
+func TestNoticesWithoutTimerAreSwept(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		at := s.add("x", 20*time.Millisecond)
 		s.do(func() { s.list[0].bare = true })
@@ -97,7 +97,7 @@ func TestWhatHasNoTimerIsSwept(t *testing.T) {
 	})
 }
 
-func TestAWakeBringsForwardTheNextLook(t *testing.T) {
+func TestWakeBringsInspectionForward(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.add("far", time.Hour)
 		w.Now()
@@ -107,16 +107,16 @@ func TestAWakeBringsForwardTheNextLook(t *testing.T) {
 		if late, n := s.worst(); n != 1 || late > time.Millisecond {
 			t.Errorf("claimed %d, %s late", n, late)
 		}
-		// One that is later than what is known brings none.
+		// A wake for a later time than the known ones causes no inspection.
 		if n := func() int { w.Wake(s.now().Add(2 * time.Hour)); return s.counted(time.Second) }(); n != 0 {
 			t.Errorf("%d looks", n)
 		}
 	})
 }
 
-// A notice is scheduled when a look has been answered, and its wake is here
-// before the answer.
-func TestAWakeAmidALookIsNotLost(t *testing.T) {
+// A notice is scheduled right after an inspection was answered, and its wake arrives before that
+// answer.
+func TestWakeDuringInspectionIsNotLost(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.add("far", time.Hour)
 		for i := range 5 {
@@ -131,7 +131,7 @@ func TestAWakeAmidALookIsNotLost(t *testing.T) {
 	})
 }
 
-func TestAWakeBetweenWhatIsKnownBringsALook(t *testing.T) {
+func TestWakeBetweenKnownTimersCausesInspection(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.add("first", 10*time.Millisecond)
 		s.add("last", 14*time.Millisecond)
@@ -147,13 +147,13 @@ func TestAWakeBetweenWhatIsKnownBringsALook(t *testing.T) {
 	})
 }
 
-func TestIdleIntervals(t *testing.T) {
+func TestIdleIntervalsDependOnSubscription(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		if n := s.counted(100 * time.Second); n < 9 || n > 11 {
 			t.Errorf("%d looks in 100 s with a subscription, want 10", n)
 		}
 		s.do(func() { s.dead = true })
-		w.Now() // whoever ends a subscription begins one, which sweeps
+		w.Now() // any instance that ends a subscription begins one, which sweeps
 		if n := s.counted(100 * time.Second); n < 99 || n > 102 {
 			t.Errorf("%d looks in 100 s without one, want 100", n)
 		}
@@ -182,9 +182,8 @@ func TestErrorsBackOff(t *testing.T) {
 	})
 }
 
-// A route that claims nothing, paused or with all slots taken, is no reason to
-// look again and again.
-func TestNoRoomIsNoLoop(t *testing.T) {
+// A route that claims nothing, paused or without a free slot, causes no loop of inspections.
+func TestMissingRoomCausesNoLoop(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.do(func() { s.room = 0 })
 		for i := range 100 {
@@ -200,7 +199,7 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 		}
 		w.Now()
 		if n := s.counted(5 * time.Second); n > 5*500 {
-			t.Errorf("%d looks in 5 s while 1,000 fall due each second", n)
+			t.Errorf("%d looks in 5 s while 1,000 fall due every second", n)
 		}
 		if len(s.touches) != 0 {
 			t.Errorf("%d touched although there is no room", len(s.touches))
@@ -213,7 +212,7 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 	})
 }
 
-func TestTouchesNoMoreThanThereIsRoomFor(t *testing.T) {
+func TestSweeperTouchesNoMoreThanRoom(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		for i := range 2000 {
 			w.Wake(s.add(fmt.Sprint(i), 100*time.Millisecond))
@@ -226,7 +225,7 @@ func TestTouchesNoMoreThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-func TestWithoutEventsItSweepsWhatIsDue(t *testing.T) {
+func TestSweeperSweepsDueNoticesWithoutEvents(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.do(func() { s.off = true })
 		w.Now()
@@ -240,8 +239,8 @@ func TestWithoutEventsItSweepsWhatIsDue(t *testing.T) {
 	})
 }
 
-// Its clock falls back: what seemed due is not, and is touched again.
-func TestWhatWasTouchedTooEarlyIsTouchedAgain(t *testing.T) {
+// Redis's clock falls back: a timer that seemed due is not, and is touched again.
+func TestTimerTouchedTooEarlyIsTouchedAgain(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		for i := range 50 {
 			s.add(fmt.Sprint(i), time.Duration(100+10*i)*time.Millisecond)
@@ -258,9 +257,9 @@ func TestWhatWasTouchedTooEarlyIsTouchedAgain(t *testing.T) {
 	})
 }
 
-// Somebody wrote over a timer, and it does not expire: the sweep takes it, and
-// until then it is no reason to spin.
-func TestATimerThatDoesNotExpire(t *testing.T) {
+// A client overwrites a timer, so it does not expire. The sweep claims its notice, and until then
+// the Sweeper does not spin.
+func TestUnexpiringTimerIsSwept(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		at := s.add("x", 10*time.Millisecond)
 		s.do(func() { s.list[0].stuck = true })
@@ -274,7 +273,7 @@ func TestATimerThatDoesNotExpire(t *testing.T) {
 	})
 }
 
-func TestLearn(t *testing.T) {
+func TestClockPrefersBetterMeasurements(t *testing.T) {
 	base := time.Unix(1763740800, 0)
 	at := func(ms float64) time.Time { return base.Add(time.Duration(ms * float64(time.Millisecond))) }
 	for _, c := range []struct {
@@ -299,10 +298,10 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// While another instance is preferred and does nothing, as one that has just died, what is
-// due is swept soon after the grace, with a look a grace; nothing is touched, and nothing
-// is swept within it.
-func TestWhatThePreferredLeavesIsSweptAfterTheGrace(t *testing.T) {
+// While the preferred instance does nothing, as one that has just died, due notices are swept soon
+// after the grace, with one inspection per grace. Nothing is touched, and nothing is swept within
+// the grace.
+func TestNoticesOfInactivePreferredInstanceAreSwept(t *testing.T) {
 	for _, off := range []bool{false, true} {
 		t.Run(fmt.Sprintf("events off: %t", off), func(t *testing.T) {
 			within(t, func(t *testing.T, s *sim, w *Sweeper) {
@@ -333,9 +332,9 @@ func TestWhatThePreferredLeavesIsSweptAfterTheGrace(t *testing.T) {
 	}
 }
 
-// What the preferred one works costs the others few looks: one for a wake, when what it
-// told of should long be claimed, and one a minute.
-func TestWhatThePreferredWorksCostsOthersLittle(t *testing.T) {
+// Notices that the preferred instance claims cost the others few inspections: one per wake, after
+// the graces, and one per minute.
+func TestNoticesOfPreferredInstanceCostOthersLittle(t *testing.T) {
 	within(t, func(t *testing.T, s *sim, w *Sweeper) {
 		s.do(func() { s.rank = 1 })
 		w.Now()
@@ -344,12 +343,12 @@ func TestWhatThePreferredWorksCostsOthersLittle(t *testing.T) {
 			t.Errorf("%d looks in 10 idle minutes, want one a minute", n)
 		}
 		if n := func() int { w.Wake(s.now().Add(30 * time.Millisecond)); return s.counted(70 * time.Millisecond) }(); n != 0 {
-			t.Errorf("%d looks within the grace of what a wake told of", n)
+			t.Errorf("%d inspections within the grace of a wake", n)
 		}
 		if n := s.counted(time.Second); n != 1 {
 			t.Errorf("%d looks after it, want one", n)
 		}
-		// Who becomes preferred, works at once.
+		// An instance that becomes preferred works at once.
 		s.do(func() { s.rank = 0 })
 		w.Now()
 		time.Sleep(time.Second)
@@ -361,9 +360,9 @@ func TestWhatThePreferredWorksCostsOthersLittle(t *testing.T) {
 	})
 }
 
-// It is told who has left a grace long what was touched for them, and that those who come
-// first have left what is due; not where there is more due than there is room for.
-func TestSaysWhoLeavesWhatIsDue(t *testing.T) {
+// Instances that leave touched notices unclaimed for a grace are reported, and those ranked higher
+// that leave due notices. Neither is if more notices are due than there is room for.
+func TestSweeperReportsInactivePeers(t *testing.T) {
 	for _, room := range []int{64, 3} {
 		for _, group := range []int{1, 2} {
 			within(t, func(t *testing.T, s *sim, w *Sweeper) {

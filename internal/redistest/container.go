@@ -15,8 +15,8 @@ import (
 	dc "github.com/ory/dockertest/v3/docker"
 )
 
-// The images, in the order in which they are looked for: the one that
-// scripts/test-image.sh makes, then the public one.
+// images lists the images in order of preference: the one that scripts/test-image.sh builds, then the public
+// one.
 const (
 	repository  = "redis"
 	localTag    = "local"
@@ -32,40 +32,46 @@ type container struct {
 	guard *guard
 }
 
-// newContainer runs a Redis by dockertest. Its host port is fixed: one that
-// Docker picks would change when the container is restarted.
+// newContainer runs a Redis with dockertest. Its host port is fixed, because a port chosen by Docker changes
+// when the container is restarted.
 func newContainer(s *settings) (*container, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
 		return nil, fmt.Errorf("make a pool: %w", err)
 	}
-	// NewPool does not look whether there is a daemon; Ping does, at once.
+	// NewPool does not check whether a daemon runs; Ping does.
 	if err := pool.Client.Ping(); err != nil {
 		return nil, fmt.Errorf("docker does not answer: %w", err)
 	}
+
 	defer pool.Client.HTTPClient.CloseIdleConnections()
+
 	tag, err := image(pool)
 	if err != nil {
 		return nil, err
 	}
+
 	for range 5 {
 		var c *container
 		if c, err = run(pool, tag, s); err == nil {
 			return c, nil
 		}
 	}
+
 	return nil, fmt.Errorf("run %s:%s: %w", repository, tag, err)
 }
 
-// image is the tag of an image that is there, after a pull if need be.
+// image returns the tag of an available image, and pulls it if needed.
 func image(pool *dockertest.Pool) (string, error) {
 	for _, tag := range []string{localTag, publicTag} {
 		if _, err := pool.Client.InspectImage(repository + ":" + tag); err == nil {
 			return tag, nil
 		}
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), pullTimeout)
 	defer cancel()
+
 	err := pool.Client.PullImage(dc.PullImageOptions{Context: ctx, Repository: repository, Tag: publicTag}, dc.AuthConfiguration{})
 	if err != nil {
 		return "", fmt.Errorf("neither is there an image %s:%s (scripts/test-image.sh makes it) nor can %s:%s be pulled: %w",
@@ -79,6 +85,7 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	const inside = "6379/tcp"
 	o := &dockertest.RunOptions{
 		Name: "redistest-" + strings.ToLower(rand.Text()), Repository: repository, Tag: tag,
@@ -90,15 +97,18 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 	if s.aofDir != "" {
 		o.Mounts = []string{s.aofDir + ":/data"}
 	}
+
 	for _, file := range s.files {
 		o.Mounts = append(o.Mounts, file+":"+file+":ro")
 	}
+
 	res, err := pool.RunWithOptions(o, func(h *dc.HostConfig) { h.PublishAllPorts = false })
 	if err != nil {
-		// It may be made and not started: somebody else has the port.
+		// The container may exist without running, because its port is in use.
 		_ = pool.RemoveContainerByName(o.Name)
 		return nil, err
 	}
+
 	c := &container{pool: pool, res: res, addr: net.JoinHostPort("127.0.0.1", strconv.Itoa(port))}
 	if docker, err := exec.LookPath("docker"); err == nil {
 		c.guard, err = newGuard(docker + " rm -f " + res.Container.ID + " >/dev/null 2>&1")
@@ -107,6 +117,7 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 			return nil, err
 		}
 	}
+
 	return c, nil
 }
 
@@ -121,11 +132,13 @@ func (c *container) start() error {
 
 func (c *container) kill() error {
 	defer c.idle()
+
 	if in, err := c.pool.Client.InspectContainer(c.id()); err == nil && in.State.Paused {
 		if err := c.pool.Client.UnpauseContainer(c.id()); err != nil {
 			return err
 		}
 	}
+
 	err := c.pool.Client.KillContainer(dc.KillContainerOptions{ID: c.id(), Signal: dc.SIGKILL})
 	if stopped := (*dc.ContainerNotRunning)(nil); errors.As(err, &stopped) {
 		return nil
@@ -133,6 +146,7 @@ func (c *container) kill() error {
 	if err != nil {
 		return err
 	}
+
 	_, err = c.pool.Client.WaitContainer(c.id())
 	return err
 }
@@ -149,6 +163,7 @@ func (c *container) remove() {
 
 func (c *container) logs() string {
 	defer c.idle()
+
 	var b strings.Builder
 	err := c.pool.Client.Logs(dc.LogsOptions{Container: c.id(), OutputStream: &b, ErrorStream: &b, Stdout: true, Stderr: true, Tail: "40"})
 	if err != nil {

@@ -18,18 +18,18 @@ import (
 type process struct {
 	path  string
 	args  []string
-	env   []string // beside that of the test
+	env   []string // in addition to the test's environment
 	port  int
 	log   string
-	cmd   *exec.Cmd // nil when it does not run
+	cmd   *exec.Cmd // nil while it does not run
 	guard *guard
 }
 
-// EnvServer names the variable that holds the program to start in place of the
-// redis-server on PATH: another version, or a Valkey.
+// EnvServer is the variable with the path of the program to start instead of the redis-server on PATH:
+// another version, or a Valkey.
 const EnvServer = "NOTIFIER_TEST_REDIS_SERVER"
 
-// Program is the path of the redis-server that tests start.
+// Program returns the path of the redis-server that tests start.
 func Program() (string, error) {
 	path, err := exec.LookPath(cmp.Or(os.Getenv(EnvServer), "redis-server"))
 	if err != nil {
@@ -44,8 +44,9 @@ func newProcess(dir string, s *settings) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	p := &process{path: path, env: s.env, log: filepath.Join(dir, "redis.log")}
-	// Somebody may take the port between the look and the start: then another.
+	// Another process may take the port between the check and the start. Then another port is tried.
 	for range 5 {
 		if p.port, err = FreePort(); err != nil {
 			return nil, err
@@ -55,24 +56,28 @@ func newProcess(dir string, s *settings) (*process, error) {
 			return p, nil
 		}
 	}
+
 	return nil, err
 }
 
-// arguments puts the defaults before what the test asks for.
+// arguments returns the defaults followed by the test's settings.
 func arguments(s *settings, first ...string) []string {
 	if len(s.files) > 0 {
 		return append(append([]string{s.files[0]}, first...), "--aclfile", s.files[1])
 	}
+
 	args := append(first, "--save", "", "--appendonly", "no")
 	if s.aof {
 		args = append(args, "--appendonly", "yes", "--appendfsync", "always")
 	}
+
 	for _, line := range s.lines {
 		words := splitLine(line)
 		if len(words) > 0 {
 			args = append(append(args, "--"+words[0]), words[1:]...)
 		}
 	}
+
 	return args
 }
 
@@ -83,12 +88,13 @@ func dataDir(s *settings, otherwise string) string {
 	return otherwise
 }
 
-// splitLine parts a line of redis.conf at blanks; double quotes hold a word
-// together and make an empty one.
+// splitLine splits a line of redis.conf at blanks. Double quotes enclose a word that may be empty or contain
+// blanks.
 func splitLine(line string) []string {
 	var words []string
 	var word strings.Builder
 	quoted, begun := false, false
+
 	for _, r := range line {
 		switch {
 		case r == '"':
@@ -104,6 +110,7 @@ func splitLine(line string) []string {
 			begun = true
 		}
 	}
+
 	if begun {
 		words = append(words, word.String())
 	}
@@ -116,19 +123,23 @@ func (p *process) start() error {
 	if p.cmd != nil {
 		return nil
 	}
+
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("open the server's log: %w", err)
 	}
+
 	defer func() { _ = out.Close() }()
+
 	cmd := exec.Command(p.path, p.args...)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = append(os.Environ(), p.env...)
-	// A group of its own, so that what it forks to write a file ends with it.
+	// A separate process group, so that child processes that write files end with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", p.path, err)
 	}
+
 	p.cmd = cmd
 	if p.guard, err = newGuard("kill -9 -" + strconv.Itoa(cmd.Process.Pid)); err != nil {
 		p.remove()
@@ -137,7 +148,7 @@ func (p *process) start() error {
 	return p.listening()
 }
 
-// listening waits until the port takes connections, or the process has ended.
+// listening waits until the port accepts connections, or the process has ended.
 func (p *process) listening() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for time.Now().Before(deadline) {
@@ -148,12 +159,15 @@ func (p *process) listening() error {
 			p.cmd, p.guard = nil, nil
 			return fmt.Errorf("%s ended with %d:\n%s", p.path, st.ExitStatus(), p.logs())
 		}
+
 		conn, err := net.DialTimeout("tcp", p.address(), time.Second)
 		if err == nil {
 			return conn.Close()
 		}
+
 		pause()
 	}
+
 	p.remove()
 	return fmt.Errorf("%s did not listen on %s within 30s:\n%s", p.path, p.address(), p.logs())
 }
@@ -162,17 +176,20 @@ func (p *process) kill() error {
 	if p.cmd == nil {
 		return nil
 	}
+
 	p.guard.release()
 	group := -p.cmd.Process.Pid
 	err := syscall.Kill(group, syscall.SIGKILL)
 	if errors.Is(err, syscall.ESRCH) {
 		err = nil
 	}
-	_ = p.cmd.Wait() // it reports the signal
-	// A save that it had forked is nobody's child now, and may write until it has ended.
+
+	_ = p.cmd.Wait() // the error is the signal
+	// A save that it had forked has lost its parent, and may write until it has ended.
 	for end := time.Now().Add(time.Second); syscall.Kill(group, 0) == nil && time.Now().Before(end); {
 		pause()
 	}
+
 	p.cmd, p.guard = nil, nil
 	return err
 }
@@ -198,9 +215,8 @@ func (p *process) logs() string {
 	return string(b[max(0, len(b)-last):])
 }
 
-// guard is a shell that waits for its input to end and then runs a command.
-// The input is a pipe whose other end this process alone holds, so that the
-// command is run even if the test binary is killed.
+// guard is a shell that waits for the end of its input and then runs a command. Only this process holds the
+// other end of the pipe, so the command runs even if the test binary is killed.
 type guard struct {
 	cmd  *exec.Cmd
 	pipe *os.File
@@ -211,11 +227,12 @@ func newGuard(command string) (*guard, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
 	}
+
 	defer func() { _ = r.Close() }()
+
 	cmd := exec.Command("/bin/sh", "-c", "read -r line; [ \"$line\" = keep ] || "+command)
 	cmd.Stdin = r
-	// A group of its own: an interrupt from the terminal must not end it before
-	// it has done its work.
+	// A separate process group: an interrupt from the terminal must not end it before its command has run.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		_ = w.Close()
@@ -224,7 +241,7 @@ func newGuard(command string) (*guard, error) {
 	return &guard{cmd: cmd, pipe: w}, nil
 }
 
-// release ends the guard without its command.
+// release ends the guard without running its command.
 func (g *guard) release() {
 	if g == nil {
 		return

@@ -24,23 +24,22 @@ type Server struct {
 	backend   backend // nil for a shared server
 }
 
-// backend is a server that was started here.
+// backend is a server that this package started.
 type backend interface {
 	address() string
-	// start runs the server; on a port that stays the same from one start to
-	// the next.
+	// start runs the server. The port stays the same for all starts.
 	start() error
-	// kill is kill -9, and waits until the server is gone.
+	// kill sends SIGKILL and waits until the server has ended.
 	kill() error
 	pause() error
 	unpause() error
-	// remove ends the server for good, in whatever state it is.
+	// remove ends the server and deletes it, in any state.
 	remove()
-	// logs is the end of what the server wrote.
+	// logs returns the end of the server's log.
 	logs() string
 }
 
-// Option changes what Start starts.
+// Option changes the server that Start runs.
 type Option func(*settings)
 
 type settings struct {
@@ -52,27 +51,25 @@ type settings struct {
 	user   redis.Options
 }
 
-// WithConfig adds lines as they stand in redis.conf. They come after the
-// defaults (no persistence, loopback only) and win over them.
+// WithConfig adds lines of redis.conf. They override the defaults (no persistence, loopback only).
 func WithConfig(lines ...string) Option {
 	return func(s *settings) { s.lines = append(s.lines, lines...) }
 }
 
-// WithAOF keeps an append-only file in dir, or where the server's other files are if
-// that is empty, written and synced before each answer, so that a server killed and
-// restarted has lost nothing.
+// WithAOF makes the server write an append-only file in dir, or in the server's directory if dir is empty.
+// The file is synced before each answer, so a server that is killed and restarted loses nothing.
 func WithAOF(dir string) Option {
 	return func(s *settings) { s.aof, s.aofDir = true, dir }
 }
 
-// WithEnv adds variables, as NAME=value, to the environment of a server that is a
-// process: in a container it has none of them.
+// WithEnv adds variables, as NAME=value, to the environment of a server process. A container does not get
+// them.
 func WithEnv(vars ...string) Option {
 	return func(s *settings) { s.env = append(s.env, vars...) }
 }
 
-// WithFiles starts the server on a redis.conf and a list of users as they are,
-// without the defaults, and logs in as one of those users.
+// WithFiles starts the server with a redis.conf and a list of users, unchanged and without the defaults, and
+// logs in as one of the users.
 func WithFiles(conf, users, user, password string) Option {
 	return func(s *settings) {
 		s.files = []string{conf, users}
@@ -80,17 +77,19 @@ func WithFiles(conf, users, user, password string) Option {
 	}
 }
 
-// Start starts a server for this test alone; it ends with the test.
+// Start runs a server for this test. It ends with the test.
 func Start(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	var s settings
 	for _, o := range opts {
 		o(&s)
 	}
+
 	b, err := own(t, &s)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
+
 	t.Cleanup(b.remove)
 	srv := &Server{t: t, backend: b, addr: b.address(), url: "redis://" + b.address() + "/0", namespace: "notifier"}
 	s.user.Addr = srv.addr
@@ -101,7 +100,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	return srv
 }
 
-// own takes the first of PATH and Docker that gives a server.
+// own starts a server from PATH or, if that fails, in Docker.
 func own(t testing.TB, s *settings) (backend, error) {
 	p, perr := newProcess(t.TempDir(), s)
 	if perr == nil {
@@ -110,6 +109,7 @@ func own(t testing.TB, s *settings) (backend, error) {
 	if len(s.env) > 0 || os.Getenv(EnvServer) != "" {
 		return nil, fmt.Errorf("this test needs a redis-server that it can start as a process: %w", perr)
 	}
+
 	c, derr := newContainer(s)
 	if derr == nil {
 		return c, nil
@@ -118,16 +118,16 @@ func own(t testing.TB, s *settings) (backend, error) {
 		"scripts/test-image.sh\n  redis-server: %w\n  docker: %w", perr, derr)
 }
 
-// connect makes the client, which ends with the test.
+// connect creates the client, which is closed with the test.
 func (s *Server) connect(o *redis.Options) {
-	// CLIENT SETINFO and maintenance notices would be two more commands on
-	// each connection, and the tests count commands.
+	// CLIENT SETINFO and maintenance notices would add two commands to each connection, and tests count
+	// commands.
 	o.DisableIdentity = true
 	s.client = redis.NewClient(o)
 	s.t.Cleanup(func() { _ = s.client.Close() })
 }
 
-// await waits until the server answers and has its data loaded.
+// await waits until the server answers and has loaded its data.
 func (s *Server) await() error { return await(s.client) }
 
 func await(c *redis.Client) error {
@@ -142,34 +142,34 @@ func await(c *redis.Client) error {
 		if time.Now().After(deadline) {
 			return fmt.Errorf("the server on %s does not answer: %w", c.Options().Addr, err)
 		}
+
 		pause()
 	}
 }
 
-// pause is the step of every poll here.
+// pause is the interval of all polls of this package.
 func pause() { time.Sleep(5 * time.Millisecond) }
 
-// Addr is host:port.
+// Addr returns host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// URL is what NOTIFIER_REDIS_URL takes, database included.
+// URL returns the address for NOTIFIER_REDIS_URL, with the database.
 func (s *Server) URL() string { return s.url }
 
-// DB is the number of the test's database.
+// DB returns the number of the test's database.
 func (s *Server) DB() int { return s.db }
 
-// Namespace is a name for NOTIFIER_NAMESPACE: pub/sub channels are not parted
-// by database, so tests that share a server take one each.
+// Namespace returns a unique value for NOTIFIER_NAMESPACE. Pub/sub channels are not separated by database, so
+// tests that share a server need different namespaces.
 func (s *Server) Namespace() string { return s.namespace }
 
-// Client is a client of the test's database.
+// Client returns a client of the test's database.
 func (s *Server) Client() *redis.Client { return s.client }
 
-// Kill ends the server at once, as kill -9 does.
+// Kill ends the server with SIGKILL.
 func (s *Server) Kill() { s.t.Helper(); s.do("kill", backend.kill) }
 
-// Restart kills the server if it runs, starts it again on the same port, and
-// waits until it answers.
+// Restart kills the server if it runs, starts it on the same port, and waits until it answers.
 func (s *Server) Restart() {
 	s.t.Helper()
 	s.do("kill", backend.kill)
@@ -179,11 +179,10 @@ func (s *Server) Restart() {
 	}
 }
 
-// Pause makes the server silent, as SIGSTOP does: connections stay, nothing is
-// answered.
+// Pause stops the server with SIGSTOP: connections stay open and nothing is answered.
 func (s *Server) Pause() { s.t.Helper(); s.do("pause", backend.pause) }
 
-// Unpause lets a paused server go on.
+// Unpause continues a paused server.
 func (s *Server) Unpause() { s.t.Helper(); s.do("unpause", backend.unpause) }
 
 func (s *Server) do(what string, f func(backend) error) {
@@ -196,32 +195,33 @@ func (s *Server) do(what string, f func(backend) error) {
 	}
 }
 
-// Ports are taken from lowestPort on, so that they and the ports of a cluster's
-// bus, which a node opens busOffset above its own, lie in two ranges that do not
-// overlap, both below those that the kernel gives to outgoing connections: such a
-// connection could take a port while a killed server is down.
+// Ports start at lowestPort. Servers use one range of ports. The bus ports of cluster nodes, busOffset above
+// the servers' ports, are in a second range that does not overlap the first. Both ranges are below the ports
+// that the kernel uses for outgoing connections. Otherwise an outgoing connection could use the port of
+// a killed server, which then could not restart.
 const (
 	lowestPort = 12000
 	busOffset  = 10000
 )
 
-// given is when each port was last given to somebody of this process. It is a variable of
-// the package because ports are the machine's.
+// given is when each port was last returned in this process. It is a package variable because ports belong to
+// the machine.
 var given = struct {
 	sync.Mutex
 	at map[int]time.Time
 }{at: map[int]time.Time{}}
 
-// FreePort is a port of the loopback interface that nobody listens on, nor on the
-// port of the cluster's bus that belongs to it. In this process no other call gets it for ten
-// minutes, in which its caller may come to listen, or be down for a while: sentinels that watch
-// its address would take another's server for it.
+// FreePort returns an unused port of the loopback interface. Its cluster bus port, busOffset above it, is
+// unused too. No other call in this process returns the port for ten minutes, even if the caller's server is
+// down meanwhile: sentinels that monitor the address must not find another server there.
 func FreePort() (int, error) {
 	const tries = 50
 	now := time.Now()
 	given.Lock()
 	defer given.Unlock()
+
 	at := (os.Getpid()*131 + int(now.UnixNano()/1000)) % busOffset
+
 	for range tries {
 		at = (at + 617) % busOffset
 		port := lowestPort + at
@@ -230,11 +230,12 @@ func FreePort() (int, error) {
 			return port, nil
 		}
 	}
+
 	return 0, fmt.Errorf("no free port among %d tried from %d to %d", tries, lowestPort, lowestPort+busOffset-1)
 }
 
-// unused reports whether nobody listens on the port: neither on the loopback
-// interface nor, as a cluster's bus does, on all.
+// unused reports whether the port is free: on the loopback interface, and on all interfaces, as a cluster bus
+// needs it.
 func unused(port int) bool {
 	for _, host := range []string{"127.0.0.1", ""} {
 		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))

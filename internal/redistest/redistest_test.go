@@ -50,15 +50,15 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// fresh is a client without a pooled connection and without retries.
+// fresh returns a client without a pooled connection and without retries.
 func fresh(t *testing.T, s *Server) *redis.Client {
 	c := redis.NewClient(&redis.Options{Addr: s.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
 
-// A cluster's node whose bus port another one had answered once and was gone.
-func TestNoServersPortIsTheBusPortOfAnother(t *testing.T) {
+// A cluster node failed to start because another server used its bus port.
+func TestFreePortAvoidsBusPorts(t *testing.T) {
 	for range 100 {
 		port, err := FreePort()
 		if err != nil {
@@ -90,7 +90,7 @@ func TestNoServersPortIsTheBusPortOfAnother(t *testing.T) {
 	}
 }
 
-func TestSharedDatabasesAreApart(t *testing.T) {
+func TestSharedDatabasesAreSeparate(t *testing.T) {
 	a, b := Shared(t), Shared(t)
 	ctx := t.Context()
 	if a.DB() == b.DB() || a.DB() == 0 || a.Namespace() == b.Namespace() || a.Addr() != b.Addr() {
@@ -112,7 +112,7 @@ func TestSharedDatabasesAreApart(t *testing.T) {
 	}
 }
 
-func TestSharedGivesDatabasesBack(t *testing.T) {
+func TestSharedReleasesDatabases(t *testing.T) {
 	for range 2 * (ownDatabases - 1) {
 		t.Run("", func(t *testing.T) {
 			s := Shared(t)
@@ -124,12 +124,11 @@ func TestSharedGivesDatabasesBack(t *testing.T) {
 	}
 }
 
-// Where Docker answers, a container must serve: this is the check that
-// dockertest works, so it makes the image itself and takes no other way.
+// If Docker answers, a container must work. This test checks dockertest, so it builds the image itself and
+// tries nothing else.
 func TestDockertestServer(t *testing.T) {
 	if err := exec.Command("docker", "info").Run(); err != nil {
-		// Nothing to run it on. The order must go on to the next way then, with
-		// an error that says so.
+		// Without an image, the error must let the next way be tried.
 		if _, err := newContainer(&settings{}); err == nil || !strings.Contains(err.Error(), "docker") {
 			t.Errorf("without Docker: %v", err)
 		}
@@ -162,7 +161,7 @@ func TestDockertestServer(t *testing.T) {
 		t.Error(err)
 	}
 	s.Pause()
-	s.Restart() // from the pause
+	s.Restart() // out of the pause
 	c.remove()
 	out, err := exec.Command("docker", "ps", "-a", "-q", "--no-trunc", "--filter", "id="+c.id()).Output()
 	if err != nil || len(out) > 0 {
@@ -170,8 +169,30 @@ func TestDockertestServer(t *testing.T) {
 	}
 }
 
-// A test binary that is killed must leave no server behind.
-func TestGuard(t *testing.T) {
+// Where nothing can give a server, a test fails and says what to install.
+func TestMissingServerErrorNamesInstallCommand(t *testing.T) {
+	t.Setenv("DOCKER_HOST", "unix://"+t.TempDir()+"/docker.sock")
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv(EnvURL, "")
+	t.Setenv(EnvServer, "")
+	_, shared := find(t)
+	_, separate := own(t, &settings{})
+
+	for name, err := range map[string]error{"shared": shared, "separate": separate} {
+		if err == nil {
+			t.Errorf("%s: a server was found", name)
+			continue
+		}
+		for _, part := range []string{"make deps", "scripts/test-image.sh", "docker: ", "redis-server: "} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %q does not name %q", name, err, part)
+			}
+		}
+	}
+}
+
+// A killed test binary must leave no server running.
+func TestGuardEndsServer(t *testing.T) {
 	mark := t.TempDir() + "/mark"
 	g, err := newGuard("touch " + mark)
 	if err != nil {
@@ -184,7 +205,7 @@ func TestGuard(t *testing.T) {
 	if g, err = newGuard("touch " + mark); err != nil {
 		t.Fatal(err)
 	}
-	_ = g.pipe.Close() // what the end of this process does
+	_ = g.pipe.Close() // as the end of this process does
 	_ = g.cmd.Wait()
 	if _, err := os.Stat(mark); err != nil {
 		t.Errorf("the guard did not run its command: %v", err)
@@ -205,9 +226,8 @@ func TestSplitLine(t *testing.T) {
 	}
 }
 
-// Tests that run side by side start servers side by side, and each looks for a port before
-// its server listens there.
-func TestNoPortIsGivenTwice(t *testing.T) {
+// Parallel tests start servers at the same time, and each chooses a port before its server listens there.
+func TestFreePortIsUnique(t *testing.T) {
 	const n = 200
 	ports := make(chan int, n)
 	var all sync.WaitGroup

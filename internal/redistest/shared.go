@@ -15,21 +15,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// EnvURL names the variable that points tests at a Redis that runs already.
-// All its databases but 0 are flushed.
+// EnvURL is the variable with the URL of a running Redis for tests. All its databases except 0 are flushed.
 const EnvURL = "NOTIFIER_TEST_REDIS_URL"
 
 const (
-	// ownDatabases is how many databases a server has that is started here: a test holds as many as it has engines.
+	// ownDatabases is the number of databases of a server started here: a test uses one per engine.
 	ownDatabases = 64
-	// held is how long a database stays taken when its test binary died.
+	// held is how long a database stays reserved after its test binary died.
 	held = 15 * time.Minute
-	// waitTimeout is how long a test waits for one of the databases.
+	// waitTimeout is how long a test waits for a free database.
 	waitTimeout = 5 * time.Minute
 )
 
-// shared is the one server of this test binary. It is a variable of the
-// package because tests of a package have nothing else in common.
+// shared is the server of this test binary. It is a package variable because the tests of a package share
+// nothing else.
 var shared struct {
 	sync.Mutex
 	options   *redis.Options
@@ -37,20 +36,21 @@ var shared struct {
 	databases int
 }
 
-// Shared gives the test an empty database, and a namespace, on the server that
-// all tests of this binary share. Settings of the whole server (CONFIG SET) are
-// shared too: a test that changes them takes Start. notify-keyspace-events
-// holds Ex.
+// Shared returns an empty database on the server that all tests of this binary share, and a unique namespace
+// for its keys. The server sends expired events (notify-keyspace-events contains Ex). Tests share the
+// server's settings too, so a test that changes settings (CONFIG SET) uses Start.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	o, err := sharedOptions(t)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
+
 	db, err := take(t, o)
 	if err != nil {
 		t.Fatalf("redistest: %v", err)
 	}
+
 	own := *o
 	own.DB = db
 	s := &Server{t: t, addr: o.Addr, url: urlOf(&own), db: db, namespace: "t" + strings.ToLower(rand.Text()[:10])}
@@ -65,22 +65,27 @@ func Shared(t testing.TB) *Server {
 func sharedOptions(t testing.TB) (*redis.Options, error) {
 	shared.Lock()
 	defer shared.Unlock()
+
 	if shared.options != nil {
 		return shared.options, nil
 	}
+
 	o, err := find(t)
 	if err != nil {
 		return nil, err
 	}
+
 	o.DisableIdentity = true
 	c := redis.NewClient(o)
 	defer func() { _ = c.Close() }()
+
 	if err := await(c); err != nil {
 		return nil, err
 	}
 	if err := addFlags(c); err != nil {
 		return nil, err
 	}
+
 	have, err := c.ConfigGet(context.Background(), "databases").Result()
 	if err != nil {
 		return nil, fmt.Errorf("read databases: %w", err)
@@ -88,11 +93,12 @@ func sharedOptions(t testing.TB) (*redis.Options, error) {
 	if shared.databases, err = strconv.Atoi(have["databases"]); err != nil {
 		return nil, fmt.Errorf("read databases: %w", err)
 	}
+
 	shared.options = o
 	return o, nil
 }
 
-// find is the order of the package's comment.
+// find tries the servers in the order of the package comment.
 func find(t testing.TB) (*redis.Options, error) {
 	if u := os.Getenv(EnvURL); u != "" {
 		o, err := redis.ParseURL(u)
@@ -101,27 +107,31 @@ func find(t testing.TB) (*redis.Options, error) {
 		}
 		return o, nil
 	}
+
 	own := &settings{lines: []string{"databases " + strconv.Itoa(ownDatabases)}}
 	c, derr := (*container)(nil), errors.New(EnvServer+" is set")
 	if os.Getenv(EnvServer) == "" {
 		c, derr = newContainer(own)
 	}
+
 	if derr == nil {
 		shared.backend = c
 		t.Logf("redistest: a container of %s:%s on %s", c.res.Container.Config.Image, c.id()[:12], c.addr)
 		return &redis.Options{Addr: c.addr}, nil
 	}
-	// Not t.TempDir: the server outlives this test.
+
+	// Not t.TempDir, because the server outlives this test.
 	dir, err := os.MkdirTemp("", "redistest")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory: %w", err)
 	}
+
 	p, perr := newProcess(dir, own)
-	// The server keeps its directory open and saves nothing: without the name
-	// nothing stays behind.
+	// The server keeps its directory open and saves nothing. Without the directory's name, no file remains.
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, fmt.Errorf("remove the directory: %w", err)
 	}
+
 	if perr == nil {
 		shared.backend = p
 		t.Logf("redistest: %s on %s, because of docker: %v", p.path, p.address(), derr)
@@ -131,7 +141,7 @@ func find(t testing.TB) (*redis.Options, error) {
 		"scripts/test-image.sh, or set %s\n  docker: %w\n  redis-server: %w", EnvURL, derr, perr)
 }
 
-// addFlags adds Ex to notify-keyspace-events and keeps what is there.
+// addFlags adds Ex to notify-keyspace-events and keeps the other flags.
 func addFlags(c *redis.Client) error {
 	ctx := context.Background()
 	const name = "notify-keyspace-events"
@@ -139,25 +149,28 @@ func addFlags(c *redis.Client) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
+
 	flags := have[name]
 	for _, need := range []string{"E", "x"} {
 		if !strings.Contains(flags, need) && !(need == "x" && strings.Contains(flags, "A")) {
 			flags += need
 		}
 	}
+
 	if err := c.ConfigSet(ctx, name, flags).Err(); err != nil {
 		return fmt.Errorf("set %s to %q: %w", name, flags, err)
 	}
 	return nil
 }
 
-// take holds one database until the test ends. The note that it is taken is a
-// key of database 0, because other test binaries may use the same server.
+// take reserves one database until the test ends. The reservation is a key of database 0, because other test
+// binaries may use the same server.
 func take(t testing.TB, o *redis.Options) (int, error) {
 	c := redis.NewClient(o)
 	token := rand.Text()
 	ctx := context.Background()
 	deadline := time.Now().Add(waitTimeout)
+
 	for {
 		for db := 1; db < shared.databases; db++ {
 			key := "redistest:" + strconv.Itoa(db)
@@ -169,6 +182,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 				_ = c.Close()
 				return 0, fmt.Errorf("take a database: %w", err)
 			}
+
 			t.Cleanup(func() {
 				if c.Get(ctx, key).Val() == token {
 					c.Del(ctx, key)
@@ -177,15 +191,17 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 			})
 			return db, nil
 		}
+
 		if time.Now().After(deadline) {
 			_ = c.Close()
-			return 0, fmt.Errorf("all %d databases of %s are taken for %s", shared.databases-1, o.Addr, waitTimeout)
+			return 0, fmt.Errorf("all %d databases of %s were in use for %s", shared.databases-1, o.Addr, waitTimeout)
 		}
+
 		pause()
 	}
 }
 
-// urlOf spells options the way redis.ParseURL reads them.
+// urlOf returns options in the form that redis.ParseURL parses.
 func urlOf(o *redis.Options) string {
 	scheme, auth := "redis", ""
 	if o.TLSConfig != nil {

@@ -3,7 +3,7 @@
 // X-Forwarded-For and X-Forwarded-Proto are read only if the connection comes from a
 // trusted proxy: anybody else could write any address there. The client's address is
 // the rightmost entry that is not a trusted proxy, over all header lines, because each
-// proxy appends the address of its own peer.
+// proxy appends the address of its peer.
 package remote
 
 import (
@@ -49,6 +49,7 @@ func (p Proxies) origin(r *http.Request) Origin {
 	if err != nil {
 		return out
 	}
+
 	address := peer.Addr().Unmap()
 	out.Address = address.String()
 	if !p.trust(address) {
@@ -57,17 +58,21 @@ func (p Proxies) origin(r *http.Request) Origin {
 
 	proxies := 0 // beyond the peer
 	hops := entries(r.Header.Values("X-Forwarded-For"))
+
 	for i := len(hops) - 1; i >= 0; i-- {
 		hop, ok := parse(hops[i])
 		if !ok {
 			break
 		}
+
 		out.Address = hop.String()
 		if !p.trust(hop) {
 			break
 		}
+
 		proxies++
 	}
+
 	if schemes := entries(r.Header.Values("X-Forwarded-Proto")); len(schemes) > 0 {
 		// The outermost trusted proxy has seen the client's scheme. Proxies that replace
 		// the header leave one entry.
@@ -113,6 +118,7 @@ func IsLoopback(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
 	}
+
 	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
 	if strings.EqualFold(strings.TrimSuffix(name, "."), "localhost") {
 		return true

@@ -1,36 +1,37 @@
-// Package replay sends again what has ended: notices of a window of time, from the
-// history, each under its own key.
+// Package replay sends finalized notices of the history again: those that were finalized within
+// a window of time. Each notice is scheduled again under its own key.
 //
-//	Make:    rows of the window ──▶ judged ──▶ items 1, 2, … in the database
-//	Driver:  items ──▶ script, by shard (notice and last number, one step) ──▶ progress in the database
+//	Make:    reads the window's rows, selects notices, stores them in the database as items 1, 2, …
+//	Driver:  reads the items, schedules them by a script in Redis, stores the progress in the database
 //
-// # What holds
+// # Guarantees
 //
-//   - Which notices a replay holds is chosen once, when it is made, and numbered.
-//     A dry run chooses by the same code.
-//   - An item is done once, whoever is killed and whenever: the script that
-//     schedules it writes its number beside it, in the same shard and step, and does
-//     nothing for a number that is not above the last one. Every driver goes
-//     through a shard's items in the order of their numbers, so none is left out.
-//     What came of them is counted in the same step.
-//   - One driver at a time has a replay, for a while that it renews (5 s): the rate
-//     is shared by there being one. It protects nothing else; one that was stopped
-//     and awakes beside its successor meets the numbers.
-//   - What is pending, claimed, or the dead letter of another notice, is never
-//     replaced: the item is counted as skipped. What has settled under the key
-//     makes room, since the history has it.
-//   - A notice comes as what it was: with its made, and so its webhook-id; the
-//     numbers of its attempts and endings go on, so that no report of a consumer
-//     and no row of the history is taken for an earlier one's. With new ids it is
-//     another notice.
+// The items of a replay are selected and numbered once, when it is created. A dry run uses the same
+// code.
+//
+// Each item is processed once, even if a driver is killed. For each shard, the script stores the
+// number of the last item, in the same step that schedules the item and counts its result. It
+// ignores numbers that are not above the last one. Every driver processes the items of a shard in
+// the order of their numbers, so none is skipped.
+//
+// One driver at a time holds a replay, by a lease of 5 s that it renews, so that there is one rate
+// limit. If a driver was suspended and continues after its lease, two drivers send items. That does
+// no harm: the items of the first have numbers that the second has already used.
+//
+// A replay never replaces a pending or claimed notice, or the dead letter of another notice: the
+// item is counted as skipped. It replaces a settled notice, which is in the history.
+//
+// A replayed notice keeps its generation, and so its webhook-id. The numbers of its attempts and
+// endings continue, so that no consumer's report and no row of the history is confused with an
+// earlier one. With new ids it is a new notice.
 //
 // # What may be lost
 //
-// What Redis forgets (its last second, a failover) is forgotten as any notice that
-// was scheduled then; the driver does not do it again, because it may have been
-// delivered. It is counted as neither sent nor skipped.
+// Writes that Redis loses (its last second, a failover) are lost as for any other notice scheduled
+// at that time. The driver does not repeat them, because the notices may have been delivered. They
+// are counted as neither sent nor skipped.
 //
-// Progress is stored by shard. So a replay fails if its shards have changed, or if notices
-// move to another Redis or have moved there since it was made. While they move, no replay
-// is made or resumed.
+// Progress is stored by shard. So a replay fails if its shards have changed, or if notices move to
+// another Redis or have moved there since it was created. During a migration no replay is created
+// or resumed.
 package replay

@@ -17,12 +17,11 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/retry"
 	"notifier/internal/route"
-	"notifier/internal/store"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
 )
 
-// Journal is what a Driver needs of the database.
+// Journal is the set of database operations that a Driver uses.
 type Journal interface {
 	TakeReplay(ctx context.Context, driver string, hold time.Duration) (history.Replay, bool, error)
 	KeepReplay(ctx context.Context, r *history.Replay, driver string, hold time.Duration) (bool, error)
@@ -32,9 +31,9 @@ type Journal interface {
 	ExpireReplays(ctx context.Context) error
 }
 
-// Sender is what a Driver needs of Redis.
+// Sender is the set of Redis operations that a Driver uses.
 type Sender interface {
-	Replay(ctx context.Context, r store.Replay, items []store.ReplayItem) ([]store.Replayed, error)
+	Replay(ctx context.Context, r Part, items []Item) ([]Answer, error)
 	ReplayCounts(ctx context.Context, mark string) (map[string]int64, error)
 	// Came is when the last migration to this Redis began; zero if there was none.
 	Came() time.Time
@@ -53,7 +52,7 @@ type Options struct {
 	Logger *zap.Logger
 }
 
-// Observer hears what comes of items. It must not block.
+// Observer receives the results of items. It must not block.
 type Observer interface {
 	Replayed(result string)
 }
@@ -92,8 +91,8 @@ func (d *Driver) Wake() {
 	}
 }
 
-// Run drives until ctx ends, and returns nil. What is left then is for another
-// instance, or for the next start.
+// Run drives replays until ctx ends, and returns nil. Another instance, or the next start,
+// continues them.
 func (d *Driver) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -119,15 +118,15 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 }
 
-// take begins to drive a replay that nobody drives, if there is one.
+// take starts to drive a replay without a driver, if there is one.
 func (d *Driver) take(ctx context.Context, wg *sync.WaitGroup) bool {
 	select {
 	case d.busy <- struct{}{}:
 	default:
 		return false
 	}
-	// Each drive has a token of its own: one that has lost its hold must not renew
-	// the next one's.
+	// Each drive has a unique token, so that a drive that has lost its lease cannot renew that of
+	// its successor.
 	token := d.token + ":" + rand.Text()[:8]
 	r, ok, err := d.o.Journal.TakeReplay(ctx, token, holdFor)
 	if err != nil && ctx.Err() == nil {
@@ -158,43 +157,28 @@ func (d *drive) run(ctx context.Context) {
 	if d.outdated(ctx) {
 		return
 	}
+
 	log.Info("replaying", zap.Int64("done", d.r.Done), zap.Int64("total", d.r.Total))
 	next := time.Now()
-	for {
-		if d.outdated(ctx) {
+	for !d.outdated(ctx) {
+		n, err := d.batch(ctx)
+		if d.over(ctx, n, err, log) {
 			return
 		}
-		n, err := d.batch(ctx)
-		switch {
-		case ctx.Err() != nil:
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = d.o.Journal.LeaveReplay(last, d.r.ID, d.as) // else its hold ends
-			return
-		case errors.Is(err, wire.ErrMoved):
-			d.fail(ctx, "notices are being moved to another Redis, or from it: "+anew)
-			return
-		case err != nil:
-			if !d.again.Wait(ctx, err) {
-				continue
-			}
-			// The same again, if it is still this driver's.
-			if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
+		if err != nil {
+			// Send the same batch again, if this driver still has the replay.
+			if d.again.Wait(ctx, err) && !d.keeps(ctx) {
 				return
 			}
 			continue
-		case n == 0:
-			if d.end(ctx, history.ReplayDone, "") {
-				log.Info("replayed", zap.Any("counts", d.r.Counts))
-			}
-			return
 		}
+
 		d.again.Succeed()
-		if ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor); err == nil && !ok {
+		if !d.keeps(ctx) {
 			log.Info("the replay was stopped, or is driven by another instance", zap.Int64("done", d.r.Done))
 			return
 		}
-		// A batch that was late is not made up for by a burst.
+		// A late batch is not followed by a burst.
 		next = later(next.Add(time.Duration(float64(n)/d.r.Rate*float64(time.Second))), time.Now().Add(-batchFor))
 		if !d.rest(ctx, time.Until(next)) {
 			return
@@ -202,7 +186,32 @@ func (d *drive) run(ctx context.Context) {
 	}
 }
 
-// anew ends the reason of a replay that has failed since notices have moved.
+// over reports whether the replay ends, or ends here, after a batch of n notices. It records the end.
+func (d *drive) over(ctx context.Context, n int, err error, log *zap.Logger) bool {
+	switch {
+	case ctx.Err() != nil:
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = d.o.Journal.LeaveReplay(last, d.r.ID, d.as) // otherwise the lease expires
+	case errors.Is(err, wire.ErrMoved):
+		d.fail(ctx, "notices are being moved to another Redis, or from it: "+anew)
+	case err == nil && n == 0:
+		if d.end(ctx, history.ReplayDone, "") {
+			log.Info("replayed", zap.Any("counts", d.r.Counts))
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// keeps renews the lease, and returns false if another driver has the replay or it was stopped.
+func (d *drive) keeps(ctx context.Context) bool {
+	ok, err := d.o.Journal.KeepReplay(ctx, &d.r, d.as, holdFor)
+	return ok || err != nil
+}
+
+// anew is the end of the reason of a replay that failed because notices have moved.
 const anew = "items that it has not sent by now need a new replay"
 
 // outdated ends a replay that was made for other shards, or on another Redis: its progress
@@ -220,7 +229,7 @@ func (d *drive) outdated(ctx context.Context) bool {
 	return true
 }
 
-// rest waits, and keeps the hold meanwhile; it reports false if that is lost.
+// rest waits and keeps the lease; it returns false if the lease is lost.
 func (d *drive) rest(ctx context.Context, wait time.Duration) bool {
 	for wait > 0 && ctx.Err() == nil {
 		step := min(wait, holdFor/4)
@@ -235,8 +244,7 @@ func (d *drive) rest(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
-// batch sends what is due within the next second, and says how many items that
-// were.
+// batch sends the items that are due within the next second, and returns their number.
 func (d *drive) batch(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, holdFor)
 	defer cancel()
@@ -246,7 +254,7 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	each := time.Duration(float64(time.Second) / d.r.Rate)
-	shards := map[int][]store.ReplayItem{}
+	shards := map[int][]Item{}
 	for i := range items {
 		it := &items[i]
 		shards[it.Shard] = append(shards[it.Shard], item(d.o.Routes, &d.r, it, time.Duration(i)*each))
@@ -266,7 +274,7 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 }
 
 // sendAll sends items by shard.
-func (d *drive) sendAll(ctx context.Context, shards map[int][]store.ReplayItem) error {
+func (d *drive) sendAll(ctx context.Context, shards map[int][]Item) error {
 	for shard, list := range shards {
 		if err := d.send(ctx, shard, list); err != nil {
 			return err
@@ -276,16 +284,16 @@ func (d *drive) sendAll(ctx context.Context, shards map[int][]store.ReplayItem) 
 }
 
 // send sends items of one shard in calls that are bounded.
-func (d *drive) send(ctx context.Context, shard int, list []store.ReplayItem) error {
+func (d *drive) send(ctx context.Context, shard int, list []Item) error {
 	for len(list) > 0 {
 		n, size := 0, 0
-		for n < len(list) && n < store.ReplayBatch && (n == 0 || size < batchBytes) {
+		for n < len(list) && n < maxItems && (n == 0 || size < batchBytes) {
 			if list[n].Notice != nil {
 				size += len(list[n].Body)
 			}
 			n++
 		}
-		answers, err := d.o.Sender.Replay(ctx, store.Replay{Mark: d.r.Mark(), Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
+		answers, err := d.o.Sender.Replay(ctx, Part{Mark: d.r.Mark(), Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
 		if d.o.Observer != nil {
 			for _, a := range answers {
 				if a.Result != "" {
@@ -315,7 +323,7 @@ func (d *drive) fail(ctx context.Context, reason string) {
 func (d *drive) end(ctx context.Context, state history.ReplayState, reason string) bool {
 	d.r.State, d.r.Reason = state, reason
 	if err := d.o.Journal.EndReplay(ctx, &d.r, d.as); err != nil {
-		d.o.Logger.Warn("the end of a replay could not be noted; it is repeated", zap.String("replay", d.r.Name), zap.Error(err))
+		d.o.Logger.Warn("cannot record the end of a replay, retrying", zap.String("replay", d.r.Name), zap.Error(err))
 		return false
 	}
 	return true

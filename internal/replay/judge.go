@@ -8,14 +8,13 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/store"
 )
 
-// What may come of an item beside store.ReplaySent. The first three are the
-// script's.
+// The results of items. The first four are those of the script.
 const (
+	Sent        = "sent"            // its notice was scheduled
 	Pending     = "pending"         // something waits under its key, or is worked on
-	Dead        = "dead"            // another notice's dead letter lies under its key
+	Dead        = "dead"            // another notice's dead letter has the key
 	Cancelled   = "cancelled"       // it was cancelled since
 	Gone        = "gone"            // its row is not in the history any more
 	BodyHashed  = "body_hashed"     // NOTIFIER_HISTORY_BODIES was hash
@@ -26,11 +25,11 @@ const (
 	Unfit       = "unfit"           // today's route does not take it: url or audience are missing, or may not be called
 )
 
-// Results are all that may come of an item.
-var Results = []string{store.ReplaySent, Pending, Dead, Cancelled, Gone, BodyHashed, BodyDropped, SecretLost, Unreadable, NoRoute, Unfit}
+// Results are all results of an item.
+var Results = []string{Sent, Pending, Dead, Cancelled, Gone, BodyHashed, BodyDropped, SecretLost, Unreadable, NoRoute, Unfit}
 
-// Judge says where a row's notice would go today, and what keeps it from that;
-// "" = nothing does. Of the row only what history.DB.Choose gives is looked at.
+// Judge returns the current route for a row's notice and the reason why it cannot be replayed; "" =
+// it can. It uses only the fields of the row that history.DB.Choose returns.
 func Judge(table *route.Table, row *history.Row) (to *route.Route, refused string) {
 	switch {
 	case row.Reason == notice.ReasonUnreadable || row.Reason == notice.ReasonMissing || row.Made <= 0 || len(row.Damaged) > 0:
@@ -55,8 +54,8 @@ func Judge(table *route.Table, row *history.Row) (to *route.Route, refused strin
 	return to, ""
 }
 
-// content is what the notice brings along to a route. Its own address only goes
-// where each notice brings one.
+// content returns the content of the notice for a route. Its own address is included only if each
+// notice of the route has one.
 func content(to *route.Route, row *history.Row) notice.Content {
 	c := row.Content
 	if to.Target.Kind != route.KindNotice {
@@ -80,9 +79,9 @@ func hostNow(to *route.Route, row *history.Row) string {
 	return ""
 }
 
-// item is what the store schedules of an item of the database.
-func item(table *route.Table, r *history.Replay, it *history.ReplayItem, delay time.Duration) store.ReplayItem {
-	out := store.ReplayItem{Number: it.Number, Delay: delay}
+// item converts an item of the database for the store.
+func item(table *route.Table, r *history.Replay, it *history.ReplayItem, delay time.Duration) Item {
+	out := Item{Number: it.Number, Delay: delay}
 	if it.Row == nil {
 		out.Result = Gone
 		return out

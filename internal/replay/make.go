@@ -16,7 +16,7 @@ import (
 // ErrEmpty says that a replay would send nothing.
 var ErrEmpty = errors.New("the replay would send nothing")
 
-// ErrOther says that there is a replay of the id that was asked for in other words.
+// ErrOther says that a replay with the id exists, with a different request.
 var ErrOther = errors.New("the id names another replay")
 
 // ErrLarge says that a replay would hold more than history.MaxReplay notices.
@@ -38,7 +38,7 @@ type Host struct {
 // mostHosts is how many hosts a plan names.
 const mostHosts = 20
 
-// Plan is what a replay would do, or will.
+// Plan is the effect of a replay, or of a dry run.
 type Plan struct {
 	*history.Replay
 	Found int64 // what fits; Total of it goes, the rest is Refused
@@ -57,9 +57,9 @@ type Maker struct {
 	Space  keys.Space
 }
 
-// Make chooses what a replay sends and, unless it is a dry run, keeps it, so that
-// drivers begin. If there is one of its id that was asked for in the same words,
-// Make gives that: a call may be repeated.
+// Make selects the notices of a replay. Unless dry is set, it stores the replay, and the drivers of all
+// instances begin to send it. If a replay with the same id and request exists, Make returns the existing
+// one, so a call may be repeated.
 func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
 	r.Name = cmp.Or(r.Name, r.ID)
 	if !dry {
@@ -99,7 +99,7 @@ func (m Maker) known(ctx context.Context, r *history.Replay) (*Plan, error) {
 	return &Plan{Replay: &list[0], Known: true}, nil
 }
 
-// choose finds what a replay sends; in a dry run it only counts.
+// choose selects the notices of a replay; for a dry run it only counts them.
 func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, []history.Choice, error) {
 	p := &Plan{Replay: r}
 	r.Shards, r.Refused, r.Total = m.Space.Places(), map[string]int64{}, 0
@@ -164,7 +164,7 @@ var reasons = map[string]string{
 	Unfit:       "today's route does not take it (url or audience)",
 }
 
-// Why says in words what was not sent.
+// Why describes the notices that were not sent.
 func Why(counts map[string]int64) string {
 	text := ""
 	for _, result := range slices.Sorted(maps.Keys(counts)) {

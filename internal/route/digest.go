@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Digest stands for what the configuration says of the route, so that instances
-// that were given different things can be told apart without showing them. What
-// is not set leaves no trace, so that a later version with more settings has the
-// same digest where they are not used. CONCURRENCY is left out: it is each
-// instance's own and may differ.
+// Digest returns a short hash of the route's configuration. Instances publish it, so that different
+// configurations are noticed without showing them. Settings without a value do not change it, so a later
+// version with more settings computes the same digest where they are unused. CONCURRENCY is left out, because
+// it may differ between instances.
 //
-// Whoever reads Redis reads the digest, and could try out passwords against it.
-// So it is keyed with the route's secrets, which are random. Where there are
-// none, what may hold a password (values of headers, user and query of the
-// target, user of the proxy) is left out, and a difference in it does not show.
+// Every reader of Redis can read the digest and test guessed passwords against it. So it is keyed with the
+// route's secrets, which are random. A route without secrets leaves out all values that may contain a
+// password (header values, user and query of the target, user of the proxy), and a difference in them is not
+// noticed.
 func (r *Route) Digest() string {
 	var key []byte
 	for _, s := range r.Secrets {
 		key = append(key, s.Bytes()...)
 		key = append(key, 0)
 	}
+
 	d := digest{hmac.New(sha256.New, key)}
 	d.add("name", r.Name)
 	d.add("prefix", r.Prefix)
@@ -42,28 +42,34 @@ func (r *Route) Digest() string {
 	d.number("rate", r.Rate)
 	d.number("secrets", float64(len(r.Secrets)))
 	d.add("signs", string(r.Signs()))
+
 	for _, scheme := range r.Sign {
 		d.add("sign", string(scheme))
 	}
+
 	for _, k := range r.SignKeys {
 		d.add("sign key", k.ID)
 	}
+
 	d.add("sign header", r.SignHeaders.String())
 	d.add("headers to", r.HeadersTo.String())
 	d.add("allow", r.Allow.String())
 	d.flag("https only", r.HTTPSOnly)
 	d.flag("adopt", r.Adopt)
+	d.add("order", string(r.Order))
 	d.add("ca", r.CAFile)
 	d.add("cert", r.CertFile)
 	d.add("key file", r.KeyFile)
 	d.add("proxy", r.Proxy.String())
 	d.add("method", r.Method)
+
 	for _, h := range r.Headers {
 		d.add("header", strings.ToLower(h.Name))
 		if len(r.Secrets) > 0 {
 			d.add("value", h.Value)
 		}
 	}
+
 	if o := r.OAuth2; o != nil {
 		d.add("token url", shown(o.TokenURL))
 		d.add("oauth2 client", o.ClientID)
@@ -73,6 +79,7 @@ func (r *Route) Digest() string {
 			d.add("oauth2 secret", string(o.ClientSecret))
 		}
 	}
+
 	if len(r.Secrets) > 0 {
 		d.add("whole url", whole(r.Target.URL))
 		d.add("whole proxy", whole(r.Proxy.URL()))
@@ -80,17 +87,16 @@ func (r *Route) Digest() string {
 	return hex.EncodeToString(d.h.Sum(nil)[:digestBytes])
 }
 
-// digestBytes are enough to tell configurations apart, and few in the Redis of
-// somebody with hundreds of routes.
+// digestBytes are enough to distinguish configurations, and few even with hundreds of routes.
 const digestBytes = 6
 
-// digest takes settings in an order, each with its name, so that no two ways of
-// filling them look alike.
+// digest hashes settings in a fixed order, each with its name and length, so that different settings never
+// hash the same text.
 type digest struct{ h hash.Hash }
 
 func (d digest) add(name, value string) {
 	if value != "" {
-		_, _ = fmt.Fprintf(d.h, "%s %d:%s\n", name, len(value), value) // a hash takes everything
+		_, _ = fmt.Fprintf(d.h, "%s %d:%s\n", name, len(value), value) // a hash never fails
 	}
 }
 
@@ -106,7 +112,7 @@ func (d digest) flag(name string, on bool) {
 	}
 }
 
-// shown is an address without what may be secret in it.
+// shown returns an address without the parts that may be secret.
 func shown(u *url.URL) string {
 	if u == nil {
 		return ""

@@ -18,9 +18,9 @@ func configured() *Route {
 		Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
 }
 
-// TestDigestTellsWhatDiffers: every setting that changes what is delivered, to
-// whom or how fast changes the digest, and what may differ between machines does not.
-func TestDigestTellsWhatDiffers(t *testing.T) {
+// Every setting that changes the content, target or pace of deliveries changes the digest. Settings that may
+// differ between machines do not.
+func TestDigestDistinguishesConfigurations(t *testing.T) {
 	whole := configured().Digest()
 	if whole != configured().Digest() || len(whole) != 2*digestBytes {
 		t.Fatalf("the same route has the digests %q and %q", whole, configured().Digest())
@@ -56,15 +56,14 @@ func TestDigestTellsWhatDiffers(t *testing.T) {
 	}
 	r := configured()
 	r.Concurrency = 8
-	r.SignPer = sign.PerRoute // what an empty one means here
+	r.SignPer = sign.PerRoute // the default for this target
 	if r.Digest() != whole {
 		t.Error("CONCURRENCY, or the default spelt out, has another digest")
 	}
 }
 
-// TestDigestIsNoTouchstoneForPasswords: without a random key nothing that could be
-// guessed goes into it.
-func TestDigestIsNoTouchstoneForPasswords(t *testing.T) {
+// Without a random key, the digest contains nothing that could be guessed.
+func TestDigestRevealsNoPassword(t *testing.T) {
 	withoutSecrets := func() *Route { r := configured(); r.Secrets = nil; return r }
 	password, _ := url.Parse("https://user:new@hook.example/a?token=new")
 	proxy, _ := ParseProxy("http://user:new@proxy.example:3128")

@@ -11,19 +11,19 @@ import (
 	"notifier/internal/notice"
 )
 
-// BlockedError says that a target may not be called, why, and what would allow
-// it.
+// BlockedError means that a target may not be called. It contains the reason, and the setting that would
+// allow the target.
 type BlockedError struct {
 	Why   string
-	Allow string // an entry for the route's ALLOW; empty = none would do
-	// Literal: the url itself says so, and no answer of DNS will change it.
+	Allow string // an entry for the route's ALLOW; empty = no entry allows it
+	// Literal means that the url itself is forbidden, whatever DNS answers.
 	Literal bool
 	Route   string
 }
 
 func (e *BlockedError) Error() string { return "blocked: " + e.Text() }
 
-// Text is the error without the reason's name before it.
+// Text returns the error without the prefix "blocked: ".
 func (e *BlockedError) Text() string {
 	if e.Allow == "" {
 		return e.Why
@@ -31,24 +31,23 @@ func (e *BlockedError) Text() string {
 	return fmt.Sprintf("%s; NOTIFIER_ROUTE_%s_ALLOW=%s would allow it", e.Why, envName(e.Route), e.Allow)
 }
 
-// envName is a route's name as it stands in variables.
+// envName returns a route's name as used in variables.
 func envName(route string) string { return strings.ReplaceAll(strings.ToUpper(route), "-", "_") }
 
-// public refuses everything outside the public internet, after the IANA
-// registries of special-purpose addresses. It never changes.
+// public rejects all addresses outside the public internet, by the IANA registries of special-purpose
+// addresses.
 var public = ssrf.New(ssrf.WithAnyPort(),
 	// Azure's metadata and DNS service has a public address.
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
-// CheckTarget refuses what can be seen to be wrong with a notice's own url without
-// DNS: it is asked when the notice is scheduled, and once more before each call.
-// host is the url's in the form of notice.Host: the one that is called, however it
-// is spelt.
+// CheckTarget returns an error if the url of a notice is forbidden on this route. It asks no DNS server. It
+// runs when the notice is scheduled, and again before each call. host is the url's host as normalized by
+// notice.Host; the call goes to that host.
 func (r *Route) CheckTarget(u *url.URL, host string) error {
 	if r.HTTPSOnly && u.Scheme != "https" {
-		return &BlockedError{Why: "this route calls https addresses only", Literal: true, Route: r.Name}
+		return &BlockedError{Why: "this route calls only https addresses", Literal: true, Route: r.Name}
 	}
-	if err := r.checkHost(host); err != nil { // a nil *BlockedError is no nil error
+	if err := r.checkHost(host); err != nil { // a nil *BlockedError would be a non-nil error
 		return err
 	}
 	return nil
@@ -58,6 +57,7 @@ func (r *Route) checkHost(host string) *BlockedError {
 	if r.Allow.Host(host) {
 		return nil
 	}
+
 	if ip, err := netip.ParseAddr(host); err == nil {
 		blocked := r.CheckAddr(ip)
 		if blocked != nil {
@@ -65,11 +65,13 @@ func (r *Route) checkHost(host string) *BlockedError {
 		}
 		return blocked
 	}
-	// 127.1, 0x7f000001, 2130706433, 0177.0.0.1: some resolvers read them as addresses.
+
+	// 127.1, 0x7f000001, 2130706433, 0177.0.0.1: some resolvers parse them as addresses.
 	if notice.EndsInNumber(host) {
 		return &BlockedError{Why: fmt.Sprintf("%.80q is an address in an unusual spelling; write it in dotted form", host),
 			Literal: true, Route: r.Name}
 	}
+
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		if !r.Allow.Addr(netip.AddrFrom4([4]byte{127, 0, 0, 1})) {
 			return &BlockedError{Why: host + " is this machine itself", Allow: host, Literal: true, Route: r.Name}
@@ -78,13 +80,12 @@ func (r *Route) checkHost(host string) *BlockedError {
 	return nil
 }
 
-// CheckAddr is the rule itself: whether an address may be connected to. The
-// dialler asks it about the address that its socket is about to connect to.
+// CheckAddr reports why an address may not be connected to; nil if it may. The dialer passes the address that
+// its socket is about to connect to.
 func (r *Route) CheckAddr(ip netip.Addr) *BlockedError {
 	ip = ip.WithZone("").Unmap()
 	if v4, ok := embedded(ip); ok && r.Allow.Addr(ip) {
-		// A NAT64 prefix that is allowed opens the IPv4 internet, not the private
-		// part of it.
+		// An allowed NAT64 prefix opens the public IPv4 internet, not the private networks in it.
 		ip = v4
 	}
 	if r.Allow.Addr(ip) {
@@ -99,7 +100,7 @@ func (r *Route) CheckAddr(ip netip.Addr) *BlockedError {
 
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// embedded is the IPv4 address within a NAT64 address.
+// embedded returns the IPv4 address in a NAT64 address.
 func embedded(ip netip.Addr) (netip.Addr, bool) {
 	if !nat64.Contains(ip) {
 		return ip, false
@@ -108,8 +109,8 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte(b[12:])), true
 }
 
-// isatap reports whether an IPv6 address tunnels to an IPv4 address of its
-// choice: …:0:5efe:a.b.c.d and …:200:5efe:a.b.c.d.
+// isatap reports whether an IPv6 address tunnels to an IPv4 address of its choice: …:0:5efe:a.b.c.d and
+// …:200:5efe:a.b.c.d.
 func isatap(ip netip.Addr) bool {
 	if !ip.Is6() {
 		return false
@@ -152,5 +153,5 @@ func kindOf(ip netip.Addr) string {
 			return k.what + ", which a notice's url may not reach"
 		}
 	}
-	return "reserved, no address of the public internet"
+	return "reserved, not an address of the public internet"
 }

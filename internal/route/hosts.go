@@ -10,20 +10,20 @@ import (
 	"notifier/internal/notice"
 )
 
-// hostList is a list of hosts, some with all the names below them. The zero value
-// holds none.
+// hostList is a list of hosts, and of domains that stand for all names below them. The zero value is empty.
 type hostList struct {
-	names []string // in the form of notice.Host
-	below []string // ".example.com" of *.example.com
+	names []string // normalized by notice.Host
+	below []string // ".example.com" for *.example.com
 }
 
-// add takes a host or *.domain: the names below the domain, not the domain itself.
+// add adds a host, or *.domain for the names below the domain, without the domain itself.
 func (h *hostList) add(entry string) bool {
 	name, below := strings.CutPrefix(entry, "*.")
 	name, err := notice.Host(name)
 	if err != nil || strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
 		return false
 	}
+
 	_, notIP := netip.ParseAddr(name)
 	switch {
 	case notIP != nil && notice.EndsInNumber(name), notIP == nil && below:
@@ -33,19 +33,20 @@ func (h *hostList) add(entry string) bool {
 	default:
 		h.names = append(h.names, name)
 	}
+
 	return true
 }
 
-// Match reports whether a host, in the form of notice.Host, is among them.
+// Match reports whether the list contains a host that is normalized by notice.Host.
 func (h *hostList) Match(host string) bool {
 	return slices.Contains(h.names, host) ||
 		slices.ContainsFunc(h.below, func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
-// Empty reports whether the list holds nothing.
+// Empty reports whether the list has no entry.
 func (h *hostList) Empty() bool { return len(h.names)+len(h.below) == 0 }
 
-// list spells the entries, sorted.
+// list returns the entries as text, sorted.
 func (h *hostList) list() []string {
 	out := slices.Clone(h.names)
 	for _, s := range h.below {
@@ -55,16 +56,16 @@ func (h *hostList) list() []string {
 	return slices.Compact(out)
 }
 
-// Allow is what a notice's own url may reach although it is private.
+// Allow lists the private hosts and networks that a notice's url may reach.
 type Allow struct {
 	hosts    hostList
 	networks []netip.Prefix
 }
 
-// errAllow says what an entry may be.
+// errAllow lists the forms of an entry.
 var errAllow = errors.New("is none of: a network such as 10.0.0.0/8, an address, a host, *.domain")
 
-// ParseAllow reads networks, addresses, hosts and *.domain, comma-separated.
+// ParseAllow parses networks, addresses, hosts and *.domain, separated by commas.
 func ParseAllow(s string) (Allow, error) {
 	var a Allow
 	for part := range strings.SplitSeq(s, ",") {
@@ -76,23 +77,26 @@ func ParseAllow(s string) (Allow, error) {
 			a.networks = append(a.networks, p.Masked())
 			continue
 		}
+
 		if ip, err := netip.ParseAddr(strings.Trim(part, "[]")); err == nil {
 			ip = ip.WithZone("").Unmap()
 			a.networks = append(a.networks, netip.PrefixFrom(ip, ip.BitLen()))
 			continue
 		}
+
 		if !a.hosts.add(part) {
 			return Allow{}, fmt.Errorf("%.80q %w", part, errAllow)
 		}
 	}
+
 	return a, nil
 }
 
-// Host reports whether the operator named this host, given in the form of
-// notice.Host: then whatever address it has may be called.
+// Host reports whether the operator listed this host, normalized by notice.Host. Then each of its addresses
+// may be called.
 func (a *Allow) Host(host string) bool { return a.hosts.Match(host) }
 
-// Addr reports whether an address lies in one of the networks.
+// Addr reports whether one of the networks contains an address.
 func (a *Allow) Addr(ip netip.Addr) bool {
 	return slices.ContainsFunc(a.networks, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
@@ -100,7 +104,7 @@ func (a *Allow) Addr(ip netip.Addr) bool {
 // Empty reports whether nothing is allowed.
 func (a *Allow) Empty() bool { return len(a.networks) == 0 && a.hosts.Empty() }
 
-// String spells what is allowed in one form for all spellings that mean the same.
+// String returns one form for all spellings of the same list.
 func (a Allow) String() string {
 	all := a.hosts.list()
 	for _, p := range a.networks {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAllowIsReadOnce(t *testing.T) {
+func TestAllowIsNormalized(t *testing.T) {
 	a, err := ParseAllow("10.1.2.3/16, fd00::1,Pay.internal., *.Corp.example, ::ffff:172.16.0.0/108,[::1],*.b\u00fccher.example")
 	if err != nil {
 		t.Fatal(err)

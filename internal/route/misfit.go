@@ -11,12 +11,11 @@ import (
 	"notifier/internal/sign"
 )
 
-// Misfit is a field of a notice that its route does not take as it is.
+// Misfit is a field of a notice that does not fit the notice's route.
 type Misfit struct{ Field, Text string }
 
-// Misfits lists what a route asks of its notices and this one does not have, and
-// what it has that the route would refuse at the call whatever DNS says. That what
-// it has can be read at all is for notice.Content's Check to say.
+// Misfits lists the fields that the route requires and the content lacks, and the fields that the route would
+// reject at the call whatever DNS answers. notice.Content.Check validates the fields themselves.
 func (r *Route) Misfits(c *notice.Content) []Misfit {
 	var out []Misfit
 	if text := r.urlMisfit(c); text != "" {
@@ -25,20 +24,22 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
 	}
+
 	signing := r.Signing()
 	for _, h := range c.Headers {
 		if r.reserves(signing, h.Name) {
 			out = append(out, Misfit{"headers", fmt.Sprintf("%.80s is reserved: route %s writes it", h.Name, r.Name)})
 		}
 	}
+
 	if m := r.formMisfit(c); m != nil {
 		out = append(out, *m)
 	}
 	return out
 }
 
-// Invalid returns why the route can never send the content, although it was scheduled. Empty
-// means that it can.
+// Invalid returns why the route can never send the content, although it was scheduled. Empty means that it
+// can.
 func (r *Route) Invalid(c *notice.Content) string {
 	if text := r.lacksAudience(c); text != "" {
 		return "its audience " + text
@@ -49,16 +50,17 @@ func (r *Route) Invalid(c *notice.Content) string {
 	return ""
 }
 
-// formMisfit says why the content cannot be signed with the scheme alipay, if that is one of
-// the route's.
+// formMisfit returns why the content cannot be signed with the scheme alipay, if the route uses that scheme.
 func (r *Route) formMisfit(c *notice.Content) *Misfit {
 	if !slices.Contains(r.Sign, sign.Alipay) {
 		return nil
 	}
+
 	text := "; route " + r.Name + " signs with alipay"
 	if c.Method == http.MethodGet {
 		return &Misfit{"method", "is GET, which has no form" + text}
 	}
+
 	var form *sign.FormError
 	if !errors.As(sign.CheckForm(c.Body, c.EffectiveType()), &form) {
 		return nil
@@ -78,20 +80,24 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	case c.URL == "":
 		return fmt.Sprintf("is missing: the target of route %s is notice, so each notice brings its url", r.Name)
 	case r.HTTPSOnly && !notice.HTTPS(c.URL):
-		return fmt.Sprintf("is not https, and route %s calls https addresses only", r.Name)
+		return fmt.Sprintf("is not https, and route %s calls only https addresses", r.Name)
 	}
+
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return ""
 	}
+
 	host, err := notice.Host(u.Hostname())
 	if err != nil {
 		return ""
 	}
+
 	var blocked *BlockedError
 	if errors.As(r.CheckTarget(u, host), &blocked) {
 		return "may not be called: " + blocked.Text()
 	}
+
 	var held *HeadersError
 	if errors.As(r.CheckHeaders(OriginOf(u, host)), &held) {
 		return held.Text()
@@ -99,8 +105,8 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	return ""
 }
 
-// lacksAudience says what is wrong if the route signs for each audience and the
-// notice names none; it is empty if nothing is.
+// lacksAudience returns an error text if the route signs per audience and the content has none; empty
+// otherwise.
 func (r *Route) lacksAudience(c *notice.Content) string {
 	if r.Signs() == sign.PerAudience && c.Audience == "" {
 		return fmt.Sprintf("is missing: route %s signs for each audience, so each notice names whom it is for", r.Name)

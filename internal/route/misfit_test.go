@@ -6,7 +6,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// What a notice with a url of its own costs where it is scheduled.
+// BenchmarkMisfits measures the check of a notice that brings its url, when it is scheduled.
 func BenchmarkMisfits(b *testing.B) {
 	r := &Route{Name: "shop", Target: Target{Kind: KindNotice}}
 	c := &notice.Content{URL: "https://shop.example/hooks/paid?order=4711"}

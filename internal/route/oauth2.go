@@ -8,14 +8,13 @@ import (
 	"notifier/internal/sign"
 )
 
-// OAuth2 is where a route gets the access tokens for its receivers, by the client credentials
-// grant (RFC 6749, section 4.4).
+// OAuth2 is the source of a route's access tokens, by the client credentials grant (RFC 6749, section 4.4).
 type OAuth2 struct {
 	TokenURL     *url.URL
 	ClientID     string
 	ClientSecret Hidden
 	Scopes       []string
-	Audience     string // empty = none is asked for
+	Audience     string // empty = none is requested
 }
 
 // Hidden is a text that prints as dots.
@@ -27,7 +26,7 @@ func (Hidden) GoString() string { return "•••" }
 // MarshalText keeps the text out of JSON and logs.
 func (Hidden) MarshalText() ([]byte, error) { return []byte("•••"), nil }
 
-// ParseTokenURL reads the address of an issuer's token endpoint. Its error does not quote it.
+// ParseTokenURL parses the address of an issuer's token endpoint. Its error does not quote the address.
 func ParseTokenURL(s string) (*url.URL, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
@@ -36,8 +35,7 @@ func ParseTokenURL(s string) (*url.URL, error) {
 	return u, nil
 }
 
-// reserves reports whether the route writes the header itself, so that notices must not
-// have it.
+// reserves reports whether the route writes the header itself, so that notices must not have it.
 func (r *Route) reserves(s *sign.Settings, name string) bool {
 	return s.Reserves(name) || r.OAuth2 != nil && strings.EqualFold(name, "authorization")
 }

@@ -10,20 +10,21 @@ import (
 	"strings"
 )
 
-// Origin is the place that a call connects to.
+// Origin is the scheme, host and port that a call connects to.
 type Origin struct {
 	Scheme string // http or https
-	Host   string // in the form of notice.Host; a link-local address keeps its zone
+	Host   string // normalized by notice.Host; a link-local address keeps its zone
 	Port   string // decimal, without leading zeros
 }
 
-// OriginOf is the origin of an absolute http or https url, whose host in the form of
-// notice.Host is host. Calls are dialled by it, and Origins are matched by it.
+// OriginOf returns the origin of an absolute http or https url, whose host normalized by notice.Host is host.
+// Calls connect to it, and Origins are matched against it.
 func OriginOf(u *url.URL, host string) Origin {
 	name, zone, _ := strings.Cut(u.Hostname(), "%")
 	if ip, err := netip.ParseAddr(name); zone != "" && err == nil && ip.IsLinkLocalUnicast() {
-		host = u.Hostname() // without its zone the address names no host
+		host = u.Hostname() // without its zone the address is ambiguous
 	}
+
 	o := Origin{Scheme: u.Scheme, Host: host, Port: defaultPort(u.Scheme)}
 	if p := u.Port(); p != "" {
 		if o.Port = strings.TrimLeft(p, "0"); o.Port == "" {
@@ -33,10 +34,10 @@ func OriginOf(u *url.URL, host string) Origin {
 	return o
 }
 
-// Addr is host:port, with an IPv6 address in brackets.
+// Addr returns host:port, with an IPv6 address in brackets.
 func (o Origin) Addr() string { return net.JoinHostPort(o.Host, o.Port) }
 
-// String spells the origin without a default port.
+// String returns the origin without a default port.
 func (o Origin) String() string {
 	host := o.Host
 	if strings.Contains(host, ":") {
@@ -55,21 +56,20 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// OriginGrammar says how an entry of HEADERS_TO is written.
+// OriginGrammar describes the form of an entry of HEADERS_TO.
 const OriginGrammar = "[http://|https://]host[:port|:*], where host is a name, *.domain, an address ([::1] for IPv6) or * for all hosts; " +
 	"without scheme and port: https on port 443"
 
-// Origins is a list of origins, some of them for many hosts or for all ports. The zero value
-// is empty.
+// Origins is a list of origins. An entry may stand for many hosts or for all ports. The zero value is empty.
 type Origins struct{ entries []originEntry }
 
 type originEntry struct {
 	scheme string
-	host   string // notice.Host, ".example.com" of *.example.com, or *
+	host   string // normalized by notice.Host, ".example.com" for *.example.com, or *
 	port   string // * = any
 }
 
-// ParseOrigins reads a comma-separated list; OriginGrammar is that of an entry.
+// ParseOrigins parses a comma-separated list of entries of the form OriginGrammar.
 func ParseOrigins(s string) (Origins, error) {
 	var list Origins
 	for part := range strings.SplitSeq(s, ",") {
@@ -80,6 +80,7 @@ func ParseOrigins(s string) (Origins, error) {
 		}
 		list.entries = append(list.entries, e)
 	}
+
 	slices.SortFunc(list.entries, func(a, b originEntry) int { return strings.Compare(a.String(), b.String()) })
 	list.entries = slices.Compact(list.entries)
 	return list, nil
@@ -92,10 +93,12 @@ func parseOrigin(s string) (e originEntry, ok bool) {
 			return e, false
 		}
 	}
+
 	host, port := splitPort(s)
 	if port == "" {
 		port = defaultPort(e.scheme)
 	}
+
 	if port != "*" {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
@@ -103,24 +106,27 @@ func parseOrigin(s string) (e originEntry, ok bool) {
 		}
 		port = strconv.FormatUint(n, 10)
 	}
+
 	e.port = port
 	if host == "*" {
 		e.host = "*"
 		return e, true
 	}
+
 	var h hostList
 	switch {
-	case strings.Contains(host, "%") || !h.add(host): // a zone is of the machine that calls
+	case strings.Contains(host, "%") || !h.add(host): // a zone has a meaning only on the calling machine
 		return e, false
 	case len(h.below) > 0:
 		e.host = h.below[0]
 	default:
 		e.host = h.names[0]
 	}
+
 	return e, true
 }
 
-// splitPort splits host:port. An empty port after the colon makes the host unreadable.
+// splitPort splits host:port. An empty port after the colon makes the host invalid.
 func splitPort(s string) (host, port string) {
 	colon := strings.LastIndexByte(s, ':')
 	if _, err := netip.ParseAddr(s); err == nil || colon < 0 || strings.HasSuffix(s, "]") || colon == len(s)-1 {
@@ -129,7 +135,7 @@ func splitPort(s string) (host, port string) {
 	return s[:colon], s[colon+1:]
 }
 
-// String spells the entry in one form for all spellings that mean the same.
+// String returns one form for all spellings of the same entry.
 func (e originEntry) String() string {
 	host := e.host
 	switch {
@@ -138,6 +144,7 @@ func (e originEntry) String() string {
 	case strings.Contains(host, ":"):
 		host = "[" + host + "]"
 	}
+
 	if e.port != defaultPort(e.scheme) {
 		host += ":" + e.port
 	}
@@ -155,17 +162,18 @@ func (e originEntry) match(o Origin) bool {
 	return e.covers(o.Host) && e.scheme == o.Scheme && (e.port == "*" || e.port == o.Port)
 }
 
-// Match reports whether o is in the list.
+// Match reports whether the list contains o.
 func (l Origins) Match(o Origin) bool {
 	return slices.ContainsFunc(l.entries, func(e originEntry) bool { return e.match(o) })
 }
 
-// Others lists the origins of o's host that are in the list, if o itself is not. It is
-// empty if o is in the list, and if no entry is for its host.
+// Others lists the origins of o's host in the list, if o itself is not in it. It is empty if the list
+// contains o, or no entry for its host.
 func (l Origins) Others(o Origin) []string {
 	if l.Match(o) {
 		return nil
 	}
+
 	var out []string
 	for _, e := range l.entries {
 		if !e.covers(o.Host) {
@@ -177,14 +185,15 @@ func (l Origins) Others(o Origin) []string {
 			out = append(out, Origin{e.scheme, o.Host, e.port}.String())
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// Empty reports whether the list holds nothing.
+// Empty reports whether the list has no entry.
 func (l Origins) Empty() bool { return len(l.entries) == 0 }
 
-// String spells the list in one form for all spellings that mean the same.
+// String returns one form for all spellings of the same list.
 func (l Origins) String() string {
 	out := make([]string, len(l.entries))
 	for i, e := range l.entries {
@@ -193,8 +202,7 @@ func (l Origins) String() string {
 	return strings.Join(out, ",")
 }
 
-// HeadersError says that a url names a host that gets the route's headers, by a scheme or
-// port that does not.
+// HeadersError means that a url's host gets the route's headers, but not by the url's scheme or port.
 type HeadersError struct {
 	Origin Origin
 	Want   []string // the origins of the host that get the headers
@@ -203,14 +211,14 @@ type HeadersError struct {
 
 func (e *HeadersError) Error() string { return "its url " + e.Text() }
 
-// Text is the error without its subject.
+// Text returns the error without its subject.
 func (e *HeadersError) Text() string {
 	return fmt.Sprintf("leads to %s, and route %s sends its headers to this host by %s only; NOTIFIER_ROUTE_%s_HEADERS_TO=%s would allow it",
 		e.Origin, e.Route, strings.Join(e.Want, " or "), envName(e.Route), e.Origin)
 }
 
-// CheckHeaders refuses a notice's url whose host gets the route's headers by another scheme
-// or port. A url whose host is not listed is called without the headers.
+// CheckHeaders rejects a notice's url whose host gets the route's headers only by another scheme or port. A
+// url whose host is not listed is called without the headers.
 func (r *Route) CheckHeaders(o Origin) error {
 	if want := r.HeadersTo.Others(o); len(want) > 0 {
 		return &HeadersError{Origin: o, Want: want, Route: r.Name}

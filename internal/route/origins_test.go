@@ -22,9 +22,9 @@ func originOf(t testing.TB, address string) Origin {
 	return OriginOf(u, host)
 }
 
-// HEADERS_TO named hosts only: a producer who named another port or http got the operator's
-// Authorization.
-func TestHeadersAreForSchemeAndPort(t *testing.T) {
+// HEADERS_TO named only hosts: a producer that named another port or http got the operator's Authorization
+// header.
+func TestHeadersMatchSchemeAndPort(t *testing.T) {
 	const yes, no, refused = "sent", "not sent", "refused"
 	for to, urls := range map[string]map[string]string{
 		"shop.example": {
@@ -59,7 +59,7 @@ func TestHeadersAreForSchemeAndPort(t *testing.T) {
 		"::1,[fd00::0:1]:*": {"https://[::1]/": yes, "https://[fd00::1]:8443/": yes, "http://[fd00::1]/": refused},
 		"10.0.0.1": {"https://10.0.0.1/": yes, "http://10.0.0.1/": refused, "https://10.0.0.1:8443/": refused,
 			"https://[::ffff:10.0.0.1]/": no},
-		// The zone is a part of what is dialled.
+		// The zone is part of the dialled address.
 		"[fe80::1]": {"https://[fe80::1]/": yes, "https://[fe80::1%25eth0]/": no},
 	} {
 		list, err := ParseOrigins(to)
@@ -85,7 +85,7 @@ func TestHeadersAreForSchemeAndPort(t *testing.T) {
 	}
 }
 
-func TestRefusedOriginNamesRightOnes(t *testing.T) {
+func TestHeadersErrorNamesAllowedOrigins(t *testing.T) {
 	list, err := ParseOrigins("*.shop.example,http://a.shop.example:8080,http://a.shop.example:*")
 	if err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestRefusedOriginNamesRightOnes(t *testing.T) {
 	}
 }
 
-func TestOriginsAreReadOnce(t *testing.T) {
+func TestOriginsAreNormalized(t *testing.T) {
 	for s, want := range map[string]string{
 		"Shop.example.,https://shop.example:443, https://shop.example": "shop.example",
 		"http://shop.example:80,http://shop.example:0080":              "http://shop.example",

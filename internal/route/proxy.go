@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Proxy is an outbound proxy. It may hold credentials, and prints without them.
+// Proxy is an outbound proxy. It may contain credentials, and prints without them.
 type Proxy struct{ url *url.URL }
 
-// The schemes of a proxy. With socks5h the proxy resolves names, and so it does
-// with socks5: both are read alike by net/http.
+// proxySchemes are the schemes of a proxy. With socks5h and with socks5 the proxy resolves names: net/http
+// treats both alike.
 var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
 
-// ParseProxy reads http://, https://, socks5:// and socks5h://, user and
-// password within. Its error never quotes what was given.
+// ParseProxy parses http://, https://, socks5:// and socks5h:// addresses with optional credentials. Its
+// error never quotes the address.
 func ParseProxy(s string) (*Proxy, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || !slices.Contains(proxySchemes, u.Scheme) {
@@ -23,7 +23,7 @@ func ParseProxy(s string) (*Proxy, error) {
 	return &Proxy{u}, nil
 }
 
-// URL is the proxy's address with its credentials; nil of no proxy.
+// URL returns the proxy's address with its credentials; nil without a proxy.
 func (p *Proxy) URL() *url.URL {
 	if p == nil {
 		return nil
@@ -31,7 +31,7 @@ func (p *Proxy) URL() *url.URL {
 	return p.url
 }
 
-// String shows where the proxy is.
+// String returns the address without credentials.
 func (p *Proxy) String() string {
 	if p == nil {
 		return ""
@@ -39,7 +39,6 @@ func (p *Proxy) String() string {
 	return p.url.Scheme + "://" + p.url.Host
 }
 
-// GoString is String.
 func (p *Proxy) GoString() string { return p.String() }
 
 // MarshalText keeps the credentials out of JSON.

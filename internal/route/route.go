@@ -15,7 +15,7 @@ import (
 	"notifier/internal/sign"
 )
 
-// Kind is what a route's target is.
+// Kind is the kind of a route's target.
 type Kind string
 
 // The kinds of target.
@@ -27,7 +27,7 @@ const (
 	KindLog    Kind = "log"    // a log line and nothing else
 )
 
-// Target says where a route's notices go.
+// Target is the destination of a route's notices.
 type Target struct {
 	Kind   Kind
 	URL    *url.URL // of KindFixed
@@ -35,7 +35,7 @@ type Target struct {
 	MaxLen int64    // of KindStream; 0 = unbounded
 }
 
-// ParseTarget reads http(s)://…, notice, list:<key>, stream:<key> and log.
+// ParseTarget parses http(s)://…, notice, list:<key>, stream:<key> and log.
 func ParseTarget(s string) (Target, error) {
 	switch {
 	case s == "notice":
@@ -51,15 +51,16 @@ func ParseTarget(s string) (Target, error) {
 			return Target{}, err
 		}
 		u, err := url.Parse(s)
-		if err != nil { // CheckURL has read it; the error would quote a password
-			return Target{}, errors.New("an address that cannot be read; want http://host/path or https://host/path")
+		if err != nil { // CheckURL has parsed it; the error would quote a password
+			return Target{}, errors.New("invalid address; want http://host/path or https://host/path")
 		}
 		return Target{Kind: KindFixed, URL: u}, nil
 	}
+
 	return Target{}, fmt.Errorf("not a target; want http(s)://…, notice, list:<key>, stream:<key> or log")
 }
 
-// AckKind is which part of an answer acknowledges.
+// AckKind is the part of an answer that acknowledges a delivery.
 type AckKind string
 
 // The kinds of acknowledgement.
@@ -68,8 +69,8 @@ const (
 	AckStatus AckKind = "status"
 	AckBody   AckKind = "body"
 	AckJSON   AckKind = "json"
-	// AckReport is of lists and streams: the consumer reports within the
-	// route's timeout. Otherwise a push is a delivery.
+	// AckReport is for lists and streams: the consumer reports within the route's timeout. Without it, the
+	// push is the delivery.
 	AckReport AckKind = "report"
 )
 
@@ -82,10 +83,9 @@ type Ack struct {
 	Value  string   // of AckJSON
 }
 
-// ParseAck reads 2xx, status:200,204, body:success, json:code=SUCCESS and
-// report.
+// ParseAck parses 2xx, status:200,204, body:success, json:code=SUCCESS and report.
 func ParseAck(s string) (Ack, error) {
-	bad := fmt.Errorf("%q is no acknowledgement; want 2xx, status:200,204, body:success, json:code=SUCCESS or report", s)
+	bad := fmt.Errorf("%q is not an acknowledgement; want 2xx, status:200,204, body:success, json:code=SUCCESS or report", s)
 	kind, rest, has := strings.Cut(s, ":")
 	switch {
 	case s == "2xx":
@@ -93,35 +93,39 @@ func ParseAck(s string) (Ack, error) {
 	case s == "report":
 		return Ack{Kind: AckReport}, nil
 	case kind == "status" && has:
-		var codes []int
-		for f := range strings.SplitSeq(rest, ",") {
-			n, err := strconv.Atoi(strings.TrimSpace(f))
-			if err != nil || n < 200 || n > 299 {
-				return Ack{}, fmt.Errorf("%q: %q is no status from 200 to 299", s, f)
-			}
-			codes = append(codes, n)
-		}
-		return Ack{Kind: AckStatus, Status: codes}, nil
+		return parseStatusAck(s, rest)
 	case kind == "body" && strings.TrimSpace(rest) != "":
 		return Ack{Kind: AckBody, Body: strings.TrimSpace(rest)}, nil
 	case kind == "json" && has:
 		path, value, ok := strings.Cut(rest, "=")
-		if !ok || path == "" || value == "" {
-			return Ack{}, bad
-		}
 		parts := strings.Split(path, ".")
-		if slices.Contains(parts, "") {
+		if !ok || value == "" || slices.Contains(parts, "") {
 			return Ack{}, bad
 		}
 		if !utf8.ValidString(rest) {
-			return Ack{}, fmt.Errorf("%q is not UTF-8, which no JSON fits", s)
+			return Ack{}, fmt.Errorf("%q is not UTF-8, so no JSON can match", s)
 		}
 		return Ack{Kind: AckJSON, Path: parts, Value: value}, nil
 	}
+
 	return Ack{}, bad
 }
 
-// String spells the rule the way ParseAck reads it.
+// parseStatusAck parses the comma-separated codes of the acknowledgement s.
+func parseStatusAck(s, codes string) (Ack, error) {
+	ack := Ack{Kind: AckStatus}
+	for f := range strings.SplitSeq(codes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(f))
+		if err != nil || n < 200 || n > 299 {
+			return Ack{}, fmt.Errorf("%q: %q is not a status from 200 to 299", s, f)
+		}
+		ack.Status = append(ack.Status, n)
+	}
+
+	return ack, nil
+}
+
+// String returns the form that ParseAck parses.
 func (a Ack) String() string {
 	switch a.Kind {
 	case AckStatus:
@@ -135,14 +139,14 @@ func (a Ack) String() string {
 	case AckJSON:
 		return "json:" + strings.Join(a.Path, ".") + "=" + a.Value
 	}
+
 	if a.Kind == AckReport {
 		return "report"
 	}
 	return "2xx"
 }
 
-// Route is what the configuration says of one key prefix. The zero value of a
-// limit means none.
+// Route is the configuration of one key prefix. A limit of zero means no limit.
 type Route struct {
 	Name            string // the name in NOTIFIER_ROUTES, lower case
 	Prefix          string
@@ -153,19 +157,20 @@ type Route struct {
 	Ack             Ack
 	Concurrency     int
 	HostConcurrency int
-	Rate            float64 // a second; 0 = unlimited
-	// Sign are the schemes that sign, empty = what Signing says. Secrets and SignKeys are their keys.
+	Rate            float64 // per second; 0 = unlimited
+	// Sign are the signature schemes; empty = the default of Signing. Secrets and SignKeys are their keys.
 	Sign        []sign.Scheme
 	Secrets     []sign.Secret
-	SignPer     sign.Per // empty = what Signs says
+	SignPer     sign.Per // empty = the default of Signs
 	SignKeys    []*sign.Key
 	SignHeaders sign.Headers
 	OAuth2      *OAuth2 // nil = calls carry no access token
 	Headers     []notice.Header
 	HeadersTo   Origins // of KindNotice: the origins that get Headers and access tokens
-	Allow       Allow   // what a notice target may reach although private
+	Allow       Allow   // private hosts and networks that a notice's url may reach
 	HTTPSOnly   bool
 	Adopt       bool
+	Order       Order
 	CAFile      string
 	CertFile    string
 	KeyFile     string
@@ -173,8 +178,8 @@ type Route struct {
 	Method      string // empty = POST
 }
 
-// Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a
-// consumer's report, or, where the target does not answer, the push or the log line.
+// Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report
+// or, for a target that does not answer, the push or the log line.
 func (r *Route) Acknowledgement() string {
 	switch {
 	case r.Target.Kind == KindLog:
@@ -185,17 +190,17 @@ func (r *Route) Acknowledgement() string {
 	return r.Ack.String()
 }
 
-// Margin is what a lease has over the handler's timeout: time to settle, and
-// room for a Redis that is slow at the wrong moment.
+// Margin is the difference between a lease and the handler's timeout. It is the time to settle, even while
+// Redis is slow.
 const Margin = 5 * time.Second
 
-// Lease is how long a claim of this route lives. A consumer of a list or stream
-// reports within the route's timeout, which is its lease likewise.
+// Lease returns how long a claim of this route is valid. A consumer of a list or stream reports within the
+// route's timeout, so its lease is the same.
 func (r *Route) Lease() time.Duration { return r.Timeout + Margin }
 
-// Slots is how many attempts of this route may be under way at once. A fixed
-// target is one host, and what its limit refuses would only be claimed and put
-// off: it stays in the shadow instead, and is on time when a slot is free.
+// Slots returns how many attempts of this route may run at once. For a fixed target it is at most the limit
+// of the single host. A notice above that limit would only be claimed and deferred. Instead it is not
+// claimed, and starts on time when a slot is free.
 func (r *Route) Slots() int {
 	if r.Target.Kind == KindFixed && r.HostConcurrency > 0 && (r.Concurrency == 0 || r.HostConcurrency < r.Concurrency) {
 		return r.HostConcurrency
@@ -203,14 +208,14 @@ func (r *Route) Slots() int {
 	return r.Concurrency
 }
 
-// Table finds the route of a key. It never changes once made.
+// Table finds the route of a key. It is immutable.
 type Table struct {
-	routes []*Route // in the order given
+	routes []*Route // in the order of the configuration
 	byName map[string]*Route
 	bySpan map[string]*Route // prefix → route
 }
 
-// NewTable makes a table; names and prefixes must be unique.
+// NewTable returns a table of routes. Their names and prefixes must be unique.
 func NewTable(routes []*Route) (*Table, error) {
 	t := &Table{routes: routes, byName: map[string]*Route{}, bySpan: map[string]*Route{}}
 	for _, r := range routes {
@@ -223,13 +228,14 @@ func NewTable(routes []*Route) (*Table, error) {
 		if t.byName[r.Name] != nil {
 			return nil, fmt.Errorf("two routes are named %s", r.Name)
 		}
+
 		t.byName[r.Name], t.bySpan[r.Prefix] = r, r
 	}
+
 	return t, nil
 }
 
-// Match is the route of a notice key, nil if none covers it. The key must be
-// valid. It does not allocate.
+// Match returns the route of a valid notice key; nil if no route covers it. It does not allocate.
 func (t *Table) Match(key string) *Route {
 	end := len(key)
 	for range 3 {
@@ -241,14 +247,15 @@ func (t *Table) Match(key string) *Route {
 			return r
 		}
 	}
+
 	return nil
 }
 
-// Name is the route of that name, or nil.
+// Name returns the route with that name, or nil.
 func (t *Table) Name(name string) *Route { return t.byName[name] }
 
-// Prefix is the route of exactly that prefix, or nil.
+// Prefix returns the route with exactly that prefix, or nil.
 func (t *Table) Prefix(prefix string) *Route { return t.bySpan[prefix] }
 
-// All lists the routes in the order given.
+// All returns the routes in the order of the configuration.
 func (t *Table) All() []*Route { return t.routes }

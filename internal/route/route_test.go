@@ -9,7 +9,7 @@ import (
 	"notifier/internal/sign"
 )
 
-func TestMatchTakesTheLongest(t *testing.T) {
+func TestMatchPrefersTheLongestPrefix(t *testing.T) {
 	tab, err := NewTable([]*Route{{Name: "a", Prefix: "app1"}, {Name: "b", Prefix: "app1:trans"}, {Name: "c", Prefix: "app1:trans:notice"}})
 	if err != nil {
 		t.Fatal(err)
@@ -29,7 +29,7 @@ func TestMatchTakesTheLongest(t *testing.T) {
 	}
 }
 
-func TestTableRefusesDoubles(t *testing.T) {
+func TestTableRejectsDuplicates(t *testing.T) {
 	for want, rs := range map[string][]*Route{
 		"prefix app1": {{Name: "a", Prefix: "app1"}, {Name: "b", Prefix: "app1"}},
 		"named a":     {{Name: "a", Prefix: "app1"}, {Name: "a", Prefix: "app2"}},
@@ -97,7 +97,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-func TestAcknowledgementOfTargetsWithoutAnswer(t *testing.T) {
+func TestAcknowledgementOfPushAndLog(t *testing.T) {
 	for _, c := range []struct {
 		kind Kind
 		ack  Ack

@@ -1,15 +1,24 @@
-// Package schedule takes notices in: it finds their route, checks them, and
-// gathers concurrent calls into shared script calls.
+// Package schedule accepts notices: it finds their route, checks them, and stores them. Concurrent
+// calls share round trips.
 //
-// A call that finds its node idle goes out alone and at once; while calls to that
-// node are under way, others gather and go out together: one script call for each
-// route and shard, and all of them in one round trip. So a single caller sees one
-// round trip, and many callers share one, however many shards the node has; and
-// nobody waits for a node that does not have his shard. A caller that gives up while its
-// notice waits takes it along: what has gone out may be stored or not.
+//	Schedule ─┐
+//	Schedule ─┼─▶ one batch per node ─▶ one script call per partition ─▶ one round trip
+//	Schedule ─┘
 //
-// The calls that go out belong to the Scheduler, not to one of those who share
-// them; Close ends them.
+// A node is a Redis server; in a cluster there are several. A call that finds its node idle is sent
+// alone and at once. While calls to that node are in flight, further calls are collected and then sent
+// together: one script call per partition, all in one round trip. So a single caller needs one round
+// trip, and many callers share one. A slow node delays only calls for its own notices.
+//
+// # Guarantees
+//
+// After a successful reply the notice is stored. After an error that is wire.ErrUnavailable it may
+// or may not be stored: the same call may be repeated, since it creates nothing new. Requests of
+// one key keep their order within [Scheduler.Many]. If a caller gives up before its notice is sent,
+// the notice is dropped. If it was sent already, it may be stored.
+//
+// The Scheduler owns the calls in flight: they do not end when one of their callers gives up. Close
+// ends them.
 package schedule
 
 import (
@@ -28,31 +37,31 @@ import (
 	"notifier/internal/wire"
 )
 
-// Store is what schedule needs of Redis.
+// Store stores notices in Redis.
 type Store interface {
-	// ScheduleAll stores batches of shards of one node in one round trip, with one
-	// answer each.
+	// ScheduleAll stores batches for shards of one node in one round trip. It returns one result
+	// per batch.
 	ScheduleAll(ctx context.Context, batches []store.Batch) []store.Batched
-	// Node names the node that has a partition's shard.
+	// Node returns the name of the node that holds a partition's shard.
 	Node(ctx context.Context, p keys.Partition) string
 }
 
-// Options of a Scheduler.
+// Options configure a [Scheduler].
 type Options struct {
 	Store  Store
 	Routes *route.Table
 	Space  keys.Space
-	// Timeout of one call to Redis; zero = 5 s. Wait is how much longer one may take
-	// because it waits until it is confirmed.
+	// Timeout bounds one call to Redis; zero = 5 s. Wait is added for writes that wait until
+	// replicas or the disk confirm them.
 	Timeout, Wait time.Duration
-	// Hints, if not nil, takes notices that are due at once, so that they do not wait for a
-	// sweep.
+	// Hints receives notices that are due at once, so that they need not wait for a sweep. It may
+	// be nil.
 	Hints Hints
-	// Observer, if not nil, counts the notices of a route that are new.
+	// Observer counts the new notices of each route. It may be nil.
 	Observer Observer
 }
 
-// Hints takes the key of a notice that is due; false if there was no room.
+// Hints receives the keys of due notices. Hint returns false if it has no room.
 type Hints interface {
 	Hint(r *route.Route, key string) bool
 }
@@ -62,14 +71,14 @@ type Observer interface {
 	Scheduled(route string, n int)
 }
 
-// Scheduler is safe for concurrent use.
+// Scheduler accepts notices. It is safe for concurrent use.
 type Scheduler struct {
 	o Options
 	// Calls to Redis run under life, which ends when Close has run out of time.
-	life context.Context // of all calls, not of one
+	life context.Context // shared by all calls
 	end  context.CancelFunc
 
-	callers sync.WaitGroup // within Schedule and Many
+	callers sync.WaitGroup // running calls of Schedule and Many
 
 	waiting *coalesce.Group[string, waiting] // by node
 
@@ -78,24 +87,23 @@ type Scheduler struct {
 }
 
 type waiting struct {
-	ctx   context.Context // the caller's; who has gone waits for nothing
+	ctx   context.Context // of the caller; a waiting notice whose ctx has ended is dropped
 	to    keys.Partition
 	req   store.Request
 	reply chan<- store.Reply
 }
 
 const (
-	// maxCalls is how many pipelines of callers' notices may be under way to one node.
+	// maxCalls is how many pipelines of callers' notices may be in flight to one node.
 	maxCalls = 2
-	// maxBatch is how many notices one script call carries, and maxTogether how many
-	// one pipeline.
+	// maxBatch bounds the notices of one script call, and maxTogether those of one pipeline.
 	maxBatch, maxTogether = 128, 512
-	// maxWaiting is how many notices may wait for one node: while it is silent, what
-	// callers bring may not fill the memory.
+	// maxWaiting bounds the notices that wait for one node, so that callers cannot fill the memory
+	// while the node does not answer.
 	maxWaiting = 16384
 )
 
-// New makes a Scheduler.
+// New returns a Scheduler.
 func New(o Options) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
@@ -106,24 +114,22 @@ func New(o Options) *Scheduler {
 	return s
 }
 
-// errClosed is what callers get after Close.
+// errClosed is returned to callers after Close.
 var errClosed = fmt.Errorf("schedule: %w: this instance is stopping", wire.ErrUnavailable)
 
-// Close refuses what comes from now on, and returns when nothing is under way any
-// more. What has come before goes out until ctx ends; then it is given up, and its
-// callers get store.ErrUnavailable.
+// Close refuses new calls and returns when no call is in flight. Waiting notices are sent until ctx
+// ends. Then the rest is given up, and its callers get wire.ErrUnavailable.
 func (s *Scheduler) Close(ctx context.Context) {
 	defer context.AfterFunc(ctx, s.end)()
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
 	s.callers.Wait()
-	s.waiting.Wait() // who calls no more may have left something that waits
+	s.waiting.Wait() // notices of callers that have gone may still wait
 	s.end()
 }
 
-// enter counts a caller, until it calls callers.Done. It reports whether callers
-// are let in.
+// enter registers a caller until it calls callers.Done. It returns false after Close.
 func (s *Scheduler) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +139,8 @@ func (s *Scheduler) enter() bool {
 	return !s.closed
 }
 
-// Check finds the route of a request and says what is wrong with it; errors
-// wrap notice.ErrInvalid or store.ErrUnrouted.
+// Check returns the route of a request. If the request is invalid, the error wraps
+// notice.ErrInvalid or store.ErrUnrouted.
 func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	if !keys.Valid(r.Key) {
 		_, err := keys.Parse(r.Key)
@@ -162,8 +168,8 @@ func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	return to, nil
 }
 
-// Schedule stores one notice. After an error that is wire.ErrUnavailable it is
-// unknown whether it was stored: the same call may be made again.
+// Schedule stores one notice. After an error that is wire.ErrUnavailable it may be stored or not;
+// the same call may be repeated.
 func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Reply, error) {
 	to, err := s.Check(&req)
 	if err != nil {
@@ -187,13 +193,13 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	case r := <-reply:
 		return r, r.Err
 	case <-ctx.Done():
-		// It is on its way, and may or may not be stored.
+		// The notice may have been sent, so it may be stored.
 		return store.Reply{}, fmt.Errorf("schedule: %w: %w", wire.ErrUnavailable, ctx.Err())
 	}
 }
 
-// Many stores notices; replies and requests match by index, each with its own
-// Err. Requests of one key keep their order.
+// Many stores notices. It returns one reply per request in the same order, each with its Err.
+// Requests of one key keep their order.
 func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Reply {
 	out := make([]store.Reply, len(reqs))
 	if !s.enter() {
@@ -232,13 +238,11 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 	return out
 }
 
-// parts are the places, among those that came together, of notices of each partition
-// of one node.
+// parts are the notices for one node by partition, as indexes into the requests of one call.
 type parts map[keys.Partition][]int
 
-// sendSome sends the next notices of each partition, in one round trip, and takes
-// them out of all. There is one script call for a partition, so that notices of one
-// key keep their order.
+// sendSome sends the next notices of each partition in one round trip and removes them from all.
+// Each partition has one script call, so that notices of one key keep their order.
 func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Request, out []store.Reply) {
 	var batches []store.Batch
 	var places [][]int
@@ -258,22 +262,22 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 			delete(all, p)
 		}
 	}
-	tell := func(b, j int, r store.Reply) { out[places[b][j]] = r }
-	for _, b := range s.send(ctx, batches, tell) { // the caller waits for all of them
-		_ = s.send(ctx, batches[b:b+1], func(_, j int, r store.Reply) { tell(b, j, r) })
+	deliver := func(b, j int, r store.Reply) { out[places[b][j]] = r }
+	for _, b := range s.send(ctx, batches, deliver) { // the caller waits for all of them
+		_ = s.send(ctx, batches[b:b+1], func(_, j int, r store.Reply) { deliver(b, j, r) })
 	}
 }
 
-// flush sends what callers have brought for a node.
+// flush sends the waiting notices of a node.
 func (s *Scheduler) flush(all []waiting) {
 	var batches []store.Batch
 	var callers [][]waiting
 	all = slices.DeleteFunc(all, func(w waiting) bool { return w.ctx.Err() != nil })
-	left := map[keys.Partition]int{} // that are in no batch yet
+	left := map[keys.Partition]int{} // per partition: notices without a batch
 	for _, w := range all {
 		left[w.to]++
 	}
-	at := map[keys.Partition]int{} // the batch that is not full
+	at := map[keys.Partition]int{} // per partition: the batch that has room
 	for _, w := range all {
 		b, ok := at[w.to]
 		if !ok || len(callers[b]) == maxBatch {
@@ -289,30 +293,30 @@ func (s *Scheduler) flush(all []waiting) {
 	if len(batches) == 0 {
 		return
 	}
-	tell := func(b, j int, r store.Reply) { callers[b][j].reply <- r }
-	for _, b := range s.send(s.life, batches, tell) {
-		if !s.enter() { // nothing may be added any more
-			_ = s.send(s.life, batches[b:b+1], func(_, j int, r store.Reply) { tell(b, j, r) })
+	deliver := func(b, j int, r store.Reply) { callers[b][j].reply <- r }
+	for _, b := range s.send(s.life, batches, deliver) {
+		if !s.enter() { // closed: nothing may be added to waiting
+			_ = s.send(s.life, batches[b:b+1], func(_, j int, r store.Reply) { deliver(b, j, r) })
 			continue
 		}
-		apart := s.waiting.For(s.o.Store.Node(s.life, batches[b].Partition))
+		separate := s.waiting.For(s.o.Store.Node(s.life, batches[b].Partition))
 		for _, w := range callers[b] {
-			apart.Add(w)
+			separate.Add(w)
 		}
 		s.callers.Done()
 	}
 }
 
-// send makes script calls to one node, and tells the reply to each request of each
-// batch but those that are to be sent apart, each alone; of one batch alone there is
-// none.
-func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(batch, request int, r store.Reply)) (apart []int) {
+// send makes one script call per batch, all in one round trip, and passes the reply to each request to
+// deliver. The store refuses some batches if they are combined with others (ErrSendAlone). send returns
+// their indexes, and the caller must send each of them alone. For a single batch it returns none.
+func (s *Scheduler) send(ctx context.Context, batches []store.Batch, deliver func(batch, request int, r store.Reply)) (separate []int) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
 	defer cancel()
 	for b, got := range s.o.Store.ScheduleAll(ctx, batches) {
 		reqs := batches[b].Requests
-		if errors.Is(got.Err, store.ErrApart) && len(batches) > 1 {
-			apart = append(apart, b)
+		if errors.Is(got.Err, store.ErrSendAlone) && len(batches) > 1 {
+			separate = append(separate, b)
 			continue
 		}
 		if err := got.Err; err != nil {
@@ -320,19 +324,19 @@ func (s *Scheduler) send(ctx context.Context, batches []store.Batch, tell func(b
 				err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 			}
 			for j := range reqs {
-				tell(b, j, store.Reply{Err: err})
+				deliver(b, j, store.Reply{Err: err})
 			}
 			continue
 		}
 		s.count(batches[b].Prefix, reqs, got.Replies)
 		for j := range reqs {
-			tell(b, j, got.Replies[j])
+			deliver(b, j, got.Replies[j])
 		}
 	}
-	return apart
+	return separate
 }
 
-// count says what is new, and what is due at once.
+// count reports new notices to the Observer, and those that are due at once to Hints.
 func (s *Scheduler) count(prefix string, reqs []store.Request, replies []store.Reply) {
 	r := s.o.Routes.Prefix(prefix)
 	n := 0

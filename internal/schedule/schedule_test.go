@@ -46,7 +46,7 @@ type fakeStore struct {
 	err   error
 	node  func(keys.Partition) string // nil = all have one
 	away  chan struct{}               // holds the trips to the node "away"
-	apart bool                        // shard 1 is to be sent apart, and is at a node of its own, "away", once that was said
+	apart bool                        // shard 1 is sent separately, and is on its own node, "away", once that was reported
 
 	answered [2]int // callers, by shard
 }
@@ -91,7 +91,7 @@ func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []st
 			continue
 		}
 		if s.apart && b.Shard == 1 && len(batches) > 1 {
-			out[i].Err = store.ErrApart
+			out[i].Err = store.ErrSendAlone
 			s.mu.Lock()
 			s.node = func(p keys.Partition) string { return []string{"", "away"}[p.Shard] }
 			s.mu.Unlock()
@@ -249,7 +249,7 @@ func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	})
 }
 
-// A node that says nothing holds up nobody whose shard another has.
+// A node that does not answer delays only callers of its own shards.
 func TestASilentNodeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		space := keys.Space{Namespace: "n", Shards: 2}
@@ -318,7 +318,7 @@ func TestWhoHasGoneIsNotStored(t *testing.T) {
 	})
 }
 
-// While Redis is silent callers come and go; what they leave must not pile up.
+// Callers come and go while Redis does not answer; the work that they leave must be bounded.
 func TestACrowdIsSentAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
@@ -346,8 +346,8 @@ func TestACrowdIsSentAway(t *testing.T) {
 	})
 }
 
-// A shard that is to be sent apart holds up nobody: those that it came with are
-// answered, as are those that come later, and its own callers when it can be written.
+// A shard that is sent separately delays no other shard: the other notices of the batch are
+// answered, as are later ones, and its own when it can be written.
 func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		space := keys.Space{Namespace: "n", Shards: 2}
@@ -408,8 +408,7 @@ func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// What has come before Close goes out; what comes after it is refused, and nothing
-// is under way when it returns.
+// Calls before Close are sent, calls after it are refused, and none is running when it returns.
 func TestCloseWaitsForWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := &fakeStore{hold: make(chan struct{})}
@@ -538,8 +537,8 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 	}
 }
 
-// The same key several times in one call, on a real Redis: each answer is what
-// it would have been in calls one after the other.
+// The same key several times in one call, on a real Redis: each reply is the same as in successive
+// calls.
 func TestDuplicatesInOneBatch(t *testing.T) {
 	srv := redistest.Shared(t)
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
@@ -548,7 +547,7 @@ func TestDuplicatesInOneBatch(t *testing.T) {
 	body := func(key, b string, on store.Duplicate) store.Request {
 		return store.Request{Key: "app1:m:t:" + key, Delay: time.Hour, OnDuplicate: on, Content: notice.Content{Body: []byte(b)}}
 	}
-	for round := range 2 { // the second meets what the first has left
+	for round := range 2 { // the second round meets the notices of the first
 		out := s.Many(t.Context(), []store.Request{
 			body("1", `{"n":1}`, ""), body("2", "a", ""), body("1", `{"n":1}`, ""), body("1", `{"n":2}`, ""),
 			body("2", "b", store.Keep), body("2", "c", store.Replace), body("2", "c", ""),

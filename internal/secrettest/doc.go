@@ -1,3 +1,3 @@
-// Package secrettest is the one check of every package's tests that no secret
-// reaches a log, an error or an answer.
+// Package secrettest checks that no secret reaches a log, an error or an answer. The tests of all packages
+// use the same check.
 package secrettest

@@ -12,18 +12,17 @@ import (
 	"strings"
 )
 
-// reporter is what of a testing.TB the check needs.
+// reporter is the part of testing.TB that the check needs.
 type reporter interface {
 	Helper()
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test for each of the texts that holds one of the secrets, as
-// it is or in a form that any reader could undo: base64 (at any offset, so also
-// within a Basic authorization), hex, URL-, JSON-, Go- or HTML-escaped, or as the
-// list of its bytes that %v prints.
+// Check fails the test for each text that contains one of the secrets, plain or in a form that a reader can
+// decode: base64 (at any offset, so also within a Basic authorization), hex, URL, JSON, Go or HTML escapes,
+// or the list of bytes that %v prints.
 //
-// A whsec_ secret stands for the text and for the key that it encodes.
+// A whsec_ secret covers both the text and the key that it encodes.
 func Check(t reporter, secrets []string, texts ...string) {
 	t.Helper()
 	for _, secret := range secrets {
@@ -31,6 +30,7 @@ func Check(t reporter, secrets []string, texts ...string) {
 			t.Errorf("secrettest: an empty secret is in every text")
 			continue
 		}
+
 		for form, needle := range forms(secret) {
 			for i, text := range texts {
 				if at := strings.Index(text, needle); at >= 0 {
@@ -41,7 +41,7 @@ func Check(t reporter, secrets []string, texts ...string) {
 	}
 }
 
-// forms are the spellings of a secret by name.
+// forms returns the encodings of a secret by name.
 func forms(secret string) map[string]string {
 	out := map[string]string{}
 	add(out, "", secret)
@@ -51,6 +51,7 @@ func forms(secret string) map[string]string {
 			add(out, "decoded ", string(key))
 		}
 	}
+
 	return out
 }
 
@@ -66,10 +67,12 @@ func add(out map[string]string, what, secret string) {
 	if j, err := json.Marshal(secret); err == nil {
 		out[what+"JSON-quoted"] = trim(string(j))
 	}
+
 	out[what+"as bytes"] = trim(fmt.Sprint([]byte(secret)))
 	out[what+"as Go bytes"] = strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(secret)), "[]byte{"), "}")
-	// Base64 spells the same bytes in three ways, after their offset. What
-	// depends on the neighbours is left out of the search.
+
+	// Base64 has three encodings of the same bytes, by offset. The characters that depend on neighbouring
+	// bytes are not searched.
 	for off := range 3 {
 		padded := append(bytes.Repeat([]byte{0}, off), secret...)
 		for name, enc := range map[string]*base64.Encoding{"base64": base64.RawStdEncoding, "base64url": base64.RawURLEncoding} {
@@ -82,10 +85,10 @@ func add(out map[string]string, what, secret string) {
 	}
 }
 
-// minBase64 is the shortest stretch of base64 that is no chance hit.
+// minBase64 is the shortest base64 text that does not match by chance.
 const minBase64 = 6
 
-// trim takes off the quotes or brackets.
+// trim removes the quotes or brackets.
 func trim(s string) string {
 	if len(s) < 2 {
 		return s

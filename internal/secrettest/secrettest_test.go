@@ -50,7 +50,7 @@ func TestCheckFindsEveryForm(t *testing.T) {
 	}
 }
 
-func TestCheckOfASigningSecret(t *testing.T) {
+func TestCheckFindsKeyOfSigningSecret(t *testing.T) {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	key, _ := base64.StdEncoding.DecodeString(secret[6:])
 	for _, text := range []string{secret, secret[6:], string(key), fmt.Sprint(key), hex.EncodeToString(key),
@@ -62,11 +62,11 @@ func TestCheckOfASigningSecret(t *testing.T) {
 	}
 }
 
-func TestCheckIsQuietWithoutALeak(t *testing.T) {
+func TestCheckPassesWithoutLeak(t *testing.T) {
 	Check(t, []string{"hunter2", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, "", "https://•••@host/?token=•••", "hunter3 whsec_",
 		"msg_0123456789abcdef")
 	r := &recorder{}
 	if Check(r, []string{""}, "x"); len(r.said) != 1 {
-		t.Error("an empty secret must be told")
+		t.Error("an empty secret must be reported")
 	}
 }

@@ -1,47 +1,38 @@
-// Package sentinel finds the master that sentinels name, and lets go of the old one
-// as soon as any of them says that there is a new one.
+// Package sentinel finds the master that Redis Sentinels name, and closes the connections to the old master as soon as any sentinel
+// reports a new one.
 //
-// # What holds
+// # Guarantees
 //
-// A Watch asks all sentinels that it knows: those it was given, and those that they
-// know. A master comes with the epoch of the failover that made it one; the highest
-// epoch holds, whichever sentinel says so. So when some of the sentinels are cut off
-// together with the old master and go on naming it, one that is not is enough.
+// From half a second after a sentinel has switched, no process that reaches this sentinel accepts an answer of the old master. A switch
+// that no reachable sentinel knows of is not noticed.
 //
-// At a switch all connections to the old master are closed, those in use as well: what
-// is under way on them fails, and nothing that the old master answers afterwards is
-// heard. Sentinels tell of a switch at once, over a subscription; each is asked
-// besides, once a second, or four times a second where it takes no subscription.
+// A [Watch] asks all known sentinels: the configured ones and the further ones that these name. Sentinels report a master together with the
+// epoch, a number that each failover increases. The Watch uses the master with the highest epoch. So one reachable sentinel that has
+// switched is enough, even if other sentinels are cut off together with the old master and still name it.
 //
-// Less formally: from half a second after a sentinel has switched, nobody who can
-// reach that sentinel takes an answer of the old master for good. Nothing is known of
-// a switch that no sentinel within reach knows of.
+// A switch closes all connections to the old master, including those in use. Calls in flight on them fail, and later answers of the old
+// master are never read. Sentinels publish a switch at once over a subscription. The Watch also asks each once a second, or four times a
+// second if it accepts no subscription.
 //
 // # Rest
 //
-// From the moment a sentinel has begun a failover nothing is sent to the master: its
-// connections are closed and none is made, whether it answers or not. One that was killed
-// and is started again meanwhile would be used else until a sentinel sees that its replica
-// has been promoted, which is up to a second after that was; and one that is replaced by
-// hand takes writes in that second which are lost. The rest ends when
+// As soon as a sentinel reports that it has begun a failover, the master rests: the Watch closes its connections and opens no new ones,
+// whether the master answers or not. Without the rest, writes to a master that is being replaced could be confirmed and then lost, for up
+// to a second: a sentinel promotes the replica first, and names it as the master later. The rest ends when
 //
-//   - any sentinel names another master of a later epoch, which is the switch;
-//   - the sentinel that has begun the failover has given it up, or has ended: its address
-//     takes no connection, or closes it;
-//   - restMost is over. So long a sentinel is waited for that is only silent: it may be slow,
-//     or cut off from here, and go on with its failover.
+//   - any sentinel names another master with a later epoch, which is the switch;
+//   - the sentinel that began the failover has given it up, or has ended: its address refuses connections or closes them;
+//   - restMost is over. Until then a silent sentinel may be slow or cut off from here, and continue its failover.
 //
-// A failover that was begun nearly always ends in a switch. A master that sentinels only
-// take for dead is still used: they may find it alive before any has begun one.
+// A failover that was begun nearly always ends in a switch. A master that sentinels only consider down is still used, because they may
+// find it alive before any of them begins a failover.
 //
-// Each sentinel tells of its own failovers alone. What it tells by itself is a reason to
-// ask; what it answers, SENTINEL MASTER's flag failover_in_progress, decides: so a Watch
-// that begins amid a failover rests as soon as that sentinel has answered. Of a failover
-// whose sentinel is out of reach, or does not let SENTINEL MASTER be asked, nothing is
-// known before the switch.
+// Each sentinel reports only its own failovers, by the flag failover_in_progress in its answer to SENTINEL MASTER. A message of a sentinel
+// only makes the Watch ask. So a Watch that starts during a failover rests as soon as that sentinel has answered. If the sentinel is
+// unreachable, or its user may not use SENTINEL MASTER, the failover is not noticed before the switch.
 //
-// # Sentinels set up anew
+// # Reinstalled sentinels
 //
-// A master of no higher epoch is taken only if more than half of the sentinels that ever
-// answered name it and none names the present one, as when sentinels are set up anew.
+// The epochs of reinstalled sentinels start at 0. A master without a higher epoch is accepted only if more than half of the
+// sentinels that ever answered name it and none names the present one.
 package sentinel

@@ -13,15 +13,15 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// How often a sentinel is asked that tells of switches by itself, and one that does
-// not; and how long it may take to answer.
+// askEvery is the interval of questions to a sentinel that also publishes switches, pollEvery that to one
+// that does not. answer is the time limit for an answer.
 const (
 	askEvery  = time.Second
 	pollEvery = 250 * time.Millisecond
 	answer    = 2 * time.Second
 )
 
-// follow asks one sentinel for as long as the Watch lives.
+// follow asks one sentinel until the Watch is closed.
 func (w *Watch) follow(addr string) {
 	c := redis.NewSentinelClient(&redis.Options{Addr: addr, Username: w.o.Username, Password: w.o.Password, TLSConfig: w.o.TLS,
 		MaxRetries: -1, DialTimeout: w.o.DialTimeout, ReadTimeout: answer, WriteTimeout: answer, ContextTimeoutEnabled: true, PoolSize: 2,
@@ -32,83 +32,105 @@ func (w *Watch) follow(addr string) {
 	}
 }
 
-// What a sentinel tells by itself. Each is a reason to ask it: what it answers decides.
+// Channels to which the sentinels' messages are published. A message only triggers a question: the answer
+// decides.
 var (
 	switches  = []string{"+switch-master", "+promoted-slave"}
 	failovers = []string{"+try-failover"}
 	abandoned = []string{"-failover-abort-*"}
 )
 
-// subscribed asks until the subscription ends, or cannot be made.
+// subscribed asks the sentinel until its subscription ends, or cannot be made.
 func (w *Watch) subscribed(c *redis.SentinelClient, addr string) {
 	ctx, cancel := context.WithCancel(w.life)
 	defer cancel()
+
 	sub := c.Subscribe(ctx)
 	defer func() { _ = sub.Close() }()
-	told, lost := make(chan struct{}, 1), make(chan struct{})
-	every := pollEvery
+
+	notified, lost := make(chan struct{}, 1), make(chan struct{})
 	w.all.Go(func() {
 		defer close(lost)
-		// A user that may hear of switches alone is refused the others.
-		if sub.Subscribe(ctx, switches...) != nil || sub.Subscribe(ctx, failovers...) != nil || sub.PSubscribe(ctx, abandoned...) != nil {
+		w.receive(ctx, sub, notified)
+	})
+
+	w.poll(ctx, c, addr, notified, lost)
+
+	select { // before the next subscription
+	case <-ctx.Done():
+	case <-time.After(pollEvery):
+	}
+
+	cancel()
+	_ = sub.Close() // ends a Receive that waits for a silent sentinel
+	<-lost
+}
+
+// receive subscribes, and notifies of each message about the master, until the subscription ends.
+func (w *Watch) receive(ctx context.Context, sub *redis.PubSub, notified chan<- struct{}) {
+	// A user that may subscribe to switches only gets permission errors for the other channels.
+	if sub.Subscribe(ctx, switches...) != nil || sub.Subscribe(ctx, failovers...) != nil || sub.PSubscribe(ctx, abandoned...) != nil {
+		return
+	}
+
+	for {
+		m, err := sub.Receive(ctx)
+		if redis.IsPermissionError(err) {
+			continue
+		}
+		if err != nil {
 			return
 		}
-		for {
-			m, err := sub.Receive(ctx)
-			if redis.IsPermissionError(err) {
-				continue
-			}
-			if err != nil {
-				return
-			}
-			if x, ok := m.(*redis.Message); ok && !slices.Contains(strings.Fields(x.Payload), w.o.Master) {
-				continue
-			}
-			select { // also when the subscription has begun: it may have come too late
-			case told <- struct{}{}:
-			default:
-			}
+		if x, ok := m.(*redis.Message); ok && !slices.Contains(strings.Fields(x.Payload), w.o.Master) {
+			continue
 		}
-	})
-	for {
-		err := w.ask(ctx, c, addr)
-		if err == nil {
-			select {
-			case <-ctx.Done():
-			case <-lost:
-			case <-told:
-				every = askEvery
-				continue
-			case <-time.After(every):
-				continue
-			}
-		} else if ctx.Err() == nil {
-			w.failed(addr, err)
+
+		select { // also after the start of the subscription, which may have missed a message
+		case notified <- struct{}{}:
+		default:
 		}
-		select { // not again at once
-		case <-ctx.Done():
-		case <-time.After(pollEvery):
-		}
-		cancel()
-		_ = sub.Close() // ends a Receive that waits for a silent sentinel
-		<-lost
-		return
 	}
 }
 
-// ask asks a sentinel for the master, and for other sentinels.
+// poll asks the sentinel at intervals and after each notification, until it fails or the subscription is lost.
+func (w *Watch) poll(ctx context.Context, c *redis.SentinelClient, addr string, notified, lost <-chan struct{}) {
+	every := pollEvery
+	for {
+		if err := w.ask(ctx, c, addr); err != nil {
+			if ctx.Err() == nil {
+				w.failed(addr, err)
+			}
+			return
+		}
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-lost:
+			return
+		case <-notified:
+			every = askEvery
+		case <-time.After(every):
+		}
+	}
+}
+
+// ask asks a sentinel for the master, and for the addresses of other sentinels.
 func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, answer)
 	defer cancel()
+
 	m, failing, err := w.master(ctx, c)
 	if err != nil {
 		return err
 	}
-	w.hear(addr, m, failing)
+
+	w.observe(addr, m, failing)
 	others, err := c.Sentinels(ctx, w.o.Master).Result()
 	if err != nil {
-		return nil // it may be forbidden; those that were given have to do
+		return nil // possibly forbidden; the configured sentinels must suffice
 	}
+
 	for _, o := range others {
 		if o["ip"] != "" && o["port"] != "" {
 			w.add(net.JoinHostPort(o["ip"], o["port"]))
@@ -117,12 +139,12 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 	return nil
 }
 
-// master is what a sentinel names, and whom it fails over. One that does not tell the epoch
-// is taken for one of the first.
+// master asks a sentinel for the master, and for the master that the sentinel is failing over, if any.
+// A sentinel that does not return an epoch counts as epoch 0.
 //
-// Amid a failover SENTINEL MASTER tells the coming master's epoch and still the address
-// of the old one. What is asked second is the address that clients are to use, which
-// changes with the epoch.
+// During a failover, SENTINEL MASTER already returns the new epoch, but still the old address. So the address
+// for clients is requested by a second command, after the first: at the end of the failover, a sentinel changes
+// the address in that answer.
 func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing master, err error) {
 	all, err := c.Master(ctx, w.o.Master).Result()
 	if err == nil && all["ip"] != "" {
@@ -132,16 +154,18 @@ func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing
 			failing = m
 		}
 	}
+
 	at, err := c.GetMasterAddrByName(ctx, w.o.Master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):
-		return master{}, master{}, fmt.Errorf("it knows no master %q", w.o.Master)
+		return master{}, master{}, fmt.Errorf("the sentinel does not know the master %q", w.o.Master)
 	case err == nil && len(at) == 2:
 		m.addr = net.JoinHostPort(at[0], at[1])
 	case err == nil:
-		return master{}, master{}, fmt.Errorf("it answers %d words to where the master is", len(at))
+		return master{}, master{}, fmt.Errorf("the sentinel answered %d words to GET-MASTER-ADDR-BY-NAME, want 2", len(at))
 	case m.addr == "" || !redis.IsPermissionError(err):
 		return master{}, master{}, err
 	}
+
 	return m, failing, nil
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// restMost is how long a rest may last by one failover. A sentinel gives an election up
-// after 11 s at most: it begins it up to a second late, and waits for min(failover-timeout,
-// 10 s). One that was elected promotes a replica that it reaches at once, and sees within
-// two seconds more that it is a master. What lasts longer waits for a replica that does
-// not answer, for up to twice the failover-timeout, which is minutes: the old master may
-// be of use so long.
+// restMost is the maximum time for which nothing is sent to the master during one failover. A sentinel
+// gives up an election after 11 s at most: it begins up to a second late, and waits for
+// min(failover-timeout, 10 s). An elected sentinel promotes a reachable replica at once, and sees within two
+// more seconds that the replica is a master. A failover that takes longer waits for a replica that does not
+// answer, for up to twice the failover-timeout, which is minutes. The old master may be needed during that
+// time.
 const restMost = 15 * time.Second
 
-// ErrFailover is what a Dial comes to in a rest. Nothing was sent.
-var ErrFailover = errors.New("a failover is under way")
+// ErrFailover is returned by Dial during a rest. Nothing was sent.
+var ErrFailover = errors.New("a failover is in progress")
 
-// restError is an ErrFailover that says whose it is.
+// restError is an ErrFailover with the sentinel that began the failover.
 type restError struct{ sentinel, master string }
 
 func (e *restError) Error() string {
@@ -27,8 +27,8 @@ func (e *restError) Error() string {
 
 func (e *restError) Is(target error) bool { return target == ErrFailover }
 
-// rests is an ErrFailover in a rest, else nil: the failure of a dial, since nothing was
-// sent. The caller holds mu.
+// rests returns an ErrFailover during a rest, and nil otherwise. The error has the form of a failed dial,
+// because nothing was sent. The caller holds mu.
 func (w *Watch) rests() error {
 	if w.by == "" {
 		return nil
@@ -36,43 +36,56 @@ func (w *Watch) rests() error {
 	return &net.OpError{Op: "dial", Net: "tcp", Err: &restError{w.by, w.now.addr}}
 }
 
-// weigh begins a rest or ends it, after a sentinel has said something or has failed to.
-// The caller holds mu.
-func (w *Watch) weigh() {
-	before, by := w.by, ""
-	for addr, s := range w.told {
-		// What replaces a former master, or this one at an earlier epoch, has ended, though
-		// that sentinel may not know yet.
-		of := s.failing
-		if of.addr != "" && of.addr == w.now.addr && of.epoch >= w.now.epoch && time.Since(s.since) < w.most && (by == "" || addr == before) {
-			by = addr
-		}
-	}
-	w.by = by
+// updateRest begins or ends a rest, after a sentinel has answered or failed. The caller holds mu.
+func (w *Watch) updateRest() {
+	before := w.by
+	w.by = w.failingOver()
+
 	switch {
-	case before == "" && by != "":
-		w.letGo()
+	case before == "" && w.by != "":
+		w.closeConns()
 		if w.o.OnRest != nil {
 			w.o.OnRest(fmt.Sprintf("sentinel %s has begun a failover: nothing is sent to the master %s until it names another, gives up, ends, or "+
 				"%s are over",
-				by, w.now.addr, w.most))
+				w.by, w.now.addr, w.most))
 		}
-	case before != "" && by == "" && w.o.OnResume != nil:
-		why := "has given its failover up"
-		switch s := w.told[before]; {
-		case s.failing.addr != "":
-			why = fmt.Sprintf("has named no other for %s", w.most)
-		case s.lost:
-			why = "has ended"
-		}
-		w.o.OnResume(fmt.Sprintf("the master %s is used again: sentinel %s %s", w.now.addr, before, why))
+	case before != "" && w.by == "" && w.o.OnResume != nil:
+		w.o.OnResume(fmt.Sprintf("the master %s is used again: sentinel %s %s", w.now.addr, before, w.endOfRest(before)))
 	}
 }
 
-// letGo closes all connections. The caller holds mu.
-func (w *Watch) letGo() {
+// failingOver returns a sentinel that is failing over the present master: the present cause of the rest, if its failover goes on. It
+// is empty if there is none.
+func (w *Watch) failingOver() (by string) {
+	for addr, s := range w.sentinels {
+		// A failover of an earlier master, or of this one at an earlier epoch, has ended, even if that sentinel does not know yet.
+		of := s.failing
+		if of.addr == "" || of.addr != w.now.addr || of.epoch < w.now.epoch || time.Since(s.since) >= w.most {
+			continue
+		}
+		if by == "" || addr == w.by {
+			by = addr
+		}
+	}
+
+	return by
+}
+
+// endOfRest describes why the rest for a sentinel's failover has ended.
+func (w *Watch) endOfRest(by string) string {
+	switch s := w.sentinels[by]; {
+	case s.failing.addr != "":
+		return fmt.Sprintf("has named no other for %s", w.most)
+	case s.lost:
+		return "has ended"
+	}
+	return "has given its failover up"
+}
+
+// closeConns closes all connections to the master. The caller holds mu.
+func (w *Watch) closeConns() {
 	for c := range w.conns {
-		_ = c.Conn.Close() // who uses it finds it broken
+		_ = c.Conn.Close() // its user gets an error
 	}
 	clear(w.conns)
 }

@@ -12,14 +12,14 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 )
 
-// resting is a Watch that keeps what it tells of.
+// resting is a Watch that records its log texts.
 type resting struct {
 	*Watch
 	mu   sync.Mutex
 	said []string
 }
 
-// rester makes one whose rests last a time at most, once all sentinels have been heard.
+// rester returns a resting with a maximum duration of rests, after all sentinels have answered.
 func rester(t *testing.T, most time.Duration, sentinels ...*fake) *resting {
 	t.Helper()
 	r := &resting{}
@@ -39,7 +39,7 @@ func rester(t *testing.T, most time.Duration, sentinels ...*fake) *resting {
 	return r
 }
 
-// heard dials, and waits until each sentinel has answered and takes subscriptions.
+// heard dials, and waits until each sentinel has answered and accepts subscriptions.
 func (r *resting) heard(t *testing.T, sentinels ...*fake) net.Conn {
 	t.Helper()
 	c := r.must(t)
@@ -47,14 +47,13 @@ func (r *resting) heard(t *testing.T, sentinels ...*fake) net.Conn {
 		until(t, "it is heard", func() bool {
 			r.Watch.mu.Lock()
 			defer r.Watch.mu.Unlock()
-			return !r.told[f.addr()].at.IsZero() && (f.plain || f.subscribers() > 0)
+			return !r.sentinels[f.addr()].at.IsZero() && (f.plain || f.subscribers() > 0)
 		})
 	}
 	return c
 }
 
-// refuses fails the test unless nothing is sent to the master, and those who would know
-// that nothing was.
+// refuses fails the test unless nothing is sent to the master, and the errors show that nothing was sent.
 func (r *resting) refuses(t *testing.T) {
 	t.Helper()
 	c, err := r.Dial(t.Context())
@@ -63,7 +62,7 @@ func (r *resting) refuses(t *testing.T) {
 	}
 	var dial *net.OpError
 	if !errors.Is(err, ErrFailover) || !errors.As(err, &dial) || dial.Op != "dial" {
-		t.Fatalf("a dial amid the failover: %v", err)
+		t.Fatalf("a dial during the failover: %v", err)
 	}
 }
 
@@ -88,17 +87,17 @@ func (r *resting) serves(t *testing.T, addr string) net.Conn {
 	return c
 }
 
-// tells fails the test unless it has told of this alone: the beginnings of texts.
+// tells fails the test unless exactly these texts were logged, given by their beginnings.
 func (r *resting) tells(t *testing.T, want ...string) {
 	t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !slices.EqualFunc(r.said, want, strings.Contains) {
-		t.Errorf("told of %q, want %q", r.said, want)
+		t.Errorf("logged %q, want %q", r.said, want)
 	}
 }
 
-// again has it asked again, and waits until what it answered has been heard.
+// again triggers a question to a sentinel, and waits until the answer was observed.
 func (f *fake) again(t *testing.T) {
 	t.Helper()
 	asked := func() int { f.mu.Lock(); defer f.mu.Unlock(); return f.asked }
@@ -110,9 +109,8 @@ func (f *fake) again(t *testing.T) {
 	}
 }
 
-// A failover that was begun ends in a switch, of which the sentinel that has begun it
-// tells, or another one.
-func TestNothingIsSentToAMasterThatIsFailedOver(t *testing.T) {
+// A failover ends in a switch, which the sentinel that began it names, or another one.
+func TestRestEndsWithASwitch(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		names func(a, b *fake, next master)
@@ -135,7 +133,7 @@ func TestNothingIsSentToAMasterThatIsFailedOver(t *testing.T) {
 			}
 			c.names(a, b, master{next, 2})
 			r.serves(t, next)
-			// The one that has begun it tells of it until the other replicas follow.
+			// The sentinel that began it reports it until the other replicas follow.
 			a.again(t)
 			r.serves(t, next)
 			r.tells(t, "sentinel "+a.addr()+" has begun a failover: nothing is sent to the master "+old, "switch "+old+" "+next)
@@ -143,7 +141,7 @@ func TestNothingIsSentToAMasterThatIsFailedOver(t *testing.T) {
 	}
 }
 
-func TestAFailoverThatIsGivenUp(t *testing.T) {
+func TestRestEndsWithAnAbortedFailover(t *testing.T) {
 	for _, why := range []string{"no-good-slave", "not-elected", "slave-timeout"} {
 		t.Run(why, func(t *testing.T) {
 			old := node(t)
@@ -163,8 +161,8 @@ func TestAFailoverThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// Whoever goes on is waited for, whoever of several gives up.
-func TestSeveralSentinelsFailOver(t *testing.T) {
+// A rest lasts until the last of several failovers has ended.
+func TestRestLastsForTheLastFailover(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b, c := newFake(t, master{old, 1}), newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b, c)
@@ -173,7 +171,7 @@ func TestSeveralSentinelsFailOver(t *testing.T) {
 		until(t, "it is asked", func() bool {
 			r.Watch.mu.Lock()
 			defer r.Watch.mu.Unlock()
-			return r.told[f.addr()].failing.addr != "" == fails
+			return r.sentinels[f.addr()].failing.addr != "" == fails
 		})
 	}
 	a.begin()
@@ -194,8 +192,8 @@ func TestSeveralSentinelsFailOver(t *testing.T) {
 	r.tells(t, "has begun a failover", "switch "+old+" "+next)
 }
 
-// One that is silent may go on with its failover: the rest lasts for as long as it may.
-func TestTheSentinelThatFailsOverIsSilent(t *testing.T) {
+// A silent sentinel may go on with its failover, so the rest lasts for its maximum.
+func TestRestContinuesWhileSentinelIsSilent(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
@@ -206,7 +204,7 @@ func TestTheSentinelThatFailsOverIsSilent(t *testing.T) {
 	until(t, "its silence is noted", func() bool {
 		r.Watch.mu.Lock()
 		defer r.Watch.mu.Unlock()
-		return r.told[a.addr()].lost
+		return r.sentinels[a.addr()].lost
 	})
 	r.refuses(t)
 	b.name(master{next, 2})
@@ -214,8 +212,8 @@ func TestTheSentinelThatFailsOverIsSilent(t *testing.T) {
 	r.tells(t, "has begun a failover", "switch "+old+" "+next)
 }
 
-// And no longer.
-func TestASilentSentinelIsNotWaitedForForEver(t *testing.T) {
+// The rest for a silent sentinel is bounded.
+func TestRestForSilentSentinelIsBounded(t *testing.T) {
 	old := node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, 3*time.Second, a, b)
@@ -227,8 +225,8 @@ func TestASilentSentinelIsNotWaitedForForEver(t *testing.T) {
 	r.tells(t, "has begun a failover", "the master "+old+" is used again: sentinel "+a.addr()+" has named no other for 3s")
 }
 
-// A sentinel that ends tells of no end.
-func TestTheSentinelThatFailsOverIsLost(t *testing.T) {
+// A sentinel that ends publishes no end of its failover.
+func TestRestEndsWithItsSentinel(t *testing.T) {
 	old := node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
@@ -240,7 +238,7 @@ func TestTheSentinelThatFailsOverIsLost(t *testing.T) {
 	a.Close()
 	conn = r.serves(t, old)
 	r.tells(t, "has begun a failover", "the master "+old+" is used again: sentinel "+addr+" has ended")
-	// When it is back it knows of none.
+	// After a restart it knows of no failover.
 	s, err := server.NewServer(addr)
 	if err != nil {
 		t.Fatal(err)
@@ -254,9 +252,8 @@ func TestTheSentinelThatFailsOverIsLost(t *testing.T) {
 	r.refuses(t)
 }
 
-// A failover that does not end is waited for no longer than the bound. The next one is
-// another.
-func TestAFailoverWithoutEnd(t *testing.T) {
+// A failover that does not end causes a rest of at most restMost. The next failover is a separate one.
+func TestRestForEndlessFailoverIsBounded(t *testing.T) {
 	old := node(t)
 	a := newFake(t, master{old, 1})
 	const most = 300 * time.Millisecond
@@ -274,25 +271,25 @@ func TestAFailoverWithoutEnd(t *testing.T) {
 	until(t, "the end is heard", func() bool {
 		r.Watch.mu.Lock()
 		defer r.Watch.mu.Unlock()
-		return r.told[a.addr()].failing.addr == ""
+		return r.sentinels[a.addr()].failing.addr == ""
 	})
 	a.begin()
 	broken(t, conn)
 }
 
-// An election is over after 11 s, and those that come after it take some seconds more.
-func TestARestIsLongerThanAnElection(t *testing.T) {
+// An election is over after 11 s, and the steps after it take some seconds more.
+func TestRestIsLongerThanAnElection(t *testing.T) {
 	if New(Options{}).most < 13*time.Second || restMost > 20*time.Second {
 		t.Errorf("a rest lasts %s at most", restMost)
 	}
 }
 
-func TestAWatchThatBeginsAmidAFailover(t *testing.T) {
+func TestWatchStartedDuringFailoverRests(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	a.begin()
 	r := rester(t, time.Hour, a, b)
-	if c, err := r.Dial(t.Context()); err == nil { // b has answered first
+	if c, err := r.Dial(t.Context()); err == nil { // b answered first
 		t.Cleanup(func() { _ = c.Close() })
 		broken(t, c)
 	}
@@ -301,9 +298,9 @@ func TestAWatchThatBeginsAmidAFailover(t *testing.T) {
 	r.serves(t, next)
 }
 
-// What replaces a former master is none of the present one's, even if the sentinel that
-// does it has not heard of the switch, and even if the former one is the master again.
-func TestTheFailoverOfAFormerMaster(t *testing.T) {
+// A failover of an earlier master causes no rest of the present one, even if that sentinel has not seen the
+// switch, and even if the earlier one is the master again.
+func TestFailoverOfEarlierMasterCausesNoRest(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
@@ -314,7 +311,7 @@ func TestTheFailoverOfAFormerMaster(t *testing.T) {
 	until(t, "it is asked", func() bool {
 		r.Watch.mu.Lock()
 		defer r.Watch.mu.Unlock()
-		return r.told[a.addr()].failing.addr == old
+		return r.sentinels[a.addr()].failing.addr == old
 	})
 	r.serves(t, next)
 	b.name(master{old, 3})
@@ -328,8 +325,8 @@ func TestTheFailoverOfAFormerMaster(t *testing.T) {
 	r.refuses(t)
 }
 
-// Who may not hear of beginnings hears of switches as ever, and asks.
-func TestAUserThatMayHearOfSwitchesAlone(t *testing.T) {
+// A user without access to the failover channels still gets switches, and the Watch polls.
+func TestUserLimitedToSwitchesIsPolled(t *testing.T) {
 	old, next := node(t), node(t)
 	a := newFake(t, master{old, 1})
 	a.narrow = true

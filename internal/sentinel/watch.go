@@ -16,23 +16,23 @@ import (
 
 // Options of a Watch.
 type Options struct {
-	// Master is the name by which the sentinels know it, Addrs are theirs.
+	// Master is the name of the master at the sentinels, Addrs are the addresses of the sentinels.
 	Master string
 	Addrs  []string
-	// Username and Password are for the sentinels.
+	// Username and Password authenticate at the sentinels.
 	Username, Password string
-	// TLS, if not nil, is spoken with the sentinels and with the master.
+	// TLS, if not nil, is used for connections to the sentinels and to the master.
 	TLS *tls.Config
 	// DialTimeout bounds a connect; zero = 2 s.
 	DialTimeout time.Duration
-	// OnSwitch, if not nil, hears of each master that takes another one's place. OnRest and
-	// OnResume hear, in words, that nothing is sent to the master for now, and that it is
-	// used again because none took its place. They must neither block nor call the Watch.
+	// OnSwitch, if not nil, is called when a master replaces another one. OnRest is called with a log text
+	// when nothing is sent to the master for now, and OnResume when it is used again because it was not
+	// replaced. They must neither block nor call the Watch.
 	OnSwitch         func(from, to string)
 	OnRest, OnResume func(text string)
 }
 
-// Watch knows the master. It is safe for concurrent use.
+// Watch knows the current master. It is safe for concurrent use.
 type Watch struct {
 	o Options
 
@@ -41,44 +41,44 @@ type Watch struct {
 	end   context.CancelFunc
 	all   sync.WaitGroup
 
-	mu      sync.Mutex
-	closed  bool
-	told    map[string]*said // by sentinel
-	now     master
-	known   chan struct{} // closed when there is one
-	conns   map[*conn]struct{}
-	trouble error         // why no sentinel has answered yet
-	by      string        // the sentinel whose failover nothing is sent for; empty = there is none
-	most    time.Duration // restMost
+	mu        sync.Mutex
+	closed    bool
+	sentinels map[string]*state // by address of the sentinel
+	now       master
+	known     chan struct{} // closed when a master is known
+	conns     map[*conn]struct{}
+	trouble   error         // why no sentinel has answered yet
+	by        string        // the sentinel whose failover causes the rest; empty = no rest
+	most      time.Duration // restMost, except in tests
 }
 
-// master is what a sentinel says: where it is, and since which failover.
+// master is a master as a sentinel names it: its address, and the epoch of the failover that made it one.
 type master struct {
 	addr  string
 	epoch int64
 }
 
-// said is what one sentinel said last.
-type said struct {
+// state is the last answer of one sentinel.
+type state struct {
 	master
 	at      time.Time // zero = it has not answered yet
-	lost    bool      // it does not answer any more
-	failing master    // whom it fails over, as it knows it; no address = nobody
-	since   time.Time // when it was first heard of that
+	lost    bool      // the last question was not answered
+	failing master    // the master that it is failing over; no address = none
+	since   time.Time // when that failover was first seen
 }
 
 // fresh is how long an answer counts.
 const fresh = 5 * time.Second
 
-// New makes a Watch. It asks nobody before the first Dial.
+// New returns a Watch. It asks no sentinel before the first Dial.
 func New(o Options) *Watch {
 	o.DialTimeout = cmp.Or(o.DialTimeout, 2*time.Second)
-	w := &Watch{o: o, told: map[string]*said{}, known: make(chan struct{}), conns: map[*conn]struct{}{}, most: restMost}
+	w := &Watch{o: o, sentinels: map[string]*state{}, known: make(chan struct{}), conns: map[*conn]struct{}{}, most: restMost}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w
 }
 
-// Close ends all that the Watch does and waits for it. Connections stay open.
+// Close stops the Watch and waits for its goroutines. Connections stay open.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	w.closed = true
@@ -87,8 +87,8 @@ func (w *Watch) Close() {
 	w.all.Wait()
 }
 
-// unknown is what Dial returns while no sentinel names the master. It does not unwrap:
-// an answer of a sentinel is none of Redis.
+// unknown is returned by Dial while no sentinel names the master. It does not unwrap its cause, which would
+// look like an answer of Redis.
 type unknown struct {
 	master string
 	cause  error
@@ -97,19 +97,20 @@ type unknown struct {
 func (e *unknown) Error() string {
 	text := fmt.Sprintf("no sentinel names the master %q: %v", e.master, e.cause)
 	if redis.IsAuthError(e.cause) {
-		text += "; the sentinels' own log-in is NOTIFIER_SENTINEL_USERNAME and NOTIFIER_SENTINEL_PASSWORD"
+		text += "; set the sentinels' own credentials in NOTIFIER_SENTINEL_USERNAME and NOTIFIER_SENTINEL_PASSWORD"
 	}
 	return text
 }
 
-// errClosed is what Dial returns after Close.
+// errClosed is returned by Dial after Close.
 var errClosed = errors.New("sentinel: closed")
 
-// Dial connects to the master, once it is known.
+// Dial connects to the master. It waits until the master is known.
 func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 	w.begin.Do(func() { w.add(w.o.Addrs...) })
 	ctx, cancel := context.WithTimeout(ctx, w.o.DialTimeout)
 	defer cancel()
+
 	select {
 	case <-w.known:
 	case <-w.life.Done():
@@ -119,19 +120,23 @@ func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 		defer w.mu.Unlock()
 		return nil, &unknown{w.o.Master, cmp.Or(w.trouble, ctx.Err())}
 	}
+
 	w.mu.Lock()
 	addr, err := w.now.addr, w.rests()
 	w.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
+
 	c, err := w.dial(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
+
 	mine := &conn{Conn: c, w: w}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	if w.now.addr != addr {
 		_ = c.Close() // nothing was sent on it
 		return nil, fmt.Errorf("sentinel: %s is no longer the master", addr)
@@ -140,6 +145,7 @@ func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 		_ = c.Close()
 		return nil, err
 	}
+
 	w.conns[mine] = struct{}{}
 	return mine, nil
 }
@@ -152,13 +158,12 @@ func (w *Watch) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr)
 }
 
-// conn is a connection to the master.
+// conn is a connection to the master that the Watch can close.
 type conn struct {
 	net.Conn
 	w *Watch
 }
 
-// Close implements net.Conn.
 func (c *conn) Close() error {
 	c.w.mu.Lock()
 	delete(c.w.conns, c)
@@ -166,36 +171,39 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Master is where the master is; empty until a sentinel has said so.
+// Master returns the address of the master; empty until a sentinel has named it.
 func (w *Watch) Master() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now.addr
 }
 
-// add follows sentinels that are not followed yet.
+// add starts to follow new sentinels.
 func (w *Watch) add(addrs ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, a := range addrs {
-		if w.told[a] != nil || w.closed {
+		if w.sentinels[a] != nil || w.closed {
 			continue
 		}
-		w.told[a] = &said{}
+		w.sentinels[a] = &state{}
 		w.all.Go(func() { w.follow(a) })
 	}
 }
 
-// hear takes what a sentinel says: the master, and whom it fails over.
-func (w *Watch) hear(from string, m, failing master) {
+// observe records the answer of a sentinel: the master, and the master that it is failing over.
+func (w *Watch) observe(from string, m, failing master) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	s := w.told[from]
+
+	s := w.sentinels[from]
 	if s.failing != failing {
 		s.failing, s.since = failing, time.Now()
 	}
+
 	s.master, s.at, s.lost = m, time.Now(), false
 	before := w.now
+
 	switch {
 	case before.addr == "":
 		w.now = m
@@ -203,27 +211,32 @@ func (w *Watch) hear(from string, m, failing master) {
 	case m.epoch > before.epoch, m != before && w.replaced(m.addr):
 		w.now = m
 	}
+
 	if before.addr == "" || w.now.addr == before.addr {
-		w.weigh()
+		w.updateRest()
 		return
 	}
+
 	w.by = ""
-	w.letGo()
+	w.closeConns()
 	if w.o.OnSwitch != nil {
 		w.o.OnSwitch(before.addr, w.now.addr)
 	}
-	w.weigh()
+
+	w.updateRest()
 }
 
-// replaced reports whether sentinels have been set up anew: lately, more than half of
-// those that ever answered name another master, or this one with an earlier epoch, and
-// none names the present one.
+// replaced reports whether to accept the master at addr although its epoch is not higher. That is necessary
+// after the sentinels were installed anew, because their epochs then start at 0. It requires two conditions on
+// the sentinels' recent answers: more than half of all sentinels that ever answered name addr, and none names
+// the present master with its present epoch. If addr is another address, none may name the present address.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
-	for _, s := range w.told {
+	for _, s := range w.sentinels {
 		if s.at.IsZero() {
 			continue
 		}
+
 		all++
 		switch late := time.Since(s.at) >= fresh; {
 		case late:
@@ -235,30 +248,34 @@ func (w *Watch) replaced(addr string) bool {
 			return false
 		}
 	}
+
 	return 2*name > all
 }
 
-// failed notes why a sentinel does not answer. The failover of one that has ended has
-// ended too. One that is silent, as it hangs or is slow or cut off, may go on with it.
+// failed records why a sentinel does not answer. If the sentinel has ended, its failover has ended too. If it
+// is only silent (slow, hanging or cut off), its failover may go on.
 func (w *Watch) failed(from string, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+
 	w.trouble = fmt.Errorf("%s: %w", from, err)
-	s := w.told[from]
+	s := w.sentinels[from]
 	s.lost = true
 	var silent net.Error
 	if !errors.As(err, &silent) || !silent.Timeout() {
 		s.failing = master{}
 	}
-	w.weigh()
+
+	w.updateRest()
 }
 
-// Sentinels are the addresses of those that are followed, sorted.
+// Sentinels returns the addresses of the known sentinels, sorted.
 func (w *Watch) Sentinels() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	list := make([]string, 0, len(w.told))
-	for a := range w.told {
+
+	list := make([]string, 0, len(w.sentinels))
+	for a := range w.sentinels {
 		list = append(list, a)
 	}
 	slices.Sort(list)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// go-redis looks once more, a second later, whether an address answers.
+// go-redis checks an address once more, a second later.
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"))
 }
@@ -25,11 +25,11 @@ type fake struct {
 	now    master
 	others []string
 	subs   []*server.Peer
-	plain  bool          // it knows neither SENTINEL MASTER nor subscriptions
-	heir   string        // the address of a replica that is promoted and not the master yet
-	fails  bool          // it has a failover under way
-	narrow bool          // its user may hear of switches alone
-	hung   chan struct{} // it answers nothing that it is asked until this is closed
+	plain  bool          // without SENTINEL MASTER and subscriptions
+	heir   string        // address of a replica that is promoted and not the master yet
+	fails  bool          // a failover is in progress
+	narrow bool          // its user may subscribe to switches only
+	hung   chan struct{} // no question is answered until this is closed
 	asked  int
 }
 
@@ -112,7 +112,7 @@ func (f *fake) subscribe(c *server.Peer, cmd string, args []string) {
 	})
 }
 
-// name makes it name another master, and tell of it.
+// name changes the master that it names, and publishes the switch.
 func (f *fake) name(m master) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,7 +120,7 @@ func (f *fake) name(m master) {
 	f.tell("+switch-master", "m 127.0.0.1 1 127.0.0.1 2")
 }
 
-// promote makes it name another master to clients, and tell of it.
+// promote changes the master that it names to clients, and publishes the promotion.
 func (f *fake) promote(m master) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -128,7 +128,7 @@ func (f *fake) promote(m master) {
 	f.tell("+promoted-slave", "slave 127.0.0.1:2 127.0.0.1 2 @ m 127.0.0.1 1")
 }
 
-// hang makes it take what it is asked, and answer nothing.
+// hang makes it read questions without answering.
 func (f *fake) hang(t *testing.T) {
 	hung := make(chan struct{})
 	t.Cleanup(func() { close(hung) })
@@ -137,7 +137,7 @@ func (f *fake) hang(t *testing.T) {
 	f.hung = hung
 }
 
-// begin makes it begin a failover, and tell of it.
+// begin begins a failover, and publishes it.
 func (f *fake) begin() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,7 +147,7 @@ func (f *fake) begin() {
 	}
 }
 
-// abort makes it give its failover up, and tell of it.
+// abort ends its failover, and publishes the end.
 func (f *fake) abort(why string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -181,7 +181,7 @@ func (f *fake) subscribers() int {
 
 func (f *fake) addr() string { return f.Addr().String() }
 
-// node takes connections and says nothing.
+// node accepts connections and sends nothing.
 func node(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -249,8 +249,8 @@ func broken(t *testing.T, c net.Conn) {
 	}
 }
 
-// One sentinel switches while the others are cut off with the old master.
-func TestASwitchThatOneSentinelTells(t *testing.T) {
+// One sentinel switches while the others are cut off together with the old master.
+func TestSwitchOfOneSentinelSuffices(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b, c := newFake(t, master{old, 1}), newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	w := watch(t, a.addr(), b.addr(), c.addr())
@@ -271,7 +271,7 @@ func TestASwitchThatOneSentinelTells(t *testing.T) {
 			t.Fatalf("connected to %s, want %s", now, next)
 		}
 	}
-	// They are asked again meanwhile, and go on naming the old one.
+	// The watch polls them again in this time, and they still name the old one.
 	asked := func() int { a.mu.Lock(); defer a.mu.Unlock(); return a.asked }
 	for n := asked(); asked() < n+3; {
 		time.Sleep(20 * time.Millisecond) // sleep: polls
@@ -281,9 +281,8 @@ func TestASwitchThatOneSentinelTells(t *testing.T) {
 	}
 }
 
-// Until the other replicas follow the new master, a sentinel tells its epoch with the
-// old one's address.
-func TestAReplicaThatIsPromotedIsTheMaster(t *testing.T) {
+// Until the other replicas follow the new master, a sentinel returns its epoch with the old address.
+func TestPromotedReplicaIsTheMaster(t *testing.T) {
 	old, next := node(t), node(t)
 	a := newFake(t, master{old, 1})
 	w := watch(t, a.addr())
@@ -300,8 +299,8 @@ func TestAReplicaThatIsPromotedIsTheMaster(t *testing.T) {
 	}
 }
 
-// Where sentinels are set up anew, they begin with an epoch of 0.
-func TestSentinelsThatAreSetUpAnew(t *testing.T) {
+// Sentinels that are set up again begin with an epoch of 0.
+func TestSentinelsSetUpAgainAreFollowed(t *testing.T) {
 	old, next := node(t), node(t)
 	a, b, c := newFake(t, master{old, 5}), newFake(t, master{old, 5}), newFake(t, master{old, 5})
 	var mu sync.Mutex
@@ -320,7 +319,7 @@ func TestSentinelsThatAreSetUpAnew(t *testing.T) {
 	until(t, "each has answered", func() bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		for _, s := range w.told {
+		for _, s := range w.sentinels {
 			if s.at.IsZero() {
 				return false
 			}
@@ -329,7 +328,7 @@ func TestSentinelsThatAreSetUpAnew(t *testing.T) {
 	})
 	for i, f := range []*fake{a, b} {
 		f.name(master{next, 0})
-		until(t, "it is asked", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.told[f.addr()].addr == next })
+		until(t, "it is asked", func() bool { w.mu.Lock(); defer w.mu.Unlock(); return w.sentinels[f.addr()].addr == next })
 		if w.Master() != old {
 			t.Fatalf("%d of three made %s the master", i+1, w.Master())
 		}
@@ -342,12 +341,12 @@ func TestSentinelsThatAreSetUpAnew(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.Equal(switches, []string{old + " " + next}) {
-		t.Errorf("told of %v", switches)
+		t.Errorf("switches %v", switches)
 	}
 }
 
-// Sentinels know one another: one is enough to begin with.
-func TestSentinelsAreFoundThroughOthers(t *testing.T) {
+// Sentinels know each other, so one address is enough to begin.
+func TestSentinelsAreDiscovered(t *testing.T) {
 	old, next := node(t), node(t)
 	b := newFake(t, master{old, 1})
 	a := newFake(t, master{old, 1}, b.addr())
@@ -361,8 +360,8 @@ func TestSentinelsAreFoundThroughOthers(t *testing.T) {
 	broken(t, conn)
 }
 
-// One that takes no subscription, and does not tell the epoch, is asked more often.
-func TestASentinelThatTellsLittle(t *testing.T) {
+// A sentinel without subscriptions and epochs is polled more often.
+func TestSentinelWithoutSubscriptionIsPolled(t *testing.T) {
 	old, next := node(t), node(t)
 	a := newFake(t, master{old, 0})
 	a.plain = true
@@ -375,7 +374,7 @@ func TestASentinelThatTellsLittle(t *testing.T) {
 	}
 }
 
-func TestNoSentinel(t *testing.T) {
+func TestDialFailsWithoutSentinels(t *testing.T) {
 	w := New(Options{Master: "m", Addrs: []string{"127.0.0.1:1"}, DialTimeout: 200 * time.Millisecond})
 	if _, err := w.Dial(t.Context()); err == nil || !strings.Contains(err.Error(), `no sentinel names the master "m"`) {
 		t.Errorf("%v", err)
@@ -391,8 +390,8 @@ func TestNoSentinel(t *testing.T) {
 	}
 }
 
-// A sentinel that comes back is asked again, and what it says then counts.
-func TestASentinelThatWasAway(t *testing.T) {
+// A sentinel that becomes reachable is polled again, and its answers count.
+func TestReturningSentinelCounts(t *testing.T) {
 	old, next := node(t), node(t)
 	a := newFake(t, master{old, 1})
 	addr := a.addr()

@@ -1,36 +1,32 @@
-// Package session lets people in to the pages: it turns a client's token into a
-// cookie, and a link that was made for a merchant's support desk into a narrower
-// one.
+// Package session signs users in to the pages. It exchanges a client's token for a cookie, and a
+// portal link, which gives a merchant's support desk access to its own notices, for a narrower
+// cookie.
 //
-// # What a cookie is
+// # Cookies
 //
-// The facts of a session in JSON and their HMAC-SHA256, both in base64url. The
-// HMAC's key is derived from the service's own key (package keyring), for one
-// purpose, and from the hash of the client's token. So every instance takes what
-// another gave; what the client may do is looked up in the configuration each
-// time; and when the token is changed, or the client is taken out, its sessions
-// and its links end.
+// A cookie holds the facts of a session in JSON and their HMAC-SHA256, both in base64url. The
+// HMAC's key is derived from the service's key (package keyring), the purpose, and the hash of the
+// client's token. So every instance accepts cookies of all instances. The client's rights are read
+// from the configuration at each request. When the token is changed or the client is removed, its
+// sessions and links end.
 //
-// Redis has the ids of the sessions that have not ended, so that every instance refuses
-// a copy of a cookie after its owner has signed out. There are at most [MaxSessions] of a
-// link, and of a client: a link that has so many is not opened, and a client loses the
-// session that would end first. A session that ends leaves nothing in Redis, so opening
-// and ending sessions cannot fill it, and no sign-out is ever forgotten.
+// Redis holds the ids of active sessions, so that every instance refuses a copied cookie after its
+// owner has signed out. A link and a client have at most [MaxSessions] each. A link at the maximum
+// cannot be opened; for a client, the session that expires first ends. A session that has ended
+// leaves nothing in Redis, so that sign-ins cannot fill Redis and sign-outs are permanent.
 //
-// A link is signed likewise, with a key of another purpose, and is good while
-// Redis has an entry of its id, which goes away when the link ends and is emptied when
-// the link is revoked.
-// It is never wider than the client that made it: neither then nor when it is
-// opened, for the client's scope may have become narrower. The cookie that it is
-// turned into ends with it.
+// # Links
 //
-// What cannot be checked, because Redis does not answer, is an error, and lets
-// nobody in.
+// A link is signed in the same way, with a key of another purpose. It is valid while Redis has
+// a non-empty entry with its id. The entry expires with the link; a revocation empties the entry. A
+// link never has more rights than the client that made it, neither when it is made nor when it is
+// opened: the client's scope may have become narrower. Its cookie expires with the link.
+//
+// If Redis does not answer, a check fails with an error and access is refused.
 //
 // # Without clients
 //
-// Whoever reaches the pages may do everything. A visitor gets a session all the
-// same, an anonymous one, for the sake of its token against requests forged by
-// pages of other sites. Links can be made, and narrow the view of who opens them;
-// they keep nobody from opening the pages without them.
+// If no client is configured, any visitor may do everything. The visitor still gets an anonymous
+// session, whose token protects against requests forged by pages of other sites. Links narrow what
+// their own visitors see, but the pages stay open to everybody without a link.
 package session

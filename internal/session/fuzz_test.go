@@ -11,13 +11,12 @@ import (
 	"notifier/internal/keyring"
 )
 
-// FuzzSigned: no text is a cookie or a link but those that were made here, each for
-// what it was made for.
+// FuzzSigned checks that only cookies and links that were made here are accepted, each only for its
+// own purpose.
 func FuzzSigned(f *testing.F) {
 	w := newFleet()
 	office := w.office(three...)
-	// Several processes fuzz together and take each other's inputs, so what is good is
-	// the same text in each.
+	// Several fuzzing processes use each other's inputs, so valid texts must be the same in each.
 	signed := func(p keyring.Purpose, fa facts) string {
 		key, _, err := office.key(context.Background(), p, fa.Client)
 		if err != nil {

@@ -12,29 +12,42 @@ import (
 	"notifier/internal/keyring"
 )
 
-// The bounds of a link's life, and what it is if nothing is said.
+// The bounds and the default of a link's life.
 const (
 	MinLink     = time.Minute
 	MaxLink     = 30 * 24 * time.Hour
 	DefaultLink = 8 * time.Hour
 )
 
-// LinkScope is what a link shows: the notices under a prefix, and of them, if
-// given, those that go to a host or are for an audience.
+// LinkScope is the set of notices that a link shows: those under a prefix, optionally limited to a
+// host or an audience.
 type LinkScope struct {
 	Prefix, Host, Audience string
+	// Label is shown on the pages in place of internal names.
+	Label string
+	// Resend allows to resend the notices of the host.
+	Resend bool
 }
+
+// MaxLabel is the maximum number of bytes of a label.
+const MaxLabel = 100
+
+// The maximum number of resends by the visitors of a link within a time.
+const (
+	MaxResends    = 10
+	ResendsWithin = time.Minute
+)
 
 // Link is one that was made.
 type Link struct {
 	LinkScope
 	ID      string
 	Expires time.Time
-	// Token is what who opens it brings; it is kept nowhere.
+	// Token is the secret in the URL of the link. It is not stored.
 	Token string
 }
 
-// noted is what Redis has of a link: who may revoke it.
+// noted is the stored form of a link. It names the client that may revoke the link.
 type noted struct {
 	Client string `json:"client,omitempty"`
 	Prefix string `json:"prefix"`
@@ -61,7 +74,7 @@ func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope
 		return nil, err
 	}
 	f := facts{ID: rand.Text()[:idLength], Client: by.Name, Ends: o.o.Now().Add(life).Unix(), Prefix: scope.Prefix, Host: scope.Host,
-		Audience: scope.Audience}
+		Audience: scope.Audience, Label: scope.Label, Resend: scope.Resend}
 	text, err := json.Marshal(noted{by.Name, scope.Prefix})
 	if err != nil {
 		return nil, err
@@ -95,9 +108,8 @@ func (o *Office) Enter(ctx context.Context, token string) (cookie string, s *Ses
 	return o.begin(ctx, f)
 }
 
-// RevokeLink ends a link, and the sessions that came from it, at every instance.
-// It is ErrLink for who does not own the link's prefix, as for one that is not
-// there. The prefix is that of the link.
+// RevokeLink ends a link and its sessions at every instance, and returns the link's prefix. The
+// error is ErrLink if the caller does not own the prefix, and also if there is no such link.
 func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (prefix string, err error) {
 	if !isID(id) {
 		return "", ErrLink
@@ -111,6 +123,12 @@ func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (p
 		return "", ErrLink
 	}
 	return n.Prefix, o.o.Register.DropLink(ctx, id)
+}
+
+// CountResend counts a resend by a visitor of a link. If the link has MaxResends within
+// ResendsWithin, the resend is not counted, and wait is the time until the next one.
+func (o *Office) CountResend(ctx context.Context, s *Session) (wait time.Duration, err error) {
+	return o.o.Register.CountResend(ctx, s.Link)
 }
 
 // LinkPath begins the path at which a link is opened; its token follows.

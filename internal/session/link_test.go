@@ -62,6 +62,22 @@ func TestALinkIsANarrowSession(t *testing.T) {
 	}
 }
 
+func TestALinkResendsOnlyWithTheRoleOfItsMaker(t *testing.T) {
+	f := newFleet()
+	l := f.link(t, LinkScope{Prefix: "app1:a", Host: "shop.example", Label: "Shop Blue", Resend: true}, time.Hour)
+	cookie, s := f.enter(t, l.Token)
+	if s.Label != "Shop Blue" || !s.Resend || s.Role != access.Read {
+		t.Errorf("%+v", s)
+	}
+	if _, s := f.enter(t, f.link(t, LinkScope{Prefix: "app1:a"}, time.Hour).Token); s.Label != "" || s.Resend {
+		t.Errorf("of a link without a label: %+v", s)
+	}
+	reader := f.office(access.Client{Name: "shop", Token: "token of shop", Prefix: "app1", Role: access.Read})
+	if s, err := reader.Check(t.Context(), cookie); err != nil || s.Resend {
+		t.Errorf("after its maker lost the role: %+v, %v", s, err)
+	}
+}
+
 func TestALinkIsNoWiderThanWhoMadeIt(t *testing.T) {
 	f := newFleet()
 	o := f.office(three...)

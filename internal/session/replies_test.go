@@ -9,7 +9,7 @@ import (
 	"notifier/internal/wire/wiretest"
 )
 
-// FuzzReplies: whatever Redis answers, an error or an answer comes of it.
+// FuzzReplies checks that every reply of Redis leads to an error or a result.
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{200, 2, 0, 5, 0, 1})
 	f.Add([]byte{200, 5, 0, 5, 0, 0, 100, 6, 100, 13, 100, 16})
@@ -21,6 +21,7 @@ func FuzzReplies(f *testing.F) {
 		for _, call := range []func() error{
 			func() error { return s.BeginSession(ctx, "c", "l", "x", time.Second) },
 			func() error { return s.DropLink(ctx, "l") },
+			func() error { _, err := s.CountResend(ctx, "l"); return err },
 		} {
 			a.Rest = b
 			_ = call() // an error is as good as an answer

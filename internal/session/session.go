@@ -21,7 +21,7 @@ import (
 // Life is how long a session lasts.
 const Life = 12 * time.Hour
 
-// MaxSessions is how many sessions a link, and a client, may have at a time.
+// MaxSessions is the maximum number of sessions of a link, and of a client.
 const MaxSessions = 1000
 
 // Register keeps sessions and links in Redis. A session is that of a link, or, if link is
@@ -35,15 +35,16 @@ type Register interface {
 	EndSession(ctx context.Context, client, link, id string) error
 	// SessionStands reports whether a session is kept, and its link, if any, is good.
 	SessionStands(ctx context.Context, client, link, id string) (bool, error)
-	// KeepLink notes a link for a time; Link is what was noted, empty if nothing
-	// is; DropLink revokes the link and ends its sessions.
+	// KeepLink stores the text of a link for a time; Link returns it, empty if there is none;
+	// DropLink revokes the link and ends its sessions.
 	KeepLink(ctx context.Context, id, text string, during time.Duration) error
 	Link(ctx context.Context, id string) (string, error)
 	DropLink(ctx context.Context, id string) error
+	// CountResend counts a resend of a link; see [Office.CountResend].
+	CountResend(ctx context.Context, link string) (wait time.Duration, err error)
 }
 
-// Errors that callers tell apart. All others say that something could not be
-// checked.
+// Errors that callers distinguish. All others mean that a check failed.
 var (
 	// ErrToken: no client has this token.
 	ErrToken = errors.New("no client has this token")
@@ -85,8 +86,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Office gives sessions and links out and looks at those that come. It may be
-// used by many goroutines at once.
+// Office issues and checks sessions and links. It is safe for concurrent use.
 type Office struct{ o Options }
 
 // New opens an Office.
@@ -100,7 +100,7 @@ func New(o Options) *Office {
 	return &Office{o}
 }
 
-// Open reports whether no client is configured, so that nobody need sign in.
+// Open reports whether no client is configured, so that no sign-in is needed.
 func (o *Office) Open() bool { return o.o.Clients.None() }
 
 // Session is one that is good.
@@ -109,7 +109,10 @@ type Session struct {
 	// Host and Audience narrow it further, where it came from a link.
 	Host, Audience string
 	// Link is the id of that link; empty = it was signed in to.
-	Link    string
+	Link string
+	// Label and Resend are those of the link.
+	Label   string
+	Resend  bool
 	ID      string
 	Expires time.Time
 
@@ -129,7 +132,7 @@ func (s *Session) Confirms(token string) bool {
 	return s.csrf != "" && subtle.ConstantTimeCompare([]byte(token), []byte(s.csrf)) == 1
 }
 
-// facts are what is signed, of a session and of a link.
+// facts is the signed content of a session or link.
 type facts struct {
 	ID       string `json:"id"`
 	Client   string `json:"c,omitempty"`
@@ -138,6 +141,8 @@ type facts struct {
 	Prefix   string `json:"p,omitempty"` // of a link
 	Host     string `json:"h,omitempty"`
 	Audience string `json:"a,omitempty"`
+	Label    string `json:"n,omitempty"`
+	Resend   bool   `json:"r,omitempty"`
 }
 
 func (f *facts) expires() time.Time { return time.Unix(f.Ends, 0) }
@@ -241,10 +246,10 @@ func (o *Office) begin(ctx context.Context, f facts) (string, *Session, error) {
 	return cookie, s, nil
 }
 
-// left is how long a session is kept: another instance's clock may be behind.
+// left returns how long a session is stored. The clock of another instance may be behind.
 func (o *Office) left(s *Session) time.Duration { return s.Expires.Sub(o.o.Now()) + time.Minute }
 
-// session is what facts that were verified come to: no more than the client may.
+// session returns the session of verified facts. Its rights are at most those of the client.
 func session(f facts, key []byte, who access.Caller) (*Session, error) {
 	s := &Session{Caller: who, Host: f.Host, Audience: f.Audience, Link: f.Link, ID: f.ID, Expires: f.expires(),
 		csrf: encoding.EncodeToString(mac(key, "csrf "+f.ID))}
@@ -252,7 +257,7 @@ func session(f facts, key []byte, who access.Caller) (*Session, error) {
 		if !who.Owns(f.Prefix) {
 			return nil, ErrNone
 		}
-		s.Prefix, s.Role = f.Prefix, access.Read
+		s.Prefix, s.Label, s.Resend, s.Role = f.Prefix, f.Label, f.Resend && who.Role.Includes(access.Operate), access.Read
 	}
 	return s, nil
 }

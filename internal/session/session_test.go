@@ -80,6 +80,8 @@ func (d *desk) DropLink(_ context.Context, id string) error {
 	return d.fail
 }
 
+func (d *desk) CountResend(context.Context, string) (time.Duration, error) { return 0, d.fail }
+
 // fleet is several instances with one Redis.
 type fleet struct {
 	*desk
@@ -147,7 +149,7 @@ func TestASessionIsGoodAtEveryInstance(t *testing.T) {
 	if strings.Contains(cookie, "token") || len(cookie) > 300 {
 		t.Errorf("%s", cookie)
 	}
-	// What the client may do is what is configured now.
+	// The client's rights are those of the current configuration.
 	narrower := f.office(access.Client{Name: "shop", Token: "token of shop", Prefix: "app1:a", Role: access.Read})
 	if s, err := narrower.Check(t.Context(), cookie); err != nil || s.Prefix != "app1:a" || s.Role != access.Read {
 		t.Errorf("%+v, %v", s, err)

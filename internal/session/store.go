@@ -17,10 +17,14 @@ var beginSessionSource string
 //go:embed lua/endlink.lua
 var endLinkSource string
 
-// Both may run although Redis is full: operators sign in to make room, and revoke links.
+//go:embed lua/countresend.lua
+var countResendSource string
+
+// All may run although Redis is full: operators sign in to make room, and revoke links.
 var (
 	beginSessionScript = wire.NewScript("beginsession", beginSessionSource, false).Anywhere()
 	endLinkScript      = wire.NewScript("endlink", endLinkSource, false).Anywhere()
+	countResendScript  = wire.NewScript("countresend", countResendSource, false).Anywhere()
 )
 
 // Store keeps sessions and links in Redis. Its methods are safe for concurrent use.
@@ -94,7 +98,7 @@ func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Durat
 	return nil
 }
 
-// Link is what was noted of a link; empty if nothing is, or the link has been revoked.
+// Link returns the text stored with a link; empty if there is none or the link has been revoked.
 func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	text, err := s.Wire.Redis.Get(ctx, s.Wire.Space.Link(id)).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
@@ -109,8 +113,19 @@ func (s *Store) DropLink(ctx context.Context, id string) error {
 	return err
 }
 
-// CopyLinks gives far the links to the pages. A link that was revoked on either side is
-// revoked on far. It goes through all keys.
+// CountResend counts a resend of a link.
+func (s *Store) CountResend(ctx context.Context, link string) (wait time.Duration, err error) {
+	at := []string{s.Wire.Space.LinkResends(link)}
+	v, err := s.Wire.Parts(ctx, countResendScript, 1, at, []any{MaxResends, ResendsWithin.Milliseconds()})
+	if err != nil {
+		return 0, err
+	}
+	left, _ := v[0].(int64)
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// CopyLinks copies the links to the dashboard to far. A link that was revoked on either side is revoked
+// on far. CopyLinks scans all keys.
 func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 	for cursor := uint64(0); ; {
 		ks, next, err := s.Wire.Holder(ctx, s.Wire.Space.Link("")).Scan(ctx, cursor, s.Wire.Space.Link("")+"*", 1000).Result()
@@ -118,21 +133,7 @@ func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 			return s.Wire.Fail("link", err)
 		}
 		for _, k := range ks {
-			text, err := s.Wire.Redis.Get(ctx, k).Result()
-			left, terr := s.Wire.Redis.PTTL(ctx, k).Result()
-			if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
-				continue // it is over
-			}
-			if err = errors.Join(err, terr); err == nil {
-				set := redis.SetArgs{TTL: left}
-				if text != "" {
-					set.Mode = "NX"
-				}
-				if err = far.Wire.Redis.SetArgs(ctx, k, text, set).Err(); errors.Is(err, redis.Nil) {
-					err = nil // it is there
-				}
-			}
-			if err != nil {
+			if err := s.copyLink(ctx, far, k); err != nil {
 				return s.Wire.Fail("link", err)
 			}
 		}
@@ -140,4 +141,26 @@ func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 			return nil
 		}
 	}
+}
+
+// copyLink copies the link in a key, unless it has expired. A revoked link, which has no text, replaces
+// the link on far.
+func (s *Store) copyLink(ctx context.Context, far *Store, k string) error {
+	text, err := s.Wire.Redis.Get(ctx, k).Result()
+	left, terr := s.Wire.Redis.PTTL(ctx, k).Result()
+	if errors.Is(err, redis.Nil) || terr == nil && left <= 0 {
+		return nil // expired
+	}
+	if err := errors.Join(err, terr); err != nil {
+		return err
+	}
+
+	set := redis.SetArgs{TTL: left}
+	if text != "" {
+		set.Mode = "NX"
+	}
+	if err := far.Wire.Redis.SetArgs(ctx, k, text, set).Err(); !errors.Is(err, redis.Nil) { // Nil: far has the link
+		return err
+	}
+	return nil
 }

@@ -75,6 +75,45 @@ func TestSessionsAndLinks(t *testing.T) {
 	}
 }
 
+func TestResendsOfALinkAreLimited(t *testing.T) {
+	t.Parallel()
+	s, _ := openStore(t)
+	key := s.Wire.Space.LinkResends("L")
+	count := func(link string) time.Duration {
+		t.Helper()
+		wait, err := s.CountResend(t.Context(), link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return wait
+	}
+	for i := range MaxResends {
+		if wait := count("L"); wait != 0 {
+			t.Fatalf("resend %d waits for %s", i+1, wait)
+		}
+	}
+	if wait := count("L"); wait <= 0 || wait > ResendsWithin {
+		t.Errorf("one resend more waits for %s", wait)
+	}
+	if wait := count("M"); wait != 0 {
+		t.Errorf("a resend of another link waits for %s", wait)
+	}
+
+	// A minute after the first of the last ten, the next one is counted, and one only.
+	long := time.Now().Add(-ResendsWithin - time.Second).UnixMilli()
+	if err := s.Wire.Redis.LSet(t.Context(), key, 0, long).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if first, next := count("L"), count("L"); first != 0 || next <= 0 {
+		t.Errorf("a minute later they wait for %s and %s", first, next)
+	}
+	n, err := s.Wire.Redis.LLen(t.Context(), key).Result()
+	ttl, terr := s.Wire.Redis.PTTL(t.Context(), key).Result()
+	if err != nil || terr != nil || n != MaxResends || ttl <= 0 || ttl > ResendsWithin {
+		t.Errorf("%d times are kept for %s, %v, %v", n, ttl, err, terr)
+	}
+}
+
 // A link's sessions take at most one key and MaxSessions members, and no sign-out is
 // dropped to keep to that.
 func TestSessionsOfALinkAreBounded(t *testing.T) {
@@ -104,7 +143,8 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 		t.Errorf("one session more: %v, wait %+v", err, full)
 	}
 	s.stands(t, "c", "L", "0", true)
-	// A client loses the session that ends first, so that nobody can lock it out.
+	// A new session ends the client's session that expires first, so that a client cannot be locked
+	// out.
 	if err := s.BeginSession(ctx, "c", "", "first", time.Minute); err != nil {
 		t.Fatal(err)
 	}

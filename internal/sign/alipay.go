@@ -19,10 +19,12 @@ func (s alipay) Sign(m *Message, out *Signed) error {
 	if err != nil {
 		return err
 	}
+
 	signature, err := s.key.sign(text)
 	if err != nil {
 		return err
 	}
+
 	tail := "&sign_type=RSA2&sign=" + url.QueryEscape(base64.StdEncoding.EncodeToString(signature))
 	out.Body = slices.Concat(out.Body, []byte(tail))
 	out.explain(m, Alipay, text)
@@ -53,6 +55,7 @@ func formText(body []byte, contentType string) ([]byte, error) {
 	if err := checkFormType(contentType); err != nil {
 		return nil, err
 	}
+
 	fields, err := formFields(string(body))
 	if err != nil {
 		return nil, &FormError{text: err.Error()}
@@ -60,6 +63,7 @@ func formText(body []byte, contentType string) ([]byte, error) {
 
 	slices.SortFunc(fields, func(a, b [2]string) int { return strings.Compare(a[0], b[0]) })
 	out := make([]byte, 0, len(body))
+
 	for i, f := range fields {
 		if i > 0 {
 			if f[0] == fields[i-1][0] {
@@ -69,6 +73,7 @@ func formText(body []byte, contentType string) ([]byte, error) {
 		}
 		out = append(append(append(out, f[0]...), '='), f[1]...)
 	}
+
 	return out, nil
 }
 
@@ -89,14 +94,17 @@ func formFields(body string) ([][2]string, error) {
 	if strings.Contains(body, ";") { // some parsers split there
 		return nil, errors.New("has a semicolon that is not percent-encoded")
 	}
+
 	var fields [][2]string
 	for part := range strings.SplitSeq(body, "&") {
 		if part == "" {
 			continue
 		}
+
 		name, value, _ := strings.Cut(part, "=")
 		name, nameErr := url.QueryUnescape(name)
 		value, valueErr := url.QueryUnescape(value)
+
 		switch {
 		case nameErr != nil, valueErr != nil, name == "":
 			return nil, errNoForm
@@ -109,8 +117,10 @@ func formFields(body string) ([][2]string, error) {
 		case strings.TrimSpace(value) == "": // some receivers skip such fields, others sign them
 			return nil, fmt.Errorf("has no value in the field %.60q; leave the field out", name)
 		}
+
 		fields = append(fields, [2]string{name, value})
 	}
+
 	if len(fields) == 0 {
 		return nil, errNoForm
 	}

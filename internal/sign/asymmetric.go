@@ -21,6 +21,7 @@ func (k *Key) sign(text []byte) ([]byte, error) {
 	if k.Type == Ed25519 {
 		return k.private.Sign(nil, text, crypto.Hash(0))
 	}
+
 	sum := sha256.Sum256(text)
 	signature, err := k.private.Sign(rand.Reader, sum[:], crypto.SHA256)
 	if err != nil || k.Type == RSA {
@@ -105,16 +106,19 @@ func (s *jws) Sign(m *Message, out *Signed) error {
 	if m.Host == "" {
 		return errNoHost
 	}
+
 	head, err := json.Marshal(protected{algorithm(s.key.Type), s.key.ID, false, []string{"b64"}, m.ID, m.At.Unix(), m.Host})
 	if err != nil {
 		return err
 	}
+
 	encoded := raw64(head)
 	text := slices.Concat([]byte(encoded), []byte{'.'}, out.Body)
 	signature, err := s.key.sign(text)
 	if err != nil {
 		return err
 	}
+
 	out.add(s.header, encoded+".."+raw64(signature))
 	out.explain(m, JWS, text)
 	return nil

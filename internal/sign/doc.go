@@ -9,8 +9,9 @@
 //	alipay            the form's fields, sorted  the first RSA key
 //	jws               protected header.body      the first Ed25519 or P-256 key
 //
-// A route signs with one or more schemes, which is how it changes over from one to
-// another. [New] makes the [Chain] of a route's schemes. Each scheme is a [Signer].
+// A route can sign each callback with several schemes at once, so that its receivers can change
+// from one scheme to another one by one. [New] makes the [Chain] of a route's schemes. Each scheme
+// is a [Signer].
 //
 // Order. alipay runs first: it appends its signature to the body, and the other schemes
 // sign the body that is sent.
@@ -21,8 +22,8 @@
 // receivers, so a receiver must check that a callback was meant for it. jws signs the
 // receiver's host. With wechatpay and alipay the body must name the receiver.
 //
-// Time. github and alipay sign no time, so a receiver cannot tell an old callback that
-// is sent again from a new one, except by its body.
+// Time. The signatures of github and alipay contain no time. So a receiver cannot distinguish an
+// old callback that is sent again from a new one, except by its body.
 //
 // Errors and texts of this package never contain a secret, a private key or a body.
 package sign

@@ -22,6 +22,7 @@ func (h Headers) Of(scheme Scheme) []string {
 	if name == "" {
 		name = usualHeaders[scheme]
 	}
+
 	switch scheme {
 	case WechatPay:
 		return []string{name + "-Timestamp", name + "-Nonce", name + "-Signature", name + "-Serial"}
@@ -64,13 +65,15 @@ func ParseHeaders(s string, reserved func(name string) bool) (Headers, error) {
 		case name == "" || len(name) > 64 || strings.ContainsFunc(name, notNameRune):
 			return nil, fmt.Errorf("%.80q is not a header name of 1 to 64 letters, digits and hyphens", name)
 		}
+
 		out[scheme] = canonical(name)
-		for _, h := range out.Of(scheme) {
-			if reserved(h) && !slices.Contains(Headers(nil).Of(scheme), h) {
-				return nil, fmt.Errorf("%s is a header of HTTP or of this service; want another name", h)
-			}
+		taken := func(h string) bool { return reserved(h) && !slices.Contains(Headers(nil).Of(scheme), h) }
+		if names := out.Of(scheme); slices.ContainsFunc(names, taken) {
+			h := names[slices.IndexFunc(names, taken)]
+			return nil, fmt.Errorf("%s is a header of HTTP or of this service; want another name", h)
 		}
 	}
+
 	return out, nil
 }
 
@@ -102,5 +105,6 @@ func (h Headers) Clash(schemes []Scheme) string {
 			seen[Fold(name)] = scheme
 		}
 	}
+
 	return ""
 }

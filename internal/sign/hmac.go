@@ -11,9 +11,10 @@ import (
 	"sync"
 )
 
-// macs are the hashes that sign with a route's secrets. Those of the secrets themselves are
-// pooled: keying one costs as much as hashing a small body. Those of derived keys are made
-// for each message: a cache of them would grow with every host that a producer names.
+// macs are the HMACs of a route, with the route's secrets or with keys derived from them for one
+// receiver. The HMACs of the secrets are pooled, because creating one costs as much as hashing
+// a small body. The HMACs of derived keys are created for each message: a pool would grow with
+// every host that a producer names.
 type macs struct {
 	per    Per
 	text   bool         // the secrets' texts sign, not their bytes
@@ -29,6 +30,7 @@ func newMACs(s *Settings, text bool) *macs {
 			m.routes = append(m.routes, pool([]byte(secret.text)))
 		}
 	}
+
 	if !text {
 		m.routes = m.bytes
 	}
@@ -50,9 +52,11 @@ func (m *macs) each(msg *Message) iter.Seq[hash.Hash] {
 				}
 			}
 		}
+
 		if m.per == PerHost || m.per == PerAudience {
 			return
 		}
+
 		for _, p := range m.routes {
 			mac := p.Get().(hash.Hash)
 			mac.Reset()
@@ -99,6 +103,7 @@ func (s *standard) Sign(m *Message, out *Signed) error {
 	head := idHead(m)
 	value := make([]byte, 0, 2*len(s.bytes)*(len("v1, ")+base64.StdEncoding.EncodedLen(sha256.Size)))
 	var sum [sha256.Size]byte
+
 	for mac := range s.each(m) {
 		mac.Write(head)
 		mac.Write(out.Body)
@@ -107,6 +112,7 @@ func (s *standard) Sign(m *Message, out *Signed) error {
 		}
 		value = base64.StdEncoding.AppendEncode(append(value, "v1,"...), mac.Sum(sum[:0]))
 	}
+
 	out.add(SignatureHeader, string(value))
 	out.explain(m, Standard, head, out.Body)
 	return nil
@@ -129,11 +135,13 @@ func (s *stripe) Sign(m *Message, out *Signed) error {
 	head := append(strconv.AppendInt(make([]byte, 0, 16), m.At.Unix(), 10), '.')
 	value := append([]byte("t="), head[:len(head)-1]...)
 	var sum [sha256.Size]byte
+
 	for mac := range s.each(m) {
 		mac.Write(head)
 		mac.Write(out.Body)
 		value = hex.AppendEncode(append(value, ",v1="...), mac.Sum(sum[:0]))
 	}
+
 	out.add(s.header, string(value))
 	out.explain(m, Stripe, head, out.Body)
 	return nil

@@ -45,6 +45,7 @@ func jwkOf(k *Key) jwk {
 		}
 		out.Type, out.Curve = "EC", "P-256"
 	}
+
 	return out
 }
 
@@ -73,6 +74,7 @@ func (j jwk) thumbprint() string {
 	default:
 		text = fmt.Sprintf(`{"crv":"%s","kty":"OKP","x":"%s"}`, j.Curve, j.X)
 	}
+
 	sum := sha256.Sum256([]byte(text))
 	return raw64(sum[:])
 }
@@ -85,6 +87,7 @@ func Set(keys []*Key) []byte {
 			list = append(list, jwkOf(k))
 		}
 	}
+
 	b, err := json.Marshal(struct {
 		Keys []jwk `json:"keys"`
 	}{list})

@@ -76,10 +76,10 @@ var ErrNoKeys = errors.New("it has no key; " + wantKeys)
 const wantKeys = "want one or more private keys in PEM (PKCS#8 or PKCS#1), each RSA of at least 2048 bits, Ed25519 or P-256, " +
 	"or whsk_ and base64 for an Ed25519 key; a CERTIFICATE of one of them may stand beside it"
 
-// ParseKeys reads private keys: PEM blocks, and whsk_ keys separated by commas or white
-// space, in any order. A certificate among them gives its RSA key the serial number. ids
-// are the serial numbers of the RSA keys in their order, in place of certificates. The
-// errors count keys and never quote them.
+// ParseKeys reads private keys: PEM blocks, and whsk_ keys separated by commas or white space, in
+// any order. An RSA key has a serial number, by which receivers identify it. The number comes from
+// the key's certificate, if text contains one. ids, if given, are the serial numbers of the RSA keys
+// in their order, in place of certificates. Errors name a key by its position and never quote it.
 func ParseKeys(text string, ids []string) ([]*Key, error) {
 	p := &keyParser{}
 	if err := p.read(text); err != nil {
@@ -116,6 +116,7 @@ func (p *keyParser) read(text string) error {
 		if at < 0 {
 			return nil
 		}
+
 		block, after := pem.Decode([]byte(rest[at:]))
 		if block == nil {
 			return fmt.Errorf("key %d is not readable as PEM: its lines are broken or its end is missing; %s", len(p.keys)+1, wantKeys)
@@ -123,8 +124,10 @@ func (p *keyParser) read(text string) error {
 		if err := p.block(block); err != nil {
 			return err
 		}
+
 		rest = string(after)
 	}
+
 	return nil
 }
 
@@ -136,16 +139,20 @@ func (p *keyParser) plain(text string) error {
 		if !ok {
 			return fmt.Errorf("key %d is neither PEM nor begins with whsk_; %s", n, wantKeys)
 		}
+
 		b, ok := decode(encoded)
 		if !ok {
 			return fmt.Errorf("key %d is not base64 after whsk_; want the 32 bytes of the seed, or 64 bytes with the public key", n)
 		}
+
 		key, err := seedKey(b)
 		if err != nil {
 			return fmt.Errorf("key %d %w", n, err)
 		}
+
 		p.keys = append(p.keys, &Key{Type: Ed25519, private: key})
 	}
+
 	return nil
 }
 
@@ -160,6 +167,7 @@ func seedKey(b []byte) (ed25519.PrivateKey, error) {
 		}
 		return key, nil
 	}
+
 	return nil, fmt.Errorf("has %d bytes after whsk_; want the 32 bytes of the seed, or 64 bytes with the public key", len(b))
 }
 
@@ -167,6 +175,7 @@ func (p *keyParser) block(b *pem.Block) error {
 	n := len(p.keys) + 1
 	var private any
 	var err error
+
 	switch b.Type {
 	case "PRIVATE KEY":
 		private, err = x509.ParsePKCS8PrivateKey(b.Bytes)
@@ -182,13 +191,16 @@ func (p *keyParser) block(b *pem.Block) error {
 	default:
 		return fmt.Errorf("key %d is in a PEM block %.40q; %s. openssl pkcs8 -topk8 -nocrypt converts a private key", n, b.Type, wantKeys)
 	}
+
 	if err != nil || len(b.Headers) > 0 {
 		return fmt.Errorf("key %d is not readable, or encrypted; %s", n, wantKeys)
 	}
+
 	k, err := keyOf(private)
 	if err != nil {
 		return fmt.Errorf("key %d %w", n, err)
 	}
+
 	p.keys = append(p.keys, k)
 	return nil
 }
@@ -208,10 +220,11 @@ func keyOf(private any) (*Key, error) {
 		}
 		return &Key{Type: P256, private: k}, nil
 	}
+
 	return nil, errors.New("has a type that no scheme signs with; " + wantKeys)
 }
 
-// certify gives each certificate to its key.
+// certify assigns each certificate to its key.
 func (p *keyParser) certify() error {
 	for i, c := range p.certificates {
 		at := slices.IndexFunc(p.keys, func(k *Key) bool {
@@ -221,41 +234,47 @@ func (p *keyParser) certify() error {
 		if at < 0 {
 			return fmt.Errorf("certificate %d is for none of the keys; want the certificates of these keys", i+1)
 		}
+
 		k := p.keys[at]
 		k.certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 		if k.Type == RSA {
 			k.Serial = strings.ToUpper(c.SerialNumber.Text(16))
 		}
 	}
+
 	return nil
 }
 
-// IDsError says what is wrong with the configured serial numbers.
+// IDsError describes an error in the configured serial numbers.
 type IDsError struct{ text string }
 
 func (e *IDsError) Error() string { return e.text }
 
-// number gives the RSA keys their configured serial numbers.
+// number sets the configured serial numbers of the RSA keys.
 func (p *keyParser) number(ids []string) error {
 	if len(ids) == 0 {
 		return nil
 	}
+
 	var keys []*Key
 	for _, k := range p.keys {
 		if k.Type == RSA {
 			keys = append(keys, k)
 		}
 	}
+
 	if len(keys) != len(ids) {
 		return &IDsError{fmt.Sprintf("has %d ids for %d RSA keys; want one for each RSA key, in their order, comma-separated", len(ids),
 			len(keys))}
 	}
+
 	for i, id := range ids {
-		if id == "" || len(id) > 128 || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }) {
+		if !isKeyID(id) {
 			return &IDsError{"want 1 to 128 printable ASCII characters without blanks, quotes and backslashes for each RSA key, comma-separated"}
 		}
 		keys[i].Serial = id
 	}
+
 	return nil
 }
 
@@ -272,5 +291,12 @@ func (p *keyParser) name() error {
 		}
 		seen[k.ID] = i + 1
 	}
+
 	return nil
+}
+
+// isKeyID reports whether a text can be the id of a key.
+func isKeyID(id string) bool {
+	odd := func(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
+	return id != "" && len(id) <= 128 && !strings.ContainsFunc(id, odd)
 }

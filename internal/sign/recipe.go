@@ -2,14 +2,14 @@ package sign
 
 import "strings"
 
-// Recipe says how a receiver verifies a scheme. It contains no key.
+// Recipe describes how a receiver verifies a scheme. It contains no key.
 type Recipe struct {
 	Scheme    Scheme
 	Headers   []string // that the scheme writes; lower case
 	Algorithm string
 	// Signed describes the text that is signed, with the names of headers in braces.
 	Signed string
-	// Warning is what the scheme does not protect from; empty if nothing.
+	// Warning is an attack that the scheme does not prevent; empty if none.
 	Warning string
 }
 
@@ -31,6 +31,7 @@ func (s *Settings) Recipes() []Recipe {
 		r.fill(s)
 		out = append(out, r)
 	}
+
 	return out
 }
 
@@ -38,13 +39,14 @@ func (r *Recipe) fill(s *Settings) {
 	const hmacSHA256 = "HMAC-SHA256"
 	switch r.Scheme {
 	case Standard:
-		r.Algorithm, r.Signed = hmacSHA256+", base64, after v1,", "{webhook-id}.{webhook-timestamp}.body"
+		r.Algorithm, r.Signed = hmacSHA256+" in base64, with the prefix v1 and a comma", "{webhook-id}.{webhook-timestamp}.body"
 	case StandardEd25519:
-		r.Algorithm, r.Signed = "Ed25519, base64, after v1a,", "{webhook-id}.{webhook-timestamp}.body"
+		r.Algorithm, r.Signed = "Ed25519 in base64, with the prefix v1a and a comma", "{webhook-id}.{webhook-timestamp}.body"
 	case Stripe:
-		r.Algorithm, r.Signed = hmacSHA256+", hex, after v1=; the key is the secret's text", "t.body, where t is the time in the header"
+		r.Algorithm = hmacSHA256 + " in hex, with the prefix v1=; the key is the secret's text"
+		r.Signed = "t.body, where t is the time in the header"
 	case GitHub:
-		r.Algorithm, r.Signed, r.Warning = hmacSHA256+", hex, after sha256=; the key is the secret's text", "body", noTime
+		r.Algorithm, r.Signed, r.Warning = hmacSHA256+" in hex, with the prefix sha256=; the key is the secret's text", "body", noTime
 	case WechatPay:
 		r.Algorithm, r.Warning = "RSASSA-PKCS1-v1_5 with SHA-256, base64", oneKey
 		r.Signed = "{" + r.Headers[0] + "}\\n{" + r.Headers[1] + "}\\nbody\\n"

@@ -37,6 +37,7 @@ func ParseSchemes(s string) ([]Scheme, error) {
 		}
 		out = append(out, scheme)
 	}
+
 	return out, nil
 }
 
@@ -65,7 +66,7 @@ func (s Scheme) Fits(t KeyType) bool {
 	}
 }
 
-// Settings are what a route signs with. They must not change once they are in use.
+// Settings are the schemes and keys of a route. They must not change once they are in use.
 type Settings struct {
 	Schemes []Scheme
 	Secrets []Secret // of the HMAC schemes
@@ -100,10 +101,11 @@ func (s *Settings) Reserves(name string) bool {
 			}
 		}
 	}
+
 	return false
 }
 
-// NeedError says that a scheme has no key.
+// NeedError means that a scheme has no key.
 type NeedError struct {
 	Scheme Scheme
 	// Want describes the missing key. Secret reports whether it is a secret, and Serial
@@ -114,7 +116,7 @@ type NeedError struct {
 
 func (e *NeedError) Error() string { return fmt.Sprintf("the scheme %s needs %s", e.Scheme, e.Want) }
 
-// need returns what the scheme lacks, nil if nothing.
+// need returns a [NeedError] if the scheme lacks a key, and nil otherwise.
 func (s *Settings) need(scheme Scheme) error {
 	switch {
 	case scheme.HMAC() && len(s.Secrets) == 0:
@@ -128,6 +130,7 @@ func (s *Settings) need(scheme Scheme) error {
 	case scheme == JWS:
 		return &NeedError{Scheme: scheme, Want: "an Ed25519 or P-256 key: openssl genpkey -algorithm ed25519 makes one"}
 	}
+
 	return &NeedError{Scheme: scheme, Want: "an RSA key: openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 makes one"}
 }
 
@@ -135,7 +138,7 @@ func (s *Settings) need(scheme Scheme) error {
 type Message struct {
 	ID       string    // webhook-id; contains no dot
 	At       time.Time // of the attempt
-	Body     []byte    // as it is sent, or a GET's query
+	Body     []byte    // the sent body, or a GET's query
 	Type     string    // Content-Type
 	Host     string    // the receiver's, in the form of notice.Host
 	Audience string
@@ -151,9 +154,9 @@ type Text struct {
 	Bytes  []byte
 }
 
-// Signed is what signing adds to a callback.
+// Signed is the part of a callback that signing adds or changes.
 type Signed struct {
-	Body   []byte // as it is sent; not the message's with alipay
+	Body   []byte // the sent body; with alipay it differs from the message's
 	Fields []Field
 	Texts  []Text // of a message with Explain
 }
@@ -194,6 +197,7 @@ func New(s *Settings) (*Chain, error) {
 		if err := s.need(scheme); err != nil {
 			return nil, err
 		}
+
 		signer := newSigner(s, scheme)
 		if scheme == Alipay {
 			c.signers = slices.Insert(c.signers, 0, signer)
@@ -201,6 +205,7 @@ func New(s *Settings) (*Chain, error) {
 			c.signers = append(c.signers, signer)
 		}
 	}
+
 	return c, nil
 }
 

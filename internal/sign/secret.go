@@ -12,7 +12,7 @@ import (
 // Secret is a key of the HMAC schemes. It prints as dots.
 type Secret struct {
 	key  []byte
-	text string // whsec_ and base64, as it was written
+	text string // whsec_ and base64, as configured
 }
 
 const dots = "•••"
@@ -31,7 +31,7 @@ func SecretOf(key []byte) Secret {
 // Bytes returns the key of the scheme standard.
 func (s Secret) Bytes() []byte { return s.key }
 
-// Reveal returns the secret as a receiver gets it: whsec_ and base64, as it was written.
+// Reveal returns the secret in the form for a receiver: whsec_ and base64, as configured.
 func (s Secret) Reveal() string { return s.text }
 
 // The lengths a secret may have, in bytes, after Standard Webhooks.
@@ -61,6 +61,7 @@ func ParseSecrets(s string) ([]Secret, error) {
 		if !ok {
 			return nil, fmt.Errorf("secret %d does not begin with whsec_; %s", n, wantSecret)
 		}
+
 		key, ok := decode(encoded)
 		if !ok {
 			return nil, fmt.Errorf("secret %d is not base64 after whsec_; %s", n, wantSecret)
@@ -68,8 +69,10 @@ func ParseSecrets(s string) ([]Secret, error) {
 		if len(key) < minSecret || len(key) > maxSecret {
 			return nil, fmt.Errorf("secret %d has %d bytes; want %d to %d; %s", n, len(key), minSecret, maxSecret, makeSecret)
 		}
+
 		out = append(out, Secret{key, text})
 	}
+
 	return out, nil
 }
 
@@ -83,8 +86,8 @@ func decode(s string) ([]byte, bool) {
 	return b, err == nil
 }
 
-// Per is whose keys sign with the HMAC schemes. A derived key belongs to one receiver:
-// with the key that it verifies with, a receiver can forge callbacks to nobody else.
+// Per selects the keys of the HMAC schemes. A derived key belongs to one receiver, which can
+// verify with it, but cannot forge callbacks to other receivers.
 type Per string
 
 // The values of Per.

@@ -243,7 +243,7 @@ func verify(t *testing.T, by webhook.Options, m *Message, out Signed) {
 	}
 }
 
-// What the scheme signs is what its description says.
+// The signed text matches the scheme's description.
 func TestExplainedTexts(t *testing.T) {
 	t.Parallel()
 	s := &Settings{Schemes: Schemes, Secrets: secrets(t, vectorSecret), Keys: keys(t, pemOf(t, rsaKey())+svixKey, "PUB_1")}

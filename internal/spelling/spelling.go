@@ -7,10 +7,12 @@ func Distance(a, b string, limit int) int {
 	if len(a)-len(b) >= limit || len(b)-len(a) >= limit {
 		return limit
 	}
+
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
+
 	for i := 1; i <= len(a); i++ {
 		before := row[0]
 		row[0] = i
@@ -22,5 +24,6 @@ func Distance(a, b string, limit int) int {
 			before, row[j] = row[j], cost
 		}
 	}
+
 	return min(row[len(b)], limit)
 }

@@ -16,9 +16,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// sameMs is what happens to one notice within one millisecond: it is due, claimed and
-// settled, the settle's reply is lost, somebody has it delivered now, and the settle
-// is made again. It says which way the second settle went.
+// sameMs schedules, claims and settles a notice within one millisecond, loses the settle's reply,
+// makes the notice due now, and repeats the settle. It returns the result of the repeated settle.
 func sameMs(t *testing.T, s *Store, key string, first Settlement, op Amendment) (again Settled, f Found, within bool) {
 	t.Helper()
 	r := s.put(t, Request{Key: key, Content: body("x")})
@@ -40,9 +39,8 @@ func sameMs(t *testing.T, s *Store, key string, first Settlement, op Amendment) 
 	return again, f, within
 }
 
-// The score that a redrive or a call to fire gives is no score that the notice had
-// before, though all of it falls into one millisecond: a settle that is made again
-// would be taken for one that had not come through.
+// A redrive or fire writes a score that the notice never had, even within one millisecond.
+// Otherwise a repeated settle would be accepted as if the first one had not been written.
 func TestASettleMadeAgainUndoesNoRedriveOfTheSameMillisecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		em, err := embedded.NewEmulation()
@@ -54,7 +52,8 @@ func TestASettleMadeAgainUndoesNoRedriveOfTheSameMillisecond(t *testing.T) {
 		c := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return em.Dial() },
 			MaxRetries: -1, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 		defer func() { _ = c.Close() }()
-		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour,
+			Retain: 1000})
 		for i, x := range []struct {
 			ending Ending
 			op     Amendment

@@ -20,37 +20,39 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", amendSource, false).Ends(layout.Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
+var amendScript = wire.NewScript("amend", layout.Order+amendSource, false).
+	Ends(layout.Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
-// Amendment is a change from outside a notice's delivery.
+// Amendment is a change of a notice on request, outside an attempt.
 type Amendment string
 
-// The amendments; what each does in which state stands in amend.lua.
+// The amendments; amend.lua describes the effect of each in each state.
 const (
 	Cancel     Amendment = "cancel"
 	Reschedule Amendment = "reschedule"
 	Fire       Amendment = "fire"
 	Redrive    Amendment = "redrive"
-	Purge      Amendment = "purge"   // a Cancel of dead letters alone
+	Purge      Amendment = "purge"   // cancels dead letters only
 	reopen     Amendment = "reopen"  // see Store.Reopen
-	replace    Amendment = "replace" // see scheduleAmid
+	resend     Amendment = "resend"  // see Store.Resend
+	replace    Amendment = "replace" // see scheduleOver
 
 	settleKnown Amendment = "settle" // see Store.SettleKnown
 )
 
-// When is the time that a Reschedule or Redrive gives: the instant Due if it is
-// not zero, else Delay from now by Redis's clock.
+// When is the new due time of a Reschedule or Redrive. It is Due, or Delay from now by Redis's
+// clock if Due is zero.
 type When struct {
 	Due   time.Time
 	Delay time.Duration
 }
 
-// Amend changes one notice; prefix is as for Find. Beside ErrUnconfirmed the Change
-// says what was done.
+// Amend changes one notice; prefix is the one of its route, as for Find. With ErrUnconfirmed the
+// Change is returned too.
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
 	for range maxMoves {
-		open, side := len(s.Formers()), s.Side()
+		open, side := len(s.OldShards()), s.Side()
 		shard, err := s.Place(ctx, key)
 		if err != nil {
 			return Change{}, err
@@ -59,10 +61,10 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if s.IsFormer(shard) || s.Refilled(open) {
+		if s.IsOldShard(shard) || s.OldShardsRefilled(open) {
 			continue
 		}
-		// Its mark may have been dropped with a change of side.
+		// A change of side may have deleted the mark that the notice is on the other side.
 		if err = s.absent(ctx, shard, key); !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
 			return c, err
 		}
@@ -101,24 +103,24 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
-// amendAtOnce is how many notices one script changes in AmendMany: a few ms.
+// amendAtOnce is the maximum number of notices that one script call changes, in a few ms.
 const amendAtOnce = 200
 
-// Amended names a notice to change, and when a Redrive makes it due.
+// Amended names a notice to change, and the due time of a Redrive.
 type Amended struct {
-	Prefix, Key string // Prefix is where it was found
+	Prefix, Key string // Prefix is the one under which the notice was found
 	When
 }
 
-// AmendMany changes notices that were found, in bounded steps, and is how many of
-// them it changed; that is known with an error too. What lies under its prefix no
-// more is passed over, and in a cluster what lies at nodes that are missing; of that
-// it is not known whether it was changed.
+// AmendMany applies one operation to notices that a listing has found, in bounded steps. It returns how
+// many it changed, even if it also returns an error. It skips notices that are no longer under their
+// prefix. In a cluster missing names the nodes that did not answer; some of their notices may have been
+// changed.
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
 	for range maxMoves {
-		open := len(s.Formers())
+		open := len(s.OldShards())
 		ks := make([]string, len(list))
 		for i := range list {
 			ks[i] = list[i].Key
@@ -152,30 +154,29 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 	return done, missing, err
 }
 
-// amendStep changes notices of one partition, and says which are to be looked for again:
-// they have been moved to another shard meanwhile, or open former shards were too few to
-// look into.
-func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended, open int) (done int, moved []Amended, err error) {
+// amendStep changes notices of one partition. moved contains those to look up again, because they
+// have been moved to another shard. open is the number of old shards that were not empty.
+func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended, open int) (done int, moved []Amended,
+	err error) {
 	list := make([]amended, len(step))
 	for i, a := range step {
 		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
 	}
 	changes, err := s.amend(ctx, at, op, list)
-	for i, c := range changes { // also of what is not confirmed
+	for i, c := range changes { // also with ErrUnconfirmed
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && (s.IsFormer(at.Shard) || s.Refilled(open)):
+		case c.Before == "" && (s.IsOldShard(at.Shard) || s.OldShardsRefilled(open)):
 			moved = append(moved, step[i])
 		}
 	}
 	return done, moved, err
 }
 
-// Reopen undoes a delivery: the notice that Find read as f, and that has been
-// changed since to what t says, is scheduled again or, if t ends it, dead.
-// Nothing is done if it is not what f found any more, or lies where f found it no
-// more: read it again then.
+// Reopen undoes a delivery after its consumer has reported a failure: notice f becomes scheduled again, or
+// dead if t ends in death. t.Notice has the new content. If the notice is no longer equal to f, Reopen
+// changes nothing; the caller then calls Find again.
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery
@@ -192,23 +193,16 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 	return c[0], err
 }
 
-// amended is one notice's part of an amendment.
+// amended is the arguments of one notice in an amendment.
 type amended struct {
 	key, when   string
-	record, was string // of reopen and settle: as it shall be, and as it was read; of replace the new one's tail
+	record, was string // of reopen, resend and settle: new and old record; of replace: the new record's tail
 }
 
+// amend changes notices of one partition in one call. With ErrUnconfirmed the changes are returned
+// too.
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix), s.keep, "", string(op)}
-	for i := range list {
-		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
-	}
-	v, late := s.w.List(amendScript.Op, s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
-		if v.Side.Closed() && op != reopen { // a report counts wherever its notice is
-			return layout.Moved(ctx)
-		}
-		return s.Send(ctx, v, amendScript, s.space.States(p), args)
-	}))
+	v, late := s.sendAmend(ctx, p, op, list)
 	if which := layout.ElsewhereIn(late); which != nil {
 		return s.amendRest(ctx, p, op, list, which)
 	}
@@ -218,60 +212,93 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("amend: %d answers for %d keys", len(v)-1, len(list))
 	}
-	out := make([]Change, len(list))
+
+	now, out := wire.Micros(v[0]), make([]Change, len(list))
 	var timers []timer
-	var err error
-	held := 0
+	found := 0
 	for i := range list {
-		k := list[i].key
-		a, ok := v[i+1].([]any)
-		if !ok || len(a) != 7 {
-			return nil, fmt.Errorf("amend: unexpected answer %T", v[i+1])
+		c, err := readChange(list[i].key, p, v[i+1], now)
+		if err != nil {
+			return nil, err
 		}
-		before, _ := a[0].(string)
-		c := Change{Before: notice.State(before), Done: a[1] == int64(1), InFlight: a[2] == int64(1)}
-		if before != "" {
-			claimed := int64(0)
-			if !c.Done {
-				claimed, _ = a[2].(int64)
-			}
-			if c.Found, err = found(k, p.Prefix, []any{a[3], a[4], claimed, a[5], a[6]}); err != nil {
-				return nil, err
-			}
-			c.Found.Shard = p.Shard
-			if c.Done && c.Found.State == "" { // kept no longer: retention is off
-				c.Found.State, c.Found.SettledAt = notice.Cancelled, wire.Micros(v[0])
-			}
-			if s.o.Cluster && c.Done {
-				over, own := overAll, true
-				if s.adopts(p.Prefix) {
-					over, own = overOwn, c.Before == notice.Scheduled || c.Before == notice.Claimed
-					if !own {
-						over = overNothing
-					}
-				}
-				switch {
-				case c.Found.State == notice.Scheduled && c.Due.After(wire.Micros(v[0])):
-					timers = append(timers, timer{k, c.Due.UnixMilli(), c.NextAttempt(), over})
-				case own:
-					timers = append(timers, timer{key: k, over: remove})
-				}
-			}
+		if out[i] = c; c.Before == "" {
+			continue
 		}
-		out[i] = c
-		if before != "" {
-			held++
+		found++
+		if t, ok := s.changedTimer(p.Prefix, list[i].key, &c, now); ok {
+			timers = append(timers, t)
 		}
 	}
-	s.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
+
+	s.Timers.arm(ctx, p.Prefix, timers, now)
 	if late != nil {
-		s.unconfirmed(amendScript.Op, held, late)
+		s.Unconfirmed(amendScript.Op, found, late)
 	}
 	return out, late
 }
 
-// amendRest changes those that are not on the other side of a migration, as if the others
-// were not there; one alone is ErrMoved.
+func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]any, error) {
+	args := []any{s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "", string(op)}
+	for i := range list {
+		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
+	}
+
+	return s.w.List(amendScript.Op, s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
+		if v.Side.Closed() && op != reopen { // a report is accepted on both sides
+			return layout.Moved(ctx)
+		}
+		return s.Send(ctx, v, amendScript, s.space.States(p), args)
+	}))
+}
+
+// readChange reads the reply of amend.lua for a key.
+func readChange(key string, p keys.Partition, v any, now time.Time) (Change, error) {
+	a, ok := v.([]any)
+	if !ok || len(a) != 7 {
+		return Change{}, fmt.Errorf("amend: unexpected answer %T", v)
+	}
+	before, _ := a[0].(string)
+	c := Change{Before: notice.State(before), Done: a[1] == int64(1), InFlight: a[2] == int64(1)}
+	if before == "" {
+		return c, nil
+	}
+
+	claimed := int64(0)
+	if !c.Done {
+		claimed, _ = a[2].(int64)
+	}
+	f, err := ReadFound(key, p.Prefix, []any{a[3], a[4], claimed, a[5], a[6]})
+	if err != nil {
+		return Change{}, err
+	}
+	c.Found, c.Found.Shard = f, p.Shard
+	if c.Done && c.Found.State == "" { // not stored any more: there is no retention
+		c.Found.State, c.Found.SettledAt = notice.Cancelled, now
+	}
+	return c, nil
+}
+
+// changedTimer returns, in a cluster, the operation on the timer of a changed notice.
+func (s *Store) changedTimer(prefix, key string, c *Change, now time.Time) (t timer, ok bool) {
+	if !s.o.Cluster || !c.Done {
+		return t, false
+	}
+
+	mode, own := overAll, true
+	if s.Timers.adopted(prefix) {
+		mode, own = overOwn, c.Before == notice.Scheduled || c.Before == notice.Claimed
+		if !own {
+			mode = overNothing
+		}
+	}
+	if c.Found.State == notice.Scheduled && c.Due.After(now) {
+		return timer{key, c.Due.UnixMilli(), c.NextAttempt(), mode}, true
+	}
+	return timer{key: key, over: remove}, own
+}
+
+// amendRest changes the notices that are not on the other side of a migration, and reports the
+// others as missing. If there is only one notice, the error is ErrMoved.
 func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
 	some := layout.Without(list, which)
 	if len(list) == 1 {
@@ -293,17 +320,16 @@ func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, l
 	return out, err
 }
 
-// Change answers a call that changes one notice.
+// Change is the result of a change of one notice.
 type Change struct {
-	// Found is the notice afterwards.
+	// Found is the notice after the change.
 	Found
-	// Done reports whether the call changed anything; if not, Before says why.
+	// Done reports whether the call changed the notice; otherwise Before is the reason.
 	Done bool
-	// Before is the state the call met.
+	// Before is the state before the change.
 	Before notice.State
-	// InFlight: an attempt was running when the call came; its end changes
-	// nothing any more.
+	// InFlight reports whether an attempt was running. Its outcome is then ignored.
 	InFlight bool
-	// Repeated: nothing was changed because the same call had been made before.
+	// Repeated reports that nothing was changed because the same call was made before.
 	Repeated bool
 }

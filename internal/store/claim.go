@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -25,67 +26,68 @@ var (
 	//go:embed lua/takeover.lua
 	takeOverSource string
 
-	winCode = wire.Prelude(winSource)
+	winCode = layout.Order + wire.Prelude(winSource)
 
-	// All are one operation in metrics.
+	// In metrics all are one operation.
 	claimScript    = wire.NewScript("claim", winCode+claimSource, false)
 	sweepScript    = wire.NewScript("claim", winCode+sweepSource, false)
 	recoverScript  = wire.NewScript("claim", winCode+recoverSource, false)
 	takeOverScript = wire.NewScript("claim", winCode+takeOverSource, false)
 )
 
-// maxClaimBytes bounds the records one claim call brings.
+// maxClaimBytes is the maximum size of the records that one claim call returns.
 const maxClaimBytes = 4 << 20
 
-// Claim is a notice won for a lease, and what its settle must prove.
+// Claim is a notice that this instance holds for a lease, with the proof that its settle needs.
 type Claim struct {
 	*notice.Notice
-	Lapses int // claims since the last settle that nobody settled
+	Lapses int // expired claims since the last settle
 	Shard  int
-	// Attention is when the claim call found the notice to need attention: its due time, the end of
-	// its postponement, or the end of the lease that lapsed. Of a claim that was found again it is the due time.
+	// Attention is when the notice needed attention: its due time, the end of its postponement, or
+	// the end of the expired lease. After Recover it is the due time.
 	Attention time.Time
-	// Held is what the notice waited for until then: the cause of its last postponement, or
-	// redis where the answer to the claim was lost.
+	// Held is why the notice waited until then: the cause of its last postponement, or
+	// notice.HeldRedis if the reply to the claim was lost.
 	Held   notice.Held
 	token  string
-	score  string // in the shadow, as this claim left it
-	before string // and as it found it
+	score  string // in the shadow after this claim
+	before string // and before it
 }
 
-// Claimed answers a claim call.
+// Claimed is the result of a claim call.
 type Claimed struct {
 	Won   []Claim
-	Lost  int // somebody else claimed them
+	Lost  int // held by another claim
 	Stale int // no longer pending, or not yet due
 	// StaleKeys are the keys counted in Stale.
 	StaleKeys []string
-	// Early are those among them that are pending and not yet due.
+	// Parked are the notices that wait for another one of their sequence: see layout.Order.
+	Parked int
+	// Early contains the stale notices that are pending and not due yet.
 	Early []Early
-	// More: a sweep was cut off by its bound.
+	// More reports whether a sweep reached its maximum number or size.
 	More bool
-	// Next is where a take-over goes on; empty = that was all.
+	// Next is the cursor of a take-over; empty after the last notice.
 	Next string
-	// Now is the time by Redis.
+	// Now is the time of Redis's clock.
 	Now time.Time
 }
 
-// Early is a notice that was asked for before it needs attention.
+// Early is a notice that a caller tried to claim before it needed attention.
 type Early struct {
 	Key string
-	At  time.Time // when it does
+	At  time.Time // when it needs attention
 }
 
-// Lease is what a claim is asked for with: the token that its settle must prove,
-// and how long nobody else may claim the notice.
+// Lease contains the token that a settle must prove, and the duration for which no other claim can
+// take the notice.
 type Lease struct {
 	Token string
 	For   time.Duration
 }
 
-// ClaimKeys claims notices of one partition by key, if they are due. The
-// same call may be made again when its reply was lost: what its token has won
-// is won again, and the lease begins anew.
+// ClaimKeys claims notices of one partition by key, if they are due. A caller may repeat a call
+// whose reply was lost: notices that its token holds are returned again, with a new lease.
 func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks []string) (Claimed, error) {
 	args := make([]any, 0, 5+len(ks))
 	args = append(args, "")
@@ -95,41 +97,41 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 	return s.claim(ctx, claimScript, p, lease, args)
 }
 
-// Postponed is a notice with the score that its postponement wrote: see [Settled].
+// Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices of one partition before their postponement ends, if
-// their scores are still exactly those: nobody has claimed, rescheduled or cancelled
-// them since. Their timers are deleted. A call may be made again as that of ClaimKeys.
+// ClaimPostponed claims postponed notices of one partition before their postponement ends, and deletes
+// their timers. It skips a notice whose score is not the given one, because the notice was claimed,
+// rescheduled or cancelled since. A repeated call with the same token returns the same claims.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
-	args := []any{s.timing(p.Prefix)}
+	args := []any{s.Timers.Mode(p.Prefix)}
 	for i := range list {
 		args = append(args, list[i].Key, list[i].Score)
 	}
 	c, err := s.claim(ctx, claimScript, p, lease, args)
-	if err != nil || !s.o.Cluster || s.adopts(p.Prefix) {
+	if err != nil || !s.o.Cluster || s.Timers.adopted(p.Prefix) {
 		return c, err
 	}
 	timers := make([]timer, len(c.Won))
 	for i := range c.Won {
 		timers[i] = timer{key: c.Won[i].Key, over: remove}
 	}
-	s.arm(ctx, p.Prefix, timers, c.Now)
+	s.Timers.arm(ctx, p.Prefix, timers, c.Now)
 	return c, nil
 }
 
-// SweepOptions say what a sweep claims.
+// SweepOptions selects the notices of a sweep.
 type SweepOptions struct {
-	// Grace is how long notices that have a timer are left to its event.
+	// Grace is how long notices with a timer are left to the expired event.
 	Grace time.Duration
-	// Limit is how many are claimed at most.
+	// Limit is the maximum number of notices.
 	Limit int
-	// Newest begins with those that are due last, instead of first.
+	// Newest claims the latest due notices first.
 	Newest bool
 }
 
-// Sweep claims overdue notices of one partition: those due for longer than the
-// grace, and those that have no timer.
+// Sweep claims overdue notices of one partition: those due for longer than the grace, and due ones
+// without a timer.
 func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o SweepOptions) (Claimed, error) {
 	mode := "o"
 	if o.Newest {
@@ -138,36 +140,33 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
-// Recover finds what a claim call with this token has won although its reply
-// was lost, and begins its lease anew: n is how many are asked for, those first whose
-// lease ends first, and ago is how long ago that call began. So calls for a few, one
-// after another, find all.
+// Recover finds the claims of a call whose reply was lost, by the call's token, and returns them with a new
+// lease. ago is the time since that call was sent. Recover returns at most n claims, those with the
+// earliest end of the lease first. Repeated calls return all claims of the lost call.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
 	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
 
-// TakeOverOptions say what a take-over claims.
+// TakeOverOptions selects the claims of a take-over.
 type TakeOverOptions struct {
-	// Holder is the id of the instance that is dead: its claims' tokens begin
-	// with it and a '-'.
+	// Holder is the id of the dead instance. The tokens of its claims begin with the id and a '-'.
 	Holder string
-	// Longest is how long the dead one's leases may be: claims of longer ones
-	// are left until they lapse.
+	// Longest is the longest lease of the dead instance. Claims with a longer lease are left until
+	// it expires.
 	Longest time.Duration
-	// Limit is how many are claimed at most.
+	// Limit is the maximum number of notices.
 	Limit int
-	// From is where to go on: the Next of the call before.
+	// From is the cursor: the Next of the previous call.
 	From string
 }
 
-// TakeOver claims what an instance that is surely dead has claimed, as if those
-// leases had lapsed: each counts as one more lapse, and a settle by the old
-// claim is refused.
+// TakeOver reclaims the claims of a dead instance, as if their leases had expired. Each counts as
+// an expired claim, and a settle by the old claim is refused.
 func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o TakeOverOptions) (Claimed, error) {
 	return s.claim(ctx, takeOverScript, p, lease, []any{o.Limit, o.Holder + "-", o.Longest.Milliseconds(), o.From})
 }
 
-// claim makes a call of one of the scripts, which takes own behind what all of them take.
+// claim calls one of the scripts; own are the arguments after the common ones.
 func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, lease Lease, own []any) (Claimed, error) {
 	args := make([]any, 0, 4+len(own))
 	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes)
@@ -188,27 +187,21 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 			record, _ := v[i+2].(string)
 			n, err := notice.Decode(key, p.Prefix, record)
 			if err != nil {
-				// It is claimed like any other, and dies.
-				n = notice.Unread(key, p.Prefix, record)
-				if before != "-" {
-					n.Due = attention(before)
-				} else if n.Due.IsZero() {
-					n.Due = c.Now
-				}
-				if n.Made == 0 {
-					n.Made = notice.MadeAt(c.Now)
-				}
+				n = unread(key, p.Prefix, record, before, c.Now)
 			}
 			held := heldIn(before)
-			if before == "-" { // not known any more; the record tells the due time
+			if before == "-" { // not known; the record has the due time
 				before, held = strconv.FormatInt(n.Due.UnixMilli(), 10), notice.HeldRedis
 			}
 			count, _ := strconv.Atoi(lapses)
-			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: lease.Token, score: score, before: before})
+			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: lease.Token,
+				score: score, before: before})
 		case int64:
 			switch a {
 			case 0:
 				c.Lost++
+			case -2:
+				c.Parked++
 			default:
 				c.Stale++
 				c.StaleKeys = append(c.StaleKeys, key)
@@ -221,30 +214,45 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 	return c, nil
 }
 
-// Partition is where the notice was claimed, and is settled.
+// unread returns the notice of a record that cannot be decoded. The notice is claimed and becomes
+// dead. before is its score, or "-" if unknown.
+func unread(key, prefix, record, before string, now time.Time) *notice.Notice {
+	n := notice.Unread(key, prefix, record)
+	switch {
+	case before != "-":
+		n.Due = attention(before)
+	case n.Due.IsZero():
+		n.Due = now
+	}
+	if n.Made == 0 {
+		n.Made = notice.MadeAt(now)
+	}
+	return n
+}
+
+// Partition returns the partition of the notice.
 func (c *Claim) Partition() keys.Partition { return keys.Partition{Prefix: c.Route, Shard: c.Shard} }
 
-// Token is what the claim was made under: see Lease.
+// Token returns the claim's token: see Lease.
 func (c *Claim) Token() string { return c.token }
 
-// SameAs reports whether two claims of a notice are one.
+// SameAs reports whether two claims of a notice are the same claim.
 func (c *Claim) SameAs(other *Claim) bool { return c.token == other.token }
 
-// Take makes c settle by a later claim of the same notice.
+// Take makes c settle with the proof of a later claim of the same notice.
 func (c *Claim) Take(later *Claim) {
 	c.token, c.score, c.before, c.Attention, c.Held = later.token, later.score, later.before, later.Attention, later.Held
 }
 
-// attention is the instant a score in the shadow stands for; its fraction says
-// other things.
+// attention returns the time in a score of the shadow, without its fraction.
 func attention(score string) time.Time {
 	f, _ := strconv.ParseFloat(score, 64)
 	return time.UnixMilli(int64(f)).UTC()
 }
 
-// Reported is the claim of a notice that awaits its consumer's report. Its
-// token names the making and the attempt, as settle.lua wrote them when the
-// entry was pushed: a notice that has taken this one's place has another.
+// Reported returns the claim with which a consumer's report settles the attempt of f. When the entry was
+// pushed, settle.lua stored a token made of generation and attempt in the claim key. A report for an
+// earlier notice of the key has another token, so it settles nothing.
 func Reported(f Found) Claim {
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
 	score := cmp.Or(f.score, "0")

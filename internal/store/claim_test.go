@@ -9,8 +9,8 @@ import (
 	"notifier/internal/redistest"
 )
 
-// leaseLeft is what the claim of a key has left, and where its notice stands in
-// the shadow must agree.
+// leaseLeft returns the rest of a key's lease. The claim key's expiry and the score in the shadow
+// must agree.
 func leaseLeft(t *testing.T, s *Store, srv *redistest.Server, key string) time.Duration {
 	t.Helper()
 	ctx := t.Context()
@@ -23,8 +23,7 @@ func leaseLeft(t *testing.T, s *Store, srv *redistest.Server, key string) time.D
 	return left
 }
 
-// A claim call that is made twice has won what it won the first time, under a
-// lease that begins anew; so has a look for what it won.
+// A repeated claim call returns the notices that it has claimed, with a new lease. So does Recover.
 func TestAClaimThatMeetsItsOwnTokenHasWon(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
@@ -77,7 +76,8 @@ func TestAClaimMadeAgainKeepsItsLapses(t *testing.T) {
 	s.put(t, Request{Key: key})
 	s.take(t, key, "dead")
 	srv.Client().Del(ctx, s.space.ClaimPrefix(0)+key)
-	srv.Client().ZAdd(ctx, s.space.Shadow(partition), redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()) + 1.0/1024, Member: key})
+	srv.Client().ZAdd(ctx, s.space.Shadow(partition), redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()) + 1.0/1024,
+		Member: key})
 	for i := range 3 {
 		if c := s.take(t, key, "mine"); c.Lapses != 1 {
 			t.Errorf("call %d: %d lapses, want 1", i, c.Lapses)

@@ -30,18 +30,18 @@ func pair(t *testing.T) (s, other *Store, srv *redistest.Server) {
 func TestClientsAreNumberedAlikeByAllInstances(t *testing.T) {
 	t.Parallel()
 	s, other, srv := pair(t)
-	shop, err := s.ClientNumber(t.Context(), "shop")
+	shop, err := s.Clients.Number(t.Context(), "shop")
 	if err != nil || shop < 1 {
 		t.Fatalf("%d, %v", shop, err)
 	}
-	ops, err := other.ClientNumber(t.Context(), "ops")
+	ops, err := other.Clients.Number(t.Context(), "ops")
 	if err != nil || ops == shop {
 		t.Fatalf("ops is %d, shop %d, %v", ops, shop, err)
 	}
-	if got, err := other.ClientNumber(t.Context(), "shop"); err != nil || got != shop {
+	if got, err := other.Clients.Number(t.Context(), "shop"); err != nil || got != shop {
 		t.Errorf("another instance: %d, %v; want %d", got, err, shop)
 	}
-	if got := other.ClientName(t.Context(), shop); got != "shop" {
+	if got := other.Clients.Name(t.Context(), shop); got != "shop" {
 		t.Errorf("the name of %d is %q", shop, got)
 	}
 
@@ -49,10 +49,10 @@ func TestClientsAreNumberedAlikeByAllInstances(t *testing.T) {
 	if err := srv.Client().HSet(t.Context(), s.space.Clients(), "first", clientStart("late")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.ClientNumber(t.Context(), "late"); err != nil || got == clientStart("late") || got == shop || got == ops {
+	if got, err := s.Clients.Number(t.Context(), "late"); err != nil || got == clientStart("late") || got == shop || got == ops {
 		t.Errorf("late is %d, %v", got, err)
 	}
-	if got := s.ClientName(t.Context(), clientStart("late")); got != "first" {
+	if got := s.Clients.Name(t.Context(), clientStart("late")); got != "first" {
 		t.Errorf("the name is %q", got)
 	}
 }
@@ -61,21 +61,21 @@ func TestClientsAreNumberedAlikeByAllInstances(t *testing.T) {
 func TestClientHasItsNumberAgainAfterRedisLostIt(t *testing.T) {
 	t.Parallel()
 	s, other, srv := pair(t)
-	shop, err := s.ClientNumber(t.Context(), "shop")
+	shop, err := s.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Client().Del(t.Context(), s.space.Clients()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.ClientNumber(t.Context(), "ops"); err != nil {
+	if _, err := other.Clients.Number(t.Context(), "ops"); err != nil {
 		t.Fatal(err)
 	}
-	s.clients.forget() // as it does when another Redis answers
-	if got, err := s.ClientNumber(t.Context(), "shop"); err != nil || got != shop {
+	s.Clients.forget() // as it does when another Redis answers
+	if got, err := s.Clients.Number(t.Context(), "shop"); err != nil || got != shop {
 		t.Errorf("%d, %v; want %d", got, err, shop)
 	}
-	if got := other.ClientName(t.Context(), shop); got != "shop" {
+	if got := other.Clients.Name(t.Context(), shop); got != "shop" {
 		t.Errorf("the name of %d is %q", shop, got)
 	}
 }
@@ -85,7 +85,7 @@ func TestClientNumberDoesNotDependOnTheCaller(t *testing.T) {
 	s, _, _ := pair(t)
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := s.ClientNumber(gone, "shop"); err != nil || n == 0 {
+	if n, err := s.Clients.Number(gone, "shop"); err != nil || n == 0 {
 		t.Errorf("a caller that gave up: %d, %v", n, err)
 	}
 }
@@ -93,7 +93,7 @@ func TestClientNumberDoesNotDependOnTheCaller(t *testing.T) {
 func TestClientNumberWhileRedisRefuses(t *testing.T) {
 	t.Parallel()
 	s, other, srv := pair(t)
-	shop, err := s.ClientNumber(t.Context(), "shop")
+	shop, err := s.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,17 +103,17 @@ func TestClientNumberWhileRedisRefuses(t *testing.T) {
 	if err := srv.Client().Set(t.Context(), s.space.Clients(), "another program's", 0).Err(); err != nil {
 		t.Fatal(err)
 	}
-	s.clients.forget()
-	if n, err := s.ClientNumber(t.Context(), "shop"); err == nil || n != shop {
+	s.Clients.forget()
+	if n, err := s.Clients.Number(t.Context(), "shop"); err == nil || n != shop {
 		t.Errorf("known: %d, %v; want %d and an error", n, err, shop)
 	}
-	if n, err := s.ClientNumber(t.Context(), "shop"); err != nil || n != shop {
+	if n, err := s.Clients.Number(t.Context(), "shop"); err != nil || n != shop {
 		t.Errorf("within a second: %d, %v; want %d", n, err, shop)
 	}
-	if n, err := other.ClientNumber(t.Context(), "shop"); err == nil || n != 0 {
+	if n, err := other.Clients.Number(t.Context(), "shop"); err == nil || n != 0 {
 		t.Errorf("unknown: %d, %v; want 0 and an error", n, err)
 	}
-	if got := other.ClientName(t.Context(), 7); got != "#7" {
+	if got := other.Clients.Name(t.Context(), 7); got != "#7" {
 		t.Errorf("the name is %q", got)
 	}
 }

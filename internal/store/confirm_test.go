@@ -29,7 +29,8 @@ func confirmingShards(t *testing.T, a wire.Address, w wire.Confirm, shards int) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: shards}, Cluster: a.Mode == "cluster",
+	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: shards},
+		Cluster:  a.Mode == "cluster",
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000, Confirm: w, ConfirmSettle: w})
 	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
@@ -51,6 +52,13 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 	return master, replica
 }
 
+// unconfirmed counts notices without a confirmation, by operation.
+type unconfirmed map[string]int
+
+func (unconfirmed) Failed(string)                           {}
+func (unconfirmed) Finalized(int, int)                      {}
+func (u unconfirmed) Unconfirmed(op string, n int, _ error) { u[op] += n }
+
 // Every write that callers wait for, with its replica there, away, and back.
 func TestWritesAreConfirmedByAReplica(t *testing.T) {
 	t.Parallel()
@@ -60,8 +68,8 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 	hasty := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond})
 	s := patient
 	plain := on(t, master.URL(), "notifier")
-	told := map[string]int{}
-	hasty.o.OnUnconfirmed = func(op string, n int, _ error) { told[op] += n }
+	reported := unconfirmed{}
+	hasty.o.Observer = reported
 	ctx := t.Context()
 	schedule := func(key string, d Duplicate) (Reply, error) {
 		r, err := s.Schedule(ctx, partition, []Request{{Key: key, Delay: time.Hour, OnDuplicate: d}})
@@ -132,14 +140,7 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 			}
 			return r[0].Err
 		}},
-		{"replay", "replay", func(string) {}, func(key string) error {
-			n := &notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(time.Now())}
-			r, err := s.Replay(ctx, Replay{Mark: key}, []ReplayItem{{Number: 1, Notice: n}})
-			if len(r) != 1 || r[0].Result != ReplaySent {
-				t.Errorf("replayed: %+v", r)
-			}
-			return err
-		}},
+
 		{"settle", "settle", func(key string) { plain.put(t, Request{Key: key}) }, func(key string) error {
 			d, err := s.Settle(ctx, partition, []Settlement{{Claim: plain.take(t, key, "y"), Ending: EndDelivered}})
 			if len(d) != 1 || d[0].Stale {
@@ -156,14 +157,14 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 		if err := w.do(key(0)); err != nil {
 			t.Errorf("%s, a replica there: %v", w.name, err)
 		}
-		told[w.op] = 0
+		reported[w.op] = 0
 		s = hasty
 		replica.Pause()
 		if err := w.do(key(1)); !errors.Is(err, wire.ErrUnconfirmed) || errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%s, the replica stopped: %v", w.name, err)
 		}
-		if told[w.op] != 1 {
-			t.Errorf("%s: told of %d, want 1", w.name, told[w.op])
+		if reported[w.op] != 1 {
+			t.Errorf("%s: %d unconfirmed notices were reported, want 1", w.name, reported[w.op])
 		}
 		s = patient
 		replica.Unpause()
@@ -181,8 +182,8 @@ func TestWritesAreConfirmedByAReplica(t *testing.T) {
 	replica.Unpause()
 }
 
-// One wait serves the calls that come while another is under way, and who claims
-// meanwhile does not stand behind those that wait.
+// One wait confirms all calls that come during another wait. A claim at the same time does not wait
+// for it.
 func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 	master, replica := replicated(t)
 	s := confirmingOn(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 20 * time.Second})
@@ -232,8 +233,7 @@ func TestWaitsAreSharedAndHoldUpNothingElse(t *testing.T) {
 	}
 }
 
-// A caller who has gone, a Redis that was restarted, and one that knows the script
-// no more.
+// A canceled caller, a restarted Redis, and a Redis that does not know the script any more.
 func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 	t.Parallel()
 	master, replica := replicated(t)
@@ -264,19 +264,21 @@ func TestConfirmedCallsFailAsOthersDo(t *testing.T) {
 	}
 	replica.Unpause()
 	master.Kill()
-	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, wire.ErrUnavailable) || errors.Is(err, wire.ErrUnconfirmed) {
+	if _, err := s.Schedule(t.Context(), partition, []Request{{Key: "app1:a:b:3"}}); !errors.Is(err, wire.ErrUnavailable) || errors.Is(err,
+		wire.ErrUnconfirmed) {
 		t.Errorf("without a server: %v", err)
 	}
 }
 
-// A user who may not WAIT has the write, and is told what is missing.
+// A user without the right to WAIT has the write, and an error that names the missing right.
 func TestWithoutTheRightToWait(t *testing.T) {
 	t.Parallel()
 	master, _ := replicated(t)
 	if err := master.Client().Do(t.Context(), "ACL", "SETUSER", "svc", "on", ">pw", "~*", "&*", "+@all", "-wait").Err(); err != nil {
 		t.Fatal(err)
 	}
-	s := confirmingOn(t, wire.Address{URL: strings.Replace(master.URL(), "redis://", "redis://svc:pw@", 1)}, wire.Confirm{Durability: notice.Durability{Replicas: 1}})
+	s := confirmingOn(t, wire.Address{URL: strings.Replace(master.URL(), "redis://", "redis://svc:pw@", 1)},
+		wire.Confirm{Durability: notice.Durability{Replicas: 1}})
 	r := s.put(t, Request{Key: "app1:a:b:0", Delay: time.Hour})
 	if !errors.Is(r.Err, wire.ErrUnconfirmed) || !strings.Contains(r.Err.Error(), "NOPERM") || !r.Created {
 		t.Errorf("%+v", r)
@@ -335,7 +337,8 @@ func TestConfirmedWritesFollowASlotThatMoves(t *testing.T) {
 			}
 		}
 	}
-	s := confirmingOn(t, wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()}, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second})
+	s := confirmingOn(t, wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()}, wire.Confirm{Durability: notice.Durability{Fsync: true},
+		Timeout: 10 * time.Second})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	moveSlot(t, slot, a, b)
 	if r := s.put(t, Request{Key: "app1:a:b:2", Delay: time.Hour}); r.Err != nil || !r.Created {

@@ -17,12 +17,12 @@ var countsSource string
 
 var countsScript = wire.NewScript("counts", countsSource, false).Anywhere()
 
-// lookForDue is how many entries of a shadow are looked at for the next due
-// time: those before it are leases of attempts that are running.
+// lookForDue is the maximum number of entries of a shadow that are read to find the next due time. The
+// entries before it are leases of running attempts.
 const lookForDue = 1000
 
-// Counts says what Redis holds under each of the prefixes, over all shards; in a
-// cluster without those of the nodes that are missing.
+// Counts returns the counts of each prefix over all shards. In a cluster it leaves out unreachable
+// nodes, which missing names.
 func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []wire.Lost, err error) {
 	out, r := make([]Counts, len(prefixes)), s.w.NewRound()
 	for i, prefix := range prefixes {
@@ -72,16 +72,16 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	return nil
 }
 
-// Counts is what Redis holds of a route.
+// Counts are the numbers of notices under a prefix.
 type Counts struct {
 	Prefix  string
 	Pending int64 // in the shadow: scheduled and claimed
-	Overdue int64 // of them, due and claimed by nobody
+	Overdue int64 // due and not claimed
 	Dead    int64
 	Settled int64
-	NextDue time.Time // the earliest due time that nobody has claimed; zero = none is known
+	NextDue time.Time // the earliest due time of an unclaimed notice; zero = none is known
 	Paused  bool
-	// RepeatWindow is for how long after it was settled a notice is recognised when its
-	// schedule call is repeated.
+	// RepeatWindow is how long after its end a notice is still recognized if its schedule call is
+	// repeated.
 	RepeatWindow time.Duration
 }

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// The next due time was the head of the shadow, where the lease of a running
-// attempt stands as well.
+// The next due time was the first score of the shadow, which may be the lease of a running attempt.
 func TestNextDueIsNoLease(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)

@@ -28,7 +28,7 @@ func FuzzReadCursor(f *testing.F) {
 			t.Errorf("%q was taken: %+v", text, c)
 		}
 		if again, err := readCursor(c.String()); err != nil || again != c && text != "" && c != (cursor{}) {
-			t.Errorf("%q: %+v comes back as %+v, %v", text, c, again, err)
+			t.Errorf("%q: %+v is decoded as %+v, %v", text, c, again, err)
 		}
 	})
 }
@@ -58,10 +58,10 @@ func TestTheKeyIsMadeOnce(t *testing.T) {
 	if ttl := srv.Client().TTL(t.Context(), name).Val(); ttl != -1 {
 		t.Errorf("it ends in %s", ttl)
 	}
-	// What is no key is an error and is not overwritten.
+	// An invalid key is an error and is not overwritten.
 	srv.Client().Del(t.Context(), name)
 	srv.Client().RPush(t.Context(), name, "x")
 	if k, err := s.Key(t.Context()); err == nil {
-		t.Errorf("a list was taken for a key of %d bytes", len(k))
+		t.Errorf("a list was accepted as a key of %d bytes", len(k))
 	}
 }

@@ -2,12 +2,12 @@ package store
 
 import "errors"
 
-// Errors that callers tell apart; those of Redis are in package wire.
+// Errors that callers distinguish; those of Redis are in package wire.
 var (
-	// ErrNotFound: no notice is kept under the key.
+	// ErrNotFound is returned if the key has no notice.
 	ErrNotFound = errors.New("no such notice")
-	// ErrUnrouted: no route covers the key.
+	// ErrUnrouted is returned if no route covers the key.
 	ErrUnrouted = errors.New("no route covers the key")
-	// ErrCursor: a page's cursor was not made by this service.
+	// ErrCursor is returned for a cursor that is not of this listing.
 	ErrCursor = errors.New("not a cursor of this listing")
 )

@@ -30,7 +30,8 @@ func TestAWrongPasswordAndAMissingRightAreNotUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		login string
 		want  error
-	}{{"right:secret", nil}, {"right:wrong", wire.ErrLogin}, {"nobody:secret", wire.ErrLogin}, {"default:x", wire.ErrLogin}, {"mute:secret", wire.ErrRights},
+	}{{"right:secret", nil}, {"right:wrong", wire.ErrLogin}, {"nobody:secret", wire.ErrLogin}, {"default:x", wire.ErrLogin}, {"mute:secret",
+		wire.ErrRights},
 		{"poor:secret", wire.ErrRights}, {"narrow:secret", wire.ErrRights}} {
 		conn, err := wire.Open(wire.Address{URL: strings.Replace(srv.URL(), "redis://", "redis://"+c.login+"@", 1)})
 		if err != nil {

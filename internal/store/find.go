@@ -13,23 +13,35 @@ import (
 	"notifier/internal/wire"
 )
 
-// Found is a notice as it is kept, and where it stands.
+// Found is a stored notice with its state and location.
 type Found struct {
 	*notice.Notice
 	State notice.State
-	// SettledAt is when it was delivered or cancelled, or when it died.
+	// SettledAt is when the notice was delivered, cancelled or dead.
 	SettledAt time.Time
-	// Shard is the place it lies in.
+	// Shard is the place in which the notice is stored.
 	Shard int
-	// next is the score of a scheduled notice as a time: see NextAttemptAt.
+	// next is the time in the score of a scheduled notice: see NextAttemptAt.
 	next time.Time
-	// record is the text it was read from: see Store.Reopen. score is that of the shadow,
-	// where it is pending: see Reported.
+	// record is the stored text: see Store.Reopen and Store.Resend. score is the score in the shadow of
+	// a pending notice: see Reported.
 	record, score string
 }
 
-// NextAttemptAt is when a scheduled notice is claimed for its next attempt, later than its due
-// time if it was postponed. It is zero in every other state.
+// Score returns the score of a pending notice in the shadow; "" = it is not pending.
+func (f *Found) Score() string { return f.score }
+
+// Untimed reports whether the notice is pending without a timer.
+func (f *Found) Untimed() bool {
+	score, err := strconv.ParseFloat(f.score, 64)
+	return err == nil && !HasTimer(score)
+}
+
+// HasRecord reports whether the notice has a record, even one that cannot be read.
+func (f *Found) HasRecord() bool { return f.record != "" }
+
+// NextAttemptAt returns when a scheduled notice is claimed for its next attempt, which is later
+// than its due time after a postponement. In other states it is zero.
 func (f *Found) NextAttemptAt() time.Time {
 	switch {
 	case f.State != notice.Scheduled:
@@ -40,17 +52,29 @@ func (f *Found) NextAttemptAt() time.Time {
 	return f.next
 }
 
+// Ending returns how often the notice has been finalized.
+func (f *Found) Ending() int {
+	switch f.State {
+	case notice.Scheduled, notice.Claimed:
+		return f.Endings
+	case notice.Cancelled:
+		if f.Reason != "" && f.record != "" { // dead before, which a history entry counts in Endings
+			return f.Endings + 2
+		}
+	}
+	return f.Endings + 1
+}
+
 //go:embed lua/find.lua
 var findSource string
 
 var findScript = wire.NewScript("find", findSource, false)
 
-// Find reads one notice: under prefix, which is that of its route ("" = it has
-// none), or under another that covers its key. The notice's Route says where it
-// lies.
+// Find returns one notice. prefix is that of its route, or "" without a route. The notice may also
+// be stored under another prefix that covers its key; Found.Route is the actual one.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
-		open, side := len(s.Formers()), s.Side()
+		open, side := len(s.OldShards()), s.Side()
 		at, err := s.Place(ctx, key)
 		if err != nil {
 			return Found{}, err
@@ -59,15 +83,14 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
-		if s.IsFormer(at) || s.Refilled(open) {
+		if s.IsOldShard(at) || s.OldShardsRefilled(open) {
 			continue
 		}
 		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Side().Sorts() {
 			return f, err
 		}
 
-		// It may have arrived since the first look, or its mark may have been dropped with
-		// a change of side.
+		// It may have arrived since the first check, or a change of side may have deleted its mark.
 		f, err = s.findIn(ctx, at, prefix, key)
 		if !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
 			return f, err
@@ -92,7 +115,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 		return Found{}, err
 	}
 	if len(all) > 0 {
-		// All in one script: it may be on its way from one to another.
+		// In one script, because the notice may be moved from one prefix to another.
 		var ks []string
 		for _, p := range all {
 			ks = append(ks, s.space.States(keys.Partition{Prefix: p, Shard: shard})...)
@@ -102,7 +125,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 			return Found{}, err
 		}
 		if a, under := splitPrefix(v[0], all[0], all[1:]); len(a) > 0 && a[0] != "" {
-			f, err := found(key, under, a)
+			f, err := ReadFound(key, under, a)
 			f.Shard = shard
 			return f, err
 		}
@@ -110,8 +133,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
-// FindMany reads notices of one partition; what is not there has a nil
-// Notice.
+// FindMany returns notices of one partition; a missing one has a nil Notice.
 func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]Found, error) {
 	args := []any{s.space.ClaimPrefix(p.Shard)}
 	for _, k := range ks {
@@ -123,10 +145,10 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 	}
 	out := make([]Found, len(ks))
 	for i, k := range ks {
-		if a, ok := v[i].([]any); ok && len(a) == 5 && a[0] == "" && a[1] == "" && a[3] == "" && a[4] == "" {
+		if isAbsent(v[i]) {
 			continue
 		}
-		if out[i], err = found(k, p.Prefix, v[i]); err != nil {
+		if out[i], err = ReadFound(k, p.Prefix, v[i]); err != nil {
 			return nil, err
 		}
 		out[i].Shard = p.Shard
@@ -134,9 +156,15 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 	return out, nil
 }
 
-// found reads {record, shadow, claimed, dead, settled}. A record that cannot be
-// read is returned as such (notice.Unread), and is no error: it may stand among others that can.
-func found(key, prefix string, v any) (Found, error) {
+// isAbsent reports whether a reply of find.lua for a key means that there is no notice.
+func isAbsent(v any) bool {
+	a, ok := v.([]any)
+	return ok && len(a) == 5 && a[0] == "" && a[1] == "" && a[3] == "" && a[4] == ""
+}
+
+// ReadFound reads the reply of find.lua for a key: {record, shadow, claimed, dead, settled}. If the
+// record cannot be decoded, the result has a notice.Unread, without an error.
+func ReadFound(key, prefix string, v any) (Found, error) {
 	a, ok := v.([]any)
 	if !ok || len(a) != 5 {
 		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
@@ -167,7 +195,7 @@ func found(key, prefix string, v any) (Found, error) {
 			f.State = notice.Cancelled
 		}
 	}
-	if n.Due.IsZero() { // the record does not tell; when it next needs attention is known
+	if n.Due.IsZero() { // unknown from the record; use the time of the state
 		if n.Due = f.SettledAt; pending {
 			n.Due = time.UnixMilli(int64(due)).UTC()
 		}
@@ -175,7 +203,8 @@ func found(key, prefix string, v any) (Found, error) {
 	return f, nil
 }
 
-// absent is the error of what was not found in a shard: it may be on the other side.
+// absent returns the error for a notice that a shard does not have. It is ErrMoved if the notice
+// may be on the other side of a migration.
 func (s *Store) absent(ctx context.Context, shard int, key string) error {
 	v := s.View()
 	switch {
@@ -194,8 +223,8 @@ func (s *Store) absent(ctx context.Context, shard int, key string) error {
 	return fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
-// splitPrefix parts a script's answer on a notice that was asked for under several
-// prefixes: what is kept, and the prefix it lies under.
+// splitPrefix parses a script's reply on a notice that was looked up under several prefixes: the
+// notice's part, and the prefix under which it is stored.
 func splitPrefix(answer any, first string, others []string) (a []any, under string) {
 	a, _ = answer.([]any)
 	if len(a) == 6 {
@@ -206,6 +235,5 @@ func splitPrefix(answer any, first string, others []string) (a []any, under stri
 	return a, first
 }
 
-// maxMoves bounds how often a notice is followed that is moved again and again
-// while it is to be changed.
+// maxMoves bounds how often a call follows a notice that is being moved.
 const maxMoves = 20

@@ -15,13 +15,14 @@ var forecastSource string
 
 var forecastScript = wire.NewScript("forecast", forecastSource, false).Anywhere()
 
-// forecastFew is how many notices of a partition are read one by one; of more the
-// spans are counted, which costs a command each.
+// forecastFew is the maximum number of notices of a partition that are read one by one. Above it, one
+// command counts each span.
 const forecastFew = 1000
 
-// Forecast counts how many notices under a prefix fall due in each of n spans from
-// a time on, in a cluster without those of the nodes that are missing.
-func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
+// Forecast returns how many notices under a prefix are due in each of n consecutive spans after
+// from. In a cluster it leaves out unreachable nodes, which missing names.
+func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64,
+	missing []wire.Lost, err error) {
 	out, r := make([]int64, n), s.w.NewRound()
 	for shard := range s.space.Places() {
 		if _, err := r.Do(ctx, shard, func(ctx context.Context) error {

@@ -74,7 +74,8 @@ func TestAPageReadsABoundedNumberOfBytes(t *testing.T) {
 	s, _ := open(t)
 	const size, n = 256 << 10, 40
 	for i := range n {
-		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: notice.Content{Body: make([]byte, size), ContentType: "x", URL: "https://Shop.Example/a"}, Delay: time.Hour})
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: notice.Content{Body: make([]byte, size), ContentType: "x",
+			URL: "https://Shop.Example/a"}, Delay: time.Hour})
 	}
 	for host, fits := range map[string]int{"other.example": 0, "shop.example": n} {
 		q, seen, looked, calls := Query{Routes: []string{prefix}, Host: host, Limit: 1000}, 0, 0, 0

@@ -6,60 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
-	"notifier/internal/redistest"
 )
 
-// A Redis that has come back without its last writes, amid a reshard.
-
-// writes has all that lies under keys that match written down, and gives back what makes
-// Redis forget what comes after: all of it, as one server does, or that of one place, as a
-// node of a cluster does.
-func writes(t *testing.T, srv *redistest.Server, match string) (forget func()) {
-	t.Helper()
-	c := srv.Client()
-	list := func() []string {
-		ks, err := c.Keys(t.Context(), match).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ks
-	}
-	type kept struct {
-		text string
-		at   time.Duration
-	}
-	was := map[string]kept{}
-	for _, k := range list() {
-		text, err := c.Dump(t.Context(), k).Result()
-		if err != nil {
-			t.Fatal(err)
-		}
-		was[k] = kept{text, c.PExpireTime(t.Context(), k).Val()}
-	}
-	return func() {
-		t.Helper()
-		_, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
-			for _, k := range list() {
-				p.Del(t.Context(), k)
-			}
-			for k, x := range was {
-				p.Restore(t.Context(), k, 0, x.text)
-				if x.at > 0 {
-					p.PExpireAt(t.Context(), k, time.UnixMilli(x.at.Milliseconds()))
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
+// A Redis that has lost its last writes during a reshard.
 
 // A batch whose leaving Redis has forgotten arrives nowhere, and another one is not taken
 // for it.
@@ -85,7 +37,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 			t.Fatal(stay, err)
 		}
 	}
-	forget := writes(t, srv, "*")
+	forget := srv.Snapshot(t, "*")
 	gone := out(first)
 	forget()
 	in(gone)
@@ -98,11 +50,11 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 		}
 	}
 	if a, b := s.lies(t, srv, first), s.lies(t, srv, second); !slices.Equal(a, []int{0}) || !slices.Equal(b, []int{1}) {
-		t.Fatalf("what has never left lies in %v, what has in %v", a, b)
+		t.Fatalf("the notice that stayed is in %v, the moved one in %v", a, b)
 	}
 	s.move(t, first)
 	if a := s.lies(t, srv, first); !slices.Equal(a, []int{1}) {
-		t.Fatalf("moved again, it lies in %v", a)
+		t.Fatalf("moved again, it is in %v", a)
 	}
 }
 
@@ -138,14 +90,8 @@ func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
 			}
 		},
 		"put back": func(t *testing.T, s *Store, was Reply) {
-			if r, err := s.Restore(t.Context(), s.space.Partition(prefix, key), []Letter{{Notice: was.Notice}}); err != nil || r[0].Created || r[0].Err != nil {
-				t.Fatal(r, err)
-			}
-		},
-		"replay": func(t *testing.T, s *Store, was Reply) {
-			n := &notice.Notice{Key: key, Route: prefix, Made: was.Made, Content: was.Content}
-			r, err := s.Replay(t.Context(), Replay{Mark: "r", Shard: s.space.Shard(key)}, []ReplayItem{{Number: 1, Notice: n}})
-			if err != nil || r[0].Result != "pending" {
+			if r, err := s.Restore(t.Context(), s.space.Partition(prefix, key), []Letter{{Notice: was.Notice}}); err != nil || r[0].Created ||
+				r[0].Err != nil {
 				t.Fatal(r, err)
 			}
 		},
@@ -154,27 +100,26 @@ func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
 			s, srv := open(t)
 			was := s.put(t, Request{Key: key, Delay: time.Hour, Content: body("1")})
 			s.grow(t, 3)
-			forget := writes(t, srv, "*")
+			forget := srv.Snapshot(t, "*")
 			s.move(t, key)
-			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.Formers()) > 0 {
-				t.Fatal(left, s.Formers(), err)
+			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.OldShards()) > 0 {
+				t.Fatal(left, s.OldShards(), err)
 			}
 			forget()
 			call(t, s, was)
 			if at := s.lies(t, srv, key); !slices.Equal(at, []int{0}) {
-				t.Fatalf("it lies in %v", at)
+				t.Fatalf("it is in %v", at)
 			}
 			s.move(t, key)
-			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.Formers()) > 0 {
-				t.Fatal(left, s.Formers(), err)
+			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.OldShards()) > 0 {
+				t.Fatal(left, s.OldShards(), err)
 			}
 		})
 	}
 }
 
-// Shards that Redis has forgotten to have been announced are announced again by whoever
-// knows of them; if others have been announced since, who knows of the first ones does
-// nothing more.
+// If Redis loses an announcement of shards, an instance that knows the shards announces them again,
+// unless other shards were announced since.
 func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	t.Parallel()
 	const key = "app1:a:b:1"
@@ -184,7 +129,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	if err := asleep.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	forget := writes(t, srv, "*")
+	forget := srv.Snapshot(t, "*")
 	s.grow(t, 3)
 	forget()
 	if r := s.schedule(t, Request{Key: key, Delay: time.Hour, Content: body("1")}); r.Err != nil || r.Created || r.ID() != was.ID() {
@@ -195,26 +140,27 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	}
 	s.move(t, key)
 	if at := s.lies(t, srv, key); !slices.Equal(at, []int{s.space.Shard(key)}) {
-		t.Fatalf("it lies in %v", at)
+		t.Fatalf("it is in %v", at)
 	}
 
 	forget()
-	other := New(Options{Client: s.o.Client, Space: keys.Space{Namespace: s.space.Namespace, Shards: 1}, Prefixes: s.o.Prefixes, Retention: time.Hour, Retain: 10})
+	other := New(Options{Client: s.o.Client, Space: keys.Space{Namespace: s.space.Namespace, Shards: 1}, Prefixes: s.o.Prefixes,
+		Retention: time.Hour, Retain: 10})
 	other.grow(t, 2)
 	if err := s.Learn(t.Context()); !errors.Is(err, layout.ErrLayout) {
 		t.Fatalf("others have taken the place of its shards: %v", err)
 	}
 }
 
-// What a node of a cluster has forgotten to have left it lies at two nodes; what is at the
-// node where it went holds, and it is not delivered from there again.
+// If a node of a cluster loses an export, two nodes store the notice. The target's copy is valid,
+// and the source does not deliver its copy.
 func TestWhatANodeForgotToHaveLeftIsOnce(t *testing.T) {
 	t.Parallel()
 	const key = "app1:a:b:1"
 	s, srv := open(t)
 	was := s.put(t, Request{Key: key, Content: body("1")})
 	s.grow(t, 1)
-	forget := writes(t, srv, s.space.Base(0)+"*")
+	forget := srv.Snapshot(t, s.space.Base(0)+"*")
 	s.move(t, key)
 	at := keys.Partition{Prefix: prefix, Shard: 1}
 	c, err := s.ClaimKeys(t.Context(), at, Lease{Token: "t", For: lease}, []string{key})
@@ -227,7 +173,7 @@ func TestWhatANodeForgotToHaveLeftIsOnce(t *testing.T) {
 	forget()
 	s.move(t, key)
 	if at := s.lies(t, srv, key); !slices.Equal(at, []int{1}) {
-		t.Fatalf("it lies in %v", at)
+		t.Fatalf("it is in %v", at)
 	}
 	if f, err := s.Find(t.Context(), prefix, key); err != nil || f.ID() != was.ID() || f.State != notice.Delivered {
 		t.Fatalf("%+v, %v", f, err)

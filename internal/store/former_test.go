@@ -15,7 +15,6 @@ import (
 	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
-	"notifier/internal/wire"
 )
 
 // grow puts n other shards in the place of those there are.
@@ -65,7 +64,7 @@ func (s *Store) move(t *testing.T, ks ...string) (gone, held int) {
 	return gone, held
 }
 
-// lies are the places that have a record of a key.
+// lies returns the places that have a record of a key.
 func (s *Store) lies(t *testing.T, srv *redistest.Server, key string) (places []int) {
 	t.Helper()
 	for place := range s.space.Places() {
@@ -76,8 +75,8 @@ func (s *Store) lies(t *testing.T, srv *redistest.Server, key string) (places []
 	return places
 }
 
-// A notice is found, changed, repeated and replaced where it lies, before it has been
-// moved, while it is on its way, and after it has arrived: there is never a second one.
+// A notice is found, changed, repeated and replaced before, during and after its move. No second
+// notice is created.
 func TestANoticeIsOneOnEitherSide(t *testing.T) {
 	const key = "app1:a:b:1"
 	type step func(t *testing.T, s *Store)
@@ -96,7 +95,8 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, before := range map[string]step{"before": func(*testing.T, *Store) {}, "on its way": out, "arrived": arrived, "moved": func(t *testing.T, s *Store) { s.move(t, key) }} {
+	for name, before := range map[string]step{"before": func(*testing.T, *Store) {}, "on its way": out, "arrived": arrived,
+		"moved": func(t *testing.T, s *Store) { s.move(t, key) }} {
 		t.Run(name, func(t *testing.T) {
 			s, srv := open(t)
 			asleep := New(s.o)
@@ -106,12 +106,14 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 			}
 			s.grow(t, 6)
 			before(t, s)
-			for who, x := range map[string]*Store{"who announced": s, "who slept": asleep, "who begins": New(Options{Client: s.o.Client, Space: s.space.Now(), Prefixes: s.o.Prefixes, Retention: time.Hour, Retain: 10})} {
+			for who, x := range map[string]*Store{"who announced": s, "who slept": asleep, "who begins": New(Options{Client: s.o.Client,
+				Space: s.space.Now(), Prefixes: s.o.Prefixes, Retention: time.Hour, Retain: 10})} {
 				f, err := x.Find(t.Context(), prefix, key)
 				if err != nil || f.ID() != was.ID() || f.State != notice.Scheduled {
 					t.Fatalf("%s: %+v, %v", who, f, err)
 				}
-				if r := x.schedule(t, Request{Key: key, Delay: time.Hour, Content: body(`{"a":1}`)}); r.Created || len(r.Differs) > 0 || r.ID() != was.ID() {
+				if r := x.schedule(t, Request{Key: key, Delay: time.Hour, Content: body(`{"a":1}`)}); r.Created || len(r.Differs) > 0 ||
+					r.ID() != was.ID() {
 					t.Errorf("%s repeats it: %+v", who, r)
 				}
 				if r := x.schedule(t, Request{Key: key, Content: body(`{"a":2}`)}); r.Created || !slices.Equal(r.Differs, []string{"body"}) {
@@ -122,7 +124,7 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 					t.Errorf("%s moves it: %+v, %v", who, c, err)
 				}
 				if n := s.lies(t, srv, key); len(n) != 1 {
-					t.Fatalf("%s: it lies in %v", who, n)
+					t.Fatalf("%s: it is in %v", who, n)
 				}
 			}
 			if c, err := asleep.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil || !c.Done {
@@ -132,11 +134,12 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 			if !next.Created || !next.Replaced || next.ID() == was.ID() || string(next.Body) != `{"a":3}` {
 				t.Errorf("replaced: %+v", next)
 			}
-			if f, err := asleep.Find(t.Context(), prefix, key); err != nil || f.ID() != next.ID() || string(f.Body) != `{"a":3}` || f.State != notice.Scheduled {
+			if f, err := asleep.Find(t.Context(), prefix, key); err != nil || f.ID() != next.ID() || string(f.Body) != `{"a":3}` ||
+				f.State != notice.Scheduled {
 				t.Errorf("%+v, %v", f, err)
 			}
 			if n := s.lies(t, srv, key); len(n) != 1 {
-				t.Fatalf("it lies in %v", n)
+				t.Fatalf("it is in %v", n)
 			}
 			if at, err := srv.Client().PExpireTime(t.Context(), key).Result(); err != nil || at.Milliseconds() != next.Due.UnixMilli()-1 {
 				t.Errorf("the timer: %v, %v", at, err)
@@ -145,8 +148,8 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 	}
 }
 
-// An instance that slept through the change neither puts anything into a shard that is
-// no more nor takes it for one; what it claimed there before counts.
+// An instance that missed the change of shards adds nothing to an old shard. Its earlier claims
+// there stay valid.
 func TestWhoSleptThroughAReshard(t *testing.T) {
 	s, srv := open(t)
 	asleep := New(s.o)
@@ -155,12 +158,12 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 	c := asleep.take(t, held, "t")
 	s.grow(t, 3)
 	if gone, n := s.move(t, held); gone != 0 || n != 1 {
-		t.Fatalf("what is claimed went: %d, %d", gone, n)
+		t.Fatalf("the claimed notice was moved: %d, %d", gone, n)
 	}
 	if n, err := s.Drained(t.Context(), nil); err != nil || n != 1 {
 		t.Fatalf("%d former shards hold something, %v", n, err)
 	}
-	p := asleep.space.Partition(prefix, fresh) // by what it knows
+	p := asleep.space.Partition(prefix, fresh) // with its old layout
 	if p.Shard != 0 {
 		t.Fatal("it knows already")
 	}
@@ -169,7 +172,7 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 		t.Fatalf("%+v, %v", out, err)
 	}
 	if at := s.lies(t, srv, fresh); len(at) != 1 || at[0] < s.space.First() {
-		t.Errorf("it lies in %v", at)
+		t.Errorf("it is in %v", at)
 	}
 	if got := asleep.end(t, Settlement{Claim: c, Ending: EndDelivered}); got.Stale {
 		t.Error("the settle did not count")
@@ -177,8 +180,8 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 	if gone, n := s.move(t, held); gone != 1 || n != 0 {
 		t.Errorf("%d went, %d are held", gone, n)
 	}
-	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 || len(s.Formers()) != 0 {
-		t.Errorf("%d, %v, %v", n, s.Formers(), err)
+	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 || len(s.OldShards()) != 0 {
+		t.Errorf("%d, %v, %v", n, s.OldShards(), err)
 	}
 	f, err := asleep.Find(t.Context(), prefix, held)
 	if err != nil || f.State != notice.Delivered || f.Shard < s.space.First() {
@@ -186,7 +189,7 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 	}
 }
 
-// What comes late from before a reshard undoes nothing of it, nor puts a batch in twice.
+// A late call from before a reshard changes nothing, and imports no batch twice.
 func TestWhatComesLateIsPassedOver(t *testing.T) {
 	s, srv := open(t)
 	c := srv.Client()
@@ -195,7 +198,8 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	before := s.View().State
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
-	reply, err := c.Eval(t.Context(), registerSource(t), []string{s.space.Layout(0), s.space.ShardRoutes(0)}, layout.Version, 1, "1", "", "", "", "", 1, 0, "", prefix).Slice()
+	reply, err := c.Eval(t.Context(), registerSource(t), []string{s.space.Layout(0), s.space.ShardRoutes(0)}, layout.Version, 1, "1", "", "",
+		"", "", 1, 0, "", prefix).Slice()
 	if err != nil || reply[0] != "" {
 		t.Errorf("%v, %v", reply, err)
 	}
@@ -208,7 +212,8 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	if err != nil || l.Len() != 1 {
 		t.Fatal(l, err)
 	}
-	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err, layout.ErrMoving) {
+	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err,
+		layout.ErrMoving) {
 		t.Errorf("two batches at a time: %v", err)
 	}
 	if err := s.Finish(t.Context(), 0); err != nil {
@@ -217,9 +222,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	if c, err := s.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil || !c.Done {
 		t.Fatal(c, err)
 	}
-	if _, _, err := s.Forget(t.Context(), s.space.Partition(prefix, key), []string{key}); err != nil {
-		t.Fatal(err)
-	}
+	s.erase(t, s.space.Partition(prefix, key), key)
 	// Who began it wakes up.
 	stay, err := s.MoveIn(t.Context(), l)
 	if err != nil || len(stay) != 0 {
@@ -229,12 +232,12 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 		t.Error(err)
 	}
 	if at := s.lies(t, srv, key); len(at) != 0 {
-		t.Errorf("it came back, in %v", at)
+		t.Errorf("it was exported again, in %v", at)
 	}
 }
 
-// A second reshard before the first is done: what still lies in the oldest shards is
-// found, and goes to the newest.
+// A second reshard before the end of the first one: notices in the oldest shards are found, and
+// move to the newest shards.
 func TestTwoReshards(t *testing.T) {
 	s, srv := open(t)
 	var ks []string
@@ -270,7 +273,7 @@ func TestTwoReshards(t *testing.T) {
 	s.move(t, ks...)
 	for _, k := range ks {
 		if at := s.lies(t, srv, k); len(at) != 1 || at[0] != s.space.Shard(k) {
-			t.Errorf("%s lies in %v, want %d", k, at, s.space.Shard(k))
+			t.Errorf("%s is in %v, want %d", k, at, s.space.Shard(k))
 		}
 	}
 	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 {
@@ -282,11 +285,12 @@ func TestTwoReshards(t *testing.T) {
 	}
 }
 
-// Dead letters, settled notices and lapsed claims: the first two go along with their
-// times; a claim that has lapsed stays until it is claimed anew, for its settle counts.
+// Dead letters and settled notices move with their times. A claim with an expired lease stays until
+// it is claimed again, because its settle is still valid.
 func TestEachStateGoesAlong(t *testing.T) {
 	s, srv := open(t)
-	ks := map[notice.State]string{notice.Dead: "app1:a:b:dead", notice.Delivered: "app1:a:b:delivered", notice.Cancelled: "app1:a:b:cancelled", notice.Scheduled: "app1:a:b:scheduled"}
+	ks := map[notice.State]string{notice.Dead: "app1:a:b:dead", notice.Delivered: "app1:a:b:delivered",
+		notice.Cancelled: "app1:a:b:cancelled", notice.Scheduled: "app1:a:b:scheduled"}
 	for state, k := range ks {
 		s.put(t, Request{Key: k, Content: body("1")})
 		switch state {
@@ -334,8 +338,8 @@ func TestEachStateGoesAlong(t *testing.T) {
 	}
 }
 
-// What is in the way where a notice arrives was written there by whoever knows nothing
-// of reshards: nothing is lost of it.
+// A notice in the target was written by a producer that does not know of reshards. Neither notice
+// is lost.
 func TestWhatIsInTheWay(t *testing.T) {
 	s, srv := open(t)
 	asleep := New(s.o)
@@ -372,7 +376,7 @@ func TestWhatIsInTheWay(t *testing.T) {
 	}
 	for k, want := range map[string][]int{ended: {s.space.Shard(ended)}, pending: {0, s.space.Shard(pending)}, same: {s.space.Shard(same)}} {
 		if at := s.lies(t, srv, k); !slices.Equal(at, want) {
-			t.Errorf("%s lies in %v, want %v", k, at, want)
+			t.Errorf("%s is in %v, want %v", k, at, want)
 		}
 	}
 	if f, err := s.Find(t.Context(), prefix, ended); err != nil || f.State != notice.Scheduled || string(f.Body) != "old" {
@@ -429,8 +433,8 @@ func registerSource(t *testing.T) string {
 
 func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
 
-// A producer's own script is told which shard a key belongs to, and is refused until
-// nothing lies elsewhere any more.
+// A producer's own script gets the shard of a key, and is refused until all notices are in current
+// shards.
 func TestProducersFindTheShard(t *testing.T) {
 	s, srv := open(t)
 	c := srv.Client()
@@ -452,20 +456,23 @@ func TestProducersFindTheShard(t *testing.T) {
 			t.Errorf("{%s}: %v, want %q", tag, err, want)
 		}
 	}
+	keyOf := func(i int) string {
+		return fmt.Sprintf("app1:a:b:%d%s", i/2, []string{"", "~12", "~123456789", "~1234567890"}[i%4])
+	}
 	for i := range 40 {
-		key := fmt.Sprintf("app1:a:b:%d", i)
+		key := keyOf(i)
 		tag := s.space.Tag(s.space.Shard(key))
-		refused("0", key, "others have taken the place of the shard {0}: name {"+tag+"}")
+		refused("0", key, "a reshard has replaced the shard {0}: name {"+tag+"}")
 		other := s.space.Tag(s.space.First() + (s.space.Shard(key)-s.space.First()+1)%5)
 		refused(other, key, "the key does not belong to the shard {"+other+"}: name {"+tag+"}")
-		refused(tag, key, "is being moved")
+		refused(tag, key, "are being moved")
 	}
 	s.move(t, "app1:a:b:before")
 	if n, err := s.Drained(t.Context(), nil); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	for i := range 40 {
-		key := fmt.Sprintf("app1:a:b:%d", i)
+		key := keyOf(i)
 		if due, err := run(s.space.Tag(s.space.Shard(key)), key); err != nil || due == 0 {
 			t.Errorf("%s: %d, %v", key, due, err)
 		}
@@ -475,50 +482,9 @@ func TestProducersFindTheShard(t *testing.T) {
 	}
 }
 
-// A replay's item that comes once more, or too late, takes nothing away: neither of
-// a shard that is none any more nor of what an item before has left where it was.
-func TestAReplayThatComesLateTakesNothingAway(t *testing.T) {
-	s, _ := historic(t, 1000)
-	const sent, waits = "app1:a:b:sent", "app1:a:b:waits"
-	item := func(key string) ReplayItem {
-		f, err := s.Find(t.Context(), prefix, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ReplayItem{Number: 1, Notice: &notice.Notice{Key: key, Route: prefix, Made: f.Made, Content: f.Content}}
-	}
-	deliver := func(key, token string) { s.end(t, Settlement{Claim: s.take(t, key, token), Ending: EndDelivered}) }
-	for _, k := range []string{sent, waits} {
-		s.put(t, Request{Key: k, Content: body("1")})
-	}
-	deliver(sent, "t1")
-	former, old := Replay{Mark: "former"}, []ReplayItem{item(sent)}
-	if r, err := s.Replay(t.Context(), former, old); err != nil || r[0].Result != ReplaySent {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	deliver(sent, "t2")
-	s.grow(t, 3)
-	now, of := Replay{Mark: "now", Shard: s.space.Shard(waits)}, []ReplayItem{item(waits)}
-	if r, err := s.Replay(t.Context(), now, of); err != nil || r[0].Result != "pending" {
-		t.Fatalf("%+v, %v", r, err)
-	}
-	deliver(waits, "t3")
-	if r, err := s.Replay(t.Context(), former, old); !errors.Is(err, wire.ErrUnavailable) {
-		t.Errorf("a former shard's item: %+v, %v", r, err)
-	}
-	if r, err := s.Replay(t.Context(), now, of); err != nil || r[0].Result != "" {
-		t.Errorf("an item again: %+v, %v", r, err)
-	}
-	for _, k := range []string{sent, waits} {
-		if f, err := s.Find(t.Context(), prefix, k); err != nil || f.State != notice.Delivered {
-			t.Errorf("%s: %+v, %v", k, f, err)
-		}
-	}
-}
-
-// While former shards hold something, dead letters and what was pending are put back,
-// and replays go out, as after it: nothing lies in two places.
-func TestPuttingBackAmidAReshard(t *testing.T) {
+// During a reshard dead letters and pending notices are restored as after it: each notice is
+// in one place.
+func TestRestoreDuringReshard(t *testing.T) {
 	s, srv := historic(t, 1000)
 	const dead, purged, pending = "app1:a:b:dead", "app1:a:b:purged", "app1:a:b:pending"
 	var letters []Letter
@@ -539,46 +505,14 @@ func TestPuttingBackAmidAReshard(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.grow(t, 3)
-	items := []ReplayItem{{Number: 1, Notice: letters[0].Notice}, {Number: 2, Notice: letters[2].Notice}}
-	items[0].Route, items[1].Route = prefix, prefix
 	got, err := s.Restore(t.Context(), s.space.Partition(prefix, dead), letters)
-	if err != nil || len(got) != 3 || got[0].Created || got[0].Err != nil || !got[1].Created || got[1].Err != nil || got[2].Created || got[2].Err != nil {
+	if err != nil || len(got) != 3 || got[0].Created || got[0].Err != nil || !got[1].Created || got[1].Err != nil || got[2].Created ||
+		got[2].Err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for i := range items {
-		r, err := s.Replay(t.Context(), Replay{Mark: "r", Shard: s.space.Shard(items[i].Key)}, items[i:i+1])
-		if want := []string{ReplaySent, "pending"}[i]; err != nil || r[0].Result != want {
-			t.Errorf("%+v, %v; want %s", r, err, want)
-		}
-	}
-	if _, err := s.Replay(t.Context(), Replay{Mark: "r", Shard: 0}, items[:1]); !errors.Is(err, wire.ErrUnavailable) {
-		t.Errorf("for a shard that is no more: %v", err)
-	}
-	for k, state := range map[string]notice.State{dead: notice.Scheduled, purged: notice.Dead, pending: notice.Scheduled} {
+	for k, state := range map[string]notice.State{dead: notice.Dead, purged: notice.Dead, pending: notice.Scheduled} {
 		if f, err := s.Find(t.Context(), prefix, k); err != nil || f.State != state || len(s.lies(t, srv, k)) != 1 {
 			t.Errorf("%s: %+v, %v, in %v", k, f, err, s.lies(t, srv, k))
 		}
-	}
-}
-
-// A dead letter that has come under a key since is not taken away by a replay of what had
-// ended under that key before.
-func TestAReplayLeavesAnothersDeadLetter(t *testing.T) {
-	s, _ := historic(t, 1000)
-	const key = "app1:a:b:1"
-	s.put(t, Request{Key: key, Content: body("1")})
-	f, err := s.Find(t.Context(), prefix, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	item := ReplayItem{Number: 1, Notice: &notice.Notice{Key: key, Route: prefix, Made: f.Made, Content: f.Content}}
-	s.end(t, Settlement{Claim: s.take(t, key, "t1"), Ending: EndDelivered})
-	s.put(t, Request{Key: key, Content: body("2"), OnDuplicate: Replace})
-	s.end(t, Settlement{Claim: s.take(t, key, "t2"), Ending: EndDead})
-	if r, err := s.Replay(t.Context(), Replay{Mark: "r"}, []ReplayItem{item}); err != nil || r[0].Result != string(notice.Dead) {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if f, err := s.Find(t.Context(), prefix, key); err != nil || f.State != notice.Dead || string(f.Body) != "2" {
-		t.Errorf("%+v, %v", f, err)
 	}
 }

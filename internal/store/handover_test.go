@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
@@ -27,14 +27,14 @@ func historic(t *testing.T, most int) (*Store, *redistest.Server) {
 }
 
 // endings are all of shard 0, each as "<outcome> <number> <id>".
-func (s *Store) endings(t *testing.T) (list []string, all []Ended) {
+func (s *Store) endings(t *testing.T) (list []string, all []layout.Entry) {
 	t.Helper()
-	texts, err := s.Endings(t.Context(), 0, 0, 10_000)
+	texts, err := s.c.LRange(t.Context(), s.space.Ended(0), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range texts {
-		e, err := ReadEnded(text)
+		e, err := layout.ReadEntry(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
@@ -59,7 +59,8 @@ func TestWhatEndsIsHandedOver(t *testing.T) {
 			s = New(o)
 			key := func(id string) string { return "app1:a:b:" + id }
 			put := func(id string) Claim {
-				s.put(t, Request{Key: key(id), Content: notice.Content{Body: []byte(`{"id":"` + id + `"}`), Headers: []notice.Header{{Name: "X", Value: "1"}}}})
+				s.put(t, Request{Key: key(id), Content: notice.Content{Body: []byte(`{"id":"` + id + `"}`), Headers: []notice.Header{{Name: "X",
+					Value: "1"}}}})
 				return s.take(t, key(id), "t")
 			}
 			amend := func(id string, op Amendment) {
@@ -95,7 +96,8 @@ func TestWhatEndsIsHandedOver(t *testing.T) {
 			put("settled")
 			amend("settled", Cancel)
 			replace("settled") // it had ended already
-			want := []string{"delivered 1 delivered", "dead 1 dead", "dead 2 dead", "cancelled 3 dead", "cancelled 1 cancelled", "replaced 1 replaced",
+			want := []string{"delivered 1 delivered", "dead 1 dead", "dead 2 dead", "cancelled 3 dead", "cancelled 1 cancelled",
+				"replaced 1 replaced",
 				"dead 1 replaced-dead", "replaced 2 replaced-dead", "cancelled 1 settled"}
 			got, all := s.endings(t)
 			if !slices.Equal(got, want) {
@@ -147,45 +149,6 @@ func TestAReportOfFailureEndsADeliveryAnew(t *testing.T) {
 	}
 }
 
-func TestAdoptionHandsOverWhatItEnds(t *testing.T) {
-	t.Parallel()
-	s, srv := historic(t, 1000)
-	const replaced, cancelled = "app1:a:b:1", "app1:a:b:2"
-	do := func(key string, op Operation) {
-		t.Helper()
-		_, seen, _, err := s.Peek(t.Context(), partition, []string{key}, 1<<10)
-		if err != nil || len(seen) != 1 {
-			t.Fatalf("%+v, %v", seen, err)
-		}
-		done, err := s.Adopt(t.Context(), partition, []Adoption{{Seen: seen[0], Op: op, Content: notice.Content{Body: seen[0].Value, Adopted: true}}})
-		if err != nil || !done[0] {
-			t.Fatalf("%s %s: %v, %v", op, key, done, err)
-		}
-	}
-	set := func(key, text string, ttl time.Duration) {
-		t.Helper()
-		if err := srv.Client().Set(t.Context(), key, text, ttl).Err(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	set(replaced, "first", time.Hour)
-	do(replaced, OpAdopt)
-	set(replaced, "second", time.Hour)
-	do(replaced, OpAdopt)
-	set(cancelled, "third", time.Hour)
-	do(cancelled, OpAdopt)
-	if err := srv.Client().Del(t.Context(), cancelled).Err(); err != nil {
-		t.Fatal(err)
-	}
-	do(cancelled, OpCancel)
-	set(cancelled, "fourth", time.Hour)
-	do(cancelled, OpAdopt) // what it replaces was cancelled before
-	got, all := s.endings(t)
-	if !slices.Equal(got, []string{"replaced 1 1", "cancelled 1 2"}) || string(all[0].Body) != "first" || string(all[1].Body) != "third" {
-		t.Errorf("%v %+v", got, all)
-	}
-}
-
 func TestAProducersScriptHandsOverWhatItReplaces(t *testing.T) {
 	t.Parallel()
 	s, srv := historic(t, 2)
@@ -198,11 +161,12 @@ func TestAProducersScriptHandsOverWhatItReplaces(t *testing.T) {
 		}
 	}
 	got, all := s.endings(t)
-	if !slices.Equal(got, []string{"replaced 1 1", "replaced 1 1"}) || string(all[0].Body) != "2" || string(all[1].Body) != "3" || all[0].Host != "" {
+	if !slices.Equal(got, []string{"replaced 1 1", "replaced 1 1"}) || string(all[0].Body) != "2" || string(all[1].Body) != "3" ||
+		all[0].Host != "" {
 		t.Errorf("%v %+v", got, all)
 	}
-	if held, err := s.Hold(t.Context(), 0, Lease{"a", time.Minute}, Confirmed{}); err != nil || held != (Held{Ours: true, Left: 2, Lost: 2}) {
-		t.Errorf("%+v, %v", held, err)
+	if lost, err := srv.Client().HGet(t.Context(), s.space.History(0), "lost").Int(); err != nil || lost != 2 {
+		t.Errorf("%d lost, %v", lost, err)
 	}
 }
 
@@ -222,8 +186,8 @@ func TestWithoutHistoryNothingIsHandedOver(t *testing.T) {
 	}
 }
 
-// An instance without a history hands over for those that have one, from the
-// moment they are known, and no more when none has been seen for a day.
+// An instance without a history writes to the outboxes as long as other instances have a history,
+// and stops after a day without one.
 func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 	t.Parallel()
 	plain, srv := open(t)
@@ -247,16 +211,17 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 	if gone, err := plain.EndHistory(t.Context()); err != nil || gone { // the day begins
 		t.Fatalf("%v, %v", gone, err)
 	}
-	if _, err := with.Hold(t.Context(), 0, Lease{"w", time.Second}, Confirmed{}); err != nil {
-		t.Fatal(err)
+	seen := func(ago time.Duration) { // as ship.lua writes it
+		t.Helper()
+		if err := srv.Client().HSet(t.Context(), plain.space.History(0), "seen", time.Now().Add(-ago).UnixMilli()).Err(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	seen(0)
 	if gone, err := plain.EndHistory(t.Context()); err != nil || gone {
 		t.Fatalf("%v, %v", gone, err)
 	}
-	old := time.Now().Add(-25 * time.Hour).UnixMilli()
-	if err := srv.Client().HSet(t.Context(), plain.space.History(0), "seen", old).Err(); err != nil {
-		t.Fatal(err)
-	}
+	seen(25 * time.Hour)
 	if gone, err := plain.EndHistory(t.Context()); err != nil || !gone {
 		t.Fatalf("%v, %v", gone, err)
 	}
@@ -272,111 +237,20 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatWasReadIsForgotten(t *testing.T) {
-	t.Parallel()
-	s, srv := historic(t, 1000)
-	add := func(id string) {
-		key := "app1:a:b:" + id
-		s.put(t, Request{Key: key, Content: body(id)})
-		s.end(t, Settlement{Claim: s.take(t, key, "t"), Ending: EndDelivered})
-	}
-	for _, id := range []string{"1", "2", "3", "4"} {
-		add(id)
-	}
-	hold := func(who string, keep time.Duration, done Confirmed) Held {
-		t.Helper()
-		h, err := s.Hold(t.Context(), 0, Lease{who, keep}, done)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	read, err := s.Endings(t.Context(), 0, 0, 3)
-	if err != nil || len(read) != 3 {
-		t.Fatalf("%d, %v", len(read), err)
-	}
-	if h := hold("a", time.Minute, Confirmed{}); !h.Ours || h.Left != 4 {
-		t.Fatalf("%+v", h)
-	}
-	if h := hold("b", time.Minute, Confirmed{3, read[2]}); h.Ours || h.Forgotten || h.Left != 4 {
-		t.Fatalf("another holds it: %+v", h)
-	}
-	// A replica that had one less became the master, and others ended since.
-	if err := srv.Client().LRem(t.Context(), s.space.Ended(0), 1, read[1]).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if h := hold("a", time.Minute, Confirmed{3, read[2]}); !h.Ours || h.Forgotten || h.Left != 3 {
-		t.Fatalf("what is confirmed does not stand there: %+v", h)
-	}
-	if h := hold("a", 0, Confirmed{2, read[2]}); !h.Forgotten || h.Left != 1 {
-		t.Fatalf("%+v", h)
-	}
-	if h := hold("b", time.Minute, Confirmed{2, read[2]}); !h.Ours || h.Forgotten || h.Left != 1 {
-		t.Fatalf("a confirmation that comes twice: %+v", h)
-	}
-	if n, err := s.Shed(t.Context(), 0, 5); err != nil || n != 1 {
-		t.Fatalf("%d, %v", n, err)
-	}
-	if left, oldest, lost, err := s.Backlog(t.Context(), 0); err != nil || left != 0 || oldest != "" || lost != 1 {
-		t.Fatalf("%d %q %d %v", left, oldest, lost, err)
-	}
-}
-
 // Above the bound the oldest entries of the outbox are dropped, and counted as lost.
 func TestOutboxCountsWhatItsBoundDrops(t *testing.T) {
 	t.Parallel()
-	s, _ := historic(t, 2)
+	s, srv := historic(t, 2)
 	for i := range 5 {
 		key := fmt.Sprintf("app1:a:b:%d", i)
 		s.put(t, Request{Key: key})
 		s.end(t, Settlement{Claim: s.take(t, key, "t"), Ending: EndDelivered})
 	}
-	if left, _, lost, err := s.Backlog(t.Context(), 0); err != nil || left != 2 || lost != 3 {
-		t.Errorf("%d left, %d lost, %v", left, lost, err)
+	if lost, err := srv.Client().HGet(t.Context(), s.space.History(0), "lost").Int(); err != nil || lost != 3 {
+		t.Errorf("%d lost, %v", lost, err)
 	}
 	if list, _ := s.endings(t); fmt.Sprint(list) != "[delivered 1 3 delivered 1 4]" {
 		t.Errorf("left: %v", list)
-	}
-}
-
-func TestAHoldLapses(t *testing.T) {
-	t.Parallel()
-	s, srv := historic(t, 10)
-	if h, err := s.Hold(t.Context(), 0, Lease{"a", 20 * time.Millisecond}, Confirmed{}); err != nil || !h.Ours {
-		t.Fatalf("%+v, %v", h, err)
-	}
-	for until := time.Now().Add(30 * time.Second); ; {
-		h, err := s.Hold(t.Context(), 0, Lease{"b", time.Minute}, Confirmed{})
-		if err != nil || time.Now().After(until) {
-			t.Fatalf("%+v, %v", h, err)
-		}
-		if h.Ours {
-			break
-		}
-		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll until Redis's clock has passed the hold
-	}
-	// A clock that was an hour ahead holds nobody up.
-	if err := srv.Client().HSet(t.Context(), s.space.History(0), "until", time.Now().Add(time.Hour).UnixMilli()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	if h, err := s.Hold(t.Context(), 0, Lease{"a", time.Minute}, Confirmed{}); err != nil || !h.Ours {
-		t.Fatalf("%+v, %v", h, err)
-	}
-}
-
-func TestEndingsThatCannotBeRead(t *testing.T) {
-	t.Parallel()
-	for _, text := range []string{"", "d", "d x app1 - app1:a:b:1 {}", "q 1763740800000000 app1 - app1:a:b:1 {}", "d 0 app1 - app1:a:b:1 {}"} {
-		if e, err := ReadEnded(text); err == nil {
-			t.Errorf("%q is %+v", text, e)
-		}
-	}
-	e, err := ReadEnded(`x 1763740800000001 app1 - app1:a:b:1 what is this`)
-	if err != nil || string(e.Raw) != "what is this" || e.Outcome != notice.EndDead || e.Number != 1 || e.Host != "" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if p := (keys.Space{Namespace: "n", Shards: 4}); p.Ended(3) != "n:{3}:ended" || p.History(3) != "n:{3}:history" {
-		t.Error(p.Ended(3), p.History(3))
 	}
 }
 
@@ -423,7 +297,8 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	if got := says(); !slices.Equal(got, []string{"0", "0", "125", "125"}) || next.HandsOver() {
 		t.Fatalf("%v", got)
 	}
-	// What ends meanwhile is handed over where the shard says so.
+	// Notices that are finalized at the same time are written to the outbox if the shard's layout
+	// says so.
 	for i := range 40 {
 		key := fmt.Sprintf("app1:a:b:%d", i)
 		p := next.space.Partition(prefix, key)
@@ -438,9 +313,12 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	waiting, err := next.Waiting(t.Context())
-	if err != nil || waiting[0]+waiting[1] != 0 || waiting[2] == 0 || waiting[3] == 0 {
-		t.Errorf("%v, %v", waiting, err)
+	var lengths [4]int64
+	for shard := range lengths {
+		lengths[shard] = srv.Client().LLen(t.Context(), next.space.Ended(shard)).Val()
+	}
+	if lengths[0]+lengths[1] != 0 || lengths[2] == 0 || lengths[3] == 0 {
+		t.Errorf("entries by shard: %v", lengths)
 	}
 	if err := next.Known(t.Context()); err != nil || next.HandsOver() {
 		t.Fatal(next.HandsOver(), err)

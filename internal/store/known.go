@@ -11,19 +11,18 @@ import (
 	"notifier/internal/wire"
 )
 
-// Known is a notice that Redis holds as pending or dead, and of which the history has a
-// later outcome.
+// Known is a notice that is pending or dead in Redis, with a later outcome from the history.
 type Known struct {
-	// Found is the notice as List returned it.
+	// Found is the notice that List returned.
 	Found
 	Outcome notice.State // delivered or cancelled
-	// After is the notice as it was when it ended.
+	// After is the notice of the history entry.
 	After *notice.Notice
 }
 
-// SettleKnown settles notices by the outcome that the history has, and returns how many. It
-// hands nothing over to the history. Notices that changed since List stay as they are, so
-// the call may be repeated.
+// SettleKnown settles notices that the history knows to be delivered or cancelled, after Redis was restored
+// from a backup. It returns their number. It adds no entries to the outbox, because the history has them.
+// It skips notices that have changed since List, so the call may be repeated.
 func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err error) {
 	by := map[keys.Partition][]amended{}
 	for i := range list {

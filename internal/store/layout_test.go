@@ -34,11 +34,11 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	if err := s.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 2 || got["layout"] != "1" || got["shards"] != "2" {
+	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 2 || got["layout"] != "2" || got["shards"] != "2" {
 		t.Errorf("meta is %v", got)
 	}
 	for shard := range 2 {
-		if got := c.HGetAll(ctx, s.space.Layout(shard)).Val(); got["layout"] != "1" || got["shards"] != "2" {
+		if got := c.HGetAll(ctx, s.space.Layout(shard)).Val(); got["layout"] != "2" || got["shards"] != "2" {
 			t.Errorf("shard %d: layout is %v", shard, got)
 		}
 		if got := c.SMembers(ctx, s.space.ShardRoutes(shard)).Val(); len(got) != 2 {
@@ -83,7 +83,8 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 	}
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 7)
 	// Where the variable is not set too, whose count may differ.
-	if _, _, err := layout.Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
+	if _, _, err := layout.Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, layout.ErrLayout) ||
+		!strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
 	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
@@ -99,7 +100,8 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 		t.Helper()
 		s, w, err := layout.Discover(ctx, c, keys.Space{Namespace: ns, Shards: want}, false)
 		n := s.Shards
-		if errors.Is(err, layout.ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" && w != "" || !strings.Contains(w, warning) {
+		if errors.Is(err, layout.ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" &&
+			w != "" || !strings.Contains(w, warning) {
 			t.Errorf("NOTIFIER_SHARDS=%d: %d, %q, %v", want, n, w, err)
 		}
 	}
@@ -108,7 +110,7 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	if n := c.DBSize(ctx).Val(); n != 0 {
 		t.Errorf("looking has written %d keys", n)
 	}
-	c.HSet(ctx, ns+":meta", "layout", 1, "shards", 8, "replaced", "1,4")
+	c.HSet(ctx, ns+":meta", "layout", 2, "shards", 8, "replaced", "1,4")
 	discover(0, 8, "", false)
 	discover(8, 8, "", false)
 	discover(4, 8, "NOTIFIER_SHARDS=4 ", false)
@@ -117,8 +119,8 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	discover(0, 0, "", true)
 }
 
-// The first start on a cluster spreads the shards over its slots, and says how; later
-// ones take what stands there.
+// The first start on a cluster spreads the shards over its slots and stores their tags. Later
+// starts use the stored tags.
 func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
@@ -149,7 +151,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 			t.Errorf("found again: %+v, %v", again, err)
 		}
 	}
-	// Whoever knows others is refused, and writes nothing.
+	// An instance with other tags is refused, and writes nothing.
 	other := New(Options{Client: s.c, Space: keys.Space{Namespace: "notifier", Shards: 6}, Cluster: true, Prefixes: []string{prefix}})
 	if err := other.Learn(ctx); !errors.Is(err, layout.ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
 		t.Errorf("an instance with other tags: %v", err)
@@ -162,7 +164,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 	}
 }
 
-// Redis comes back as another one, or somebody else's is put in its place.
+// Another Redis answers, with other data or another program's data.
 func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -172,7 +174,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 		Retention: time.Hour, Retain: 1000, Watcher: watcher{&told}})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	c.FlushDB(ctx)
-	c.HSet(ctx, s.space.Meta(), "layout", 1, "shards", 4)
+	c.HSet(ctx, s.space.Meta(), "layout", 2, "shards", 4)
 	for name, do := range map[string]func() error{
 		"schedule": func() error {
 			_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})
@@ -198,14 +200,6 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			_, err := s.Settle(ctx, partition, []Settlement{})
 			return err
 		},
-		"adopt": func() error {
-			_, err := s.Adopt(ctx, partition, []Adoption{{Seen: Seen{Key: "app1:a:b:3", Length: NoKey}, Op: OpAdopt}})
-			return err
-		},
-		"rehome": func() error {
-			_, _, err := s.Rehome(ctx, partition, "app1:a", []string{"app1:a:b:1"})
-			return err
-		},
 		"trim": func() error {
 			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
 			return err
@@ -224,7 +218,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	// found it wrong.
 	for name, do := range map[string]func() error{
 		"beat": func() error {
-			_, err := fleet.NewStore(s.Layout).Beat(ctx, fleet.Beat{ID: "aaaaaaaaaaaa", About: "{}"})
+			_, err := fleet.NewStore(s.Layout).Publish(ctx, fleet.Heartbeat{ID: "aaaaaaaaaaaa", About: "{}"})
 			return err
 		},
 		"leave": func() error { return fleet.NewStore(s.Layout).Leave(ctx, "aaaaaaaaaaaa") },
@@ -239,18 +233,18 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	if err := s.Right(ctx); !errors.Is(err, layout.ErrLayout) {
 		t.Errorf("the layout counts as right: %v", err)
 	}
-	// An empty one takes its place: it is made what this instance knows.
+	// An empty Redis replaces it: the instance writes its layout.
 	c.FlushDB(ctx)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	if !slices.Equal(told, []bool{false, true}) {
-		t.Errorf("the instance was told %v", told)
+		t.Errorf("the watcher was called with %v", told)
 	}
 	if got := c.HGet(ctx, s.space.Meta(), "shards").Val(); got != "1" {
 		t.Errorf("meta says %s shards", got)
 	}
 }
 
-// A replica that has the data is no other Redis: nothing is asked.
+// A replica with the same data is not another Redis: the layout is not read again.
 func TestAReplicaThatTakesOverIsAskedNothing(t *testing.T) {
 	master := redistest.Start(t)
 	replica := redistest.Start(t)
@@ -288,17 +282,18 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 		}
 	}
 	if got := before.Prefixes(); !slices.Equal(got, []string{"app1"}) {
-		t.Errorf("%v: nothing has told it yet", got)
+		t.Errorf("%v: the layout was not read yet", got)
 	}
 	for shard := range 3 {
-		if _, err := before.Schedule(ctx, keys.Partition{Prefix: "app1", Shard: shard}, []Request{{Key: "app1:a:b:" + string(rune('0'+shard))}}); err != nil {
+		if _, err := before.Schedule(ctx, keys.Partition{Prefix: "app1", Shard: shard},
+			[]Request{{Key: "app1:a:b:" + string(rune('0'+shard))}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := before.Prefixes(); !slices.Equal(got, []string{"app1", "app1:m"}) {
 			t.Errorf("%v after a write in shard %d", got, shard)
 		}
 	}
-	// Redis has forgotten: each says again what it has.
+	// Redis has lost its data: each instance registers its prefixes again.
 	srv.Client().FlushDB(ctx)
 	for _, s := range []*Store{after, before} {
 		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1", Shard: 1}, []Request{{Key: "app1:a:b:1"}}); err != nil {
@@ -326,8 +321,7 @@ func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 	}
 }
 
-// An instance that is started again on a full Redis begins: what is due makes
-// room.
+// An instance starts on a full Redis, because deliveries free memory.
 func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -347,7 +341,7 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 	again.take(t, "app1:a:b:1", "t")
 }
 
-// watcher notes whether the layout was right each time that it was told so.
+// watcher records the validity of the layout at each change.
 type watcher struct{ told *[]bool }
 
 func (w watcher) LayoutChanged(err error) { *w.told = append(*w.told, err == nil) }

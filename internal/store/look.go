@@ -19,43 +19,41 @@ var lookScript = wire.NewScript("look", lookSource, false).Anywhere()
 // Bounds of one call of Look.
 const (
 	MaxLooks    = 64   // partitions
-	maxLookKeys = 1024 // keys that all of them show together, before each is shown a few only
+	maxLookKeys = 1024 // keys in all; after that, each partition returns only a few
 )
 
-// LookAhead is how far reconcilers look: what comes to be due within it sends a wake,
-// whatever is due before it, because a look may have been made already that shows what
-// there is to come. The scripts have the number too.
+// LookAhead is how far sweepers read ahead. A new notice that is due within it always publishes a wake
+// message, because a sweeper may have read that period before. The scripts contain the same number.
 const LookAhead = 50 * time.Millisecond
 
-// Timer is a notice key and when it needs attention.
+// Timer is a notice key with the time at which the notice needs attention.
 type Timer struct {
 	Key string
 	At  time.Time
-	// NoTimer: it has no Redis timer; touching it does nothing.
+	// NoTimer reports whether the notice has no Redis timer, so that touching it has no effect.
 	NoTimer bool
 }
 
-// Look asks what is due in one partition, and what will be within Ahead: at most
-// Limit keys.
+// Look selects up to Limit due notices of one partition, and those due within Ahead.
 type Look struct {
 	Partition    keys.Partition
 	Grace, Ahead time.Duration
 	Limit        int
 }
 
-// View is what one Look sees.
+// View is the result of one Look.
 type View struct {
-	Now     time.Time // by Redis
+	Now     time.Time // by Redis's clock
 	Overdue int64
 	Near    []Timer // in order of At
-	// Cut: there may be more within the look ahead than was returned.
+	// Cut reports whether there may be more notices within the look-ahead.
 	Cut bool
-	// Err: this partition alone could not be read.
+	// Err is set if this partition could not be read.
 	Err error
 }
 
-// Look looks at up to MaxLooks partitions; in a cluster all of them must be of one
-// shard. The views are in the order of the list.
+// Look reads up to MaxLooks partitions, which in a cluster must be of one shard. The views have the
+// order of the list.
 func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 	ks, args := make([]string, len(list)), make([]any, 1, 1+3*len(list))
 	args[0] = maxLookKeys
@@ -96,7 +94,7 @@ func viewOf(now time.Time, seen []any) View {
 			continue
 		}
 		ms := int64(f)
-		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !hasTimer(f)})
+		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !HasTimer(f)})
 	}
 	return w
 }

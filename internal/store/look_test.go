@@ -13,8 +13,8 @@ import (
 	"notifier/internal/keys"
 )
 
-// While something due waits for its claim, what comes next must be seen too:
-// otherwise it is found one grace after the first.
+// While a due notice waits for its claim, the next notice must be returned too. Otherwise it is
+// found one grace after the first.
 func TestLookSeesBeyondWhatIsDue(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
@@ -154,7 +154,7 @@ func TestLookAtSeveralPartitions(t *testing.T) {
 		}
 	}
 	if !errors.As(v[1].Err, new(redis.Error)) {
-		t.Errorf("what is no zset: %v", v[1].Err)
+		t.Errorf("a key of another type: %v", v[1].Err)
 	}
 	if v[6].Near[0].Key != "app1:a:b:000" || v[6].Near[0].At.UnixMilli() != soon.UnixMilli() {
 		t.Errorf("the next of app1: %+v", v[6].Near[0])

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// lossy stands between a client and a Redis and can lose an answer: what was
-// asked is carried out, and the connection ends instead of the reply, or stays
-// silent.
+// lossy is a proxy between a client and Redis that can lose a reply: Redis runs the command, and
+// the connection ends or stays silent.
 type lossy struct {
 	l  net.Listener
 	to string

@@ -10,7 +10,7 @@ import (
 	"notifier/internal/redistest"
 )
 
-// forgetful is a Store that keeps nothing of what is settled.
+// forgetful returns a Store that stores no settled notices.
 func forgetful(t *testing.T) (*Store, *redistest.Server) {
 	t.Helper()
 	s, srv := open(t)
@@ -66,8 +66,7 @@ func TestTheReplyToAReplaceNamesTheWebhookIDOfItsRecord(t *testing.T) {
 	}
 }
 
-// What was written with made in ms keeps its webhook-id, its time of creation
-// and its claims.
+// A notice with a generation in ms keeps its webhook-id, its creation time and its claims.
 func TestARecordFromBeforeKeepsItsWebhookID(t *testing.T) {
 	t.Parallel()
 	const key = "app1:a:b:1"

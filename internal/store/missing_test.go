@@ -32,8 +32,8 @@ func spread(t *testing.T, s *Store, n int) (per [3]int) {
 	return per
 }
 
-// What reads all shards answers with what the others have, and says of whom it is
-// without; a bulk redrive leaves what is there.
+// Calls that read all shards return the results of the reachable ones and name the missing nodes. A
+// bulk redrive skips those.
 func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
@@ -55,7 +55,8 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 		}
 		return list[0], missing
 	}
-	// all pages: what is listed by shard, and which shards some page was without.
+	// all reads all pages. It returns the notices by shard, and the shards that were missing from a
+	// page.
 	listed := func() (got [3]int, missing []int) {
 		t.Helper()
 		seen := map[string]bool{}
@@ -103,11 +104,11 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 	done, q := 0, Query{Routes: []string{"app1"}}
 	missing = nil
 	for {
-		r, err := s.RedriveAll(ctx, q, false)
+		r, err := s.AmendAll(ctx, Bulk{Query: q, Op: Redrive})
 		if err != nil {
 			t.Fatal(err)
 		}
-		done += r.Redriven
+		done += r.Changed
 		missing = wire.Together(missing, r.Missing)
 		if q.Cursor = r.Cursor; q.Cursor == "" {
 			break
@@ -130,8 +131,8 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 	}
 }
 
-// A listing that stands amid a shard when its node goes passes over the rest of it and
-// says so; where nothing answers at all, it is an error and no empty page.
+// If a node fails during the listing of its shard, the rest is skipped and named. If no node
+// answers, the listing is an error, not an empty page.
 func TestACursorIntoAShardThatIsAway(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
@@ -167,8 +168,8 @@ func TestACursorIntoAShardThatIsAway(t *testing.T) {
 	}
 }
 
-// Cursors go on to be sealed while the node of the service's own key is away: who has
-// read the key knows it.
+// Cursors can be sealed while the node of the service's key is unreachable, because the key was
+// read before.
 func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
@@ -195,7 +196,7 @@ func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 	}
 }
 
-// Outside a cluster what is not answered is an error, as ever.
+// Outside a cluster a missing reply is an error.
 func TestOneRedisIsNeverMissing(t *testing.T) {
 	t.Parallel()
 	s := New(Options{})
@@ -222,7 +223,8 @@ func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
 	}
 	lose(space.Meta(), space.Base(0))
 	for _, want := range []int{0, 3} {
-		if found, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil || !slices.Equal(found.Tags, space.Tags) {
+		if found, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil ||
+			!slices.Equal(found.Tags, space.Tags) {
 			t.Errorf("%+v, %v; want the tags %v", found, err, space.Tags)
 		}
 	}

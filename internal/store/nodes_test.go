@@ -48,7 +48,8 @@ func lacking(t *testing.T) (c *redis.ClusterClient, lose, regain func(names ...s
 }
 
 func inCluster(c *redis.ClusterClient, shards int, prefixes ...string) *Store {
-	return New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: shards}, Cluster: true, Prefixes: prefixes, Retention: time.Hour, Retain: 100})
+	return New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: shards}, Cluster: true, Prefixes: prefixes,
+		Retention: time.Hour, Retain: 100})
 }
 
 // The copies in the shards say which routes are paused while the set cannot be read,
@@ -77,7 +78,7 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	lose(s.space.Base(1))
 	expect("and the node of shard 1", app1, nil, app1)
 	if err := s.Pause(ctx, "app2"); !errors.Is(err, wire.ErrUnavailable) {
-		t.Errorf("%v: a pause was taken that nobody can decide on", err)
+		t.Errorf("%v: a pause was accepted without the node that decides on it", err)
 	}
 	regain(s.space.Paused())
 	if err := s.Pause(ctx, "app2"); err != nil { // without the copy of shard 1
@@ -102,8 +103,8 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	}
 }
 
-// An instance begins without the node of notifier:meta, and without those of some
-// shards, and serves what it can reach.
+// An instance starts without the node of notifier:meta and without some shards, and serves the
+// others.
 func TestBeginsWithWhatAnswers(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
@@ -162,5 +163,5 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 			t.Fatalf("%d, its node being back: %v", i, err)
 		}
 	}
-	second.Flush()
+	second.Timers.Flush()
 }

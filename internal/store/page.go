@@ -4,7 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"encoding/json"
-	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -20,21 +20,21 @@ var pageSource string
 
 var pageScript = wire.NewScript("page", pageSource, false).Anywhere()
 
-// cursor is where a listing goes on: the routes in order, in each the shards,
-// in each the zsets.
+// cursor is the position of a listing: routes in order, in each route the shards, in each shard the
+// zsets.
 type cursor struct {
 	Prefix string `json:"p"`
 	Shard  int    `json:"s,omitempty"`
 	Set    int    `json:"z,omitempty"`
 	Score  string `json:"v,omitempty"`
 	Key    string `json:"k,omitempty"`
-	// Former is how many places come before the shards: what was begun before a reshard
-	// is not gone on with.
+	// Former is the number of old shards. A cursor of a listing that began before a reshard is
+	// invalid.
 	Former int `json:"f,omitempty"`
 }
 
-// sets are the zsets in the order a notice goes through them, so that one that
-// moves on during a listing is seen later, not missed.
+// The zsets, in the order in which a notice passes through them. So a notice that changes its state
+// during a listing is listed later, and not missed.
 const (
 	setShadow = iota
 	setDead
@@ -54,22 +54,21 @@ func setsOf(s notice.State) []int {
 	return []int{setShadow, setDead, setSettled}
 }
 
-// lookPerCall bounds how many entries one call looks at, readPerCall how many of
-// which it has to read the records, and callsPerPage how many calls one page may
-// take. A call of either kind takes Redis some 2 ms.
+// Limits of the calls for one page. A call reads at most lookPerCall entries, or readPerCall if it must also
+// read their records; either takes about 2 ms in Redis. A page is made by at most callsPerPage calls.
 const (
 	lookPerCall  = 1000
 	readPerCall  = 250
 	callsPerPage = 8
 )
 
-// List reads a page. Notices that stay as they are during a listing are seen
-// exactly once; one that changes its state may be seen twice, or, if it is
-// redriven, not at all. In a cluster the page says which nodes' shards it has passed
-// over because they do not answer.
+// List returns a page of notices. A listing contains each notice whose state does not change meanwhile
+// exactly once. A notice whose state changes may be listed twice or, after a redrive, not at all. In
+// a cluster, Page.Missing names the unreachable nodes, whose notices are skipped.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	at, err := readCursor(q.Cursor)
-	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= s.space.Places() || at.Former != s.space.First()) {
+	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= s.space.Places() ||
+		at.Former != s.space.First()) {
 		err = ErrCursor // of another configuration
 	}
 	if err != nil {
@@ -85,42 +84,47 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// pages adds to a page what it has room for, from a cursor on, and is where the next
-// begins.
+// pages fills a page from a cursor on, and returns the cursor of the next page.
 func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *wire.Round) (next string, err error) {
-	calls, first := 0, s.space.First()
-	start := max(slices.Index(q.Routes, at.Prefix), 0)
-	for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
-		for shard := at.Shard; shard < s.space.Places(); shard++ {
-			for _, set := range setsOf(q.State) {
-				if set < at.Set {
-					continue
-				}
-				for {
-					here := cursor{prefix, shard, set, at.Score, at.Key, first}
-					if len(page.Items) >= q.Limit || calls >= callsPerPage {
-						return here.String(), nil
+	calls := 0
+	for here := range s.parts(q, at) {
+		for more := true; more; calls++ {
+			if len(page.Items) >= q.Limit || calls >= callsPerPage {
+				return here.String(), nil
+			}
+
+			more = false
+			if _, err := r.Do(ctx, here.Shard, func(ctx context.Context) (err error) {
+				more, err = s.pagePart(ctx, page, &here, q)
+				return err
+			}); err != nil {
+				return "", err
+			}
+		}
+	}
+	return "", nil
+}
+
+// parts yields the start of each zset of a listing from a cursor on. The first one is the cursor.
+func (s *Store) parts(q Query, at cursor) iter.Seq[cursor] {
+	first, start := s.space.First(), max(slices.Index(q.Routes, at.Prefix), 0)
+	return func(yield func(cursor) bool) {
+		for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
+			for shard := at.Shard; shard < s.space.Places(); shard++ {
+				for _, set := range setsOf(q.State) {
+					if set < at.Set {
+						continue
 					}
-					calls++
-					more := false
-					if _, err := r.Do(ctx, shard, func(ctx context.Context) (err error) {
-						more, err = s.pagePart(ctx, page, &here, q)
-						return err
-					}); err != nil {
-						return "", err
+					if !yield(cursor{prefix, shard, set, at.Score, at.Key, first}) {
+						return
 					}
-					if !more {
-						break
-					}
-					at = here
+					at = cursor{}
 				}
 				at = cursor{}
 			}
 			at = cursor{}
 		}
-		at = cursor{}
 	}
-	return "", nil
 }
 
 func (c cursor) String() string {
@@ -128,15 +132,14 @@ func (c cursor) String() string {
 	return string(text)
 }
 
-// readCursor is the inverse of String; the empty text is the beginning. What
-// leaves this process is sealed (see package api), and yet nothing is passed on
-// that Redis would not take.
+// readCursor is the inverse of String; an empty text is the start. Cursors of clients are sealed by
+// package api; nevertheless values that Redis would refuse are rejected.
 func readCursor(text string) (cursor, error) {
 	if text == "" {
 		return cursor{}, nil
 	}
 	var c cursor
-	if json.Unmarshal([]byte(text), &c) != nil || c.Shard < 0 || c.Set < 0 || c.Set >= sets || (c.Score == "") != (c.Key == "") {
+	if json.Unmarshal([]byte(text), &c) != nil || !c.valid() {
 		return cursor{}, ErrCursor
 	}
 	if c.Score != "" {
@@ -144,28 +147,54 @@ func readCursor(text string) (cursor, error) {
 		if err != nil || math.IsNaN(score) || math.IsInf(score, 0) {
 			return cursor{}, ErrCursor
 		}
-		// As Redis writes it: Go reads forms that Redis does not.
+		// Normalized, because Go accepts notations that Redis does not.
 		c.Score = strconv.FormatFloat(score, 'g', 17, 64)
 	}
 	return c, nil
 }
 
-// pagePart makes one call, adds what it finds to the page, and moves the
-// cursor.
+func (c *cursor) valid() bool {
+	return c.Shard >= 0 && c.Set >= 0 && c.Set < sets && (c.Score == "") == (c.Key == "")
+}
+
+// pagePart makes one call, adds its notices to the page, and moves the cursor.
 func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (more bool, err error) {
 	four := s.space.States(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
 	zset := []string{four[0], four[2], four[3]}[at.Set]
-	claimed, fraction, reason, prefix := "", "", "", ""
-	switch q.State {
-	case notice.Scheduled:
-		claimed = "0"
-	case notice.Claimed:
-		claimed = "1"
-	case notice.Delivered:
-		fraction = "0"
-	case notice.Cancelled:
-		fraction = "0.5"
+	args := append([]any{s.space.ClaimPrefix(at.Shard)}, q.args(at, len(page.Items))...)
+	v, err := s.w.Parts(ctx, pageScript, 4, []string{zset, four[1]}, args)
+	if err != nil {
+		return false, err
 	}
+
+	looked, _ := v[3].(int64)
+	page.Looked += int(looked)
+	for i := 4; i+3 < len(v); i += 4 {
+		key, _ := v[i].(string)
+		scores := [sets]any{"", "", ""}
+		scores[at.Set] = v[i+1]
+		f, err := ReadFound(key, at.Prefix, []any{v[i+3], scores[setShadow], v[i+2], scores[setDead], scores[setSettled]})
+		if err != nil {
+			return false, err
+		}
+		if q.Reason != "" && f.Reason != q.Reason {
+			continue // another part of the record has that text
+		}
+		f.Shard = at.Shard
+		page.Items = append(page.Items, f)
+	}
+
+	if last, _ := v[1].(string); last != "" {
+		at.Score, _ = v[0].(string)
+		at.Key = last
+	}
+	return v[2] == int64(1), nil
+}
+
+// args returns the arguments of page.lua after the claim prefix, for a page that has n notices already.
+func (q *Query) args(at *cursor, n int) []any {
+	claimed, fraction := q.ofState()
+	reason, prefix := "", ""
 	if q.Reason != "" {
 		reason = `,"reason":"` + string(q.Reason) + `"`
 	}
@@ -175,85 +204,100 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	if len(q.Begins) > len(prefix) {
 		prefix = q.Begins
 	}
+
 	look := lookPerCall
 	if q.Reason != "" || q.Host != "" {
 		look = readPerCall
 	}
-	lo, hi := "-inf", "+inf"
+	lo, hi := q.scores()
+	return []any{lo, hi, at.Score, at.Key, look, q.Limit - n, prefix, claimed, fraction, reason, q.Host, q.Contains}
+}
+
+// ofState returns how page.lua recognizes the state in its zset: by a claim ("1" or "0"), or by the
+// fraction of the score; "" = any.
+func (q *Query) ofState() (claimed, fraction string) {
+	switch q.State {
+	case notice.Scheduled:
+		return "0", ""
+	case notice.Claimed:
+		return "1", ""
+	case notice.Delivered:
+		return "", "0"
+	case notice.Cancelled:
+		return "", "0.5"
+	}
+	return "", ""
+}
+
+// scores returns the bounds of the time as scores.
+func (q *Query) scores() (lo, hi string) {
+	lo, hi = "-inf", "+inf"
 	if !q.Since.IsZero() {
 		lo = strconv.FormatInt(q.Since.UnixMilli(), 10)
 	}
 	if !q.Until.IsZero() {
 		hi = strconv.FormatInt(q.Until.UnixMilli(), 10) + ".99"
 	}
-	v, err := s.w.Run(ctx, pageScript, []string{zset, four[1]}, []any{s.space.ClaimPrefix(at.Shard), lo, hi, at.Score, at.Key, look,
-		q.Limit - len(page.Items), prefix, claimed, fraction, reason, q.Host, q.Contains})
-	if err != nil {
-		return false, err
-	}
-	if len(v) < 4 {
-		return false, fmt.Errorf("page: %d answers", len(v))
-	}
-	looked, _ := v[3].(int64)
-	page.Looked += int(looked)
-	for i := 4; i+3 < len(v); i += 4 {
-		key, _ := v[i].(string)
-		scores := [sets]any{"", "", ""}
-		scores[at.Set] = v[i+1]
-		f, err := found(key, at.Prefix, []any{v[i+3], scores[setShadow], v[i+2], scores[setDead], scores[setSettled]})
-		if err != nil {
-			return false, err
-		}
-		if q.Reason != "" && f.Reason != q.Reason {
-			continue // the text stood elsewhere in the record
-		}
-		f.Shard = at.Shard
-		page.Items = append(page.Items, f)
-	}
-	if last, _ := v[1].(string); last != "" {
-		at.Score, _ = v[0].(string)
-		at.Key = last
-	}
-	return v[2] == int64(1), nil
+	return lo, hi
 }
 
-// RedriveAll redrives one page's worth of the dead letters that fit q, or
-// only counts them. Call
-// again with the cursor until it is empty.
-func (s *Store) RedriveAll(ctx context.Context, q Query, dryRun bool) (Redriven, error) {
+// Bulk is a change of all matching dead letters, in several steps.
+type Bulk struct {
+	Query
+	Op     Amendment // Redrive or Purge
+	DryRun bool
+	Fits   func(f *Found) bool // nil = all match
+	// Delay returns the delay of the nth redriven notice of a step, from 0; nil = none.
+	Delay func(n int) time.Duration
+}
+
+// AmendAll makes one step of a bulk change of dead letters: it changes the matching dead letters of one
+// page, or only counts them if the change is a dry run. The caller repeats it with the returned cursor
+// until the cursor is empty.
+func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
+	q := b.Query
 	q.State = notice.Dead
 	q.Limit = 500
 	p, err := s.List(ctx, q)
 	if err != nil {
-		return Redriven{}, err
+		return Amends{}, err
 	}
-	out := Redriven{Matched: len(p.Items), Cursor: p.Cursor, Missing: p.Missing}
-	if dryRun {
+	list := make([]Amended, 0, len(p.Items))
+	for i := range p.Items {
+		f := &p.Items[i]
+		if b.Fits != nil && !b.Fits(f) {
+			continue
+		}
+		a := Amended{Prefix: f.Route, Key: f.Key}
+		if b.Delay != nil {
+			a.When = When{Delay: b.Delay(len(list))}
+		}
+		list = append(list, a)
+	}
+	out := Amends{Matched: len(list), Cursor: p.Cursor, Missing: p.Missing}
+	if b.DryRun {
 		return out, nil
 	}
-	list := make([]Amended, len(p.Items))
-	for i, f := range p.Items {
-		list[i] = Amended{Prefix: f.Route, Key: f.Key}
-	}
+
 	var missing []wire.Lost
-	out.Redriven, missing, err = s.AmendMany(ctx, Redrive, list)
+	out.Changed, missing, err = s.AmendMany(ctx, b.Op, list)
 	out.Missing = wire.Together(p.Missing, missing)
 	return out, err
 }
 
-// Query asks for a page of notices.
+// Query selects notices for List.
 type Query struct {
-	Routes []string // prefixes of routes to look in, in order
-	// Prefix is app, app:module or app:module:type: what the keys lie under, at
-	// a segment's border. Empty = all.
+	Routes []string // prefixes of the routes to list, in order
+	// Prefix is the start of the keys in whole segments: app, app:module or app:module:type. Empty =
+	// any.
 	Prefix string
-	// Begins and Contains are texts in keys, anywhere in a segment; Begins lies
-	// under Prefix. Empty = any.
+	// Begins is the start of the keys, and may end within a segment; it includes Prefix. Contains is a
+	// text anywhere in the keys. Empty = any.
 	Begins, Contains string
 	State            notice.State
 	Reason           notice.Reason // of dead ones
-	// Host, in lower case, stands somewhere in what is found: whether it is that of
-	// the notice's address, the caller has to look. Empty = any.
+	// Host is a text in lower case that the record contains in any case. The caller must check that it
+	// is the host of the notice's address. Empty = any.
 	Host   string
 	Since  time.Time // by due, settled or dead time, according to the state
 	Until  time.Time
@@ -261,22 +305,21 @@ type Query struct {
 	Cursor string
 }
 
-// Page is a part of a listing. An empty Cursor means there is no more; a page
-// may be shorter than the limit, even empty, although more follow, because a
-// call looks at a bounded number of entries.
+// Page is a part of a listing. An empty Cursor means the end. A page may be shorter than the limit,
+// even empty, and not be the last one, because a call reads a bounded number of entries.
 type Page struct {
 	Items  []Found
 	Cursor string
-	Looked int // how many entries were looked at
-	// Missing are nodes of a cluster that do not answer: what lies there was passed
-	// over, and no cursor leads back to it.
+	Looked int // number of entries read
+	// Missing names unreachable nodes of a cluster. Their notices were skipped, and the cursor does not
+	// return to them.
 	Missing []wire.Lost
 }
 
-// Redriven answers a bulk redrive's step.
-type Redriven struct {
-	Matched  int         // dead letters that fit the filter
-	Redriven int         // of them, scheduled again (0 in a dry run)
-	Cursor   string      // empty = done
-	Missing  []wire.Lost // as of a Page: their dead letters are left as they are
+// Amends is the result of one step of a bulk change.
+type Amends struct {
+	Matched int         // matching dead letters
+	Changed int         // number of changed ones (0 in a dry run)
+	Cursor  string      // empty = done
+	Missing []wire.Lost // unreachable nodes; their dead letters are unchanged
 }

@@ -8,8 +8,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// The score tells the next claim, whichever instance makes it, what a postponed notice waited
-// for, and writes nothing into the record: with a timer, and without one, which is due at once.
+// A later claim by any instance reads the cause of a postponement from the score. The record is
+// unchanged. That holds with a timer, and without one, when the notice is due at once.
 func TestPostponementTellsItsCause(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
@@ -23,8 +23,8 @@ func TestPostponementTellsItsCause(t *testing.T) {
 				t.Errorf("%s: the record was %s, is %s", held, record, now)
 			}
 			score := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val()
-			if hasTimer(score) != (after > 0) || int64(score) != got.Due.UnixMilli() {
-				t.Errorf("%s after %s: score %f, told %s", held, after, score, got.Due)
+			if HasTimer(score) != (after > 0) || int64(score) != got.Due.UnixMilli() {
+				t.Errorf("%s after %s: score %f, result %s", held, after, score, got.Due)
 			}
 			if after == time.Hour {
 				if c, err := s.ClaimKeys(t.Context(), partition, Lease{"t2", lease}, []string{key}); err != nil || c.Stale != 1 {
@@ -41,12 +41,12 @@ func TestPostponementTellsItsCause(t *testing.T) {
 	}
 }
 
-// due waits until an instant has come by Redis's clock.
+// due waits until an instant has passed by Redis's clock.
 func (s *Store) due(t *testing.T, at time.Time) {
 	t.Helper()
 	for now := (time.Time{}); now.Before(at); {
 		var err error
-		if now, err = s.Now(t.Context()); err != nil {
+		if now, err = s.w.Now(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -69,11 +69,13 @@ func TestPostponedNoticeIsClaimedEarlyByItsScoreOnly(t *testing.T) {
 	}
 	postpone := func(key string, ending Ending) Settled {
 		s.put(t, Request{Key: key})
-		return s.end(t, Settlement{Claim: s.take(t, key, "t1"), Ending: ending, After: time.Hour, Held: notice.HeldBusy, KeepRecord: ending == EndPostponed})
+		return s.end(t, Settlement{Claim: s.take(t, key, "t1"), Ending: ending, After: time.Hour, Held: notice.HeldBusy,
+			KeepRecord: ending == EndPostponed})
 	}
 
 	a := postpone("app1:a:b:1", EndPostponed)
-	if got := early("app1:a:b:1", a.Score); len(got.Won) != 1 || got.Won[0].Held != notice.HeldBusy || c.Exists(t.Context(), "app1:a:b:1").Val() != 0 {
+	if got := early("app1:a:b:1", a.Score); len(got.Won) != 1 || got.Won[0].Held != notice.HeldBusy || c.Exists(t.Context(),
+		"app1:a:b:1").Val() != 0 {
 		t.Errorf("by its score %s: %+v, the timer is there %d", a.Score, got, c.Exists(t.Context(), "app1:a:b:1").Val())
 	}
 	if got := early("app1:a:b:1", a.Score); len(got.Won) != 1 { // its reply was lost

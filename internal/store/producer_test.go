@@ -88,8 +88,7 @@ func dump(t *testing.T, c *redis.Client, namespace string) map[string]string {
 	return out
 }
 
-// Whatever a producer schedules with the script in deploy/, Redis holds what a
-// call of the API would have written.
+// The script in deploy/ writes the same data as a call of the API.
 func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
 	t.Parallel()
 	mine, theirs := redistest.Shared(t), redistest.Shared(t)
@@ -259,7 +258,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{four, []any{"app1:a b:c:d", "+0", "reject", ""}, "not app:module:type:id"},
 		{four, []any{"app1:a:b:" + strings.Repeat("x", 129), "+0", "reject", ""}, "not app:module:type:id"},
 		{four, []any{srv.Namespace() + ":a:b:c", "+0", "reject", ""}, "may not be the namespace"},
-		{four, []any{"app12:a:b:c", "+0", "reject", ""}, "under the prefix"},
+		{four, []any{"app12:a:b:c", "+0", "reject", ""}, "does not have the prefix"},
 		{four, []any{key, "15s", "reject", ""}, "when is not"},
 		{four, []any{key, "+-1", "reject", ""}, "when is not"},
 		{four, []any{key, "+0", "r", ""}, "reject, keep or replace"},
@@ -270,19 +269,23 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 		{four, []any{key, "+0", "reject", "", "", "", strings.Repeat("m", 129)}, "the audience"},
 		{four, []any{key, "+0", "reject", "", "", "", "m17", ""}, "4 to 7 arguments"},
 	} {
-		if err := p.Run(ctx, c, x.keys, x.args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOTIFIER ") || !strings.Contains(err.Error(), x.want) {
+		if err := p.Run(ctx, c, x.keys, x.args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOTIFIER ") ||
+			!strings.Contains(err.Error(), x.want) {
 			t.Errorf("%q: %v, want %q", x.args, err, x.want)
 		}
 	}
 	// What no instance would find.
 	typo := "app1:typo"
 	for want, do := range map[string]func() ([]string, string){
-		"no route ever had the prefix app1:typo": func() ([]string, string) { return s.space.States(keys.Partition{Prefix: typo}), typo + ":b:1" },
-		"is for layout 1, here it is 2": func() ([]string, string) {
-			c.HSet(ctx, s.space.Layout(0), "layout", 2)
+		"no route ever had the prefix app1:typo": func() ([]string, string) {
+			return s.space.States(keys.Partition{Prefix: typo}),
+				typo + ":b:1"
+		},
+		"is for layout 2, but this Redis has layout 1": func() ([]string, string) {
+			c.HSet(ctx, s.space.Layout(0), "layout", 1)
 			return four, key
 		},
-		"no instance of the service has begun": func() ([]string, string) {
+		"no instance of the service has started": func() ([]string, string) {
 			c.Del(ctx, s.space.Layout(0))
 			return four, key
 		},
@@ -318,17 +321,23 @@ func diff(a, b map[string]string) string {
 }
 
 func corpus() []string {
-	return []string{``, `{}`, `{"order": 7, "x": [1, 2.5e-3, -0, true, null]}`, `[]`, `"text"`, `"\u00e9\n"`, `1`, `-1.0E+7`, `01`, `+1`, `1.`, `.5`, `1e`,
-		`0x1F`, `NaN`, `Infinity`, `-Infinity`, `nan`, `nul`, `tru`, `truefalse`, `[1,]`, `{"a":1,}`, `{"a"}`, `[1 2]`, ` {}`, "{}\n", "{\"a\":\n1}", `{"a":"` + "\t" + `"}`,
-		`{"a":"` + "\x7f" + `"}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"ü€😀"}`, "ü€😀", "\xff\xfe", "a\x00b", "\xed\xa0\x80", "\xc0\x80", "\xf4\x90\x80\x80", "\xe0\x80\x80", "\xc3",
-		"line\nline\r\n\ttab \"quoted\" back\\slash", "a=1&b=2", `{"a":1}{"b":2}`, strings.Repeat("[", 900) + strings.Repeat("]", 900), strings.Repeat("[", 1000) + strings.Repeat("]", 1000), strings.Repeat("[", 1001) + strings.Repeat("]", 1001), strings.Repeat("[", 5),
-		"x", "xy", "xyz", "\xffx", "\xffxy", "\xffxyz", "é", `"` + "\xff" + `"`, `"\ud800"`, `""`, `"\"`, `"\\"`, `"\\\""`, `{"":""}`, `1 `, `true`, `--1`, `1-`, `1e5`, `1E`, `1.e5`, `00`, `-`, `-01`}
+	return []string{``, `{}`, `{"order": 7, "x": [1, 2.5e-3, -0, true, null]}`, `[]`, `"text"`, `"\u00e9\n"`, `1`, `-1.0E+7`, `01`, `+1`,
+		`1.`, `.5`, `1e`,
+		`0x1F`, `NaN`, `Infinity`, `-Infinity`, `nan`, `nul`, `tru`, `truefalse`, `[1,]`, `{"a":1,}`, `{"a"}`, `[1 2]`, ` {}`, "{}\n",
+		"{\"a\":\n1}", `{"a":"` + "\t" + `"}`,
+		`{"a":"` + "\x7f" + `"}`, `{"a":"\x"}`, `{"a":"\u12"}`, `{"a":"ü€😀"}`, "ü€😀", "\xff\xfe", "a\x00b", "\xed\xa0\x80", "\xc0\x80",
+		"\xf4\x90\x80\x80", "\xe0\x80\x80", "\xc3",
+		"line\nline\r\n\ttab \"quoted\" back\\slash", "a=1&b=2", `{"a":1}{"b":2}`, strings.Repeat("[", 900) + strings.Repeat("]", 900),
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000), strings.Repeat("[", 1001) + strings.Repeat("]", 1001), strings.Repeat("[", 5),
+		"x", "xy", "xyz", "\xffx", "\xffxy", "\xffxyz", "é", `"` + "\xff" + `"`, `"\ud800"`, `""`, `"\"`, `"\\"`, `"\\\""`, `{"":""}`, `1 `,
+		`true`, `--1`, `1-`, `1e5`, `1E`, `1.e5`, `00`, `-`, `-01`}
 }
 
 // randomBodies are texts that are JSON now and then.
 func randomBodies(n int) []string {
 	r := rand.New(rand.NewPCG(1, 2))
-	parts := []string{"{", "}", "[", "]", ",", ":", `"a"`, `"`, `\`, "1", "-", "0", ".", "e", "true", "null", " ", "\n", "\x01", "\xff", "é", `\u0041`, `"b":`, "E+3"}
+	parts := []string{"{", "}", "[", "]", ",", ":", `"a"`, `"`, `\`, "1", "-", "0", ".", "e", "true", "null", " ", "\n", "\x01", "\xff", "é",
+		`\u0041`, `"b":`, "E+3"}
 	out := make([]string, n)
 	for i := range out {
 		var b strings.Builder

@@ -19,11 +19,11 @@ var pushSource string
 
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends an entry to a list or stream by itself, where the settle cannot
-// do it: in a cluster, when the target lies in another slot. It leaves a marker there
-// for as long as keep: the same push made again, here or by another instance, does
-// nothing and is a success. ErrUnanswered: Redis is unavailable, and the entry may be
-// there or not. Any other error is a refusal, and the entry is not there.
+// Push appends an entry to a list or stream with a call of its own, for a target that the settle
+// cannot reach: in a cluster, one in another slot. It writes a marker with the lifetime keep to the
+// target's slot. Repeating the push, on any instance, then changes nothing and succeeds. With
+// ErrUnanswered Redis is unavailable, and the outcome is unknown. Any other error is a refusal,
+// without an entry.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {
@@ -44,9 +44,8 @@ func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *not
 	return wire.Wrap("push", err)
 }
 
-// refusesEntry reports whether err is Redis's answer that it does not take an entry:
-// another type at the key, no right to it, no memory. Anything else, a call that was
-// never sent included, says that Redis is unavailable, and nothing about the entry.
+// refusesEntry reports whether err is Redis's refusal of an entry: a key of another type, a missing
+// permission, no memory. All other errors mean that Redis is unavailable.
 func refusesEntry(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) {

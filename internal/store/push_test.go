@@ -23,7 +23,10 @@ func TestAPushIsMadeOnce(t *testing.T) {
 		push notice.Push
 		len  func(ctx context.Context, s *Store) int64
 	}{
-		{"list", notice.Push{Key: "todo", Entry: []string{"x"}}, func(ctx context.Context, s *Store) int64 { return s.c.LLen(ctx, "todo").Val() }},
+		{"list", notice.Push{Key: "todo", Entry: []string{"x"}}, func(ctx context.Context, s *Store) int64 {
+			return s.c.LLen(ctx,
+				"todo").Val()
+		}},
 		{"stream", notice.Push{Key: "events", Stream: true, MaxLen: 10, Entry: []string{"f", "x"}},
 			func(ctx context.Context, s *Store) int64 { return s.c.XLen(ctx, "events").Val() }},
 	} {
@@ -62,7 +65,7 @@ func TestAPushIsMadeOnce(t *testing.T) {
 			if err := push("m:4:0", "m:x:0"); err != nil {
 				t.Error(err)
 			}
-			want(3, "after one in place of what was never pushed")
+			want(3, "after one that replaces a push that was never made")
 			for _, k := range srv.Client().Keys(ctx, "notifier:pushed:*").Val() {
 				if ttl := srv.Client().PTTL(ctx, k).Val(); ttl <= 0 || ttl > time.Minute {
 					t.Errorf("%s expires after %s", k, ttl)
@@ -91,7 +94,8 @@ func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
 		{"no room in the pool", redis.ErrPoolTimeout, false},
 		{"the node does not answer", &node.AwayError{Addr: "a:1"}, false},
 		{"a disk that cannot be written", wire.Refusal("MISCONF Errors writing to the AOF file"), false},
-		{"the same in a script of Redis 6", wire.Refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"), false},
+		{"the same in a script of Redis 6", wire.Refusal("ERR Error running script (call to f_1): @user_script:9: -MISCONF Errors writing"),
+			false},
 		{"no replicas", wire.Refusal("NOREPLICAS Not enough good replicas to write."), false},
 		{"a replica by now", wire.Refusal("READONLY You can't write against a read only replica."), false},
 		{"loading", wire.Refusal("LOADING Redis is loading the dataset in memory"), false},
@@ -116,7 +120,7 @@ func TestPushToAnUnavailableNodeIsUnanswered(t *testing.T) {
 	}
 }
 
-// What is refused leaves no marker: the push can be made once its target is right.
+// A refused push leaves no marker, so it can be repeated after its target was fixed.
 func TestAPushThatIsRefused(t *testing.T) {
 	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
@@ -125,7 +129,8 @@ func TestAPushThatIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := &notice.Push{Key: "todo", Entry: []string{"x"}, Mark: "m:1:0"}
-	if err := Push(ctx, s.c, s.space, p, time.Minute); err == nil || errors.Is(err, notice.ErrUnanswered) || !strings.Contains(err.Error(), "WRONGTYPE") {
+	if err := Push(ctx, s.c, s.space, p, time.Minute); err == nil || errors.Is(err, notice.ErrUnanswered) || !strings.Contains(err.Error(),
+		"WRONGTYPE") {
 		t.Fatalf("%v", err)
 	}
 	if err := srv.Client().Del(ctx, "todo").Err(); err != nil {

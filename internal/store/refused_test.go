@@ -130,31 +130,3 @@ func TestRefusedTimerLeavesNoPartialWrite(t *testing.T) {
 		t.Errorf("restored: %q", got)
 	}
 }
-
-// The same user replays to a route that adopts timers: both notices are scheduled, and the
-// replay knows it, so that none is sent again.
-func TestRefusedTimerLeavesNoPartialReplay(t *testing.T) {
-	t.Parallel()
-	s, c := withoutTimers(t)
-	ctx := t.Context()
-	s.o.Adopts = func(string) bool { return true }
-	var items []ReplayItem
-	for i := range 2 {
-		k := fmt.Sprintf("app1:a:b:%d", i)
-		items = append(items, ReplayItem{Number: int64(i + 1), Delay: time.Hour, Notice: &notice.Notice{Key: k, Route: prefix, Made: 1000 + notice.Made(i)}})
-	}
-	for again := range 2 {
-		r, err := s.Replay(ctx, Replay{Mark: "r"}, items)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range r {
-			if want := []string{ReplaySent, ""}[again]; r[i].Result != want {
-				t.Errorf("call %d: item %d is %+v, want %q", again+1, i, r[i], want)
-			}
-			if score := c.ZScore(ctx, s.space.Shadow(partition), items[i].Notice.Key).Val(); score == 0 || score == math.Trunc(score) {
-				t.Errorf("item %d: the score %f waits for a timer", i, score)
-			}
-		}
-	}
-}

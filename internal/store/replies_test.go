@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -11,9 +10,9 @@ import (
 	"notifier/internal/wire/wiretest"
 )
 
-// FuzzReplies: whatever a script answers, an error or an answer comes of it. A Redis of
-// another kind, a proxy or a script that was changed may answer anything; a process
-// that ended by it would end again at each start.
+// FuzzReplies checks that any reply of a script yields a result or an error. Another Redis, a proxy
+// or a changed script may reply anything. A process that crashes on a reply would crash again at
+// each start.
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{200, 1, 0, 5})
 	f.Add([]byte{200, 2, 0, 5, 0, 1})
@@ -24,7 +23,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
 		c, a := wiretest.Answers(t, b)
-		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 10,
+		s := New(Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour,
+			Retain: 10,
 			Adopts: func(string) bool { return true }})
 		a.Learning = []string{prefix, "app1:a"}
 		if err := s.Learn(ctx); err != nil {
@@ -57,48 +57,23 @@ func FuzzReplies(f *testing.F) {
 				return err
 			},
 			func() error {
-				_, err := s.RedriveAll(ctx, Query{Routes: []string{prefix}, Limit: 3}, false)
+				_, err := s.AmendAll(ctx, Bulk{Query: Query{Routes: []string{prefix}, Limit: 3}, Op: Redrive})
 				return err
 			},
 			func() error { _, _, err := s.Counts(ctx, []string{prefix}); return err },
 			func() error { _, err := s.Look(ctx, []Look{{Partition: partition, Limit: 3}}); return err },
-			func() error { _, _, _, err := s.Peek(ctx, partition, []string{key}, 100); return err },
-			func() error {
-				_, err := s.Adopt(ctx, partition, []Adoption{{Seen: Seen{Key: key, Length: NoKey}, Op: OpAdopt}})
-				return err
-			},
-			func() error { _, _, err := s.Strays(ctx, partition, "0"); return err },
-			func() error { _, _, err := s.StraysDue(ctx, partition, time.Second); return err },
-			func() error { _, _, err := s.Unknown(ctx, partition, []string{key}, time.Second); return err },
-			func() error { _, _, err := s.Rehome(ctx, partition, "app1:a", []string{key}); return err },
 			func() error { _, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 5); return err },
-			func() error { _, _, err := s.Forget(ctx, partition, []string{key}); return err },
 			func() error { _, _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
-			func() error { _, err := s.Hold(ctx, 0, l, Confirmed{}); return err },
-			func() error { _, err := s.Shed(ctx, 0, 5); return err },
 			func() error { return s.Learn(ctx) },
 			func() error {
 				_, err := s.Restore(ctx, partition, []Letter{{&n, n.Due}, {&n, time.Time{}}})
 				return err
 			},
-			func() error {
-				_, err := s.Replay(ctx, Replay{Mark: "m"}, []ReplayItem{{Number: 1, Notice: &n}, {Number: 2, Result: "gone"}})
-				return err
-			},
 			func() error { _, _, err := s.AmendMany(ctx, Cancel, []Amended{{Prefix: prefix, Key: key}}); return err },
-			func() error {
-				m, _, err := s.TakeOut(ctx, layout.Moving{From: partition}, nil, []string{key}, func(*layout.View) bool { return true })
-				if len(m.What)%2 != 0 {
-					t.Errorf("half a notice is on its way: %q", m.What)
-				}
-				_, arrived := s.Arrive(ctx, m)
-				return errors.Join(err, arrived, s.MoveEnd(ctx, m, nil))
-			},
 			func() error {
 				_, err := s.SetSide(ctx, s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"})
 				return err
 			},
-			func() error { _, err := s.Resharding(ctx, "mine", time.Second); return err },
 		} {
 			a.Rest = b
 			_ = call() // an error is as good as an answer

@@ -80,7 +80,7 @@ func TestReportAfterItsTimeSettlesTheNotice(t *testing.T) {
 	}
 }
 
-// Reopen wrote what an earlier read had found, whatever had come between.
+// Reopen overwrote a notice that had changed after it was read.
 func TestReopenWritesNothingOverAChange(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
@@ -117,17 +117,20 @@ func TestReopenWritesNothingOverAChange(t *testing.T) {
 			t.Errorf("%q: %+v, %+v", e, c, c.Notice)
 		}
 	}
-	if c := reopen(now, EndRetry); !c.Done || c.State != notice.Scheduled || string(c.Body) != "2" || c.Attempts[0].Reason != notice.ReasonRejected ||
+	if c := reopen(now, EndRetry); !c.Done || c.State != notice.Scheduled || string(c.Body) != "2" ||
+		c.Attempts[0].Reason != notice.ReasonRejected ||
 		c.Due.Before(time.Now().Add(50*time.Minute)) {
 		t.Errorf("%+v, %+v", c, c.Notice)
 	}
 	if c := reopen(now, EndRetry); c.Done || c.Before != notice.Scheduled {
 		t.Errorf("opened twice: %+v", c)
 	}
-	if c := reopen(deliver("3"), EndDead); !c.Done || c.State != notice.Dead || c.Notice.Reason != notice.ReasonRejected || string(c.Body) != "3" {
+	if c := reopen(deliver("3"), EndDead); !c.Done || c.State != notice.Dead || c.Notice.Reason != notice.ReasonRejected ||
+		string(c.Body) != "3" {
 		t.Errorf("%+v, %+v", c, c.Notice)
 	}
-	if p, err := s.List(t.Context(), Query{Routes: []string{prefix}, Limit: 10}); err != nil || len(p.Items) != 1 || p.Items[0].State != notice.Dead {
+	if p, err := s.List(t.Context(), Query{Routes: []string{prefix}, Limit: 10}); err != nil || len(p.Items) != 1 ||
+		p.Items[0].State != notice.Dead {
 		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -19,46 +19,42 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = wire.NewScript("restore", restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
+var restoreScript = wire.NewScript("restore", layout.Order+restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
 
-// ErrTaken says that a notice cannot be put back because something else is kept
-// under its key.
-var ErrTaken = errors.New("something else is kept under the key")
+// ErrTaken is returned if a notice cannot be restored because its key has another notice.
+var ErrTaken = errors.New("the key has another notice")
 
-// Letter is a notice to put back: a dead letter as it was when it died, or, where
-// Died is zero, what was pending, to be due when it was.
+// Letter is a notice to restore: a dead letter, or a pending notice if Died is zero.
 type Letter struct {
 	*notice.Notice
 	Died time.Time
 }
 
-// Restore puts notices back under one partition; letters and replies match by
-// index. What is there already is found and not written again, so the call may be
-// repeated: a dead letter as long as it is one, and what was pending whatever has become
-// of it, or if a notice of the same content is kept. Under a key that has anything else
-// nothing is written, and the Err of the reply, which shows it, is ErrTaken.
+// Restore restores notices in one partition, and returns one reply for each, with the same index. It may be
+// repeated. A dead letter or pending notice that was restored before is returned as it is now. If the key
+// has another notice, Restore writes nothing for that key, and the reply has the other notice and the error
+// ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
-	since := s.Forgot()
-	if len(s.Formers()) > 0 || s.IsFormer(p.Shard) {
-		return s.restoreAmid(ctx, p.Prefix, letters)
+	since := s.LostMoves()
+	if len(s.OldShards()) > 0 || s.IsOldShard(p.Shard) {
+		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
 	replies, err := s.restore(ctx, p, letters, since)
 	if errors.Is(err, layout.ErrReplaced) {
-		return s.restoreAmid(ctx, p.Prefix, letters)
+		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
 	return replies, err
 }
 
-// giveWays is how often a call looks again at what was cancelled, which may change
-// meanwhile.
-const giveWays = 3
+// replaceTries is how often a call retries to replace a cancelled notice that changes at the same time.
+const replaceTries = 3
 
 func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter, since int64) ([]Reply, error) {
 	replies, err := s.putBack(ctx, p, back{letters: letters, since: since})
 	if err != nil {
 		return nil, err
 	}
-	for range giveWays {
+	for range replaceTries {
 		var some []Letter
 		var at []int
 		var ways []string
@@ -81,13 +77,13 @@ func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter,
 	return replies, nil
 }
 
-// cancelled reports whether what is kept is the same dead letter, cancelled since.
+// cancelled reports whether f is the same dead letter, cancelled later.
 func (l *Letter) cancelled(f *Found) bool {
 	return !l.Died.IsZero() && f.State == notice.Cancelled && f.Made == l.Made
 }
 
-// after is the letter in whose place f was cancelled: its next ending is counted on
-// from that one.
+// after returns the letter that replaces its cancelled notice f, with a count of finalizations that
+// continues from f.
 func (l *Letter) after(f *Found) Letter {
 	n := *l.Notice
 	since := f.Endings
@@ -98,31 +94,18 @@ func (l *Letter) after(f *Found) Letter {
 	return Letter{&n, l.Died}
 }
 
-// back is what is put back: ways, if not nil, are the records that give way, and since is
-// how often moves had been forgotten when it was found where it goes.
+// back describes letters to restore. ways, if not nil, are the records to replace. since is
+// Layout.LostMoves at the time when the shards were determined.
 type back struct {
 	letters []Letter
 	ways    []string
 	since   int64
 }
 
-// putBack is restore where what gives way is known.
+// putBack calls restore.lua.
 func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
-	letters, ways := b.letters, b.ways
-	args := make([]any, 0, 4+6*len(letters))
-	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix))
-	for i, l := range letters {
-		died, way := "", ""
-		if ways != nil {
-			way = ways[i]
-		}
-		if !l.Died.IsZero() {
-			died = strconv.FormatInt(l.Died.UnixMilli(), 10)
-		}
-		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)
-		args = append(args, l.Key, way, died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
-	}
-	call := creation{Partition: p, args: args}
+	letters := b.letters
+	call := creation{Partition: p, args: s.restoreArgs(p, b)}
 	cmd := s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
 		switch {
 		case s.IsOld(v, p.Shard, b.since):
@@ -130,54 +113,79 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		case v.Side.Closed():
 			return layout.Moved(ctx)
 		}
-		return s.Send(ctx, v, restoreScript, call.keys(s, v), args)
+		return s.Send(ctx, v, restoreScript, call.keys(s, v), call.args)
 	})
 	if which := layout.ElsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}
-	v, err := s.w.List(restoreScript.Op, cmd)
-	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-		return nil, err
+	v, late := s.w.List(restoreScript.Op, cmd)
+	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
+		return nil, late
 	}
-	late := err
 	if len(v) != len(letters)+1 {
 		return nil, fmt.Errorf("restore: %d answers to %d dead letters", len(v)-1, len(letters))
 	}
+
 	replies := make([]Reply, len(letters))
 	var timers []timer
-	over := overAll
-	if s.adopts(p.Prefix) {
-		over = overNothing
-	}
-	for i, l := range letters {
-		if due, put := v[i+1].(int64); put {
-			n := *l.Notice
-			n.Route, n.Due = p.Prefix, time.UnixMilli(due).UTC()
-			f := Found{Notice: &n, State: notice.Dead, SettledAt: l.Died}
-			if l.Died.IsZero() {
-				f.State = notice.Scheduled
-				timers = append(timers, timer{n.Key, due, n.NextAttempt(), over})
-			}
-			replies[i] = Reply{Found: f, Created: true}
-			continue
+	mode := s.Timers.newMode(p.Prefix)
+	for i := range letters {
+		r := letters[i].reply(p.Prefix, call.others, v[i+1])
+		if replies[i] = r; r.Created && r.State == notice.Scheduled {
+			timers = append(timers, timer{r.Key, r.Due.UnixMilli(), r.NextAttempt(), mode})
 		}
-		x, under := splitPrefix(v[i+1], p.Prefix, call.others)
-		f, err := found(l.Key, under, x)
-		if err == nil && !l.is(&f) {
-			err = ErrTaken
-		}
-		replies[i] = Reply{Found: f, Err: err}
 	}
+
 	if s.o.Cluster {
-		s.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
+		s.Timers.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
 	}
 	if late != nil {
-		s.unconfirmed(restoreScript.Op, hold(replies, late), late)
+		s.Unconfirmed(restoreScript.Op, markUnconfirmed(replies, late), late)
 	}
 	return replies, nil
 }
 
-// is reports whether what is kept makes it needless to put l back.
+// restoreArgs returns the arguments of restore.lua.
+func (s *Store) restoreArgs(p keys.Partition, b back) []any {
+	args := make([]any, 0, 4+6*len(b.letters))
+	args = append(args, s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix))
+	for i, l := range b.letters {
+		died, way := "", ""
+		if b.ways != nil {
+			way = b.ways[i]
+		}
+		if !l.Died.IsZero() {
+			died = strconv.FormatInt(l.Died.UnixMilli(), 10)
+		}
+		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)
+		args = append(args, l.Key, way, died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
+	}
+	return args
+}
+
+// reply reads the reply of restore.lua for a letter under a prefix. others are the other prefixes that
+// the script has checked.
+func (l *Letter) reply(prefix string, others []string, v any) Reply {
+	due, put := v.(int64)
+	if !put {
+		x, under := splitPrefix(v, prefix, others)
+		f, err := ReadFound(l.Key, under, x)
+		if err == nil && !l.is(&f) {
+			err = ErrTaken
+		}
+		return Reply{Found: f, Err: err}
+	}
+
+	n := *l.Notice
+	n.Route, n.Due = prefix, time.UnixMilli(due).UTC()
+	f := Found{Notice: &n, State: notice.Dead, SettledAt: l.Died}
+	if l.Died.IsZero() {
+		f.State = notice.Scheduled
+	}
+	return Reply{Found: f, Created: true}
+}
+
+// is reports whether f is the letter already, so that there is nothing to restore.
 func (l *Letter) is(f *Found) bool {
 	if !l.Died.IsZero() {
 		return f.Made == l.Made && f.State == notice.Dead
@@ -185,7 +193,7 @@ func (l *Letter) is(f *Found) bool {
 	return f.Made == l.Made || f.Raw == nil && len(l.Content.Diff(&f.Content)) == 0
 }
 
-// restoreRest puts back those that are not on the other side of a migration.
+// restoreRest restores the notices that are not on the other side of a migration.
 func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which map[int]bool) ([]Reply, error) {
 	letters := b.letters
 	var rest []Reply

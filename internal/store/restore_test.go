@@ -7,12 +7,27 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
-// A dead letter is put back as it was, once, and history hears nothing of it
-// before it ends again.
+// erase deletes a finalized notice, as package erase does.
+func (s *Store) erase(t *testing.T, p keys.Partition, key string) {
+	t.Helper()
+	_, err := s.c.Pipelined(t.Context(), func(pipe redis.Pipeliner) error {
+		pipe.HDel(t.Context(), s.space.Records(p), key)
+		pipe.ZRem(t.Context(), s.space.Dead(p), key)
+		pipe.ZRem(t.Context(), s.space.Settled(p), key)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A dead letter is restored once and unchanged, without an entry in the outbox.
 func TestDeadLettersArePutBack(t *testing.T) {
 	t.Parallel()
 	s, srv := historic(t, 1000)
@@ -20,7 +35,8 @@ func TestDeadLettersArePutBack(t *testing.T) {
 	die := func() Found {
 		t.Helper()
 		c := s.take(t, key, "t")
-		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: "no"})
+		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond,
+			Status: 500, Reason: notice.ReasonStatus5xx, Response: "no"})
 		c.Reason = notice.ReasonStatus5xx
 		s.end(t, Settlement{Claim: c, Ending: EndDead})
 		f, err := s.Find(t.Context(), prefix, key)
@@ -37,7 +53,8 @@ func TestDeadLettersArePutBack(t *testing.T) {
 		}
 		return r[0]
 	}
-	s.put(t, Request{Key: key, Content: notice.Content{Body: []byte(`{"a":1}`), Headers: []notice.Header{{Name: "X", Value: "1"}}, Ladder: notice.Ladder{}}})
+	s.put(t, Request{Key: key, Content: notice.Content{Body: []byte(`{"a":1}`), Headers: []notice.Header{{Name: "X", Value: "1"}},
+		Ladder: notice.Ladder{}}})
 	was := die()
 	l := Letter{was.Notice, was.SettledAt}
 	if r := put(l); r.Created || r.Err != nil || r.State != notice.Dead {
@@ -47,7 +64,7 @@ func TestDeadLettersArePutBack(t *testing.T) {
 		"lost": func() error {
 			return srv.Client().Del(t.Context(), s.space.Records(partition), s.space.Dead(partition), s.space.Settled(partition)).Err()
 		},
-		"emptied": func() error { _, _, err := s.Forget(t.Context(), partition, []string{key}); return err },
+		"emptied": func() error { s.erase(t, partition, key); return nil },
 		"purged":  func() error { _, err := s.Amend(t.Context(), prefix, key, Purge, When{}); return err },
 	}
 	for _, name := range []string{"lost", "emptied", "purged"} {
@@ -73,7 +90,7 @@ func TestDeadLettersArePutBack(t *testing.T) {
 			t.Errorf("%s: %d are settled", name, n)
 		}
 	}
-	// What is pending again, or delivered, or another notice, stays.
+	// A pending, delivered or other notice under the key stays.
 	if _, err := s.Amend(t.Context(), prefix, key, Redrive, When{}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +116,7 @@ func TestDeadLettersArePutBack(t *testing.T) {
 	}
 }
 
-// What lies under the prefix of another configuration is found, and stays there.
+// A notice under the prefix of another configuration is found, and stays there.
 func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)
@@ -121,8 +138,8 @@ func TestADeadLetterIsNotPutBackBesideItself(t *testing.T) {
 	}
 }
 
-// What was pending goes on where it was: at its due time, with its attempts and its
-// webhook-id. What has become of it since stays.
+// A pending notice is restored with its due time, its attempts and its webhook-id. If it exists in
+// a later state, that stays.
 func TestWhatWasPendingIsPutBack(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
@@ -131,7 +148,8 @@ func TestWhatWasPendingIsPutBack(t *testing.T) {
 	for _, k := range []string{key, late} {
 		s.put(t, Request{Key: k, Content: notice.Content{Body: []byte(`{"a":1}`), Ladder: notice.Ladder{time.Hour, time.Hour}}})
 		c := s.take(t, k, "t")
-		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx})
+		c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now().Truncate(time.Millisecond).UTC(), Duration: 1234 * time.Microsecond,
+			Status: 500, Reason: notice.ReasonStatus5xx})
 		s.end(t, Settlement{Claim: c, Ending: EndRetry, After: time.Hour})
 		f, err := s.Find(t.Context(), prefix, k)
 		if err != nil {

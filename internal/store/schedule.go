@@ -22,19 +22,19 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", scheduleSource, true).Ends(layout.Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
+var scheduleScript = wire.NewScript("schedule", layout.Order+scheduleSource, true).
+	Ends(layout.Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
-// Batch is notices of one partition, for one script call.
+// Batch holds schedule requests of one partition, for one script call.
 type Batch struct {
 	keys.Partition
-	Requests []Request // must be checked before: see Content.Check
+	Requests []Request // already checked by Content.Check
 }
 
-// Batched is what came of a Batch: a reply to each request, or an error of all of
-// them. After an error nothing was written, or, when the connection broke amid it, it
-// is unknown, and the call may be repeated. What was not confirmed is the
-// ErrUnconfirmed of each reply that would be a success; the reply says what was done
-// all the same.
+// Batched is the result of a [Batch]: one reply per request, or one error for all of them. With an error
+// nothing was written, except if the connection broke during the call: then the outcome is unknown, and
+// the caller may send the batch again. If a write was made but not confirmed as NOTIFIER_DURABILITY
+// requires, each successful reply has the error ErrUnconfirmed and still describes the write.
 type Batched struct {
 	Replies []Reply
 	Err     error
@@ -46,30 +46,29 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 	return out[0].Replies, out[0].Err
 }
 
-// ScheduleAll stores batches, with one answer each. Those of shards of one node,
-// which Node tells, go and are answered together, in one round trip; others should
-// not be among them, because they would be waited for too. What is answered with
-// ErrApart would hold the others up as well. Nothing is said of the order of two
-// batches of one partition.
+// ScheduleAll stores several batches, and returns one result per batch. Batches for one node (see
+// Node) share a round trip, so a caller must not mix nodes: each batch would wait for the slowest
+// one. A batch with the result ErrSendAlone was not written and must be sent again alone. Two
+// batches of one partition have no defined order.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
-	since := s.Forgot()
-	if len(s.Formers()) == 0 {
+	since := s.LostMoves()
+	if len(s.OldShards()) == 0 {
 		out := s.scheduleAll(ctx, batches, since)
 		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, layout.ErrReplaced) }) {
 			return out
 		}
 		for i := range out {
 			if errors.Is(out[i].Err, layout.ErrReplaced) {
-				out[i] = s.scheduleAmid(ctx, batches[i:i+1])[0]
+				out[i] = s.scheduleWithOld(ctx, batches[i:i+1])[0]
 			}
 		}
 		return out
 	}
-	return s.scheduleAmid(ctx, batches)
+	return s.scheduleWithOld(ctx, batches)
 }
 
-// scheduleAll is ScheduleAll where each batch is of the shard that its notices go to, as
-// was found when Redis had forgotten since moves.
+// scheduleAll is ScheduleAll for batches whose shards are the current ones of their keys. since is
+// Layout.LostMoves at the time when the caller determined the shards.
 func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) []Batched {
 	calls := make([]creation, len(batches))
 	for i := range batches {
@@ -81,8 +80,8 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 	s.create(ctx, calls)
 	out := make([]Batched, len(batches))
 	for i := range batches {
-		if err := calls[i].apart; err != nil {
-			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrApart, err)
+		if err := calls[i].alone; err != nil {
+			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrSendAlone, err)
 			continue
 		}
 		if which := layout.ElsewhereIn(calls[i].cmd.Err()); which != nil {
@@ -94,7 +93,8 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 	return out
 }
 
-// scheduleRest stores a batch but for those that are on the other side of a migration.
+// scheduleRest stores the notices of a batch that are not on the other side of a migration. which
+// contains the indexes of the others.
 func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
 	var rest Batched
 	if some := layout.Without(b.Requests, which); len(some) > 0 {
@@ -113,18 +113,19 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 	return out
 }
 
-// Node names the node that has a partition's shard, or the shard itself while it is
-// kept apart; there is one alone outside a cluster.
+// Node returns a name for the node that has a partition's shard; batches with the same name may be
+// sent together. A shard that is sent separately has its own name. Outside a cluster the name is
+// always empty.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
 	}
-	return s.aparts.name(s.w.Master(ctx, s.space.Base(p.Shard)), p.Shard)
+	return s.aloneShards.name(s.w.Master(ctx, s.space.Base(p.Shard)), p.Shard)
 }
 
-// creating are the script's arguments for a batch.
+// creating returns the arguments of schedule.lua for a batch.
 func (s *Store) creating(b *Batch) *wire.Args {
-	a := wire.NewArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), b.Partition.Wake(), s.timing(b.Prefix), "")
+	a := wire.NewArgs(s.space.ClaimPrefix(b.Shard), s.space.Wake(), b.Partition.Wake(), s.Timers.Mode(b.Prefix), "")
 	for i := range b.Requests {
 		a.Buf = keys.AppendDigest(a.Buf, b.Requests[i].Key)
 	}
@@ -142,20 +143,20 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	return a
 }
 
-// creation is one call of the script. Its keys are also those of the other prefixes
-// that it must look under. These may change until the script is let through: who
-// asks with those of before is refused by the guard and asks again.
+// creation is one call of schedule.lua or restore.lua. The script also checks the other prefixes under
+// which the keys may have notices, and the call names their Redis keys. If these prefixes change before
+// the script runs, the guard refuses the script, and the call is sent again with the new Redis keys.
 type creation struct {
 	keys.Partition
 	args   []any
-	others []string // the prefixes of the last call
+	others []string // the other prefixes in the last call's keys
 	cmd    *redis.Cmd
-	apart  error // why it is to be sent apart from the others
-	since  int64 // how often moves had been forgotten when it was found where they go
-	lost   bool  // they are of timers that have expired, which is no call to be repeated
+	alone  error // why the call must be sent alone
+	since  int64 // Layout.LostMoves when the shards were determined
+	lost   bool  // the notices are of expired timers, which no client can schedule again
 }
 
-// keys are those of a call while v is known.
+// keys returns the keys of the call under the layout v.
 func (c *creation) keys(s *Store, v *layout.View) []string {
 	ks := s.space.States(c.Partition)
 	c.others = v.Beside(c.Prefix)
@@ -165,49 +166,58 @@ func (c *creation) keys(s *Store, v *layout.View) []string {
 	return ks
 }
 
-// create makes calls: several together, and by itself what is one alone, and again by
-// itself what has not been let through.
+// create sends several calls together. A single call is sent alone, and so is each call that Redis
+// did not run.
 func (s *Store) create(ctx context.Context, calls []creation) {
-	old := func(v *layout.View) bool {
-		return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
+	if len(calls) == 1 {
+		s.createAlone(ctx, &calls[0])
+		return
 	}
-	if v := s.View(); v != nil && len(calls) > 1 && !old(v) && !v.Side.Closed() {
+
+	if v := s.View(); v != nil && !v.Side.Closed() && !s.anyOld(v, calls) {
 		s.createTogether(ctx, v, calls)
 	}
+
 	var wg sync.WaitGroup
-	alone := func(c *creation) {
-		c.cmd = s.Knowing(ctx, s.space.Base(c.Shard), func(v *layout.View) *redis.Cmd {
-			switch {
-			case s.IsOld(v, c.Shard, c.since):
-				return layout.Replaced(ctx)
-			case v.Side.Closed() && !c.lost:
-				return layout.Moved(ctx)
-			}
-			return s.Send(ctx, v, scheduleScript, c.keys(s, v), c.args)
-		})
-		if s.o.Cluster {
-			s.aparts.note(c.Partition, c.cmd.Err())
-		}
-	}
 	for i := range calls {
-		switch c := &calls[i]; {
-		case len(calls) == 1:
-			alone(c)
-		case s.o.Cluster && c.cmd != nil && again(c.cmd.Err()) && wire.NotNow(c.cmd.Err()):
-			s.aparts.note(c.Partition, c.cmd.Err())
-			c.apart = c.cmd.Err()
-		case c.cmd == nil || again(c.cmd.Err()):
-			wg.Go(func() { alone(c) })
+		c := &calls[i]
+		switch {
+		case c.cmd != nil && !again(c.cmd.Err()):
+		case s.o.Cluster && c.cmd != nil && wire.NotNow(c.cmd.Err()):
+			s.aloneShards.note(c.Partition, c.cmd.Err())
+			c.alone = c.cmd.Err()
+		default:
+			wg.Go(func() { s.createAlone(ctx, c) })
 		}
 	}
 	wg.Wait()
 }
 
-// again reports whether a call in a pipeline came to an answer after which it may be
-// let through by itself: nothing was done.
+// anyOld reports whether the shard of a call is no longer the current one of its keys.
+func (s *Store) anyOld(v *layout.View, calls []creation) bool {
+	return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
+}
+
+func (s *Store) createAlone(ctx context.Context, c *creation) {
+	c.cmd = s.Knowing(ctx, s.space.Base(c.Shard), func(v *layout.View) *redis.Cmd {
+		switch {
+		case s.IsOld(v, c.Shard, c.since):
+			return layout.Replaced(ctx)
+		case v.Side.Closed() && !c.lost:
+			return layout.Moved(ctx)
+		}
+		return s.Send(ctx, v, scheduleScript, c.keys(s, v), c.args)
+	})
+	if s.o.Cluster {
+		s.aloneShards.note(c.Partition, c.cmd.Err())
+	}
+}
+
+// again reports whether Redis did not run a call of a pipeline, so that the call may be sent again.
 func again(err error) bool {
 	var answer redis.Error
-	return errors.As(err, &answer) && !errors.Is(err, wire.ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || wire.Refused(err) || wire.NotNow(err))
+	return errors.As(err, &answer) && !errors.Is(err, wire.ErrUnconfirmed) && (redis.HasErrorPrefix(err, "NOSCRIPT") || wire.Refused(err) ||
+		wire.NotNow(err))
 }
 
 func (s *Store) createTogether(ctx context.Context, v *layout.View, calls []creation) {
@@ -221,7 +231,7 @@ func (s *Store) createTogether(ctx context.Context, v *layout.View, calls []crea
 	}
 }
 
-// created are the replies to a call that has been made.
+// created returns the replies to a call.
 func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Reply, error) {
 	v, err := s.w.List(scheduleScript.Op, c.cmd)
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
@@ -241,7 +251,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 		replies[i] = s.scheduled(&reqs[i], under, x, now)
 	}
 	if late != nil {
-		s.unconfirmed(scheduleScript.Op, hold(replies, late), late)
+		s.Unconfirmed(scheduleScript.Op, markUnconfirmed(replies, late), late)
 	}
 	if s.o.Cluster {
 		var t []timer
@@ -250,14 +260,14 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 				t = append(t, timer{reqs[i].Key, replies[i].Due.UnixMilli(), 1, overAll})
 			}
 		}
-		s.arm(ctx, c.Prefix, t, now)
+		s.Timers.arm(ctx, c.Prefix, t, now)
 	}
 	return replies, nil
 }
 
-// hold gives each reply that would be a success the error that it is not confirmed,
-// and says how many those are.
-func hold(replies []Reply, err error) (n int) {
+// markUnconfirmed sets an error in each successful reply, because its write is not confirmed. It returns their
+// number.
+func markUnconfirmed(replies []Reply, err error) (n int) {
 	for i := range replies {
 		if r := &replies[i]; r.Err == nil && len(r.Differs) == 0 {
 			r.Err = err
@@ -286,25 +296,25 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 	if t, ok := tombstoneOf(v); ok {
 		return r.settled(prefix, t)
 	}
-	f, err := found(r.Key, prefix, v)
+	f, err := ReadFound(r.Key, prefix, v)
 	if err != nil {
 		return Reply{Err: err}
 	}
 	return r.kept(f)
 }
 
-// kept is the reply to a request whose key is kept already.
+// kept returns the reply to a request for a key that has a notice.
 func (r *Request) kept(f Found) Reply {
 	reply := Reply{Found: f}
 	if r.OnDuplicate != Keep {
 		if reply.Differs = r.Content.Diff(&f.Content); f.Raw != nil {
-			reply.Differs = []string{"body"} // whatever it was
+			reply.Differs = []string{"body"} // the record cannot be read
 		}
 	}
 	return reply
 }
 
-// mode is the duplicate's word in schedule.lua.
+// mode returns the letter for schedule.lua.
 func (d Duplicate) mode() byte {
 	switch d {
 	case Keep:
@@ -319,42 +329,41 @@ func appendWhen(b []byte, due time.Time, delay time.Duration) []byte {
 	if !due.IsZero() {
 		return strconv.AppendInt(append(b, '='), due.UnixMilli(), 10)
 	}
-	// Rounded up, so that a delay is never short.
+	// Rounded up, so that a delay is never too short.
 	return strconv.AppendInt(append(b, '+'), (delay.Nanoseconds()+999_999)/1_000_000, 10)
 }
 
-// Duplicate says what a schedule call does with a key that is kept already.
+// Duplicate is the behaviour of a schedule call whose key already has a notice.
 type Duplicate string
 
-// The answers to a duplicate.
+// The behaviours.
 const (
-	Reject  Duplicate = "reject"  // same content: the stored notice; different: a conflict
-	Keep    Duplicate = "keep"    // the stored notice, whatever it holds
-	Replace Duplicate = "replace" // the new notice takes the old one's place, also amid an attempt
+	Reject  Duplicate = "reject"  // returns the stored notice; other content is a conflict
+	Keep    Duplicate = "keep"    // returns the stored notice, with any content
+	Replace Duplicate = "replace" // replaces the stored notice, even during an attempt
 )
 
-// Request is one notice to schedule.
+// Request describes a notice to schedule.
 type Request struct {
 	Key string
-	// Due is the instant, Delay the time from now by Redis's clock. Due is
-	// taken if it is not zero; both zero means now.
+	// Due is an absolute time. Delay is relative to Redis's clock, and is used if Due is zero. If
+	// both are zero, the notice is due now.
 	Due         time.Time
 	Delay       time.Duration
 	OnDuplicate Duplicate // empty = Reject
-	// Client is the number of the client that schedules it; 0 = none is recorded.
+	// Client is the number of the client that schedules the notice; 0 = not recorded.
 	Client int
 	notice.Content
 }
 
-// Reply answers one Request.
+// Reply is the result of one Request.
 type Reply struct {
 	Found
 	Created bool
-	// Replaced: an older notice was there and is gone.
+	// Replaced reports whether an older notice was replaced.
 	Replaced bool
-	// Differs names the content's fields that differ from the stored notice's:
-	// not empty only under Reject, and then nothing was written.
+	// Differs names the content's fields that differ from those of the stored notice. It is set
+	// only under Reject, and means that nothing was written.
 	Differs []string
-	// Err is this item's own failure.
-	Err error
+	Err     error
 }

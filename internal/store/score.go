@@ -9,18 +9,18 @@ import (
 
 // Fractions of scores: see doc.go.
 const (
-	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices that have a timer
-	heldUntimed = 0.5          // and of those that have none, in steps of heldStep
+	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices with a timer
+	heldUntimed = 0.5          // the first fraction of those without a timer, in steps of heldStep
 	heldStep    = 1.0 / 256
 )
 
-// hasTimer reports whether a pending notice with this score has a timer.
-func hasTimer(score float64) bool {
+// HasTimer reports whether a pending notice with this score has a timer.
+func HasTimer(score float64) bool {
 	f := score - math.Floor(score)
 	return f == 0 || f >= heldTimed && f < heldUntimed
 }
 
-// heldIn is the cause in a score.
+// heldIn returns the cause of postponement in a score.
 func heldIn(text string) notice.Held {
 	score, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -39,7 +39,7 @@ func heldIn(text string) notice.Held {
 	return notice.Helds[int(i)]
 }
 
-// heldScore is the score of a notice that is postponed until ms and has a timer.
+// heldScore returns the score of a notice that is postponed until ms and has a timer.
 func heldScore(ms int64, h notice.Held) string {
 	score := float64(ms)
 	if i := h.Index(); i > 0 {

@@ -17,57 +17,56 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", layout.Order+settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
 
-// Ending says how a claim ends.
+// Ending is the outcome of a claim.
 type Ending string
 
-// The endings; the values are settle.lua's.
+// The outcomes; the values are those of settle.lua.
 const (
 	EndDelivered Ending = "d"
 	EndDead      Ending = "x"
-	EndRetry     Ending = "r" // After the ladder's step
-	EndDeferred  Ending = "f" // After a while, no attempt used, with a new due time
-	EndPostponed Ending = "p" // After a while, no attempt used; the due time stays
-	EndHanded    Ending = "w" // pushed; a consumer reports within After
+	EndRetry     Ending = "r" // scheduled again, After the ladder's step
+	EndDeferred  Ending = "f" // scheduled again with a new due time, no attempt used
+	EndPostponed Ending = "p" // scheduled again with the same due time, no attempt used
+	EndHanded    Ending = "w" // pushed; a consumer must report within After
 )
 
-// Settlement ends one claim. Its notice already holds what is to be written.
+// Settlement settles one claim. The notice of the claim already has its new content.
 type Settlement struct {
 	Claim  Claim
 	Ending Ending
 	After  time.Duration
 	Push   *notice.Push
-	// Held is what the notice waits for (of EndPostponed).
+	// Held is the cause of a postponement.
 	Held notice.Held
-	// KeepRecord: the record stays as it is (of EndPostponed).
+	// KeepRecord leaves the record unchanged; only for EndPostponed.
 	KeepRecord bool
 }
 
-// Settled answers one Settlement.
+// Settled is the result of one Settlement.
 type Settled struct {
-	// Stale: the claim was no longer ours and nothing was written.
+	// Stale reports whether the claim was no longer valid. Then nothing was written.
 	Stale bool
-	// Refused is why the list or stream did not take the entry: nothing was
-	// written, and the claim waits for another ending.
+	// Refused is the error of the push to the list or stream. Then nothing was written, and the
+	// claim can be settled with another outcome.
 	Refused string
-	// Score is that of a postponed notice, for ClaimPostponed.
+	// Score is the score of a postponed notice, for ClaimPostponed.
 	Score string
-	// Unavailable: it was refused because Redis takes no writes at the moment, which
-	// says nothing about the list or stream.
+	// Unavailable reports whether the push was refused because Redis takes no writes at present.
+	// Such an error does not concern the list or stream.
 	Unavailable bool
-	// Due is when it needs attention again; zero if it is settled or handed.
+	// Due is when the notice needs attention again; zero if it is finalized or awaits a report.
 	Due time.Time
 }
 
-// Settle ends claims of one partition in one call. After an error it is
-// unknown which were written; calling again is safe: what was written the first
-// time, pushes included, is stale the second time. Beside ErrUnconfirmed the
-// answers say what was done; calling again confirms it, or does it where a failover
-// has undone it.
+// Settle settles claims of one partition in one call. After an error the outcome is unknown, and the caller
+// may repeat the call: a settlement that the first call has written is then stale and changes nothing. If
+// the error is ErrUnconfirmed, the writes were made, and the results are valid. A repeated call then waits
+// for the confirmation, and makes the writes again if a failover has lost them.
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
-	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.timing(p.Prefix), s.keep, "")
+	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")
 	defer a.Free()
 	a.Number(int64(len(list)))
 	for i := range list {
@@ -76,6 +75,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	for i := range list {
 		ks = list[i].append(a, ks)
 	}
+
 	v, late := s.w.Run(ctx, settleScript, ks, a.List())
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
@@ -83,39 +83,46 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("settle: %d answers to %d settlements", len(v)-1, len(list))
 	}
-	now := wire.Micros(v[0])
+
 	out := make([]Settled, len(list))
 	var timers []timer
-	over := overAll
-	if s.adopts(p.Prefix) {
-		over = overNothing
-	}
+	mode := s.Timers.newMode(p.Prefix)
 	for i := range list {
-		switch ms, counted := v[i+1].(int64); {
-		case !counted:
-			out[i].Refused = fmt.Sprint(v[i+1])
-			out[i].Unavailable = !refusesEntry(wire.Refusal(out[i].Refused))
-		case ms < 0:
-			out[i].Stale = true
-		case ms > 0:
-			out[i].Due = time.UnixMilli(ms).UTC()
-			if list[i].Ending == EndPostponed {
-				out[i].Score = heldScore(ms, list[i].Held)
-			}
-			if s.o.Cluster {
-				timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), over})
-			}
+		ms := out[i].read(&list[i], v[i+1])
+		if s.o.Cluster && ms > 0 {
+			timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), mode})
 		}
 	}
-	s.arm(ctx, p.Prefix, timers, now)
+
+	s.Timers.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
 	s.handedOver(p.Shard, list)
 	if late != nil {
-		s.unconfirmed(settleScript.Op, len(list), late)
+		s.Unconfirmed(settleScript.Op, len(list), late)
 	}
 	return out, late
 }
 
-// append appends the arguments of one settlement, and to ks where it pushes.
+// read reads the reply of settle.lua for a settlement, and returns when the notice is due again, in
+// Unix ms; 0 or less if it is not.
+func (s *Settled) read(t *Settlement, v any) (ms int64) {
+	ms, counted := v.(int64)
+	switch {
+	case !counted:
+		s.Refused = fmt.Sprint(v)
+		s.Unavailable = !refusesEntry(wire.Refusal(s.Refused))
+	case ms < 0:
+		s.Stale = true
+	case ms > 0:
+		s.Due = time.UnixMilli(ms).UTC()
+		if t.Ending == EndPostponed {
+			s.Score = heldScore(ms, t.Held)
+		}
+	}
+	return ms
+}
+
+// append appends the arguments of one settlement to a, and the key that it pushes to, if any, to
+// ks.
 func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	n := t.Claim.Notice
 	a.Text(t.Claim.token)
@@ -164,11 +171,11 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	return ks
 }
 
-// pushes reports whether the settle has something to push: one without an entry
-// was pushed before.
+// pushes reports whether a settle pushes an entry. A push without an entry was made before the
+// settle.
 func pushes(p *notice.Push) bool { return p != nil && len(p.Entry) > 0 }
 
-// addKey appends k to ks unless it is there, and says where it is, from 1.
+// addKey appends k to ks unless ks contains k. It returns the index of k, from 1.
 func addKey(ks []string, k string) ([]string, int) {
 	for i := 4; i < len(ks); i++ {
 		if ks[i] == k {
@@ -176,4 +183,20 @@ func addKey(ks []string, k string) ([]string, int) {
 		}
 	}
 	return append(ks, k), len(ks) + 1
+}
+
+// handedOver reports to the observer how many entries a settle has added to an outbox.
+func (s *Store) handedOver(shard int, list []Settlement) {
+	if s.o.Observer == nil || !s.HandsOver() {
+		return
+	}
+	n := 0
+	for i := range list {
+		if list[i].Ending == EndDelivered || list[i].Ending == EndDead {
+			n++
+		}
+	}
+	if n > 0 {
+		s.o.Observer.Finalized(shard, n)
+	}
 }

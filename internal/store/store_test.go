@@ -23,7 +23,7 @@ const (
 
 var partition = keys.Partition{Prefix: prefix}
 
-// open is a Store on a database of its own.
+// open returns a Store on its own database.
 func open(t *testing.T) (*Store, *redistest.Server) {
 	t.Helper()
 	srv := redistest.Shared(t)
@@ -37,7 +37,8 @@ func on(t testing.TB, url, namespace string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})
 	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -110,19 +111,6 @@ func TestDuplicates(t *testing.T) {
 	f, err := s.Find(t.Context(), prefix, "app1:a:b:1")
 	if err != nil || string(f.Body) != `{"a":3}` || f.ID() == first.ID() {
 		t.Errorf("after replace: %+v, %v", f, err)
-	}
-}
-
-func TestTimersAreSetSoThatTheyNeverFireEarly(t *testing.T) {
-	s, srv := open(t)
-	r := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
-	at, err := srv.Client().PExpireTime(t.Context(), "app1:a:b:1").Result()
-	if err != nil || at.Milliseconds() != r.Due.UnixMilli()-1 {
-		t.Errorf("the timer expires at %d, want %d - 1; %v", at.Milliseconds(), r.Due.UnixMilli(), err)
-	}
-	s.put(t, Request{Key: "app1:a:b:2"})
-	if n := srv.Client().Exists(t.Context(), "app1:a:b:2").Val(); n != 0 {
-		t.Error("a notice that is due at once has a timer")
 	}
 }
 
@@ -199,13 +187,14 @@ func TestDeferringLeavesTheRecord(t *testing.T) {
 	c := s.take(t, "app1:a:b:1", "t1")
 	s.end(t, Settlement{Claim: c, Ending: EndDeferred, After: time.Second})
 	f, err := s.Find(t.Context(), prefix, c.Key)
-	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.AttemptsMade != 0 || f.Made != c.Made || f.Due.Sub(c.Due) < time.Second {
+	if err != nil || f.URL != "http://m/" || string(f.Body) != "x" || f.AttemptsMade != 0 || f.Made != c.Made ||
+		f.Due.Sub(c.Due) < time.Second {
 		t.Errorf("%+v, %v", f.Notice, err)
 	}
 }
 
-// What was not begun keeps its due time, so that it is as late as it was; it is
-// claimed again when its deferral is over, and no earlier.
+// A deferred notice keeps its due time, so its lateness counts from there. It is claimed again when
+// the deferral ends, not before.
 func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
 	s, srv := open(t)
 	for key, whole := range map[string]bool{"app1:a:b:1": false, "app1:a:b:2": true} {
@@ -220,8 +209,9 @@ func TestWhatIsGivenBackKeepsItsDueTime(t *testing.T) {
 		if err != nil || !f.Due.Equal(due) || f.State != notice.Scheduled || f.URL != "http://m/" || (f.AttemptsMade == 1) != whole {
 			t.Errorf("%s: %+v, %v; want it due at %s as before", key, f.Notice, err, due)
 		}
-		if at := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val(); at != float64(got.Due.UnixMilli()) || got.Due.Sub(due) < time.Hour {
-			t.Errorf("%s: the next attention at %f, told %s, want an hour after %s", key, at, got.Due, due)
+		if at := srv.Client().ZScore(t.Context(), s.space.Shadow(partition), key).Val(); at != float64(got.Due.UnixMilli()) ||
+			got.Due.Sub(due) < time.Hour {
+			t.Errorf("%s: the next attention at %f, returned %s, want an hour after %s", key, at, got.Due, due)
 		}
 	}
 }
@@ -230,10 +220,10 @@ func TestASettleAfterTheClaimIsGone(t *testing.T) {
 	s, srv := open(t)
 	s.put(t, Request{Key: "app1:a:b:1"})
 	c := s.take(t, "app1:a:b:1", "t1")
-	// The lease lapsed, or Redis forgot it, and nobody has claimed since.
+	// The lease has expired or Redis has lost the claim, and no other claim was made since.
 	srv.Client().Del(t.Context(), s.space.Claim(c.Key))
 	if got := s.end(t, Settlement{Claim: c, Ending: EndDelivered}); got.Stale {
-		t.Error("it was refused although nobody had claimed since")
+		t.Error("it was refused although no other claim was made since")
 	}
 
 	s.put(t, Request{Key: "app1:a:b:2"})
@@ -258,7 +248,8 @@ func TestALapsedClaimIsCountedAndSweptAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for len(c.Won) == 0 { // the lease of the last claim has a millisecond to go
-			if c, err = s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", want), time.Millisecond}, SweepOptions{Grace: time.Hour, Limit: 10}); err != nil {
+			if c, err = s.Sweep(t.Context(), partition, Lease{fmt.Sprint("t", want), time.Millisecond}, SweepOptions{Grace: time.Hour,
+				Limit: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -283,7 +274,8 @@ func TestSweepHeedsTheGraceAndItsBound(t *testing.T) {
 		t.Fatalf("within the grace: %+v, %v", c, err)
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; {
-		if c, err = s.Sweep(t.Context(), partition, Lease{"t", lease}, SweepOptions{Limit: 15, Newest: true}); err != nil || time.Now().After(deadline) {
+		if c, err = s.Sweep(t.Context(), partition, Lease{"t", lease}, SweepOptions{Limit: 15, Newest: true}); err != nil ||
+			time.Now().After(deadline) {
 			t.Fatal(err, "nothing came due")
 		}
 		if len(c.Won) > 0 {
@@ -381,7 +373,7 @@ func TestListPagesOverEqualScores(t *testing.T) {
 			}
 			got[f.Key] = true
 		}
-		if pages == 3 { // what the cursor stands on goes away
+		if pages == 3 { // the cursor's entry is removed
 			if _, err := s.Amend(t.Context(), prefix, p.Items[len(p.Items)-1].Key, Cancel, When{}); err != nil {
 				t.Fatal(err)
 			}
@@ -398,7 +390,8 @@ func TestListPagesOverEqualScores(t *testing.T) {
 		t.Errorf("%d under app1:m1, %v", len(p.Items), err)
 	}
 	// A nan went to Redis, whose refusal was a 500. Go reads forms of numbers that Redis does not.
-	for _, bad := range []string{"x", "{}", `{"p":"other"}`, `{"p":"app1","s":-1}`, `{"p":"app1","s":1}`, `{"p":"app1","z":3}`, `{"p":"app1","v":"nan","k":"a"}`,
+	for _, bad := range []string{"x", "{}", `{"p":"other"}`, `{"p":"app1","s":-1}`, `{"p":"app1","s":1}`, `{"p":"app1","z":3}`,
+		`{"p":"app1","v":"nan","k":"a"}`,
 		`{"p":"app1","v":"-inf","k":"a"}`, `{"p":"app1","v":"1e999","k":"a"}`, `{"p":"app1","v":"1"}`, `{"p":"app1","k":"a"}`} {
 		if _, err := s.List(t.Context(), Query{Routes: []string{prefix}, Cursor: bad, Limit: 1}); !errors.Is(err, ErrCursor) {
 			t.Errorf("cursor %q: %v", bad, err)
@@ -406,7 +399,7 @@ func TestListPagesOverEqualScores(t *testing.T) {
 	}
 }
 
-func TestRedriveAll(t *testing.T) {
+func TestAmendAllRedrives(t *testing.T) {
 	s, _ := open(t)
 	for i := range 10 {
 		k := fmt.Sprintf("app1:a:b:%d", i)
@@ -419,12 +412,12 @@ func TestRedriveAll(t *testing.T) {
 		s.end(t, Settlement{Claim: c, Ending: EndDead})
 	}
 	q := Query{Routes: []string{prefix}, Reason: notice.ReasonGone}
-	dry, err := s.RedriveAll(t.Context(), q, true)
-	if err != nil || dry.Matched != 5 || dry.Redriven != 0 {
+	dry, err := s.AmendAll(t.Context(), Bulk{Query: q, Op: Redrive, DryRun: true})
+	if err != nil || dry.Matched != 5 || dry.Changed != 0 {
 		t.Fatalf("%+v, %v", dry, err)
 	}
-	wet, err := s.RedriveAll(t.Context(), q, false)
-	if err != nil || wet.Redriven != 5 {
+	wet, err := s.AmendAll(t.Context(), Bulk{Query: q, Op: Redrive})
+	if err != nil || wet.Changed != 5 {
 		t.Fatalf("%+v, %v", wet, err)
 	}
 	c, _, err := s.Counts(t.Context(), []string{prefix})
@@ -468,7 +461,8 @@ func TestTrimSeveral(t *testing.T) {
 	}
 	for _, prefix := range []string{"app1", "app3"} {
 		for i := range 10 {
-			if err := srv.Client().ZAdd(t.Context(), settled(prefix), redis.Z{Score: float64(time.Now().UnixMilli() - 1000), Member: fmt.Sprint(i)}).Err(); err != nil {
+			if err := srv.Client().ZAdd(t.Context(), settled(prefix), redis.Z{Score: float64(time.Now().UnixMilli() - 1000),
+				Member: fmt.Sprint(i)}).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -483,26 +477,6 @@ func TestTrimSeveral(t *testing.T) {
 	s.o.Retain = 1
 	if n, _, err := s.Trim(t.Context(), 0, list, 10); n != 2 || err == nil {
 		t.Errorf("%d forgotten, want 2: those of app3 are too young; %v", n, err)
-	}
-}
-
-func TestRehome(t *testing.T) {
-	s, _ := open(t)
-	for i := range 3 {
-		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Content: body("1")})
-	}
-	s.take(t, "app1:a:b:1", "t")
-	ks, next, err := s.Kept(t.Context(), partition, 0, 100)
-	if err != nil || len(ks) != 3 || next != 0 {
-		t.Fatal(ks, next, err)
-	}
-	n, _, err := s.Rehome(t.Context(), partition, "app1:a", ks)
-	if err != nil || n != 2 {
-		t.Fatalf("%d moved, %v: what is claimed stays", n, err)
-	}
-	f, err := s.Find(t.Context(), "app1:a", "app1:a:b:0")
-	if err != nil || f.State != notice.Scheduled || string(f.Body) != "1" {
-		t.Errorf("%+v, %v", f, err)
 	}
 }
 
@@ -534,7 +508,8 @@ func TestAFullRedisDeliversAndTakesNothingNew(t *testing.T) {
 }
 
 func TestOpenDoesNotRepeatPasswords(t *testing.T) {
-	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster", "http://u:hunter2@h"},
+	for _, c := range [][2]string{{"standalone", "redis://u:hunter2@h:x/0"}, {"sentinel", "redis://u:hunter2@h:1/0"}, {"cluster",
+		"http://u:hunter2@h"},
 		{"moon", "redis://u:hunter2@h/0"}} {
 		if _, err := wire.Open(wire.Address{Mode: c[0], URL: c[1]}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%v: %v", c, err)

@@ -8,9 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestTakeOverClaimsWhatTheDeadOneHeld: all of it, in calls of a bounded size, among
-// pending notices and other instances' claims, each counted as one more lapse; and what
-// the old holder settles later is refused.
+// A take-over claims all notices of the dead instance in bounded calls, and none of other
+// instances. Each counts one more expired lease, and later settles of the old holder are refused.
 func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
@@ -44,7 +43,8 @@ func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
 
 	won, from, calls := map[string]Claim{}, "", 0
 	for {
-		c, err := s.TakeOver(ctx, partition, Lease{fmt.Sprintf("bbbb-%d", calls), lease}, TakeOverOptions{Holder: "aaaa", Longest: lease, Limit: 64, From: from})
+		c, err := s.TakeOver(ctx, partition, Lease{fmt.Sprintf("bbbb-%d", calls), lease}, TakeOverOptions{Holder: "aaaa", Longest: lease,
+			Limit: 64, From: from})
 		if err != nil || len(c.Won) > 64 {
 			t.Fatalf("%d won, %v", len(c.Won), err)
 		}
@@ -78,7 +78,7 @@ func TestTakeOverClaimsWhatTheDeadOneHeld(t *testing.T) {
 		t.Error("the old holder's settle was taken after the new claim had lapsed")
 	}
 	if got := s.end(t, Settlement{Claim: won[dead[1].Key], Ending: EndDelivered}); got.Stale {
-		t.Error("the new holder's settle was refused, though nobody had claimed since")
+		t.Error("the new holder's settle was refused, though no other claim was made since")
 	}
 	if got := s.end(t, Settlement{Claim: won[old.Key], Ending: EndDelivered}); got.Stale {
 		t.Error("the new holder's settle was refused")
@@ -101,7 +101,7 @@ func TestTakeOverPassesManyClaimsOfOneScore(t *testing.T) {
 func takeOverOneScore(t *testing.T, limit int) {
 	s, srv := open(t)
 	ctx := t.Context()
-	at := float64(srv.Client().Time(ctx).Val().Add(5*time.Second).UnixMilli()) + 1.0/1024
+	at := float64(srv.Client().Time(ctx).Val().Add(lease-time.Second).UnixMilli()) + 1.0/1024
 	const n = 2500
 	pipe := srv.Client().Pipeline()
 	for i := range n {
@@ -110,7 +110,7 @@ func takeOverOneScore(t *testing.T, limit int) {
 			token = "dead-1"
 		}
 		pipe.ZAdd(ctx, s.space.Shadow(partition), redis.Z{Score: at, Member: key})
-		pipe.Set(ctx, s.space.ClaimPrefix(0)+key, token, 5*time.Second)
+		pipe.Set(ctx, s.space.ClaimPrefix(0)+key, token, lease)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		t.Fatal(err)

@@ -50,8 +50,9 @@ func (a *authority) issue(name string, isCA bool) (cert, key string) {
 		a.t.Fatal(err)
 	}
 	a.next++
-	template := &x509.Certificate{SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true,
+	template := &x509.Certificate{SerialNumber: big.NewInt(a.next), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: isCA, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	parent, signer := a.cert, a.key
 	if isCA {
@@ -85,7 +86,8 @@ func (a *authority) issue(name string, isCA bool) (cert, key string) {
 func (a *authority) settings(port int) []string {
 	a.t.Helper()
 	cert, key := a.issue("server"+strconv.Itoa(port), false)
-	return []string{fmt.Sprint("tls-port ", port), "tls-cert-file " + cert, "tls-key-file " + key, "tls-ca-cert-file " + filepath.Join(a.dir, "ca.crt"),
+	return []string{fmt.Sprint("tls-port ", port), "tls-cert-file " + cert, "tls-key-file " + key, "tls-ca-cert-file " + filepath.Join(a.dir,
+		"ca.crt"),
 		"tls-auth-clients yes", "tls-replication yes"}
 }
 
@@ -102,7 +104,8 @@ func freePort(t *testing.T) int {
 func startSentinel(t *testing.T, a *authority, master int) (addr string) {
 	t.Helper()
 	port := freePort(t)
-	lines := append(a.settings(port), "port 0", "bind 127.0.0.1", "dir "+t.TempDir(), `user default off`, "user watcher on >sesame allcommands allchannels",
+	lines := append(a.settings(port), "port 0", "bind 127.0.0.1", "dir "+t.TempDir(), `user default off`,
+		"user watcher on >sesame allcommands allchannels",
 		fmt.Sprintf("sentinel monitor pay 127.0.0.1 %d 1", master))
 	conf := filepath.Join(t.TempDir(), "sentinel.conf")
 	if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -135,13 +138,15 @@ func TestTLSWithCertificatesOfBothSides(t *testing.T) {
 		a  wire.Address
 		ok bool
 	}{
-		"all there":           {wire.Address{URL: "rediss://" + redis, TLS: good}, true},
-		"authority unknown":   {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{Certificates: good.Certificates}}, false},
-		"no certificate":      {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{RootCAs: a.pool}}, false},
-		"another host":        {wire.Address{URL: "rediss://localhost:" + strconv.Itoa(port), TLS: good}, false},
-		"without TLS":         {wire.Address{URL: "redis://" + redis, TLS: good}, false},
-		"sentinel":            {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "sesame"}, true},
-		"sentinel, wrong":     {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good, SentinelUsername: "watcher", SentinelPassword: "x"}, false},
+		"all there":         {wire.Address{URL: "rediss://" + redis, TLS: good}, true},
+		"authority unknown": {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{Certificates: good.Certificates}}, false},
+		"no certificate":    {wire.Address{URL: "rediss://" + redis, TLS: &tls.Config{RootCAs: a.pool}}, false},
+		"another host":      {wire.Address{URL: "rediss://localhost:" + strconv.Itoa(port), TLS: good}, false},
+		"without TLS":       {wire.Address{URL: "redis://" + redis, TLS: good}, false},
+		"sentinel": {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good,
+			SentinelUsername: "watcher", SentinelPassword: "sesame"}, true},
+		"sentinel, wrong": {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good,
+			SentinelUsername: "watcher", SentinelPassword: "x"}, false},
 		"sentinel, no log-in": {wire.Address{Mode: "sentinel", URL: "rediss://" + sentinel + "/0?master_name=pay", TLS: good}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

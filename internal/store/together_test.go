@@ -66,7 +66,7 @@ func allCreated(t *testing.T, batches []Batch, got []Batched) {
 	}
 }
 
-// What goes to shards of one node takes one round trip, and each has its own answer.
+// Batches for shards of one node share a round trip, and each has its own result.
 func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -171,7 +171,7 @@ func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
 	do(from, "cluster", "setslot", slot, "node", id(to))
 }
 
-// Of what goes together, that which has moved follows its slot.
+// A batch whose slot has moved follows the slot, and the others of the round trip do not.
 func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	const slot = 13907 // CLUSTER KEYSLOT 0

@@ -12,7 +12,7 @@ import (
 	"notifier/internal/redistest"
 )
 
-// Whoever hears events hears right before those of a group whom they are for.
+// Each subscriber receives the instance of a group just before the group's events.
 func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
@@ -46,7 +46,7 @@ func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 			want = append(append(want, keys.ForText(list[g].For, 3, "app1")), list[g].Keys...)
 		}
 		time.Sleep(time.Until(time.UnixMilli(due + 2))) // sleep: until all are due
-		if left, err := s.TouchGroups(ctx, "app1", list); err != nil || left != 0 {
+		if left, err := s.Timers.TouchGroups(ctx, "app1", list); err != nil || left != 0 {
 			t.Fatalf("%d left, %v", left, err)
 		}
 		var got []string
@@ -60,5 +60,18 @@ func TestGroupsAreToldRightBeforeTheirEvents(t *testing.T) {
 		if try == 20 {
 			t.Fatalf("heard %q\nwant  %q", got, want)
 		}
+	}
+}
+
+func TestTimersExpireBeforeTheDueTime(t *testing.T) {
+	s, srv := open(t)
+	r := s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
+	at, err := srv.Client().PExpireTime(t.Context(), "app1:a:b:1").Result()
+	if err != nil || at.Milliseconds() != r.Due.UnixMilli()-1 {
+		t.Errorf("the timer expires at %d, want %d - 1; %v", at.Milliseconds(), r.Due.UnixMilli(), err)
+	}
+	s.put(t, Request{Key: "app1:a:b:2"})
+	if n := srv.Client().Exists(t.Context(), "app1:a:b:2").Val(); n != 0 {
+		t.Error("a notice that is due at once has a timer")
 	}
 }

@@ -24,23 +24,23 @@ var (
 	buryScript = wire.NewScript("bury", burySource, false)
 )
 
-// MaxTrims is of how many prefixes one Trim forgets.
+// MaxTrims is the maximum number of prefixes in one call of Trim.
 const MaxTrims = 64
 
-// maxTrimBytes bounds the records that one step of Trim reads.
+// maxTrimBytes is the maximum size of the records that one call of Trim reads.
 const maxTrimBytes = 1 << 20
 
-// Trim is a prefix whose settled notices are trimmed when they are too old or,
-// if they are older than Young, too many.
+// Trim names a prefix whose settled notices are trimmed: those that are too old, and those that are too
+// many and older than Young.
 type Trim struct {
 	Prefix string
 	Young  time.Duration
 }
 
-// Trim trims at most n settled notices in all, of up to MaxTrims prefixes of one
-// shard, and returns how many; more reports whether there are others to trim. Notices
-// that are too many leave tombstones: see tombstones.go. A prefix that cannot be read
-// is an error, and does not keep the others from being trimmed.
+// Trim removes settled notices of up to MaxTrims prefixes of one shard: those older than the retention, and
+// the oldest above the maximum number. It removes at most n and returns their number. more reports whether
+// others remain. Notices that are removed because of the maximum number leave tombstones; see
+// tombstones.go. If a prefix cannot be read, Trim trims the others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
 	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
@@ -60,8 +60,8 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 		err = s.w.Fail(trimScript.Op, wire.Refusal(text))
 	}
 
-	for i, graves := range s.graves(list, v[3:]) {
-		buried, failed := s.bury(ctx, keys.Partition{Prefix: list[i].Prefix, Shard: shard}, graves)
+	for i, buryArgs := range s.buryArgs(list, v[3:]) {
+		buried, failed := s.bury(ctx, keys.Partition{Prefix: list[i].Prefix, Shard: shard}, buryArgs)
 		if failed != nil {
 			return trimmed, false, failed
 		}
@@ -70,9 +70,9 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 	return trimmed, more && trimmed > 0, err
 }
 
-// graves are the arguments of bury.lua for the notices that trim.lua returned, by their
-// place in list.
-func (s *Store) graves(list []Trim, v []any) map[int][]any {
+// buryArgs returns the arguments of bury.lua for the notices that trim.lua returned, by index in
+// list.
+func (s *Store) buryArgs(list []Trim, v []any) map[int][]any {
 	by := map[int][]any{}
 	for ; len(v) >= 3; v = v[3:] {
 		number, _ := v[0].(int64)
@@ -92,10 +92,10 @@ func (s *Store) graves(list []Trim, v []any) map[int][]any {
 	return by
 }
 
-// bury trims notices of one partition and leaves tombstones.
-func (s *Store) bury(ctx context.Context, p keys.Partition, graves []any) (int, error) {
+// bury trims notices of one partition and writes their tombstones.
+func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int, error) {
 	most := s.o.RepeatBytes / int64(s.space.Now().Shards)
-	args := append([]any{p.Prefix, max(s.RepeatWindow().Milliseconds()/bucketsInWindow, 1), most}, graves...)
+	args := append([]any{p.Prefix, max(s.RepeatWindow().Milliseconds()/bucketsInWindow, 1), most}, buryArgs...)
 	n, err := s.w.Do(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
 	if err != nil {
 		return 0, s.w.Fail(buryScript.Op, err)
@@ -106,10 +106,9 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, graves []any) (int, 
 	return int(n[0]), nil
 }
 
-// retain is how many settled notices of a prefix a shard keeps. Where there are fewer
-// shards than before, each has got those of several, and none is to be forgotten for
-// that: until what was settled before the change is too old, there may be as many times
-// more. The same holds where they have come from another Redis.
+// retain returns the maximum number of settled notices of a prefix in a shard. It is normally Retain. After
+// a reshard or migration to fewer shards, each shard holds the settled notices of several old shards. Until
+// the retention has passed since the move, the maximum is multiplied by that number of old shards.
 func (s *Store) retain() int {
 	now := s.space.Now()
 	if at, from := s.CameFrom(); from > 0 && time.Since(at) <= s.o.Retention {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A record that does not tell when it is due was due in the year 1.
+// A record without a due time was due in the year 1.
 func TestARecordWithoutADueTimeHasThatOfItsShadow(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t)

@@ -107,14 +107,15 @@ func TestTheUserInTheURLIsRedissAlsoBehindSentinels(t *testing.T) {
 	}
 }
 
-// Who waits until Redis may answer again is told of another master, and the first call
-// goes there.
+// A call that waits until Redis answers again goes to the new master as soon as the sentinels
+// announce it.
 func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 	old, next := redistest.Start(t), redistest.Start(t)
 	var now atomic.Pointer[string]
 	at := func(s *redistest.Server) *string { _, port, _ := strings.Cut(s.Addr(), ":"); return &port }
 	now.Store(at(old))
-	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t, func() string { return *now.Load() }) + "/0?master_name=m"})
+	c, err := wire.Open(wire.Address{Mode: "sentinel", URL: "redis://" + sentinelSaying(t,
+		func() string { return *now.Load() }) + "/0?master_name=m"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestAMasterThatSentinelsNameIsTold(t *testing.T) {
 	}
 	select {
 	case <-c.Back():
-		t.Error("told before there is another master")
+		t.Error("notified before there is another master")
 	default:
 	}
 	now.Store(at(next))
@@ -162,7 +163,7 @@ func calls(t *testing.T, srv *redistest.Server, names ...string) (n int) {
 	return n
 }
 
-// push pushes what was not pushed before.
+// push pushes an entry that was not pushed before.
 func (s *Store) push(ctx context.Context, p *notice.Push) error {
 	p.Mark = rand.Text()
 	return Push(ctx, s.c, s.space, p, time.Minute)
@@ -199,16 +200,8 @@ func TestAWriteWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 			_, err := s.Amend(ctx, prefix, key, Reschedule, When{Delay: time.Hour})
 			return err
 		}},
-		{"adopt", func(ctx context.Context, s *Store) error {
-			_, err := s.Adopt(ctx, partition, []Adoption{{Seen: Seen{Key: "app1:a:b:3", Length: NoKey}, Op: OpAdopt}})
-			return err
-		}},
 		{"trim", func(ctx context.Context, s *Store) error {
 			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
-			return err
-		}},
-		{"rehome", func(ctx context.Context, s *Store) error {
-			_, _, err := s.Rehome(ctx, partition, "app1:a", []string{key})
 			return err
 		}},
 		{"push to a list", func(ctx context.Context, s *Store) error {
@@ -272,21 +265,22 @@ func twoNodes(t *testing.T, slot int) (a, b *redistest.Server) {
 	return a, b
 }
 
-// No node carries out what it redirects or puts off: such writes are sent again.
+// A node does not run a call that it redirects or defers, so such a write is sent again.
 func TestWritesFollowASlotThatMoves(t *testing.T) {
 	ctx := t.Context()
 	const shard = "notifier:{0}:shadow:" + prefix
 	slot := 13907 // CLUSTER KEYSLOT 0
 	a, b := twoNodes(t, slot)
 	if got := a.Client().ClusterKeySlot(ctx, shard).Val(); int(got) != slot {
-		t.Fatalf("the shard lies in slot %d", got)
+		t.Fatalf("the shard is in slot %d", got)
 	}
 	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
+	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
+		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	s.put(t, Request{Key: "app1:a:b:1"}) // the client knows where the slot is
 	ids := map[*redistest.Server]string{}
 	for _, n := range []*redistest.Server{a, b} {
@@ -314,12 +308,14 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 	}
 	migrate(1)
 	_, err = s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})
-	if stats := a.Client().Info(ctx, "errorstats").Val(); !errors.Is(err, wire.ErrUnavailable) || !strings.Contains(stats, "errorstat_TRYAGAIN:count=6") {
-		t.Errorf("amid the move: %v after\n%s", err, stats)
+	if stats := a.Client().Info(ctx, "errorstats").Val(); !errors.Is(err, wire.ErrUnavailable) || !strings.Contains(stats,
+		"errorstat_TRYAGAIN:count=6") {
+		t.Errorf("during the move: %v after\n%s", err, stats)
 	}
 	migrate(100)
 	push := &notice.Push{Key: "{0}list", Entry: []string{"x"}, Mark: "m:1:0"}
-	if err := Push(ctx, c, s.space, push, time.Minute); !errors.Is(err, notice.ErrUnanswered) || !errors.Is(err, wire.ErrUnavailable) { // TRYAGAIN
+	if err := Push(ctx, c, s.space, push, time.Minute); !errors.Is(err, notice.ErrUnanswered) || !errors.Is(err,
+		wire.ErrUnavailable) { // TRYAGAIN
 		t.Error(err)
 	}
 	setSlot(b, "node", ids[b])

@@ -25,9 +25,9 @@ const (
 	signalMetrics = "metrics"
 )
 
-// The fates of items: exported, dropped because the queue was full, dropped because the
-// collector could not be reached or refused the request, and refused one by one.
-// metrics.TelemetryResults is the list.
+// Results of exporting spans and data points; metrics.TelemetryResults is the list. Overflow: the
+// queue was full. Failed: the collector could not be reached, or refused the whole request.
+// Rejected: the collector accepted the request and reported that it rejected some of its items.
 const (
 	resultExported = "exported"
 	resultOverflow = "overflow"
@@ -43,7 +43,7 @@ type Observer interface {
 const (
 	// tryFor is how long a request is retried.
 	tryFor = time.Minute
-	// maxAnswer bounds what is read of an answer.
+	// maxAnswer is the maximum number of bytes read of an answer.
 	maxAnswer = 64 << 10
 )
 
@@ -71,7 +71,7 @@ func newExporter(signal string, to *Endpoint, log *zap.Logger, observer Observer
 			Failure: "OpenTelemetry export failed, retrying", Recovered: "exporting to OpenTelemetry again"}}
 }
 
-// statusError is an answer that is no success.
+// statusError is an answer with a status other than success.
 type statusError struct {
 	status int
 	after  time.Duration // Retry-After
@@ -87,6 +87,7 @@ func retryable(err error) bool {
 	if !errors.As(err, &s) {
 		return true // the collector was not reached
 	}
+
 	switch s.status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
@@ -105,6 +106,7 @@ func (x *exporter) send(ctx context.Context, n int, message, reply proto.Message
 		x.observer.Telemetry(x.signal, resultFailed, n)
 		return false
 	}
+
 	x.again.Succeed()
 	return true
 }
@@ -117,6 +119,7 @@ func (x *exporter) try(ctx context.Context, body []byte, reply proto.Message) er
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
+
 		wait := x.again.Fail(err, zap.Bool("dropped", !retryable(err)))
 		var s *statusError
 		if errors.As(err, &s) {
@@ -138,32 +141,42 @@ func (x *exporter) post(ctx context.Context, body []byte, reply proto.Message) e
 	} else {
 		content.Write(body)
 	}
+
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.to.URL.String(), &content)
 	if err != nil {
 		return errors.New("the endpoint is not a URL")
 	}
+
 	for name, value := range x.to.Headers {
 		req.Header.Set(name, value)
 	}
+
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	if x.to.Gzip {
 		req.Header.Set("Content-Encoding", "gzip")
 	}
+
 	resp, err := x.client.Do(req)
 	if err != nil {
 		var wrapped *url.Error
-		if errors.As(err, &wrapped) { // it quotes the address, which may hold a secret
+		if errors.As(err, &wrapped) { // its text has the URL, which may contain a secret
 			err = wrapped.Err
 		}
 		return err
 	}
+	return readReply(resp, reply)
+}
+
+// readReply reads the answer of the collector, and decodes it into reply if possible.
+func readReply(resp *http.Response, reply proto.Message) error {
 	defer func() { _ = resp.Body.Close() }()
+
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
 		return &statusError{resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")), string(answer)}
 	}
 	if err != nil || resp.Header.Get("Content-Type") != "application/x-protobuf" {
-		return nil // it was taken; how much of it is not known
+		return nil // accepted; the number of rejected items is not known
 	}
 	if err := proto.Unmarshal(answer, reply); err != nil {
 		proto.Reset(reply)
@@ -189,6 +202,7 @@ func (x *exporter) count(n, rejected int, why string) {
 	if rejected == 0 {
 		return
 	}
+
 	x.observer.Telemetry(x.signal, resultRejected, rejected)
 	if !x.rejected {
 		x.rejected = true

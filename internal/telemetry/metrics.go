@@ -47,6 +47,7 @@ func (l *metricsLoop) export(ctx context.Context) {
 	if err != nil && len(list) == 0 {
 		return // a metric that cannot be collected is missing at /metrics too
 	}
+
 	scope, n := &metrics.ScopeMetrics{Scope: &common.InstrumentationScope{Name: scopeName}}, 0
 	for _, s := range list {
 		for _, m := range s.Metrics {
@@ -56,6 +57,7 @@ func (l *metricsLoop) export(ctx context.Context) {
 			}
 		}
 	}
+
 	request := &collector.ExportMetricsServiceRequest{ResourceMetrics: []*metrics.ResourceMetrics{{Resource: l.resource,
 		ScopeMetrics: []*metrics.ScopeMetrics{scope}}}}
 	reply := &collector.ExportMetricsServiceResponse{}
@@ -64,8 +66,8 @@ func (l *metricsLoop) export(ctx context.Context) {
 	}
 }
 
-// metricOf is a metric as a message, and its number of data points. The kinds are those that the
-// bridge makes of counters, gauges, histograms and summaries.
+// metricOf is a metric as a message, and its number of data points. The bridge
+// makes these kinds from counters, gauges, histograms and summaries.
 func metricOf(m data.Metrics) (out *metrics.Metric, points int) {
 	out = &metrics.Metric{Name: m.Name, Description: m.Description, Unit: m.Unit}
 	switch d := m.Data.(type) {
@@ -97,6 +99,7 @@ func metricOf(m data.Metrics) (out *metrics.Metric, points int) {
 		}
 		out.Data, points = &metrics.Metric_Summary{Summary: s}, len(s.DataPoints)
 	}
+
 	return out, points
 }
 

@@ -13,7 +13,7 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Settings are those of the OTEL_ variables.
+// Settings are the values of the OTEL_ variables.
 type Settings struct {
 	// Traces and Metrics are nil if they are not exported.
 	Traces, Metrics *Endpoint
@@ -66,10 +66,12 @@ func Read(from Source) Settings {
 	if strings.EqualFold(from.Variable("OTEL_SDK_DISABLED"), "true") {
 		return Settings{}
 	}
+
 	s := Settings{Traces: r.endpoint("TRACES", "/v1/traces"), Metrics: r.endpoint("METRICS", "/v1/metrics")}
 	if s.Traces == nil && s.Metrics == nil {
 		return Settings{}
 	}
+
 	s.SamplerName = cmp.Or(r.Variable("OTEL_TRACES_SAMPLER"), defaultSampler)
 	s.Sampler = r.sampler(s.SamplerName)
 	s.Resource = r.resource()
@@ -101,22 +103,16 @@ func (r reader) endpoint(signal, path string) *Endpoint {
 		r.Wrong("OTEL_"+signal+"_EXPORTER", exporter, "want otlp or none")
 		return nil
 	}
+
 	if name, protocol := r.of(signal, "PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
 		r.Wrong(name, protocol, "want http/protobuf, the only protocol that is built in; collectors take it on port 4318")
 	}
-	own, all := r.Variable(prefix+signal+"_ENDPOINT"), r.Variable(prefix+"ENDPOINT")
-	e := &Endpoint{}
-	switch {
-	case own != "":
-		e.URL = r.url(prefix+signal+"_ENDPOINT", own, "")
-	case all != "" || exporter == "otlp":
-		e.URL = r.url(prefix+"ENDPOINT", cmp.Or(all, "http://localhost:4318"), path)
-	default:
-		return nil
-	}
+
+	e := &Endpoint{URL: r.endpointURL(signal, path, exporter == "otlp")}
 	if e.URL == nil {
 		return nil
 	}
+
 	e.Headers = r.headers(signal)
 	name, timeout := r.of(signal, "TIMEOUT")
 	e.Timeout = r.span(name, timeout, 10*time.Second)
@@ -124,6 +120,7 @@ func (r reader) endpoint(signal, path string) *Endpoint {
 	if e.Gzip = compression == "gzip"; !e.Gzip && compression != "" && compression != "none" {
 		r.Wrong(name, compression, "want gzip or none")
 	}
+
 	e.TLS = r.tls(signal)
 	return e
 }
@@ -136,7 +133,7 @@ func (r reader) url(name, text, path string) *url.URL {
 		r.Wrong(name, "", "want http://host:4318 or https://host:4318 (the value is not shown)")
 		return nil
 	}
-	if path != "" { // an endpoint of one signal is used as it is
+	if path != "" { // an endpoint of one signal is used unchanged
 		u.Path = strings.TrimSuffix(u.Path, "/") + path
 	}
 	return u
@@ -158,6 +155,7 @@ func (r reader) pairs(name, text string, show bool) (list []attribute.KeyValue) 
 		if strings.TrimSpace(part) == "" {
 			continue
 		}
+
 		k, v, ok := strings.Cut(part, "=")
 		v, err := url.PathUnescape(strings.TrimSpace(v))
 		if k = strings.TrimSpace(k); !ok || err != nil || k == "" {
@@ -167,8 +165,10 @@ func (r reader) pairs(name, text string, show bool) (list []attribute.KeyValue) 
 			r.Wrong(name, text, "want name=value,name=value with values encoded as in a URL")
 			return nil
 		}
+
 		list = append(list, attribute.String(k, v))
 	}
+
 	return list
 }
 
@@ -183,14 +183,11 @@ func (r reader) resource() []attribute.KeyValue {
 
 // sampler reads the sampler of roots.
 func (r reader) sampler(name string) sdk.Sampler {
-	arg, ratio := r.Variable("OTEL_TRACES_SAMPLER_ARG"), 1.0
-	if strings.HasSuffix(name, "traceidratio") && arg != "" {
-		var err error
-		if ratio, err = strconv.ParseFloat(arg, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
-			r.Wrong("OTEL_TRACES_SAMPLER_ARG", arg, "want a number from 0 to 1")
-			ratio = 1
-		}
+	ratio := 1.0
+	if strings.HasSuffix(name, "traceidratio") {
+		ratio = r.ratio()
 	}
+
 	switch name {
 	case defaultSampler:
 		return sdk.ParentBased(sdk.AlwaysSample())
@@ -205,6 +202,7 @@ func (r reader) sampler(name string) sdk.Sampler {
 	case "traceidratio":
 		return sdk.TraceIDRatioBased(ratio)
 	}
+
 	r.Wrong("OTEL_TRACES_SAMPLER", name, "want always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or "+
 		"parentbased_traceidratio")
 	return nil
@@ -218,6 +216,7 @@ func (r reader) span(name, text string, otherwise time.Duration) time.Duration {
 	if text == "" {
 		return otherwise
 	}
+
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > int(24*time.Hour/time.Millisecond) {
 		r.Wrong(name, text, "want milliseconds, from 1 to 86400000")
@@ -231,6 +230,7 @@ func (r reader) number(name string, otherwise int) int {
 	if text == "" {
 		return otherwise
 	}
+
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > 1_000_000 {
 		r.Wrong(name, text, "want a number from 1 to 1000000")
@@ -247,6 +247,7 @@ func (r reader) tls(signal string) *tls.Config {
 	if ca == "" && cert == "" && key == "" {
 		return nil
 	}
+
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if ca != "" {
 		c.RootCAs = x509.NewCertPool()
@@ -254,24 +255,60 @@ func (r reader) tls(signal string) *tls.Config {
 			r.Wrong(caName, ca, "want the name of a file with certificates in PEM")
 		}
 	}
+
 	if cert == "" && key == "" {
 		return c
 	}
+
+	c.Certificates = r.certificate(certName, cert, keyName, key)
+	return c
+}
+
+// certificate returns the client certificate in the files of two variables.
+func (r reader) certificate(certName, cert, keyName, key string) []tls.Certificate {
 	certPEM, err := r.File(cert)
 	if err != nil {
 		r.Wrong(certName, cert, "want the name of a file with a certificate in PEM, and its key in "+keyName)
-		return c
+		return nil
 	}
+
 	keyPEM, err := r.File(key)
 	if err != nil {
 		r.Wrong(keyName, key, "want the name of a file with the key of "+certName+" in PEM")
-		return c
+		return nil
 	}
+
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
 		r.Wrong(certName, cert, "want a certificate in PEM that fits the key in "+keyName)
-		return c
+		return nil
 	}
-	c.Certificates = []tls.Certificate{pair}
-	return c
+	return []tls.Certificate{pair}
+}
+
+// ratio returns the ratio of sampled traces.
+func (r reader) ratio() float64 {
+	arg := r.Variable("OTEL_TRACES_SAMPLER_ARG")
+	if arg == "" {
+		return 1
+	}
+	ratio, err := strconv.ParseFloat(arg, 64)
+	if err != nil || !(ratio >= 0 && ratio <= 1) {
+		r.Wrong("OTEL_TRACES_SAMPLER_ARG", arg, "want a number from 0 to 1")
+		return 1
+	}
+	return ratio
+}
+
+// endpointURL returns the URL of a signal's endpoint; nil if none is configured. byDefault: the collector on this host
+// is the default.
+func (r reader) endpointURL(signal, path string, byDefault bool) *url.URL {
+	own, all := r.Variable(prefix+signal+"_ENDPOINT"), r.Variable(prefix+"ENDPOINT")
+	switch {
+	case own != "":
+		return r.url(prefix+signal+"_ENDPOINT", own, "")
+	case all != "" || byDefault:
+		return r.url(prefix+"ENDPOINT", cmp.Or(all, "http://localhost:4318"), path)
+	}
+	return nil
 }

@@ -63,6 +63,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 	case <-q.done:
 	case <-ctx.Done():
 	}
+
 	q.cancel()
 	<-q.done
 	q.exporter.client.CloseIdleConnections()
@@ -71,9 +72,12 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 
 func (q *spanQueue) run(ctx context.Context) {
 	defer close(q.done)
+
 	timer := time.NewTimer(q.delay)
 	defer timer.Stop()
+
 	batch := make([]sdk.ReadOnlySpan, 0, q.batch)
+
 	for {
 		stopping := false
 		select {
@@ -86,6 +90,7 @@ func (q *spanQueue) run(ctx context.Context) {
 		case <-q.stop:
 			stopping = true
 		}
+
 		if len(batch) == q.batch {
 			q.export(ctx, batch)
 			batch = batch[:0]
@@ -118,10 +123,12 @@ func (q *spanQueue) export(ctx context.Context, list []sdk.ReadOnlySpan) {
 	if len(list) == 0 {
 		return
 	}
+
 	scope := &traces.ScopeSpans{Scope: &common.InstrumentationScope{Name: scopeName}}
 	for _, s := range list {
 		scope.Spans = append(scope.Spans, spanOf(s))
 	}
+
 	request := &collector.ExportTraceServiceRequest{ResourceSpans: []*traces.ResourceSpans{{Resource: q.resource,
 		ScopeSpans: []*traces.ScopeSpans{scope}}}}
 	reply := &collector.ExportTraceServiceResponse{}
@@ -144,6 +151,7 @@ func spanOf(s sdk.ReadOnlySpan) *traces.Span {
 	if s.Status().Code == codes.Error {
 		m.Status.Code, m.Status.Message = traces.Status_STATUS_CODE_ERROR, s.Status().Description
 	}
+
 	for _, l := range s.Links() {
 		id, span := l.SpanContext.TraceID(), l.SpanContext.SpanID()
 		m.Links = append(m.Links, &traces.Span_Link{TraceId: id[:], SpanId: span[:], TraceState: l.SpanContext.TraceState().String(),
@@ -191,5 +199,6 @@ func valueOf(v attribute.Value) *common.AnyValue {
 	case attribute.FLOAT64:
 		return &common.AnyValue{Value: &common.AnyValue_DoubleValue{DoubleValue: v.AsFloat64()}}
 	}
+
 	return &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: v.String()}}
 }

@@ -1,9 +1,9 @@
 // Package timespec reads times as people write them, in a time zone: 14:00, today 14:00,
 // yesterday, 14:00+08:00, 2026-11-22 09:30, or RFC 3339.
 //
-// A clock time without a day is the last such time, or the next one, as the caller asks. A time
-// that the zone's clocks show twice or never, because they were set, is refused: its offset says
-// which one is meant.
+// A time of day without a date is the last such time, or the next one, as the caller asks. When
+// daylight saving time begins or ends, the clocks of a zone skip some times and show others twice.
+// Such a time is an error, unless it is written with its offset, as in 02:30+02:00.
 package timespec
 
 import (
@@ -38,6 +38,7 @@ func Parse(text string, now time.Time, side Side) (time.Time, error) {
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return plausible(t, text)
 	}
+
 	for _, layout := range dates {
 		if t, err := time.Parse(layout, text); err == nil {
 			if _, err := plausible(t, text); err != nil {
@@ -57,16 +58,36 @@ func Parse(text string, now time.Time, side Side) (time.Time, error) {
 			return at(on(now.AddDate(0, 0, n), clock), now.Location())
 		}
 	}
+
 	if clock, zone, ok := clockOf(text); ok {
 		if zone != nil {
 			now = now.In(zone)
 		}
 		return nearest(clock, now, side)
 	}
+
 	return time.Time{}, unknown(text)
 }
 
-func unknown(text string) error { return fmt.Errorf("%q is no time; want %s", text, Want) }
+// Error describes a time that cannot be read.
+type Error struct {
+	Text string
+	// Zone is empty if Text is not a time. Otherwise the zone's clocks show Text never, or at several Times.
+	Zone  string
+	Times []string
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Zone == "":
+		return fmt.Sprintf("%q is not a time; want %s", e.Text, Want)
+	case len(e.Times) == 0:
+		return fmt.Sprintf("there is no %s in the zone %s: clocks were set forward", e.Text, e.Zone)
+	}
+	return fmt.Sprintf("%s is twice in the zone %s, at %s: write one of these", e.Text, e.Zone, strings.Join(e.Times, " and at "))
+}
+
+func unknown(text string) error { return &Error{Text: text} }
 
 // plausible refuses years before 1970 and from 2200 on.
 func plausible(t time.Time, text string) (time.Time, error) {
@@ -87,6 +108,7 @@ func clockOf(text string) (clock time.Time, zone *time.Location, ok bool) {
 			return t, time.FixedZone("", offset), true
 		}
 	}
+
 	return clock, nil, false
 }
 
@@ -118,13 +140,14 @@ func at(shown time.Time, zone *time.Location) (time.Time, error) {
 			found = append(found, t)
 		}
 	}
-	text := shown.Format("2006-01-02 15:04:05")
-	switch len(found) {
-	case 0:
-		return time.Time{}, fmt.Errorf("there is no %s in the zone %s: clocks were set forward", text, zone)
-	case 1:
+
+	if len(found) == 1 {
 		return found[0], nil
 	}
-	return time.Time{}, fmt.Errorf("%s is twice in the zone %s, at %s and at %s: write one of these", text, zone,
-		found[0].Format(time.RFC3339), found[1].Format(time.RFC3339))
+
+	e := &Error{Text: shown.Format("2006-01-02 15:04:05"), Zone: zone.String()}
+	for _, t := range found {
+		e.Times = append(e.Times, t.Format(time.RFC3339))
+	}
+	return time.Time{}, e
 }

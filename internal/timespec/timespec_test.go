@@ -45,11 +45,11 @@ func TestParse(t *testing.T) {
 	for text, want := range map[string]string{
 		"2026-10-25 02:30": "is twice in the zone Europe/Berlin, at 2026-10-25T00:30:00Z and at 2026-10-25T01:30:00Z",
 		"2026-03-29 02:30": "there is no 2026-03-29 02:30:00 in the zone Europe/Berlin",
-		"":                 "is no time",
-		"25:00":            "is no time",
-		"monday":           "is no time",
-		"today noon":       "is no time",
-		"1801-01-01":       "is no time",
+		"":                 "is not a time",
+		"25:00":            "is not a time",
+		"monday":           "is not a time",
+		"today noon":       "is not a time",
+		"1801-01-01":       "is not a time",
 	} {
 		if got, err := Parse(text, now, Last); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %s, %v; want an error that says %q", text, got, err, want)
@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A clock time is refused on a day on which it is twice, whichever side is asked for.
+// A clock time is refused on a day on which it occurs twice, for either side.
 func TestParseRefusesAClockTimeOfTheDayThatIsTwice(t *testing.T) {
 	t.Parallel()
 	berlin, err := time.LoadLocation("Europe/Berlin")

@@ -21,6 +21,7 @@ const (
 	Source   = attribute.Key("notifier.source")
 	Client   = attribute.Key("notifier.client")
 	Replay   = attribute.Key("notifier.replay")
+	Resend   = attribute.Key("notifier.resend")
 	Shard    = attribute.Key("notifier.shard")
 	Target   = attribute.Key("notifier.target_shard")
 	Shards   = attribute.Key("notifier.shards")
@@ -54,6 +55,7 @@ func Parse(traceparent, tracestate string) trace.SpanContext {
 	if len(traceparent) != 55 {
 		return trace.SpanContext{}
 	}
+
 	var c trace.SpanContextConfig
 	var err error
 	if c.TraceID, err = trace.TraceIDFromHex(traceparent[3:35]); err != nil {
@@ -65,11 +67,13 @@ func Parse(traceparent, tracestate string) trace.SpanContext {
 	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 {
 		c.TraceFlags = trace.FlagsSampled
 	}
+
 	if tracestate != "" {
 		if state, err := trace.ParseTraceState(tracestate); err == nil {
 			c.TraceState = state
 		}
 	}
+
 	c.Remote = true
 	return trace.NewSpanContext(c)
 }

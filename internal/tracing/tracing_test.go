@@ -49,7 +49,7 @@ func TestStepMarksFailure(t *testing.T) {
 	}
 }
 
-// Without a tracer, a step allocates nothing and leaves the context as it is.
+// Without a tracer, a step allocates nothing and leaves the context unchanged.
 func TestUntracedStepAllocatesNothing(t *testing.T) {
 	ctx := t.Context()
 	if n := testing.AllocsPerRun(100, func() {

@@ -13,7 +13,7 @@ import (
 	"notifier/internal/session"
 )
 
-// Whoever has a link writes nothing into the audit of its maker, and does not read it.
+// Visitors with a portal link add nothing to the audit of its creator, and cannot read it.
 func TestSessionsOfLinksAreNotInTheAudit(t *testing.T) {
 	engine, at := instances(t, 1, clients)
 	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
@@ -37,7 +37,7 @@ func TestSessionsOfLinksAreNotInTheAudit(t *testing.T) {
 	}
 }
 
-func TestLinkThatHasAllItsSessionsIsRefused(t *testing.T) {
+func TestLinkWithTooManySessionsIsRefused(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
 	for range session.MaxSessions {
@@ -51,7 +51,7 @@ func TestLinkThatHasAllItsSessionsIsRefused(t *testing.T) {
 	signedIn(t, at[0], "token-of-shop") // its maker is not held up
 }
 
-// Where a page of the audit goes on is sealed, for one client and one search.
+// A cursor of the audit is sealed for one client and one search.
 func TestCursorOfTheAuditIsSealed(t *testing.T) {
 	engine, at := instances(t, 1, clients)
 	for i := range 250 {

@@ -15,7 +15,7 @@ type auditPage struct {
 	Prefix  string
 	Entries []auditRow
 	Next    string
-	Wrong   string
+	Wrong   text
 }
 
 type auditRow struct {
@@ -23,17 +23,14 @@ type auditRow struct {
 	When stamp
 }
 
-// showAudit serves who did what, the newest first.
+// showAudit serves the audit, latest entry first.
 func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	if v.Linked() {
-		return failure{http.StatusForbidden, "This link shows notices only."}
-	}
 	q := r.URL.Query()
 	page := auditPage{Prefix: strings.TrimSpace(q.Get("prefix"))}
 	query := audit.Query{Limit: auditLimit, Prefix: strings.TrimSuffix(page.Prefix, ":")}
 	if query.Prefix != "" && keys.CheckPrefix(query.Prefix) != nil && !keys.Valid(query.Prefix) {
-		page.Wrong = "That is neither a key nor a prefix: want app, app:module, app:module:type or app:module:type:id."
-		return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
+		page.Wrong = say("Not a key or prefix: use app, app:module, app:module:type or app:module:type:id.")
+		return p.render(w, r, http.StatusOK, view{Title: say("Audit"), Visitor: v, Content: auditContent(page)})
 	}
 	place := []byte("audit\n" + v.Client + "\n" + v.scope() + "\n" + page.Prefix)
 	var err error
@@ -54,5 +51,13 @@ func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if next != "" {
 		page.Next = Root + "audit?" + url.Values{"prefix": {page.Prefix}, "cursor": {next}}.Encode()
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "audit", Title: "Audit", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Audit"), Visitor: v, Content: auditContent(page)})
+}
+
+// resultLevel is the level of an action's result.
+func resultLevel(r audit.Result) level {
+	if r == audit.Done {
+		return fine
+	}
+	return wrong
 }

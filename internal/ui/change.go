@@ -11,7 +11,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// note enters what a visitor did in the audit. What changed nothing is no entry.
+// note adds a visitor's change to the audit. Requests that changed nothing have no entry.
 func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	switch {
 	case err == nil:
@@ -25,6 +25,5 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	p.trail.Note(r.Context(), e)
 }
 
-// lasting goes on although whoever asked has gone: half a change could not be
-// told of.
+// lasting returns a context that continues after the browser disconnects, so that a change completes.
 func lasting(r *http.Request) context.Context { return context.WithoutCancel(r.Context()) }

@@ -2,52 +2,70 @@ package ui
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"notifier/internal/metrics"
 )
 
-// Charts are SVG made here: shapes as data for a template, so that whatever they
-// hold is escaped like the rest. Each comes with a sentence that says the same.
+// Charts are SVG. The shapes are data for a template, which escapes their texts. Each chart has a sentence
+// with the same information.
 
-// box is a rectangle of a chart, with the class that colours it and the text that
-// appears beside the pointer.
-type box struct {
-	X, Y, W, H float64
-	Class      string
-	Text       string
+// shape is all rectangles of a chart with the same colour. One path takes a fifth of the bytes of separate
+// rectangles.
+type shape struct {
+	Class, Path string
+}
+
+// span is a part of the time axis with the text of its tooltip. The style sheet has its size.
+type span struct {
+	X    float64
+	Text text
 }
 
 // label is a text on an axis.
 type label struct {
 	X, Y   float64
-	Text   string
+	Text   text
 	Anchor string
 }
 
 // chart is a drawing in units of about a pixel.
 type chart struct {
 	W, H    float64
-	Title   string // what it shows
-	Summary string // what it comes to, in words
-	Boxes   []box
+	Title   text
+	Summary text // the same in words
+	Hourly  bool // spans of an hour, else of a minute
+	Shapes  []shape
+	Spans   []span
 	Labels  []label
 }
 
-// bands are the rows of the heat map, the latest on top: attempts that began later
-// than the one and no later than the next.
-var bands = []struct {
-	Name string
-	From time.Duration
-}{
-	{"> 1 min", time.Minute}, {"> 10 s", 10 * time.Second}, {"> 1 s", time.Second}, {"> 200 ms", 200 * time.Millisecond},
-	{"> 50 ms", 50 * time.Millisecond}, {"> 10 ms", 10 * time.Millisecond}, {"> 2 ms", 2 * time.Millisecond}, {"≤ 2 ms", 0},
+// box adds a rectangle.
+func (c *chart) box(class string, x, y, w, h float64) {
+	i := slices.IndexFunc(c.Shapes, func(s shape) bool { return s.Class == class })
+	if i < 0 {
+		i, c.Shapes = len(c.Shapes), append(c.Shapes, shape{Class: class})
+	}
+	c.Shapes[i].Path += fmt.Sprintf("M%s %sh%sv%sh-%sz", trimmed(x), trimmed(y), trimmed(w), trimmed(h), trimmed(w))
+}
+
+// bands are the lower bounds of the rows of the heat map, latest first.
+var bands = []time.Duration{time.Minute, 10 * time.Second, time.Second, 200 * time.Millisecond, 50 * time.Millisecond, 10 * time.Millisecond,
+	2 * time.Millisecond, 0}
+
+// bandName is the label of a band.
+func bandName(i int) text {
+	if bands[i] == 0 {
+		return say("≤ %s", bands[i-1])
+	}
+	return say("> %s", bands[i])
 }
 
 func bandOf(d time.Duration) int {
-	for i, b := range bands {
-		if d >= b.From {
+	for i, from := range bands {
+		if d >= from {
 			return i
 		}
 	}
@@ -55,7 +73,7 @@ func bandOf(d time.Duration) int {
 }
 
 const (
-	chartLeft   = 58.0
+	chartLeft   = 66.0
 	chartRight  = 6.0
 	cellWidth   = 9.0
 	cellHeight  = 15.0
@@ -63,10 +81,10 @@ const (
 	chartWidth  = chartLeft + spans*cellWidth + chartRight
 )
 
-// heatMap draws how late attempts were in each of the last minutes; the last one
-// is that of end.
+// heatMap draws the lateness of the attempts of the last minutes. The last minute is that of end.
 func heatMap(minutes []metrics.Work, end time.Time) chart {
-	c := chart{W: chartWidth, H: float64(len(bands))*cellHeight + chartBottom + 4, Title: "Start delay, last hour"}
+	height := float64(len(bands)) * cellHeight
+	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: say("Start delay, last hour")}
 	var cells [spans][]int64
 	most, total, late := int64(0), int64(0), int64(0)
 	worst := metrics.Spread{}
@@ -86,37 +104,44 @@ func heatMap(minutes []metrics.Work, end time.Time) chart {
 			most = max(most, n)
 		}
 	}
-	var rows []box
+	for y := range bands {
+		c.box("h0", chartLeft, float64(y)*cellHeight, spans*cellWidth-1, cellHeight-1)
+		c.Labels = append(c.Labels, label{chartLeft - 6, float64(y)*cellHeight + 11, bandName(y), "end"})
+	}
 	for x := range minutes {
-		at := end.Add(time.Duration(x-len(minutes)+1) * time.Minute).UTC()
-		for y, n := range cells[x] {
-			if n > 0 {
-				c.Boxes = append(c.Boxes, box{chartLeft + float64(x)*cellWidth, float64(y) * cellHeight, cellWidth - 1, cellHeight - 1,
-					fmt.Sprintf("h%d", 1+heat(n, most)), fmt.Sprintf("%s: %s %s late", at.Format("15:04"), plural(n, "attempt"), bands[y].Name)})
-			}
-		}
+		c.addMinute(chartLeft+float64(x)*cellWidth, end.Add(time.Duration(x-len(minutes)+1)*time.Minute).UTC(), cells[x], most)
 	}
-	for y, b := range bands {
-		rows = append(rows, box{chartLeft, float64(y) * cellHeight, spans*cellWidth - 1, cellHeight - 1, "h0", ""})
-		c.Labels = append(c.Labels, label{chartLeft - 6, float64(y)*cellHeight + 11, b.Name, "end"})
-	}
-	c.Boxes = append(rows, c.Boxes...)
-	c.Labels = append(c.Labels, hours(end, float64(len(bands))*cellHeight+14, -1)...)
+	c.Labels = append(c.Labels, hours(end, height+14, -1)...)
 	switch {
 	case total == 0:
-		c.Summary = "No attempt was made in the last hour."
+		c.Summary = say("No attempts in the last hour.")
 	case late == 0:
-		c.Summary = fmt.Sprintf("%s; none began more than 1 s late. Half began within %s, 99 %% within %s.", plural(total, "attempt"),
-			rough(worst.Quantile(0.5)), rough(worst.Quantile(0.99)))
+		c.Summary = say("%s attempt(s), none more than 1 s late. p50 %s, p99 %s.", total, worst.Quantile(0.5), worst.Quantile(0.99))
 	default:
-		c.Summary = fmt.Sprintf("%s; %s of them began more than 1 s late. Half began within %s, 99 %% within %s.", plural(total, "attempt"), number(late),
-			rough(worst.Quantile(0.5)), rough(worst.Quantile(0.99)))
+		c.Summary = say("%s attempt(s), %s more than 1 s late. p50 %s, p99 %s.", total, late, worst.Quantile(0.5), worst.Quantile(0.99))
 	}
 	return c
 }
 
-// heat is a step from 0 to 4, each four times the one before: few among many are
-// to be seen.
+// addMinute adds the cells of a minute to the heat map, and a tooltip for all of them.
+func (c *chart) addMinute(x float64, at time.Time, cells []int64, most int64) {
+	sum, worst := int64(0), -1
+	for y, n := range cells {
+		if n == 0 {
+			continue
+		}
+		if sum += n; worst < 0 {
+			worst = y
+		}
+		c.box(fmt.Sprintf("h%d", 1+heat(n, most)), x, float64(y)*cellHeight, cellWidth-1, cellHeight-1)
+	}
+	if sum > 0 {
+		c.Spans = append(c.Spans, span{x, say("%s: %s attempt(s), longest delay %s", at.Format("15:04"), sum, bandName(worst))})
+	}
+}
+
+// heat returns a step from 0 to 4. Each step is four times the previous one, so that single attempts stay
+// visible.
 func heat(n, most int64) int {
 	step := 4
 	for most > n && step > 0 {
@@ -126,8 +151,7 @@ func heat(n, most int64) int {
 	return step
 }
 
-// hours are the labels of a time axis of an hour, by quarters; it begins or ends
-// at a time.
+// hours returns the labels of a time axis of one hour, by quarters, which starts or ends at a time.
 func hours(at time.Time, y float64, direction int) []label {
 	var out []label
 	for i := 0; i <= 4; i++ {
@@ -142,15 +166,15 @@ func hours(at time.Time, y float64, direction int) []label {
 		case 4:
 			anchor = "end"
 		}
-		out = append(out, label{chartLeft + float64(i)*spans*cellWidth/4, y, t.UTC().Format("15:04"), anchor})
+		out = append(out, label{chartLeft + float64(i)*spans*cellWidth/4, y, plain(t.UTC().Format("15:04")), anchor})
 	}
 	return out
 }
 
-// comingHour draws how many fall due in each of the next minutes.
+// comingHour draws the notices due in each of the next minutes.
 func comingHour(counts []int64, from time.Time) chart {
 	const height = 104.0
-	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: "Due in the next hour"}
+	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: say("Due in the next hour")}
 	most, total, peak := int64(0), int64(0), 0
 	for i, n := range counts {
 		total += n
@@ -163,25 +187,25 @@ func comingHour(counts []int64, from time.Time) chart {
 			continue
 		}
 		h := max(2, float64(n)/float64(most)*(height-8))
-		c.Boxes = append(c.Boxes, box{chartLeft + float64(i)*cellWidth, height - h, cellWidth - 1, h, "bar",
-			fmt.Sprintf("%s: %s", from.Add(time.Duration(i)*time.Minute).UTC().Format("15:04"), plural(n, "notice"))})
+		x := chartLeft + float64(i)*cellWidth
+		c.box("bar", x, height-h, cellWidth-1, h)
+		c.Spans = append(c.Spans, span{x, say("%s: %s notice(s)", from.Add(time.Duration(i)*time.Minute).UTC().Format("15:04"), n)})
 	}
-	c.Boxes = append(c.Boxes, box{chartLeft, height, spans * cellWidth, 1, "axis", ""})
+	c.box("axis", chartLeft, height, spans*cellWidth, 1)
 	if most > 0 {
-		c.Labels = append(c.Labels, label{chartLeft - 6, 14, number(most), "end"})
+		c.Labels = append(c.Labels, label{chartLeft - 6, 14, plain(most), "end"})
 	}
-	c.Labels = append(c.Labels, label{chartLeft - 6, height, "0", "end"})
+	c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"})
 	c.Labels = append(c.Labels, hours(from, height+14, 1)...)
-	c.Summary = "Nothing falls due in the next hour."
+	c.Summary = say("No notice is due in the next hour.")
 	if total > 0 {
-		c.Summary = fmt.Sprintf("%s in the next hour, most at %s (%s).", plural(total, "notice"),
-			from.Add(time.Duration(peak)*time.Minute).UTC().Format("15:04"), number(most))
+		c.Summary = say("%s notice(s) in the next hour, most at %s (%s).", total, from.Add(time.Duration(peak)*time.Minute).UTC().Format("15:04"), most)
 	}
 	return c
 }
 
-// sparkline is the path of a line through the counts of an hour, in a box of 120 by
-// 28; empty where there is nothing to draw.
+// sparkline returns the path of a line through the counts of an hour, in a box of 120 by 28. It is empty
+// without data.
 func sparkline(counts []int64) string {
 	const w, h = 120.0, 26.0
 	most := int64(0)
@@ -197,7 +221,7 @@ func sparkline(counts []int64) string {
 		if i == 0 {
 			verb = "M"
 		}
-		fmt.Fprintf(&b, "%s%.1f %.1f", verb, float64(i)*w/float64(len(counts)-1), 1+h-float64(n)/float64(most)*h)
+		fmt.Fprintf(&b, "%s%s %s", verb, trimmed(float64(i)*w/float64(len(counts)-1)), trimmed(1+h-float64(n)/float64(most)*h))
 	}
 	return b.String()
 }

@@ -18,23 +18,25 @@ import (
 	"notifier/internal/wire"
 )
 
-// group is dead letters of one route that died of one reason at one host.
+// group is the dead letters of one route with the same reason and host.
 type group struct {
 	Route, Prefix string
 	Reason        notice.Reason
 	Host          string
 }
 
-// values are the address of a group's page.
+// values returns the query of the group's page.
 func (g group) values() url.Values {
 	return url.Values{"route": {g.Route}, "reason": {string(g.Reason)}, "host": {g.Host}}
 }
 
 type groupRow struct {
 	group
+	Why          text // its reason
 	Count        int
 	First, Last  stamp
-	Sample       string // what one of them was answered
+	Status       text   // of the last response
+	Sample       string // its beginning
 	Path, Search string
 
 	first, last time.Time
@@ -44,43 +46,37 @@ type deadPage struct {
 	Route  string
 	Routes []string
 	Groups []groupRow
-	// Counted: Looked and Total may be told, for no notice of others is among them.
+	// Counted reports whether Looked and Total may be shown: they include no notices of other clients.
 	Counted bool
 	Looked  int
 	Total   int64
-	Away    string // what the page is without
+	Away    text // the unavailable part of Redis
 	Next    string
 	Begin   string
 }
 
-// maxGroups bounds how many groups a page shows: keys may have as many hosts as
-// there are notices.
+// maxGroups limits the groups on a page: there may be as many hosts as notices.
 const maxGroups = 200
 
-// showDead serves dead letters by what they died of and where.
+// showDead serves the dead letters by reason and host.
 func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	s := search{Route: strings.TrimSpace(r.URL.Query().Get("route")), State: string(notice.Dead)}
 	q, wrong, err := p.query(r.Context(), s, v)
-	if err != nil || wrong != "" {
+	if err != nil || wrong != nil {
 		return cmp.Or(err, error(failure{http.StatusUnprocessableEntity, wrong}))
 	}
 	place := bound("dead", s, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
 		return err
 	}
-	page := deadPage{Route: s.Route}
-	for _, rt := range p.o.Routes.All() {
-		if v.Meets(rt.Prefix) {
-			page.Routes = append(page.Routes, rt.Name)
-		}
-	}
+	page := deadPage{Route: s.Route, Routes: p.routesMet(v)}
 	if q.Cursor != "" {
 		page.Begin = deadPath(s.Route)
 	}
 	by := map[group]*groupRow{}
 	got, err := p.eachDead(r.Context(), q, v, searchTime, func(list []store.Found) bool {
 		for i := range list {
-			p.count(by, &list[i])
+			p.count(by, &list[i], v)
 		}
 		return len(by) < maxGroups
 	})
@@ -109,14 +105,14 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 			page.Total = p.sampler.current(r.Context()).total(q)
 		}
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "dead", Title: "Dead letters", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Dead letters"), Visitor: v, Content: deadContent(page, v.Linked())})
 }
 
-func (p *Pages) count(by map[group]*groupRow, f *store.Found) {
-	g := group{p.routeName(f.Route), f.Route, f.Reason, p.hostOf(f)}
+func (p *Pages) count(by map[group]*groupRow, f *store.Found, v Visitor) {
+	g := group{p.routeFor(f.Route, v), f.Route, f.Reason, p.hostOf(f)}
 	row := by[g]
 	if row == nil {
-		row = &groupRow{group: g, first: f.SettledAt, last: f.SettledAt}
+		row = &groupRow{group: g, Why: v.reason(g.Reason), first: f.SettledAt, last: f.SettledAt}
 		by[g] = row
 	}
 	row.Count++
@@ -126,17 +122,19 @@ func (p *Pages) count(by map[group]*groupRow, f *store.Found) {
 	if !f.SettledAt.Before(row.last) {
 		row.last = f.SettledAt
 		if n := len(f.Attempts); n > 0 {
-			row.Sample = answer(f.Attempts[n-1].Response, p.view(f))
+			row.Status, row.Sample = nil, p.view(f).AnswerText(f.Attempts[n-1].Response)
+			if status := f.Attempts[n-1].Status; status > 0 {
+				row.Status = plain("HTTP " + number(status))
+			}
 		}
 	}
 }
 
-// deadStep is how many dead letters one call brings at most.
+// deadStep is the maximum number of dead letters of one call.
 const deadStep = 500
 
-// eachDead hands over the dead letters that fit and that the visitor sees, step by
-// step, until there are no more, do returns false or the time is over. The cursor
-// leads on; it is empty where all was looked at but what is missing.
+// eachDead calls do with the visible dead letters of a query, in steps, until do returns false or the
+// limit is over. The cursor continues the listing. It is empty at the end, also if nodes were missing.
 func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (got found, err error) {
 	q.State, q.Limit = notice.Dead, deadStep
 	for end := time.Now().Add(limit); len(q.Routes) > 0; {
@@ -159,14 +157,14 @@ func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit ti
 	return got, nil
 }
 
-// groupOf reads a group from an address, and what the store is asked for; fits
-// tells which of what it finds belong to the group.
+// groupOf reads a group from a request. It returns the query of the group, and a function that reports
+// whether a notice belongs to the group.
 func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*store.Found) bool, error) {
 	get := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
 	g := group{Route: get("route"), Reason: notice.Reason(get("reason")), Host: get("host")}
 	q, wrong, err := p.query(r.Context(), search{Route: g.Route, State: string(notice.Dead), Reason: string(g.Reason), Host: g.Host}, v)
-	if err == nil && (wrong != "" || g.Route == "" || len(q.Routes) != 1) {
-		err = failure{http.StatusNotFound, "There is no such group of dead letters."}
+	if err == nil && (wrong != nil || g.Route == "" || len(q.Routes) != 1) {
+		err = failure{http.StatusNotFound, say("There is no such group of dead letters.")}
 	}
 	if err != nil {
 		return g, q, nil, err
@@ -178,34 +176,39 @@ func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*s
 type groupPage struct {
 	group
 	Count    int
+	Why      text // its reason
 	All      bool // Count is all of them
-	Away     string
+	Away     text
 	Rows     []noticeRow
 	Spreads  []spread
 	CSRF     string
 	May      bool
 	Download string
 	Search   string
-	// Lost: the download of some of those that were looked at is masked, so that it
-	// cannot bring them back.
+	// Lost reports whether some of the inspected notices are masked in the download, so that the download
+	// cannot restore them.
 	Lost bool
 }
 
-// spread is how long a redrive may take.
-type spread struct{ Value, Text string }
+// spread is a duration over which a redrive can be spread.
+type spread struct {
+	Value string
+	Text  text
+}
 
-var spreads = []spread{{"0s", "at once"}, {"1m", "over a minute"}, {"10m", "over 10 minutes"}, {"1h", "over an hour"}, {"6h", "over 6 hours"}, {"24h", "over a day"}}
+var spreads = []spread{{"0s", say("at once")}, {"1m", say("over a minute")}, {"10m", say("over 10 minutes")}, {"1h", say("over an hour")}, {"6h", say("over 6 hours")},
+	{"24h", say("over a day")}}
 
-// groupSamples are how many of a group its page shows.
+// groupSamples is how many notices of a group its page lists.
 const groupSamples = 10
 
-// showGroup serves a group: how many it has, some of them, and what can be done.
+// showGroup serves a group: the count, some notices and the actions.
 func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	g, q, fits, err := p.groupOf(r, v)
 	if err != nil {
 		return err
 	}
-	page := groupPage{group: g, Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate), Download: Root + "dead/download?" + g.values().Encode(),
+	page := groupPage{group: g, Why: v.reason(g.Reason), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate), Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
 	got, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
 		for i := range list {
@@ -214,25 +217,24 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 			}
 			page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(&list[i]).Masked
 			if page.Count++; len(page.Rows) < groupSamples {
-				page.Rows = append(page.Rows, p.noticeRow(&list[i]))
+				page.Rows = append(page.Rows, p.noticeRow(&list[i], v))
 			}
 		}
 		return true
 	})
 	page.Away = v.away(got.missing)
-	page.All = got.cursor == "" && page.Away == ""
-	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // nobody knows of the rest
+	page.All = got.cursor == "" && page.Away == nil
+	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // the rest is unknown
 	if err != nil {
 		return err
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "group", Title: fmt.Sprintf("%s, %s", g.Route, cmp.Or(string(g.Reason), "no reason")), Section: "Dead letters", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("%s, %s", g.Route, page.Why), Section: say("Dead letters"), Visitor: v, Content: groupContent(page)})
 }
 
-// changeTime is how long one request changes a group; what is left then is said.
+// changeTime limits the time in which one request changes a group. The page then offers to continue.
 const changeTime = 20 * time.Second
 
-// changeGroup makes a change of all dead letters of a group that have died before
-// it is asked for: what dies again meanwhile is left.
+// changeGroup changes all dead letters of a group that died before the request.
 func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string) handler {
 	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		g, q, fits, err := p.groupOf(r, v)
@@ -240,11 +242,11 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			return err
 		}
 		if op == store.Purge && r.FormValue("sure") != "yes" {
-			return failure{http.StatusUnprocessableEntity, "Say that you have what you need of them, or need nothing; nothing was purged."}
+			return failure{http.StatusUnprocessableEntity, say("Confirm that you have a backup or need none. Nothing was purged.")}
 		}
 		over, known := overOf(r.FormValue("over"))
 		if !known {
-			return failure{http.StatusUnprocessableEntity, "That is none of the times that a redrive can be spread over; nothing was redriven."}
+			return failure{http.StatusUnprocessableEntity, say("Not a time that a redrive can be spread over. Nothing was redriven.")}
 		}
 		count, err := strconv.Atoi(r.FormValue("count"))
 		if err != nil || count < 1 {
@@ -268,15 +270,15 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 	}
 }
 
-// amended is what came of a change of many dead letters.
+// amended is the result of a change of many dead letters.
 type amended struct {
 	done   int
-	left   []wire.Lost // nodes whose dead letters were left out
+	left   []wire.Lost // nodes that were skipped
 	more   bool        // the time was over before the end
 	failed error
 }
 
-// bulk is a change of the dead letters that a query finds.
+// bulk is a change of the dead letters of a query.
 type bulk struct {
 	query store.Query
 	op    store.Amendment
@@ -285,7 +287,7 @@ type bulk struct {
 
 // pacer spreads a change over a time.
 type pacer interface {
-	// delay is that of the nth notice, from 0.
+	// delay returns the delay of the nth notice, from 0.
 	delay(n int) time.Duration
 }
 
@@ -299,7 +301,7 @@ func (e evenly) delay(n int) time.Duration {
 	return e.over * time.Duration(n%e.count) / time.Duration(e.count)
 }
 
-// amendDead makes a change of those dead letters that fit.
+// amendDead changes the dead letters of a query that belong to the group.
 func (p *Pages) amendDead(r *http.Request, v Visitor, b bulk, fits func(*store.Found) bool) (x amended) {
 	seen := 0
 	got, err := p.eachDead(lasting(r), b.query, v, changeTime, func(list []store.Found) bool {
@@ -319,19 +321,19 @@ func (p *Pages) amendDead(r *http.Request, v Visitor, b bulk, fits func(*store.F
 	return x
 }
 
-// without names, for the audit, the nodes that were left out.
+// without lists the skipped nodes for the audit.
 func (x amended) without() string {
 	if len(x.left) == 0 {
 		return ""
 	}
-	text := ", without what lies at"
+	text := ", skipped nodes:"
 	for _, l := range x.left {
-		text += " " + cmp.Or(l.Node, "an unknown node")
+		text += " " + cmp.Or(l.Node, "unknown")
 	}
 	return text
 }
 
-// saying adds to an address what the page says of it.
+// saying adds the result to the query of the next page.
 func (x amended) saying(said string, query url.Values) url.Values {
 	query.Set("said", said)
 	query.Set("n", strconv.Itoa(x.done))
@@ -341,10 +343,10 @@ func (x amended) saying(said string, query url.Values) url.Values {
 	return query
 }
 
-// noteDead enters a change of dead letters in the audit. Its error is that of a change that did nothing.
+// noteDead adds a change of dead letters to the audit. It returns the error of a change that did nothing.
 func (p *Pages) noteDead(r *http.Request, v Visitor, entry audit.Entry, x amended) error {
 	switch {
-	case x.done > 0: // if the rest failed, so many were changed
+	case x.done > 0: // the rest may have failed
 		p.note(r, v, entry, nil)
 	case x.failed != nil:
 		p.note(r, v, entry, x.failed)

@@ -10,14 +10,14 @@ import (
 	"notifier/internal/doctor"
 )
 
-// examineEvery is how often doctor looks while dashboards are open: some 150
-// commands. examinedFresh is how old what its own page shows may be.
+// examineEvery is the interval of the checks while dashboards are open: about 150 commands. examinedFresh
+// is the maximum age of the report on the page of the checks.
 const (
 	examineEvery  = 5 * time.Minute
 	examinedFresh = 15 * time.Second
 )
 
-// examiner has doctor look at Redis, once for all who want to know.
+// examiner runs the checks of doctor once for all visitors.
 type examiner struct {
 	examine func(context.Context) (*doctor.Report, error)
 	now     func() time.Time
@@ -30,14 +30,14 @@ type examiner struct {
 	at     time.Time
 }
 
-// findingRow is a finding of doctor's.
+// findingRow is a finding of doctor.
 type findingRow struct {
 	Check, Node, Message, Remedy string
 	Level                        level
 	Severity                     string
 }
 
-// get is a report no older than that.
+// get returns a report no older than fresh.
 func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report, time.Time, error) {
 	e.looking.Lock()
 	defer e.looking.Unlock()
@@ -55,13 +55,13 @@ func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report
 	return report, at, err
 }
 
-// unreached reports whether Redis did not answer the last look: the next one comes soon.
+// unreached reports whether Redis did not answer the last checks.
 func (e *examiner) unreached() bool {
 	found, _ := e.troubles()
 	return slices.ContainsFunc(found, func(f findingRow) bool { return f.Check == "reachability" })
 }
 
-// troubles are the warnings and errors of the last report; false = there is none.
+// troubles returns the warnings and errors of the last report; false without a report.
 func (e *examiner) troubles() ([]findingRow, bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -83,7 +83,7 @@ func rowsOf(report *doctor.Report) []findingRow {
 		row := findingRow{Check: f.Check, Node: f.Node, Message: f.Message, Remedy: f.Remedy, Level: fine, Severity: string(f.Severity)}
 		switch {
 		case f.Fixed:
-			row.Severity = "fixed"
+			row.Severity = fixed
 		case f.Severity == doctor.Error:
 			row.Level = wrong
 		case f.Severity == doctor.Warning:
@@ -103,11 +103,11 @@ type doctorPage struct {
 	Ready, Degraded  bool
 }
 
-// showDoctor serves what doctor finds: of Redis as a whole, and so only to who sees
-// everything.
+// showDoctor serves the findings of doctor. They concern all of Redis, so only visitors who see all
+// notices may read them.
 func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if !v.All() {
-		return failure{http.StatusForbidden, "How Redis is set up concerns everybody's notices; sign in with the token of a client without a prefix."}
+		return failure{http.StatusForbidden, say("This page is for clients without a prefix.")}
 	}
 	report, at, err := p.examiner.get(r.Context(), examinedFresh)
 	ready := p.o.Engine.Ready(r.Context())
@@ -118,5 +118,5 @@ func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) er
 	case report != nil:
 		page.Findings, page.Errors, page.Warnings = rowsOf(report), report.Errors, report.Warnings
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "doctor", Title: "Doctor", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Doctor"), Visitor: v, Content: doctorContent(page)})
 }

@@ -13,24 +13,25 @@ import (
 	"notifier/internal/store"
 )
 
-// snapshotOf is all that it takes to put a dead letter back as it was, or to schedule it
-// again: passwords and the values of secret headers too, unless parts are masked. A
-// purged dead letter is kept until its retention ends, so a line that schedules
-// replaces it. The receiver of a masked notice would get marks for a body, so import
-// refuses it.
+// snapshotOf returns a dead letter as a line for `notifier import`, which can restore it as a dead letter
+// or schedule it again. The line has the whole notice, including passwords and secret headers, unless parts
+// are masked. Import refuses masked notices, because the receiver would get the mask as the body.
+//
+// A purged dead letter stays in Redis for the retention, so a schedule call with its key would be refused.
+// So the line asks to replace it.
 func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	content := p.view(f)
 	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due), CreatedAt: codec.Stamp(f.Made.Time()),
 		SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: slices.Clone(f.Attempts),
 		OnDuplicate: string(store.Replace), Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder)}}
 	for i := range s.Attempts {
-		s.Attempts[i].Response = answer(s.Attempts[i].Response, content)
+		s.Attempts[i].Response = content.AnswerText(s.Attempts[i].Response)
 	}
 
 	whole := p.fillContent(&s.Content, f, content)
 	body, ok := content.Body()
 	hidden := !ok || !bytes.Equal(body, f.Body)
-	if s.Masked = hidden || !whole; s.Masked { // it does not come back, so it needs no secret
+	if s.Masked = hidden || !whole; s.Masked { // import refuses it, so it needs no secret
 		s.URL, s.Headers = codec.URL(address(content)), headers(f.Headers, content)
 	}
 	switch {
@@ -42,7 +43,7 @@ func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	return s
 }
 
-// fillContent shows the parts of a notice's content that rules may mask. It reports whether they are whole.
+// fillContent adds the parts of the content that rules may mask. It reports whether they are whole.
 func (p *Pages) fillContent(c *codec.Content, f *store.Found, content *mask.View) (whole bool) {
 	url, whole := content.URL()
 	whole = whole && (!p.o.Mask.All() || address(content) == f.URL)
@@ -54,17 +55,17 @@ func (p *Pages) fillContent(c *codec.Content, f *store.Found, content *mask.View
 	return whole && string(c.Audience) == f.Audience && string(c.ContentType) == f.ContentType
 }
 
-// oneLine reports whether a body may be part of a line of JSON as it is.
+// oneLine reports whether a body can be part of a line of JSON.
 func oneLine(body []byte) bool { return !bytes.ContainsAny(body, "\r\n") }
 
-// downloadTime is how long a download may take in all, and writeTime one step.
+// downloadTime limits a download, and writeTime one step of it.
 const (
 	downloadTime = 10 * time.Minute
 	writeTime    = 30 * time.Second
 )
 
-// download hands a group of dead letters over as a file that notifier import takes
-// back, one JSON object a line. Its name says if a node of Redis is missing.
+// download serves a group of dead letters as a file for notifier import, one JSON object per line. The
+// file name tells whether a node of Redis is missing.
 func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	_, q, fits, err := p.groupOf(r, v)
 	if err != nil {
@@ -92,7 +93,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return broken == nil
 	})
 	if err != nil || broken != nil || len(got.missing) > 0 && !known {
-		// Part of the file is out; ended like this, the browser knows that it is not whole.
+		// Part of the file is sent. Aborting the connection tells the browser that the file is incomplete.
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -2,8 +2,8 @@ package ui
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -14,19 +14,20 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
+	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
-// Historian finds what has ended.
+// Historian reads the history.
 type Historian interface {
 	Find(ctx context.Context, q history.Query) (history.Page, error)
 }
 
-// mostEndings is how many endings of one key a page lists.
+// mostEndings is the maximum number of finalized notices of one key on a page.
 const mostEndings = 50
 
-// endedRow is an ending in the list of those under a key.
+// endedRow is one of the finalized notices of a key.
 type endedRow struct {
 	Path    string // of its page
 	Here    bool   // the page shows it
@@ -34,11 +35,11 @@ type endedRow struct {
 	Outcome notice.Ending
 	At      stamp
 	ID      string
-	Last    string
+	Last    text
 }
 
-// endings are those under a key that the visitor may see, the latest first; with an id only
-// those of that webhook-id.
+// endings returns the visible finalized notices of a key, latest first; with an id only those with that
+// webhook-id.
 func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]history.Row, error) {
 	if p.o.History == nil || !keys.Valid(key) || !v.Covers(key) {
 		return nil, nil
@@ -46,7 +47,7 @@ func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]histo
 	page, err := p.o.History.Find(ctx, history.Query{Key: key, ID: id, Limit: mostEndings})
 	if err != nil {
 		f := p.historyFailure(ctx, err)
-		f.text = "Redis keeps no such notice. " + f.text
+		f.text = both(say("The notice is not in Redis."), f.text)
 		return nil, f
 	}
 	var rows []history.Row
@@ -58,41 +59,41 @@ func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]histo
 	return rows, nil
 }
 
-// historyFailure is the answer to a visitor if the history fails with err.
+// historyFailure returns the failure for an error of the history.
 func (p *Pages) historyFailure(ctx context.Context, err error) failure {
 	switch {
 	case errors.Is(err, history.ErrBusy):
-		return failure{http.StatusTooManyRequests, "The history runs as many searches of this kind as it may. Try again."}
+		return failure{http.StatusTooManyRequests, say("Too many searches of the history are running. Try again.")}
 	case errors.Is(err, history.ErrSlow):
-		return failure{http.StatusUnprocessableEntity, "The history took too long to search: choose a shorter window, a host or a state."}
+		return failure{http.StatusUnprocessableEntity, say("The search of the history took too long: choose a shorter window, a host or a state.")}
 	}
 	if ctx.Err() == nil {
-		p.log.Warn("the history was asked and did not answer", zap.Error(err))
+		p.log.Warn("cannot search the history", zap.Error(err))
 	}
 	switch {
 	case errors.Is(err, history.ErrForeign):
-		return failure{http.StatusServiceUnavailable, "The history's database belongs to another service. notifier doctor names the remedy."}
+		return failure{http.StatusServiceUnavailable, say("The history database belongs to another service. Run `notifier doctor`.")}
 	case errors.Is(err, history.ErrNewer):
-		return failure{http.StatusServiceUnavailable, "The history's schema is newer than this instance. Ask an instance of the newer version."}
+		return failure{http.StatusServiceUnavailable, say("The schema of the history database is newer than this instance. Use an instance of the newer version.")}
 	}
-	return failure{http.StatusServiceUnavailable, "The history's database does not answer. Try again."}
+	return failure{http.StatusServiceUnavailable, say("The history database is unavailable. Try again.")}
 }
 
-// remembered is a row as if it had been found in Redis.
+// remembered returns an entry of the history in the form of a notice in Redis.
 func remembered(r *history.Row) store.Found {
 	return store.Found{Notice: r.Notice, State: notice.State(r.Outcome), SettledAt: r.Ended.Truncate(time.Millisecond)}
 }
 
-// entryPath is the address of an entry of the history.
+// entryPath returns the address of an entry of the history.
 func entryPath(r *history.Row) string {
 	return Root + "notices/" + r.Key + "?ended=" + entryName(r)
 }
 
-// entryName names an entry among those of its key.
+// entryName identifies an entry among those of its key.
 func entryName(r *history.Row) string { return r.ID() + "." + strconv.Itoa(r.Number) }
 
-// entry finds the entry of a name among those of a key, the last one if the name is empty; nil if
-// there is none. Those that are not among the last ones are read by their webhook-id.
+// entry returns the entry with a name among those of a key, by default the last one; nil if there is none.
+// An entry that is not among the last ones is read by its webhook-id.
 func (p *Pages) entry(ctx context.Context, key, name string, rows []history.Row, v Visitor) (*history.Row, error) {
 	fits := func(r history.Row) bool { return name == "" || entryName(&r) == name }
 	if i := slices.IndexFunc(rows, fits); i >= 0 {
@@ -109,8 +110,7 @@ func (p *Pages) entry(ctx context.Context, key, name string, rows []history.Row,
 	return nil, err
 }
 
-// showEnded serves what the history has under a key; otherwise is the answer if that
-// is nothing.
+// showEnded serves the finalized notices of a key. If the history has none, it returns otherwise.
 func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, otherwise error) error {
 	key := r.PathValue("key")
 	rows, err := p.endings(r.Context(), key, "", v)
@@ -124,35 +124,63 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 	case last == nil:
 		return otherwise
 	}
+	page := p.endedPage(last, rows, r.URL.Query().Has("ended"), v)
+	return p.render(w, r, http.StatusOK, view{Title: plain(key), Section: say("Notices"), Visitor: v, Content: noticeContent(page)})
+}
+
+// endedPage is the page of one finalized notice from the history. named reports whether the
+// address names the entry.
+func (p *Pages) endedPage(last *history.Row, rows []history.Row, named bool, v Visitor) noticePage {
 	f := remembered(last)
-	page := p.noticePage(&f, Visitor{})
+	page := p.noticePage(&f, Visitor{session: v.session})
 	page.Ended, page.Older = true, len(rows) > 0 && entryName(last) != entryName(&rows[0])
 	page.May, page.MayCancel, page.MayFire, page.MayRedrive, page.MayTest = false, false, false, false, false
-	page.Host, page.History, page.Now = last.Host, false, r.URL.Query().Has("ended")
-	if !p.o.Mask.None() && (!last.BodyKept || len(last.Withheld) > 0 || history.PasswordWithheld(last.URL)) {
-		for i := range page.Steps { // what of an answer was sent, and must not be shown, is not known any more
-			if page.Steps[i].Answer != "" {
-				page.Steps[i].Answer = "(masked)"
-			}
-		}
+	if !page.Older && !named && v.mayResend() && resendable(&f) { // Redis does not keep the notice
+		page.May, page.MayResend, page.CSRF = true, true, v.CSRF
 	}
-	page.Body.Size = plural(last.BodySize, "byte")
+
+	page.Host, page.History, page.Now = last.Host, false, named
+	p.hideAnswers(&page, last)
+	page.Body.Size = last.BodySize
 	if !last.BodyKept {
-		page.Body.Kind = "not kept (NOTIFIER_HISTORY_BODIES)"
+		page.Body.Kind = say("not kept (`NOTIFIER_HISTORY_BODIES`)")
 		if last.BodyHash != nil {
-			page.Body.Kind = fmt.Sprintf("not kept but its SHA-256: %x", last.BodyHash)
+			page.Body.Kind = say("not kept, SHA-256 `%s`", hex.EncodeToString(last.BodyHash))
 		}
 	}
+
 	for i := range rows {
-		x := &rows[i]
-		row := endedRow{Path: entryPath(x), Here: entryName(x) == entryName(last), Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended), ID: x.ID(), Last: string(x.Reason)}
-		if n := len(x.Attempts); n > 0 {
-			row.Last = lastWord(x.Attempts[n-1])
-		}
-		if len(x.Damaged) > 0 {
-			row.Last = "unreadable: " + strings.Join(x.Damaged, ", ")
-		}
-		page.Endings = append(page.Endings, row)
+		page.Endings = append(page.Endings, p.endedRow(&rows[i], last, v))
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "notice", Title: key, Section: "Notices", Visitor: v, Data: page})
+	return page
+}
+
+// hideAnswers hides the answers of an entry that lacks its body or a secret, if anything is
+// masked: without them, an answer that repeats them cannot be masked.
+func (p *Pages) hideAnswers(page *noticePage, last *history.Row) {
+	if p.o.Mask.None() || last.BodyKept && len(last.Withheld) == 0 && !history.PasswordWithheld(last.URL) {
+		return
+	}
+
+	for i := range page.Steps {
+		if page.Steps[i].Answer != "" {
+			page.Steps[i].Answer = mask.Hidden
+		}
+	}
+}
+
+// endedRow is the line of one ending in the list of a key's endings.
+func (p *Pages) endedRow(x, shown *history.Row, v Visitor) endedRow {
+	row := endedRow{Path: entryPath(x), Here: entryName(x) == entryName(shown), Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended),
+		ID: x.ID()}
+	if x.Reason != "" {
+		row.Last = v.reason(x.Reason)
+	}
+	if n := len(x.Attempts); n > 0 {
+		row.Last = v.result(x.Attempts[n-1])
+	}
+	if len(x.Damaged) > 0 {
+		row.Last = say("unreadable: %s", x.Damaged)
+	}
+	return row
 }

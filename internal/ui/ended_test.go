@@ -49,9 +49,9 @@ func (a *archive) put(key string, outcome notice.Ending, change func(*history.Ro
 	a.rows = append(a.rows, r)
 }
 
-// A notice that only the history has is shown from there, and searched for by its
-// key; what ended before under the key of one that is kept, its page leads to.
-func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
+// A notice that only the history has is shown and found by its key. The page of a current notice links to
+// the earlier finalized notices of its key.
+func TestFinalizedNoticeIsShownFromTheHistory(t *testing.T) {
 	s, a := newSite(t), &archive{}
 	const old, both, one = "app1:orders:paid:old", "app1:orders:paid:both", "app1:orders:paid:one"
 	s.get("/ui/notices/" + old).is(404)
@@ -62,26 +62,26 @@ func TestWhatOnlyTheHistoryHasIsShown(t *testing.T) {
 	a.put(both, "replaced", nil)
 	a.put(one, notice.EndCancelled, func(r *history.Row) { r.BodyKept, r.Body, r.BodyHash = false, nil, []byte{0xab, 0xcd} })
 	page := s.get("/ui/notices/" + old).is(200)
-	page.says("From the history", "It is no longer in Redis", "Delivered 1m3", "<b>thanks</b> secretsum", `"a": 1`, "Finalized notices of this key", "(ending 2)", "dead", "410 gone").
-		saysNot("Actions", "Cancel it", "Current notice")
+	page.says("From the history", "It is no longer in Redis", "Delivered 1m3", "<b>thanks</b> secretsum", `"a": 1`, "Finalized notices of this key", "(no. 2)", "dead", "HTTP 410 · gone").
+		saysNot("Redrive", "Cancel the notice", "Current notice")
 	if location := s.get("/ui/notices?q=" + old).is(303).Header.Get("Location"); location != "/ui/notices/"+old {
 		t.Error(location)
 	}
-	s.get("/ui/notices/"+one).is(200).says("Cancelled", "not kept but its SHA-256: abcd", "8 bytes")
+	s.get("/ui/notices/"+one).is(200).says("Cancelled", "not kept, SHA-256 abcd", "8 bytes")
 	s.keep(both, notice.Content{URL: "https://shop.example/x"}, time.Hour)
 	s.get("/ui/notices/"+both).is(200).says("Due in", "Finalized notices of this key, in the history").saysNot("From the history")
-	s.get("/ui/notices/"+both+"?ended").is(200).says("From the history", "Replaced", "another notice took its key", "Current notice")
+	s.get("/ui/notices/"+both+"?ended").is(200).says("From the history", "Replaced", "by another notice of the key", "Current notice")
 	s.get("/ui/notices/app1:orders:paid:none").is(404).says("No notice is kept under this key")
-	s.get("/ui/notices/app1:orders:paid:none?ended").is(404).says("The history has nothing")
+	s.get("/ui/notices/app1:orders:paid:none?ended").is(404).says("The history has no finalized notice of this key")
 	s.get("/ui/notices?q=app1:orders:paid:none").is(200).says("No notice matches")
 	a.err = fmt.Errorf("%w: x", history.ErrUnavailable)
-	s.get("/ui/notices/"+old).is(503).says("Redis keeps no such notice", "The history's database does not answer")
+	s.get("/ui/notices/"+old).is(503).says("The notice is not in Redis", "The history database is unavailable")
 	s.get("/ui/notices/" + both).is(200) // Redis has it
 	a.err = history.ErrNewer
 	s.get("/ui/notices/" + old).is(503).says("newer than this instance")
 }
 
-func TestTheHistoryIsShownWithinTheScope(t *testing.T) {
+func TestHistoryIsShownWithinTheScope(t *testing.T) {
 	s, a := newSite(t), &archive{}
 	s.history = a
 	const key, other = "app1:orders:paid:1", "app2:x:paid:1"
@@ -90,16 +90,16 @@ func TestTheHistoryIsShownWithinTheScope(t *testing.T) {
 	a.put(other, notice.EndDelivered, nil)
 	for _, path := range []string{"", "?ended"} {
 		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + other + path).is(404)
-		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + key + path).is(200).says("410 gone")
-		s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices/"+key+path).is(200).saysNot("410 gone", "other.example")
+		s.as(ui.Visitor{Prefix: "app1"}).get("/ui/notices/" + key + path).is(200).says("HTTP 410 · gone")
+		s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices/"+key+path).is(200).saysNot("HTTP 410 · gone", "other.example")
 		s.as(ui.Visitor{Prefix: "app1", Audience: "m2"}).get("/ui/notices/" + key + path).is(200).says("other.example").saysNot("Delivered")
 		s.as(ui.Visitor{Prefix: "app1", Audience: "m3"}).get("/ui/notices/" + key + path).is(404)
 	}
 }
 
-// What is masked is masked here too; and where what was sent is not known any more,
-// no answer is shown, as it may repeat that.
-func TestTheHistoryIsMasked(t *testing.T) {
+// Entries of the history are masked like notices. Without the body that was sent, no response is shown,
+// since it may repeat the body.
+func TestHistoryIsMasked(t *testing.T) {
 	rules, err := mask.New(false, "$.a")
 	if err != nil {
 		t.Fatal(err)
@@ -117,5 +117,5 @@ func TestTheHistoryIsMasked(t *testing.T) {
 	for _, key := range []string{kept, lost, secret} {
 		s.get("/ui/notices/" + key).is(200).saysNot("secretsum")
 	}
-	s.get("/ui/notices/"+lost).says("(masked)", "not kept (NOTIFIER_HISTORY_BODIES)")
+	s.get("/ui/notices/"+lost).says("•••", "not kept ( NOTIFIER_HISTORY_BODIES )")
 }

@@ -11,8 +11,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// Engine is the service behind the pages: what the API has, and what only pages
-// need. All its methods may be called at the same time.
+// Engine is the service behind the pages. All its methods may be called at the same time.
 type Engine interface {
 	api.Engine
 	Recorder
@@ -22,26 +21,25 @@ type Engine interface {
 // Physician reads the health of the receivers of each route.
 type Physician interface {
 	Health(ctx context.Context) ([]health.Route, error)
-	// ReceiverDay returns what a receiver of a route answered within a day.
+	// ReceiverDay returns the responses of a receiver of a route within a day.
 	ReceiverDay(ctx context.Context, prefix, receiver string) (health.Day, error)
 }
 
-// Recorder knows what was done and what is to come.
+// Recorder reads past and future work.
 type Recorder interface {
-	// Minutes are what all instances did, minute by minute: behind the entry of
-	// that ID, or since a time if there is none. The ID returned leads on.
+	// Minutes returns the work of all instances by minute, after the entry with an ID, or since a time if
+	// the ID is empty. It also returns the ID of the last entry.
 	Minutes(ctx context.Context, behind string, since time.Time) ([]fleet.Minute, string, error)
-	// Forecast counts what falls due under a prefix in each of n spans from now, without
-	// the nodes of a cluster that are missing.
+	// Forecast counts the notices due under a prefix in each of n spans from now, without the missing
+	// nodes of a cluster.
 	Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error)
-	// Shards is how many parts each count is made of.
+	// Shards is the number of parts of each count.
 	Shards() int
 }
 
 // Amender changes many notices at once.
 type Amender interface {
-	// AmendMany changes notices that were listed, in bounded steps, and is how many
-	// it changed; that is known with an error too. In a cluster it leaves out the nodes
-	// that are missing.
+	// AmendMany changes listed notices in bounded steps. It returns how many it changed, also with an
+	// error. In a cluster it skips the missing nodes.
 	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error)
 }

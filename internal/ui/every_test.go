@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// subject is what is asked for: a notice and where it belongs.
+// subject is a notice, with its route, receiver and portal link.
 type subject struct {
 	key, route, reason, host, prefix string
 	link                             string // the token of a portal link
@@ -25,9 +25,8 @@ type ask struct {
 
 func (a ask) String() string { return a.method + " " + a.path + " " + a.form.Encode() }
 
-// asks are the requests that a pattern of the pages answers, for a subject. A page
-// that this does not know fails the test: it is to be added here, and so is in all
-// tests that go over every page.
+// asks returns the requests of a pattern for a subject. An unknown pattern fails the test: add new pages
+// here, and all tests of every page include them.
 func asks(t testing.TB, pattern string, x subject) []ask {
 	t.Helper()
 	get := func(paths ...string) []ask {
@@ -97,6 +96,8 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return get("/ui/dead/download?" + group)
 	case "GET /ui/audit":
 		return get("/ui/audit", "/ui/audit?prefix="+q(x.prefix), "/ui/audit?prefix="+q(x.key), "/ui/audit?cursor="+q(x.key))
+	case "GET /ui/language":
+		return get("/ui/language?to=zh-CN&back="+q(x.key), "/ui/language?to="+q(x.key))
 	case "GET /ui/sign-in":
 		return get("/ui/sign-in", "/ui/sign-in?to="+q(x.key))
 	case "GET /ui/portal/{token}":
@@ -111,6 +112,8 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return append(post(notice+"/reschedule", "due", x.key), post(notice+"/reschedule", "due", "+20m")...)
 	case "POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test":
 		return post(notice + pattern[strings.LastIndexByte(pattern, '/'):])
+	case "POST /ui/notices/{key}/resend":
+		return post(notice+"/resend", "id", x.key, "ending", "1")
 	case "POST /ui/dead/redrive", "POST /ui/dead/purge":
 		return post(strings.TrimPrefix(pattern, "POST "), append(of, "over", "1h")...)
 	case "POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume":
@@ -120,7 +123,7 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	return nil
 }
 
-// every are the requests to all pages for a subject, those that change something last.
+// every returns the requests of all pages for a subject. Requests that change something come last.
 func (s *site) every(x subject) []ask {
 	s.t.Helper()
 	var reads, writes []ask
@@ -136,8 +139,7 @@ func (s *site) every(x subject) []ask {
 	return append(reads, writes...)
 }
 
-// ask sends a request with the token of the session, if it has none of its own. A
-// stream is read until it has said all that it says at once.
+// ask sends a request, by default with the token of the session. It reads the first events of a stream.
 func (s *site) ask(a ask) answer {
 	s.t.Helper()
 	if a.method == http.MethodGet {
@@ -153,21 +155,29 @@ func (s *site) ask(a ask) answer {
 	return s.post(a.path, fields...)
 }
 
-// stream is the beginning of a stream: up to the first quiet moment of each block
-// that it has.
+// stream returns the first events of a stream.
 func (s *site) stream(path string) answer {
+	s.t.Helper()
+	return s.streamIn("", path)
+}
+
+// streamIn is stream for a browser with a language.
+func (s *site) streamIn(language, path string) answer {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, path, nil)
 	r.Host = "localhost:8080"
 	r.AddCookie(&http.Cookie{Name: "notifier_session", Value: s.cookie})
+	if language != "" {
+		r.AddCookie(&http.Cookie{Name: "notifier_language", Value: language})
+	}
 	w := &flow{ResponseRecorder: httptest.NewRecorder(), enough: cancel}
 	s.pages.ServeHTTP(w, r)
 	return answer{w.Result(), w.Body.String(), s.t, nil}
 }
 
-// flow is where a stream is written to, which ends with its first event.
+// flow receives a stream and ends it with the first event.
 type flow struct {
 	*httptest.ResponseRecorder
 	once   sync.Once
@@ -183,7 +193,7 @@ func (f *flow) Write(b []byte) (int, error) {
 	return f.ResponseRecorder.Write(b)
 }
 
-// running runs the pages, so that streams say something, until the test ends.
+// running runs the pages, which feeds their streams, until the test ends.
 func (s *site) running() *site {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -2,7 +2,7 @@ package ui
 
 import "notifier/internal/access"
 
-// Patterns are those that the pages serve, as the mux was given them.
+// Patterns returns the patterns of the mux.
 func (p *Pages) Patterns() []string {
 	var out []string
 	for _, x := range p.mux.patterns {

@@ -8,21 +8,29 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/api"
+	"notifier/internal/fleet"
+	"notifier/internal/keyring"
+	"notifier/internal/layout"
+	"notifier/internal/store"
+	"notifier/internal/timespec"
 	"notifier/internal/wire"
 )
 
-// failure is an error that the visitor is told as it stands.
+// failure is an error that a page shows to the visitor.
 type failure struct {
 	status int
-	text   string
+	text   text
 }
 
-func (f failure) Error() string { return f.text }
+func (f failure) Error() string { return f.text.String() }
+
+// both is two sentences.
+func both(first, second text) text { return say("%s %s", first, second) }
 
 // retryPage is after how many seconds a page that is not available is loaded again.
 const retryPage = 5
 
-// fail answers with a page that tells of err.
+// fail answers with a page that shows err.
 func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err error) {
 	if errors.Is(err, errSignIn) {
 		p.sendToSignIn(w, r)
@@ -30,33 +38,73 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err erro
 	}
 	f := p.failure(r.Context(), err)
 	if at := wire.NodeOf(err); at != "" && v.All() && errors.Is(err, wire.ErrUnavailable) {
-		f.text = "Redis node " + at + ": " + f.text
+		f.text = say("Redis node `%s`: %s", at, f.text)
 	}
-	page := view{Template: "failure", Title: http.StatusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open(), Data: f.text}
+	page := view{Title: statusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open()}
 	if f.status == http.StatusServiceUnavailable {
-		// Whoever it is will come back: the pages of the navigation check that again.
+		// The cookie could not be checked. The pages of the navigation check it again.
 		page.Bare = page.Bare && len(r.CookiesNamed(cookieName)) == 0
 		if reads(r) {
 			page.Retry = retryPage
 		}
 	}
+	page.Content = failureContent(f.text, page.Retry)
 	if err := p.render(w, r, f.status, page); err != nil {
-		p.log.Error("a page could not be rendered", zap.String("path", r.URL.Path), zap.Error(err))
-		http.Error(w, f.text, f.status)
+		p.log.Error("cannot render a page", zap.String("path", r.URL.Path), zap.Error(err))
+		http.Error(w, languageOf(r).plain(f.text), f.status)
 	}
 }
 
-// failure turns an error into what the visitor is told.
+// knownErrors are the texts of the engine's errors. The API has its own, in English.
+var knownErrors = []struct {
+	err  error
+	text text
+}{
+	{keyring.ErrUnreadable, say("The key of the service cannot be read at the moment. Try again.")},
+	{store.ErrNotFound, say("No such notice is kept.")},
+	{wire.ErrUnconfirmed, say("The change is stored, but not confirmed to be durable. Try again: nothing is done twice.")},
+	{wire.ErrNotSynced, say("Redis does not sync to disk before it answers, as this service requires. Nothing was changed.")},
+	{wire.ErrFull, say("Redis has reached `maxmemory`. Nothing was changed.")},
+	{layout.ErrLayout, say("The data in Redis belong to other settings. Nothing is read or written. The log names the difference.")},
+	{wire.ErrNotBegun, say("Redis has not answered since this instance started. Nothing was changed. Try again.")},
+	{wire.ErrMoved, say("Notices are being moved to another Redis. Nothing was changed. Try again.")},
+	{wire.ErrUnavailable, say("Redis is unavailable. Try again.")},
+	{wire.ErrLogin, say("Redis rejects the user or the password of this service. Run `notifier doctor`.")},
+	{wire.ErrRights, say("The Redis user of this service lacks a permission. Run `notifier doctor`.")},
+	{fleet.ErrForeign, say("The heartbeats cannot be read: another program may use their keys. Run `notifier doctor`.")},
+	{store.ErrUnrouted, say("No route covers the key.")},
+}
+
+// failure returns the page for an error.
 func (p *Pages) failure(ctx context.Context, err error) failure {
 	var f failure
 	if errors.As(err, &f) {
 		return f
 	}
 	if problem := api.Explain(err); problem != nil {
-		return failure{problem.Status, problem.Detail}
+		for _, known := range knownErrors {
+			if errors.Is(err, known.err) {
+				return failure{problem.Status, known.text}
+			}
+		}
+		return failure{problem.Status, plain(problem.Detail)}
 	}
 	if ctx.Err() == nil {
 		p.log.Error("a page failed", zap.Error(err))
 	}
-	return failure{http.StatusInternalServerError, "Internal error; the log of the service has the cause."}
+	return failure{http.StatusInternalServerError, say("Internal error. The log of the service has the cause.")}
+}
+
+// timeFault is the text for a time that cannot be read.
+func timeFault(err error) text {
+	var bad *timespec.Error
+	switch {
+	case !errors.As(err, &bad):
+		return say("Not a time: use 14:00, yesterday 14:00, 2026-11-22 09:30, now, -1h or +15m.")
+	case len(bad.Times) > 1:
+		return say("The clocks of %s show %s twice: write %s or %s.", bad.Zone, bad.Text, bad.Times[0], bad.Times[1])
+	case bad.Zone != "":
+		return say("The clocks of %s skip %s: they are set forward.", bad.Zone, bad.Text)
+	}
+	return say("`%s` is not a time: use 14:00, yesterday 14:00, 2026-11-22 09:30, now, -1h or +15m.", bad.Text)
 }

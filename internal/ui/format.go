@@ -1,7 +1,10 @@
 package ui
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -10,46 +13,81 @@ import (
 	"notifier/internal/notice"
 )
 
-// ago says how far a time is from now: "in 3m10s", "5s ago".
-func ago(now, t time.Time) string {
-	d := max(t.Sub(now), -math.MaxInt64) // whose negative there is
+// units are the units of a duration, from the smallest: milliseconds, seconds, minutes, hours, days.
+type units [5]string
+
+var (
+	shortUnits   = units{"ms", "s", "m", "h", "d"}
+	chineseUnits = units{" 毫秒", " 秒", " 分钟", " 小时", " 天"}
+)
+
+// fromNow returns the distance of a time from now: "in 3m10s", "5s ago".
+func (l *language) fromNow(x until) string {
+	d := max(time.Duration(x), -math.MaxInt64) // whose negative there is
 	switch {
 	case d > -time.Second && d < time.Second:
-		return "now"
+		return l.plain(say("now"))
 	case d > 0:
-		return "in " + rough(d)
+		return l.plain(say("in %s", d))
 	}
-	return rough(-d) + " ago"
+	return l.plain(say("%s ago", -d))
 }
 
-// rough is a duration to about two digits: 340ms, 1.2s, 45s, 3m10s, 2h5m, 3d4h.
-func rough(d time.Duration) string {
+// duration is a duration to about two digits: 340ms, 1.2s, 45s, 3m10s, 2h5m, 3d4h.
+func (l *language) duration(d time.Duration) string {
+	u := shortUnits
+	if l == chinese {
+		u = chineseUnits
+	}
 	switch {
 	case d < 0:
-		return "-" + rough(-max(d, -math.MaxInt64))
+		return "-" + l.duration(-max(d, -math.MaxInt64))
 	case d == 0:
 		return "0"
 	case d < 9950*time.Microsecond:
-		return trimmed(float64(d)/1e6) + "ms"
+		return u.of(trimmed(float64(d)/1e6), 0)
 	case d < 995*time.Millisecond:
-		return strconv.Itoa(int(math.Round(float64(d)/1e6))) + "ms"
+		return u.of(strconv.Itoa(int(math.Round(float64(d)/1e6))), 0)
 	case d < 9950*time.Millisecond:
-		return trimmed(d.Seconds()) + "s"
+		return u.of(trimmed(d.Seconds()), 1)
 	case d < time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + "s"
+		return u.of(strconv.Itoa(int(d.Seconds())), 1)
 	case d < time.Hour:
-		return two(int(d/time.Minute), "m", int(d%time.Minute/time.Second), "s")
+		return u.two(int(d/time.Minute), int(d%time.Minute/time.Second), 2)
 	case d < 24*time.Hour:
-		return two(int(d/time.Hour), "h", int(d%time.Hour/time.Minute), "m")
+		return u.two(int(d/time.Hour), int(d%time.Hour/time.Minute), 3)
 	}
-	return two(int(d/(24*time.Hour)), "d", int(d%(24*time.Hour)/time.Hour), "h")
+	return u.two(int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour), 4)
 }
 
-func two(a int, unit string, b int, small string) string {
-	if b == 0 {
-		return strconv.Itoa(a) + unit
+func (u units) of(n string, unit int) string { return strings.TrimSpace(n + u[unit]) }
+
+// two is a number of a unit, and one of the next smaller unit if that is not 0.
+func (u units) two(a, b, unit int) string {
+	first := u.of(strconv.Itoa(a), unit)
+	switch {
+	case b == 0:
+		return first
+	case u == chineseUnits && unit == 2:
+		first = strings.TrimSuffix(first, "钟") // 3 分 10 秒, but 3 分钟
 	}
-	return strconv.Itoa(a) + unit + strconv.Itoa(b) + small
+	if u == chineseUnits {
+		first += " "
+	}
+	return first + u.of(strconv.Itoa(b), unit-1)
+}
+
+// rate is a rate: 0.4/s, 12/s, 3/min.
+func (l *language) rate(f float64) string {
+	switch {
+	case f == 0:
+		return l.plain(say("%s/s", 0))
+	case f < 0.095:
+		return l.plain(say("%s/min", trimmed(f*60)))
+	case f < 9.95:
+		return l.plain(say("%s/s", trimmed(f)))
+	}
+	return l.plain(say("%s/s", int64(math.Round(f))))
 }
 
 // trimmed is a number with one decimal, if it has one.
@@ -75,22 +113,10 @@ func number(n any) string {
 	return s
 }
 
-// perSecond is a rate: 0.4/s, 12/s, 3 a minute.
-func perSecond(f float64) string {
-	switch {
-	case f == 0:
-		return "0/s"
-	case f < 0.095:
-		return trimmed(f*60) + "/min"
-	case f < 9.95:
-		return trimmed(f) + "/s"
-	}
-	return number(int64(math.Round(f))) + "/s"
-}
-
-// stamp is what a page says of a time.
+// stamp is a time as a page shows it.
 type stamp struct {
-	Stamp, UTC, Ago string
+	Stamp, UTC string
+	Ago        text
 	// Clock is the time of day, and the day if that is not today.
 	Clock string
 }
@@ -104,10 +130,55 @@ func (p *Pages) stamp(t time.Time) stamp {
 	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
 		clock = t.Format(time.DateTime)
 	}
-	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", ago(now, t), clock}
+	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), clock}
 }
 
-// plural counts things: "1 notice", "1,204 notices".
+// clock is a stamp that is shown without its distance from now.
+type clock stamp
+
+// Render writes the time of day, and how far it is from now.
+func (s stamp) Render(ctx context.Context, w io.Writer) error { return plain(s).Render(ctx, w) }
+
+// Render writes the time of day.
+func (c clock) Render(ctx context.Context, w io.Writer) error { return plain(c).Render(ctx, w) }
+
+// symbol is the character that marks a level.
+func symbol(l level) string {
+	symbols := map[level]string{fine: "✓", mind: "!"}
+	return cmp.Or(symbols[l], "✕")
+}
+
+// orUnlimited is a limit, where 0 is none.
+func orUnlimited(n int) string {
+	if n == 0 {
+		return "∞"
+	}
+	return number(n)
+}
+
+// time returns the time of day of a stamp, and how far it is from now.
+func (l *language) time(s stamp, escape func(string) string) string {
+	if escape == nil || s.Stamp == "" {
+		return s.clock(escape)
+	}
+	return `<span class="t">` + s.clock(escape) + ` <span class="soft">· ` + l.show(s.Ago, escape) + `</span></span>`
+}
+
+// clock returns the time of day of a stamp.
+func (s stamp) clock(escape func(string) string) string {
+	switch {
+	case s.Stamp == "":
+		return "–"
+	case escape == nil:
+		return s.Clock
+	}
+	return `<time datetime="` + escape(s.Stamp) + `" title="` + escape(s.UTC) + `">` + escape(s.Clock) + `</time>`
+}
+
+// fromNow is a time compared with now: "in 3m10s", "5s ago".
+func fromNow(now, t time.Time) text { return plain(until(t.Sub(now))) }
+
+// plural counts things in the audit, which is in English: "1 notice", "1,204 notices".
 func plural(n any, one string) string {
 	text := number(n)
 	if text == "1" {

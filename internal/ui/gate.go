@@ -18,12 +18,12 @@ import (
 	"notifier/internal/session"
 )
 
-// Where people come in and go.
+// The addresses of signing in and out.
 const (
 	signInPath  = Root + "sign-in"
 	signOutPath = Root + "sign-out"
 	openedPath  = Root + "opened"
-	// linkPath is what a link for a merchant shows first.
+	// linkPath is the first page of a portal link.
 	linkPath = Root + "notices"
 )
 
@@ -36,13 +36,13 @@ const (
 	linkCookieFor  = 10 * time.Minute
 )
 
-// maxForm is the longest form that is read, in bytes.
+// maxForm is the maximum size of a form in bytes.
 const maxForm = 64 << 10
 
-// errSignIn is the error of a page whose visitor has to sign in first.
+// errSignIn is the error of a page that needs a sign-in.
 var errSignIn = errors.New("sign in first")
 
-// gate serves what lets people in and out.
+// gate serves the pages of signing in and out.
 func (p *Pages) gate() {
 	for pattern, h := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET " + signInPath:                   p.showSignIn,
@@ -64,15 +64,14 @@ func (p *Pages) gate() {
 	}
 }
 
-// local refuses, where nobody need sign in, what a web page could have a browser
-// on this machine send: a page that had its own name resolve to an address of
-// this machine sends that name as Host.
+// local protects a service without clients from other web pages. Such a page could resolve its own name to
+// an address of this machine; the browser then sends that name as Host.
 func (p *Pages) local(r *http.Request) error {
 	if !p.o.Sessions.Open() {
 		return nil
 	}
 	if !p.o.Loopback {
-		return failure{http.StatusForbidden, "No client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS."}
+		return failure{http.StatusForbidden, say("Without clients, only this machine may open the pages. Set `NOTIFIER_CLIENTS`.")}
 	}
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -82,10 +81,10 @@ func (p *Pages) local(r *http.Request) error {
 	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || p.o.Host != "" && strings.EqualFold(host, p.o.Host) {
 		return nil
 	}
-	return failure{http.StatusMisdirectedRequest, "Without clients, pages are shown under localhost or an IP address only, not under this name."}
+	return failure{http.StatusMisdirectedRequest, say("Without clients, the pages are served under localhost or an IP address only, not under this name.")}
 }
 
-// admit finds out who makes a request: errSignIn, if that is to be found out yet.
+// admit returns the visitor of a request; errSignIn without a session.
 func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	if err := p.local(r); err != nil {
 		return Visitor{}, err
@@ -95,8 +94,8 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	case err == nil:
 		return visitor(s), nil
 	case p.o.Sessions.Open():
-		// Whoever comes may do everything; what is missing without a session is the
-		// token against forged requests, so that nothing is changed without one.
+		// Every visitor may do everything. An anonymous session carries the token against
+		// forged requests, which changes require.
 		if s = nil; reads(r) && errors.Is(err, session.ErrNone) {
 			s = p.visit(w, r)
 		}
@@ -107,9 +106,8 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	return Visitor{}, p.unchecked(err)
 }
 
-// stands reports whether who was let in is so still: a page that goes on, as a
-// stream does, asks it now and then.
-func (p *Pages) stands(r *http.Request, v Visitor) bool {
+// stillSignedIn reports whether a visitor is still signed in. Streams check it from time to time.
+func (p *Pages) stillSignedIn(r *http.Request, v Visitor) bool {
 	if !v.SignedIn {
 		return true
 	}
@@ -117,8 +115,8 @@ func (p *Pages) stands(r *http.Request, v Visitor) bool {
 	return err == nil && s.ID == v.session.ID
 }
 
-// session is that of a request's cookie; of several, which may be of another
-// service on this host, the first one that is good.
+// session returns the session of a request. Several services on one host may set the cookie, so the first
+// valid one counts.
 func (p *Pages) session(r *http.Request) (*session.Session, error) {
 	const most = 4
 	for i, c := range r.CookiesNamed(cookieName) {
@@ -132,7 +130,7 @@ func (p *Pages) session(r *http.Request) (*session.Session, error) {
 	return nil, session.ErrNone
 }
 
-// visit gives an anonymous session; nil if that is not possible now.
+// visit creates an anonymous session; nil if that fails.
 func (p *Pages) visit(w http.ResponseWriter, r *http.Request) *session.Session {
 	cookie, s, err := p.o.Sessions.Visit(r.Context())
 	if err != nil {
@@ -142,18 +140,17 @@ func (p *Pages) visit(w http.ResponseWriter, r *http.Request) *session.Session {
 	return s
 }
 
-// unchecked is what somebody is told whom it is not known of whether to let in.
+// unchecked is the failure if a session cannot be checked.
 func (p *Pages) unchecked(err error) error {
 	if !errors.Is(err, context.Canceled) {
-		p.log.Warn("who may see the pages could not be checked", zap.Error(err))
+		p.log.Warn("cannot check a session of the pages", zap.Error(err))
 	}
-	return failure{http.StatusServiceUnavailable, "Your sign-in cannot be checked because Redis is unavailable. Try again."}
+	return failure{http.StatusServiceUnavailable, say("Your sign-in cannot be checked because Redis is unavailable. Try again.")}
 }
 
 func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// confirm checks that a request for a change comes from one of the visitor's own
-// pages.
+// confirm checks that a change comes from one of the visitor's own pages.
 func (p *Pages) confirm(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if err := p.sameSite(r); err != nil {
 		return err
@@ -164,20 +161,19 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request, v Visitor) error
 		token = r.PostFormValue("csrf")
 	}
 	if v.session == nil || !v.session.Confirms(token) {
-		return failure{http.StatusForbidden, "This form was not made for your sign-in, or that has ended meanwhile; nothing was changed. Load the page again."}
+		return failure{http.StatusForbidden, say("This form belongs to another sign-in, or yours has ended. Nothing was changed. Reload the page.")}
 	}
 	return nil
 }
 
-// sameSite refuses what pages of other sites send. Pages that send no referrer
-// have the Origin "null" in their forms: where a browser does not say what site
-// that is, the token of the form decides alone.
+// sameSite refuses requests of pages of other sites. Pages without a referrer send the Origin "null" in
+// their forms. If the browser does not name the site, only the token of the form decides.
 func (p *Pages) sameSite(r *http.Request) error {
 	if r.Header.Get("Origin") == "null" && r.Header.Get("Sec-Fetch-Site") == "" {
 		return nil
 	}
 	if p.crossSite.Check(r) != nil {
-		return failure{http.StatusForbidden, "This request comes from a page of another site; nothing was changed."}
+		return failure{http.StatusForbidden, say("The request comes from a page of another site. Nothing was changed.")}
 	}
 	return nil
 }
@@ -198,15 +194,15 @@ func cookie(r *http.Request, name, value string) *http.Cookie {
 	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: remote.Of(r).Secure}
 }
 
-// sendToSignIn answers who has to sign in first.
+// sendToSignIn leads a visitor without a session to the page for signing in.
 func (p *Pages) sendToSignIn(w http.ResponseWriter, r *http.Request) {
 	back := r.URL.RequestURI()
 	switch {
 	case strings.Contains(r.Header.Get("Accept"), "text/event-stream"):
-		http.Error(w, "Sign in first.", http.StatusUnauthorized)
+		http.Error(w, languageOf(r).plain(say("Sign in first.")), http.StatusUnauthorized)
 	case r.Method == http.MethodGet && fromElsewhere(r):
-		// The browser has kept the cookie back, if there is one, because a page of
-		// another site leads here; what this page leads to gets it.
+		// The browser withholds the cookie because a page of another site leads here. It
+		// sends the cookie with the next page.
 		p.onward(w, r, back)
 	default:
 		to := signInPath
@@ -217,20 +213,20 @@ func (p *Pages) sendToSignIn(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// fromElsewhere reports whether a browser follows a link from a page of another
-// site, so that it brings no cookie.
+// fromElsewhere reports whether the browser follows a link of another site and therefore withholds the
+// cookie.
 func fromElsewhere(r *http.Request) bool {
 	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && len(r.CookiesNamed(cookieName)) == 0
 }
 
-// onward answers with a page that leads on to one of the pages.
+// onward answers with a page that leads to one of the pages.
 func (p *Pages) onward(w http.ResponseWriter, r *http.Request, to string) {
-	if err := p.render(w, r, http.StatusOK, view{Template: "onward", Title: "One moment", Bare: true, Refresh: to}); err != nil {
+	if err := p.render(w, r, http.StatusOK, view{Title: say("One moment"), Bare: true, Refresh: to, Content: onwardContent(to)}); err != nil {
 		p.fail(w, r, Visitor{}, err)
 	}
 }
 
-// within is where to go after signing in: one of the pages, or the first.
+// within returns the page to open after signing in; the first page if to is no page.
 func within(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, Root) || strings.ContainsAny(to, "\\\r\n\t") {
@@ -239,11 +235,14 @@ func within(to string) string {
 	return to
 }
 
-// signInForm is what the page for signing in shows.
-type signInForm struct{ To, Wrong string }
+// signInForm is the data of the page for signing in.
+type signInForm struct {
+	To    string
+	Wrong text
+}
 
 func (p *Pages) renderSignIn(w http.ResponseWriter, r *http.Request, status int, f signInForm) error {
-	return p.render(w, r, status, view{Template: "signin", Title: "Sign in", Bare: true, Data: f})
+	return p.render(w, r, status, view{Title: say("Sign in"), Bare: true, Content: signInContent(f)})
 }
 
 // showSignIn serves GET /ui/sign-in.
@@ -273,9 +272,9 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	case errors.As(err, &tooMany):
 		wait := strconv.Itoa(tooMany.Seconds())
 		w.Header().Set("Retry-After", wait)
-		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to, "Too many attempts from this address. Try again in " + wait + " s."})
+		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to, say("Too many attempts from this address. Try again in %s s.", wait)})
 	case errors.Is(err, session.ErrToken):
-		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, "Invalid token."})
+		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, say("Invalid token.")})
 	case err != nil:
 		return p.unchecked(err)
 	}
@@ -298,7 +297,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 		if err := p.o.Sessions.End(r.Context(), v.session); err != nil {
 			return p.unchecked(err)
 		}
-		if v.session.Link == "" { // whoever has a link could fill the audit of its maker
+		if v.session.Link == "" { // visitors with a link could fill the audit of its creator
 			p.entered(r, audit.SignOut, v.session)
 		}
 	}
@@ -307,14 +306,16 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// entered keeps who came in or went.
+// entered adds a sign-in or sign-out to the audit.
 func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
 	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages})
 }
 
-// openLink serves GET /ui/portal/{token}: a link for a merchant becomes a cookie and an
-// address that holds nothing. A redirection is in no history. The cookie is not the session's
-// yet: a browser that comes from another site keeps its session back, which showOpened sees.
+// openLink serves GET /ui/portal/{token}, the address of a portal link. It stores the link in a cookie and
+// redirects to [Pages.showOpened], at an address without the token, so that no browser history contains it.
+//
+// showOpened starts the link's session, and asks first if the browser already has another session. openLink
+// cannot check that: a browser that follows a link from another site does not send the session cookie.
 func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
 	var full *session.Full
@@ -322,9 +323,9 @@ func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	case errors.As(err, &full):
 		wait := strconv.Itoa(full.Seconds())
 		w.Header().Set("Retry-After", wait)
-		return failure{http.StatusTooManyRequests, "This link has been opened too often by people who did not sign out. Sign out where you opened it, or try again in " + wait + " s."}
+		return failure{http.StatusTooManyRequests, say("This link is open in too many browsers. Sign out in one of them, or try again in %s s.", wait)}
 	case errors.Is(err, session.ErrLink):
-		return failure{http.StatusForbidden, "This link has ended, or was never made. Ask who gave it to you for a new one."}
+		return failure{http.StatusForbidden, say("This link is invalid or has expired. Ask the sender for a new one.")}
 	case err != nil:
 		return p.unchecked(err)
 	}
@@ -335,7 +336,8 @@ func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// linked is the session of the link that was opened last, with its cookie's value; nil = none.
+// linked returns the session of the link that was opened last, and the value of its cookie; nil without
+// one.
 func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err error) {
 	c, err := r.Cookie(linkCookieName)
 	if err != nil {
@@ -351,8 +353,8 @@ func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err e
 	return c.Value, s, nil
 }
 
-// replaced is the session that a link's would replace; nil = none. A session of the same link
-// may be replaced.
+// replaced returns the session that the session of a link would replace; nil if there is none, or if it is
+// of the same link.
 func (p *Pages) replaced(r *http.Request, by *session.Session) (*session.Session, error) {
 	s, err := p.session(r)
 	switch {
@@ -366,15 +368,17 @@ func (p *Pages) replaced(r *http.Request, by *session.Session) (*session.Session
 	return s, nil
 }
 
-// openedPage asks before a link's session takes the place of another one.
+// openedPage asks before the session of a link replaces another one.
 type openedPage struct {
 	Client string // of the session that there is; empty = it is of a link
-	Prefix string // of the link
+	Prefix string // of the link, as Label and Resend
+	Label  string
+	Resend bool
 	CSRF   string
 }
 
-// showOpened serves GET /ui/opened: the link's session begins, or the page asks, if somebody is
-// signed in here.
+// showOpened serves GET /ui/opened. It starts the session of the link, or asks first if the browser has
+// another session.
 func (p *Pages) showOpened(w http.ResponseWriter, r *http.Request) error {
 	value, s, err := p.linked(r)
 	if err != nil {
@@ -385,7 +389,7 @@ func (p *Pages) showOpened(w http.ResponseWriter, r *http.Request) error {
 			http.Redirect(w, r, linkPath, http.StatusSeeOther)
 			return nil
 		}
-		// The browser comes from another site and brings no cookie; what this page leads to gets it.
+		// The browser comes from another site and withholds the cookie. It sends the cookie with the next page.
 		p.onward(w, r, openedPath+"?again")
 		return nil
 	}
@@ -397,11 +401,11 @@ func (p *Pages) showOpened(w http.ResponseWriter, r *http.Request) error {
 		p.enter(w, r, value, s)
 		return nil
 	}
-	data := openedPage{Prefix: s.Prefix, CSRF: now.CSRF()}
+	data := openedPage{Prefix: s.Prefix, Label: s.Label, Resend: s.Resend, CSRF: now.CSRF()}
 	if now.Link == "" {
 		data.Client = now.Name
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "opened", Title: "Open this link?", Bare: true, Data: data})
+	return p.render(w, r, http.StatusOK, view{Title: say("Open this link?"), Bare: true, Content: openedContent(data)})
 }
 
 // openHere serves POST /ui/opened, the answer to that page.
@@ -414,7 +418,7 @@ func (p *Pages) openHere(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if s == nil {
-		return failure{http.StatusForbidden, "The link has ended, or was opened too long ago; you are signed in as before. Open it again."}
+		return failure{http.StatusForbidden, say("The link has expired, or was opened too long ago. Your sign-in has not changed. Open the link again.")}
 	}
 	now, err := p.replaced(r, s)
 	if err != nil {
@@ -429,7 +433,7 @@ func (p *Pages) openHere(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// enter begins the session of a link.
+// enter starts the session of a link.
 func (p *Pages) enter(w http.ResponseWriter, r *http.Request, value string, s *session.Session) {
 	dropCookie(w, r, linkCookieName)
 	p.setCookie(w, r, value, s)

@@ -52,7 +52,7 @@ func instances(t testing.TB, n int, clients []access.Client, change ...func(*ui.
 	return engine, list
 }
 
-// browser is somebody with a cookie.
+// browser is a visitor with cookies.
 type browser struct {
 	t       testing.TB
 	h       http.Handler
@@ -199,8 +199,8 @@ func TestCookiesAreSecureBehindTLS(t *testing.T) {
 	}
 }
 
-// Who signs in is led to a page of this service, whatever a link said.
-func TestSignInLeadsNowhereElse(t *testing.T) {
+// After signing in, the browser stays within the pages, whatever a link says.
+func TestSignInStaysWithinThePages(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	for _, to := range []string{"", "https://evil.example/ui/", "//evil.example/ui/", "/ui/\\evil", "/\\evil.example", "javascript:alert(1)", "/v1/notices", "/ui", "ui/", "/ui/\r\nX: y", "http:/ui/"} {
 		b := &browser{t: t, h: at[0]}
@@ -226,9 +226,8 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 	}
 }
 
-// Cookies that were made up, or belong to a token or a service that is no more,
-// open nothing at any instance.
-func TestForgedCookiesOpenNothing(t *testing.T) {
+// Forged cookies, and cookies of other tokens or services, are refused by every instance.
+func TestForgedCookiesAreRefused(t *testing.T) {
 	engine, at := instances(t, 2, clients)
 	good := signedIn(t, at[0], "token-of-ops").cookie.Value
 	table := routes(t)
@@ -250,14 +249,14 @@ func TestForgedCookiesOpenNothing(t *testing.T) {
 			}
 		}
 	}
-	// A good one is found behind one of another service on this host.
+	// A valid cookie is found after the cookie of another service on this host.
 	b := &browser{t: t, h: at[0], headers: []string{"Cookie", "notifier_session=another; notifier_session=" + good}}
 	if a := b.get("/ui/"); a.StatusCode != 200 {
 		t.Errorf("%d", a.StatusCode)
 	}
 }
 
-func TestNobodyIsLetInWhileRedisIsAway(t *testing.T) {
+func TestSessionsAreRefusedWhileRedisIsUnavailable(t *testing.T) {
 	engine, at := instances(t, 1, clients)
 	b := signedIn(t, at[0], "token-of-ops")
 	engine.Fail(wire.ErrUnavailable)
@@ -270,8 +269,8 @@ func TestNobodyIsLetInWhileRedisIsAway(t *testing.T) {
 	}
 }
 
-// Without clients whoever comes is let in, unless a web page may have sent him.
-func TestWithoutClients(t *testing.T) {
+// Without clients every visitor may use the pages, unless another web page may have sent the request.
+func TestPagesWithoutClients(t *testing.T) {
 	_, at := instances(t, 2, nil, func(o *ui.Options) { o.Host = "box" })
 	for host, want := range map[string]int{"localhost": 200, "LOCALHOST:80": 200, "localhost.": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "[::1]": 200, "10.0.0.7:8080": 200,
 		"box:8080": 200, "evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421, "box.evil.example": 421} {
@@ -302,8 +301,7 @@ func TestWithoutClients(t *testing.T) {
 	}
 }
 
-// A change needs the token of a page that the session was shown, and no page of
-// another site may have sent it.
+// A change needs the token of the session's page, and must not come from another site.
 func TestForgedRequestsChangeNothing(t *testing.T) {
 	for name, who := range map[string][]access.Client{"with clients": clients, "without": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -373,7 +371,7 @@ func (i instance) link(t testing.TB, by access.Caller, scope session.LinkScope) 
 	return l, &browser{t: t, h: i}
 }
 
-func TestALinkBecomesACookieAndACleanAddress(t *testing.T) {
+func TestLinkBecomesACookieAndACleanAddress(t *testing.T) {
 	_, at := instances(t, 2, clients)
 	l, b := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders"})
 	for i := range at { // any number of times, at every instance
@@ -383,8 +381,8 @@ func TestALinkBecomesACookieAndACleanAddress(t *testing.T) {
 			b.cookie.Name == "notifier_session" || b.cookie.MaxAge > 600 || a.Header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
 		}
-		// Following the link from another site the browser brings no cookie here;
-		// this page leads on to where it does.
+		// A browser that follows the link from another site withholds the cookie. It sends the
+		// cookie with the next page.
 		kept := b.cookie
 		b.cookie = nil
 		if a := b.get("/ui/opened"); a.StatusCode != 200 || !strings.Contains(a.body, `content="0; url=/ui/opened?again"`) || strings.Contains(a.body, l.Token) || strings.Contains(a.body, "app1") {
@@ -398,7 +396,7 @@ func TestALinkBecomesACookieAndACleanAddress(t *testing.T) {
 			b.cookie.MaxAge > 3600 || !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode {
 			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
 		}
-		if a := b.get("/ui/"); a.StatusCode != 200 || strings.Contains(a.body, "app2") || strings.Contains(a.body, l.Token) {
+		if a := b.get("/ui/notices"); a.StatusCode != 200 || strings.Contains(a.body, "app2") || strings.Contains(a.body, l.Token) {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
 	}
@@ -411,7 +409,7 @@ func TestALinkBecomesACookieAndACleanAddress(t *testing.T) {
 	}
 }
 
-func TestLinksThatEndedOpenNothing(t *testing.T) {
+func TestExpiredLinksAreRefused(t *testing.T) {
 	_, at := instances(t, 2, clients)
 	shop := access.Caller{Name: "shop", Prefix: "app1"}
 	l, b := at[0].link(t, shop, session.LinkScope{Prefix: "app1:orders"})
@@ -434,8 +432,8 @@ func TestLinksThatEndedOpenNothing(t *testing.T) {
 	}
 }
 
-// Nothing that lets people in may be shown within another page.
-func TestTheGateIsNotFramed(t *testing.T) {
+// The pages for signing in cannot be framed by another page.
+func TestSignInPagesCannotBeFramed(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	b := signedIn(t, at[0], "token-of-ops")
 	for _, path := range []string{"/ui/sign-in", "/ui/opened", "/ui/portal/x", "/ui/", "/ui/nothing"} {
@@ -446,7 +444,7 @@ func TestTheGateIsNotFramed(t *testing.T) {
 	}
 }
 
-// Whoever is signed in is asked before a link takes the place of the session.
+// A link asks before its session replaces another one.
 func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	l, _ := at[0].link(t, access.Caller{Name: "shop", Prefix: "app1"}, session.LinkScope{Prefix: "app1:orders", Host: "shop.example"})
@@ -491,7 +489,7 @@ func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 || set[1].Name != own.Name || set[1].Value != link.Value || set[0].Name != link.Name || set[0].MaxAge >= 0 {
 		t.Fatalf("%v, %v", a.Header, set)
 	}
-	// The same link again asks nothing, another one does.
+	// The same link does not ask again, another one does.
 	own = set[1]
 	if a, set = both(http.MethodGet, open(l.Token), nil); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 {
 		t.Errorf("%v, %v", a.Header, set)
@@ -499,14 +497,13 @@ func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	if a, set := both(http.MethodGet, open(other.Token), nil); a.StatusCode != 200 || !strings.Contains(a.body, "You have opened another link") || len(set) != 0 {
 		t.Errorf("another link: %d, %v: %s", a.StatusCode, set, a.body)
 	}
-	// A link that has ended meanwhile.
+	// A link that has expired.
 	if a, set := both(http.MethodPost, nil, url.Values{"csrf": {csrf}}); a.StatusCode != 403 || len(set) != 0 {
 		t.Errorf("no link: %d, %v", a.StatusCode, set)
 	}
 }
 
-// A link that is narrowed to a host or an audience opens pages of notices only.
-func TestNarrowLinkOpensPagesOfNoticesOnly(t *testing.T) {
+func TestLinkOpensPagesOfNoticesOnly(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/", Audience: "m17"}, time.Hour)
 	x := subject{key: "app1:orders:paid:1", route: "orders", reason: "timeout", host: "shop.example", prefix: "app1:orders", link: "none"}

@@ -12,11 +12,11 @@ type historyPage struct {
 	search
 	Routes   []string
 	Outcomes []notice.Ending
-	Reasons  []notice.Reason
+	Reasons  []choice
 	Asked    bool
 	Past     pastList
-	// Replay is the address of the form of a replay with the same window; empty if the visitor may
-	// not replay.
+	// Replay is the address of the form of a replay with the same window; empty without the right to
+	// replay.
 	Replay string
 }
 
@@ -31,7 +31,7 @@ func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) e
 		return back(w, Root+"history?"+full.values().Encode(), nil)
 	}
 
-	page := historyPage{search: s, Routes: p.routesMet(v), Outcomes: notice.Endings, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0}
+	page := historyPage{search: s, Routes: p.routesMet(v), Outcomes: notice.Endings, Reasons: v.reasons(), Asked: len(r.URL.Query()) > 0}
 	var err error
 	if page.Past, err = p.past(r, "history", s, v); err != nil {
 		return err
@@ -39,13 +39,13 @@ func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if v.May(access.Operate) && p.o.Replays != nil {
 		page.Replay = replayForm(p, s)
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "history", Title: "History", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("History"), Visitor: v, Content: historyContent(page)})
 }
 
-// errNoHistory is the answer of pages that need a history.
-var errNoHistory = failure{http.StatusNotFound, "There is no history: NOTIFIER_HISTORY_URL is not set at this instance."}
+// errNoHistory is the failure of pages that need a history.
+var errNoHistory = failure{http.StatusNotFound, say("This instance has no history: `NOTIFIER_HISTORY_URL` is not set.")}
 
-// replayForm is the address of the form of a replay with the window of a search.
+// replayForm returns the address of the form of a replay with the window of a search.
 func replayForm(p *Pages, s search) string {
 	values := url.Values{}
 	prefix := ""

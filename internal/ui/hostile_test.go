@@ -23,7 +23,7 @@ import (
 
 const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'` + "`{{.}}${1}\u202e\x1b[2J\x00</pre></textarea></title>"
 
-// tame checks that nothing of the attack became part of a page.
+// tame checks that no part of the attack became markup.
 func tame(t *testing.T, path string, a answer) {
 	t.Helper()
 	if a.tree == nil { // a stream: the blocks are pieces of a page
@@ -42,22 +42,25 @@ func tame(t *testing.T, path string, a answer) {
 		case n.Data == "img" || n.Data == "iframe" || n.Data == "object":
 			t.Errorf("%s: a <%s>", path, n.Data)
 		case n.Data == "script" && (n.FirstChild != nil || !strings.HasPrefix(attr(n, "src"), "/ui/assets/")):
-			t.Errorf("%s: a script of somebody else's", path)
+			t.Errorf("%s: a foreign script", path)
 		}
 		for _, at := range n.Attr {
-			if strings.HasPrefix(at.Key, "on") {
+			if strings.HasPrefix(at.Key, "on") || at.Key == "style" {
 				t.Errorf("%s: <%s %s>", path, n.Data, at.Key)
+			}
+			if link := at.Key == "href" || at.Key == "action"; link && !strings.HasPrefix(at.Val, "/ui/") && !strings.HasPrefix(at.Val, "#") {
+				t.Errorf("%s: <%s %s=%q> leads to another place", path, n.Data, at.Key, at.Val)
 			}
 		}
 	})
-	download := a.Header.Get("Content-Type") == "application/x-ndjson" // which is to be taken as it is
+	download := a.Header.Get("Content-Type") == "application/x-ndjson" // which is data
 	for _, bad := range []string{"\u202e", "\x1b", "\x00"} {
 		if strings.Contains(a.body, bad) && !download {
 			t.Errorf("%s holds %q", path, bad)
 		}
 	}
 	if download && !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") || a.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s may be taken for a page: %v", path, a.Header)
+		t.Errorf("%s could be shown as a page: %v", path, a.Header)
 	}
 	for name, values := range a.Header {
 		for _, v := range values {
@@ -68,7 +71,7 @@ func tame(t *testing.T, path string, a answer) {
 	}
 }
 
-func TestNothingThatNoticesHoldRuns(t *testing.T) {
+func TestHostileContentDoesNotRun(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
 	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: notice.MadeAt(now), Due: now, Reason: notice.Reason(attack),
@@ -79,7 +82,7 @@ func TestNothingThatNoticesHoldRuns(t *testing.T) {
 	raw := notice.Unread("app1:orders:paid:2", "app1:orders", attack)
 	s.engine.Add(store.Found{Notice: raw, State: notice.Scheduled})
 	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{}, Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: attack, Breaker: attack}}},
-		fleet.Instance{ID: attack, State: fleet.Living, About: fleet.About{Label: attack, Version: attack, Routes: map[string]string{attack: attack}}})
+		fleet.Instance{ID: attack, State: fleet.Alive, About: fleet.About{Label: attack, Version: attack, Routes: map[string]string{attack: attack}}})
 	s.engine.Leave("app9", "app9:a:b:c")
 	if err := s.engine.Audit(t.Context(), audit.Entry{Action: attack, Key: attack, Route: attack, Prefix: attack, Client: attack, Address: attack, Detail: attack, Result: attack, Via: attack}); err != nil {
 		t.Fatal(err)
@@ -98,14 +101,14 @@ func TestNothingThatNoticesHoldRuns(t *testing.T) {
 	s.replays = &replayer{list: []*history.Replay{{ID: "x", Name: attack, Client: "orders", Prefix: attack, Host: attack, Reason: attack, State: attack,
 		Counts: map[string]int64{attack: 1}, ReplayAbout: history.ReplayAbout{Refused: map[string]int64{attack: 1}, Outcomes: []notice.Ending{attack}}}}}
 	s = s.as(ui.Visitor{}).running()
-	s.get("/ui/doctor").is(200).says("<script>alert(1)</script>") // and the first page has looked, too
+	s.get("/ui/doctor").is(200).says("<script>alert(1)</script>") // the first page shows the findings, too
 	good := subject{"app1:orders:paid:1", "orders", attack, attack, "app1:orders", attack}
 	bad := subject{attack, attack, attack, attack, attack, attack}
 	for _, x := range []subject{good, bad, {"app1:orders:paid:2", "orders", "", "", "app9", "x"}} {
 		for _, ask := range s.every(x) {
 			a := s.ask(ask)
 			tame(t, ask.String(), a)
-			// Whatever came of it: the page that the browser is sent to.
+			// The page after the redirect.
 			if to := a.Header.Get("Location"); to != "" && a.StatusCode == http.StatusSeeOther {
 				tame(t, to, s.get(to))
 			}
@@ -118,7 +121,7 @@ func TestNothingThatNoticesHoldRuns(t *testing.T) {
 	s.get("/ui/replays").is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/receivers/" + url.PathEscape(attack)).is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/replays/" + url.PathEscape("orders:"+attack)).is(200).says(`"><script>alert(1)</script>`)
-	// An answer that is shown is somebody else's too.
+	// Responses come from other parties, too.
 	s.keep("app1:orders:paid:3", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	a := s.post("/ui/notices/app1:orders:paid:3/test").is(200).says("acknowledged the test", "<b>thanks</b>")
 	tame(t, "test", a)

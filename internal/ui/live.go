@@ -4,43 +4,45 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
-	"html/template"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/a-h/templ"
 	"go.uber.org/zap"
 )
 
-// liveTimeout is how long a browser may take to read what it is sent; liveBeat is
-// how often something is sent although nothing has changed, so that either side
-// notices when the other has gone.
+// liveTimeout limits the time of one write to a browser. liveBeat is the interval of empty events, by
+// which each side notices a lost connection.
 const (
 	liveTimeout = 10 * time.Second
 	liveBeat    = 15 * time.Second
-	// recheckEvery is how often it is asked whether the visitor is still let in: some
-	// commands to Redis for each dashboard.
+	// recheckEvery is the interval of session checks: some commands to Redis per dashboard.
 	recheckEvery = 30 * time.Second
-	// maxStreams bounds how many dashboards are live at one instance; further ones
-	// stand still, and say so.
+	// maxStreams limits the live dashboards of one instance. Further pages are not live and say so.
 	maxStreams = 500
 )
 
-// livePages are the pages with blocks that change by themselves, in the order in
-// which they stand there. Each is a template of the page's file, named block-…,
-// around one element with an id.
-var livePages = map[string][]string{
-	"now":       {"status", "matters", "routes", "charts", "service"},
-	"receivers": {"status", "hosts", "rates"},
+// liveBlock is a part of a page that its stream updates: one element, whose id is the name.
+type liveBlock struct {
+	name    string
+	content templ.Component
 }
 
-// dataOf is what a live page shows of a board.
-func (p *Pages) dataOf(page string, b *board, v Visitor) any {
-	if page == "now" {
-		return p.nowOf(b, v)
-	}
-	return p.receiversOf(b, v)
+// livePages maps the name of a live page to a function that returns its blocks, in the order of the page.
+var livePages = map[string]func(*Pages, *board, Visitor) []liveBlock{
+	"now":       func(p *Pages, b *board, v Visitor) []liveBlock { return nowBlocks(p.nowOf(b, v)) },
+	"receivers": func(p *Pages, b *board, v Visitor) []liveBlock { return receiverBlocks(p.receiversOf(b, v)) },
+}
+
+func nowBlocks(d nowPage) []liveBlock {
+	return []liveBlock{{"status", nowStatus(d)}, {"matters", nowProblems(d)}, {"routes", nowRoutes(d)}, {"charts", nowCharts(d)},
+		{"service", nowService(d)}}
+}
+
+func receiverBlocks(d receiversPage) []liveBlock {
+	return []liveBlock{{"status", receiversStatus(d)}, {"hosts", receiversHosts(d)}, {"rates", receiversLimits(d)}}
 }
 
 // feed is a stream of server-sent events to one browser.
@@ -54,15 +56,15 @@ type feed struct {
 	sent    map[string][]byte // by the name of the block
 }
 
-// open begins a stream; it is to be closed.
+// open starts a stream. The caller closes it.
 func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, error) {
 	if p.streams.Add(1) > maxStreams {
 		p.streams.Add(-1)
-		return nil, failure{http.StatusServiceUnavailable, "Too many dashboards are open at this instance; reload the page to see what is new."}
+		return nil, failure{http.StatusServiceUnavailable, say("Too many dashboards are open at this instance. Reload the page for new figures.")}
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no") // a proxy that collects the stream would hold it up
+	h.Set("X-Accel-Buffering", "no") // proxies must not buffer the stream
 	control := http.NewResponseController(w)
 	f := &feed{p: p, r: r, visitor: v, beat: time.NewTicker(liveBeat), recheck: time.Now().Add(recheckEvery), sent: map[string][]byte{}}
 	f.send = func(text string) error {
@@ -82,17 +84,16 @@ func (f *feed) close() {
 	f.p.streams.Add(-1)
 }
 
-// stands reports whether the visitor is still let in, which is asked now and then:
-// whoever has signed out meanwhile, or whose link has ended, sees no more.
-func (f *feed) stands() bool {
+// allowed reports whether the visitor is still signed in. It checks the session every recheckEvery.
+func (f *feed) allowed() bool {
 	if time.Now().Before(f.recheck) {
 		return true
 	}
 	f.recheck = time.Now().Add(recheckEvery)
-	return f.p.stands(f.r, f.visitor)
+	return f.p.stillSignedIn(f.r, f.visitor)
 }
 
-// wait waits until the page is to be read again; false if the stream is to end.
+// wait waits for pace; false if the stream ends.
 func (f *feed) wait(pace time.Duration) bool {
 	for again := time.After(pace); ; {
 		select {
@@ -105,18 +106,18 @@ func (f *feed) wait(pace time.Duration) bool {
 				return false
 			}
 		case <-again:
-			return f.stands()
+			return f.allowed()
 		}
 	}
 }
 
-// tell sends the blocks that have changed.
-func (f *feed) tell(blocks []block) error {
+// sendChanged sends the changed blocks.
+func (f *feed) sendChanged(blocks []block) error {
 	var news strings.Builder
 	for _, block := range blocks {
 		if !bytes.Equal(f.sent[block.name], block.text) {
 			f.sent[block.name] = block.text
-			news.WriteString(event(bytes.ReplaceAll(block.text, []byte(csrfHere), []byte(template.HTMLEscapeString(f.visitor.CSRF)))))
+			news.WriteString(event(bytes.ReplaceAll(block.text, []byte(csrfHere), []byte(templ.EscapeString(f.visitor.CSRF)))))
 		}
 	}
 	if news.Len() == 0 {
@@ -125,19 +126,17 @@ func (f *feed) tell(blocks []block) error {
 	return f.send(news.String())
 }
 
-// again are the first words of a stream: after how many ms a browser that has lost it
-// comes again.
+// again starts a stream: the milliseconds after which a browser reconnects.
 const again = "retry: 3000\n\n"
 
-// stillHere is what is sent where nothing has changed.
+// stillHere is the empty event.
 const stillHere = ": still here\n\n"
 
-// showLive serves a stream of server-sent events: the part of a page as it is now,
-// whenever it has changed.
+// showLive serves a stream of server-sent events with the changed blocks of a page.
 func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	name := r.PathValue("page")
 	if livePages[name] == nil {
-		return failure{http.StatusNotFound, "There is no such page."}
+		return failure{http.StatusNotFound, say("There is no such page.")}
 	}
 	f, err := p.open(w, r, v)
 	if err != nil {
@@ -163,23 +162,23 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 			continue
 		case b = <-boards:
 		}
-		if !f.stands() {
+		if !f.allowed() {
 			return nil
 		}
-		blocks, err := p.blocks(name, b, v)
+		blocks, err := p.blocks(name, b, v, languageOf(r))
 		if err != nil {
-			p.log.Error("a live page could not be rendered", zap.String("page", name), zap.Error(err))
+			p.log.Error("cannot render a live page", zap.String("page", name), zap.Error(err))
 			return nil
 		}
-		if f.tell(blocks) != nil {
+		if f.sendChanged(blocks) != nil {
 			return nil
 		}
 	}
 }
 
-// csrfHere is the placeholder of a visitor's CSRF token in blocks, which are rendered
-// once for all visitors of a scope. It is random: text of a notice that contains it
-// would be replaced by the token.
+// csrfHere is the placeholder of the visitor's CSRF token in blocks, the parts of a page that are
+// rendered once for all visitors of a scope. Each visitor's token replaces it. It is random, so that
+// no notice can contain it: otherwise the token would be inserted into that notice's text.
 var csrfHere = rand.Text()
 
 type block struct {
@@ -187,46 +186,46 @@ type block struct {
 	text []byte
 }
 
-// rendered are the blocks of one board, by page and scope.
+// rendered are the blocks of one board, by page, language and scope.
 type rendered struct {
 	mu     sync.Mutex
 	board  *board
 	blocks map[string][]block
 }
 
-// blocks renders those of a page, once for all who may see the same.
-func (p *Pages) blocks(page string, b *board, v Visitor) ([]block, error) {
+// blocks renders the blocks of a page once for all visitors with the same scope and language.
+func (p *Pages) blocks(page string, b *board, v Visitor, lang *language) ([]block, error) {
 	p.rendered.mu.Lock()
 	defer p.rendered.mu.Unlock()
 	if p.rendered.board != b {
 		p.rendered.board, p.rendered.blocks = b, map[string][]block{}
 	}
-	id := page + " " + v.scope()
+	id := page + " " + lang.Tag + " " + v.scope()
 	if list := p.rendered.blocks[id]; list != nil {
 		return list, nil
 	}
 	v.CSRF = csrfHere
-	list, err := p.blocksOf(page, livePages[page], view{Visitor: v, Data: p.dataOf(page, b, v)})
+	list, err := lang.renderBlocks(livePages[page](p, b, v))
 	if err == nil {
 		p.rendered.blocks[id] = list
 	}
 	return list, err
 }
 
-// blocksOf renders blocks of a page.
-func (p *Pages) blocksOf(page string, names []string, shown view) ([]block, error) {
+// renderBlocks renders live blocks in the language.
+func (l *language) renderBlocks(blocks []liveBlock) ([]block, error) {
 	var list []block
-	for _, name := range names {
-		var text bytes.Buffer
-		if err := p.look.pages[page].ExecuteTemplate(&text, "block-"+name, shown); err != nil {
+	for _, b := range blocks {
+		text, err := l.render(b.content)
+		if err != nil {
 			return nil, err
 		}
-		list = append(list, block{name, clean(text.Bytes())})
+		list = append(list, block{b.name, text})
 	}
 	return list, nil
 }
 
-// event is a server-sent event with that text.
+// event returns a server-sent event with a text.
 func event(text []byte) string {
 	var b strings.Builder
 	b.Grow(len(text) + len(text)/10)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -23,10 +24,14 @@ type stream struct {
 	body  io.Closer
 }
 
-// serve runs the pages behind a server; its end ends their streams.
+// serve runs the pages behind a server; its end ends their streams. The server's limit on the arrival of requests is far
+// below the interval of samples, so that a test that reads a change fails if the limit ends streams.
 func (s *site) serve() (address string, stop func()) {
 	s.t.Helper()
-	srv := httptest.NewServer(s.pages)
+	srv := httptest.NewUnstartedServer(nil)
+	srv.Config = api.Server(s.pages, "")
+	srv.Config.ReadTimeout = 50 * time.Millisecond
+	srv.Start()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.pages.Run(ctx) }()
@@ -63,7 +68,7 @@ func (st *stream) until(want string) string {
 	for {
 		line, err := st.lines.ReadString('\n')
 		if all.WriteString(line); err != nil {
-			st.t.Fatalf("the stream ends (%v) before it says %q: %s", err, want, all.String())
+			st.t.Fatalf("the stream ends (%v) before %q: %s", err, want, all.String())
 		}
 		if strings.Contains(line, want) {
 			return all.String()
@@ -71,7 +76,7 @@ func (st *stream) until(want string) string {
 	}
 }
 
-func TestLivePagesTellWhatChangesToWhoMaySeeIt(t *testing.T) {
+func TestLivePagesSendChangesWithinTheScope(t *testing.T) {
 	s := newSite(t)
 	s.keep("app2:a:b:theirs", notice.Content{URL: "https://theirs.example/"}, time.Hour)
 	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 7733, Work: metrics.Work{}}},
@@ -89,7 +94,7 @@ func TestLivePagesTellWhatChangesToWhoMaySeeIt(t *testing.T) {
 	seen += second.until(`id="rates"`)
 	for _, secret := range []string{"app2", "theirs", "7,733", "4,242", ui.CSRFPlaceholder()} {
 		if strings.Contains(seen, secret) {
-			t.Errorf("a stream tells a client of app1 of %q: %s", secret, seen)
+			t.Errorf("a client of app1 gets %q: %s", secret, seen)
 		}
 	}
 	if !strings.Contains(seen, "event: block\n") {
@@ -100,8 +105,7 @@ func TestLivePagesTellWhatChangesToWhoMaySeeIt(t *testing.T) {
 	}
 }
 
-// The token of a form is the visitor's own, although blocks are rendered once for all
-// who may see the same.
+// Each visitor gets the own CSRF token, although blocks are rendered once per scope.
 func TestLivePagesCarryTheVisitorsToken(t *testing.T) {
 	s := newSite(t)
 	if err := s.engine.Pause(t.Context(), "app1:orders"); err != nil {
@@ -133,8 +137,8 @@ func TestLivePagesEndWithTheService(t *testing.T) {
 	_ = live.body.Close()
 }
 
-// A notice's page says by itself what becomes of the notice, to who may see it.
-func TestANoticesPageIsLive(t *testing.T) {
+// The page of a notice shows its changes to the visitors who may see the notice.
+func TestNoticePageIsLive(t *testing.T) {
 	s := newSite(t)
 	const key = "app1:orders:paid:1"
 	s.keep(key, notice.Content{URL: "https://shop.example/", Body: []byte(`"not again"`)}, time.Hour)
@@ -148,7 +152,7 @@ func TestANoticesPageIsLive(t *testing.T) {
 	live := me.watch(address, "notices/"+key)
 	defer func() { _ = live.body.Close() }()
 	first := live.until(`id="facts"`)
-	for _, want := range []string{`id="headline"`, "Due in", `id="doing"`, "Cancel it", `value="` + me.csrf + `"`, `id="way"`, "Attempt 1"} {
+	for _, want := range []string{`id="headline"`, "Due in", `id="doing"`, "Cancel the notice", `value="` + me.csrf + `"`, `id="way"`, "Attempt 1"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("the stream begins without %q: %s", want, first)
 		}
@@ -157,7 +161,7 @@ func TestANoticesPageIsLive(t *testing.T) {
 	s.engine.Move(key, notice.Delivered, "")
 	next := live.until("thanks a lot")
 	next += live.until(`id="facts"`)
-	if !strings.Contains(next, "by attempt 1.") || strings.Contains(next, "Cancel it") || strings.Contains(next, "not again") {
+	if !strings.Contains(next, "by attempt 1.") || strings.Contains(next, "Cancel the notice") || strings.Contains(next, "not again") {
 		t.Errorf("after its delivery the stream says %s", next)
 	}
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/live/notices/" + key).is(404)

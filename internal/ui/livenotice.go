@@ -10,20 +10,21 @@ import (
 	"notifier/internal/api"
 )
 
-// A notice that somebody looks at is read again every so often, and less often the
-// more of them are open: to read one takes some 7 commands, so that all together
-// cost Redis 14 a second at most.
+// An open page reads its notice every noticeEvery, less often if many pages are open. Reading one takes
+// about 7 commands, so all pages together cost at most 14 commands a second.
 const (
 	noticeEvery     = 2 * time.Second
 	noticesASecond  = 2
-	liveNoticePages = "notices/" // what a notice's page is named among those that are live
+	liveNoticePages = "notices/" // precedes the key in the name of the live page
 )
 
-// noticeBlocks are the parts of a notice's page that change by themselves.
-var noticeBlocks = []string{"headline", "doing", "way", "facts"}
+// noticeBlocks are the live blocks of a notice's page.
+func noticeBlocks(d noticePage) []liveBlock {
+	return []liveBlock{{"headline", noticeHeadline(d)}, {"doing", noticeActions(d)}, {"way", noticeTimeline(d)}, {"facts", noticeFacts(d)}}
+}
 
-// showLiveNotice serves a stream of server-sent events: how a notice stands, whenever
-// that has changed. It ends with the notice.
+// showLiveNotice serves a stream of server-sent events with the changes of a notice. It ends when the
+// notice is no longer found.
 func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	found, err := p.find(r, v)
 	if err != nil {
@@ -39,13 +40,14 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 	if f.send(again) != nil {
 		return nil
 	}
+	lang := languageOf(r)
 	for {
-		blocks, err := p.blocksOf("notice", noticeBlocks, view{Visitor: v, Data: p.noticePage(&found, v)})
+		blocks, err := lang.renderBlocks(noticeBlocks(p.noticePage(&found, v)))
 		if err != nil {
-			p.log.Error("a live page could not be rendered", zap.String("page", "notice"), zap.Error(err))
+			p.log.Error("cannot render a live page", zap.String("page", "notice"), zap.Error(err))
 			return nil
 		}
-		if f.tell(blocks) != nil {
+		if f.sendChanged(blocks) != nil {
 			return nil
 		}
 		if !f.wait(p.noticePace()) {
@@ -57,15 +59,15 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 		case err == nil:
 			found = next
 		case errors.As(err, &gone):
-			return nil // what is kept no more, or is his no more; the page says how it was
+			return nil // the notice is no longer kept or visible; the page keeps its last state
 		case api.Explain(err) == nil:
-			p.log.Error("a live page could not be read", zap.String("page", "notice"), zap.Error(err))
+			p.log.Error("cannot read a live page", zap.String("page", "notice"), zap.Error(err))
 			return nil
 		}
 	}
 }
 
-// noticePace is how long a stream waits until it reads its notice again.
+// noticePace returns the time until a stream reads its notice again.
 func (p *Pages) noticePace() time.Duration {
 	return max(noticeEvery, time.Duration(p.noticeStreams.Load())*time.Second/noticesASecond)
 }

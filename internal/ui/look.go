@@ -2,31 +2,30 @@ package ui
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
 	"fmt"
-	"html/template"
 	"io/fs"
-	"mime"
 	"net/http"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"github.com/a-h/templ"
 )
 
-//go:embed assets templates
+//go:embed assets
 var embedded embed.FS
 
-// assetsPath is where scripts and styles are. Their names hold a hash of their
-// content, so that a browser may keep them for ever.
+// assetsPath is the address of scripts and styles. Their names contain a hash of the content, so that
+// browsers may cache them forever.
 const assetsPath = Root + "assets/"
 
-// look is what all pages share: templates, scripts and styles.
+// look holds the scripts and styles.
 type look struct {
-	pages  map[string]*template.Template
 	assets map[string]asset  // by the name with the hash
 	hashed map[string]string // from the plain name to the path
 }
@@ -36,26 +35,26 @@ type asset struct {
 	data        []byte
 }
 
-// newLook reads what is embedded; what is wrong there is a defect.
+// contentTypes are the content types of assets by extension. Package mime would read the machine's
+// tables, 2 MB of memory, for three types.
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+}
+
+// embeddedLook is the look of all Pages. The commands that serve no page do not hash the files.
+var embeddedLook = sync.OnceValue(newLook)
+
+// newLook reads the embedded files.
 func newLook() *look {
-	l := &look{pages: map[string]*template.Template{}, assets: map[string]asset{}, hashed: map[string]string{}}
+	l := &look{assets: map[string]asset{}, hashed: map[string]string{}}
 	for name, data := range files("assets") {
 		sum := sha256.Sum256(data)
 		ext := path.Ext(name)
 		hashed := strings.TrimSuffix(name, ext) + "." + hex.EncodeToString(sum[:6]) + ext
-		l.assets[hashed] = asset{mime.TypeByExtension(ext), data}
+		l.assets[hashed] = asset{contentTypes[ext], data}
 		l.hashed[name] = assetsPath + hashed
-	}
-	shared := template.New("").Funcs(template.FuncMap{"asset": l.path, "number": number, "plural": plural, "pairs": pairs, "sub": func(a, b float64) float64 { return a - b }})
-	templates := files("templates")
-	common := []string{"layout.html", "parts.html"}
-	for _, name := range common {
-		shared = template.Must(shared.Parse(string(templates[name])))
-	}
-	for name, data := range templates {
-		if !slices.Contains(common, name) {
-			l.pages[strings.TrimSuffix(name, ".html")] = template.Must(template.Must(shared.Clone()).Parse(string(data)))
-		}
 	}
 	return l
 }
@@ -74,22 +73,9 @@ func files(dir string) map[string][]byte {
 	return out
 }
 
-// pairs is a map of names and values in turn, for templates that call others.
-func pairs(list ...any) (map[string]any, error) {
-	out := map[string]any{}
-	for i := 0; i+1 < len(list); i += 2 {
-		name, ok := list[i].(string)
-		if !ok {
-			return nil, fmt.Errorf("%v is no name", list[i])
-		}
-		out[name] = list[i+1]
-	}
-	return out, nil
-}
-
-// path of a script or style, for templates.
-func (l *look) path(name string) (string, error) {
-	if p := l.hashed[name]; p != "" {
+// assetPath returns the address of a script or style, for templates.
+func assetPath(name string) (string, error) {
+	if p := embeddedLook().hashed[name]; p != "" {
 		return p, nil
 	}
 	return "", fmt.Errorf("no asset is named %q", name)
@@ -104,83 +90,93 @@ func (l *look) serveAsset(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.data)))
-	_, _ = w.Write(a.data) // whoever asked may have gone
+	_, _ = w.Write(a.data) // the browser may have disconnected
 }
 
-// view is a page: what the layout's template gets.
+// view is the data of the layout.
 type view struct {
-	Template string // the name of the template's file
-	Title    string
-	Section  string // the page of the navigation that it belongs to; empty = itself
-	Visitor  Visitor
-	Live     string // what follows /ui/live/ in its stream's address; empty = it stands still
-	Data     any
-	// Bare: a page for who is not let in yet, without navigation.
+	Title   text
+	Section text // the page of the navigation that it belongs to; nil = the title
+	Visitor Visitor
+	Live    string          // the name of the stream under /ui/live/; empty = none
+	Content templ.Component // below the title
+	// Bare pages have no navigation: the visitor is not signed in yet.
 	Bare bool
-	// Refresh, if not empty, is where the browser goes on to by itself.
+	// Refresh is the address that the browser opens next; empty for none.
 	Refresh string
-	// Retry, if not 0, is after how many seconds the browser loads the page again.
+	// Retry is the number of seconds after which the browser reloads the page; 0 for never.
 	Retry int
-	// Set by render. Here is the page's own path.
-	Here    string
-	Nav     []navItem
-	Version string
-	Said    said
+	// Set by render. Here is the path of the page.
+	Here      string
+	Nav       []navItem
+	Languages []switchItem
+	Version   string
+	Said      said
 }
 
 type navItem struct {
-	Path, Name string
-	Here       bool
-	all        bool // only for who sees everything
-	wide       bool // not for who sees only some notices of his prefix
-	own        bool // not for who came by a link
-	archive    bool // only where there is a history
+	Path    string
+	Name    text
+	Here    bool
+	all     bool // only for visitors who see all notices
+	wide    bool // not for visitors with a portal link
+	archive bool // only with a history
 }
 
 // screens are the pages of the navigation, in order.
 var screens = []navItem{
-	{Path: Root, Name: "Now", wide: true},
-	{Path: Root + "notices", Name: "Notices"},
-	{Path: Root + "history", Name: "History", wide: true, archive: true},
-	{Path: Root + "dead", Name: "Dead letters"},
-	{Path: Root + "receivers", Name: "Receivers", wide: true},
-	{Path: Root + "replays", Name: "Replays", wide: true, archive: true},
-	{Path: Root + "routes", Name: "Routes", wide: true},
-	{Path: Root + "doctor", Name: "Doctor", all: true},
-	{Path: Root + "audit", Name: "Audit", own: true},
+	{Path: Root, Name: say("nav|Now"), wide: true},
+	{Path: Root + "notices", Name: say("Notices")},
+	{Path: Root + "history", Name: say("History"), wide: true, archive: true},
+	{Path: Root + "dead", Name: say("Dead letters")},
+	{Path: Root + "receivers", Name: say("Receivers"), wide: true},
+	{Path: Root + "replays", Name: say("Replays"), wide: true, archive: true},
+	{Path: Root + "routes", Name: say("Routes"), wide: true},
+	{Path: Root + "doctor", Name: say("Doctor"), all: true},
+	{Path: Root + "audit", Name: say("Audit"), wide: true},
 }
 
-func (p *Pages) navOf(v Visitor, title string) []navItem {
+func (p *Pages) navOf(v Visitor, section text) []navItem {
 	var out []navItem
 	for _, s := range screens {
-		if s.all && !v.All() || s.wide && v.Narrow() || s.own && v.Linked() || s.archive && p.o.History == nil {
+		if s.all && !v.All() || s.wide && v.Linked() || s.archive && p.o.History == nil {
 			continue
 		}
-		s.Here = s.Name == title
+		s.Here = s.Name[0] == section[0]
 		out = append(out, s)
 	}
 	return out
 }
 
+// render returns the HTML of a template in the language. It renders into memory, so that an error leaves no
+// half page.
+func (l *language) render(c templ.Component) ([]byte, error) {
+	var b bytes.Buffer
+	if err := c.Render(context.WithValue(context.Background(), languageKey{}, l), &b); err != nil {
+		return nil, err
+	}
+	return clean(b.Bytes()), nil
+}
+
 // render answers with a page.
 func (p *Pages) render(w http.ResponseWriter, r *http.Request, status int, v view) error {
-	v.Version, v.Said, v.Here = p.o.Version, saidOf(r), r.URL.Path
+	lang := languageOf(r)
+	v.Version, v.Said, v.Here, v.Languages = p.o.Version, saidOf(r), r.URL.EscapedPath(), switches(r, lang)
 	if !v.Bare {
-		v.Nav = p.navOf(v.Visitor, cmp.Or(v.Section, v.Title))
+		section := v.Section
+		if section == nil {
+			section = v.Title
+		}
+		v.Nav = p.navOf(v.Visitor, section)
 	}
-	t := p.look.pages[v.Template]
-	if t == nil {
-		return fmt.Errorf("no template is named %q", v.Template)
-	}
-	// Into memory first: half a page is none.
-	var b bytes.Buffer
-	if err := t.ExecuteTemplate(&b, "layout", v); err != nil {
+	page, err := lang.render(document(v))
+	if err != nil {
 		return err
 	}
-	page := clean(b.Bytes())
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Language", lang.Tag)
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))
 	w.WriteHeader(status)
-	_, _ = w.Write(page) // whoever asked may have gone
+	_, _ = w.Write(page) // the browser may have disconnected
 	return nil
 }

@@ -12,12 +12,13 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/store"
+	"notifier/internal/testcall"
 	"notifier/internal/ui"
 )
 
-// What may not be seen stands on no page, in no sample of a group, in no download and
-// in nothing that a receiver says; and no search finds it.
-func TestWhatIsMaskedIsNowhere(t *testing.T) {
+// Masked values are on no page, in no sample of a group, in no download and in no response, and no search
+// finds them.
+func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 	words := []string{"4111111111111111", "secretword", "secretheader", "secretquery", "secretpass", "secretauth"}
 	for name, c := range map[string]struct {
 		all         bool
@@ -37,10 +38,10 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 			echo := "4111111111111111 secretword secretheader secretquery 4711"
 			engine, at := instances(t, 1, clients, func(o *ui.Options) {
 				o.Mask = rules
-				o.Probe = func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
+				o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Mask: rules, Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 					return callback.Exchange{Method: "POST", URL: callback.RedactURL(n.URL), RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body), Status: 200,
 						ResponseHeaders: []notice.Header{{Name: "x-echo", Value: echo}, {Name: "Pin", Value: "secretheader"}}, ResponseBody: echo, Result: notice.DeliveredResult(200)}
-				}
+				}})
 			})
 			const key = "app1:orders:t:1"
 			body := []byte(`{ "order": 4711,"card":{"number":"4111111111111111"},"x":[{"pin":"secretword"}]}`)
@@ -63,10 +64,10 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 					t.Errorf("%s", a.body)
 				}
 			}
-			// What cannot be undone is said before the button that does it.
+			// The warning precedes the button.
 			group := b.get("/ui/dead/group?route=orders&reason=status_5xx&host=shop.example").body
 			warning, button := strings.Index(group, "A purge cannot be undone"), strings.Index(group, ">Purge 1 notice")
-			if said := warning >= 0; said != lost || said && warning > button || strings.Contains(group, "takes the file back") == lost {
+			if said := warning >= 0; said != lost || said && warning > button || strings.Contains(group, "restores the notices of the file") == lost {
 				t.Errorf("of a purge the page says %s", group)
 			}
 			a := b.do("POST", "/ui/notices/"+key+"/test", url.Values{"csrf": {b.csrf()}})
@@ -86,15 +87,15 @@ func TestWhatIsMaskedIsNowhere(t *testing.T) {
 			}
 			for _, s := range words {
 				if found := b.get("/ui/notices?q=" + s); found.StatusCode != 200 || strings.Contains(found.body, key) || !strings.Contains(found.body, "No notice matches") {
-					t.Errorf("a search for %s, which stands in no key, finds something: %d %s", s, found.StatusCode, found.body)
+					t.Errorf("a search for %s, which is in no key, finds something: %d %s", s, found.StatusCode, found.body)
 				}
 			}
 		})
 	}
 }
 
-// Bodies that look like forms, flattened names and nested JSON show nothing on a page or
-// in a download; nor does an answer that repeats a value in another spelling.
+// Bodies like forms, flattened names and nested JSON are masked on pages and in downloads. So are
+// responses that repeat a value in another spelling.
 func TestMaskedValueIsOnNoPage(t *testing.T) {
 	const number = `4111"1111`
 	rules, err := mask.New(false, "$.card.number")

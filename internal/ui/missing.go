@@ -3,45 +3,41 @@ package ui
 import (
 	"cmp"
 	"context"
-	"notifier/internal/wire"
-	"strings"
 	"time"
+
+	"notifier/internal/wire"
 )
 
-// away says, in a sentence, which nodes of a cluster do not answer, so that what a page
-// shows is without what lies there; empty if there are none. Only who sees everything
-// is told their addresses.
-func (v Visitor) away(lost []wire.Lost) string {
+// away returns the sentence about unavailable nodes of a cluster; nil if there are none. Only visitors who
+// see all notices see the addresses of the nodes.
+func (v Visitor) away(lost []wire.Lost) text {
 	if len(lost) == 0 {
-		return ""
+		return nil
 	}
 	if !v.All() {
-		return "A part of Redis is unavailable: its notices are not shown here."
+		return say("A part of Redis is unavailable. Its notices are not shown here.")
 	}
 	names := make([]string, len(lost))
 	for i, l := range lost {
-		names[i] = cmp.Or(l.Node, "whose address is not known")
+		names[i] = cmp.Or(l.Node, "?")
 	}
-	if len(names) == 1 {
-		return "Redis node " + names[0] + " is unavailable: its notices are not shown here."
-	}
-	return "Redis nodes " + strings.Join(names, ", ") + " are unavailable: their notices are not shown here."
+	return say("Redis is unavailable at %s. The notices stored there are not shown here.", names)
 }
 
-// stale says why figures are not of this moment; empty if they are.
-func (p *Pages) stale(b *board, v Visitor) string {
+// stale returns why the figures are outdated; nil if they are current.
+func (p *Pages) stale(b *board, v Visitor) text {
 	if b.Err == nil {
-		return ""
+		return nil
 	}
 	if at := wire.NodeOf(b.Err); at != "" {
 		if !v.All() {
-			return "Figures of instances are outdated: the part of Redis that stores them is unavailable."
+			return say("The figures of instances are outdated: the part of Redis that stores them is unavailable.")
 		}
-		return "Figures of instances are outdated: they are stored at Redis node " + at + ", which is unavailable."
+		return say("The figures of instances are outdated: Redis node `%s`, which stores them, is unavailable.", at)
 	}
 	why := p.failure(context.Background(), b.Err).text
 	if b.Fresh.IsZero() {
-		return "No figures yet: " + why
+		return say("No figures yet: %s", why)
 	}
-	return "These figures are from " + b.Fresh.UTC().Format(time.TimeOnly) + " UTC (" + ago(b.At, b.Fresh) + "): " + why
+	return say("These figures are from %s UTC (%s): %s", b.Fresh.UTC().Format(time.TimeOnly), fromNow(b.At, b.Fresh), why)
 }

@@ -3,7 +3,6 @@ package ui
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -23,43 +22,44 @@ import (
 type noticePage struct {
 	Key, ID, Route, Host, URL, Audience, Method string
 	State                                       notice.State
-	Headline                                    string
+	Headline                                    text
 	Level                                       level
 	Due, Made, Settled                          stamp
-	Reason                                      string
+	Reason                                      text
 	Made1, Max                                  int
-	Earlier                                     int // attempts that are kept no more
+	Earlier                                     int // attempts that are no longer recorded
 	Steps                                       []step
 	Body                                        shownBody
 	Headers                                     []notice.Header
 	Signed                                      []sign.Recipe
-	SignPer                                     string // of the schemes with secrets; empty = none
+	SignPer                                     string // of the schemes with secrets; empty without any
 	CSRF                                        string
+	Linked                                      bool // the visitor has a portal link
 	May, MayCancel, MayFire, MayRedrive         bool
-	MayTest                                     bool
-	History                                     bool       // there is one to ask what ended under the key
-	Ended                                       bool       // it is from the history
-	Older                                       bool       // and is not the last one there
-	Now                                         bool       // and there may be one that is kept
-	Endings                                     []endedRow // there, the latest first
+	MayTest, MayResend                          bool
+	Ending                                      int        // names, with ID, the notice to resend
+	History                                     bool       // the history can be searched for the key
+	Ended                                       bool       // the notice is from the history
+	Older                                       bool       // the history has a later one
+	Now                                         bool       // Redis may have a current notice
+	Endings                                     []endedRow // in the history, latest first
 }
 
-// step is a point of the time line.
+// step is an entry of the timeline.
 type step struct {
 	Coming  bool
 	Level   level
-	Title   string
+	Title   text
 	At      stamp
-	Detail  string
+	Detail  text
 	Answer  string
 	Attempt int
 }
 
-// find is a notice that the visitor may see; all else is answered as if it did not
-// exist.
+// find returns a notice that the visitor may see. All other notices are answered as if they did not exist.
 func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 	key := r.PathValue("key")
-	gone := failure{http.StatusNotFound, "No notice is kept under this key: it was never scheduled, or has ended longer ago than notices are kept."}
+	gone := failure{http.StatusNotFound, say("No notice is kept under this key: it was never scheduled, or its retention is over.")}
 	if !keys.Valid(key) || !v.Covers(key) {
 		return store.Found{}, gone
 	}
@@ -70,11 +70,11 @@ func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 	return f, err
 }
 
-// showNotice serves one notice: what was, what is, what comes, what to press.
-// What Redis keeps no more, and with ?ended what ended under the key, is from the history.
+// showNotice serves one notice: state, timeline and actions. If Redis does not have it, or with ?ended,
+// the page shows the finalized notice of the history.
 func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if r.URL.Query().Has("ended") {
-		return p.showEnded(w, r, v, failure{http.StatusNotFound, "The history has nothing that ended under this key."})
+		return p.showEnded(w, r, v, failure{http.StatusNotFound, say("The history has no finalized notice of this key.")})
 	}
 	f, err := p.find(r, v)
 	var gone failure
@@ -84,20 +84,26 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if err != nil {
 		return err
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "notice", Title: f.Key, Section: "Notices", Visitor: v, Live: liveNoticePages + f.Key, Data: p.noticePage(&f, v)})
+	page := p.noticePage(&f, v)
+	return p.render(w, r, http.StatusOK, view{Title: plain(f.Key), Section: say("Notices"), Visitor: v,
+		Live: liveNoticePages + f.Key, Content: noticeContent(page)})
 }
 
 func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
-	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeName(f.Route), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
+	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
 		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
-		Reason: string(f.Reason), Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
-		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, May: v.May(access.Produce), History: p.o.History != nil}
+		Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
+		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(), May: v.May(access.Produce), History: p.o.History != nil,
+		Ending: f.Ending()}
 	if f.Ladder == nil && rt != nil {
 		out.Max += len(rt.Ladder)
 	}
-	out.Level, out.Headline = p.headline(f)
-	out.Steps = p.steps(f, rt, content)
+	if f.Reason != "" {
+		out.Reason = v.deathReason(f)
+	}
+	out.Level, out.Headline = p.headline(f, v)
+	out.Steps = p.steps(f, rt, content, v)
 	if rt != nil {
 		signing := rt.Signing()
 		if out.Signed = signing.Recipes(); signing.HMAC() {
@@ -110,67 +116,71 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	}
 	if v.May(access.Operate) {
 		out.MayRedrive = f.State == notice.Dead
-		out.MayTest = p.o.Probe != nil && rt != nil && (rt.Target.Kind == route.KindFixed || rt.Target.Kind == route.KindNotice && f.URL != "")
+		out.MayTest = p.o.Tests.Tests(f)
+	}
+	if v.mayResend() {
+		out.MayResend = resendable(f)
+		out.May = out.May || out.MayResend
 	}
 	return out
 }
 
-// headline answers "did we tell them, and when do we try again?" in a sentence.
-func (p *Pages) headline(f *store.Found) (level, string) {
-	now := p.now()
-	tried := plural(f.AttemptsMade, "attempt")
+// headline returns the state of a notice in one sentence.
+func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
+	now, tried := p.now(), f.AttemptsMade
 	switch f.State {
 	case notice.Delivered:
-		return fine, fmt.Sprintf("Delivered %s, by attempt %d.", ago(now, f.SettledAt), f.AttemptsMade)
+		return fine, say("Delivered %s, by attempt %s.", fromNow(now, f.SettledAt), tried)
 	case notice.Cancelled:
-		return mind, fmt.Sprintf("Cancelled %s, after %s.", ago(now, f.SettledAt), tried)
+		return mind, say("Cancelled %s, after %s attempt(s).", fromNow(now, f.SettledAt), tried)
 	case notice.Dead:
-		return wrong, fmt.Sprintf("Dead since %s (%s), after %s. Redrive to retry.", rough(now.Sub(f.SettledAt)), cmp.Or(string(f.Reason), "no reason is known"), tried)
+		return wrong, say("Died %s (%s), after %s attempt(s). Redrive to retry.", fromNow(now, f.SettledAt), v.deathReason(f), tried)
 	case notice.State(notice.EndReplaced):
-		return mind, fmt.Sprintf("Replaced %s, after %s: another notice took its key.", ago(now, f.SettledAt), tried)
+		return mind, say("Replaced %s by another notice of the key, after %s attempt(s).", fromNow(now, f.SettledAt), tried)
 	case notice.Claimed:
 		if f.AwaitsReport {
-			return mind, "Handed to its consumer. Waiting for the report."
+			return mind, say("Handed to the consumer. Waiting for its report.")
 		}
-		return mind, fmt.Sprintf("Attempt %d is in flight.", f.NextAttempt())
+		return mind, say("Attempt %s is in flight.", f.NextAttempt())
 	}
 	late := now.Sub(f.Due)
 	next := f.NextAttemptAt()
 	switch {
 	case next.After(f.Due) && next.After(now):
-		return mind, fmt.Sprintf("Postponed: attempt %d was due %s and comes %s.", f.NextAttempt(), ago(now, f.Due), ago(now, next))
+		return mind, say("Postponed: attempt %s was due %s. It starts %s.", f.NextAttempt(), fromNow(now, f.Due), fromNow(now, next))
 	case late > lateFrom:
-		return wrong, fmt.Sprintf("Overdue for %s: attempt %d was due then.", rough(late), f.NextAttempt())
+		return wrong, say("Overdue: attempt %s was due %s.", f.NextAttempt(), fromNow(now, f.Due))
 	case f.AttemptsMade > 0:
-		return mind, fmt.Sprintf("Not delivered yet, after %s. The next one is %s.", tried, ago(now, f.Due))
+		return mind, say("Not delivered yet, after %s attempt(s). Next attempt %s.", tried, fromNow(now, f.Due))
 	}
-	return fine, fmt.Sprintf("Due %s.", ago(now, f.Due))
+	return fine, say("Due %s.", fromNow(now, f.Due))
 }
 
-// maxComing is how many coming attempts are shown.
+// maxComing is the maximum number of future attempts on the timeline.
 const maxComing = 12
 
-func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View) []step {
-	out := []step{{Title: "Scheduled", At: p.stamp(f.Made.Time()), Level: fine}}
+func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Visitor) []step {
+	out := []step{{Title: say("step|Created"), At: p.stamp(f.Made.Time()), Level: fine}}
 	for _, a := range f.Attempts {
-		s := step{Title: fmt.Sprintf("Attempt %d", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: lastWord(a), Answer: answer(a.Response, content), Level: fine}
+		s := step{Title: say("Attempt %s", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: v.result(a), Answer: content.AnswerText(a.Response),
+			Level: fine}
 		if a.Reason != "" {
 			s.Level = mind
 		}
 		if f.Redriven > 0 && a.Number == f.Redriven+1 {
-			out = append(out, step{Title: "Redriven, ladder restarted", Level: fine})
+			out = append(out, step{Title: say("Redriven, ladder restarted"), Level: fine})
 		}
 		out = append(out, s)
 	}
 	switch f.State {
 	case notice.Delivered:
-		return append(out, step{Title: "Delivered", At: p.stamp(f.SettledAt), Level: fine})
+		return append(out, step{Title: say("Delivered"), At: p.stamp(f.SettledAt), Level: fine})
 	case notice.Cancelled:
-		return append(out, step{Title: "Cancelled", At: p.stamp(f.SettledAt), Level: mind})
+		return append(out, step{Title: say("Cancelled"), At: p.stamp(f.SettledAt), Level: mind})
 	case notice.State(notice.EndReplaced):
-		return append(out, step{Title: "Replaced by another notice", At: p.stamp(f.SettledAt), Level: mind})
+		return append(out, step{Title: say("Replaced by another notice"), At: p.stamp(f.SettledAt), Level: mind})
 	case notice.Dead:
-		return append(out, step{Title: "Dead: " + cmp.Or(string(f.Reason), "no reason is known"), At: p.stamp(f.SettledAt), Level: wrong})
+		return append(out, step{Title: say("Dead: %s", v.deathReason(f)), At: p.stamp(f.SettledAt), Level: wrong})
 	}
 	return append(out, p.comingSteps(f, rt)...)
 }
@@ -184,9 +194,9 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 	if f.State == notice.Scheduled {
 		at = f.NextAttemptAt()
 	}
-	first := step{Coming: true, Title: fmt.Sprintf("Attempt %d", n), At: p.stamp(at), Attempt: n}
+	first := step{Coming: true, Title: say("Attempt %s", n), At: p.stamp(at), Attempt: n}
 	if f.State == notice.Claimed {
-		first.Title += " is under way"
+		first.Title = say("Attempt %s, in flight", n)
 	}
 	out := []step{first}
 	if at.Before(p.now()) {
@@ -195,15 +205,16 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 	for len(out) < maxComing {
 		wait, more := f.StepAfter(n, ladder)
 		if !more {
-			return append(out, step{Coming: true, Title: "Dead letter, unless one of them is acknowledged"})
+			return append(out, step{Coming: true, Title: say("Dead letter, unless an attempt is acknowledged")})
 		}
 		at, n = at.Add(wait), n+1
-		out = append(out, step{Coming: true, Title: fmt.Sprintf("Attempt %d, if attempt %d fails", n, n-1), At: p.stamp(at), Attempt: n, Detail: notice.Short(wait) + " after the one before"})
+		out = append(out, step{Coming: true, Title: say("Attempt %s, if attempt %s fails", n, n-1), At: p.stamp(at), Attempt: n,
+			Detail: say("%s after the previous attempt", wait)})
 	}
-	return append(out, step{Coming: true, Title: "and so on, to the end of the ladder"})
+	return append(out, step{Coming: true, Title: say("and so on, to the end of the ladder")})
 }
 
-// amend makes a change of one notice of what an engine's call does.
+// amend serves a change of one notice.
 func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request, key string) (store.Change, error)) handler {
 	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		f, err := p.find(r, v)
@@ -237,13 +248,14 @@ func (p *Pages) changeNotices() {
 	p.change(access.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled", func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
 	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired", func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
 	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven", func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
+	p.change(access.Operate, resendPattern, p.resend)
 	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled", func(r *http.Request, key string) (store.Change, error) {
 		due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, timespec.Next)
 		if err != nil {
-			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood: " + err.Error() + "; or +15m. Nothing was changed."}
+			return store.Change{}, failure{http.StatusUnprocessableEntity, both(timeFault(err), say("Nothing was changed."))}
 		}
 		if due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
-			return store.Change{}, failure{http.StatusUnprocessableEntity, "That time is not understood, or too far away; want " + timespec.Want + ", or +15m. Nothing was changed."}
+			return store.Change{}, failure{http.StatusUnprocessableEntity, say("No due time, or a time too far in the future. Nothing was changed.")}
 		}
 		return e.Reschedule(lasting(r), key, due.Truncate(time.Millisecond), 0)
 	}))

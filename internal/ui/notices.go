@@ -1,11 +1,8 @@
 package ui
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
-	"strings"
-	"time"
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -15,28 +12,28 @@ type noticesPage struct {
 	search
 	Routes  []string
 	States  []notice.State
-	Reasons []notice.Reason
-	Asked   bool   // something was searched for
-	Narrow  string // the host that all he sees goes to
+	Reasons []choice
+	Asked   bool   // the form was sent
+	Narrow  string // the only host within the scope
 	Live    liveList
-	// Archive: there is a history. Past are its entries, if it was searched; Ask is the address of
-	// the same search with the history.
+	// Archive reports whether there is a history. Past are its entries if it was searched; Ask is the
+	// address of the same search with the history.
 	Archive bool
 	Past    pastList
 	Ask     string
 }
 
-// liveList are the notices that a search found in Redis.
+// liveList are the notices of a search in Redis.
 type liveList struct {
 	Rows    []noticeRow
-	Wrong   string // why nothing was searched
-	Counted bool   // Looked and Total may be shown: no notice of others is among them
+	Wrong   text // why nothing was searched
+	Counted bool // Looked and Total may be shown: no notice of others is among them
 	Looked  int
 	Total   int64
 	Stopped string // the key at which a search for a webhook-id stopped
-	Away    string // what the list is without
-	Next    string // the address of what follows
-	Full    bool   // what follows is another page, not the rest of a search
+	Away    text   // the unavailable part of Redis
+	Next    string // the address of the next page
+	Full    bool   // Next is another page, not the rest of a search
 	First   string // the address without a cursor, on further pages
 }
 
@@ -45,13 +42,13 @@ type noticeRow struct {
 	Key, Route, Host string
 	State            notice.State
 	When             stamp
-	Event            string // what is or was at When
+	Event            text // the meaning of When
 	Attempts         string
-	Last             string
+	Last             text
 }
 
-// showNotices serves the search: one list of what Redis has, and one of what the history has, each
-// with its cursor and its error.
+// showNotices serves the search with a list of Redis and a list of the history, each with its own cursor
+// and error.
 func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	s := searchOf(r.URL.Query())
 	if full, changed := p.resolved(s, v); changed {
@@ -67,7 +64,7 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		}
 	}
 
-	page := noticesPage{search: s, Routes: p.routesMet(v), States: notice.States, Reasons: deathReasons, Asked: len(r.URL.Query()) > 0, Narrow: v.Host,
+	page := noticesPage{search: s, Routes: p.routesMet(v), States: notice.States, Reasons: v.reasons(), Asked: len(r.URL.Query()) > 0, Narrow: v.Host,
 		Archive: p.o.History != nil}
 	var err error
 	if page.Live, err = p.live(r, s, v); err != nil {
@@ -84,22 +81,22 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		if page.Past, err = p.past(r, "notices", s, v); err != nil {
 			return err
 		}
-		page.Archive = page.Live.Wrong == "" || page.Past.Wrong != page.Live.Wrong // one message for the same fault
+		page.Archive = page.Live.Wrong == nil || page.Past.Wrong.String() != page.Live.Wrong.String() // one message for the same fault
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "notices", Title: "Notices", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Notices"), Visitor: v, Content: noticesContent(page)})
 }
 
-// routesMet are the names of the routes that carry notices which the visitor may see.
+// routesMet returns the routes with notices that the visitor may see, for a search.
 func (p *Pages) routesMet(v Visitor) (names []string) {
 	for _, rt := range p.o.Routes.All() {
 		if v.Meets(rt.Prefix) {
-			names = append(names, rt.Name)
+			names = append(names, p.routeFor(rt.Prefix, v))
 		}
 	}
 	return names
 }
 
-// exactly is the address of the notice that a search names by its whole key; empty if there is none.
+// exactly returns the address of the notice with a whole key; empty if there is none.
 func (p *Pages) exactly(r *http.Request, s search, v Visitor) (string, error) {
 	f, err := p.o.Engine.Find(r.Context(), s.Text)
 	if err == nil && v.Sees(&f, p.hostOf(&f)) && (s.ID == "" || f.ID() == s.ID) {
@@ -121,7 +118,7 @@ func (p *Pages) exactly(r *http.Request, s search, v Visitor) (string, error) {
 // live searches Redis.
 func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err error) {
 	q, wrong, err := p.query(r.Context(), s, v)
-	if list.Wrong = wrong; err != nil || wrong != "" {
+	if list.Wrong = wrong; err != nil || wrong != nil {
 		return list, err
 	}
 	place := bound("notices", s, v)
@@ -133,7 +130,7 @@ func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err e
 		return list, err
 	}
 	for i := range got.items {
-		list.Rows = append(list.Rows, p.noticeRow(&got.items[i]))
+		list.Rows = append(list.Rows, p.noticeRow(&got.items[i], v))
 	}
 	if list.Counted = v.ownsAll(q.Routes); list.Counted {
 		list.Looked, list.Total = got.looked, p.sampler.current(r.Context()).total(q)
@@ -160,8 +157,7 @@ func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err e
 // cursors are the parameters of the two lists of a search.
 var cursors = []string{"cursor", "past"}
 
-// onward is the address of a search with another cursor of one of its lists. The other list stays
-// where it is.
+// onward returns the address of a search with another cursor of one list. The other list keeps its cursor.
 func onward(r *http.Request, s search, name, cursor string) string {
 	values := s.values()
 	for _, c := range cursors {
@@ -175,52 +171,30 @@ func onward(r *http.Request, s search, name, cursor string) string {
 	return r.URL.Path + "?" + values.Encode()
 }
 
-// deathReasons are those that a notice can die of.
-var deathReasons = func() []notice.Reason {
-	var out []notice.Reason
-	for _, r := range notice.Reasons {
-		switch r {
-		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonShutdown, notice.ReasonLease:
-		default:
-			out = append(out, r)
-		}
-	}
-	return out
-}()
-
-func (p *Pages) noticeRow(f *store.Found) noticeRow {
-	row := noticeRow{Key: f.Key, Route: p.routeName(f.Route), Host: p.hostOf(f), State: f.State, Attempts: number(f.AttemptsMade)}
-	row.When, row.Event = p.stamp(f.Due), "due"
+func (p *Pages) noticeRow(f *store.Found, v Visitor) noticeRow {
+	row := noticeRow{Key: f.Key, Route: p.routeFor(f.Route, v), Host: p.hostOf(f), State: f.State, Attempts: number(f.AttemptsMade)}
+	row.When, row.Event = p.stamp(f.Due), say("due")
 	switch {
 	case !f.SettledAt.IsZero():
-		row.When, row.Event = p.stamp(f.SettledAt), map[notice.State]string{notice.Delivered: "delivered", notice.Cancelled: "cancelled", notice.Dead: "died"}[f.State]
+		row.When, row.Event = p.stamp(f.SettledAt), say("ended")
 	case f.State == notice.Claimed:
-		row.Event = "in flight, was due"
+		row.Event = say("due")
 	case f.Due.Before(p.now().Add(-lateFrom)):
-		row.Event = "was due"
+		row.Event = say("overdue since")
 	}
 	if n := len(f.Attempts); n > 0 {
-		row.Last = lastWord(f.Attempts[n-1])
+		row.Last = v.result(f.Attempts[n-1])
 	}
-	if f.State == notice.Dead {
-		row.Last = cmp.Or(string(f.Reason), row.Last)
+	if f.State == notice.Dead && f.Reason != "" && lastReason(f) != f.Reason {
+		row.Last = v.reason(f.Reason)
 	}
 	return row
 }
 
-// lastWord is the result of an attempt, in a few words: "timed out after 5s", "500 status_5xx in 12ms".
-func lastWord(a notice.Attempt) string {
-	took := rough(a.Duration.Round(100 * time.Microsecond))
-	if a.Reason == notice.ReasonTimeout && a.Status == 0 && a.Duration > 0 {
-		return "timed out after " + took
+// lastReason returns why the last attempt failed.
+func lastReason(f *store.Found) notice.Reason {
+	if n := len(f.Attempts); n > 0 {
+		return f.Attempts[n-1].Reason
 	}
-	var words []string
-	if a.Status > 0 {
-		words = append(words, number(a.Status))
-	}
-	words = append(words, cmp.Or(string(a.Reason), "delivered"))
-	if a.Duration > 0 {
-		words = append(words, "in "+took)
-	}
-	return strings.Join(words, " ")
+	return ""
 }

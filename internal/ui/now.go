@@ -13,48 +13,48 @@ import (
 	"notifier/internal/wire"
 )
 
-// nowPage is how everything stands that a visitor may see.
+// nowPage is the first page: problems, routes, charts and instances.
 type nowPage struct {
 	Visitor   Visitor
-	Taken     stamp  // when the figures were
-	Stale     string // why they are not of this moment
-	Away      string // what they are without
+	Taken     stamp // the time of the figures
+	Stale     text  // why the figures are outdated
+	Away      text  // the unavailable part of Redis
 	Missing   []string
 	Living    int
 	Matters   []matter
-	Calm      string // what is said where nothing is the matter
+	Calm      text // the text without problems
 	Cards     []card
-	Shared    int // routes that carry notices of others too, and are not counted here
+	Shared    int // routes that also carry notices of other clients and are not counted
 	Heat      chart
 	Coming    chart
 	ComingAt  stamp
-	Instances []instanceRow // nil for who does not see all
-	Answered  string
+	Instances []instanceRow // nil for a visitor with a prefix
+	Answered  time.Duration
 	Findings  []findingRow
 	Examined  bool
 	All       bool
 }
 
-// card is a route at a glance.
+// card is the summary of a route.
 type card struct {
-	Name, Prefix, Target string
-	Configured           bool
-	Paused               bool
-	Pending, Overdue     int64
-	Waiting              int64
-	Dead                 int64
-	InFlight             int
-	Rate                 string
-	P50, P99             string
-	NextDue              stamp
-	Spark                string
-	Level                level
-	CSRF                 string
-	May                  bool // the visitor may pause and resume it
+	Name, Prefix     string
+	Target           text
+	Configured       bool
+	Paused           bool
+	Pending, Overdue int64
+	Waiting          int64
+	Dead             int64
+	InFlight         int
+	Rate             perSecond
+	P50, P99         text
+	NextDue          stamp
+	Spark            string
+	Level            level
+	CSRF             string
+	May              bool // the visitor may pause and resume it
 }
 
-// level is how bad something is; it is said in words and signs, and in colours
-// besides.
+// level is a severity. Pages show it by words and signs, and by colours as well.
 type level string
 
 const (
@@ -64,28 +64,32 @@ const (
 )
 
 type instanceRow struct {
-	Label, ID, Version, State string
-	Self                      bool
-	Seen, Started             stamp
-	InFlight                  int
-	Tells                     bool
-	Differs                   []string
+	Label, ID, Version string
+	State              fleet.State
+	Alive, Self        bool
+	Seen, Started      stamp
+	InFlight           int
+	Tells              bool
+	Differs            []string
 }
 
-// showNow serves the first page: how everything stands.
+// showNow serves the first page.
 func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	return p.render(w, r, http.StatusOK, view{Template: "now", Title: "Now", Visitor: v, Live: "now", Data: p.nowOf(p.sampler.current(r.Context()), v)})
+	page := p.nowOf(p.sampler.current(r.Context()), v)
+	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now", Content: nowContent(page)})
 }
 
-// recent is how far back lateness on the cards goes.
+// recent is the number of minutes of the lateness on cards.
 const recent = 5
 
-// work adds up what was done under a prefix: in the running minutes of all
-// instances, and in the last n that are over.
+// work adds up the work under a prefix: of the running minute of all instances, and of the last n full
+// minutes.
 func (b *board) work(prefix string, n int, now time.Time) metrics.Work {
 	sum := metrics.Work{}
 	for _, i := range b.Instances {
-		sum.Add(i.Figures.Routes[prefix].Work)
+		if i.Figures.Since > b.Reported[i.ID]-turnTime.Milliseconds() { // else its minute is in Minutes
+			sum.Add(i.Figures.Routes[prefix].Work)
+		}
 	}
 	for m := now.Unix()/60 - int64(n); m < now.Unix()/60; m++ {
 		sum.Add(b.Minutes[m][prefix])
@@ -93,8 +97,7 @@ func (b *board) work(prefix string, n int, now time.Time) metrics.Work {
 	return sum
 }
 
-// hour is what was done under the prefixes in each of the last minutes, the running
-// one last.
+// hour returns the work under prefixes in each of the last minutes, the running minute last.
 func (b *board) hour(prefixes []string, now time.Time) []metrics.Work {
 	out := make([]metrics.Work, spans)
 	for i := range out {
@@ -109,15 +112,14 @@ func (b *board) hour(prefixes []string, now time.Time) []metrics.Work {
 	return out
 }
 
-// rate is how many attempts a second were made under a prefix in the last minute or
-// two.
+// rate returns the attempts per second under a prefix in the last one to two minutes.
 func (b *board) rate(prefix string, now time.Time) float64 {
 	since := now.Truncate(time.Minute).Add(-time.Minute)
 	return float64(b.work(prefix, 1, now).Attempts()) / now.Sub(since).Seconds()
 }
 
-// waiting is how many due notices of a route wait because instances have postponed them,
-// or because the route is paused.
+// waiting counts the due notices of a route that wait because instances postponed them or the route is
+// paused.
 func (b *board) waiting(c store.Counts) (n int64) {
 	for _, i := range b.Instances {
 		for _, w := range i.Figures.Routes[c.Prefix].Waiting {
@@ -138,9 +140,8 @@ func (b *board) inFlight(prefix string) int {
 	return n
 }
 
-// routesOf are the routes whose figures a visitor may see, in the order of the
-// configuration, and then the prefixes that have none; shared is how many he sees
-// only a part of.
+// routesOf returns the counts of routes within the visitor's scope, in the order of the configuration,
+// then of prefixes without a route. shared counts the routes that the visitor sees only in part.
 func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) {
 	by := map[string]store.Counts{}
 	for _, c := range b.Counts {
@@ -183,7 +184,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	out.ComingAt = p.stamp(b.ForecastAt)
 	out.Coming = comingHour(coming, b.ForecastAt)
 	for _, i := range b.Instances {
-		if i.State != fleet.Silent {
+		if i.State != fleet.Unresponsive {
 			out.Living++
 		}
 		if !i.Tells || i.Figures.Cut {
@@ -192,12 +193,12 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	}
 	if v.All() {
 		out.Instances = p.instanceRows(b)
-		out.Answered = rough(b.Answered)
+		out.Answered = b.Answered
 		out.Findings, out.Examined = p.examiner.troubles()
 	}
 	out.Matters = p.matters(b, list, v)
-	if len(out.Matters) == 0 && out.Stale == "" {
-		out.Calm = p.calm(b)
+	if len(out.Matters) == 0 && out.Stale == nil {
+		out.Calm = p.calm()
 	}
 	return out
 }
@@ -205,9 +206,9 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	w := b.work(c.Prefix, recent, b.At)
 	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c), Dead: c.Dead, InFlight: b.inFlight(c.Prefix),
-		Rate: perSecond(b.rate(c.Prefix, b.At)), P50: "–", P99: "–", NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
+		Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"), NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
-		k.P50, k.P99 = rough(w.Late.Quantile(0.5)), rough(w.Late.Quantile(0.99))
+		k.P50, k.P99 = plain(w.Late.Quantile(0.5)), plain(w.Late.Quantile(0.99))
 	}
 	if rt := p.o.Routes.Prefix(c.Prefix); rt != nil {
 		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
@@ -226,18 +227,20 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	return k
 }
 
-// targetText says where a route's notices go; an address is shown by its host, for
-// the rest of it may hold secrets.
-func targetText(rt *route.Route) string {
+// targetText returns the target of a route. Of an address it returns the host only, since the rest may
+// contain secrets.
+func targetText(rt *route.Route) text {
 	switch rt.Target.Kind {
 	case route.KindFixed:
-		return rt.Target.URL.Hostname()
+		return plain(rt.Target.URL.Hostname())
 	case route.KindNotice:
-		return "each notice's url"
-	case route.KindList, route.KindStream:
-		return string(rt.Target.Kind) + " " + rt.Target.Key
+		return say("each notice's url")
+	case route.KindList:
+		return say("list `%s`", rt.Target.Key)
+	case route.KindStream:
+		return say("stream `%s`", rt.Target.Key)
 	}
-	return string(rt.Target.Kind)
+	return say("log")
 }
 
 func (p *Pages) instanceRows(b *board) []instanceRow {
@@ -247,7 +250,7 @@ func (p *Pages) instanceRows(b *board) []instanceRow {
 	}
 	out := make([]instanceRow, len(b.Instances))
 	for i, x := range b.Instances {
-		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: string(x.State), Self: x.Self, Seen: p.stamp(x.Seen),
+		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: x.State, Alive: x.State == fleet.Alive, Self: x.Self, Seen: p.stamp(x.Seen),
 			Started: p.stamp(x.Started), Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
 		for _, f := range x.Figures.Routes {
 			out[i].InFlight += f.InFlight

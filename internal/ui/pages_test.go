@@ -3,6 +3,7 @@ package ui_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,31 +24,45 @@ func late(n int64) metrics.Work {
 	return metrics.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: n}, Late: metrics.Spread{20: n}}
 }
 
-// What the first page says is that of all instances together, and it says so where
-// one tells nothing.
+// The first page adds up the metrics of all instances, and names the instances without metrics.
 func TestNowAddsUpAllInstances(t *testing.T) {
 	s := newSite(t)
 	other := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 4, Waiting: map[notice.Held]int{notice.HeldBreaker: 30, notice.HeldRate: 5}, Work: late(10)}},
 		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 1, Slots: 8, Waiting: 30, Calls: 10, Failed: 10, Breaker: "open", RetryMS: time.Now().Add(9 * time.Second).UnixMilli()}}}
 	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3, Waiting: map[notice.Held]int{notice.HeldBreaker: 9}, Work: late(20)}},
 		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Waiting: 9, Calls: 30, Failed: 10}}},
-		fleet.Instance{ID: "b", State: fleet.Living, Figures: other.Encode(), About: fleet.About{Label: "web-2"}},
-		fleet.Instance{ID: "c", State: fleet.Silent, About: fleet.About{Label: "web-3"}})
+		fleet.Instance{ID: "b", State: fleet.Alive, Figures: other.Encode(), About: fleet.About{Label: "web-2"}},
+		fleet.Instance{ID: "c", State: fleet.Unresponsive, About: fleet.About{Label: "web-3"}})
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 10*time.Minute+30*time.Second)
 	a := s.get("/ui/").is(200)
-	a.says("orders", "1 pending", "in flight 7", "waiting 44", "Figures of 1 of the instances are missing or incomplete: web-3", "Instance web-3 is unresponsive",
-		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts; none began more than 1 s late", "1 notice in the next hour")
+	a.says("orders", "1 pending", "in flight 7", "deferred 44", "Metrics of 1 instance are missing or incomplete: web-3", "Instance web-3 is unresponsive",
+		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts, none more than 1 s late", "1 notice in the next hour")
 	s.get("/ui/receivers").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
 }
 
-func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {
+// The work of a minute is counted once, also before its instance publishes figures of the next minute.
+func TestNowCountsAMinuteOnce(t *testing.T) {
+	s := newSite(t)
+	end := time.Now().UTC()
+	own := func(since time.Time) {
+		s.engine.Tell(fleet.Figures{Since: since.UnixMilli(), Routes: map[string]fleet.RouteFigures{"app1:orders": {Work: late(20)}}})
+	}
+	own(end.Add(-time.Minute))
+	s.get("/ui/").says("20 attempts, none more than 1 s late")
+	s.engine.SetMinutes(fleet.Minute{Instance: s.engine.Self(), At: end.UnixMilli(), Routes: map[string]metrics.Work{"app1:orders": late(20)}})
+	s.as(ui.Visitor{}).get("/ui/").says("20 attempts, none more than 1 s late")
+	own(end)
+	s.as(ui.Visitor{}).get("/ui/").says("40 attempts, none more than 1 s late")
+}
+
+func TestNowShowsLateRoutesAndActions(t *testing.T) {
 	s := newSite(t)
 	s.get("/ui/").says("No problems found")
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 0)
 	now := time.Now().UTC()
 	s.engine.Add(store.Found{State: notice.Scheduled, Notice: &notice.Notice{Key: "app1:orders:paid:2", Route: "app1:orders", Made: notice.MadeAt(now), Due: now.Add(-3 * time.Minute)}})
-	s = s.as(ui.Visitor{}) // whose figures are new
-	s.get("/ui/").says("orders is late", "the first for 3m").saysNot("No problems found")
+	s = s.as(ui.Visitor{}) // with new figures
+	s.get("/ui/").says("orders is late", "the oldest for 3m").saysNot("No problems found")
 	if err := s.engine.Pause(t.Context(), "app1:orders"); err != nil {
 		t.Fatal(err)
 	}
@@ -66,13 +81,13 @@ func TestNowSaysWhatIsLateAndWhatToPress(t *testing.T) {
 	s.as(ui.Visitor{}).get("/ui/").says("orders is late").saysNot("is paused")
 }
 
-func TestFiguresThatAreOldSaySo(t *testing.T) {
+func TestOutdatedFiguresAreMarked(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s = s.open()
 	s.engine.Fail(fmt.Errorf("away: %w", wire.ErrUnavailable))
-	s.get("/ui/").is(200).says("No figures yet", "Redis cannot be reached")
-	s.get("/ui/notices").is(503).says("Redis cannot be reached")
+	s.get("/ui/").is(200).says("No figures yet", "Redis is unavailable")
+	s.get("/ui/notices").is(503).says("Redis is unavailable")
 	s.get("/ui/notices/app1:orders:paid:1").is(503)
 	s.engine.Fail(errors.New("secret of the house"))
 	s.get("/ui/dead").is(500).says("Internal error").saysNot("secret of the house")
@@ -105,14 +120,14 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %d found, want %d", target, got, want)
 		}
 	}
-	for target, text := range map[string]string{"/ui/notices?host=a/b": "no host", "/ui/notices?since=soon": "not understood", "/ui/notices?state=asleep": "no such state",
-		"/ui/notices?reason=boredom": "no such reason", "/ui/notices?reason=gone&state=scheduled": "Only dead letters", "/ui/notices?q=%C3%A4": "No key holds"} {
+	for target, text := range map[string]string{"/ui/notices?host=a/b": "Not a host", "/ui/notices?since=soon": "soon is not a time", "/ui/notices?state=asleep": "no such state",
+		"/ui/notices?reason=boredom": "no such reason", "/ui/notices?reason=gone&state=scheduled": "Only dead letters", "/ui/notices?q=%C3%A4": "Not a key"} {
 		s.get(target).is(200).says(text)
 	}
 	if a := s.get("/ui/notices?q=app1:orders:lost:7").is(303); a.Header.Get("Location") != "/ui/notices/app1:orders:lost:7" {
 		t.Errorf("an exact key leads to %q", a.Header.Get("Location"))
 	}
-	// The rest is behind a link that is good for this search and this visitor only.
+	// The link to the next page is valid for this search and visitor only.
 	next := ""
 	s.get("/ui/notices?q=app1:orders:paid").each(func(e *html.Node) {
 		if e.Data == "a" && strings.Contains(attr(e, "href"), "cursor=") {
@@ -124,23 +139,23 @@ func TestSearch(t *testing.T) {
 	}
 	s.get(strings.Replace(next, "app1%3Aorders", "app2%3Aorders", 1)).is(400)
 	s.as(ui.Visitor{Prefix: "app1"}).get(next).is(400)
-	s.get("/ui/notices?cursor=nonsense").is(400).says("begin it again")
+	s.get("/ui/notices?cursor=nonsense").is(400).says("Start the search again")
 }
 
-func TestANoticeTellsItsWay(t *testing.T) {
+func TestNoticePageShowsTimelineAndActions(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"b":1.50,"a":[1,2]}`), Ladder: notice.Ladder{time.Minute, time.Hour}}, time.Hour)
-	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if attempt 1 fails", "1m after the one before", "Attempt 3, if attempt 2 fails", "Dead letter, unless",
-		`"b": 1.50`, "0 made of 3", "msg_", "key of the host", "Cancel it", "Fire it now", "Reschedule it", "Send the test").saysNot("Redrive it")
+	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if attempt 1 fails", "1m after the previous attempt", "Attempt 3, if attempt 2 fails", "Dead letter, unless",
+		`"b": 1.50`, "attempts 0 of 3", "msg_", "key one per host", "Cancel the notice", "Fire now", "Reschedule", "Send the test").saysNot("Redrive")
 	s.engine.Move("app1:orders:paid:1", notice.Delivered, "")
-	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "200 delivered in 12ms").saysNot("Cancel it", "Fire it now", "Redrive it")
+	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "HTTP 200 · delivered · 12ms").saysNot("Cancel the notice", "Fire now", "Redrive")
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonStatus5xx, "no")
-	s.get("/ui/notices/app1:orders:paid:2").says("Dead since", "status_5xx", "Redrive it", "Cancel it").saysNot("Fire it now")
+	s.get("/ui/notices/app1:orders:paid:2").says("Died 1", "status_5xx", "Redrive…", "Cancel the notice").saysNot("Fire now")
 	s.get("/ui/notices/app1:orders:paid:none").is(404)
-	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive it", "Cancel it", `/cancel"`, `/test"`)
+	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/app1:orders:paid:2").is(200).saysNot("Redrive…", "Cancel the notice", `/cancel"`, `/test"`)
 }
 
-func TestChangesAreMadeConfirmedAndEntered(t *testing.T) {
+func TestChangesAreConfirmedAndAudited(t *testing.T) {
 	s := newSite(t)
 	state := func(key string, want notice.State) store.Found {
 		t.Helper()
@@ -196,8 +211,8 @@ func TestChangesAreMadeConfirmedAndEntered(t *testing.T) {
 	s.get("/ui/audit?prefix=app1:orders:paid:9").is(200).says("redrive").saysNot(">fire<")
 }
 
-// A change without the token of the page, or by who may only look, changes nothing.
-func TestChangesThatAreRefused(t *testing.T) {
+// A change without the token of the page, or without the role, is refused.
+func TestChangesWithoutTokenOrRoleAreRefused(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
@@ -224,14 +239,14 @@ func TestChangesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestDeadLettersByWhatTheyDiedOf(t *testing.T) {
+func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	s := newSite(t)
 	for i := range 6 {
 		s.dead(fmt.Sprintf("app1:orders:paid:t%d", i), "https://shop.example/", notice.ReasonTimeout, "slow")
 	}
 	s.dead("app1:orders:paid:g1", "https://shop.example/", notice.ReasonGone, "left")
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
-	s.get("/ui/dead").is(200).says("6 timeout shop.example", "1 gone shop.example", "1 gone other.example", "8 dead letters looked at")
+	s.get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example", "1 gone other.example", "8 dead letters inspected")
 	const group = "/ui/dead/group?host=shop.example&reason=timeout&route=orders"
 	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices", "app1:orders:paid:t5").saysNot("paid:g1")
 	file := s.get("/ui/dead/download?host=shop.example&reason=timeout&route=orders").is(200)
@@ -240,7 +255,7 @@ func TestDeadLettersByWhatTheyDiedOf(t *testing.T) {
 		t.Errorf("%d lines: %s", len(lines), file.body)
 	}
 	args := []string{"route", "orders", "reason", "timeout", "host", "shop.example"}
-	s.post("/ui/dead/purge", args...).is(422).says("nothing was purged")
+	s.post("/ui/dead/purge", args...).is(422).says("Nothing was purged")
 	s.post("/ui/dead/redrive", append(args, "over", "3s")...).is(422)
 	a := s.post("/ui/dead/redrive", append(args, "over", "1h", "count", "6")...).is(303)
 	if to := a.Header.Get("Location"); to != "/ui/dead?n=6&route=orders&said=group" {
@@ -272,8 +287,11 @@ func TestDeadLettersByWhatTheyDiedOf(t *testing.T) {
 	}
 }
 
-// Two scopes see nothing of one another.
-func TestScopes(t *testing.T) {
+// languageLinks are the addresses of a page in other languages: they repeat the request.
+var languageLinks = regexp.MustCompile(`href="/ui/language\?[^"]*"`)
+
+// Two scopes do not see each other.
+func TestScopesDoNotSeeEachOther(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:mine", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.keep("app2:a:b:theirs", notice.Content{URL: "https://theirs.example/"}, time.Hour)
@@ -289,7 +307,7 @@ func TestScopes(t *testing.T) {
 			"/ui/notices/app2:a:b:theirdead", "/ui/dead/group?route=other&reason=timeout&host=theirs.example", "/ui/dead/download?route=other&reason=timeout&host=theirs.example",
 			"/ui/audit?prefix=app2", "/ui/notices?route=other") {
 			a := me.get(path)
-			page := strings.NewReplacer(`value="theirs.example"`, "", `value="theirs"`, "").Replace(a.body)
+			page := strings.NewReplacer(`value="theirs.example"`, "", `value="theirs"`, "").Replace(languageLinks.ReplaceAllString(a.body, ""))
 			for _, secret := range []string{"app2:", "theirs.example:443", "theirdead", "their answer", "4,242", "theirclient", ">77<", ">other<"} {
 				if strings.Contains(page, secret) {
 					t.Errorf("%+v at %s sees %q", v, path, secret)
@@ -301,8 +319,8 @@ func TestScopes(t *testing.T) {
 		}
 		me.get("/ui/doctor").is(403)
 	}
-	// Whoever sees only some notices of a prefix is shown no figures, which would
-	// tell of the others.
+	// A visitor who sees only some notices of a prefix gets no figures, since they include
+	// the other notices.
 	link := s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"})
 	s.keep("app1:orders:paid:another", notice.Content{URL: "https://another.example/"}, time.Hour)
 	link.get("/ui/notices/app1:orders:paid:another").is(404)

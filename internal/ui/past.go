@@ -9,11 +9,11 @@ import (
 	"notifier/internal/notice"
 )
 
-// pastList are the entries that a search found in the history.
+// pastList are the entries of a search in the history.
 type pastList struct {
 	Rows  []pastRow
-	Wrong string // why there is no answer
-	Next  string // the address of what follows
+	Wrong text   // why there is no answer
+	Next  string // the address of the next page
 	First string // the address without a cursor, on further pages
 }
 
@@ -23,13 +23,13 @@ type pastRow struct {
 	Outcome                notice.Ending
 	At                     stamp
 	Attempts               string
-	Last                   string
+	Last                   text
 }
 
-// past searches the history for a page. Only a cursor that is not good is an error.
+// past searches the history. Only an invalid cursor is an error.
 func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pastList, err error) {
 	q, wrong := p.pastQuery(s, v)
-	if list.Wrong = wrong; wrong != "" {
+	if list.Wrong = wrong; wrong != nil {
 		return list, nil
 	}
 	place := bound(page+" past", s, v)
@@ -44,7 +44,7 @@ func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pa
 	for i := range got.Rows {
 		x := &got.Rows[i]
 		if f := remembered(x); v.Sees(&f, x.Host) {
-			list.Rows = append(list.Rows, p.pastRow(x))
+			list.Rows = append(list.Rows, p.pastRow(x, v))
 		}
 	}
 
@@ -61,16 +61,16 @@ func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pa
 	return list, nil
 }
 
-// pastQuery is the query of the history for a search; wrong describes a fault of the search.
-func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong string) {
+// pastQuery returns the query of the history for a search; wrong describes a fault of the search.
+func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong text) {
 	q = history.Query{Client: v.Client, ID: s.ID, Prefix: v.Prefix, Reason: notice.Reason(s.Reason), Limit: searchPage}
-	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != "" {
+	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != nil {
 		return q, wrong
 	}
 	switch state := notice.State(s.State); state {
 	case "":
 	case notice.Scheduled, notice.Claimed:
-		return q, "The history has finalized notices only: choose another state."
+		return q, say("The history has finalized notices only: choose another state.")
 	default:
 		q.Outcomes = []notice.Ending{notice.Ending(state)}
 	}
@@ -79,12 +79,12 @@ func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong string) {
 		p.withinRoute(&q, s.Route)
 	}
 	if q.Unindexed() && q.Since.IsZero() {
-		return q, "The history needs a window for a part of a key: set From, or begin with app:module:type: and the beginning of the id."
+		return q, say("For a part of a key, set a start time, or write the key from its beginning up to a part of the id.")
 	}
-	return q, ""
+	return q, nil
 }
 
-// withinRoute limits a query to the notices of a route, which is given by its name or prefix.
+// withinRoute limits a query to the notices of a route, given by name or prefix.
 func (p *Pages) withinRoute(q *history.Query, route string) {
 	q.Route = route
 	for _, rt := range p.o.Routes.All() {
@@ -97,14 +97,17 @@ func (p *Pages) withinRoute(q *history.Query, route string) {
 	}
 }
 
-func (p *Pages) pastRow(x *history.Row) pastRow {
-	row := pastRow{Path: entryPath(x), Key: x.Key, Host: x.Host, Route: p.routeName(x.Route), Outcome: x.Outcome, At: p.stamp(x.Ended),
-		Attempts: number(x.AttemptsMade), Last: string(x.Reason)}
+func (p *Pages) pastRow(x *history.Row, v Visitor) pastRow {
+	row := pastRow{Path: entryPath(x), Key: x.Key, Host: x.Host, Route: p.routeFor(x.Route, v), Outcome: x.Outcome, At: p.stamp(x.Ended),
+		Attempts: number(x.AttemptsMade)}
+	if x.Reason != "" {
+		row.Last = v.reason(x.Reason)
+	}
 	if n := len(x.Attempts); n > 0 {
-		row.Last = lastWord(x.Attempts[n-1])
+		row.Last = v.result(x.Attempts[n-1])
 	}
 	if len(x.Damaged) > 0 {
-		row.Last = "unreadable: " + strings.Join(x.Damaged, ", ")
+		row.Last = say("unreadable: %s", x.Damaged)
 	}
 	return row
 }

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"net/url"
 	"time"
@@ -14,46 +13,44 @@ import (
 	"notifier/internal/store"
 )
 
-// receiverPage is one receiver, with each of the routes that call it.
+// receiverPage is one receiver with the routes that call it.
 type receiverPage struct {
 	Receiver string
 	Routes   []receiverOfRoute
-	Stale    string
+	Stale    text
 	Missing  []string
 	History  string // the address of a search in the history; empty = there is none
 }
 
-// receiverOfRoute is how a receiver stands on one route.
+// receiverOfRoute is the health of a receiver on one route.
 type receiverOfRoute struct {
 	hostRow
 	Anchor      string
 	Level       level
-	Headline    string
+	Headline    text
 	LastSuccess stamp
 	LastAttempt stamp
-	LastAnswer  string
+	LastAnswer  text
 	Next        stamp // attempt of a waiting notice
 	Counted     stamp // when the waiting notices were counted
-	Dead        string
-	DayWrong    string
+	Dead        text
+	DayWrong    text
 	Day, Delay  chart
 	Answers     []answerRow
-	// Waits and Letters lead to the waiting notices and the dead letters.
+	// Waits and Letters are the addresses of the waiting notices and the dead letters.
 	Waits, Letters string
-	Redeliver      string // the form that redrives; empty = the visitor may not
+	Redeliver      string // the address of the form; empty without the right to redrive
 }
 
-// answerRow is one of the last answers.
+// answerRow is one of the last responses.
 type answerRow struct {
 	At     stamp
 	Level  level
-	Answer string
-	Took   string
+	Answer text
+	Took   text
 }
 
-func receiverPath(receiver string) string { return Root + "receivers/" + url.PathEscape(receiver) }
-
-// showReceiver serves a receiver's page.
+// showReceiver serves the page of a receiver.
 func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	name := r.PathValue("receiver")
 	b := p.sampler.current(r.Context())
@@ -65,16 +62,16 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 		}
 		page.Routes = append(page.Routes, row)
 	}
-	if len(page.Routes) == 0 && page.Stale == "" {
-		return failure{http.StatusNotFound, "Nothing is known of this receiver: it was not called in the last minutes, and has not failed within 48 hours."}
+	if len(page.Routes) == 0 && page.Stale == nil {
+		return failure{http.StatusNotFound, say("No data for this receiver: it was not called in the last minutes, and did not fail within 48 hours.")}
 	}
 	if host, err := notice.Host(health.Host(name)); p.o.History != nil && err == nil {
 		page.History = Root + "notices?" + url.Values{"host": {host}, "history": {"1"}}.Encode() + "#history"
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "receiver", Title: health.Title(name), Section: "Receivers", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: plain(health.Title(name)), Section: say("Receivers"), Visitor: v, Content: receiverContent(page)})
 }
 
-// silent are the labels of the instances whose figures are missing or incomplete.
+// silent returns the labels of the instances whose metrics are missing or incomplete.
 func (b *board) silent() (labels []string) {
 	for _, i := range b.Instances {
 		if !i.Tells || i.Figures.Cut {
@@ -87,7 +84,7 @@ func (b *board) silent() (labels []string) {
 func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess), LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
-	if x.Next.Before(b.At) { // it was made since the count
+	if x.Next.Before(b.At) { // the attempt has started since the count
 		row.Next = stamp{}
 	}
 	if row.Level, row.Headline = h.Level, h.Says; h.Level == "" {
@@ -123,7 +120,7 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visi
 	return row, nil
 }
 
-// pairsOf leaves out the pairs of a name and a value whose value is empty.
+// pairsOf drops the pairs of a name and a value whose value is empty.
 func pairsOf(pairs ...string) (out []string) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		if pairs[i+1] != "" {
@@ -133,11 +130,11 @@ func pairsOf(pairs ...string) (out []string) {
 	return out
 }
 
-// deadAt counts the dead letters of a route that went to a host, as far as a search comes.
-func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (string, error) {
+// deadAt counts the dead letters of a route and host, within the limit of a search.
+func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (text, error) {
 	q, _, err := p.query(ctx, search{Route: route, State: string(notice.Dead), Host: host}, v)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	n := 0
 	got, err := p.eachDead(ctx, q, v, searchTime, func(list []store.Found) bool {
@@ -145,12 +142,12 @@ func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (stri
 		return true
 	})
 	if got.cursor != "" || len(got.missing) > 0 {
-		return "at least " + number(n), err
+		return say("at least %s", n), err
 	}
-	return number(n), err
+	return plain(n), err
 }
 
-// addDay adds what the receiver answered within a day.
+// addDay adds the responses of a day.
 func (p *Pages) addDay(ctx context.Context, row *receiverOfRoute) {
 	var day health.Day
 	if p.o.Health != nil {
@@ -170,21 +167,21 @@ func (p *Pages) addDay(ctx context.Context, row *receiverOfRoute) {
 	}
 }
 
-// wholeMS is a duration that is known in whole milliseconds.
-func wholeMS(d time.Duration) string {
+// wholeMS returns a duration that is known in whole milliseconds.
+func wholeMS(d time.Duration) text {
 	if d < time.Millisecond {
-		return "< 1ms"
+		return say("< %s", time.Millisecond)
 	}
-	return rough(d)
+	return plain(d)
 }
 
-// dayCharts draw the attempts of the last 24 hours, and how long they took.
+// dayCharts draws the attempts of the last 24 hours and their latency.
 func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 	const count, height = 24, 104.0
 	wide := spans * cellWidth / count
 	first := now.UTC().Truncate(time.Hour).Add(-(count - 1) * time.Hour)
-	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Title: "Attempts, last 24 hours"}
-	latency = chart{W: chartWidth, H: height + chartBottom + 4, Title: "Latency, last 24 hours"}
+	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Attempts, last 24 hours")}
+	latency = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Latency, last 24 hours")}
 
 	most, slowest, total, failed, took := 0, time.Duration(0), 0, 0, time.Duration(0)
 	for _, h := range hours {
@@ -196,26 +193,30 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 		if x < chartLeft {
 			continue
 		}
-		text := fmt.Sprintf("%s: %s, %s failed", h.At.Format("15:04"), plural(h.Attempts, "attempt"), number(h.Failed))
+		text := say("%s: %s attempt(s), %s failed", h.At.Format("15:04"), h.Attempts, h.Failed)
 		all := max(2, float64(h.Attempts)/float64(most)*(height-8))
 		bad := all * float64(h.Failed) / float64(h.Attempts)
-		attempts.Boxes = append(attempts.Boxes, box{x, height - all, wide - 2, all - bad, "bar", text}, box{x, height - bad, wide - 2, bad, "fail", text})
+		attempts.box("bar", x, height-all, wide-2, all-bad)
+		attempts.box("fail", x, height-bad, wide-2, bad)
+		attempts.Spans = append(attempts.Spans, span{x, text})
 		tall := max(2, float64(h.Mean)/float64(max(slowest, 1))*(height-8))
-		latency.Boxes = append(latency.Boxes, box{x, height - tall, wide - 2, tall, "bar", h.At.Format("15:04") + ": " + wholeMS(h.Mean)})
+		latency.box("bar", x, height-tall, wide-2, tall)
+		latency.Spans = append(latency.Spans, span{x, say("%s: %s", h.At.Format("15:04"), wholeMS(h.Mean))})
 	}
 	for _, c := range []*chart{&attempts, &latency} {
-		c.Boxes = append(c.Boxes, box{chartLeft, height, spans * cellWidth, 1, "axis", ""})
-		c.Labels = append(c.Labels, label{chartLeft - 6, height, "0", "end"}, label{chartLeft, height + 14, first.Format("15:04"), "start"},
-			label{chartLeft + spans*cellWidth/2, height + 14, first.Add(count / 2 * time.Hour).Format("15:04"), "middle"},
-			label{chartLeft + spans*cellWidth, height + 14, "now", "end"})
+		c.box("axis", chartLeft, height, spans*cellWidth, 1)
+		c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"}, label{chartLeft, height + 14, plain(first.Format("15:04")), "start"},
+			label{chartLeft + spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
+			label{chartLeft + spans*cellWidth, height + 14, say("now"), "end"})
 	}
 	if total == 0 {
-		attempts.Summary, latency.Summary = "No attempt since the first failure.", "No attempt since the first failure."
+		none := say("No attempts since the first failure.")
+		attempts.Summary, latency.Summary = none, none
 		return attempts, latency
 	}
-	attempts.Labels = append(attempts.Labels, label{chartLeft - 6, 14, number(most), "end"})
+	attempts.Labels = append(attempts.Labels, label{chartLeft - 6, 14, plain(most), "end"})
 	latency.Labels = append(latency.Labels, label{chartLeft - 6, 14, wholeMS(slowest), "end"})
-	attempts.Summary = fmt.Sprintf("%s, %s failed (%s %%).", plural(total, "attempt"), number(failed), trimmed(100*float64(failed)/float64(total)))
-	latency.Summary = fmt.Sprintf("Mean %s; slowest hour %s.", wholeMS(took/time.Duration(total)), wholeMS(slowest))
+	attempts.Summary = say("%s attempt(s), %s failed (%s %).", total, failed, trimmed(100*float64(failed)/float64(total)))
+	latency.Summary = say("Mean %s, slowest hour %s.", wholeMS(took/time.Duration(total)), wholeMS(slowest))
 	return attempts, latency
 }

@@ -44,14 +44,17 @@ func TestReceiverPage(t *testing.T) {
 	s.engine.Tell(fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", Slots: 16, Calls: 20, Failed: 18, MeanMS: 33}}})
 
 	page := s.get("/ui/receivers/shop.example:443").is(200)
-	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 , next attempt", "counted 12s ago", "dead 1 ", "20, failure rate 90 %", "33ms",
-		"50 attempts, 38 failed (76 %).", "Mean 100ms; slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
+	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 12s ago", "dead 1 ", "20, failure rate 90 %", "33ms",
+		"50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
 	s.get("/ui/receivers/well.example:443").is(200).says("no recent calls", "last success")
-	s.get("/ui/receivers/none.example:443").is(404).says("Nothing is known of this receiver")
+	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
 	s.get("/ui/receivers").is(200).says("shop.example:443").saysNot("well.example") // it does not fail
 	if to := s.get("/ui/destinations").is(301).Header.Get("Location"); to != "/ui/receivers" {
 		t.Errorf("the former address leads to %q", to)
 	}
+	s.get("/ui/").says("HTTP 500, 38 in a row · 23 waiting · next attempt").saysNot("counted")
+	h.routes[0].Counted = now.Add(-12 * time.Minute)
+	s.as(ui.Visitor{}).get("/ui/").says("23 waiting · counted 12m ago · next attempt")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/receivers/shop.example:443").is(404)
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/receivers/shop.example:443").is(404)
 
@@ -70,8 +73,8 @@ func TestRedeliverWindow(t *testing.T) {
 	const path = "/ui/receivers/shop.example:443/redeliver"
 	s.get(path+"?route=orders").is(200).saysNot("<strong>3</strong>", "Redeliver 3")
 	s.get(path + "?route=orders&preview=1&until=-1h").is(200).says("0 dead letters")
-	s.get(path + "?route=orders&preview=1&rate=x").says("That is no rate")
-	s.get(path + "?route=orders&preview=1&since=25:00").says("A time is not understood")
+	s.get(path + "?route=orders&preview=1&rate=x").says("Not a rate")
+	s.get(path + "?route=orders&preview=1&since=25:00").says("25:00 is not a time")
 	page := s.get(path+"?route=orders&preview=1&since=-1h&rate=30/m").is(200).says("3 dead letters", "about 6s at 30/m", "Redeliver 3 notices")
 
 	before := time.Now()

@@ -2,16 +2,16 @@ package ui
 
 import (
 	"cmp"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"notifier/internal/fleet"
 	"notifier/internal/health"
 )
 
-// hostRow is a receiver of a route, at all instances together.
+// hostRow is a receiver of a route, with the figures of all instances.
 type hostRow struct {
 	Route, Prefix   string
 	Host, Name      string // with its port, and without
@@ -23,16 +23,17 @@ type hostRow struct {
 	Slowed          bool
 	Waiting         int
 	Calls, Failed   int64
-	Mean            string
+	Mean            text
 	Level           level
-	Says            string
+	Says            text
 
-	// Health is the receiver's health as it was At; zero if it has not failed within 48 hours.
-	// Since and Answer are of a failing one.
-	Health health.Receiver
-	At     time.Time
-	Since  stamp
-	Answer string
+	// Health is the health at the time At; zero without a failure within 48 hours. Since and Answer are
+	// set while the receiver fails.
+	Health  health.Receiver
+	Counted time.Time // when the waiting notices were counted
+	At      time.Time
+	Since   stamp
+	Answer  text
 
 	mean time.Duration
 	next time.Time
@@ -42,26 +43,26 @@ type receiversPage struct {
 	Hosts   []hostRow
 	Rates   []rateRow
 	Missing []string
-	Stale   string
+	Stale   text
 	Taken   stamp
 }
 
-// rateRow is a route's limits.
+// rateRow is the limits of a route.
 type rateRow struct {
 	Route           string
-	Rate            string
+	Rate            text
 	HostConcurrency int
 	Concurrency     int
 	InFlight        int
-	Now             string
+	Now             perSecond
 }
 
 func (p *Pages) showReceivers(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	return p.render(w, r, http.StatusOK, view{Template: "receivers", Title: "Receivers", Visitor: v, Live: "receivers",
-		Data: p.receiversOf(p.sampler.current(r.Context()), v)})
+	page := p.receiversOf(p.sampler.current(r.Context()), v)
+	return p.render(w, r, http.StatusOK, view{Title: say("Receivers"), Visitor: v, Live: "receivers", Content: receiversContent(page)})
 }
 
-// showDestinations leads from the former address of the receivers to theirs.
+// showDestinations redirects from the old address of the receivers.
 func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visitor) error {
 	w.Header().Set("Location", Root+"receivers")
 	w.WriteHeader(http.StatusMovedPermanently)
@@ -75,126 +76,153 @@ func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 		if !v.Owns(rt.Prefix) {
 			continue
 		}
-		row := rateRow{Route: rt.Name, Rate: "unlimited", HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency, InFlight: b.inFlight(rt.Prefix),
+		row := rateRow{Route: rt.Name, Rate: say("unlimited"), HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency, InFlight: b.inFlight(rt.Prefix),
 			Now: perSecond(b.rate(rt.Prefix, b.At))}
 		if rt.Rate > 0 {
-			row.Rate = perSecond(rt.Rate)
+			row.Rate = plain(perSecond(rt.Rate))
 		}
 		out.Rates = append(out.Rates, row)
 	}
 	return out
 }
 
-// hostsOf are the receivers of the routes that a visitor sees all of, those in
-// trouble first. Each adds up what all instances report of it. If only is not empty, it is the one
-// receiver that is returned.
+// hostsOf returns the receivers of the routes within the visitor's prefix, receivers with problems first.
+// Each row adds up the figures of all instances. If only is not empty, the result has only the receiver
+// with that name.
 func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
-	type id struct{ prefix, host string }
-	by := map[id]*hostRow{}
-	var order []*hostRow
+	list := hostList{p: p, only: only, by: map[hostID]*hostRow{}}
 	for _, i := range b.Instances {
 		for _, h := range i.Figures.Hosts {
-			if !v.Owns(h.Prefix) || only != "" && h.Host != only {
-				continue
+			if v.Owns(h.Prefix) {
+				list.addFigures(&h)
 			}
-			row := by[id{h.Prefix, h.Host}]
-			if row == nil {
-				row = &hostRow{Route: p.routeName(h.Prefix), Prefix: h.Prefix, Host: h.Host, Name: h.Host}
-				if name, _, err := net.SplitHostPort(h.Host); err == nil {
-					row.Name = name
-				}
-				row.Anchor = anchor(h.Prefix + "-" + h.Host)
-				by[id{h.Prefix, h.Host}] = row
-				order = append(order, row)
-			}
-			row.InFlight += h.InFlight
-			row.Slots += h.Slots
-			row.Unlimited = row.Unlimited || h.Slots == 0
-			row.Waiting += h.Waiting
-			row.Calls += h.Calls
-			row.Failed += h.Failed
-			row.Slowed = row.Slowed || h.Slowed
-			if h.Breaker != "" {
-				row.Breaker = h.Breaker
-				row.next = time.UnixMilli(h.RetryMS)
-			}
-			row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
 		}
 	}
 	for i := range b.Health {
-		route := &b.Health[i]
-		if !v.Owns(route.Prefix) {
-			continue
-		}
-		for _, r := range route.Receivers {
-			row := by[id{route.Prefix, r.Name}]
-			switch {
-			case only != "" && r.Name != only, only == "" && row == nil && !r.Failing():
-				continue
-			case row == nil:
-				row = &hostRow{Route: p.routeName(route.Prefix), Prefix: route.Prefix, Host: r.Name, Name: health.Host(r.Name), Anchor: anchor(route.Prefix + "-" + r.Name)}
-				order = append(order, row)
-			}
-			row.Health, row.At = r, b.At
-			row.Waiting = max(row.Waiting, r.Waiting)
-			if r.Failing() {
-				row.Since, row.Answer = p.stamp(r.Since), lastAnswer(&r)
-			}
+		if v.Owns(b.Health[i].Prefix) {
+			list.addHealth(&b.Health[i], b.At)
 		}
 	}
-	out := make([]hostRow, len(order))
-	for i, row := range order {
-		row.mean /= time.Duration(max(row.Calls, 1))
-		if row.Mean = rough(row.mean); row.mean < time.Millisecond { // they are told in whole milliseconds
-			row.Mean = "< 1ms"
-		}
-		if row.Calls == 0 {
-			row.Mean = "–"
-		}
-		row.judge()
-		if row.Breaker != "" {
-			row.Retry = p.stamp(row.next)
-			if row.next.Before(b.At) {
-				row.Retry.Ago = "when a notice for it falls due"
-			}
-		}
+
+	out := make([]hostRow, len(list.rows))
+	for i, row := range list.rows {
+		p.finish(row, b.At)
 		out[i] = *row
 	}
 	slices.SortFunc(out, func(a, b hostRow) int {
-		return cmp.Or(rank(b.Level)-rank(a.Level), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Host, b.Host), cmp.Compare(a.Route, b.Route))
+		return cmp.Or(rank(b.Level)-rank(a.Level), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Host, b.Host),
+			cmp.Compare(a.Route, b.Route))
 	})
 	return out
 }
 
-// judge says in words how the receiver stands. What is not known is not claimed: a host that
-// was not called, or never answered, is not said to answer.
-func (h *hostRow) judge() {
-	switch {
-	case h.Health.Failing():
-		h.Level, h.Says = gravity(&h.Health, h.At), "failing"
-	case h.Breaker != "":
-		h.Level, h.Says = wrong, "does not answer"
-	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
-		h.Level, h.Says = mind, "all slots taken"
-	case h.Slowed:
-		h.Level, h.Says = mind, "rate limited by receiver"
-	case h.Calls > 0 && h.Failed == h.Calls:
-		h.Level, h.Says = mind, "all calls fail"
-	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):
-		h.Level, h.Says = mind, "most calls fail"
-	case h.Failed > 0:
-		h.Level, h.Says = fine, "some calls fail"
-	case h.Calls == 0:
-		h.Level, h.Says = "", "no recent calls"
-	default:
-		h.Level, h.Says = fine, "answers"
+type hostID struct{ prefix, host string }
+
+// hostList collects the rows of receivers.
+type hostList struct {
+	p    *Pages
+	only string // the one receiver that is wanted; empty = all
+	by   map[hostID]*hostRow
+	rows []*hostRow
+}
+
+// row returns the row of a receiver, and adds it if there is none.
+func (l *hostList) row(prefix, host string) *hostRow {
+	id := hostID{prefix, host}
+	if l.by[id] == nil {
+		row := &hostRow{Route: l.p.routeName(prefix), Prefix: prefix, Host: host, Name: health.Host(host), Anchor: anchor(prefix + "-" + host)}
+		l.by[id], l.rows = row, append(l.rows, row)
+	}
+	return l.by[id]
+}
+
+// addFigures adds the figures of one instance.
+func (l *hostList) addFigures(h *fleet.HostFigures) {
+	if l.only != "" && h.Host != l.only {
+		return
+	}
+	row := l.row(h.Prefix, h.Host)
+	row.InFlight += h.InFlight
+	row.Slots += h.Slots
+	row.Unlimited = row.Unlimited || h.Slots == 0
+	row.Waiting += h.Waiting
+	row.Calls += h.Calls
+	row.Failed += h.Failed
+	row.Slowed = row.Slowed || h.Slowed
+	if h.Breaker != "" {
+		row.Breaker, row.next = h.Breaker, time.UnixMilli(h.RetryMS)
+	}
+	row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
+}
+
+// addHealth adds the health of the receivers of a route. A receiver that no instance called lately is
+// listed while it fails.
+func (l *hostList) addHealth(route *health.Route, at time.Time) {
+	for _, r := range route.Receivers {
+		listed := l.by[hostID{route.Prefix, r.Name}] != nil
+		if l.only != "" && r.Name != l.only || l.only == "" && !listed && !r.Failing() {
+			continue
+		}
+		row := l.row(route.Prefix, r.Name)
+		row.Health, row.At, row.Counted = r, at, route.Counted
+		row.Waiting = max(row.Waiting, r.Waiting)
+		if r.Failing() {
+			row.Since, row.Answer = l.p.stamp(r.Since), lastAnswer(&r)
+		}
 	}
 }
 
-// Path is the address of its page.
+// finish computes the columns that need the figures of all instances.
+func (p *Pages) finish(row *hostRow, at time.Time) {
+	row.mean /= time.Duration(max(row.Calls, 1))
+	if row.Mean = wholeMS(row.mean); row.Calls == 0 {
+		row.Mean = plain("–")
+	}
+	row.judge()
+	if row.Breaker == "" {
+		return
+	}
+	if row.Retry = p.stamp(row.next); row.next.Before(at) {
+		row.Retry.Ago = say("when a notice for the host is due")
+	}
+}
+
+// judge sets the state of the receiver. A host without calls or responses is not described as answering.
+func (h *hostRow) judge() {
+	switch {
+	case h.Health.Failing():
+		h.Level, h.Says = gravity(&h.Health, h.At), say("failing")
+	case h.Breaker != "":
+		h.Level, h.Says = wrong, say("does not answer")
+	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
+		h.Level, h.Says = mind, say("all slots taken")
+	case h.Slowed:
+		h.Level, h.Says = mind, say("rate limited by receiver")
+	case h.Calls > 0 && h.Failed == h.Calls:
+		h.Level, h.Says = mind, say("all calls fail")
+	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):
+		h.Level, h.Says = mind, say("most calls fail")
+	case h.Failed > 0:
+		h.Level, h.Says = fine, say("some calls fail")
+	case h.Calls == 0:
+		h.Level, h.Says = "", say("no recent calls")
+	default:
+		h.Level, h.Says = fine, say("answers")
+	}
+}
+
+// slots returns the number of slots of the receiver.
+func (h hostRow) slots() string {
+	if h.Unlimited {
+		return "∞"
+	}
+	return number(h.Slots)
+}
+
+// Path returns the address of the receiver's page.
 func (h hostRow) Path() string { return receiverPath(h.Host) }
 
-// ErrorRate is the share of calls that failed.
+// ErrorRate returns the share of failed calls.
 func (h hostRow) ErrorRate() string {
 	if h.Calls == 0 {
 		return "–"
@@ -202,7 +230,7 @@ func (h hostRow) ErrorRate() string {
 	return trimmed(100*float64(h.Failed)/float64(h.Calls)) + " %"
 }
 
-// anchor makes a name for a place on a page.
+// anchor returns an id for an element.
 func anchor(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '.' {

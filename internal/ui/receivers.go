@@ -3,7 +3,6 @@ package ui
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	"notifier/internal/health"
@@ -12,11 +11,14 @@ import (
 )
 
 const (
-	// mostFailing is how many failing receivers the first page lists.
+	// mostFailing is the maximum number of failing receivers on the first page.
 	mostFailing = 20
-	// failingMany failures in a row make a receiver a problem that an operator
-	// must act on now; so does failing for health.FailingLong.
+	// failingMany failures in a row make a receiver an urgent problem; so does failing for
+	// health.FailingLong.
 	failingMany = 10
+	// countedLate is the age from which the first page states the age of a count of waiting notices. A
+	// receiver's page always does.
+	countedLate = 2 * time.Minute
 )
 
 // fails reports whether a receiver of a route is failing.
@@ -29,7 +31,7 @@ func (b *board) fails(prefix string) bool {
 	return false
 }
 
-// gravity is how bad it is that a receiver fails.
+// gravity returns the severity of a failing receiver.
 func gravity(r *health.Receiver, now time.Time) level {
 	if r.Failures >= failingMany || now.Sub(r.Since) >= health.FailingLong {
 		return wrong
@@ -37,30 +39,29 @@ func gravity(r *health.Receiver, now time.Time) level {
 	return mind
 }
 
-// lastAnswer says what a receiver answered last: "HTTP 500, 38 in a row".
-func lastAnswer(r *health.Receiver) string {
-	text := answerText(r.Status, notice.Reason(r.Reason))
+// lastAnswer returns the last response of a receiver: "HTTP 500, 38 in a row".
+func lastAnswer(r *health.Receiver) text {
+	answer := answerText(r.Status, notice.Reason(r.Reason))
 	if r.Failures > 1 {
-		text += ", " + number(r.Failures) + " in a row"
+		return say("%s, %s in a row", answer, r.Failures)
 	}
-	return text
+	return answer
 }
 
-// answerText is an answer in a few words: the status of HTTP if it is what failed, else the
-// reason.
-func answerText(status int, reason notice.Reason) string {
+// answerText returns a response: the HTTP status if it is the failure, else the reason.
+func answerText(status int, reason notice.Reason) text {
 	switch {
 	case reason == "":
-		return "delivered"
+		return say("delivered")
 	case status > 0 && (status < 200 || status > 299):
-		return "HTTP " + number(status)
+		return plain("HTTP " + number(status))
 	case status > 0:
-		return fmt.Sprintf("HTTP %d, %s", status, strings.ReplaceAll(string(reason), "_", " "))
+		return plain(fmt.Sprintf("HTTP %d, %s", status, reason))
 	}
-	return strings.ReplaceAll(string(reason), "_", " ")
+	return plain(string(reason))
 }
 
-// receiverMatters adds the receivers that fail, and the hosts whose breaker is open.
+// receiverMatters adds the failing receivers, and the hosts with an open breaker.
 func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 	listed, more := 0, 0
 	for _, h := range p.hostsOf(b, v, "") {
@@ -76,9 +77,10 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 			add(p.failingMatter(&h))
 			continue
 		}
-		add(matter{Level: wrong, Title: h.Host + " does not answer",
-			Why:   fmt.Sprintf("%s of the last %s failed. Notices for it wait; one try at a time is made, the next %s.", number(h.Failed), plural(h.Calls, "call"), h.Retry.Ago),
-			Links: []link{{receiverPath(h.Host), "Receiver"}, {noticesPath("route", h.Route, "host", h.Name, "state", "scheduled"), "Waiting notices"}}})
+		add(matter{Level: wrong, Title: say("%s does not answer", h.Host),
+			Why: say("%s of the last %s call(s) failed. Its notices wait. The receiver gets one call at a time, the next %s.", h.Failed, h.Calls,
+				h.Retry.Ago),
+			Links: []link{{receiverPath(h.Host), say("View")}, p.waitingLink(&h)}})
 	}
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
@@ -86,43 +88,56 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 		}
 	}
 	if more > 0 {
-		add(matter{Level: wrong, Title: "About " + plural(more, "more receiver") + " failing", Links: []link{{Root + "receivers", "All receivers"}}})
+		add(matter{Level: wrong, Title: say("About %s more receiver(s) failing", more), Links: []link{{Root + "receivers", say("All receivers")}}})
 	}
 	if b.HealthErr != nil {
-		add(matter{Level: mind, Title: "Health of receivers unknown", Why: p.failure(context.Background(), b.HealthErr).text})
+		add(matter{Level: mind, Title: say("Health of receivers unknown"), Why: p.failure(context.Background(), b.HealthErr).text})
 	}
 }
 
-// failingMatter is a receiver that fails: "shop.example: failing since 15:10", "HTTP 500, 38 in a
-// row · 23 waiting · next attempt 15:41".
+// failingMatter describes a failing receiver: "shop.example: failing since 15:10", "HTTP 500, 38 in a row
+// · 23 waiting · next attempt 15:41".
 func (p *Pages) failingMatter(h *hostRow) matter {
 	r := &h.Health
-	facts := []fact{{Text: lastAnswer(r)}}
+	facts := []text{lastAnswer(r)}
 	if r.Waiting > 0 {
-		facts = append(facts, fact{Text: number(r.Waiting) + " waiting"}, fact{"next attempt", p.stamp(r.Next)})
+		facts = append(facts, say("%s waiting", r.Waiting))
+		if age := h.At.Sub(h.Counted); age > countedLate {
+			facts = append(facts, say("counted %s", fromNow(h.At, h.Counted)))
+		}
+		if !r.Next.IsZero() {
+			facts = append(facts, say("next attempt %s", clock(p.stamp(r.Next))))
+		}
 	}
 	if r.LastSuccess.IsZero() {
-		facts = append(facts, fact{Text: "no success known"})
-	} else {
-		facts = append(facts, fact{"last success", p.stamp(r.LastSuccess)})
+		facts = append(facts, say("no success recorded"))
 	}
 	if h.Breaker != "" {
-		facts = append(facts, fact{Text: "breaker open, next try " + h.Retry.Ago})
+		facts = append(facts, say("breaker open, next call %s", h.Retry.Ago))
 	}
-	facts = append(facts, fact{Text: "route " + h.Route})
+	facts = append(facts, say("route %s", h.Route))
 
-	view := noticesPath("route", h.Route, "host", h.Name, "state", string(notice.Scheduled))
-	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
-		view = noticesPath("route", h.Route, "state", string(notice.Scheduled))
+	links := []link{{receiverPath(h.Host), say("View")}}
+	if r.Waiting > 0 {
+		links = append(links, p.waitingLink(h))
 	}
-	return matter{Level: h.Level, Title: health.Title(h.Host) + ": failing", Since: p.stamp(r.Since), Facts: facts,
-		Links: []link{{view, "View"}, {receiverPath(h.Host), "Receiver"}}}
+	return matter{Level: h.Level, Title: say("%s: failing since %s", health.Title(h.Host), clock(p.stamp(r.Since))), Facts: facts,
+		Links: links}
 }
 
-// calm is the text of a page without problems. It claims only what was checked.
-func (p *Pages) calm(b *board) string {
-	if p.o.Health == nil {
-		return "No notice is late and nothing is paused."
+// waitingLink leads to the notices that wait for a receiver.
+func (p *Pages) waitingLink(h *hostRow) link {
+	path := noticesPath("route", h.Route, "host", h.Name, "state", string(notice.Scheduled))
+	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
+		path = noticesPath("route", h.Route, "state", string(notice.Scheduled))
 	}
-	return "No notice is late, no receiver's last attempt failed, and nothing is paused."
+	return link{path, say("Waiting notices")}
+}
+
+// calm returns the text of a page without problems. It claims only what was checked.
+func (p *Pages) calm() text {
+	if p.o.Health == nil {
+		return say("No notice is late, and no route is paused.")
+	}
+	return say("No notice is late, no receiver's last attempt failed, and no route is paused.")
 }

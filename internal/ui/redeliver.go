@@ -16,28 +16,29 @@ import (
 
 const redeliverRate = "5/s" // unless another one is chosen
 
-// redeliverPage is the form that redrives the dead letters of a receiver that died within a window.
+// redeliverPage is the form that redrives the dead letters of a receiver within a window.
 type redeliverPage struct {
 	Receiver, Route, Since, Until, Rate string
 	Path                                string
-	Wrong                               string
+	Wrong                               text
 	CSRF                                string
-	// Counted: Count dead letters are of the window; All = there are no more.
+	// Counted reports whether Count was computed. All reports whether Count includes all dead letters of
+	// the window.
 	Counted, All bool
 	Count        int
-	Takes        string // how long that takes at the rate
-	Away         string
+	Takes        time.Duration // the duration at the rate
+	Away         text
 	Replay       string // the form of a replay, for delivered notices; empty = no history
 }
 
-// window is which dead letters a redelivery redrives, and how fast.
+// window is the dead letters of a redelivery, and their rate.
 type window struct {
 	query store.Query
 	rate  float64 // a second
-	wrong string
+	wrong text
 }
 
-// delay is that of the nth of them.
+// delay returns the delay of the nth notice.
 func (x window) delay(n int) time.Duration {
 	return time.Duration(float64(n) / x.rate * float64(time.Second))
 }
@@ -53,23 +54,23 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 		host = "" // all notices of the route have this receiver
 	}
 	if rt == nil || !v.Owns(rt.Prefix) || host == "" && health.ReceiverOf(rt, "") != name {
-		return page, x, failure{http.StatusNotFound, "There is no such route with this receiver."}
+		return page, x, failure{http.StatusNotFound, say("There is no such route with this receiver.")}
 	}
 
 	s := search{Route: page.Route, State: string(notice.Dead), Host: host, Since: page.Since, Until: page.Until}
-	if x.query, x.wrong, err = p.query(r.Context(), s, v); err != nil || x.wrong != "" {
+	if x.query, x.wrong, err = p.query(r.Context(), s, v); err != nil || x.wrong != nil {
 		return page, x, err
 	}
 	if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
 		x.query.Until = now // notices that die again are not redriven again
 	}
 	if x.rate, err = notice.ParseRate(page.Rate); err != nil || x.rate > maxRate {
-		x.wrong = fmt.Sprintf("That is no rate: want 50/s, 600/m or the like, at most %d/s.", maxRate)
+		x.wrong = rateFault
 	}
 	return page, x, nil
 }
 
-// routeNamed is the route of that name; nil if there is none.
+// routeNamed returns the route with a name; nil if there is none.
 func (p *Pages) routeNamed(name string) *route.Route {
 	for _, rt := range p.o.Routes.All() {
 		if rt.Name == name {
@@ -79,13 +80,13 @@ func (p *Pages) routeNamed(name string) *route.Route {
 	return nil
 }
 
-// showRedeliver serves the form and, with preview, how many dead letters it redrives.
+// showRedeliver serves the form, and with the parameter preview the number of dead letters.
 func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	page, x, err := p.redeliveryOf(r, v)
 	if err != nil {
 		return err
 	}
-	if page.Wrong = x.wrong; r.URL.Query().Has("preview") && x.wrong == "" {
+	if page.Wrong = x.wrong; r.URL.Query().Has("preview") && x.wrong == nil {
 		got, err := p.eachDead(r.Context(), x.query, v, 2*searchTime, func(list []store.Found) bool {
 			page.Count += len(list)
 			return true
@@ -94,8 +95,8 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 			return err
 		}
 		page.Counted, page.Away = true, v.away(got.missing)
-		page.All = got.cursor == "" && page.Away == ""
-		page.Takes = rough(x.delay(page.Count))
+		page.All = got.cursor == "" && page.Away == nil
+		page.Takes = x.delay(page.Count)
 		// In whole seconds, which fit the fields; the window contains all that were counted.
 		if !x.query.Since.IsZero() {
 			page.Since = x.query.Since.Truncate(time.Second).Format(time.RFC3339)
@@ -105,7 +106,7 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 	if host, err := notice.Host(health.Host(page.Receiver)); p.o.Replays != nil && err == nil {
 		page.Replay = replayForm(p, search{Host: host, Route: page.Route, Since: page.Since, Until: page.Until})
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "redeliver", Title: "Redeliver to " + health.Title(page.Receiver), Section: "Receivers", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", health.Title(page.Receiver)), Section: say("Receivers"), Visitor: v, Content: redeliverContent(page)})
 }
 
 // redeliver redrives the dead letters of the window, one after the other at the rate.
@@ -114,8 +115,8 @@ func (p *Pages) redeliver(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if err != nil {
 		return err
 	}
-	if x.wrong != "" {
-		return failure{http.StatusUnprocessableEntity, x.wrong + " Nothing was redriven."}
+	if x.wrong != nil {
+		return failure{http.StatusUnprocessableEntity, both(x.wrong, say("Nothing was redriven."))}
 	}
 	got := p.amendDead(r, v, bulk{x.query, store.Redrive, x}, func(*store.Found) bool { return true })
 	detail := fmt.Sprintf("%s to %s, until %s, at %s", plural(got.done, "dead letter"), page.Receiver, x.query.Until.Format(time.RFC3339), page.Rate)

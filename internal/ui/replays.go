@@ -19,7 +19,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/replay"
-	"notifier/internal/store"
 )
 
 const (
@@ -30,15 +29,16 @@ const (
 	replaysLive = "replays/"
 )
 
-// replayRow is a replay in the list, and on its page.
+// replayRow is a replay in the list and on its page.
 type replayRow struct {
 	Path, Name, Client string
 	State              history.ReplayState
 	Level              level
 	Reason             string
 	Since, Until       stamp
-	Prefix, Host, Rate string
-	Outcomes           string
+	Prefix, Host       string
+	Rate               perSecond
+	Outcomes           []text
 	NewIDs             bool
 	Made, Changed      stamp
 	Total, Sent, Left  int64
@@ -49,57 +49,62 @@ type replayRow struct {
 	CSRF               string
 }
 
-// resultRow is how many notices were not sent, and why.
+// rateFault is the text for a rate that cannot be read.
+var rateFault = say("Not a rate: use 50/s or 600/m, at most %s/s.", maxRate)
+
+// resultRow counts the notices that were not sent for one reason.
 type resultRow struct {
-	Text    string
+	Text    text
 	Notices int64
 }
 
-// resultTexts say why a notice was not sent.
-var resultTexts = map[string]string{
-	replay.Pending:     "another notice is pending under the key",
-	replay.Dead:        "the dead letter of another notice has the key",
-	replay.Cancelled:   "cancelled since",
-	replay.Gone:        "no longer in the history",
-	replay.BodyHashed:  "the history has only a hash of the body",
-	replay.BodyDropped: "the history did not keep the body",
-	replay.SecretLost:  "needs a secret that the history does not keep",
-	replay.Unreadable:  "the entry is unreadable",
-	replay.NoRoute:     "no route covers the key",
-	replay.Unfit:       "the route does not accept it",
+// resultTexts are the reasons for which a notice was not sent.
+var resultTexts = map[string]text{
+	replay.Pending:     say("another notice is pending under the key"),
+	replay.Dead:        say("the dead letter of another notice has the key"),
+	replay.Cancelled:   say("cancelled since"),
+	replay.Gone:        say("no longer in the history"),
+	replay.BodyHashed:  say("the history has only a hash of the body"),
+	replay.BodyDropped: say("the history did not keep the body"),
+	replay.SecretLost:  say("needs a secret that the history does not keep"),
+	replay.Unreadable:  say("the entry is unreadable"),
+	replay.NoRoute:     say("no route covers the key"),
+	replay.Unfit:       say("the route does not accept it"),
 }
 
 func resultRows(counts map[string]int64) (rows []resultRow) {
 	for result, n := range counts {
-		if result != store.ReplaySent && n > 0 {
-			rows = append(rows, resultRow{cmp.Or(resultTexts[result], result), n})
+		if result != replay.Sent && n > 0 {
+			text := resultTexts[result]
+			if text == nil {
+				text = plain(result)
+			}
+			rows = append(rows, resultRow{text, n})
 		}
 	}
 	slices.SortFunc(rows, func(a, b resultRow) int {
-		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Text, b.Text))
+		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Text.String(), b.Text.String()))
 	})
 	return rows
 }
 
-// replayName names a replay among those of all clients.
+// replayName identifies a replay among those of all clients.
 func replayName(r *history.Replay) string { return r.Client + ":" + r.Name }
 
 func (p *Pages) replayRow(r *history.Replay, v Visitor) replayRow {
 	row := replayRow{Path: Root + "replays/" + url.PathEscape(replayName(r)), Name: r.Name, Client: r.Client, State: r.State, Reason: r.Reason,
 		Since: p.stamp(r.Since), Until: p.stamp(r.Until), Prefix: r.Prefix, Host: r.Host, Rate: perSecond(r.Rate), NewIDs: r.NewIDs, Made: p.stamp(r.Made),
-		Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[store.ReplaySent], Skipped: resultRows(r.Counts), Refused: resultRows(r.Refused), CSRF: v.CSRF}
+		Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[replay.Sent], Skipped: resultRows(r.Counts), Refused: resultRows(r.Refused), CSRF: v.CSRF}
 	row.Level = map[history.ReplayState]level{history.ReplayRunning: mind, history.ReplayStopped: mind, history.ReplayDone: fine, history.ReplayFailed: wrong}[r.State]
-	var names []string
 	for _, o := range r.Outcomes {
-		names = append(names, string(o))
+		row.Outcomes = append(row.Outcomes, stateText(o))
 	}
-	row.Outcomes = strings.Join(names, ", ")
 	done := int64(0)
 	for _, n := range r.Counts {
 		done += n
 	}
 	if row.Left = max(r.Total-done, 0); r.State == history.ReplayDone {
-		row.Left = 0 // what Redis has lost is neither sent nor skipped
+		row.Left = 0 // notices that Redis lost are neither sent nor skipped
 	}
 	row.Percent = 100
 	if r.Total > 0 {
@@ -128,25 +133,26 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 	for i := range list {
 		page.Rows = append(page.Rows, p.replayRow(&list[i], v))
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "replays", Title: "Replays", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("Replays"), Visitor: v, Content: replaysContent(page)})
 }
 
-// replayFailure is the answer to a visitor if a call for a replay fails with err.
+// replayFailure returns the failure for an error of a replay.
 func (p *Pages) replayFailure(r *http.Request, err error) error {
 	switch {
-	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
-		return failure{http.StatusUnprocessableEntity, sentenceCase(err.Error()) + "."}
+	case errors.Is(err, replay.ErrEmpty):
+		return failure{http.StatusUnprocessableEntity, say("The replay would send no notice.")}
+	case errors.Is(err, replay.ErrLarge):
+		return failure{http.StatusUnprocessableEntity,
+			say("The replay would send more than %s notices: choose a shorter window, a host or a prefix.", history.MaxReplay)}
 	case errors.Is(err, replay.ErrOther):
-		return failure{http.StatusConflict, "A replay with this id has another window. Preview it again."}
+		return failure{http.StatusConflict, say("A replay with this id has another window. Preview it again.")}
 	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign), errors.Is(err, history.ErrSlow):
 		return p.historyFailure(r.Context(), err)
 	}
 	return err
 }
 
-func sentenceCase(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// theReplay is the one that a path names, if it is within the visitor's prefix.
+// theReplay returns the replay of a request, if it is within the visitor's prefix.
 func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
 	if p.o.Replays == nil {
 		return nil, errNoHistory
@@ -157,7 +163,7 @@ func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
 	case err != nil:
 		return nil, p.replayFailure(r, err)
 	case len(list) == 0:
-		return nil, failure{http.StatusNotFound, "There is no such replay. Replays are kept for 30 days after their last change."}
+		return nil, failure{http.StatusNotFound, say("There is no such replay. Replays are kept for 30 days after their last change.")}
 	}
 	return &list[0], nil
 }
@@ -168,11 +174,12 @@ func (p *Pages) showReplay(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if err != nil {
 		return err
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "replay", Title: "Replay " + x.Name, Section: "Replays", Visitor: v, Live: replaysLive + url.PathEscape(replayName(x)),
-		Data: p.replayRow(x, v)})
+	row := p.replayRow(x, v)
+	return p.render(w, r, http.StatusOK, view{Title: say("Replay %s", x.Name), Section: say("Replays"), Visitor: v,
+		Live: replaysLive + url.PathEscape(replayName(x)), Content: replayContent(row)})
 }
 
-// showLiveReplay serves a stream of server-sent events: the progress of a replay.
+// showLiveReplay serves a stream of server-sent events with the progress of a replay.
 func (p *Pages) showLiveReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	x, err := p.theReplay(r, v)
 	if err != nil {
@@ -186,18 +193,19 @@ func (p *Pages) showLiveReplay(w http.ResponseWriter, r *http.Request, v Visitor
 	if f.send(again) != nil {
 		return nil
 	}
+	lang := languageOf(r)
 	for err == nil {
-		blocks, bad := p.blocksOf("replay", []string{"replay"}, view{Visitor: v, Data: p.replayRow(x, v)})
+		blocks, bad := lang.renderBlocks([]liveBlock{{"replay", replayProgress(p.replayRow(x, v))}})
 		if bad != nil {
-			p.log.Error("a live page could not be rendered", zap.String("page", "replay"), zap.Error(bad))
+			p.log.Error("cannot render a live page", zap.String("page", "replay"), zap.Error(bad))
 			return nil
 		}
-		if f.tell(blocks) != nil || !f.wait(replayEvery) {
+		if f.sendChanged(blocks) != nil || !f.wait(replayEvery) {
 			return nil
 		}
 		x, err = p.theReplay(r, v)
 	}
-	return nil // the page says how it was
+	return nil // the page keeps its last state
 }
 
 // switchReplay stops or resumes a replay.
@@ -233,9 +241,9 @@ type replayAsked struct {
 
 type newReplayPage struct {
 	replayAsked
-	Wrong string
+	Wrong text
 	CSRF  string
-	Plan  *planned // nil: nothing was previewed yet
+	Plan  *planned // nil without a preview
 }
 
 // planned is the preview of a replay.
@@ -248,7 +256,7 @@ type planned struct {
 	Form      replayAsked // with its times in full
 }
 
-// showNewReplay serves the form of a replay and, with the parameter preview, its preview.
+// showNewReplay serves the form of a replay, and with the parameter preview its preview.
 func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if p.o.Replays == nil {
 		return errNoHistory
@@ -262,7 +270,7 @@ func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor)
 		}
 		page.Wrong = bad.text
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "newreplay", Title: "New replay", Section: "Replays", Visitor: v, Data: page})
+	return p.render(w, r, http.StatusOK, view{Title: say("New replay"), Section: say("Replays"), Visitor: v, Content: newReplayContent(page)})
 }
 
 func askedOf(r *http.Request) replayAsked {
@@ -287,9 +295,9 @@ func (p *Pages) preview(r *http.Request, v Visitor, page *newReplayPage) error {
 	return nil
 }
 
-// replayOf makes a replay of a form.
+// replayOf returns the replay of a form.
 func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
-	refuse := func(text string) error { return failure{http.StatusUnprocessableEntity, text} }
+	refuse := func(text text) error { return failure{http.StatusUnprocessableEntity, text} }
 	x := &history.Replay{ID: history.NewReplayID(), Name: q.ID, Client: v.Client, Prefix: strings.TrimSuffix(q.Prefix, ":")}
 	if !api.IsReplayName(x.Name) {
 		x.Name = x.ID
@@ -300,32 +308,32 @@ func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
 	case notice.EndDead, notice.EndDelivered:
 		x.Outcomes = []notice.Ending{o}
 	default:
-		return nil, refuse("Only delivered and dead notices are replayed.")
+		return nil, refuse(say("Only delivered and dead notices can be replayed."))
 	}
 
-	var wrong string
-	if x.Since, x.Until, x.Host, wrong = p.common(search{Since: q.Since, Until: q.Until, Host: q.Host}, v); wrong != "" {
+	var wrong text
+	if x.Since, x.Until, x.Host, wrong = p.common(search{Since: q.Since, Until: q.Until, Host: q.Host}, v); wrong != nil {
 		return nil, refuse(wrong)
 	}
 	switch {
 	case x.Since.IsZero():
-		return nil, refuse("A replay needs a window: set from when on.")
+		return nil, refuse(say("A replay needs the start of a window."))
 	case !x.Until.IsZero() && !x.Since.Before(x.Until):
-		return nil, refuse("The end of the window is not after its beginning.")
+		return nil, refuse(say("The end of the window is not after its start."))
 	case x.Prefix != "" && keys.CheckPrefix(x.Prefix) != nil:
-		return nil, refuse("That is no prefix: want app, app:module or app:module:type.")
+		return nil, refuse(say("Not a prefix: use app, app:module or app:module:type."))
 	case x.Prefix != "" && x.Prefix != v.Prefix && !v.Covers(x.Prefix):
-		return nil, refuse("Only notices under " + v.Prefix + " may be replayed.")
+		return nil, refuse(say("You may only replay notices under `%s`.", v.Prefix))
 	}
 	x.Prefix = cmp.Or(x.Prefix, v.Prefix)
 	var err error
 	if x.Rate, err = notice.ParseRate(q.Rate); err != nil || x.Rate > maxRate {
-		return nil, refuse(fmt.Sprintf("That is no rate: want 50/s, 600/m or the like, at most %d/s.", maxRate))
+		return nil, refuse(rateFault)
 	}
 	return x, nil
 }
 
-// startReplay makes the replay that was previewed.
+// startReplay creates the previewed replay.
 func (p *Pages) startReplay(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	if p.o.Replays == nil {
 		return errNoHistory
@@ -335,7 +343,8 @@ func (p *Pages) startReplay(w http.ResponseWriter, r *http.Request, v Visitor) e
 		return err
 	}
 	plan, err := p.o.Replays.MakeReplay(lasting(r), x, false)
-	if err == nil && !plan.Known || err != nil && p.replayFailure(r, err) == err {
+	var refused failure
+	if err == nil && !plan.Known || err != nil && !errors.As(p.replayFailure(r, err), &refused) {
 		p.note(r, v, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s", x.Name,
 			plural(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}

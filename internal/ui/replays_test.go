@@ -14,7 +14,6 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/replay"
-	"notifier/internal/store"
 	"notifier/internal/ui"
 )
 
@@ -102,7 +101,7 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 	s, x := newSite(t), &replayer{}
 	s.history, s.replays = &archive{}, x
 	s = s.as(ui.Visitor{})
-	s.get("/ui/replays").is(200).says("There is no replay", "New replay")
+	s.get("/ui/replays").is(200).says("No replays", "New replay")
 	s.get("/ui/replays/new").is(200).saysNot("preview-title")
 	page := s.get("/ui/replays/new?preview=1&since=-6h&host=shop.example&outcome=dead&rate=20/s").is(200)
 	page.says("7 notices to 2 hosts", "9 found", "shop.example 6", "none: a list or stream 1", "the history has only a hash of the body 2",
@@ -117,9 +116,9 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 		t.Fatalf("%+v", x.list)
 	}
 	path, _, _ := strings.Cut(to, "?")
-	s.get(to).is(200).says("The replay is started", "running", "0 of 7 notices sent, 7 left", "ended from", "20/s", "by me")
-	x.list[0].Counts = map[string]int64{store.ReplaySent: 3, replay.Pending: 1}
-	s.get(path).says("57 %", "3 of 7 notices sent, 3 left", "another notice is pending under the key 1")
+	s.get(to).is(200).says("The replay is started", "running", "0 of 7 notices sent · 7 left", "ended from", "20/s", "· me")
+	x.list[0].Counts = map[string]int64{replay.Sent: 3, replay.Pending: 1}
+	s.get(path).says("57 %", "3 of 7 notices sent · 3 left", "another notice is pending under the key 1")
 	s.post(path + "/stop").is(303)
 	s.get(path+"?said=replay-stopped").says("The replay is stopped", "stopped", "Resume")
 	s.get(s.post(path + "/stop").is(303).Header.Get("Location")).says("Nothing was changed")
@@ -128,36 +127,36 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 	s.get("/ui/audit").says("replay-stop", "replay-resume")
 
 	s.as(ui.Visitor{Prefix: "app2"}).get(path).is(404)
-	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/replays").says("There is no replay")
+	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/replays").says("No replays")
 	reader := s.as(ui.Visitor{Role: access.Read})
 	reader.get(path).is(200).saysNot("Stop<")
 	reader.get("/ui/replays/new").is(403)
 	reader.get("/ui/replays").saysNot("New replay")
 }
 
-func TestReplaysThatAreRefused(t *testing.T) {
+func TestInvalidReplaysAreRefused(t *testing.T) {
 	s, x := newSite(t), &replayer{}
 	s.history, s.replays = &archive{}, x
 	s = s.as(ui.Visitor{Prefix: "app1"})
 	for query, want := range map[string]string{
-		"":                             "set from when on",
-		"since=-1h&until=-2h":          "not after its beginning",
-		"since=-1h&prefix=app2":        "Only notices under app1",
-		"since=-1h&prefix=a:b:c:d":     "That is no prefix",
-		"since=-1h&rate=fast":          "That is no rate",
-		"since=-1h&rate=20000/s":       "at most 10000/s",
-		"since=-1h&host=a/b":           "That is no host",
+		"":                             "the start of a window",
+		"since=-1h&until=-2h":          "not after its start",
+		"since=-1h&prefix=app2":        "You may only replay notices under app1",
+		"since=-1h&prefix=a:b:c:d":     "Not a prefix",
+		"since=-1h&rate=fast":          "Not a rate",
+		"since=-1h&rate=20000/s":       "at most 10,000/s",
+		"since=-1h&host=a/b":           "Not a host",
 		"since=-1h&outcome=cancelled":  "Only delivered and dead notices",
-		"since=25:00":                  "A time is not understood",
+		"since=25:00":                  "25:00 is not a time",
 		"since=-1h&prefix=app1:orders": "7 notices to 2 hosts",
 	} {
 		s.get("/ui/replays/new?preview=1&" + query).is(200).says(want)
 	}
 	s.get("/ui/replays/me:none").is(404)
 	x.err = fmt.Errorf("%w: nothing fits", replay.ErrEmpty)
-	s.get("/ui/replays/new?preview=1&since=-1h").is(200).says("The replay would send nothing: nothing fits")
+	s.get("/ui/replays/new?preview=1&since=-1h").is(200).says("The replay would send no notice")
 	x.err = history.ErrUnavailable
-	s.get("/ui/replays").is(503).says("The history's database does not answer")
+	s.get("/ui/replays").is(503).says("The history database is unavailable")
 	s.post("/ui/replays", "since", "-1h").is(503)
 }
 
@@ -165,7 +164,7 @@ func TestPagesWithoutHistory(t *testing.T) {
 	s := newSite(t)
 	s.get("/ui/").saysNot("/ui/history", "/ui/replays")
 	for _, path := range []string{"/ui/history", "/ui/replays", "/ui/replays/new", "/ui/replays/me:x"} {
-		s.get(path).is(404).says("There is no history")
+		s.get(path).is(404).says("This instance has no history")
 	}
 }
 
@@ -188,5 +187,5 @@ func TestHistoryPage(t *testing.T) {
 		t.Errorf("the search leads to the replay %q, %v", found, err)
 	}
 	a.err = history.ErrUnavailable
-	s.get("/ui/history").is(200).says("The history's database does not answer", "Ended from")
+	s.get("/ui/history").is(200).says("The history database is unavailable", "Ended from")
 }

@@ -15,12 +15,13 @@ import (
 
 // requiredRoles are the lowest roles that may open each page and press each button.
 var requiredRoles = map[access.Role][]string{
-	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}", "GET /ui/opened", "POST /ui/opened"},
+	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}", "GET /ui/opened", "POST /ui/opened",
+		"GET /ui/language"},
 	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers", "GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices",
 		"GET /ui/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit",
 		"GET /ui/history", "GET /ui/replays", "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
 	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
-	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",
+	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/resend", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",
 		"POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume", "GET /ui/receivers/{receiver}/redeliver", "POST /ui/receivers/{receiver}/redeliver",
 		"GET /ui/replays/new", "POST /ui/replays", "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume"},
 }
@@ -65,7 +66,7 @@ func TestPagesRefuseLowerRoles(t *testing.T) {
 	}
 }
 
-func TestSessionsAreHeldToTheirClientsRate(t *testing.T) {
+func TestSessionsAreLimitedByTheirClientsRate(t *testing.T) {
 	s := newSite(t)
 	s.meter = access.NewMeter([]access.Client{{Name: "me", Rate: 2}})
 	s = s.as(ui.Visitor{})

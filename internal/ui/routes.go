@@ -4,23 +4,24 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
+	"time"
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
-	"notifier/internal/notice"
 	"notifier/internal/route"
 )
 
-// routeRow is what the configuration of a route came to, without secrets and
-// without the address of a fixed target, which may hold some.
+// routeRow is the effective configuration of a route, without secrets and without the address of a fixed
+// target, which may contain secrets.
 type routeRow struct {
-	Name, Prefix, Target, Ladder, Summary string
-	Jitter, Ack, Timeout, Signed          string
-	Concurrency, HostConcurrency, Rate    string
-	More                                  []string
-	Paused, May, Shared                   bool
-	CSRF                                  string
+	Name, Prefix, Ladder, Jitter       string
+	Ack                                text
+	Target, Summary, Signed            text
+	Timeout                            time.Duration
+	Concurrency, HostConcurrency, Rate text
+	More                               []text
+	Paused, May, Shared                bool
+	CSRF                               string
 }
 
 func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) error {
@@ -39,37 +40,46 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
 		rows = append(rows, row)
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "routes", Title: "Routes", Visitor: v, Data: rows})
+	return p.render(w, r, http.StatusOK, view{Title: say("Routes"), Visitor: v, Content: routesContent(rows)})
 }
 
 func rowOf(rt *route.Route) routeRow {
-	many := func(n int) string {
+	many := func(n int) text {
 		if n == 0 {
-			return "unlimited"
+			return say("unlimited")
 		}
-		return number(n)
+		return plain(n)
 	}
-	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: rt.Ladder.Summary(), Ack: rt.Acknowledgement(),
-		Timeout: notice.Short(rt.Timeout), Signed: "no", Concurrency: many(rt.Concurrency), HostConcurrency: many(rt.HostConcurrency), Rate: "unlimited"}
+	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: say("no retry"), Ack: given(rt.Acknowledgement()),
+		Timeout: rt.Timeout, Signed: say("none"), Concurrency: many(rt.Concurrency), HostConcurrency: many(rt.HostConcurrency),
+		Rate: say("unlimited")}
+	if n := len(rt.Ladder); n > 0 {
+		row.Summary = say("%s retr(y|ies) over %s", n, rt.Ladder.Total())
+	}
 	if rt.Jitter > 0 {
 		row.Jitter = "± " + strconv.FormatFloat(rt.Jitter*100, 'f', -1, 64) + " %"
 	}
 	if rt.Rate > 0 {
-		row.Rate = perSecond(rt.Rate)
+		row.Rate = plain(perSecond(rt.Rate))
 	}
 	if signing := rt.Signing(); len(signing.Schemes) > 0 {
-		row.Signed = strings.TrimPrefix(rt.SignedText(), "signed ")
+		var schemes []string
+		for _, scheme := range signing.Schemes {
+			schemes = append(schemes, string(scheme))
+		}
+		row.Signed = say("`%s`", schemes)
 		if signing.HMAC() {
-			row.Signed += ", with " + plural(len(rt.Secrets), "secret")
+			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(signing.Per), len(rt.Secrets))
 		}
 	}
 	for _, m := range []struct {
 		is   bool
-		text string
+		text text
 	}{
-		{rt.Adopt, "takes over plain timers"}, {rt.HTTPSOnly, "https only"}, {rt.Proxy != nil, "by a proxy"}, {rt.CertFile != "", "with a certificate of its own"},
-		{rt.CAFile != "", "trusts certificates of its own"}, {rt.Method != "" && rt.Method != http.MethodPost, "by " + rt.Method},
-		{len(rt.Headers) > 0, plural(len(rt.Headers), "header") + " of its own"},
+		{rt.Adopt, say("adopts plain timers")}, {rt.HTTPSOnly, say("https only")}, {rt.Proxy != nil, say("proxy")},
+		{rt.CertFile != "", say("client certificate")}, {rt.CAFile != "", say("custom CA")},
+		{rt.Method != "" && rt.Method != http.MethodPost, say("method %s", rt.Method)},
+		{len(rt.Headers) > 0, say("%s custom header(s)", len(rt.Headers))},
 	} {
 		if m.is {
 			row.More = append(row.More, m.text)
@@ -78,15 +88,15 @@ func rowOf(rt *route.Route) routeRow {
 	return row
 }
 
-// switchRoute pauses or resumes. Only who sees all of a route may do it.
+// switchRoute pauses or resumes a route. The visitor must see all of it.
 func (p *Pages) switchRoute(paused bool) handler {
 	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		rt := p.o.Routes.Name(r.PathValue("name"))
 		if rt == nil || !v.Meets(rt.Prefix) {
-			return failure{http.StatusNotFound, "There is no such route."}
+			return failure{http.StatusNotFound, say("There is no such route.")}
 		}
 		if !v.Owns(rt.Prefix) {
-			return failure{http.StatusForbidden, "This route carries notices of others too; it is not yours to pause or resume."}
+			return failure{http.StatusForbidden, say("This route also carries notices of other clients. You may not pause or resume it.")}
 		}
 		do, action, said := p.o.Engine.Resume, audit.Resume, "resumed"
 		if paused {

@@ -1,36 +1,37 @@
 package ui
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 )
 
-// said is what the page after a change says of it. It is chosen by the address, so
-// that a change is made by POST and shown by GET, and reloading repeats nothing.
+// said is the result of a change on the next page. The address names it: a change is a POST that
+// redirects, so that reloading repeats nothing.
 type said struct {
-	Text  string
+	Text  text
 	Level level
 }
 
-// sayings are what an address may have a page say; %s is a count of notices.
+// sayings are the results that an address may name. Those with an argument count notices.
 var sayings = map[string]said{
-	"cancelled":        {"The notice is cancelled.", fine},
-	"in-flight":        {"The notice is cancelled. An attempt was in flight: it may still arrive, and its result changes nothing.", mind},
-	"fired":            {"The notice is due now.", fine},
-	"rescheduled":      {"The notice is rescheduled.", fine},
-	"redriven":         {"The notice is scheduled again. Its ladder starts again.", fine},
-	"unchanged":        {"Nothing was changed: the notice is in another state by now.", mind},
-	"paused":           {"The route is paused. Its notices are kept, and wait.", mind},
-	"resumed":          {"The route is resumed. Its due notices are attempted within its limits.", fine},
-	"group":            {"%s scheduled again.", fine},
-	"purged":           {"%s purged. They stay readable as cancelled ones for the retention.", fine},
-	"replay-started":   {"The replay is started.", fine},
-	"replay-stopped":   {"The replay is stopped. Notices that it has scheduled are delivered.", fine},
-	"replay-resumed":   {"The replay goes on.", fine},
-	"replay-unchanged": {"Nothing was changed: the replay is in another state by now.", mind},
-	"signed-out":       {"You are signed out.", fine},
+	"cancelled":        {say("The notice is cancelled."), fine},
+	"in-flight":        {say("The notice is cancelled. An attempt was in flight: it may still arrive, but its result is ignored."), mind},
+	"fired":            {say("The notice is due now."), fine},
+	"rescheduled":      {say("The notice is rescheduled."), fine},
+	"redriven":         {say("The notice is scheduled again, and its ladder restarts."), fine},
+	"resent":           {say("The notice is sent once more, and its ladder restarts."), fine},
+	"unchanged":        {say("Nothing was changed: the state of the notice has changed meanwhile."), mind},
+	"paused":           {say("The route is paused. Its notices wait."), mind},
+	"resumed":          {say("The route is resumed. Its due notices are attempted within its limits."), fine},
+	"group":            {say("%s notice(s) scheduled again."), fine},
+	"purged":           {say("%s notice(s) purged. They stay readable, as cancelled, for the retention."), fine},
+	"replay-started":   {say("The replay is started."), fine},
+	"replay-stopped":   {say("The replay is stopped. Notices that it has already scheduled are delivered."), fine},
+	"replay-resumed":   {say("The replay is resumed."), fine},
+	"replay-unchanged": {say("Nothing was changed: the state of the replay has changed meanwhile."), mind},
+	"signed-out":       {say("You are signed out."), fine},
 }
 
 func saidOf(r *http.Request) said {
@@ -39,16 +40,17 @@ func saidOf(r *http.Request) said {
 	}
 	q := r.URL.Query()
 	s := sayings[q.Get("said")]
-	if n, err := strconv.Atoi(q.Get("n")); err == nil && s.Text != "" && (q.Get("said") == "group" || q.Get("said") == "purged") {
-		s.Text = fmt.Sprintf(s.Text, plural(n, "notice"))
+	if n, err := strconv.Atoi(q.Get("n")); err == nil && s.Text != nil && (q.Get("said") == "group" || q.Get("said") == "purged") {
+		s.Text = append(slices.Clone(s.Text), n)
 		if q.Get("left") == "1" {
-			s.Text, s.Level = s.Text+" Notices in the unavailable part of Redis were skipped: repeat this when it is available.", mind
+			s.Text = both(s.Text, say("Notices in the unavailable part of Redis were skipped. Repeat this when it is available."))
+			s.Level = mind
 		}
 	}
 	return s
 }
 
-// back sends the browser from a change to the page that shows what came of it.
+// back redirects the browser after a change.
 func back(w http.ResponseWriter, path string, query url.Values) error {
 	if len(query) > 0 {
 		path += "?" + query.Encode()

@@ -16,57 +16,60 @@ import (
 	"notifier/internal/wire"
 )
 
-// The sampler asks for what dashboards show: once for all that are open at this
-// instance, and not at all while none is. Its costs in commands a second are
-// bounded by how often each part is asked for.
+// The sampler reads the figures of dashboards once for all dashboards of this instance, and only while one
+// is open. The intervals below limit its commands per second.
 const (
-	// sampleEvery is how often signs of life and figures are read: 4 commands.
+	// sampleEvery is the interval of heartbeats and metrics: 4 commands.
 	sampleEvery = 2 * time.Second
-	// A count of one route and shard takes 7 commands, and a forecast up to 62: they
-	// are asked for as seldom as it takes to stay below so many commands a second.
+	// A count of one route and shard takes 7 commands, and a forecast up to 62. The budgets limit the
+	// commands per second.
 	countCommands, countBudget       = 7, 7
 	forecastCommands, forecastBudget = 62, 3
 	countLeast, countMost            = sampleEvery, 30 * time.Second
 	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
 	minutesEvery                     = 5 * time.Second
-	// The health of a route is one command, of up to 100 KB: so many commands and receivers a
-	// second are read at most.
+	// The health of a route is one command, of up to 100 KB. The budgets limit the commands and receivers
+	// per second.
 	healthBudget, receiverBudget = 3, 200
 	healthLeast, healthMost      = sampleEvery, 30 * time.Second
-	// sampleTimeout is how long a page waits for figures that are new.
+	// sampleTimeout is how long a page waits for new figures.
 	sampleTimeout = 2 * time.Second
 )
 
-// span of the charts: an hour, by minutes.
+// turnTime is how long an instance takes at most to start a new minute after the end of the last one.
+const turnTime = time.Second
+
+// spans are the minutes of the charts.
 const spans = 60
 
-// board is all that is known at one moment. It is never changed once it is made.
+// board is the figures of one moment. It is never changed.
 type board struct {
 	At         time.Time
-	Fresh      time.Time // when all of it was read; before At if Err is not nil
-	Err        error     // why what follows is not of this moment; nil = it is
+	Fresh      time.Time // when all parts were read; before At if Err is not nil
+	Err        error     // why the figures are outdated; nil if they are current
 	Counts     []store.Counts
 	CountsAt   time.Time
-	Missing    []wire.Lost // nodes that Counts are without
+	Missing    []wire.Lost // nodes missing in Counts
 	Instances  []seenInstance
 	Minutes    map[int64]map[string]metrics.Work // by Unix minute, then prefix
 	MinutesAt  time.Time
+	Reported   map[string]int64   // by instance, the end of its last minute in Minutes, Unix ms
 	Forecast   map[string][]int64 // by prefix, from ForecastAt on
 	ForecastAt time.Time
-	Hidden     []wire.Lost // nodes that Forecast is without
+	Hidden     []wire.Lost // nodes missing in Forecast
 	Health     []health.Route
 	HealthAt   time.Time
-	HealthErr  error // why Health is not of HealthAt
+	HealthErr  error // why Health is outdated
 	Ready      api.Readiness
-	Answered   time.Duration // how long Redis took for the signs of life
+	Answered   time.Duration // the latency of reading the heartbeats
 }
 
-// seenInstance is an instance with its figures.
+// seenInstance is an instance with its metrics.
 type seenInstance struct {
 	fleet.Instance
 	Self    bool
 	Figures fleet.Figures
-	Tells   bool // it told figures that can be read
+	Tells   bool // its metrics can be read
 }
 
 // sampler makes boards.
@@ -77,9 +80,9 @@ type sampler struct {
 	now      func() time.Time
 
 	taking sync.Mutex // one sample at a time
-	last   string     // the entry of the minutes that was read last
+	last   string     // ID of the last entry of the minutes
 
-	changed atomic.Bool // what is counted was changed from here since
+	changed atomic.Bool // this instance has changed counts since
 
 	mu       sync.Mutex
 	board    *board
@@ -91,7 +94,7 @@ func newSampler(o Options, now func() time.Time) *sampler {
 	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{}, wake: make(chan struct{}, 1)}
 }
 
-// run samples while somebody watches, until ctx ends.
+// run samples while a dashboard is open, until ctx ends.
 func (s *sampler) run(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -100,7 +103,7 @@ func (s *sampler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-		case <-s.wake: // the first of them need not wait
+		case <-s.wake: // the first dashboard need not wait
 		}
 		if s.watched() {
 			s.publish(s.current(ctx))
@@ -108,7 +111,7 @@ func (s *sampler) run(ctx context.Context) {
 	}
 }
 
-// watched reports whether somebody watches.
+// watched reports whether a dashboard is open.
 func (s *sampler) watched() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,12 +124,12 @@ func (s *sampler) publish(b *board) {
 	for w := range s.watchers {
 		select {
 		case w <- b:
-		default: // it is busy with the one before, and gets the next
+		default: // the stream is still busy, and gets the next board
 		}
 	}
 }
 
-// watch yields new boards until leave is called.
+// watch returns a channel of new boards until leave is called.
 func (s *sampler) watch() (boards <-chan *board, leave func()) {
 	w := make(chan *board, 1)
 	s.mu.Lock()
@@ -143,7 +146,7 @@ func (s *sampler) watch() (boards <-chan *board, leave func()) {
 	}
 }
 
-// current is a board that is no older than a sample, if one can be had.
+// current returns a board that is at most one sample old, if Redis answers.
 func (s *sampler) current(ctx context.Context) *board {
 	s.mu.Lock()
 	b := s.board
@@ -154,7 +157,7 @@ func (s *sampler) current(ctx context.Context) *board {
 	return s.sample(ctx)
 }
 
-// sample makes a board. What cannot be had is as it was before.
+// sample reads a board. Parts that cannot be read keep their old values.
 func (s *sampler) sample(ctx context.Context) *board {
 	s.taking.Lock()
 	defer s.taking.Unlock()
@@ -163,7 +166,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 	s.mu.Unlock()
 	now := s.now()
 	if before != nil && now.Sub(before.At) < sampleEvery/2 && !s.changed.Load() {
-		return before // somebody else has just made it
+		return before // another request has just read it
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
@@ -171,8 +174,8 @@ func (s *sampler) sample(ctx context.Context) *board {
 	if before != nil {
 		*b = *before
 	}
-	// At the same time: in a cluster each asks other nodes, and need not wait for those
-	// that another waits for.
+	// At the same time: in a cluster each part asks other nodes, and need not wait for the nodes of
+	// another part.
 	var steps sync.WaitGroup
 	var signs, minutes, figures error
 	steps.Go(func() { signs = s.instances(ctx, b) })
@@ -185,7 +188,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 	steps.Go(func() { s.receivers(ctx, b, now) })
 	steps.Go(func() { b.Ready = s.engine.Ready(ctx) })
 	steps.Wait()
-	// Without figures all is old; who lives may be so alone.
+	// Without counts all figures are old; heartbeats may be old alone.
 	b.Err = cmp.Or(figures, signs, minutes)
 	b.At = s.now()
 	if b.Err == nil {
@@ -228,45 +231,51 @@ func (s *sampler) receivers(ctx context.Context, b *board, now time.Time) {
 	}
 }
 
-// minutes adds those that have ended since the last sample.
+// minutes adds the minutes that have ended since the last sample.
 func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
 	oldest := now.Add(-(spans + 5) * time.Minute)
 	if now.Sub(b.MinutesAt) < minutesEvery && now.Second() > 5 && now.Unix()/60 == b.MinutesAt.Unix()/60 {
-		return nil // the minute that has just ended is asked for until all have told of it
+		return nil // a minute is read until all instances have reported it
 	}
-	minutes := map[int64]map[string]metrics.Work{}
-	for m, routes := range b.Minutes {
-		if m >= oldest.Unix()/60 {
-			minutes[m] = routes
-		}
-	}
+
+	minutes, reported := map[int64]map[string]metrics.Work{}, map[string]int64{}
+	maps.Copy(minutes, b.Minutes)
+	maps.Copy(reported, b.Reported)
+	maps.DeleteFunc(minutes, func(m int64, _ map[string]metrics.Work) bool { return m < oldest.Unix()/60 })
+	maps.DeleteFunc(reported, func(_ string, at int64) bool { return at < oldest.UnixMilli() })
+
 	for {
 		list, last, err := s.engine.Minutes(ctx, s.last, oldest)
 		if err != nil {
 			return err
 		}
 		for _, m := range list {
+			reported[m.Instance] = max(reported[m.Instance], m.At)
 			at := time.UnixMilli(m.At).Add(-time.Second).Unix() / 60
-			routes := maps.Clone(minutes[at])
-			if routes == nil {
-				routes = map[string]metrics.Work{}
-			}
-			for prefix, w := range m.Routes {
-				sum := metrics.Work{}
-				sum.Add(routes[prefix])
-				sum.Add(w)
-				routes[prefix] = sum
-			}
-			minutes[at] = routes
+			minutes[at] = addWork(minutes[at], m.Routes)
 		}
-		b.Minutes, b.MinutesAt = minutes, now
+
+		b.Minutes, b.MinutesAt, b.Reported = minutes, now, reported
 		if s.last = last; len(list) == 0 {
 			return nil
 		}
 	}
 }
 
-// pace is how often something that takes so many commands may be asked for.
+// addWork returns the sums by prefix. It changes neither map, because pages may read them.
+func addWork(routes, more map[string]metrics.Work) map[string]metrics.Work {
+	sums := map[string]metrics.Work{}
+	maps.Copy(sums, routes)
+	for prefix, w := range more {
+		sum := metrics.Work{}
+		sum.Add(sums[prefix])
+		sum.Add(w)
+		sums[prefix] = sum
+	}
+	return sums
+}
+
+// pace returns the interval of a number of commands within a budget per second.
 func pace(commands, budget int, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(commands)*time.Second/time.Duration(budget), least), most)
 }

@@ -17,29 +17,29 @@ import (
 	"notifier/internal/wire"
 )
 
-// A search reads in bounded steps, none of which takes Redis more than a few
-// milliseconds, until it has a page full or its time is over. Then it says how far
-// it came and where it goes on.
+// A search reads in steps of a few milliseconds in Redis, until a page is full or its time is over. Its
+// cursor continues it.
 const (
 	searchTime = 700 * time.Millisecond
 	searchPage = 50
-	stepItems  = 200 // notices a step brings at most
-	// mostByID is how many notices one search for a webhook-id, which no index of Redis has, reads.
+	stepItems  = 200 // the maximum of one step
+	// mostByID is the maximum number of notices that a search for a webhook-id reads: Redis has no index
+	// of webhook-ids.
 	mostByID = 10_000
 )
 
-// search is what is asked for, as it stands in the address.
+// search is the parameters of a search.
 type search struct {
-	Text  string // a key, what it begins with, or without a colon a part of one
+	Text  string // a key, its beginning, or without a colon a part of it
 	ID    string // a webhook-id
 	Route string
 	State string
 	Since string
 	Until string
 	Host  string
-	// Reason is of dead letters.
+	// Reason is the reason of dead letters.
 	Reason string
-	// History: the history is searched too.
+	// History reports whether the history is searched too.
 	History bool
 }
 
@@ -53,7 +53,7 @@ func searchOf(q url.Values) search {
 	return s
 }
 
-// values are its address; what is empty is left out.
+// values returns the query of the search, without empty parameters.
 func (s search) values() url.Values {
 	v := url.Values{}
 	asked := ""
@@ -69,8 +69,8 @@ func (s search) values() url.Values {
 	return v
 }
 
-// instant reads a time of a search or a form: now, so long before or after now, or what package
-// timespec reads in the visitor's zone.
+// instant reads a time: now, a duration before or after now, or a time in the visitor's zone as package
+// timespec reads it.
 func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, error) {
 	switch {
 	case s == "":
@@ -87,13 +87,13 @@ func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, err
 	return timespec.Parse(s, p.now().In(v.zone()), side)
 }
 
-// relative reports whether a time is told from now on.
+// relative reports whether a time is relative to now.
 func relative(s string) bool {
 	return s == "now" || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+")
 }
 
-// resolved is the search with its times in full, so that its address stays the same search for
-// everybody; false if it is so already, or a time cannot be read.
+// resolved returns the search with its times in full, so that its address is the same search for all
+// visitors; false if nothing changed or a time is invalid.
 func (p *Pages) resolved(s search, v Visitor) (search, bool) {
 	changed := false
 	for _, text := range []*string{&s.Since, &s.Until} {
@@ -111,24 +111,24 @@ func (p *Pages) resolved(s search, v Visitor) (search, bool) {
 	return s, changed
 }
 
-// query makes of a search what the store is asked for. The text says what is wrong
-// with it; none means that nothing can fit if the query has no routes.
-func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, string, error) {
+// query returns the query of the store for a search. The text describes a fault of the search. Without a
+// fault, a query without routes matches nothing.
+func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, text, error) {
 	q := store.Query{Prefix: v.Prefix, State: notice.State(s.State), Reason: notice.Reason(s.Reason)}
 	if s.State != "" && !slices.Contains(notice.States, q.State) {
-		return q, "There is no such state.", nil
+		return q, say("There is no such state."), nil
 	}
 	if s.Reason != "" {
 		if !slices.Contains(notice.Reasons, q.Reason) {
-			return q, "There is no such reason.", nil
+			return q, say("There is no such reason."), nil
 		}
 		q.State = cmp.Or(q.State, notice.Dead)
 		if q.State != notice.Dead {
-			return q, "Only dead letters have a reason; choose the state dead.", nil
+			return q, say("Only dead letters have a reason: choose the state “dead”."), nil
 		}
 	}
-	wrong := ""
-	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != "" {
+	var wrong text
+	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != nil {
 		return q, wrong, nil
 	}
 	if strings.Contains(s.Text, ":") {
@@ -137,50 +137,49 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, st
 		q.Contains = s.Text
 	}
 	if s.ID != "" && s.Route == "" && q.Begins == "" {
-		return q, "Redis has no index of webhook-ids: choose a route or add the beginning of the key.", nil
+		return q, say("Redis has no index of webhook-ids: choose a route, or add the beginning of the key."), nil
 	}
 	var err error
 	q.Routes, err = p.chosen(ctx, s, q, v)
 	for _, prefix := range q.Routes {
 		if rt := p.o.Routes.Prefix(prefix); rt != nil && rt.Target.URL != nil && q.Host != "" && p.fixedHost(prefix) == q.Host {
-			q.Host = "" // all notices of that route go there, and none says so
+			q.Host = "" // all notices of that route have this host, and none has a url
 		}
 	}
-	return q, "", err
+	return q, nil, err
 }
 
-// common reads the parts of a search that mean the same for Redis and the history; wrong says what
-// is wrong with them.
-func (p *Pages) common(s search, v Visitor) (since, until time.Time, host, wrong string) {
+// common reads the parts of a search that Redis and the history share; wrong describes a fault.
+func (p *Pages) common(s search, v Visitor) (since, until time.Time, host string, wrong text) {
 	for _, t := range []struct {
 		text string
 		to   *time.Time
 	}{{s.Since, &since}, {s.Until, &until}} {
 		at, err := p.instant(t.text, v, timespec.Last)
 		if err != nil {
-			return since, until, "", "A time is not understood: " + err.Error() + "; or now, -1h, +15m."
+			return since, until, "", timeFault(err)
 		}
 		*t.to = at
 	}
 	if host = cmp.Or(v.Host, s.Host); host != "" {
 		name, err := notice.Host(host)
 		if err != nil {
-			return since, until, "", "That is no host; want its name alone, such as shop.example."
+			return since, until, "", say("Not a host: use a name such as shop.example.")
 		}
 		host = name
 	}
 	switch {
 	case strings.Trim(s.Text, keyCharacters) != "":
-		wrong = "No key holds such a character: keys are letters, digits, '_', '.', '~' and '-', in four parts with ':' between them."
+		wrong = say("Not a key: a key has four parts of letters, digits, _ . ~ and -, separated by colons.")
 	case s.ID != "" && !notice.IsID(s.ID):
-		wrong = "That is no webhook-id: want msg_ and 26 hexadecimal digits."
+		wrong = say("Not a webhook-id: use msg_ and 26 hexadecimal digits.")
 	}
 	return since, until, host, wrong
 }
 
 const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~-:"
 
-// chosen are the prefixes in which something may fit.
+// chosen returns the prefixes with possible matches.
 func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) ([]string, error) {
 	var all []string
 	for _, rt := range p.o.Routes.All() {
@@ -204,7 +203,7 @@ func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) 
 	return out, nil
 }
 
-// mayCall reports whether notices under a prefix may go to a host.
+// mayCall reports whether notices under a prefix may have a host.
 func (p *Pages) mayCall(prefix, host string) bool {
 	rt := p.o.Routes.Prefix(prefix)
 	if rt == nil {
@@ -214,7 +213,7 @@ func (p *Pages) mayCall(prefix, host string) bool {
 	return fixed == host || fixed == "" && rt.Target.Kind == "notice"
 }
 
-// fixedHost is the host of a route whose target is one address.
+// fixedHost returns the host of a route with a fixed target.
 func (p *Pages) fixedHost(prefix string) string {
 	rt := p.o.Routes.Prefix(prefix)
 	if rt == nil || rt.Target.URL == nil {
@@ -227,7 +226,7 @@ func (p *Pages) fixedHost(prefix string) string {
 	return host
 }
 
-// hostOf is the host that a notice goes to; empty if it goes to none.
+// hostOf returns the host of a notice; empty without one.
 func (p *Pages) hostOf(f *store.Found) string {
 	if f.URL != "" {
 		if u, err := url.Parse(f.URL); err == nil {
@@ -240,18 +239,18 @@ func (p *Pages) hostOf(f *store.Found) string {
 	return p.fixedHost(f.Route)
 }
 
-// found is what a search came to.
+// found is the result of a search.
 type found struct {
 	items  []store.Found
 	looked int
-	last   string // the key of the last of them that the visitor may see
-	cursor string // empty = all was looked at
-	// missing are the nodes that were passed over.
+	last   string // the last visible key
+	cursor string // empty at the end
+	// missing are the skipped nodes.
 	missing []wire.Lost
 }
 
-// run searches from a cursor on until want are found, or its time is over. If id is not empty,
-// only notices of that webhook-id are found, and mostByID are read.
+// run searches from a cursor until want notices are found or the time is over. With an id it finds the
+// notice with that webhook-id, and reads at most mostByID notices.
 func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id string) (found, error) {
 	var out found
 	host := q.Host
@@ -270,7 +269,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 		p.pick(&out, page.Items, v, host, id)
 		if id != "" && len(out.items) > 0 {
 			out.cursor = ""
-			return out, nil // there is one at most
+			return out, nil // at most one notice matches
 		}
 		q.Cursor, out.cursor = page.Cursor, page.Cursor
 		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) || id != "" && out.looked >= mostByID {
@@ -280,7 +279,7 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 	return out, nil
 }
 
-// pick adds the notices of a step that match.
+// pick adds the matching notices of a step.
 func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string) {
 	for _, f := range items {
 		to := p.hostOf(&f)
@@ -293,7 +292,7 @@ func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string
 	}
 }
 
-// total is about how many notices a search has to look at, from the figures.
+// total estimates the number of notices that a search inspects.
 func (b *board) total(q store.Query) int64 {
 	n := int64(0)
 	for _, c := range b.Counts {
@@ -314,8 +313,8 @@ func (b *board) total(q store.Query) int64 {
 	return n
 }
 
-// cursors seals where a listing goes on: it names keys that the visitor may not be
-// allowed to see, and is good for his scope and his search only.
+// bound returns the context to which a cursor is sealed. A cursor names keys that the visitor may not see,
+// so it is valid for one scope and search only.
 func bound(page string, s search, v Visitor) []byte {
 	return []byte(page + "\n" + v.scope() + "\n" + s.values().Encode())
 }
@@ -324,19 +323,19 @@ func (p *Pages) seal(r *http.Request, cursor string, bound []byte) (string, erro
 	return p.o.Keys.Seal(r.Context(), keyring.Cursors, cursor, bound)
 }
 
-// opened is the cursor of a request.
+// opened returns the cursor of a request.
 func (p *Pages) opened(r *http.Request, bound []byte) (string, error) {
 	return p.openedAs(r, "cursor", bound)
 }
 
-// openedAs is the cursor of a request in a parameter.
+// openedAs returns the cursor of a request in a parameter.
 func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, error) {
 	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, r.URL.Query().Get(name), bound)
 	if err != nil {
-		return "", failure{http.StatusBadRequest, "This link goes on with a search that was begun by somebody else, or with another service; begin it again."}
+		return "", failure{http.StatusBadRequest, say("This link continues a search of another visitor or service. Start the search again.")}
 	}
 	return cursor, nil
 }
 
-// exact reports whether a search is for one notice by its key.
+// exact reports whether a search is for one key.
 func (s search) exact() bool { return keys.Valid(s.Text) }

@@ -2,91 +2,74 @@ package ui
 
 import (
 	"cmp"
-	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
 
-	"notifier/internal/audit"
 	"notifier/internal/callback"
-	"notifier/internal/mask"
 	"notifier/internal/notice"
-	"notifier/internal/route"
+	"notifier/internal/testcall"
 )
 
 type testPage struct {
 	Key      string
 	Exchange callback.Exchange
-	Host     string // in place of the exchange, for a visitor who does not see everything
+	Host     string // instead of the exchange, for visitors with a prefix
 	Level    level
-	Says     string
-	Next     string
-	Took     string
+	Says     text
+	Next     text
+	Took     time.Duration
 	Answer   string
 }
 
-// sendTest makes one signed call to where a notice goes, with a body that says that
-// it is a test, and shows it. The notice stays as it is. A visitor who does not see
-// everything is shown host and status: the route's address and headers are the operator's.
+// sendTest sends one signed test call to the receiver of a notice and shows the exchange.
 func (p *Pages) sendTest(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	f, err := p.find(r, v)
 	if err != nil {
 		return err
 	}
-	rt := p.o.Routes.Prefix(f.Route)
-	if p.o.Probe == nil || rt == nil || rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice {
-		return failure{http.StatusConflict, "Notices of this route are not called for over HTTP, so no test can be sent."}
+
+	x, err := p.o.Tests.Send(r.Context(), testcall.Caller{Name: v.Client, All: v.All()}, &f)
+	var limit *testcall.LimitError
+	switch {
+	case errors.As(err, &limit):
+		setRetryAfter(w, limit.Wait)
+		return failure{http.StatusTooManyRequests,
+			say("Too many tests of this route by this client. Nothing was sent. Try again in %s.", limit.Seconds())}
+	case err != nil:
+		return failure{http.StatusConflict, say("The route does not deliver over HTTP, so no test can be sent.")}
 	}
-	if wait, ok := p.tests.admit(v.Client, rt, p.now()); !ok {
-		setRetryAfter(w, wait)
-		return failure{http.StatusTooManyRequests, "Too many tests of this route by this client, nothing was sent. Try again in " + notice.Short(wait.Truncate(time.Second)+time.Second) + "."}
+
+	p.note(r, v, x.Entry(f.Key), nil)
+	page := testPageOf(f.Key, x)
+	return p.render(w, r, http.StatusOK, view{Title: say("Test"), Section: say("Notices"), Visitor: v, Content: testContent(page)})
+}
+
+func testPageOf(key string, x *testcall.Result) testPage {
+	page := testPage{Key: key, Exchange: x.Exchange, Took: x.Took, Answer: x.Answer, Level: wrong,
+		Says: say("The receiver did not acknowledge the test: %s.", x.Said())}
+	if x.Limited {
+		page.Host = cmp.Or(x.Host, "–")
 	}
-	now := p.now().UTC()
-	key := rt.Prefix + strings.Repeat(":test", 4-len(strings.Split(rt.Prefix, ":")))
-	ctx := r.Context()
-	if rt.Timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, rt.Timeout)
-		defer cancel()
+	if x.Outcome == notice.OutcomeDelivered {
+		page.Level, page.Says = fine, say("The receiver acknowledged the test.")
 	}
-	body, typ := rt.TestContent()
-	x := p.o.Probe(ctx, rt, &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now), Due: now,
-		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: body, ContentType: typ}})
-	p.note(r, v, audit.Entry{Action: audit.SendTest, Key: f.Key, Detail: cmp.Or(string(x.Result.Reason), string(x.Result.Outcome))}, nil)
-	content := p.view(&f)
-	if x.Method == http.MethodGet && !p.o.Mask.None() {
-		x.Signed = nil // it is the address's query, of which some may be masked
-	}
-	x.URL, _ = content.Address(x.URL) // the probe has taken out what is named like a secret
-	brought := map[string]bool{}
-	for _, h := range f.Headers {
-		brought[strings.ToLower(h.Name)] = true
-	}
-	for i, h := range x.RequestHeaders { // where all is masked, what the service itself adds is shown still
-		if brought[strings.ToLower(h.Name)] || !p.o.Mask.All() {
-			x.RequestHeaders[i].Value, _ = content.Header(h.Name, h.Value)
-		}
-	}
-	for i, h := range x.ResponseHeaders {
-		x.ResponseHeaders[i].Value = answer(h.Value, content)
-		if _, whole := content.Header(h.Name, h.Value); !whole {
-			x.ResponseHeaders[i].Value = mask.Hidden
-		}
-	}
-	page := testPage{Key: f.Key, Exchange: x, Level: wrong, Says: "The receiver did not acknowledge the test: " + cmp.Or(string(x.Result.Reason), string(x.Result.Outcome)) + ".",
-		Took: rough(x.Duration), Answer: answer(cmp.Or(x.ResponseBody, x.Result.Response), content)}
-	if !v.All() {
-		page.Exchange, page.Answer = callback.Exchange{Status: x.Status}, ""
-		page.Host = cmp.Or(p.hostOf(&f), "the receiver")
-	}
-	if x.Result.Outcome == notice.OutcomeDelivered {
-		page.Level, page.Says = fine, "The receiver acknowledged the test."
-	}
+
 	switch {
 	case x.Final:
-		page.Next = "A notice with this answer would become a dead letter; it would not be retried."
+		page.Next = say("A notice with this response would become a dead letter without a retry.")
 	case x.Next > 0:
-		page.Next = "A notice with this answer would be retried in " + notice.Short(x.Next) + "."
+		page.Next = say("A notice with this response would be retried in %s.", x.Next)
 	}
-	return p.render(w, r, http.StatusOK, view{Template: "test", Title: "Test", Section: "Notices", Visitor: v, Data: page})
+	return page
+}
+
+// messageText is the headers and the body of a request or response.
+func messageText(headers []notice.Header, body string) string {
+	var b strings.Builder
+	for _, h := range headers {
+		b.WriteString(h.Name + ": " + h.Value + "\n")
+	}
+	return b.String() + "\n" + body
 }

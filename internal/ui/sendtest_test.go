@@ -31,7 +31,7 @@ func TestSendTestIsLimitedByClientAndRoute(t *testing.T) {
 	who := s.as(ui.Visitor{Role: access.Operate})
 	wait := func(a answer) int {
 		t.Helper()
-		seconds, err := strconv.Atoi(a.is(429).says("nothing was sent").Header.Get("Retry-After"))
+		seconds, err := strconv.Atoi(a.is(429).says("Nothing was sent").Header.Get("Retry-After"))
 		if err != nil {
 			t.Errorf("Retry-After: %v", err)
 		}

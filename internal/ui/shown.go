@@ -13,79 +13,64 @@ import (
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/testcall"
 )
 
-// What notices hold is shown by the functions of this file and by no other.
+// Only the functions of this file show the content of notices.
 
-// mostShown is how much of a body a page shows.
+// mostShown is the maximum size of a body on a page.
 const mostShown = 32 << 10
 
-// shownBody is a body as a page shows it.
+// shownBody is a body on a page.
 type shownBody struct {
 	Text string
-	Kind string // what it is, in words
-	Size string
+	Type string // of its content
+	Kind text
+	Size int // in bytes
 	Cut  bool
 }
 
-// body is a notice's body, laid out if it is JSON.
+// body returns the body of a notice, formatted if it is JSON.
 func (p *Pages) body(f *store.Found) shownBody {
 	raw := f.Body
 	if len(f.Raw) > 0 {
-		raw = f.Raw // all that is known of it
+		raw = f.Raw // the record cannot be read
 	}
-	out := shownBody{Size: plural(len(raw), "byte")}
+	out := shownBody{Size: len(raw)}
 	content, ok := p.view(f), true
 	switch {
 	case len(f.Raw) == 0:
 		raw, ok = content.Body()
-	case !p.o.Mask.None(): // a record that cannot be read has no paths
+	case !p.o.Mask.None(): // an unreadable record has no paths to mask
 		raw, ok = nil, false
 	}
 	var laid bytes.Buffer
 	switch {
 	case !ok:
-		out.Kind = "masked"
+		out.Kind = say("masked")
 		return out
 	case len(raw) == 0:
-		out.Kind = "empty"
+		out.Kind = say("empty")
 		return out
 	case len(raw) <= 1<<20 && json.Indent(&laid, raw, "", "  ") == nil:
-		out.Kind, out.Text = "JSON, laid out", laid.String()
+		out.Kind, out.Text = say("JSON, formatted"), laid.String()
 	case utf8.Valid(raw):
-		out.Kind, out.Text = "text", string(raw)
+		out.Kind, out.Text = say("text"), string(raw)
 	default:
-		out.Kind, out.Text = "no text; in base64", base64.StdEncoding.EncodeToString(raw[:min(len(raw), mostShown)])
+		out.Kind, out.Text = say("binary, as base64"), base64.StdEncoding.EncodeToString(raw[:min(len(raw), mostShown)])
 	}
-	if f.EffectiveType() != "" {
-		out.Kind = content.Text(f.EffectiveType()) + ", " + out.Kind
-	}
+	out.Type = content.Text(f.EffectiveType())
 	if out.Cut = len(out.Text) > mostShown; out.Cut {
 		out.Text = strings.ToValidUTF8(out.Text[:mostShown], "")
 	}
 	return out
 }
 
-// view shows a notice's content without what is masked.
-func (p *Pages) view(f *store.Found) *mask.View {
-	sent := mask.Sent{ContentType: f.EffectiveType(), Body: f.Body, URL: f.URL, Headers: map[string]string{}}
-	for _, h := range f.Headers {
-		sent.Headers[h.Name] = h.Value
-	}
-	return p.o.Mask.View(sent)
-}
+// view returns the content of a notice with the masking rules.
+func (p *Pages) view(f *store.Found) *mask.View { return testcall.View(p.o.Mask, f.Notice) }
 
-// answer is a receiver's answer as a page shows it.
-func answer(text string, content *mask.View) string {
-	shown, ok := content.Answer(text)
-	if !ok {
-		return "(masked)"
-	}
-	return shown
-}
-
-// address is a notice's url as a page shows it: without values whose names are those of
-// secrets, whatever the rules are.
+// address returns the url of a notice, without the values of parameters that are named like secrets,
+// whatever the masking rules are.
 func address(content *mask.View) string {
 	shown, _ := content.URL()
 	if shown == "" {
@@ -94,8 +79,8 @@ func address(content *mask.View) string {
 	return callback.RedactURL(shown)
 }
 
-// headers are as a page shows them, without the values of those that are named like
-// secrets, whatever the rules are.
+// headers returns headers, without the values of those that are named like secrets, whatever the masking
+// rules are.
 func headers(list []notice.Header, content *mask.View) []notice.Header {
 	out := slices.Clone(list)
 	for i := range out {
@@ -106,9 +91,8 @@ func headers(list []notice.Header, content *mask.View) []notice.Header {
 	return out
 }
 
-// clean makes visible what could otherwise turn the direction of a line, or hide, in
-// a page that is rendered: escaping keeps it from being read as markup, and not from
-// that. It works in place where there is nothing of the kind.
+// clean replaces characters of a rendered page that change the direction of text or are invisible.
+// Escaping does not remove them. Without such characters, the page is returned unchanged.
 func clean(page []byte) []byte {
 	if bytes.IndexFunc(page, hidden) < 0 {
 		return page
@@ -121,8 +105,7 @@ func clean(page []byte) []byte {
 	}, page)
 }
 
-// hidden are control characters, and those that change the direction of text or
-// have no width.
+// hidden reports whether a rune is a control character, changes the direction of text, or has no width.
 func hidden(r rune) bool {
 	if r < utf8.RuneSelf {
 		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,55 +17,52 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/audit"
-	"notifier/internal/callback"
 	"notifier/internal/doctor"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
-	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/session"
 	"notifier/internal/store"
+	"notifier/internal/testcall"
 )
 
-// Root is where the pages begin.
+// Root is the address of the pages.
 const Root = "/ui/"
 
-// Options is what New needs.
+// Options are the parameters of New.
 type Options struct {
 	Engine Engine
 	Routes *route.Table
-	// Sessions lets people in.
+	// Sessions checks and creates sessions.
 	Sessions *session.Office
-	// Loopback says that only this machine can reach the listener, and Host is the
-	// one that it was told to listen on: where nobody need sign in, no other is
-	// answered.
+	// Loopback reports whether only this machine can reach the listener. Host is the configured host of
+	// the listener. Without clients, requests for other hosts are refused.
 	Loopback bool
 	Host     string
-	// Meter limits the requests of each client's sessions. Nil: nothing does.
+	// Meter limits the requests of each client's sessions. Nil means no limit.
 	Meter *access.Meter
-	// Examine has doctor look at Redis. Nil: nobody does.
+	// Examine runs the checks of doctor. Nil means no checks.
 	Examine func(context.Context) (*doctor.Report, error)
-	// Probe makes one call past all limits and shows it. Nil: no test can be sent.
-	Probe func(context.Context, *route.Route, *notice.Notice) callback.Exchange
-	// Mask says what of bodies and answers is not shown. Nil: all is.
+	// Tests sends test calls to receivers. Nil means no tests.
+	Tests *testcall.Sender
+	// Mask are the masking rules of bodies and responses. Nil means none.
 	Mask *mask.Rules
-	// History answers what Redis keeps no more. Nil: nothing does.
+	// History reads finalized notices that Redis no longer keeps. Nil means no history.
 	History Historian
-	// Replays makes, lists and switches replays. Nil: there is no history.
+	// Replays creates, lists and switches replays. Nil without a history.
 	Replays api.Replayer
-	// Health is the health of receivers. Nil: nothing is known of it.
+	// Health is the health of receivers. Nil means that it is unknown.
 	Health Physician
-	// Keys derives the key of cursors. Nil: one of this handler's own.
+	// Keys derives the key of cursors. Nil means a key of this handler only.
 	Keys *keyring.Ring
-	// Logger gets what went wrong in here. Nil means none.
+	// Logger logs errors. Nil means none.
 	Logger  *zap.Logger
 	Version string
 	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Pages is the dashboard, an [http.Handler]. All its methods may be called at
-// the same time.
+// Pages is the dashboard, an [http.Handler]. All its methods may be called at the same time.
 type Pages struct {
 	o         Options
 	log       *zap.Logger
@@ -78,16 +74,15 @@ type Pages struct {
 	sampler   *sampler
 	examiner  *examiner
 	rendered  rendered
-	tests     testLimits
-	streams   atomic.Int64 // that are open
-	// noticeStreams are those of them that show a notice.
+	streams   atomic.Int64 // open ones
+	// noticeStreams counts the open streams of notices.
 	noticeStreams atomic.Int64
 	closing       chan struct{} // closed when Run ends
 }
 
-// New makes the pages.
+// New returns the pages.
 func New(o Options) *Pages {
-	p := &Pages{o: o, log: o.Logger, mux: catalogue{mux: http.NewServeMux()}, look: newLook(), now: o.Now, closing: make(chan struct{})}
+	p := &Pages{o: o, log: o.Logger, mux: catalogue{mux: http.NewServeMux()}, look: embeddedLook(), now: o.Now, closing: make(chan struct{})}
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
@@ -102,6 +97,7 @@ func New(o Options) *Pages {
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
 	p.gate()
+	p.addLanguages()
 	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
 	p.page(access.Read, "GET /ui/{$}", p.showNow)
 	p.page(access.Read, "GET /ui/live/{page}", p.showLive)
@@ -134,7 +130,7 @@ func New(o Options) *Pages {
 	p.page(access.Read, "GET /ui/doctor", p.showDoctor)
 	p.page(access.Read, "GET /ui/audit", p.showAudit)
 	p.page(access.Read, "GET /ui/", func(w http.ResponseWriter, r *http.Request, v Visitor) error {
-		return failure{http.StatusNotFound, "There is no such page."}
+		return failure{http.StatusNotFound, say("There is no such page.")}
 	})
 	return p
 }
@@ -156,25 +152,16 @@ func (c *catalogue) handle(role access.Role, text string, h http.HandlerFunc) {
 	c.mux.HandleFunc(text, h)
 }
 
-// narrowPages are the pages for who sees only some of the notices under his prefix: all others
-// tell of routes, receivers or other people's notices. A new page is not among them.
-var narrowPages = []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/live/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/"}
-
-// handler serves a page to somebody who is let in. An error becomes a page that
-// tells it; see failure.
+// handler serves a page to a visitor. fail turns an error into a page.
 type handler func(w http.ResponseWriter, r *http.Request, v Visitor) error
 
-// page serves a pattern to visitors who are signed in and whose role includes the
-// given one.
+// page serves a pattern to visitors whose role includes the required role.
 func (p *Pages) page(role access.Role, pattern string, h handler) {
 	p.mux.handle(role, pattern, func(w http.ResponseWriter, r *http.Request) {
 		v, err := p.admit(w, r)
 		v.Zone = zoneOf(r)
-		if err == nil && !v.May(role) {
-			err = failure{http.StatusForbidden, "This needs the role " + role.String() + "; this sign-in has the role " + v.Role.String() + "."}
-		}
-		if err == nil && v.Narrow() && !slices.Contains(narrowPages, pattern) {
-			err = failure{http.StatusForbidden, "This link shows notices only."}
+		if err == nil {
+			err = v.opens(role, pattern)
 		}
 		if err == nil {
 			err = p.withinRate(w, v)
@@ -198,15 +185,15 @@ func (p *Pages) withinRate(w http.ResponseWriter, v Visitor) error {
 		return nil
 	}
 	setRetryAfter(w, wait)
-	return failure{http.StatusTooManyRequests, "Too many requests by sign-ins and links of this client. Try again later."}
+	return failure{http.StatusTooManyRequests, say("Too many requests by sign-ins and links of this client. Try again later.")}
 }
 
 func setRetryAfter(w http.ResponseWriter, wait time.Duration) {
 	w.Header().Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(wait.Seconds())))))
 }
 
-// change serves a pattern that changes something: the request has to come from one
-// of the visitor's own pages.
+// change serves a pattern that changes something. The request must come from one of the visitor's own
+// pages.
 func (p *Pages) change(role access.Role, pattern string, h handler) {
 	p.page(role, pattern, func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		if err := p.confirm(w, r, v); err != nil {
@@ -236,14 +223,14 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				panic(v)
 			}
 			p.log.Error("a page panicked", zap.String("path", r.URL.Path), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
-			http.Error(w, "This is a defect of the service; its log has the cause.", http.StatusInternalServerError)
+			http.Error(w, languageOf(r).plain(say("This is a defect of the service. Its log has the cause.")), http.StatusInternalServerError)
 		}
 	}()
 	p.mux.mux.ServeHTTP(w, r)
 }
 
-// Beside serves the pages under Root and sends browsers there from "/"; all else
-// is answered by the other handler, also "/" for whoever asks for no page.
+// Beside serves the pages under Root and redirects browsers from "/" to them. The other handler serves all
+// other requests, including "/" for programs.
 func (p *Pages) Beside(other http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -258,13 +245,12 @@ func (p *Pages) Beside(other http.Handler) http.Handler {
 	})
 }
 
-// wantsPage reports whether a browser asks: programs name no text/html.
+// wantsPage reports whether the request is of a browser: programs do not accept text/html.
 func wantsPage(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && strings.Contains(r.Header.Get("Accept"), "text/html")
 }
 
-// Run keeps what dashboards show up to date until ctx ends, which also ends
-// their streams.
+// Run updates the figures of dashboards until ctx ends, which also ends their streams.
 func (p *Pages) Run(ctx context.Context) error {
 	defer close(p.closing)
 	var looking sync.WaitGroup
@@ -274,7 +260,7 @@ func (p *Pages) Run(ctx context.Context) error {
 	return nil
 }
 
-// examineOften has doctor look while dashboards are open.
+// examineOften runs the checks of doctor while dashboards are open.
 func (p *Pages) examineOften(ctx context.Context) {
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
@@ -289,7 +275,7 @@ func (p *Pages) examineOften(ctx context.Context) {
 			if p.examiner.unreached() {
 				fresh = examinedFresh
 			}
-			_, _, _ = p.examiner.get(ctx, fresh) // its page tells of an error
+			_, _, _ = p.examiner.get(ctx, fresh) // the page of the checks shows the error
 		}
 	}
 }

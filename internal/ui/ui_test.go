@@ -28,6 +28,7 @@ import (
 	"notifier/internal/session"
 	"notifier/internal/sign"
 	"notifier/internal/store"
+	"notifier/internal/testcall"
 	"notifier/internal/ui"
 )
 
@@ -63,7 +64,7 @@ type site struct {
 	pages  *ui.Pages
 	cookie string
 	csrf   string
-	// examine is what doctor says; nil = nothing.
+	// examine are the checks of doctor; nil without any.
 	examine func(context.Context) (*doctor.Report, error)
 	history ui.Historian
 	health  ui.Physician
@@ -78,8 +79,8 @@ func newSite(t testing.TB) *site {
 	return s.as(ui.Visitor{})
 }
 
-// as is the same service with a client of that scope, who has signed in; where a host
-// or an audience is given, with somebody who has opened a link of his.
+// as returns the same service for a client of a scope. With a host or an audience, the visitor has opened
+// a portal link.
 func (s *site) as(v ui.Visitor) *site {
 	s.t.Helper()
 	c := *s
@@ -88,7 +89,7 @@ func (s *site) as(v ui.Visitor) *site {
 	cookie, who, err := office.SignIn(s.t.Context(), "token-of-me", "127.0.0.1")
 	if err == nil && v.Narrow() {
 		var link *session.Link
-		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience}, time.Hour); err == nil {
+		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience, Label: v.Label, Resend: v.Resend}, time.Hour); err == nil {
 			cookie, who, err = office.Enter(s.t.Context(), link.Token)
 		}
 	}
@@ -97,9 +98,9 @@ func (s *site) as(v ui.Visitor) *site {
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
 	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
-		Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
+		Tests: testcall.New(testcall.Options{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
 			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
-		}})
+		}})})
 	return &c
 }
 
@@ -238,7 +239,7 @@ func paths(key string) []string {
 		"/ui/dead/group?route=orders&reason=status_5xx&host=shop.example", "/ui/receivers", "/ui/routes", "/ui/doctor", "/ui/audit", "/ui/nothing"}
 }
 
-func TestBrowsersAreSentToThePagesAndOthersAreNot(t *testing.T) {
+func TestOnlyBrowsersAreRedirectedToThePages(t *testing.T) {
 	s := newSite(t).open()
 	h := s.pages.Beside(http.NotFoundHandler())
 	ask := func(target, accept string) *http.Response {
@@ -264,7 +265,7 @@ func TestBrowsersAreSentToThePagesAndOthersAreNot(t *testing.T) {
 	s.get("/ui/nothing").is(404).says("There is no such page")
 }
 
-func TestEachAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
+func TestAnswersCarryTheContentSecurityPolicy(t *testing.T) {
 	s := newSite(t)
 	for _, path := range append(paths("app1:orders:paid:1"), "/ui/assets/nothing") {
 		a := s.get(path)
@@ -275,7 +276,7 @@ func TestEachAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 			}
 		}
 		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "data:") {
-			t.Errorf("%s: the policy %q allows what is inline", path, csp)
+			t.Errorf("%s: the policy %q allows inline code", path, csp)
 		}
 		for name, want := range map[string]string{"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
 			"Cache-Control": "no-store"} {
@@ -286,7 +287,7 @@ func TestEachAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	}
 }
 
-func TestPagesAskForNothingFromElsewhereAndNothingInline(t *testing.T) {
+func TestPagesHaveNoForeignAndNoInlineResources(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"see":"https://elsewhere.example/"}`)}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/hook", notice.ReasonStatus5xx, `see <a href="https://elsewhere.example">here</a>`)
@@ -325,7 +326,7 @@ func TestPagesAskForNothingFromElsewhereAndNothingInline(t *testing.T) {
 	}
 }
 
-func TestTheFirstPageIsSmall(t *testing.T) {
+func TestFirstPageIsSmall(t *testing.T) {
 	s := newSite(t)
 	sum := 0
 	a := s.get("/ui/").is(200)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Args gathers the arguments of a script. They share one piece of memory: what
-// a notice takes of them costs no allocation of its own.
+// Args collects the arguments of a script in one block of memory, so that no argument needs its own
+// allocation.
 type Args struct {
 	Buf  []byte
 	ends []int
@@ -24,8 +24,7 @@ func NewArgs(parts ...string) *Args {
 	return a
 }
 
-// mostSpare is what a large call may leave in memory for the next ones, in
-// bytes.
+// mostSpare is the maximum size of a large call's memory that is kept for later calls, in bytes.
 const mostSpare = 256 << 10
 
 // Free gives the memory back. a is not used afterwards.
@@ -52,8 +51,8 @@ func (a *Args) Number(n int64) {
 	a.End()
 }
 
-// List is what go-redis takes. It shares nothing with a, or nobody gets the
-// memory after it.
+// List returns the arguments for go-redis. The list shares no memory with a; otherwise a's memory
+// could not be reused.
 func (a *Args) List() []any {
 	list := make([]any, len(a.ends))
 	from := 0

@@ -19,25 +19,24 @@ import (
 	"notifier/internal/notice"
 )
 
-// Writes that are confirmed: a call returns once as many replicas have received
-// what it wrote as are asked for (WAIT), or once the node has it on disk (WAITAOF).
+// Confirmed writes: a call returns once the required number of replicas have received its writes
+// (WAIT), or once the node has them on disk (WAITAOF).
 //
-// Both commands speak of the last write of the connection that they are sent on,
-// cannot be sent by a script, and do not wait within MULTI. So the script, the mark
-// and the wait go in one pipeline, to the node that holds the script's keys. The
-// calls that come while one waits go together in the next, behind which there is one
-// wait for all of them. What a call found and did not write (a repetition) may not
-// have reached a replica either: the mark stands behind it and is waited for.
+// Both commands refer to the last write of their connection, cannot be sent by a script, and do not
+// wait within MULTI. So the script, a mark and the wait are sent in one pipeline to the node of the
+// script's keys. Calls that arrive during a wait share the next pipeline, which has one wait for
+// all of them. A state that a call found without writing it (a repetition) may not have reached a
+// replica either. The mark is written after it, and the wait covers the mark.
 //
-// A connection is held while it waits, so these have a few of their own.
+// A connection is occupied while it waits, so these calls have separate connections.
 
 //go:embed lua/mark.lua
 var markSource string
 
 var markScript = NewScript("mark", markSource, false).Anywhere()
 
-// ErrUnconfirmed says that what was asked for has been done, and it is not known to be as
-// durable as it should be. The same call may be made again.
+// ErrUnconfirmed says that the write was made, but is not known to be as durable as required. The
+// same call may be repeated.
 var ErrUnconfirmed = errors.New("stored, but not confirmed")
 
 // Confirm is what writes wait for, and for how long.
@@ -79,7 +78,7 @@ type confirmer struct {
 // confirming is writes to one node on their way.
 type confirming struct {
 	list []Once
-	ctx  context.Context // the caller's: who has gone is not sent for
+	ctx  context.Context // the caller's: a write whose caller has given up is not sent
 	node redis.UniversalClient
 	done chan struct{}
 }
@@ -100,14 +99,14 @@ func (w *Client) newConfirmer(o Confirm) *confirmer {
 	return c
 }
 
-// send makes a write whose first key stands at its third argument, and waits. Its
-// result is there also where the error is ErrUnconfirmed.
+// send sends a write, whose first key is its third argument, and waits. The result is valid even if
+// the error is ErrUnconfirmed.
 func (c *confirmer) send(ctx context.Context, w Once) *redis.Cmd {
 	return c.sendAll(ctx, []Once{w})[0]
 }
 
-// sendAll makes writes to the node that holds the first one's key, with one wait
-// behind them. What that node says has moved goes on by itself.
+// sendAll sends writes to the node of the first one's key, followed by one wait. Writes whose slot
+// has moved are sent separately.
 func (c *confirmer) sendAll(ctx context.Context, list []Once) []*redis.Cmd {
 	out := make([]*redis.Cmd, len(list))
 	fail := func(err error) []*redis.Cmd {
@@ -182,8 +181,8 @@ func (c *confirmer) node(ctx context.Context, key string) (n redis.UniversalClie
 	return master, master.Options().Addr, nil
 }
 
-// at is the master of an address, nil if none is known there. The nodes are asked
-// who serves what, for those who come later.
+// at returns the client of the master with an address, nil if none is known there. In that case it
+// updates the map of nodes for later calls.
 func (c *confirmer) at(ctx context.Context, addr string) redis.UniversalClient {
 	cluster, ok := c.c.(*redis.ClusterClient)
 	if !ok {
@@ -254,8 +253,8 @@ func (c *confirmer) flush(list []*confirming) {
 	}
 }
 
-// confirm sends what is in a pipeline, and behind it a mark in the slot of a write and
-// the wait. It says what is lacking; each write has its own error.
+// confirm sends a pipeline, followed by a mark in the slot of a write and the wait. It returns the
+// missing confirmation; each write has its own error.
 func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w Once) error {
 	key, _ := w.Args()[3].(*string)
 	mark, wait := NewWrite(ctx, 3, "eval", c.mark(), 1, keys.ShardOf(*key).Confirmed()), c.wait(ctx)
@@ -277,7 +276,7 @@ func (c *confirmer) wait(ctx context.Context) *redis.Cmd {
 	return redis.NewCmd(ctx, "wait", c.Replicas, ms)
 }
 
-// short says what is lacking, nil if nothing is.
+// short returns an error for a missing confirmation; nil if nothing is missing.
 func (c *confirmer) short(wait *redis.Cmd) error {
 	err := wait.Err()
 	switch {
@@ -311,8 +310,8 @@ func (e notSynced) Is(target error) bool { return target == ErrNotSynced }
 // that nothing can be confirmed as being on disk. Nothing was written.
 var ErrNotSynced = errors.New("redis does not sync before it answers")
 
-// syncs refuses a connection to a server of which it cannot be said that an answer
-// means that a write is on disk, or will be told of by WAITAOF.
+// syncs refuses a connection to a server on which neither a reply nor WAITAOF confirms that a write
+// is on disk.
 func syncs(ctx context.Context, c *redis.Conn) error { return Synced(ctx, c) }
 
 // Synced is nil where a server can confirm that writes are on disk, and
@@ -340,16 +339,17 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 	return nil
 }
 
-// WaitsForDisk reports whether a server's WAITAOF can be relied on. Before 7.2 there is
-// none. Valkey (tried: 8.0.1 and 8.1.1) answers under appendfsync everysec that a write is on disk
-// before it was synced, and so do the first versions of Redis 7.2 and 7.4; Redis 8.0.2 does not.
+// WaitsForDisk reports whether the command WAITAOF of a server is reliable: whether it returns only
+// after a write is on disk. Redis before 7.2 does not have the command. With appendfsync everysec, the
+// first versions of Redis 7.2 and 7.4 and Valkey (tried: 8.0.1 and 8.1.1) return too early. Redis 8.0.2
+// does not. WaitsForDisk returns true for Redis 8 and later.
 func WaitsForDisk(info string) bool {
 	major, _ := version(info)
 	return major >= 8 && !strings.Contains(info, "valkey_version:")
 }
 
-// version reads what INFO says; 0, 0 where that is forbidden. Valkey tells the
-// version of Redis that it is compatible with.
+// version parses the reply to INFO; 0, 0 if INFO is forbidden. Valkey reports the Redis version
+// that it is compatible with.
 func version(info string) (major, minor int) {
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, "redis_version:"); ok {

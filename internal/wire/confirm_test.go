@@ -11,7 +11,8 @@ import (
 
 func TestWhatWaitAnswers(t *testing.T) {
 	t.Parallel()
-	replicas, fsync := &confirmer{Confirm: Confirm{Durability: notice.Durability{Replicas: 2}}}, &confirmer{Confirm: Confirm{Durability: notice.Durability{Fsync: true}}}
+	replicas, fsync := &confirmer{Confirm: Confirm{Durability: notice.Durability{Replicas: 2}}},
+		&confirmer{Confirm: Confirm{Durability: notice.Durability{Fsync: true}}}
 	for _, c := range []struct {
 		c    *confirmer
 		val  any
@@ -40,7 +41,7 @@ func TestWhatWaitAnswers(t *testing.T) {
 	}
 }
 
-// Valkey tells two versions, of which the first is Redis's that it is compatible with.
+// Valkey reports two versions, of which the first is the Redis version that it is compatible with.
 func TestWhoseWaitAOFIsReliedOn(t *testing.T) {
 	t.Parallel()
 	for info, want := range map[string]bool{

@@ -38,7 +38,7 @@ type Conn struct {
 	trips   trips
 }
 
-// waiting is what connections for those that wait have of their own.
+// waiting is the configuration of connections for calls that wait.
 type waiting struct {
 	size      int           // to each node
 	timeout   time.Duration // of an answer
@@ -46,8 +46,8 @@ type waiting struct {
 	onConnect func(context.Context, *redis.Conn) error
 }
 
-// waiters makes a client of its own for calls that hold their connection while
-// they wait. It is closed with c.
+// waiters creates a separate client for calls that occupy their connection while they wait. It is
+// closed with c.
 func (c *Conn) waiters(w waiting) redis.UniversalClient {
 	other := c.another(w)
 	c.count(other)
@@ -57,8 +57,8 @@ func (c *Conn) waiters(w waiting) redis.UniversalClient {
 	return other
 }
 
-// Server is a client of one server by itself, such as a replica, with the log-in of the
-// others; nil in a cluster. Whoever asks for it closes it.
+// Server returns a client of one server, such as a replica, with the same login; nil in a cluster.
+// The caller closes it.
 func (c *Conn) Server(addr string) *redis.Client {
 	if c.server == nil {
 		return nil
@@ -66,14 +66,14 @@ func (c *Conn) Server(addr string) *redis.Client {
 	return c.server(addr)
 }
 
-// Back says that what failed may succeed now: a node of a cluster that was slow or away
-// has answered, another Redis has become the master, or one that sentinels wanted to
-// replace has remained it. It has room for one word, which may stand for several; it is
-// nil outside clusters and sentinels.
+// Back returns a channel that receives a value when calls that failed may succeed now: a node of
+// a cluster that was slow or away has answered, another Redis has become the master, or sentinels have
+// given up a failover. One value may stand for several such events. The channel is nil without
+// a cluster and without sentinels.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
-// OnFailover has f told, in words, when sentinels have begun a failover, so that nothing
-// is sent to the master, and what came of it. It must not block.
+// OnFailover sets a function that receives a text when sentinels start a failover, during which
+// nothing is sent to the master, and when it ends. It must not block.
 func (c *Conn) OnFailover(f func(text string)) {
 	if c.tells != nil {
 		c.tells.Store(&f)
@@ -107,11 +107,10 @@ func (c *Conn) Close() error {
 	return errors.Join(errs...)
 }
 
-// How long Redis may take: an answer that takes longer is a failure. go-redis
-// repeats no write of which it does not know whether it was carried out, because
-// a claim or a push that was made twice is not the same as once; those who call
-// know what to repeat. MaxRetries says so to a single node, and once to a cluster,
-// whose client repeats for reasons of its own; reads it may repeat there.
+// Timeouts of Redis and the size of a connection pool. A command without a reply in time has failed.
+// go-redis must not repeat a write whose result is unknown: a repeated claim or push has a second
+// effect. Callers know which calls to repeat. So repetition is switched off by MaxRetries. The cluster
+// client ignores that setting, so its writes are sent as [Once]; it may repeat reads.
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
@@ -134,7 +133,7 @@ type Address struct {
 	SentinelUsername, SentinelPassword string
 }
 
-// tls are the settings of TLS for what the URL asks for: nil without rediss://.
+// tls returns the TLS settings for the URL; nil without rediss://.
 func (a Address) tls(url *tls.Config, several bool) *tls.Config {
 	if url == nil {
 		return nil
@@ -193,7 +192,7 @@ func openStandalone(a Address) (*Conn, error) {
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, PoolSize, noMaintenance
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
 	o.Dialer = lazy(o.TLSConfig)
-	plain := *o // the client fills in what it is given
+	plain := *o // the client modifies the options
 	return &Conn{UniversalClient: redis.NewClient(o), DB: o.DB, another: func(w waiting) redis.UniversalClient {
 		o := plain
 		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
@@ -243,11 +242,14 @@ func openSentinel(a Address) (*Conn, error) {
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: PoolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back, tells: tells,
+	return &Conn{UniversalClient: client(waiting{size: PoolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back,
+		tells: tells,
 		server: func(addr string) *redis.Client {
-			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password, TLSConfig: a.tls(o.TLSConfig, true),
-				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
-				PoolSize: 1, MaintNotificationsConfig: noMaintenance, DisableIdentity: true})
+			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password,
+				TLSConfig:  a.tls(o.TLSConfig, true),
+				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
+				ContextTimeoutEnabled: true,
+				PoolSize:              1, MaintNotificationsConfig: noMaintenance, DisableIdentity: true})
 		}}, nil
 }
 
@@ -264,11 +266,12 @@ func openCluster(a Address) (*Conn, error) {
 	plain := *o
 	c, nodes := redis.NewClusterClient(o), node.New()
 	c.OnNewNode(nodes.Guard)
-	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, back: nodes.Back(), another: func(w waiting) redis.UniversalClient {
-		o := plain
-		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
-		return redis.NewClusterClient(&o)
-	}}
+	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, back: nodes.Back(),
+		another: func(w waiting) redis.UniversalClient {
+			o := plain
+			o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
+			return redis.NewClusterClient(&o)
+		}}
 	nodes.OnSwitch(conn.reload)
 	return conn, nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Wrap names the step and sorts err: ErrLogin, ErrRights, ErrFull, ErrUnavailable,
-// ClockError, or as it is.
+// Wrap adds the operation to err and classifies it: ErrLogin, ErrRights, ErrFull, ErrUnavailable,
+// ClockError, or unchanged.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -23,8 +23,7 @@ func Wrap(op string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// kind is what callers tell err apart by, nil for what is a defect, or the
-// caller's own doing.
+// kind returns the class of an error; nil for a bug or a caller's mistake.
 func kind(err error) error {
 	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrUnavailable) {
 		return nil // which say all
@@ -56,8 +55,8 @@ func kind(err error) error {
 	return nil
 }
 
-// NotNow reports whether trying again later can help, by itself or once
-// somebody has seen to the server.
+// NotNow reports whether a later retry can succeed, either by itself or after the server has been
+// fixed.
 func NotNow(err error) bool {
 	for _, is := range []func(error) bool{redis.IsLoadingError, redis.IsReadOnlyError, redis.IsMasterDownError, redis.IsClusterDownError,
 		redis.IsTryAgainError, redis.IsNoReplicasError, redis.IsMaxClientsError} {
@@ -77,9 +76,8 @@ func NotNow(err error) bool {
 			return true
 		}
 	}
-	// What a cluster says with codes of a command it says without one of a command
-	// in a script: some of a slot's keys have been moved to another node, or the
-	// cluster is down.
+	// In a script, a cluster reports these errors without the code that it uses for a command: some
+	// keys of a slot have moved to another node, or the cluster is down.
 	for _, text := range []string{"attempted to access a non local key", "while the cluster is down"} {
 		if strings.Contains(err.Error(), text) {
 			return true
@@ -103,8 +101,7 @@ func (r Refusal) Error() string { return string(r) }
 // RedisError makes it an answer for go-redis.
 func (Refusal) RedisError() {}
 
-// Cause is the answer that a script met, as it stands in the script's own: that
-// of Redis 6 begins with ERR, and what was refused comes behind it.
+// Cause returns the error of a command inside a script. Redis 6 adds ERR before it.
 func Cause(answer redis.Error) error {
 	text := answer.Error()
 	if strings.HasPrefix(text, "ERR Error running script") {
@@ -115,9 +112,8 @@ func Cause(answer redis.Error) error {
 	return answer
 }
 
-// ClockError says that nothing can be made of what Redis's clock says: it stands
-// before all births that records can hold (notice.Earliest). Nothing was written. It
-// is an ErrUnavailable.
+// ClockError is returned if Redis's clock shows a time before the earliest time that records can
+// hold (notice.Earliest). Nothing was written. It is an ErrUnavailable.
 type ClockError struct{ Says time.Time }
 
 func (e ClockError) Error() string {
@@ -127,12 +123,12 @@ func (e ClockError) Error() string {
 // Is makes it an ErrUnavailable.
 func (ClockError) Is(target error) bool { return target == ErrUnavailable }
 
-// Errors that callers tell apart.
+// Errors that callers distinguish.
 var (
 	// ErrLogin: Redis asks for a user and a password, or refuses those it was
 	// given.
 	ErrLogin = errors.New("redis refuses the user or the password of this service; give the right ones in NOTIFIER_REDIS_URL")
-	// ErrRights: the user may not do what is needed.
+	// ErrRights: the Redis user lacks a permission.
 	ErrRights = errors.New("redis refuses this service's user a command, a key or a channel; " +
 		"`notifier doctor` names it, `notifier doctor --acl` prints all that is needed")
 	// ErrUnavailable: Redis cannot be reached, or refuses writes. Nothing was

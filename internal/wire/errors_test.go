@@ -31,9 +31,12 @@ func TestErrorsAreSorted(t *testing.T) {
 		"CLUSTERDOWN Hash slot not served":                                                                       ErrUnavailable,
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.":                       ErrUnavailable,
 		"ERR Script attempted to access a non local key in a cluster node script: 1, on @user_script:9.":         ErrUnavailable,
-		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: Script attempted to access a non local key in a cluster node": ErrUnavailable,
-		"ERR Script attempted to execute a command while the cluster is down script: 1, on @user_script:9.":                                     ErrUnavailable,
-		"ERR Script attempted to access keys that do not hash to the same slot script: 1, on @user_script:9.":                                   nil,
+		"ERR Error running script (call to f_1): @user_script:9: @user_script: 9: Script attempted to access a non local key in a " +
+			"cluster node": ErrUnavailable,
+		"ERR Script attempted to execute a command while the " +
+			"cluster is down script: 1, on @user_script:9.": ErrUnavailable,
+		"ERR Script attempted to access keys that do not hash to " +
+			"the same slot script: 1, on @user_script:9.": nil,
 		"ERR max number of clients reached":                                                                ErrUnavailable,
 		"NOAUTH Authentication required.":                                                                  ErrLogin,
 		"WRONGPASS invalid username-password pair or user is disabled.":                                    ErrLogin,

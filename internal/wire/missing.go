@@ -14,9 +14,9 @@ import (
 	"notifier/internal/node"
 )
 
-// What reads or changes notices of all shards goes on in a cluster without those
-// whose node does not answer, and says which they are: what the others hold is worth
-// more than an error, and a sum that is silently too small is worth less.
+// In a cluster, operations on notices of all shards skip shards whose nodes do not answer, and
+// return which shards are missing. An incomplete result is more useful than an error, but a sum
+// without that list would be misleading.
 
 // RoundTimeout is how long a round waits in all for nodes that do not answer, and
 // RoundLeast how long it waits for each at least.
@@ -33,8 +33,8 @@ type Round struct {
 
 	mu     sync.Mutex
 	spent  time.Duration
-	nodes  map[string]error // those that gave no answer
-	shards map[int]Lost     // those that are missing
+	nodes  map[string]error // nodes that did not answer
+	shards map[int]Lost     // missing shards
 	done   int              // calls that were answered
 }
 
@@ -102,8 +102,8 @@ func (r *Round) begin(shard int, master string) (time.Duration, bool) {
 	return max(r.timeout-r.spent, RoundLeast), true
 }
 
-// miss notes that a shard is missing; silent says that its node gave no answer at
-// all, which counts for what else lies there.
+// miss records a missing shard. silent means that its node did not answer at all, so its other
+// shards are skipped too.
 func (r *Round) miss(shard int, master string, err error, silent bool, took time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func lostList(by map[string]*Lost) []Lost {
 	return list
 }
 
-// Together joins lists of what is missing: each node once, with all its shards.
+// Together merges lists of missing shards: one entry per node, with all its shards.
 func Together(lists ...[]Lost) []Lost {
 	by := map[string]*Lost{}
 	for _, list := range lists {
@@ -179,8 +179,7 @@ func Together(lists ...[]Lost) []Lost {
 	return lostList(by)
 }
 
-// NodeError is an ErrUnavailable of what lies at one node of a cluster, which does
-// not answer.
+// NodeError is the ErrUnavailable of a cluster node that does not answer.
 type NodeError struct {
 	Node string // its address
 	Err  error
@@ -188,7 +187,7 @@ type NodeError struct {
 
 func (e *NodeError) Error() string { return "redis node " + e.Node + ": " + e.Err.Error() }
 
-// Unwrap makes it what it is of.
+// Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
 // NodeOf is the address of the node of a cluster that err is about; empty if it names

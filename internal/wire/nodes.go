@@ -9,8 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Which node of a cluster a call goes to, for whoever need not wait for one that
-// is slow.
+// The node of a call in a cluster, for callers that skip slow nodes.
 
 // Master is the address of the node that has a key's slot, as far as is known;
 // empty outside a cluster.
@@ -42,9 +41,9 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 	return by
 }
 
-// AnyNode is where a command goes that concerns no key: to a node that has a
-// shard and is not slow, if there is one. The client of a cluster would take them
-// in turn.
+// AnyNode returns a client for commands without a key. In a cluster it is the client of a node that
+// has a shard and is not slow, if there is one: the cluster's client would send such commands to all
+// nodes in turn, slow ones included.
 func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		for shard := range w.Space.Places() {
@@ -100,10 +99,11 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 // answers will do.
 const NodeTimeout = time.Second
 
-// EachNode calls f with the keys of each node of a cluster, at the same time, and
-// skips nodes that are slow, or known to give no answer. It returns the first
-// error.
-func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context, some []string) error) error {
+// EachNode calls f concurrently for each node of a cluster, with those of the keys ks that the node
+// holds. It skips nodes that are slow, and nodes in silent, which have already failed to answer. It
+// returns the first error. Outside a cluster it calls f once with all keys.
+func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context,
+	some []string) error) error {
 	if !w.Cluster {
 		return f(ctx, ks)
 	}

@@ -16,7 +16,7 @@ type Script struct {
 	Op      string // names the script in metrics and errors
 	src     string
 	mayGrow bool
-	guarded bool // refused where the layout is not what is known: see package layout
+	guarded bool // refused if the layout has changed: see package layout
 	bare    Forms
 	waits   waits
 	// outbox is the place among the arguments of what handover.lua takes; 0 = the
@@ -37,17 +37,20 @@ const (
 	waitsAsSettle
 )
 
-// NewScript makes a script, guarded and sent without a wait. mayGrow says that a Redis
-// that has reached maxmemory refuses it. It is for variables of packages: all scripts are
-// known before the first Client is made.
+// NewScript creates a script and registers it. op names it in metrics and errors. mayGrow is true if
+// the script may need more memory, so that Redis refuses it when maxmemory is reached. All scripts
+// must be registered before the first Client is created, so they are package variables.
+//
+// By default a script is guarded: it is refused if the layout of the data in Redis has changed. It
+// does not wait for replicas or for the disk; see [Script.Anywhere] and [Script.Confirmed].
 func NewScript(op, src string, mayGrow bool) *Script {
 	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(op, src)}
 	scripts = append(scripts, sc)
 	return sc
 }
 
-// Names says where the keys are of what a script makes or changes, and in which of the
-// shard's hashes they may not be while notices move to another Redis.
+// Names sets where the arguments of a script contain the keys of notices that it creates or
+// changes, and which of the shard's hashes must not contain them during a migration.
 func (sc *Script) Names(where, absent string) *Script {
 	sc.named, sc.absent = where, absent
 	return sc
@@ -75,8 +78,8 @@ func (sc *Script) ConfirmedSettle() *Script {
 	return sc
 }
 
-// Ends says that a script hands over what it ends: prelude is put in front of it, and at is
-// the place among its arguments of what the prelude takes, which the [Guard] fills in.
+// Ends marks a script that finalizes notices. prelude is added before it, and at is the index of
+// the argument that the prelude needs, which the [Guard] sets.
 func (sc *Script) Ends(prelude string, at int) *Script {
 	sc.src, sc.outbox = prelude+sc.src, at
 	return sc
@@ -102,8 +105,8 @@ func Guarded() []*Script {
 // scripts are all that NewScript made.
 var scripts []*Script
 
-// Prelude is code that stands in front of scripts: without its comments, which
-// would be sent with each, and in one line, so that errors name the script's own.
+// Prelude prepares code that is added before scripts. It removes the comments, which would be sent
+// with each script, and joins the lines, so that errors have the script's own line numbers.
 func Prelude(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
@@ -161,8 +164,8 @@ func (f form) write(ctx context.Context, keys []string, args []any) Once {
 	return NewWrite(ctx, 3, all...)
 }
 
-// Forms are a script as it is, and with the header by which Redis 7 lets it run
-// although maxmemory is reached.
+// Forms is a script in two forms: unchanged, and with the header that lets Redis 7 run it when
+// maxmemory is reached.
 type Forms struct{ plain, always form }
 
 // NewForms makes the forms of a text. op names the script.
@@ -237,8 +240,8 @@ type Call struct {
 	Args []any
 }
 
-// SendAll makes calls of one script to the node that holds the first one's key, in one round trip.
-// Each has its own error; what a node does not know by its digest is NOSCRIPT.
+// SendAll sends calls of one script to the node of the first one's key, in one round trip. Each has
+// its own error; NOSCRIPT means that the node does not know the script's digest.
 func (w *Client) SendAll(ctx context.Context, sc *Script, f Forms, calls []Call) []*redis.Cmd {
 	list, form := make([]Once, len(calls)), w.fit(f, sc.mayGrow)
 	for i, c := range calls {

@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Traffic returns the round trips to Redis and the open connections. It is safe for
+// Traffic returns the number of round trips to Redis and of open connections. It is safe for
 // concurrent use, and does not wait for Redis.
 //
-// A round trip is a command or a pipeline that was sent and answered, or failed. Trips are
-// keyed by the name of the script, or of the command where it was none; a pipeline counts as
+// A round trip is a command or a pipeline that was sent and answered, or failed. trips counts round
+// trips by the name of the script, or of the command if it was not a script; a pipeline counts under
 // its first command. Connections of subscriptions are neither used nor idle.
 func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 	trips = c.trips.all()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -15,71 +16,86 @@ import (
 type Options struct {
 	Client redis.UniversalClient
 	Space  keys.Space
-	// Cluster: keys lie at several nodes.
+	// Cluster reports whether the keys are on several nodes.
 	Cluster bool
-	// Nodes tells which nodes of a cluster are slow; nil = none ever is.
+	// Nodes has the slow nodes of a cluster; nil = no node is slow.
 	Nodes *node.Nodes
-	// Confirm is what scripts wait for that are Confirmed, ConfirmSettle those that are
-	// ConfirmedSettle. If either waits, connections are made by Conn.
+	// Confirm is the confirmation for scripts that are Confirmed, ConfirmSettle for those that are
+	// ConfirmedSettle. If either is set, Conn creates the connections.
 	Confirm, ConfirmSettle Confirm
 	Conn                   *Conn
-	// OnError, if not nil, hears of each failed operation.
-	OnError func(op string)
+	// Observer, if not nil, is notified of each failed operation.
+	Observer Observer
 }
 
-// Client is safe for concurrent use.
+// Observer is notified of failed operations. Its methods must not block.
+type Observer interface {
+	// Failed is called with the name of the operation.
+	Failed(op string)
+}
+
+// Client sends commands and scripts to Redis. It is safe for concurrent use.
 type Client struct {
 	// Redis is for single commands, Space names the keys. None of these changes.
 	Redis   redis.UniversalClient
 	Space   keys.Space
 	Cluster bool
 	Nodes   *node.Nodes
-	Conn    *Conn // nil where no connections are to be made
+	Conn    *Conn // nil = the Client creates no connections
 
-	onError        func(op string)
+	observer       Observer
 	allowOOM       atomic.Bool
-	calls, settles *confirmer // nil = nothing is waited for
+	calls, settles *confirmer // nil = no confirmation
 	guard          Guard
 }
 
-// Guard sends guarded scripts: package layout knows whether Redis holds what they are
-// written for.
+// Guard sends guarded scripts. Package layout implements it and checks that Redis has the expected
+// layout.
 type Guard interface {
 	Guarded(ctx context.Context, sc *Script, keys []string, args []any) *redis.Cmd
 }
 
-// New makes a Client. It does not speak to Redis.
+// New returns a Client. It sends nothing to Redis.
 func New(o Options) *Client {
-	w := &Client{Redis: o.Client, Space: o.Space.Live(), Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn, onError: o.OnError}
+	w := &Client{Redis: o.Client, Space: o.Space.Live(), Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn, observer: o.Observer}
 	w.calls, w.settles = w.newConfirmer(o.Confirm), w.newConfirmer(o.ConfirmSettle)
 	return w
 }
 
-// GuardBy has g send the guarded scripts. It is called before the first of them is run.
+// GuardBy makes g send the guarded scripts. It must be called before the first one is sent.
 func (w *Client) GuardBy(g Guard) { w.guard = g }
 
-// Detect learns what the server can do. It is called after each connect.
+// Detect detects the features of the server, after each connect.
 func (w *Client) Detect(ctx context.Context) error {
 	info, err := w.AnyNode(ctx).Info(ctx, "server").Result()
 	var answer redis.Error
 	if err != nil && !redis.IsPermissionError(err) && (!errors.As(err, &answer) || kind(err) != nil) {
 		return w.Fail("info", err)
 	}
-	// A server that refuses INFO is taken for an old one.
+	// A server that refuses INFO is treated as an old one.
 	major, _ := version(info)
 	w.allowOOM.Store(major >= 7)
 	return nil
 }
 
-// Fail counts an error and says what kind it is.
+// Fail reports an error to the Observer, unless the caller has caused it, and wraps it: see [Wrap].
 func (w *Client) Fail(op string, err error) error {
-	if w.onError != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
-		w.onError(op)
+	if w.observer != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
+		w.observer.Failed(op)
 	}
 	return Wrap(op, err)
 }
 
-// Wrapped is Fail of what may be no error.
+// Now returns the time of Redis's clock.
+func (w *Client) Now(ctx context.Context) (time.Time, error) {
+	t, err := w.Redis.Time(ctx).Result()
+	if err != nil {
+		return time.Time{}, w.Fail("history", err)
+	}
+	return t.UTC(), nil
+}
+
+// Wrapped is Fail for an error that may be nil.
 func (w *Client) Wrapped(op string, err error) error {
 	if err == nil {
 		return nil

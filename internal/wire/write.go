@@ -11,26 +11,25 @@ import (
 	"notifier/internal/node"
 )
 
-// Once is a write that is sent at most once. A client of a cluster sends a command again when its
-// connection broke or its answer is late, whatever MaxRetries says: a claim made
-// twice is lost to itself, an entry pushed twice is there twice. Of a write it
-// does so only where Redis has not carried it out. MOVED and ASK it follows for
-// any command: nothing is carried out by a node that answers so.
+// Once is a write command that Redis executes at most once. The cluster client of go-redis sends
+// a command again if its connection broke or its reply is late, with any setting of MaxRetries. That
+// would do harm: the second claim of a notice loses to the first, and a second push adds a second
+// entry. A Once is sent again only if Redis certainly has not executed it. Redirections (MOVED and
+// ASK) are followed, because a node that redirects a command does not execute it.
 type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
 // after each failure, and before it, with no error yet, for a whole pipeline.
 func (c Once) NoRetry() bool { return mayHaveRun(c.Err()) }
 
-// mayHaveRun reports whether a command that came to err may have been carried
-// out all the same. It was not, if Redis answered that it refuses it, or if no
-// connection was there to send it on.
+// mayHaveRun reports whether a command that failed with err may have been executed. It was not
+// executed if Redis replied with an error, or if there was no connection to send it.
 func mayHaveRun(err error) bool {
 	var answer redis.Error
 	return !errors.As(err, &answer) && !NotSent(err)
 }
 
-// NotSent reports whether what came to err has never reached Redis.
+// NotSent reports whether the call with error err has never reached Redis.
 func NotSent(err error) bool {
 	var broken *net.OpError
 	switch {
@@ -42,15 +41,15 @@ func NotSent(err error) bool {
 	return false
 }
 
-// NewWrite makes a write whose first key stands at a place among its arguments.
+// NewWrite returns a write. place is the index of its first key among its arguments.
 func NewWrite(ctx context.Context, place int8, args ...any) Once {
 	c := Once{redis.NewCmd(ctx, args...)}
 	c.SetFirstKeyPos(place)
 	return c
 }
 
-// send makes a write. Where its answer is lost, the nodes of a cluster are asked
-// at once who serves what: the one that was to answer may have been replaced.
+// send sends a write. If the reply is lost, it updates the map of cluster nodes at once, since the
+// node may have been replaced.
 func send(ctx context.Context, c redis.UniversalClient, w Once) *redis.Cmd {
 	if lost(c.Process(ctx, w)) {
 		reload(ctx, c)

@@ -15,16 +15,16 @@ import (
 	"notifier/test/record"
 )
 
-// A master of a cluster hangs for longer than its replicas wait, while plain clients set
-// timers: a replica takes its place, and the master comes back to find that out.
-func TestTimersAreAdoptedWhileAMasterHangs(t *testing.T) {
+// A master of a cluster hangs until a replica is promoted, while clients set plain timers.
+// Then the old master resumes as a replica.
+func TestAdoptionSurvivesHangingMaster(t *testing.T) {
 	adoptDuring(t, adoptionFault{no: "9", what: "adoption: a cluster's master hangs, a replica takes over, the master comes back",
 		config: "notify-keyspace-events AKE", begin: (*redistest.Server).Pause, end: (*redistest.Server).Unpause})
 }
 
 // A master of a cluster is killed, and its replica takes its place without notify flags:
 // they are neither replicated nor in its configuration.
-func TestTimersAreAdoptedWhenAMasterIsKilled(t *testing.T) {
+func TestAdoptionSurvivesKilledMaster(t *testing.T) {
 	adoptDuring(t, adoptionFault{no: "9.1",
 		what:   "adoption: a cluster's master is killed (-9), a replica without notify flags takes over, the master comes back",
 		config: `notify-keyspace-events ""`, begin: (*redistest.Server).Kill, end: (*redistest.Server).Restart})
@@ -98,7 +98,7 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 	}
 	eventually(t.Context(), waitTimeout/2, func() bool { return came() == 0 })
 	hits, empty, concerned := rec.byKey(), 0, 0
-	var longest time.Duration // the life of those that came without their body
+	var longest time.Duration // the longest life of a timer whose notice had no body
 	counts := record.Counts{Notices: len(confirmed), Lost: came(), Failed: &failed}
 	var most time.Duration
 	for key, tm := range confirmed {
@@ -112,7 +112,7 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 		if h[0].body == "" {
 			empty++
 			longest = max(longest, tm.due.Sub(tm.set))
-			// Its timer, or its record, was to be at the master that hung, and it was set or fell due meanwhile.
+			// The master that failed held its timer or its record, and it was set or due during the outage.
 			if (bad[tagged(shardsOnNodes).Shard(key)] || c.holding(t, key) == heir) && tm.due.After(paused) &&
 				tm.set.Before(paused.Add(outage+3*time.Second)) {
 				concerned++
@@ -130,7 +130,7 @@ func adoptDuring(t *testing.T, f adoptionFault) {
 				"and their lives were at most %s; API errors are those of the plain client", empty, 100*share, concerned, record.Short(outage),
 				record.Short(longest))),
 		Server: server, From: begun}.Put(t)
-	// What the master took after it had been replaced, or had not passed on before, is lost with it.
+	// Writes that the master had not replicated, or accepted after the promotion, are lost.
 	if counts.Lost > len(confirmed)/100 {
 		t.Errorf("%d of %d were lost", counts.Lost, len(confirmed))
 	}

@@ -12,8 +12,8 @@ import (
 	"notifier/internal/embedded"
 )
 
-// A machine without a clock of its own begins in 1970 until NTP has set it.
-func TestAClockThatNobodyHasSetIsSaid(t *testing.T) {
+// A machine without a battery-backed clock starts in 1970, until NTP sets the clock.
+func TestUnsetClockIsLogged(t *testing.T) {
 	em, err := embedded.NewEmulation()
 	if err != nil {
 		t.Fatal(err)
@@ -22,7 +22,7 @@ func TestAClockThatNobodyHasSetIsSaid(t *testing.T) {
 	behind := time.Until(time.Unix(5, 0))
 	em.Leap(behind)
 	s := launch(t, forward(t, em), route("dev", "app1", "log"))
-	await(t, waitTimeout, "what is wrong in the log", func() bool {
+	await(t, waitTimeout, "the fault in the log", func() bool {
 		return strings.Contains(tail(s.log), "Redis's clock says 1970-01-01T00:0") &&
 			strings.Contains(tail(s.log), "set the clock of the machine that Redis runs on")
 	})

@@ -8,7 +8,7 @@ import (
 )
 
 // Everything that is wrong is said at once, with its remedy, and no secret.
-func TestWrongConfigurationIsSaidAtOnce(t *testing.T) {
+func TestWrongConfigurationIsRefusedAtStart(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), binary, "serve")
 	cmd.Env = environment([][]string{{"NOTIFIER_GRACE=soon", "NOTIFIER_SHARD=4", "NOTIFIER_LISTEN=0.0.0.0:0",
 		"NOTIFIER_REDIS_URL=redis://:hush-hush@/"},
@@ -25,6 +25,6 @@ func TestWrongConfigurationIsSaidAtOnce(t *testing.T) {
 		}
 	}
 	if strings.Contains(string(out), "hush") || strings.Contains(string(out), "c2hvcnQ") {
-		t.Errorf("a secret is told:\n%s", out)
+		t.Errorf("the output contains a secret:\n%s", out)
 	}
 }

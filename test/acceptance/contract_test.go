@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// document is the part of an OpenAPI document that is looked at.
+// document is the checked part of an OpenAPI document.
 type document struct {
 	OpenAPI string `json:"openapi"`
 	Paths   map[string]map[string]struct {
@@ -35,8 +35,8 @@ type shape struct {
 	Required   []string         `json:"required"`
 }
 
-// fits fails the test where a value lacks what the schema requires or has what
-// it does not know.
+// fits fails the test if a value lacks a member that the schema requires, or has one that
+// the schema does not list.
 func (d *document) fits(t *testing.T, at string, v any, s shape) {
 	t.Helper()
 	if s.Ref != "" {
@@ -117,7 +117,7 @@ func TestContract(t *testing.T) {
 			return false
 		}
 		operations[op] = true
-		if strings.Contains(body, `"ID"`) { // stands for the id of the path's notice
+		if strings.Contains(body, `"ID"`) { // a placeholder for the id of the path's notice
 			body = strings.Replace(body, "ID", s.id(strings.Split(at, "/")[3]), 1)
 		}
 		a := s.must(token, method, at, body)
@@ -159,7 +159,7 @@ func TestContract(t *testing.T) {
 	for _, c := range []struct {
 		op, path, body string
 		want           int
-		then           func() // what must come about before the next call
+		then           func() // waits for a condition before the next call
 	}{
 		{"GET /healthz", "/healthz", "", 200, nil},
 		{"GET /readyz", "/readyz", "", 200, nil},
@@ -259,7 +259,7 @@ func TestContract(t *testing.T) {
 		{"DELETE /v1/portal-links/{id}", "/v1/portal-links/none", "", 404},
 	} {
 		if c.op == "POST /v1/replays" && c.want == 200 { // there must be something to replay
-			await(t, waitTimeout, "a row of what was delivered", func() bool {
+			await(t, waitTimeout, "a row of the delivered notice", func() bool {
 				return strings.Contains(s.must(tokenAll, "GET", "/v1/history?key=app1:pay:later:1", "").body, `"outcome":"delivered"`)
 			})
 		}

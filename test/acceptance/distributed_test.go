@@ -9,7 +9,7 @@ import (
 	"notifier/test/record"
 )
 
-// level is a setting of durability, and what Redis is told for it.
+// level is a setting of durability, and the Redis configuration that it needs.
 type level struct {
 	durability string
 	config     []string
@@ -19,12 +19,12 @@ func (l level) String() string {
 	return strings.Join(append([]string{"`NOTIFIER_DURABILITY=" + l.durability + "`"}, l.config...), ", ")
 }
 
-// counts are what the record holds of it.
+// counts returns the numbers that the record holds of a reckoning.
 func (r reckoning) counts() *record.Counts {
 	return &record.Counts{Notices: r.confirmed, Lost: len(r.missing), Doubled: r.doubled, Early: &r.early, Failed: &r.failed, Late: &r.most}
 }
 
-// version is that of a cluster's servers.
+// version returns the version of a cluster's servers.
 func (c *nodes) version(t testing.TB) string {
 	t.Helper()
 	for _, n := range c.all {

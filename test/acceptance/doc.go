@@ -1,40 +1,43 @@
-// Package acceptance holds no code, only tests that drive the built binary as
-// its users do: processes with an environment, calls over HTTP, receivers that
-// answer or do not, and a real Redis that is killed, paused, filled and failed
-// over.
+// Package acceptance tests the built binary from outside. The tests start processes with an
+// environment, call the API over HTTP, and run receivers that answer or hang. The Redis is
+// real; tests kill it, pause it, fill its memory and fail it over.
 //
-// Most need minutes and the build tag fault: `make fault`. A small part runs
-// with the other tests. `make ways` runs them as the user of deploy/users.acl, on TLS, on
-// Sentinel and on clusters: a test starts its Redis by newRedis, which makes what
-// NOTIFIER_TEST_WAY names, and its services reach it in that way, while the test's own
-// client may do anything. What cannot go a way stands in a table, with the reason.
+// Most tests need minutes and the build tag fault (`make fault`). A small part runs with
+// the other tests.
 //
-// What is asserted exactly: no attempt before its due millisecond, no notice
-// lost, none delivered twice. What depends on the machine's load is asserted
-// with a wide margin and printed: run with -v to see it.
+// `make ways` runs the suite in each connection mode: as the user of deploy/users.acl, and
+// over TLS, Sentinel and clusters. newRedis starts the kind of Redis that NOTIFIER_TEST_WAY
+// names. The services use that mode, while the test's own client has all rights. A table
+// lists the tests that cannot run in a mode, with the reason.
+//
+// Three assertions are exact: no attempt before its due millisecond, no notice lost, none
+// delivered twice. Figures that depend on the machine's load have a wide margin. The flag
+// -v prints them.
 //
 // # Faults
 //
-// Each fault with the ledger of its calls has one test here:
+// Each fault has one test here, which keeps a ledger of its calls:
 //
-//	master killed, Sentinel or cluster      SentinelsMasterIsKilled, AClustersMasterIsKilled
-//	failover by hand, undone or given up    AFailoverByHand, AMasterThatIsBackAmidItsFailover, AFailoverThatIsGivenUp
-//	master cut off from its replicas        APartitionUnderSentinel, AStaleMasterOfAClusterConfirmsNothing
-//	one master hangs, is paused or dead     OneOfThreeMastersHangs, ANodeIsPausedThrice, OneOfThreeMastersIsDead
-//	pushes to a node that is paused         AClusterNodeStopsForSeconds, EntriesOfAListInAClusterComeOnce
-//	slot half moved                         ASlotIsHalfMoved
+//	master killed, Sentinel or cluster      KilledSentinelMasterLosesNothing, KilledClusterMasterLosesNothing
+//	manual failover, restarted master       ManualFailoverLeavesOldMasterUnused, RestartedMasterIsUnusedDuringFailover
+//	aborted failover                        AbortedFailoverKeepsMaster
+//	master cut off from its replicas        NetworkPartitionUnderSentinel, StaleClusterMasterConfirmsNothing
+//	one master hangs or is dead             HangingMasterLeavesOtherShardsOnTime, DeadMasterLeavesOtherShardsServed
+//	one node is paused several times        PausedNodeUsesNoAttempts
+//	pushes to a node that is paused         PausedClusterNodeLosesNothing, ListInClusterGetsEachEntryOnce
+//	slot half moved                         HalfMovedSlotLeavesOtherShardsOnTime
 //	power cut, levels of durability         PowerCuts, LevelsOfDurability
-//	Redis killed, paused, full              AcknowledgedIsDeliveredWhateverRedisDoes, RedisStopsForSeconds, RedisIsFull
-//	subscription cut off or silent          SubscribersAreDropped, SilentSubscription
-//	instance killed, frozen, replaced       AKilledInstancesClaimsComeAgainSoon, InstanceStandsStillForALease, RollingRestart
-//	database of the history                 EachEndingHasOneRowWhateverTheDatabaseDoes, TheDatabaseGoneDelaysNothing
+//	Redis killed, paused, full              AcknowledgedNoticesSurviveRedisKills, RedisPauseLosesNothing, FullRedisDeliversPendingNotices
+//	subscription cut off or silent          DroppedSubscriptionLosesNothing, SilentSubscriptionLosesNothing
+//	instance killed or paused               KilledInstanceClaimsAreReclaimed, PausedInstanceSettlesNothingAfterItsLease
+//	instances replaced                      RollingRestartLosesNothing
+//	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
-// The other suites do not repeat these. Package chaos makes several faults at a time and
-// explains every duplicate, package load has no fault, package timetravel has
-// days of ladders in virtual time, and package sim runs the scripts against a model.
+// The other suites do not repeat these faults. Package chaos combines faults and explains
+// every duplicate. Package load has no faults, package timetravel tests days of ladders in
+// virtual time, and package sim tests the scripts against a model.
 //
-// All clocks here are one: Redis, the service and the receivers share a
-// machine. Due times are compared with Redis's clock inside the scripts, so a
-// service whose own clock jumps neither delivers early nor late; see package
-// store.
+// Redis, the services and the receivers share one machine and so one clock. A service whose
+// clock jumps still delivers on time, because the scripts compare due times with Redis's
+// clock; see package store.
 package acceptance

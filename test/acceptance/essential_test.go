@@ -18,9 +18,9 @@ import (
 // The tests of this file have two sizes: a small one that runs with the other
 // tests, and that of `make fault`.
 
-// instanceKilled kills an instance whose receiver holds a request. The notice
-// comes again when the others know that it is dead, the same and counted; n
-// others come once.
+// instanceKilled kills an instance whose receiver holds a request. Once the other instances
+// have declared it dead, they deliver the notice again, with the same id and as the second
+// attempt. The n other notices are delivered once.
 func instanceKilled(t *testing.T, n int) {
 	t.Parallel()
 	const timeout = 8 * time.Second // the lease is 5 s more
@@ -43,8 +43,8 @@ func instanceKilled(t *testing.T, n int) {
 		return line(fmt.Sprintf("app1:pay:order:%d", i), due)
 	})
 	b := launch(t, db.URL(), env)
-	// What is under way at a kill may come twice. So that "once" can be asked of
-	// all others, none of them is: half is settled, half is not yet due.
+	// A notice in flight at a kill may be delivered twice. None of the n others is in flight:
+	// half are settled, and half are not yet due.
 	await(t, waitTimeout, "the first half settled", func() bool { return b.numbers("pay").Settled == int64(n/2) })
 	b.stop(waitTimeout)
 	const key = "app1:pay:held:1"
@@ -70,9 +70,10 @@ func instanceKilled(t *testing.T, n int) {
 		t.Fatalf("the held notice came as %+v, want attempts 1 and 2 of one webhook-id", hits)
 	}
 	if after := hits[1].at.Sub(killed); after < time.Second || after > timeout {
-		t.Errorf("it came again %s after the kill, with a takeover of 3 s and a lease of 13 s", after)
+		t.Errorf("the second delivery was %s after the kill, with a takeover of 3 s and a lease of 13 s", after)
 	}
-	t.Logf("the held notice came again %s after the kill (lease %s)", hits[1].at.Sub(killed).Round(time.Millisecond), timeout+5*time.Second)
+	t.Logf("the held notice was delivered again %s after the kill (lease %s)", hits[1].at.Sub(killed).Round(time.Millisecond),
+		timeout+5*time.Second)
 	got, err := c.api.Get(t.Context(), key)
 	if err != nil || got.State != "delivered" || len(got.Attempts) != 2 || got.Attempts[0].Reason != string(notice.ReasonInterrupted) ||
 		got.Attempts[1].Status != 200 {
@@ -83,7 +84,7 @@ func instanceKilled(t *testing.T, n int) {
 	}
 }
 
-// redisKilled kills Redis amid n due notices and starts it again on its
+// redisKilled kills Redis during the delivery of n notices, and restarts it from its
 // append-only file.
 func redisKilled(t *testing.T, n int) {
 	t.Parallel()
@@ -125,7 +126,7 @@ func redisKilled(t *testing.T, n int) {
 		outage).Err() == nil {
 		t.Error("the notice refused in the outage is there in part")
 	}
-	t.Logf("%d before the kill, all %d delivered %s after Redis came back; %s", before, n, last.Sub(back).Round(time.Millisecond),
+	t.Logf("%d before the kill, all %d delivered %s after the restart of Redis; %s", before, n, last.Sub(back).Round(time.Millisecond),
 		rec.lateness("app1"))
 }
 
@@ -217,8 +218,8 @@ func ladderKept(t *testing.T) {
 	}
 }
 
-// stopFinishes sends SIGTERM to an instance that has n handlers running, amid a
-// stream of due notices that it shares with another.
+// stopFinishes sends SIGTERM to an instance with n running handlers, while it shares a
+// stream of due notices with another instance.
 func stopFinishes(t *testing.T, n int) {
 	t.Parallel()
 	const stream = 600
@@ -229,7 +230,7 @@ func stopFinishes(t *testing.T, n int) {
 	flow := listen(t, nil)
 	db := newRedis(t)
 	const timeout = 40 * time.Second // the lease is 5 s more
-	// Twice the slots, because a backlog leaves some for what falls due now.
+	// Twice the slots, because a backlog may not take the slots of newly due notices.
 	env := append(route("hold", "app1:hold", hold.url, fmt.Sprintf("CONCURRENCY=%d", 2*n), fmt.Sprintf("HOST_CONCURRENCY=%d", 2*n),
 		"TIMEOUT="+timeout.String()),
 		route("flow", "app1:flow", flow.url, "TIMEOUT="+timeout.String())...)

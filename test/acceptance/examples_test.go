@@ -37,6 +37,10 @@ func TestExamples(t *testing.T) {
 	}
 	for _, path := range names {
 		name := filepath.Base(filepath.Dir(path))
+		if name == "verify" { // it checks a callback that it is given: make verifiers runs it
+			continue
+		}
+
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2*waitTimeout)
 			defer cancel()

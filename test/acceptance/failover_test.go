@@ -14,8 +14,8 @@ func cluster(t *testing.T, rec *receiver) (*nodes, *service) {
 	return c, c.launchOn(t, 6, 3, route("pay", "app1:pay", rec.url, "CONCURRENCY=64", "HOST_CONCURRENCY=64", "TIMEOUT=3s"))
 }
 
-// In a cluster the timers lie in other slots than what they stand for.
-func TestOnTimeInACluster(t *testing.T) {
+// In a cluster a timer and its notice are in different slots.
+func TestClusterDeliversOnTime(t *testing.T) {
 	const n = 2000
 	rec := listen(t, nil)
 	_, s := cluster(t, rec)

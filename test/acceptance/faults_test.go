@@ -15,11 +15,11 @@ import (
 	"notifier/internal/redistest"
 )
 
-func TestInstanceIsKilledAmidFiveThousand(t *testing.T) { instanceKilled(t, 5000) }
+func TestKilledInstanceLosesNoneOfFiveThousand(t *testing.T) { instanceKilled(t, 5000) }
 
-func TestRedisIsKilledAmidFiveThousandDue(t *testing.T) { redisKilled(t, 5000) }
+func TestKilledRedisLosesNoneOfFiveThousand(t *testing.T) { redisKilled(t, 5000) }
 
-func TestStopFinishesTwoHundredHandlers(t *testing.T) { stopFinishes(t, 200) }
+func TestShutdownFinishesTwoHundredHandlers(t *testing.T) { stopFinishes(t, 200) }
 
 // hour fills a route with n notices an hour ahead.
 func (s *service) hour(n int, prefix string) {
@@ -34,7 +34,7 @@ func wide(url string) []string {
 }
 
 // A thousand notices over five seconds, a hundred thousand an hour ahead.
-func TestOnTimeAmongAHundredThousand(t *testing.T) {
+func TestDeliveryOnTimeAmongAHundredThousandPending(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		config []string
@@ -72,8 +72,8 @@ func TestOnTimeAmongAHundredThousand(t *testing.T) {
 	}
 }
 
-// Notices 15 ms apart: none waits for what became of the one before it.
-func TestOnTimeWhenFewAreDue(t *testing.T) {
+// With notices 15 ms apart, no notice waits for the settle of its predecessor.
+func TestDeliveryOnTimeAtLowRate(t *testing.T) {
 	const n = 300
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -81,7 +81,7 @@ func TestOnTimeWhenFewAreDue(t *testing.T) {
 	s.stream(n, n*15*time.Millisecond)
 	s.complete(rec, n)
 	late := rec.lateness("app1")
-	// The grace is 50 ms: who waits for it is 25 ms late in the middle.
+	// The grace is 50 ms: notices that wait for it have a median lateness of 25 ms.
 	if late.p50 > 20*time.Millisecond {
 		t.Errorf("lateness %s, want p50 ≤ 2 ms", late)
 	}
@@ -136,8 +136,7 @@ func (s *service) memory(field string) int {
 	return 0
 }
 
-// logLines is how often a text stands in the log; of the empty text, how many
-// lines there are.
+// logLines counts the occurrences of a text in the log. For the empty text it counts lines.
 func (s *service) logLines(text string) int {
 	s.t.Helper()
 	raw, err := os.ReadFile(s.log)
@@ -151,7 +150,7 @@ func (s *service) logLines(text string) int {
 }
 
 // Keys of others expire at 10,000 a second beside the real notices.
-func TestForeignKeysFlood(t *testing.T) {
+func TestForeignKeysFloodLosesNothing(t *testing.T) {
 	const seconds, aSecond, real = 10, 10_000, 1000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -214,7 +213,7 @@ func TestForeignKeysFlood(t *testing.T) {
 }
 
 // 300,000 notices due in the same millisecond, and another route beside them.
-func TestThreeHundredThousandInOneMillisecond(t *testing.T) {
+func TestThreeHundredThousandDueInOneMillisecond(t *testing.T) {
 	const n, beside = 300_000, 1000
 	rec := listen(t, nil)
 	db := newRedis(t)

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// An instance stands still for longer than its timeout, with calls in flight, and then
-// goes on beside two others. Its own calls count as interrupted. The notices that fall due
-// from then on are on time, and each is delivered by its first attempt.
+// An instance is paused for longer than its timeout, with calls in flight, next to two
+// others. The calls in flight count as interrupted. Notices that are due after the pause
+// are on time, and each is delivered by its first attempt.
 func TestFrozenInstanceDelaysNoLaterNotice(t *testing.T) {
 	const n, held, timeout = 1200, 30, 2 * time.Second
 	free := make(chan struct{})

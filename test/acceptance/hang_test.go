@@ -15,9 +15,9 @@ import (
 	"notifier/client"
 )
 
-// What is asked for one notice while a master hangs: those of healthy masters are
-// answered as ever, those of the one that hangs within a second or so, whatever it is.
-func TestCallsForOneNoticeWhileAMasterHangs(t *testing.T) {
+// Calls for one notice while a master hangs: calls for shards of healthy masters are
+// answered as usual, calls for shards of the hanging one within about a second.
+func TestHangingMasterDelaysOnlyCallsForItsShards(t *testing.T) {
 	for _, which := range []string{"notifier:{audit}:clients", tagged(shardsOnNodes).Base(3)} {
 		t.Run("with "+which, func(t *testing.T) {
 			rec := listen(t, nil)
@@ -53,7 +53,7 @@ func TestCallsForOneNoticeWhileAMasterHangs(t *testing.T) {
 			}
 			node.Pause()
 			defer node.Unpause()
-			// Who waits for the node itself is given up after 3 s.
+			// A client that waits for the node itself gives up after 3 s.
 			raw := redis.NewClient(&redis.Options{Addr: node.Addr(), MaxRetries: -1, ReadTimeout: 3 * time.Second, DisableIdentity: true})
 			defer func() { _ = raw.Close() }()
 			given := make(chan struct{})
@@ -91,7 +91,7 @@ func TestCallsForOneNoticeWhileAMasterHangs(t *testing.T) {
 				if round == 0 {
 					select {
 					case <-given:
-						t.Error("not all calls were answered before who waits for the node itself gave it up")
+						t.Error("some calls were not answered before a client that waits for the node itself gave up")
 					default:
 					}
 				}

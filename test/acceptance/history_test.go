@@ -18,19 +18,18 @@ import (
 	"notifier/internal/pgtest"
 )
 
-// One after the other, of instances that keep a history and one that does not,
-// is killed while notices are delivered, die, are redriven, cancelled and
-// replaced: the database has a row for each ending that the producer knows of,
-// and no other.
-func TestEachEndingHasOneRowWhoeverIsKilled(t *testing.T) {
+// Instances with a history and one without are killed one after the other, while notices
+// are delivered, die, are redriven, cancelled and replaced. The database then has one row
+// for each outcome that the producer knows of, and no other row.
+func TestHistoryHasOneRowPerOutcomeAfterKills(t *testing.T) {
 	historyKeepsAll(t, 300, 1, pgtest.Database(t), nil)
 }
 
-// historyKeepsAll makes n notices of each kind, in so many shards; amid is called
-// between kills, with what ends some more.
-func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db *database, more func())) {
-	// An instance that is killed takes along which attempt it had made: what is gone
-	// is so at any attempt, until all are dead.
+// historyKeepsAll creates n notices of each kind, in the given number of shards. It calls
+// between after a kill, with a function that cancels and replaces more notices.
+func historyKeepsAll(t *testing.T, n, shards int, database string, between func(db *database, more func())) {
+	// A killed instance may leave a notice at its first or its second attempt, so the receiver
+	// rejects every attempt until all these notices are dead.
 	var back atomic.Bool
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
 		if strings.Contains(h.key, ":gone:") && !back.Load() {
@@ -78,8 +77,8 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 	change(plain.api, 0, n/3)
 	first.kill()
 	more := sync.OnceFunc(func() { change(second.api, n/3, 2*n/3) })
-	if amid != nil {
-		amid(db, more)
+	if between != nil {
+		between(db, more)
 	}
 	more()
 	plain.kill()
@@ -101,18 +100,18 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 	for k, times := range want {
 		if got[k] != times {
 			if missing++; missing <= 5 {
-				t.Errorf("%s stands %d times, want %d", k, got[k], times)
+				t.Errorf("%s has %d rows, want %d", k, got[k], times)
 			}
 		}
 		delete(got, k)
 	}
 	for k := range got {
 		if wrong++; wrong <= 5 {
-			t.Errorf("a row of nothing: %s", k)
+			t.Errorf("unexpected row: %s", k)
 		}
 	}
 	if missing+wrong > 0 {
-		t.Errorf("%d of %d endings are wrong, and %d rows are of nothing", missing, len(want), wrong)
+		t.Errorf("%d of %d outcomes have a wrong number of rows, and %d rows are unexpected", missing, len(want), wrong)
 	}
 	for shard := range shards {
 		if lost := db.Client().HGet(t.Context(), db.of(shards).History(shard), "lost").Val(); lost != "" {
@@ -121,7 +120,7 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, amid func(db 
 	}
 }
 
-// rows counts what the database has, without any code of the service.
+// rows counts the rows of the database, with separate code from the service's.
 func rows(t *testing.T, database string) map[string]int {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), waitTimeout)

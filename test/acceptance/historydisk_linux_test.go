@@ -34,7 +34,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// fill leaves so many bytes of a disk; empty takes back what it has written.
+// fill fills a disk until left bytes are free. empty deletes the filler.
 func fill(t *testing.T, disk string, left uint64) (empty func()) {
 	t.Helper()
 	name := filepath.Join(disk, "filler")
@@ -60,9 +60,9 @@ func fill(t *testing.T, disk string, left uint64) (empty func()) {
 	}
 }
 
-// The disk of the database is full while notices end: they are delivered in time, the
-// log says what is wrong, and when there is room again each has its row.
-func TestTheDatabasesDiskIsFull(t *testing.T) {
+// The database's disk is full while notices are finalized. Deliveries stay on time, the log
+// names the cause, and each notice gets its row once there is room again.
+func TestHistoryCatchesUpAfterFullDisk(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		disk := smallDisk(t, 256<<20)
 		pg := pgtest.StartIn(t, disk, "max_wal_size=64MB", "min_wal_size=32MB", "autovacuum=off")
@@ -125,7 +125,7 @@ func (x fullDisk) ends(t *testing.T) {
 	for _, kind := range []string{"before", "full"} {
 		for i := range n {
 			if name := fmt.Sprintf("app1:pay:%s:%d delivered 1", kind, i); got[name] != 1 {
-				t.Fatalf("%s stands %d times", name, got[name])
+				t.Fatalf("%s has %d rows", name, got[name])
 			}
 		}
 	}

@@ -12,10 +12,11 @@ import (
 	"notifier/internal/pgtest"
 )
 
-// A host is erased while its endings are rows, are settled in Redis, and wait for a
-// database that was gone; amid the erasure one instance is killed after the other.
-// Repeated, as an error asks for, it leaves nothing, and takes nothing else.
-func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
+// A host is erased whose notices have rows, are settled in Redis, and wait in the outbox
+// for a database that was unavailable. During the erasure the instances are killed one after
+// the other. The erasure is repeated after each error. It then leaves nothing of the host,
+// and removes nothing else.
+func TestErasureIsCompleteAfterKills(t *testing.T) {
 	const n = 1500
 	rec, db, pg := listen(t, nil), newRedis(t), pgtest.Start(t)
 	database := pg.Database()
@@ -44,20 +45,20 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 		return second.numbers("pay").Pending == 0 && db.waiting() == 2*n
 	})
 	erase := []string{"erase", "--host", "localhost"}
-	says(t, second.tell(1, erase...), "the history's database does not answer")
+	says(t, second.exec(1, erase...), "the history's database does not answer")
 	pg.Again()
 	// Each is killed at another moment of the erasure.
 	for _, s := range []*service{first, second} {
 		c, o := s.run(erase...)
-		time.Sleep(10 * time.Millisecond) // sleep: lets it begin; what it has come to is chance, and holds anyway
+		time.Sleep(10 * time.Millisecond) // sleep: lets the erasure begin; its progress at the kill is random
 		s.kill()
 		if err := c.Wait(); err != nil && !isExit(err) {
 			t.Fatal(err)
 		}
-		t.Logf("amid the kill: %s", strings.TrimSpace(o.String()))
+		t.Logf("during the kill: %s", strings.TrimSpace(o.String()))
 	}
 	third := begin()
-	t.Log(strings.TrimSpace(third.tell(0, erase...)))
+	t.Log(strings.TrimSpace(third.exec(0, erase...)))
 	await(t, waitTimeout, "the database has confirmed all", func() bool { return db.waiting() == 0 })
 	check := func(ofHost int) {
 		t.Helper()
@@ -65,7 +66,7 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 		for name, times := range rows(t, database) {
 			switch {
 			case times != 1:
-				t.Errorf("%s stands %d times", name, times)
+				t.Errorf("%s has %d rows", name, times)
 			case strings.HasPrefix(name, "app1:localhost:"):
 				left++
 			default:
@@ -79,7 +80,7 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 	check(0)
 	for _, key := range db.names() {
 		if raw := db.Client().Dump(t.Context(), key).Val(); strings.Contains(raw, "//localhost:") || strings.Contains(key, "app1:localhost:") {
-			t.Errorf("%s in Redis tells of the host", key)
+			t.Errorf("%s in Redis contains the host", key)
 		}
 	}
 	entries := db.Client().XRange(t.Context(), db.space().Audit("", "rare"), "-", "+").Val()
@@ -88,7 +89,7 @@ func TestWhatIsErasedIsNowhereWhoeverIsKilled(t *testing.T) {
 	}
 	for _, e := range entries {
 		if strings.Contains(fmt.Sprint(e.Values), "localhost") {
-			t.Errorf("the audit tells of the host: %v", e.Values)
+			t.Errorf("the audit contains the host: %v", e.Values)
 		}
 	}
 	// What ends later is kept.

@@ -20,7 +20,7 @@ import (
 
 // PostgreSQL ends, by kill and by an administrator, while instances are killed and
 // notices end: each ending has its row all the same.
-func TestEachEndingHasOneRowWhateverTheDatabaseDoes(t *testing.T) {
+func TestHistoryHasOneRowPerOutcomeAfterDatabaseFaults(t *testing.T) {
 	for name, end := range map[string]func(*pgtest.Server){"killed": (*pgtest.Server).Kill, "stopped": (*pgtest.Server).Stop} {
 		t.Run(name, func(t *testing.T) {
 			pg := pgtest.Start(t)
@@ -35,7 +35,7 @@ func TestEachEndingHasOneRowWhateverTheDatabaseDoes(t *testing.T) {
 }
 
 // The database is gone while notices fall due: they are not later for it.
-func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
+func TestUnavailableDatabaseDelaysNothing(t *testing.T) {
 	const n, each = 1000, 4 * time.Millisecond
 	rec := listen(t, nil)
 	db, pg := newRedis(t), pgtest.Start(t)
@@ -71,7 +71,7 @@ func TestTheDatabaseGoneDelaysNothing(t *testing.T) {
 	}
 }
 
-// sqliteRows counts what a file of SQLite has, without any code of the service.
+// sqliteRows counts the rows of an SQLite file, with separate code from the service's.
 func sqliteRows(t *testing.T, file string) map[string]int {
 	t.Helper()
 	db := fileOf(t, file, 10*time.Second)
@@ -106,10 +106,10 @@ func fileOf(t *testing.T, file string, wait time.Duration) *sql.DB {
 	return db
 }
 
-// An instance stands still amid a write to SQLite, and so keeps the file locked: the
-// other delivers as before and says why the history is behind. When the first goes
-// on, each ending gets its row.
-func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
+// An instance is paused during a write to SQLite, and so keeps the file locked. The other
+// instance delivers on time and logs why the history is behind. After the pause, each
+// outcome gets its row.
+func TestPausedInstanceHoldsSQLiteLock(t *testing.T) {
 	const n = 6000
 	rec := listen(t, nil)
 	db, file := newRedis(t), filepath.Join(t.TempDir(), "history.db")
@@ -132,8 +132,8 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 		}
 		return err != nil
 	}
-	// It is stopped again and again until that was amid a write.
-	await(t, waitTimeout, "it stands still amid a write", func() bool {
+	// The instance is stopped repeatedly, until a stop falls into a write.
+	await(t, waitTimeout, "a stop during a write", func() bool {
 		first.freeze()
 		if held() {
 			return true
@@ -158,7 +158,7 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 	await(t, waitTimeout, "the other says why",
 		func() bool { return strings.Contains(tail(second.log), "another process has locked the file") })
 	if db.waiting() < n/10 {
-		t.Error("endings are not kept in Redis meanwhile")
+		t.Error("the outbox in Redis is empty during the pause")
 	}
 	first.signal(syscall.SIGCONT)
 	await(t, waitTimeout, "nothing is pending", func() bool { return second.numbers("pay").Pending == 0 })
@@ -167,7 +167,7 @@ func TestAnInstanceThatStandsStillHoldsSQLite(t *testing.T) {
 	got := sqliteRows(t, file)
 	for name, times := range got {
 		if times != 1 || !strings.HasSuffix(name, " delivered 1") {
-			t.Errorf("%s stands %d times", name, times)
+			t.Errorf("%s has %d rows", name, times)
 		}
 	}
 	if len(got) != came || came <= before {

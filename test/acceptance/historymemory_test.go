@@ -13,10 +13,10 @@ import (
 	"notifier/internal/redistest"
 )
 
-// The database is gone for longer than Redis has memory: a fifth of that stays free,
-// so that no notice is refused; the oldest endings go without a row and are counted,
-// and all others get theirs.
-func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
+// The database is unavailable until the outbox has filled Redis's memory. A fifth of the
+// memory stays free, so that no notice is refused. The oldest outbox entries are dropped and
+// counted, and all others get their row.
+func TestOutboxLeavesAFifthOfRedisFree(t *testing.T) {
 	const most, batch, size = 40 << 20, 500, 1500
 	rec, pg := listen(t, nil), pgtest.Start(t)
 	db := newRedis(t, redistest.WithConfig(fmt.Sprintf("maxmemory %d", most), "maxmemory-policy noeviction"))
@@ -79,9 +79,9 @@ func TestEndingsLeaveAFifthOfRedisFree(t *testing.T) {
 	if len(got) != made-lost() {
 		t.Errorf("%d rows of %d notices, %d endings dropped", len(got), made, lost())
 	}
-	for i := made - batch; i < made; i++ { // it is the oldest that go
+	for i := made - batch; i < made; i++ { // only the oldest may be dropped
 		if name := fmt.Sprintf("app1:pay:paid:%d delivered 1", i); got[name] != 1 {
-			t.Fatalf("%s stands %d times", name, got[name])
+			t.Fatalf("%s has %d rows", name, got[name])
 		}
 	}
 }

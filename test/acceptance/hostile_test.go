@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// dice makes requests that nobody should send.
+// dice makes random invalid requests.
 type dice struct{ *rand.Rand }
 
 func oneOf[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
@@ -91,8 +91,8 @@ func (d dice) path() string {
 	return p
 }
 
-// Fifty thousand requests that are wrong, each in its way, and some that are no
-// HTTP: no 5xx, and what Redis holds is as it was.
+// Fifty thousand invalid requests, some of them not even HTTP, cause no 5xx and change
+// nothing in Redis.
 func TestHostileRequests(t *testing.T) {
 	const n = 50_000
 	db := newRedis(t)
@@ -130,7 +130,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.URL = u
-		// The operator's token would reach what is there.
+		// The operator's token is left out: its requests could change notices.
 		req.Header.Set("Authorization", oneOf(d, "Bearer "+tokenOne, "Bearer "+tokenOne, "Bearer "+tokenOne, "Bearer x", "Bearer", "Basic eDp4"))
 		req.Header.Set("Content-Type", oneOf(d, "application/json", "application/json", "application/x-ndjson", "text/html",
 			"application/json; charset=utf-16"))
@@ -151,7 +151,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Fatalf("request %d, %s %q: %d %s", i, method, path, res.StatusCode, body)
 		}
 		if req.Header.Get("Authorization") == "Bearer "+tokenOne && strings.Contains(string(body), `"route":"two"`) {
-			t.Fatalf("request %d, %s %q shows what is app2's: %s", i, method, path, body)
+			t.Fatalf("request %d, %s %q shows data of app2: %s", i, method, path, body)
 		}
 	}
 	took := time.Since(from)
@@ -203,7 +203,7 @@ func raw(t *testing.T, s *service, d dice) int {
 	return res.StatusCode
 }
 
-// digest is every key of Redis with what it holds.
+// digest returns every key of Redis with its content.
 func digest(t *testing.T, db *database) []string {
 	t.Helper()
 	ctx, c := t.Context(), db.Client()

@@ -15,7 +15,7 @@ import (
 )
 
 // An import of a million lines is killed half-way and run again.
-func TestImportIsKilledHalfWay(t *testing.T) {
+func TestKilledImportCanBeRepeated(t *testing.T) {
 	const n = 1_000_000
 	db := newRedis(t)
 	s := launch(t, db.URL(), route("bulk", "app1:bulk", "log"))

@@ -19,10 +19,10 @@ import (
 	"notifier/internal/redistest"
 )
 
-// An instance stands still for longer than its lease, with requests in hand,
-// and then goes on. Another one has taken over; the first one's settles come
-// too late and do nothing.
-func TestInstanceStandsStillForALease(t *testing.T) {
+// An instance is paused for longer than its lease, with requests in flight. Another instance
+// claims these notices meanwhile. After the pause, the first instance's settles are too late
+// and change nothing.
+func TestPausedInstanceSettlesNothingAfterItsLease(t *testing.T) {
 	const n, held = 500, 10
 	free := make(chan struct{})
 	rec := listen(t, func(_ http.ResponseWriter, _ *http.Request, h hit) {
@@ -46,7 +46,7 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 	await(t, waitTimeout, "all settled by the other", func() bool { return b.settled("pay") == n+held })
 	a.signal(syscall.SIGCONT)
 	await(t, waitTimeout, "the first one delivering again", func() bool { return a.healthy() && a.numbers("pay").InFlight == 0 })
-	// It takes part again, and does not touch what is settled.
+	// The instance delivers again, and does not touch settled notices.
 	a.scheduleAll(100, func(i int) string { return line(fmt.Sprintf("app1:pay:after:%d", i), time.Now()) })
 	await(t, waitTimeout, "all settled", func() bool { return b.settled("pay") == n+held+100 })
 	var again []string
@@ -66,12 +66,12 @@ func TestInstanceStandsStillForALease(t *testing.T) {
 	t.Logf("the stream beside it %s", rec.lateness("app1:pay:now"))
 }
 
-// freeze is SIGSTOP, and waits until the process stands still: the signal only
-// asks for it.
+// freeze sends SIGSTOP and waits until the process is stopped, which the signal does not
+// guarantee at once.
 func (s *service) freeze() {
 	s.t.Helper()
 	s.signal(syscall.SIGSTOP)
-	await(s.t, waitTimeout, "the process standing still", func() bool {
+	await(s.t, waitTimeout, "the process stopped", func() bool {
 		raw, err := os.ReadFile("/proc/" + strconv.Itoa(s.cmd.Process.Pid) + "/status")
 		if err != nil {
 			s.t.Fatal(err)
@@ -81,7 +81,7 @@ func (s *service) freeze() {
 }
 
 // Three instances are replaced one after the other, under load.
-func TestRollingRestart(t *testing.T) {
+func TestRollingRestartLosesNothing(t *testing.T) {
 	const n = 5000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -107,9 +107,9 @@ func TestRollingRestart(t *testing.T) {
 	t.Logf("lateness %s", late)
 }
 
-// Callers schedule all the time and repeat what is answered 503, while Redis
-// is killed and comes back: what was acknowledged is delivered, and nothing twice.
-func TestAcknowledgedIsDeliveredWhateverRedisDoes(t *testing.T) {
+// Callers schedule all the time and repeat calls that were answered 503, while Redis is
+// killed and restarted. Each acknowledged notice is delivered, and none twice.
+func TestAcknowledgedNoticesSurviveRedisKills(t *testing.T) {
 	const callers, kills = 8, 3
 	rec := listen(t, nil)
 	db := newRedis(t, redistest.WithAOF(""))
@@ -158,8 +158,7 @@ func TestAcknowledgedIsDeliveredWhateverRedisDoes(t *testing.T) {
 // Eight instances come and five of them go again.
 func TestRateHoldsForEightInstances(t *testing.T) { rateHolds(t, 0, 1, 8, 3) }
 
-// fleetOf starts instances that are told apart by their metrics, and waits until each
-// knows all.
+// fleetOf starts n instances, and waits until the metrics of each count all of them alive.
 func fleetOf(t *testing.T, n int, url string, env ...[]string) (all []*service) {
 	t.Helper()
 	for range n {
@@ -176,12 +175,12 @@ func fleetOf(t *testing.T, n int, url string, env ...[]string) (all []*service) 
 	return all
 }
 
-// Instances are killed under load, one after another: what each had claimed comes again
-// within some four seconds, although the lease is 15 s; what it was preferred for is late
-// by the grace and some ms, and only until it is counted out; nothing is lost, and nothing
-// comes twice but what was in flight. The figures are for an idle machine: the bounds that
-// fail the test leave room for one that is busy, and are far below the lease.
-func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
+// Instances are killed under load, one after another. Claims of a killed instance are
+// reclaimed within about four seconds, although the lease is 15 s. Notices for which it was
+// preferred are late by the grace and some milliseconds, until it is declared dead. No
+// notice is lost, and only notices in flight are delivered twice. These figures are for an
+// idle machine. The bounds leave room for a busy one, and are far below the lease.
+func TestKilledInstanceClaimsAreReclaimed(t *testing.T) {
 	const n, rate, takes, kills = 10_000, 500, 50 * time.Millisecond, 3
 	// sleep: the receiver takes so long
 	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(takes) })
@@ -190,12 +189,12 @@ func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
 	last := all[kills]
 	last.stream(n, n/rate*time.Second)
 	var killed []time.Time
-	for i := range kills { // among three of four is mostly one that was preferred for the sweeps
+	for i := range kills { // three of four: mostly one of them is preferred for sweeps
 		rec.wait(waitTimeout, n*(i+1)/5)
 		all[i].kill()
 		killed = append(killed, time.Now())
-		await(t, waitTimeout, "the killed one counted out", func() bool { return last.metric("notifier_instances_gone_total") == float64(i+1) })
-		t.Logf("counted out %s after the kill", time.Since(killed[i]).Round(time.Millisecond))
+		await(t, waitTimeout, "the killed one declared dead", func() bool { return last.metric("notifier_instances_gone_total") == float64(i+1) })
+		t.Logf("declared dead %s after the kill", time.Since(killed[i]).Round(time.Millisecond))
 	}
 	rec.wait(waitTimeout, n)
 	await(t, waitTimeout, "all settled", func() bool { return last.settled("pay") == n })
@@ -222,7 +221,7 @@ func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
 				t.Errorf("%s came twice, and the first time %s from the kill: it was not in flight", h.key, d)
 			}
 			again[kill] = max(again[kill], since)
-		case h.attempt > 1: // claimed by the dead one, and not called for yet
+		case h.attempt > 1: // claimed by the dead instance, which had not called the receiver yet
 			again[kill] = max(again[kill], since)
 		case kill >= 0:
 			others[kill] = append(others[kill], h.late())
@@ -236,10 +235,10 @@ func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
 	}
 	for i := range kills {
 		late := spreadOf(others[i])
-		t.Logf("kill %d: %d came twice; what it had claimed came again within %s; the others: %s, the latest of them %s after the kill",
+		t.Logf("kill %d: %d delivered twice; its claims were reclaimed within %s; the others: %s, the latest of them %s after the kill",
 			i+1, doubles[i], again[i], late, latest[i].at.Sub(killed[i]).Round(time.Millisecond))
 		if again[i] > 8*time.Second {
-			t.Errorf("what the killed one had claimed came again %s after the kill, want some 4 s; its lease is 15 s", again[i])
+			t.Errorf("a claim of the killed instance was reclaimed %s after the kill, want some 4 s; its lease is 15 s", again[i])
 		}
 		// Grace and 20 ms are 70 ms.
 		if late.p50 > time.Second || late.most > 5*time.Second {
@@ -250,13 +249,13 @@ func TestAKilledInstancesClaimsComeAgainSoon(t *testing.T) {
 		}
 	}
 	if gone := last.metric("notifier_counted_out_total"); gone != 0 {
-		t.Errorf("the one that lived was counted out %v times", gone)
+		t.Errorf("the live instance was declared dead %v times", gone)
 	}
 }
 
-// Instances that stand still keep their connections: nobody takes them for dead, their
-// claims wait for their lease, and what they settle afterwards counts.
-func TestAStoppedInstanceIsNotTakenForDead(t *testing.T) {
+// Paused instances keep their connections, so they are not declared dead. Their claims wait
+// for their lease, and settles after the pause count.
+func TestPausedInstanceIsNotDeclaredDead(t *testing.T) {
 	for _, still := range []time.Duration{2 * time.Second, 20 * time.Second} {
 		t.Run(still.String(), func(t *testing.T) {
 			const n, rate = 2000, 200
@@ -267,7 +266,7 @@ func TestAStoppedInstanceIsNotTakenForDead(t *testing.T) {
 			all[1].stream(n, n/rate*time.Second)
 			rec.wait(waitTimeout, n/3)
 			all[0].freeze()
-			time.Sleep(still) // sleep: that long, it stands still
+			time.Sleep(still) // sleep: the length of the pause
 			all[0].signal(syscall.SIGCONT)
 			rec.wait(waitTimeout, n)
 			await(t, waitTimeout, "all settled", func() bool { return all[1].settled("pay") == n })
@@ -285,9 +284,9 @@ func TestAStoppedInstanceIsNotTakenForDead(t *testing.T) {
 	}
 }
 
-// aliveAfter plays notices to four instances, with four calls each to the receiver at
-// most, and a fault among them. Afterwards all live, nobody was counted out, the limit
-// held, nothing is lost, and not more than so many came again.
+// aliveAfter delivers notices with four instances and causes a fault. Afterwards it checks
+// that no instance was declared dead, that the limit of 16 calls for all instances held,
+// that no notice is lost, and that at most again notices were delivered twice.
 func aliveAfter(t *testing.T, db string, env []string, again int, fault func()) {
 	t.Helper()
 	const n, rate, calls, takes = 4000, 400, 16, 20 * time.Millisecond
@@ -308,30 +307,30 @@ func aliveAfter(t *testing.T, db string, env []string, again int, fault func()) 
 	for _, s := range all {
 		await(t, waitTimeout, "all instances alive to each", func() bool { return s.metric("notifier_instances", `state="living"`) == 4 })
 		if gone, renamed := s.metric("notifier_instances_gone_total"), s.metric("notifier_counted_out_total"); gone+renamed > 0 {
-			t.Errorf("%v instances were taken for dead, and %v times this one was", gone, renamed)
+			t.Errorf("%v instances were declared dead, and this one %v times", gone, renamed)
 		}
 	}
 	hits, notices := rec.count()
 	t.Logf("%d notices in %d requests, %d at once at most; %s", notices, hits, most.Load(), rec.lateness("app1"))
 	if notices != n || hits > n+again {
-		t.Errorf("%d of %d notices came, in %d requests; %d may have come again", notices, n, hits, again)
+		t.Errorf("%d of %d notices were delivered, in %d requests; %d may be repeated", notices, n, hits, again)
 	}
 	if most.Load() > calls {
-		t.Errorf("%d calls were under way at once, %d are allowed for all", most.Load(), calls)
+		t.Errorf("%d calls were in flight at once, %d are allowed for all", most.Load(), calls)
 	}
 }
 
-// While Redis stands still nobody hears of anybody.
-func TestAFleetOutlivesAPauseOfRedis(t *testing.T) {
+// While Redis is paused, no instance gets heartbeats of the others.
+func TestFleetSurvivesRedisPause(t *testing.T) {
 	db := newRedis(t)
 	aliveAfter(t, db.URL(), nil, 0, func() {
 		db.Pause()
-		time.Sleep(10 * time.Second) // sleep: so long it stands still
+		time.Sleep(10 * time.Second) // sleep: the length of the pause
 		db.Unpause()
 	})
 }
 
-func TestAFleetOutlivesARestartOfRedis(t *testing.T) {
+func TestFleetSurvivesRedisRestart(t *testing.T) {
 	db := newRedis(t, redistest.WithAOF(""))
 	aliveAfter(t, db.URL(), nil, 16, func() { // as many as were in flight
 		db.Kill()
@@ -340,8 +339,8 @@ func TestAFleetOutlivesARestartOfRedis(t *testing.T) {
 	})
 }
 
-func TestAFleetOutlivesAFailover(t *testing.T) {
+func TestFleetSurvivesFailover(t *testing.T) {
 	url, env, master, _ := sentinels(t)
-	// What the replica had not heard of: as many as in the other tests of a failover.
+	// Settles that were not replicated are repeated; the bound is that of the other failover tests.
 	aliveAfter(t, url, env, 100, master.Kill)
 }

@@ -15,11 +15,11 @@ import (
 	"notifier/test/record"
 )
 
-// entry is what the ledger holds of one schedule call: it is kept by the test
-// alone, from what the service answered.
+// entry is the ledger's record of one schedule call. The test fills it from the service's
+// answer only.
 type entry struct {
 	key    string
-	bad    bool // its shard lies at the node that fails
+	bad    bool // the failing node holds its shard
 	due    time.Time
 	at     time.Time // of the call
 	took   time.Duration
@@ -42,7 +42,7 @@ type ledger struct {
 	done    chan struct{}
 }
 
-// keepLedger begins to schedule so many notices a second, each due some time ahead.
+// keepLedger starts to schedule rate notices a second, each due after ahead.
 func keepLedger(s *service, space keys.Space, bad map[int]bool, rate int, ahead time.Duration) *ledger {
 	l := newLedger(s, space, "", func(int) time.Duration { return ahead })
 	l.bad = bad
@@ -50,7 +50,7 @@ func keepLedger(s *service, space keys.Space, bad map[int]bool, rate int, ahead 
 	return l
 }
 
-// newLedger is one that has not begun; name tells its keys from those of others.
+// newLedger returns a ledger that makes no calls before run. name makes its keys unique.
 func newLedger(s *service, space keys.Space, name string, ahead func(i int) time.Duration) *ledger {
 	return &ledger{s: s, space: space, ahead: ahead, prefix: fmt.Sprintf("app1:pay:s%d%s:", record.Seed(s.t), name), stop: make(chan struct{}),
 		done: make(chan struct{})}
@@ -89,35 +89,35 @@ func (l *ledger) call(i int) {
 	l.mu.Unlock()
 }
 
-// end stops it and returns what it holds, when all calls have been answered.
+// end stops the calls, waits for their answers, and returns the entries.
 func (l *ledger) end() []entry {
 	close(l.stop)
 	<-l.done
 	return l.entries
 }
 
-// reckoning is the ledger against what the receiver got.
+// reckoning compares a ledger with the receiver's requests.
 type reckoning struct {
-	calls, late         map[bool]spread // by whether the shard was at the bad node; of calls and notices amid the fault
+	calls, late         map[bool]spread // during the fault; the key is true for shards of the failing node
 	before, beforeCalls spread          // of all, before the fault
 	refused, unanswered map[bool]int
 	confirmed, doubled  int
 	early, failed       int           // deliveries before their due time; calls that were refused or had no answer
 	most                time.Duration // the latest first delivery after its due time
-	again               int           // that came with another attempt than the first
+	again               int           // deliveries with a later attempt than the first
 	missing             []string
-	after               time.Duration // the longest from when a notice of the bad node's shards could be delivered to its delivery
+	after               time.Duration // longest delay of a delivery after it was possible, in the failing node's shards
 }
 
-// claiming is how long before a fault a notice may fall due that is amid its claim
-// when the fault begins.
+// claiming is the longest time between a notice's due time and the fault if the fault may
+// interrupt its claim.
 const claiming = 500 * time.Millisecond
 
 // window is the time of a fault.
 type window struct{ from, to time.Time }
 
-// amid is the fault that a time lies in.
-func amid(faults []window, t time.Time) *window {
+// during returns the fault during which a time is, or nil.
+func during(faults []window, t time.Time) *window {
 	for i, w := range faults {
 		if t.After(w.from) && t.Before(w.to) {
 			return &faults[i]
@@ -126,8 +126,8 @@ func amid(faults []window, t time.Time) *window {
 	return nil
 }
 
-// reckon waits until all that was confirmed has come. Amid a fault is what was
-// called or due then.
+// reckon waits until all confirmed notices are delivered, and compares the ledger with the
+// receiver's requests.
 func (l *ledger) reckon(rec *receiver, faults ...window) reckoning {
 	l.s.t.Helper()
 	entries := l.end()
@@ -135,7 +135,7 @@ func (l *ledger) reckon(rec *receiver, faults ...window) reckoning {
 	return count(entries, rec, faults...)
 }
 
-// drained waits until the last of the entries is due, and nothing is pending any more.
+// drained waits until all entries are due and no notice is pending.
 func (s *service) drained(entries []entry) {
 	s.t.Helper()
 	var last time.Time
@@ -149,7 +149,7 @@ func (s *service) drained(entries []entry) {
 	})
 }
 
-// missing are the notices that were confirmed and have not come.
+// missing returns the confirmed notices that are not delivered.
 func missing(entries []entry, rec *receiver) (names []string) {
 	hits := rec.byKey()
 	for _, e := range entries {
@@ -160,7 +160,7 @@ func missing(entries []entry, rec *receiver) (names []string) {
 	return names
 }
 
-// count holds the ledger's entries against what has come.
+// count compares the ledger's entries with the receiver's requests.
 func count(entries []entry, rec *receiver, faults ...window) reckoning {
 	r := reckoning{calls: map[bool]spread{}, late: map[bool]spread{}, refused: map[bool]int{}, unanswered: map[bool]int{},
 		missing: missing(entries, rec)}
@@ -168,7 +168,7 @@ func count(entries []entry, rec *receiver, faults ...window) reckoning {
 	var before, beforeCalls []time.Duration
 	hits := rec.byKey()
 	for _, e := range entries {
-		if amid(faults, e.at) != nil {
+		if during(faults, e.at) != nil {
 			calls[e.bad] = append(calls[e.bad], e.took)
 		}
 		switch {
@@ -202,11 +202,11 @@ func count(entries []entry, rec *receiver, faults ...window) reckoning {
 			before, beforeCalls = append(before, first.Sub(e.due)), append(beforeCalls, e.took)
 		}
 		r.most = max(r.most, first.Sub(e.due))
-		begun := later(e.due, e.at.Add(e.took)) // from here on it could be delivered
-		if amid(faults, e.due) != nil {
+		begun := later(e.due, e.at.Add(e.took)) // the earliest time of a delivery
+		if during(faults, e.due) != nil {
 			late[e.bad] = append(late[e.bad], first.Sub(e.due))
 		}
-		if w := amid(faults, e.due.Add(claiming)); w != nil {
+		if w := during(faults, e.due.Add(claiming)); w != nil {
 			begun = later(begun, w.to)
 		}
 		if e.bad {
@@ -232,7 +232,7 @@ func later(a, b time.Time) time.Time {
 
 func (r reckoning) log(t *testing.T) {
 	t.Helper()
-	t.Logf("confirmed %d, missing %d, doubled %d; before the fault late %s, calls %s; amid it:", r.confirmed, len(r.missing), r.doubled,
+	t.Logf("confirmed %d, missing %d, doubled %d; before the fault late %s, calls %s; during it:", r.confirmed, len(r.missing), r.doubled,
 		r.before, r.beforeCalls)
 	for _, bad := range []bool{false, true} {
 		name := map[bool]string{false: "healthy shards", true: "the bad node's"}[bad]
@@ -242,9 +242,10 @@ func (r reckoning) log(t *testing.T) {
 		r.after.Round(time.Millisecond), r.again)
 }
 
-// untouched fails the test unless nothing confirmed is missing, nothing came twice,
-// and the healthy shards felt little of the fault. Aimed at are 250 ms and 50 ms;
-// what is allowed is far more, and yet less than what waits for the node that hangs.
+// untouched fails the test if a confirmed notice is missing or was delivered twice, or if
+// the fault slowed the healthy shards. The aims are 250 ms of lateness and 50 ms for a call.
+// The bounds are much wider, and still below the time of a call that waits for the failing
+// node.
 func (r reckoning) untouched(t *testing.T) {
 	t.Helper()
 	r.log(t)
@@ -260,8 +261,8 @@ func (r reckoning) untouched(t *testing.T) {
 	if r.refused[false] > 0 || r.unanswered[false] > 0 {
 		t.Errorf("of the healthy shards' calls %d were refused, %d had no answer", r.refused[false], r.unanswered[false])
 	}
-	// Aimed at are 300 ms. What is not found as soon as the node answers is found 5 s
-	// later, or comes with its lease after 15 s.
+	// The aim is 300 ms. A notice that is not claimed as soon as the node answers is claimed
+	// 5 s later, or after its lease of 15 s.
 	if r.after > 4*time.Second {
 		t.Errorf("a delivery came %s after it could", r.after)
 	}

@@ -48,7 +48,7 @@ func (s *service) callers(many, n int, name string) (took []time.Duration, all t
 	}
 	wg.Wait()
 	all = time.Since(from)
-	// Under load a confirmation may take longer than it is waited for; more than a few is another thing.
+	// Under load a few confirmations may time out, but not many.
 	if f := failed.Load(); f > int64(n/10) {
 		s.t.Errorf("%d of %d calls failed", f, n)
 	}
@@ -201,16 +201,16 @@ func busyFor(t *testing.T, servers ...*redistest.Server) (most time.Duration) {
 		before[i] = cpuOf(t, db)
 	}
 	from := time.Now()
-	time.Sleep(long) // sleep: this is what is measured
+	time.Sleep(long) // sleep: the measured time
 	for i, db := range servers {
 		most = max(most, time.Duration(float64(cpuOf(t, db)-before[i])/time.Since(from).Seconds()))
 	}
 	return most
 }
 
-// Redis's processor time for a notice on the busiest of three masters, against that
-// of one Redis, when all are due at once, so that calls are full on both, and at a rate
-// that one carries: two cores cannot show how many a second there may be.
+// Compares Redis's processor time for a notice on the busiest of three masters with that of
+// one Redis. The notices are due all at once, so that calls are full on both, or at a rate
+// that one Redis can serve. Two cores cannot show the maximum rate.
 func TestThreeMastersShareTheWork(t *testing.T) {
 	const aim, rate = 0.45, 2000
 	n := record.Sized(20_000, 100_000)
@@ -256,7 +256,7 @@ func TestThreeMastersShareTheWork(t *testing.T) {
 				fmt.Sprintf("≤ %.2f × (two cores cannot show the rate)", aim),
 				record.Reached(ratio <= aim,
 					fmt.Sprintf("%.2f ×: %s against %s. Each server also works while nothing is due (the bus of a cluster, looks, signs of life): "+
-						"of these %s and %s; without it %.2f ×. The rest beyond a third are timers, each set by a command of its own where one Redis sets "+
+						"of these %s and %s; without it %.2f ×. The rest beyond a third are timers, each set by a separate command where one Redis sets "+
 						"them in the "+
 						"script, and calls for one shard each. Commands for a notice there: %s; on one Redis: %s", ratio, x.busiest, one.busiest,
 						x.idle, one.idle,

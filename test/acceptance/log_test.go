@@ -16,7 +16,7 @@ import (
 	"notifier/internal/redistest"
 )
 
-// said is what a process has written so far.
+// said collects the output of a process.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -36,7 +36,7 @@ func (s *said) String() string {
 
 // A collector reads the log through a pipe and takes each line for an entry:
 // pipes cannot be synced, and the reason of an end was no entry.
-func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
+func TestLogLinesThroughAPipeAreJSON(t *testing.T) {
 	strange := redistest.Start(t)
 	if err := strange.Client().HSet(t.Context(), "notifier:meta", "layout", 99, "shards", 1).Err(); err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
 		redis, want string
 		exit        int
 	}{
-		"a warning": {"redis://127.0.0.1:1/0", "Redis does not answer as it must", 0},
+		"a warning": {"redis://127.0.0.1:1/0", "Redis is unavailable", 0},
 		"an error":  {strange.URL(), `says layout \"99\"`, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestEachLineOfTheLogThroughAPipeIsJSON(t *testing.T) {
 			}
 			done := make(chan struct{})
 			go func() {
-				_ = cmd.Wait() // the state holds what it reports
+				_ = cmd.Wait() // the process state has the result
 				close(done)
 			}()
 			t.Cleanup(func() {

@@ -17,8 +17,8 @@ import (
 	"notifier/test/record"
 )
 
-// How many notices of each kind stand still while everything moves, beside those far
-// ahead, of which the first have been cancelled.
+// Numbers of notices that must not change during the migrations: cancelled ones among those
+// due far ahead, ones of each other kind, and ones that await reports.
 const (
 	cancelledFar = 100
 	someOfAKind  = 40
@@ -41,13 +41,13 @@ func movedRoutes(url string) []string {
 	return all
 }
 
-// still are the prefixes of what stands still.
-var still = []string{"app1:pay", "app1:gone", "app1:again", "app1:cash", "shop:orders"}
+// unchanged lists the prefixes of notices that must not change.
+var unchanged = []string{"app1:pay", "app1:gone", "app1:again", "app1:cash", "shop:orders"}
 
-// standStill makes notices of each kind, and says what Redis, and what the API, tells of
-// them: scheduled, cancelled, delivered, dead, to be tried again, adopted, of a paused
-// route, and awaiting reports.
-func standStill(t *testing.T, h *house) (kept, told map[string]string) {
+// populate creates notices of each kind: scheduled, cancelled, delivered, dead, waiting for
+// a retry, adopted, of a paused route, and awaiting reports. It returns their data in Redis
+// and their answers of the API, by key.
+func populate(t *testing.T, h *house) (kept, told map[string]string) {
 	t.Helper()
 	ctx, s := t.Context(), h.all[0]
 	due := time.Now().Add(2 * time.Hour)
@@ -89,52 +89,51 @@ func standStill(t *testing.T, h *house) (kept, told map[string]string) {
 	for i := range waitReports {
 		ask(client.Request{Key: fmt.Sprintf("app1:jobs:x:%d", i), Body: []byte(`{"job":true}`)})
 	}
-	state := func(key, want string, attempts int) {
+	state := func(key string, want client.State, attempts int) {
 		t.Helper()
-		await(t, waitTimeout, key+" "+want, func() bool {
+		await(t, waitTimeout, key+" "+string(want), func() bool {
 			n, err := s.api.Get(ctx, key)
 			return err == nil && n.State == want && (len(n.Attempts) == attempts || want == client.Claimed)
 		})
 	}
 	told = map[string]string{}
-	tell := func(key, want string, attempts int) {
+	note := func(key string, want client.State, attempts int) {
 		t.Helper()
 		state(key, want, attempts)
 		told[key] = h.told(key)
 	}
 	for i := range someOfAKind {
-		tell(fmt.Sprintf("app1:pay:done:%d", i), client.Delivered, 1)
-		tell(fmt.Sprintf("app1:gone:x:%d", i), client.Dead, 1)
-		tell(fmt.Sprintf("app1:again:api:%d", i), client.Scheduled, 1)
-		tell(fmt.Sprintf("app1:again:plain:%d", i), client.Scheduled, 1)
-		tell(fmt.Sprintf("shop:orders:far:%d", i), client.Scheduled, 0)
-		tell(fmt.Sprintf("app1:pay:text:%d", i), client.Scheduled, 0)
-		tell(fmt.Sprintf("app1:pay:bytes:%d", i), client.Scheduled, 0)
-		tell(fmt.Sprintf("app1:pay:far:%d", i), client.Cancelled, 0)
-		tell(fmt.Sprintf("app1:pay:far:%d", farAhead-1-i), client.Scheduled, 0)
-		tell(fmt.Sprintf("app1:cash:x:%d", i), client.Scheduled, 0)
+		note(fmt.Sprintf("app1:pay:done:%d", i), client.Delivered, 1)
+		note(fmt.Sprintf("app1:gone:x:%d", i), client.Dead, 1)
+		note(fmt.Sprintf("app1:again:api:%d", i), client.Scheduled, 1)
+		note(fmt.Sprintf("app1:again:plain:%d", i), client.Scheduled, 1)
+		note(fmt.Sprintf("shop:orders:far:%d", i), client.Scheduled, 0)
+		note(fmt.Sprintf("app1:pay:text:%d", i), client.Scheduled, 0)
+		note(fmt.Sprintf("app1:pay:bytes:%d", i), client.Scheduled, 0)
+		note(fmt.Sprintf("app1:pay:far:%d", i), client.Cancelled, 0)
+		note(fmt.Sprintf("app1:pay:far:%d", farAhead-1-i), client.Scheduled, 0)
+		note(fmt.Sprintf("app1:cash:x:%d", i), client.Scheduled, 0)
 	}
 	for i := range waitReports {
 		state(fmt.Sprintf("app1:jobs:x:%d", i), client.Claimed, 0)
 	}
-	// Paused notices' timers expire: what is told of them holds from then on.
+	// The data of paused notices no longer changes once their timers have expired.
 	await(t, waitTimeout, "the paused notices' timers gone", func() bool {
 		return h.redis.Exists(ctx, fmt.Sprintf("app1:cash:x:%d", someOfAKind-1)).Val() == 0
 	})
-	kept = h.kept(still...)
+	kept = h.kept(unchanged...)
 	if want := farAhead + 8*someOfAKind; len(kept) != want {
-		t.Fatalf("%d notices stand still, want %d", len(kept), want)
+		t.Fatalf("%d notices to compare, want %d", len(kept), want)
 	}
 	return kept, told
 }
 
-// A Redis alone is left for a cluster of three masters and three replicas, and that for
-// the first one, while instances on both sides deliver and producers schedule, replace,
-// cancel, read and set plain timers: the mover is killed at random points, of the
-// instances of the side that is being left one is killed and one is stopped. What stands
-// still is the same afterwards, byte for byte and field for field, and what falls due
-// comes once.
-func TestMigrateToAClusterAndBack(t *testing.T) {
+// Notices move from a standalone Redis to a cluster of three masters and three replicas, and
+// back. Instances on both sides deliver, and producers schedule, replace, cancel, read and
+// set plain timers. The mover is killed at random points. Of the source's instances, one is
+// killed and one is stopped. Afterwards notices that are not due are unchanged, byte for
+// byte in Redis and field for field in the API, and due notices are delivered once.
+func TestMigrationToClusterAndBack(t *testing.T) {
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
 		switch {
 		case strings.HasPrefix(h.key, "app1:gone:"):
@@ -150,7 +149,7 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 	for range 2 {
 		alone.open(routes...)
 	}
-	kept, told := standStill(t, alone)
+	kept, told := populate(t, alone)
 	for i := range 2 {
 		if i == 0 {
 			cluster.env = append(cluster.env, "NOTIFIER_SHARDS=6")
@@ -161,8 +160,8 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 	var faults []time.Time
 	load := produce(t, alone, cluster)
 
-	// there moves from one side to the other, with everything that goes wrong meanwhile.
-	there := func(from, to *house) migrated {
+	// migrate moves all notices to the other side, with kills of the mover and of instances.
+	migrate := func(from, to *house) migrated {
 		t.Helper()
 		for i := range killsOfMover {
 			from.killedMover(to, random)
@@ -183,10 +182,10 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 		}
 		return from.migrate(to)
 	}
-	// same compares what stands still with what it was.
+	// same compares notices that must not change with their first state.
 	same := func(h, left *house) {
 		t.Helper()
-		now, wrong := h.kept(still...), 0
+		now, wrong := h.kept(unchanged...), 0
 		for key, was := range kept {
 			if now[key] != was {
 				if wrong++; wrong <= 10 {
@@ -202,26 +201,26 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 		if a, b := h.paused(), left.paused(); a != "app1:cash" || b != a {
 			t.Errorf("paused are %q, were %q", a, b)
 		}
-		t.Logf("%d that stood still were compared, %d differ", len(kept), wrong)
+		t.Logf("%d notices were compared, %d differ", len(kept), wrong)
 	}
-	// rest has producers of plain timers turn to the new side, and fetches what they left.
+	// rest switches the producers to the target, and migrates until the source is empty.
 	rest := func(from, to *house, at int32) {
 		t.Helper()
 		load.plain.Store(at)
 		load.first.Store(at)
 		await(t, 4*waitTimeout, "nothing is left behind", func() bool {
 			from.migrate(to)
-			return len(from.kept(append(still, "app1:jobs")...)) == 0
+			return len(from.kept(append(unchanged, "app1:jobs")...)) == 0
 		})
 	}
 
-	if done := there(alone, cluster); done.Reported != waitReports {
+	if done := migrate(alone, cluster); done.Reported != waitReports {
 		t.Errorf("%d await a report, want %d", done.Reported, waitReports)
 	}
 	for i := range waitReports {
 		key := fmt.Sprintf("app1:jobs:x:%d", i)
 		if _, err := cluster.any().api.Cancel(t.Context(), key); !isMoved(err) {
-			t.Errorf("the new side cancels %s, which awaits a report on the old one: %v", key, err)
+			t.Errorf("the target cancels %s, which awaits a report on the source: %v", key, err)
 		}
 		n, err := alone.any().api.Get(t.Context(), key)
 		if err == nil {
@@ -235,19 +234,19 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 	same(cluster, alone)
 	for i := range waitReports {
 		if n, err := cluster.any().api.Get(t.Context(), fmt.Sprintf("app1:jobs:x:%d", i)); err != nil || n.State != client.Delivered {
-			t.Errorf("what was reported on the old side is %+v on the new one, %v", n, err)
+			t.Errorf("the notice reported on the source is %+v on the target, %v", n, err)
 		}
 	}
 	if now := cluster.redis.HGet(t.Context(), cluster.space().Meta(), "side").Val(); !strings.Contains(now, " open ") {
-		t.Errorf("nothing is to come any more, and the new side is %q", now)
+		t.Errorf("the source is empty, and the target is %q, want open", now)
 	}
-	there(cluster, alone)
+	migrate(cluster, alone)
 	rest(cluster, alone, 0)
 	same(alone, cluster)
 	load.end()
 
-	// What stood still is still what it says: paused notices come when they may, and those
-	// that are fired have their ids, their bodies and their attempts.
+	// The moved notices still work: paused ones are delivered after a resume, and fired ones
+	// have their ids and attempts.
 	s := alone.any()
 	if _, err := s.api.Resume(t.Context(), "cash"); err != nil {
 		t.Fatal(err)
@@ -269,7 +268,7 @@ func TestMigrateToAClusterAndBack(t *testing.T) {
 		await(t, waitTimeout, key, func() bool { return len(rec.of(key)) >= attempts })
 		hits := rec.of(key)
 		if len(hits) != attempts || hits[len(hits)-1].attempt != attempts || !strings.Contains(told[key], `"id":"`+hits[len(hits)-1].id+`"`) {
-			t.Errorf("%s came as %+v, and was %s", key, hits, told[key])
+			t.Errorf("%s was delivered as %+v, want that of %s", key, hits, told[key])
 		}
 	}
 	load.reckon(rec, faults)

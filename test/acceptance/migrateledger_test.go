@@ -16,24 +16,23 @@ import (
 	"notifier/client"
 )
 
-// promise is what a producer was told, and so what must come of a notice.
+// promise is the expected delivery of a notice, by the answers that its producer got.
 type promise struct {
 	body  string
 	due   time.Time
-	never bool // it was cancelled
-	waits bool // it is due long after the test
-	// more is how often it may come beyond once, since so many calls that put it in the
-	// place of an older one had no answer.
+	never bool // the notice was cancelled
+	waits bool // the notice is due long after the test
+	// more is the number of replace calls without an answer. Each may cause one more delivery.
 	more int
 }
 
-// producers make calls and set plain timers while notices move between two sides, and
-// keep the ledger: from what they were answered, and from nothing that the service keeps.
+// producers make calls and set plain timers while notices move between two sides. They keep
+// the ledger from the answers to their calls only.
 type producers struct {
 	t     *testing.T
 	sides [2]*house
-	first atomic.Int32 // the side that is asked first
-	plain atomic.Int32 // the side that plain timers are set on
+	first atomic.Int32 // the side that gets each call first
+	plain atomic.Int32 // the side on which plain timers are set
 
 	mu       sync.Mutex
 	promised map[string]promise
@@ -41,7 +40,7 @@ type producers struct {
 	wrong    []string
 	moved    int // answers 503 moved
 
-	changes chan struct{} // as many as wait for the new side at a time
+	changes chan struct{} // limits the concurrent replace and cancel calls
 	others  chan struct{}
 	stop    chan struct{}
 	ended   sync.WaitGroup
@@ -70,7 +69,7 @@ func produce(t *testing.T, a, b *house) *producers {
 					defer func() { <-room }()
 					act(i)
 				})
-			default: // all of them wait
+			default: // the limit of concurrent calls is reached
 			}
 		}
 	})
@@ -81,7 +80,7 @@ func (p *producers) act(i int) func(int) {
 	return []func(int){p.schedule, p.set, p.keepOpen, p.replace, p.cancel, p.read}[i%6]
 }
 
-// end stops them and waits for what they wait for.
+// end stops the producers and waits for their calls.
 func (p *producers) end() {
 	close(p.stop)
 	p.ended.Wait()
@@ -99,8 +98,8 @@ func (p *producers) fault(format string, args ...any) {
 	p.wrong = append(p.wrong, fmt.Sprintf(format, args...))
 }
 
-// ask makes a call on whatever side takes it, and says how many calls had no answer. The
-// error is the last answer's, if that was one.
+// ask repeats a call until a side accepts or rejects it, and returns the number of calls
+// without an answer. After 503 moved, it calls the other side.
 func (p *producers) ask(call func(ctx context.Context, api *client.Client) error) (unanswered int, err error) {
 	at := p.first.Load()
 	for until := time.Now().Add(5 * time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) { // sleep: as a producer would
@@ -139,7 +138,7 @@ func (p *producers) schedule(i int) {
 	p.promise(key, promise{body: body, due: due})
 }
 
-// set is a producer that knows nothing but Redis.
+// set sets a plain timer in Redis.
 func (p *producers) set(i int) {
 	key, body := fmt.Sprintf("shop:orders:load:%d", i), fmt.Sprintf("plain-%d", i)
 	life := time.Duration(5000+rand.IntN(5000)) * time.Millisecond
@@ -151,7 +150,7 @@ func (p *producers) set(i int) {
 	p.promise(key, promise{body: body, due: from.Add(life)})
 }
 
-// keepOpen schedules what others of these change later.
+// keepOpen schedules a notice that replace or cancel changes later.
 func (p *producers) keepOpen(i int) {
 	key := fmt.Sprintf("app1:pay:open:%d", i)
 	due := time.Now().Add(2 * time.Hour).Truncate(time.Millisecond)
@@ -169,7 +168,7 @@ func (p *producers) keepOpen(i int) {
 	p.open = append(p.open, key)
 }
 
-// older is one of those that have been open for a while; "" = none yet.
+// older returns the oldest notice of keepOpen, if there are at least 60; else "".
 func (p *producers) older() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +215,7 @@ func (p *producers) cancel(int) {
 	p.promise(key, promise{never: true})
 }
 
-// read looks for what is there all the time, on the one side or the other.
+// read gets a notice that exists throughout the test on one of the sides.
 func (p *producers) read(i int) {
 	key := fmt.Sprintf("app1:pay:far:%d", cancelledFar+i%(farAhead-cancelledFar))
 	var n *client.Notice
@@ -229,33 +228,33 @@ func (p *producers) read(i int) {
 	}
 }
 
-// reckon holds the ledger against what came: all of it once, with its body, and again
-// only what was in the hand of an instance at one of the times at which one was killed or
-// stopped.
+// reckon compares the ledger with the receiver's requests: each notice is delivered once,
+// with its body. A second delivery is allowed only for a notice that was in flight when an
+// instance was killed or stopped.
 func (p *producers) reckon(rec *receiver, faults []time.Time) {
 	p.t.Helper()
-	came := func() (absent []string) {
+	missing := func() (keys []string) {
 		hits := rec.byKey()
 		for key, x := range p.promised {
 			if !x.never && !x.waits && len(hits[key]) == 0 {
-				absent = append(absent, key)
+				keys = append(keys, key)
 			}
 		}
-		return absent
+		return keys
 	}
-	eventually(p.t.Context(), waitTimeout, func() bool { return len(came()) == 0 })
-	if absent := came(); len(absent) > 0 {
-		p.t.Errorf("%d never came: %v", len(absent), absent[:min(5, len(absent))])
+	eventually(p.t.Context(), waitTimeout, func() bool { return len(missing()) == 0 })
+	if keys := missing(); len(keys) > 0 {
+		p.t.Errorf("%d were not delivered: %v", len(keys), keys[:min(5, len(keys))])
 	}
 	hits, twice, late := rec.byKey(), 0, []time.Duration{}
 	for key, x := range p.promised {
 		list := hits[key]
 		if (x.never || x.waits) && len(list) > 0 {
-			p.t.Errorf("%s came, which was cancelled or is not due: %+v", key, list)
+			p.t.Errorf("%s was delivered, but is cancelled or not due: %+v", key, list)
 		}
 		for _, h := range list {
 			if h.body != x.body {
-				p.t.Errorf("%s came with %q, want %q", key, h.body, x.body)
+				p.t.Errorf("%s has the body %q, want %q", key, h.body, x.body)
 			}
 			late = append(late, h.late())
 		}
@@ -263,12 +262,12 @@ func (p *producers) reckon(rec *receiver, faults []time.Time) {
 			continue
 		}
 		twice++
-		inHand := false
+		inFlight := false
 		for _, at := range faults {
-			inHand = inHand || list[0].at.Sub(at).Abs() < inHandFor
+			inFlight = inFlight || list[0].at.Sub(at).Abs() < inFlightFor
 		}
-		if !inHand {
-			p.t.Errorf("%s came %d times, and nobody was killed then: %+v", key, len(list), list)
+		if !inFlight {
+			p.t.Errorf("%s was delivered %d times, and no instance was killed then: %+v", key, len(list), list)
 		}
 	}
 	for i, text := range p.wrong {
@@ -276,9 +275,10 @@ func (p *producers) reckon(rec *receiver, faults []time.Time) {
 			p.t.Error(text)
 		}
 	}
-	p.t.Logf("%d promises, %d answers 503 moved, %d came twice from the hand of who was killed or stopped; late %s", len(p.promised), p.moved, twice, spreadOf(late))
+	p.t.Logf("%d promises, %d answers 503 moved, %d delivered twice, in flight at a kill or stop; late %s", len(p.promised), p.moved,
+		twice, spreadOf(late))
 }
 
-// inHandFor is how far from the time of a kill a request may have come whose answer
-// nobody has heard.
-const inHandFor = 5 * time.Second
+// inFlightFor is the longest time between a request and a kill, if the kill may have lost
+// the request's answer.
+const inFlightFor = 5 * time.Second

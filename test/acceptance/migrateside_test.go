@@ -74,8 +74,8 @@ type migrated struct {
 	Checked  int  `json:"checked"`
 }
 
-// mover is `notifier migrate` from a side to another. It waits for attempts that are under
-// way, and for what is due soon, as long as plain timers come: less than by itself.
+// mover is `notifier migrate` from this side to another. It waits up to 2 s for attempts in
+// flight and for notices due soon, which is less than by default.
 func (h *house) mover(to *house) *exec.Cmd {
 	c := exec.Command(binary, "migrate", "--json", "--wait", "2s", "--to", to.asFile(), "--to-mode", to.mode)
 	c.Env = environment([][]string{{"NOTIFIER_REDIS_URL=" + h.url}, h.env})
@@ -118,7 +118,7 @@ func (h *house) killedMover(to *house, random *rand.Rand) {
 	_ = c.Wait()                                                    // it reports the signal
 }
 
-// space is where this side keeps what it has.
+// space returns the key space of this side, from its notifier:meta.
 func (h *house) space() keys.Space {
 	h.t.Helper()
 	meta := h.redis.HGetAll(h.t.Context(), keys.Space{Namespace: "notifier"}.Meta()).Val()
@@ -149,7 +149,7 @@ func (h *house) kept(prefixes ...string) map[string]string {
 			for kind, name := range map[string]string{"due": s.Shadow(p), "dead": s.Dead(p), "settled": s.Settled(p)} {
 				for _, z := range h.redis.ZRangeWithScores(ctx, name, 0, -1).Val() {
 					if kind == "due" {
-						z.Score = math.Floor(z.Score) // what is behind it says that there is no timer, which is looked at below
+						z.Score = math.Floor(z.Score) // the fraction marks a missing timer, which is compared below
 					}
 					out[z.Member.(string)] += fmt.Sprintf(" %s %.3f", kind, z.Score)
 				}
@@ -186,7 +186,7 @@ func (h *house) paused() string {
 	return strings.Join(list, " ")
 }
 
-// told is what the API says of a notice, field by field.
+// told returns the API's answer for a notice, field by field.
 func (h *house) told(key string) string {
 	h.t.Helper()
 	n, err := h.any().api.Get(h.t.Context(), key)

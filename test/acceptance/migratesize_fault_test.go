@@ -4,7 +4,7 @@ package acceptance
 
 import "time"
 
-// How large the migration of TestMigrateToAClusterAndBack is: see migratesize_test.go.
+// How large the migration of TestMigrationToClusterAndBack is: see migratesize_test.go.
 const (
 	farAhead       = 100_000
 	killsOfMover   = 5

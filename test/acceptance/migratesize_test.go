@@ -4,9 +4,8 @@ package acceptance
 
 import "time"
 
-// How large the migration of TestMigrateToAClusterAndBack is: how many notices wait far
-// ahead, how often the mover is killed on each way, for how long an instance is stopped
-// there, and how many calls the producers make a second.
+// The size of TestMigrationToClusterAndBack: the notices due far ahead, the kills of the
+// mover in each direction, the pause of an instance, and the producers' calls a second.
 const (
 	farAhead       = 3000
 	killsOfMover   = 2

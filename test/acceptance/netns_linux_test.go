@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// network is a network namespace without a name, which ends with the test binary
-// however that comes about. Its thread is in it for good: what is to be there is
-// started, or opened, on that thread.
+// network is an unnamed network namespace, which ends with the test binary, also after a
+// crash. One thread stays in the namespace. Processes and sockets of the namespace must be
+// started or opened on that thread.
 type network struct {
 	file *os.File
 	jobs chan func()
 }
 
-// newNetwork makes one whose loopback interface is up. It needs the rights of root.
+// newNetwork makes a network with a working loopback interface. It needs root rights.
 func newNetwork(t testing.TB) (*network, error) {
 	t.Helper()
 	n := &network{jobs: make(chan func())}

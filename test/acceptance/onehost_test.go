@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// A backlog at one host is worked by whoever has a slot for it, and by as many calls at
-// once as the limit of all instances together allows: all of them where it is at least
-// one for each, and still somebody where the limit is smaller than the fleet.
-func TestABacklogAtOneHostIsWorkedByAll(t *testing.T) {
+// All instances deliver a backlog of one host, with as many concurrent calls as the limit
+// for all instances allows. With at least one call for each instance, all take part. With a
+// limit below the number of instances, some still do.
+func TestBacklogOfOneHostIsSharedByInstances(t *testing.T) {
 	for _, c := range []struct{ calls, notices, atWork int }{{12, 3000, 4}, {2, 500, 2}} {
 		t.Run(fmt.Sprintf("%d calls at once", c.calls), func(t *testing.T) {
 			const takes = 20 * time.Millisecond

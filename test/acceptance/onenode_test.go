@@ -21,8 +21,8 @@ import (
 
 const shardsOnNodes = 6
 
-// onNodes starts three masters without replicas, which go on without one of them,
-// and a service; node is that which is to fail.
+// onNodes starts a service and three masters without replicas, which serve on after the
+// failure of one. node is the master that will fail: the one that holds the key which.
 func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *nodes, s *service, node *redistest.Server,
 	space keys.Space) {
 	t.Helper()
@@ -34,7 +34,7 @@ func onNodes(t *testing.T, rec *receiver, which string, routes ...[]string) (c *
 // steady is the rate of the ledgers, in calls a second: each notice is due 1.5 s later.
 func steady() int { return record.Sized(300, 500) }
 
-// beside is what a fault of one node did to the others, against what is aimed at.
+// besideAim is the aim for the other nodes during the fault of one.
 const besideAim = "healthy shards ≤ 250 ms late, their calls p99 ≤ 50 ms and none refused"
 
 func (r reckoning) beside() string {
@@ -47,8 +47,8 @@ func (r reckoning) beside() string {
 			record.Short(r.after), r.again))
 }
 
-// One master of three hangs, and nobody takes its place.
-func TestOneOfThreeMastersHangs(t *testing.T) {
+// One master of three hangs, and no replica replaces it.
+func TestHangingMasterLeavesOtherShardsOnTime(t *testing.T) {
 	for i, which := range []string{"notifier:meta", "notifier:{fleet}:signs", tagged(shardsOnNodes).Base(3)} {
 		t.Run("with "+which, func(t *testing.T) {
 			begun := time.Now()
@@ -74,7 +74,7 @@ func TestOneOfThreeMastersHangs(t *testing.T) {
 }
 
 // A node stops for four seconds, three times.
-func TestANodeIsPausedThrice(t *testing.T) {
+func TestPausedNodeUsesNoAttempts(t *testing.T) {
 	begun := time.Now()
 	rec := listen(t, nil)
 	c := newNodes(t, 3, 0, "cluster-node-timeout 30000", "cluster-require-full-coverage no")
@@ -107,7 +107,7 @@ func TestANodeIsPausedThrice(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("  of %d lines of attempts %d tell another lateness than the receiver found", len(told), wrong)
+	t.Logf("  of %d lines of attempts %d have another lateness than the receiver measured", len(told), wrong)
 	if len(told) == 0 {
 		t.Error("the log has no attempt")
 	}
@@ -120,7 +120,7 @@ func TestANodeIsPausedThrice(t *testing.T) {
 				record.Short(r.after), r.again, wrong, len(told))) + "; " + r.beside(), Server: c.version(t), From: begun}.Put(t)
 }
 
-// latenessInLog is what the log says of each notice's first attempt.
+// latenessInLog returns the lateness in the log of each notice's first attempt.
 func (s *service) latenessInLog() map[string]time.Duration {
 	s.t.Helper()
 	raw, err := os.ReadFile(s.log)
@@ -142,9 +142,9 @@ func (s *service) latenessInLog() map[string]time.Duration {
 	return told
 }
 
-// One master of three is dead for good: the instances say so, and one that begins
-// serves what is left, paused routes excepted.
-func TestOneOfThreeMastersIsDead(t *testing.T) {
+// One master of three stays dead. The instances report it, and a new instance serves the
+// other shards, except for paused routes.
+func TestDeadMasterLeavesOtherShardsServed(t *testing.T) {
 	for i, which := range []string{"notifier:meta", "notifier:paused"} {
 		t.Run(which, func(t *testing.T) {
 			begun := time.Now()
@@ -180,7 +180,7 @@ func TestOneOfThreeMastersIsDead(t *testing.T) {
 					case !isBad:
 						n++
 					}
-					// Of the paused route: what is taken stays.
+					// Accepted notices of the paused route stay pending.
 					_, _ = s.api.Schedule(ctx, client.Request{Key: fmt.Sprintf("app1:held:of%d:%d", i, j), Body: []byte("1")})
 				}
 				await(t, waitTimeout, "delivered", func() bool { return len(rec.byKey()) >= n })
@@ -194,9 +194,9 @@ func TestOneOfThreeMastersIsDead(t *testing.T) {
 			if !t.Failed() {
 				record.Fault{No: fmt.Sprintf("10.%d", i+1), Fault: "one of three masters is dead: that with `" + which + "`",
 					Settings: fmt.Sprintf("cluster of 3, %d shards, coverage no", shardsOnNodes),
-					Aim:      "degraded, with the node's name; an instance starts and serves what is left; a paused route delivers nothing",
+					Aim:      "degraded, with the node's name; an instance starts and serves the other shards; a paused route delivers nothing",
 					Found: "so: `/readyz` is degraded and names the node, at an instance that ran and at one that started then; each took and " +
-						"delivered what was of the other masters' shards, the rest was a 503 with Retry-After",
+						"delivered the notices of the other masters' shards, the rest was a 503 with Retry-After",
 					Server: c.version(t), From: begun}.Put(t)
 			}
 		})
@@ -205,7 +205,7 @@ func TestOneOfThreeMastersIsDead(t *testing.T) {
 
 // A slot is half moved to another node for ten seconds: its shard waits, and no
 // other.
-func TestASlotIsHalfMoved(t *testing.T) {
+func TestHalfMovedSlotLeavesOtherShardsOnTime(t *testing.T) {
 	started := time.Now()
 	rec := listen(t, nil)
 	c, s, from, space := onNodes(t, rec, tagged(shardsOnNodes).Base(3))

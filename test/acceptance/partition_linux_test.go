@@ -88,8 +88,8 @@ func newIsland(t *testing.T, rec *receiver) (*island, error) {
 	return is, nil
 }
 
-// cable pulls the cable between the first two sides, or puts it back: nothing is told
-// to either, packets vanish.
+// cable cuts the connection between the first two sides, or restores it. Neither side gets
+// an error: packets are dropped.
 func (is *island) cable(whole bool) {
 	is.t.Helper()
 	line := "link set port0 nomaster"
@@ -137,7 +137,7 @@ func (is *island) redis(side, port int, args ...string) *redis.Client {
 
 // A cable is pulled under Sentinel: the old master goes on, alone with a sentinel, an
 // instance and a producer, and the other side elects a new one.
-func TestAPartitionUnderSentinel(t *testing.T) {
+func TestNetworkPartitionUnderSentinel(t *testing.T) {
 	aof := []string{"appendonly yes", "appendfsync always"}
 	for i, l := range []level{{"memory", nil}, {"replicas:1", nil}, {"fsync", aof}} {
 		t.Run(l.durability, func(t *testing.T) { partition(t, fmt.Sprintf("7.%d", i+1), l) })
@@ -236,7 +236,7 @@ func partition(t *testing.T, no string, lv level) {
 	row.Found = record.Reached(ok,
 		fmt.Sprintf("Sentinel's own switch took %s; confirmed on the old master alone more than 500 ms after it: %d by the instance that hears "+
 			"of it, %d by the one cut off; "+
-			"lost of the producers %s %d, %s %d, %s %d; amid the cut the instance that is cut off confirmed %d calls",
+			"lost of the producers %s %d, %s %d, %s %d; during the cut the instance that is cut off confirmed %d calls",
 			record.Short(switched.Sub(pulled)), stale[hears], stale[cutOff],
 			sideNames[0], lost[0], sideNames[1], lost[1], sideNames[2], lost[2], confirmed))
 	row.Put(t)
@@ -271,9 +271,9 @@ func strangers(ctx context.Context, is *island, old *redis.Client, space keys.Sp
 	return only
 }
 
-// stale counts by side what was confirmed on the old master alone, half a second after
-// the switch and later; confirmed is all that the side that is cut off confirmed there, and
-// latest the last such answer of the side that hears of both, after the switch.
+// stale counts, by side, calls that only the old master has confirmed, half a second after
+// the switch or later. confirmed counts all such calls of the side that is cut off. latest is
+// the time from the switch to the last such answer on the side that reaches both masters.
 func (is *island) stale(entries [3][]entry, only map[string]bool, switched time.Time) (stale [3]int, confirmed int, latest time.Duration) {
 	for side, es := range entries {
 		for _, e := range es {

@@ -20,9 +20,9 @@ import (
 	"notifier/test/record"
 )
 
-// powerCut ends a Redis as its machine would end without power: of each file there is
-// left what a successful sync had covered, and nothing of what was only written. That is
-// the worst that a disk may do which keeps what it has confirmed.
+// powerCut ends a Redis as a power cut does, and returns the number of lost bytes. Each
+// append-only file keeps its synced bytes and loses bytes that were only written. That is the
+// worst case of a disk that keeps confirmed writes.
 func powerCut(t *testing.T, db *redistest.Server, dir string) (gone int64) {
 	t.Helper()
 	db.Kill()

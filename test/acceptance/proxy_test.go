@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// proxy stands between the service and Redis, and can make the subscriptions
-// silent: their connections stay, and nothing comes.
+// proxy forwards connections between the service and Redis. It can silence subscriptions:
+// their connections stay open and carry no data.
 type proxy struct {
 	addr string
 	to   string
@@ -88,12 +88,11 @@ func (p *proxy) copy(from, to net.Conn, pass func([]byte) []byte) {
 	}
 }
 
-// toEvents begins the request that subscribes to expired events. The fleet's
-// channels have a connection of their own, and doctor asks whether the user may
-// subscribe.
+// toEvents matches the request that subscribes to expired events. Other subscriptions must
+// not match: the fleet's channels on a separate connection, and the check of doctor.
 var toEvents = regexp.MustCompile(`(?i)\*\d+\r\n\$9\r\nsubscribe\r\n\$\d+\r\n__keyevent@`)
 
-// look notes that a connection is a subscription's.
+// look marks a connection as a subscription once it subscribes to expired events.
 func (p *proxy) look(b []byte, mute *atomic.Bool) {
 	if !toEvents.Match(b) {
 		return

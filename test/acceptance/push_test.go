@@ -66,10 +66,10 @@ func pushFaults(t *testing.T, nodes *nodes, holder *redistest.Server) []pushFaul
 	}
 }
 
-// In a cluster the list is in another slot than its notices. Its
-// node is paused, loses its connections and fails over: each notice is there once, as
-// its first attempt, though the route has no retries, and soon after the node answers.
-func TestEntriesOfAListInAClusterComeOnce(t *testing.T) {
+// In a cluster a list is in another slot than its notices. The list's node is paused, loses
+// its connections and fails over. The list gets each notice once, as the first attempt and
+// soon after the node answers, although the route has no retries.
+func TestListInClusterGetsEachEntryOnce(t *testing.T) {
 	nodes, _ := cluster(t, listen(t, nil))
 	c, ctx := nodes.client, t.Context()
 	for _, n := range nodes.all { // no replica replaces the paused node

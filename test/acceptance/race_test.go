@@ -15,9 +15,8 @@ import (
 	"notifier/client"
 )
 
-// raceDelivery schedules n notices that fall due one after the other, and calls
-// act at each one's due time, give or take two milliseconds. The receiver needs
-// up to two for an answer.
+// raceDelivery schedules n notices with different due times, and calls act within two
+// milliseconds of each due time. The receiver takes up to two milliseconds to answer.
 func raceDelivery(t *testing.T, n int, act func(ctx context.Context, s *service, i int, key string)) (*service, *receiver) {
 	// sleep: a receiver takes its time; nothing waits for it
 	rec := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(rand.N(2 * time.Millisecond)) })
@@ -82,7 +81,7 @@ func TestCancelRacesDelivery(t *testing.T) {
 			}
 		case a.err != nil:
 			t.Errorf("%s: %v", key, a.err)
-		case a.n.InFlight || a.again: // what the first call had cancelled may have been
+		case a.n.InFlight || a.again: // the notice of the first call may have been in flight
 			inFlight++
 			if got > 1 {
 				t.Errorf("%s was cancelled in flight and came %d times", key, got)
@@ -93,7 +92,7 @@ func TestCancelRacesDelivery(t *testing.T) {
 				t.Errorf("%s was cancelled with nothing in flight, and came all the same", key)
 			}
 		}
-		if now, err := s.api.Get(t.Context(), key); err != nil || now.State != want {
+		if now, err := s.api.Get(t.Context(), key); err != nil || string(now.State) != want {
 			t.Errorf("%s is %v, %v, want %s", key, now.State, err, want)
 		}
 	}
@@ -103,8 +102,8 @@ func TestCancelRacesDelivery(t *testing.T) {
 	t.Logf("of %d: %d cancelled before, %d in flight, %d too late", n, cancelled, inFlight, late)
 }
 
-// A replacement is delivered once; what it replaces at most once, and not
-// begun after the call was answered.
+// A replacement is delivered once. The replaced notice is delivered at most once, and its
+// delivery does not begin after the answer to the replace call.
 func TestReplaceRacesDelivery(t *testing.T) {
 	const n = 1000
 	answered := make([]time.Time, n)

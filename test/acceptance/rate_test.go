@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// TestRateHoldsForAllInstances: 100/s is 100/s, whether one instance runs, three or
-// two, also while they come and go.
+// TestRateHoldsForAllInstances checks that a rate of 100/s holds for all instances together,
+// with one, three and two of them, and while instances start and stop.
 //
-// Beside other tests an instance may stand still for longer than this process does,
-// and what it paced evenly comes at once: a fifth more is let pass, where each with a
-// rate of its own would make two and three times as many. The fault test is exact.
+// Next to other tests an instance may be paused for longer than this process is, and then
+// makes its paced calls at once. So a fifth more is allowed. A separate rate in each instance
+// would make two or three times as many calls. The fault test is exact.
 func TestRateHoldsForAllInstances(t *testing.T) { rateHolds(t, 20, 1, 3, 2) }
 
-// span is a time in which nobody joined or left.
+// span is a time in which no instance started or stopped.
 type span struct {
 	from, to  time.Time
 	instances int
 }
 
-// rateHolds runs so many instances in turn, each number for as long as it takes to
-// look at ten seconds, with more due than the rate lets through. Slack calls a second
-// more than allowed are let pass.
+// rateHolds runs each number of instances in turn for eleven seconds, with more due notices
+// than the rate allows. It allows slack calls more in each second.
 func rateHolds(t *testing.T, slack int, numbers ...int) {
 	t.Helper()
 	const rate, long = 100, 11 * time.Second
@@ -60,7 +59,7 @@ func rateHolds(t *testing.T, slack int, numbers ...int) {
 			return line(fmt.Sprintf("app1:pay:rate:%d-%d", len(spans), i), now.Add(time.Duration(max(0, i-300))*time.Second/(rate*3/2)))
 		})
 		from := time.Now().Add(time.Second) // the second after a change
-		time.Sleep(long + time.Second)      // sleep: this is what is looked at
+		time.Sleep(long + time.Second)      // sleep: the measured time
 		spans = append(spans, span{from, from.Add(long), n})
 	}
 	hits := rec.all()
@@ -68,7 +67,7 @@ func rateHolds(t *testing.T, slack int, numbers ...int) {
 		begun := 0
 		for at := s.from; !at.Add(time.Second).After(s.to); at = at.Add(time.Second) {
 			got := within(hits, at, at.Add(time.Second))
-			// What arrives late because this machine stood still arrives with what is on time.
+			// Calls delayed by a halt of the machine arrive together with punctual ones.
 			most := rate + s.instances + slack + halts.extra(at, rate)
 			if got > most {
 				t.Errorf("%d instances: %d calls in a second, want at most %d", s.instances, got, most)
@@ -107,7 +106,7 @@ func within(hits []hit, from, to time.Time) (n int) {
 	return n
 }
 
-// halts are the times that this machine stood still.
+// halts records the times in which this process did not run.
 type halts struct {
 	mu   sync.Mutex
 	list []halt
@@ -118,8 +117,8 @@ type halt struct {
 	took time.Duration
 }
 
-// watchHalts notes until the test's end whenever this process did not run for some
-// milliseconds although it wanted to.
+// watchHalts records, until the test's end, each time in which this process was not
+// scheduled for more than four milliseconds.
 func watchHalts(t *testing.T) *halts {
 	h := &halts{}
 	end, done := make(chan struct{}), make(chan struct{})
@@ -147,8 +146,8 @@ func watchHalts(t *testing.T) *halts {
 	return h
 }
 
-// extra is how many calls at that rate may have been held up into the second that
-// begins at from: those of the longest halt until its end.
+// extra returns the number of calls at a rate that a halt may have delayed into the second
+// that begins at from: those of the longest halt that ended in it or shortly before.
 func (h *halts) extra(from time.Time, rate float64) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,7 @@ type hit struct {
 
 func (h hit) late() time.Duration { return h.at.Sub(h.due) }
 
-// receiver notes what it gets and answers as it is told.
+// receiver records requests, and answers with its handler.
 type receiver struct {
 	t     testing.TB
 	url   string
@@ -70,19 +70,19 @@ func listen(t testing.TB, answer func(w http.ResponseWriter, r *http.Request, h 
 	return rec
 }
 
-// all is what came so far.
+// all returns the requests so far.
 func (r *receiver) all() []hit {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.hits)
 }
 
-// of is what came for one key.
+// of returns the requests for one key.
 func (r *receiver) of(key string) []hit {
 	return slices.DeleteFunc(r.all(), func(h hit) bool { return h.key != key })
 }
 
-// byKey sorts what came.
+// byKey returns the requests by key.
 func (r *receiver) byKey() map[string][]hit {
 	m := map[string][]hit{}
 	for _, h := range r.all() {
@@ -107,14 +107,14 @@ func (r *receiver) wait(limit time.Duration, n int) {
 	}
 }
 
-// once fails the test unless exactly n notices came, each once, but for those
-// that may have come again.
+// once fails the test unless exactly n notices were delivered, each once. The notices of but
+// may have been delivered more than once.
 func (r *receiver) once(n int, but ...string) {
 	r.t.Helper()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.keys) != n {
-		r.t.Errorf("%d different notices came, want %d", len(r.keys), n)
+		r.t.Errorf("%d different notices were delivered, want %d", len(r.keys), n)
 	}
 	shown := 0
 	for k, times := range r.keys {

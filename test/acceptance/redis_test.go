@@ -37,7 +37,7 @@ func (s *service) complete(rec *receiver, n int) {
 }
 
 // The subscription's connection stays and nothing comes over it any more.
-func TestSilentSubscription(t *testing.T) {
+func TestSilentSubscriptionLosesNothing(t *testing.T) {
 	const n = 4000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -52,7 +52,7 @@ func TestSilentSubscription(t *testing.T) {
 	await(t, waitTimeout, "a new subscription", func() bool { return s.metric("notifier_subscriptions_total") >= 2 })
 	back := time.Now()
 	s.complete(rec, n)
-	if s.logLines("does not hear its own beat") != 1 {
+	if s.logLines("does not receive its beat") != 1 {
 		t.Errorf("the log:\n%s", tail(s.log))
 	}
 	if back.Sub(cut) > 30*time.Second {
@@ -74,7 +74,7 @@ func TestSilentSubscription(t *testing.T) {
 }
 
 // Redis drops its subscribers, again and again.
-func TestSubscribersAreDropped(t *testing.T) {
+func TestDroppedSubscriptionLosesNothing(t *testing.T) {
 	const n = 4000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -93,7 +93,7 @@ func TestSubscribersAreDropped(t *testing.T) {
 }
 
 // Redis stops for seconds, its connections stay.
-func TestRedisStopsForSeconds(t *testing.T) {
+func TestRedisPauseLosesNothing(t *testing.T) {
 	const n = 3000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -104,7 +104,7 @@ func TestRedisStopsForSeconds(t *testing.T) {
 	from := time.Now()
 	await(t, waitTimeout, "the subscription given up", func() bool { return s.logLines("subscription ended") > 0 })
 	if h, err := s.api.Ready(t.Context()); err != nil || h.Ready {
-		t.Errorf("ready while Redis stands still: %v, %+v", err, h)
+		t.Errorf("ready while Redis is paused: %v, %+v", err, h)
 	}
 	db.Unpause()
 	stood := time.Since(from)
@@ -112,17 +112,16 @@ func TestRedisStopsForSeconds(t *testing.T) {
 	if subs := s.metric("notifier_subscriptions_total"); subs < 2 {
 		t.Errorf("%.0f subscriptions", subs)
 	}
-	t.Logf("Redis stood still for %s; subscriptions %.0f; %s", stood.Round(time.Millisecond), s.metric("notifier_subscriptions_total"),
+	t.Logf("Redis was paused for %s; subscriptions %.0f; %s", stood.Round(time.Millisecond), s.metric("notifier_subscriptions_total"),
 		rec.lateness("app1"))
 }
 
-// Redis has no memory left: new notices are refused, those that are there are
-// delivered.
-func TestRedisIsFull(t *testing.T) {
+// Redis has no memory left: new notices are refused, and pending ones are delivered.
+func TestFullRedisDeliversPendingNotices(t *testing.T) {
 	const n = 2000
 	fails := make(chan struct{}, n)
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
-		if h.attempt == 1 && len(h.key)%2 == 0 { // some must be written again, and grow
+		if h.attempt == 1 && len(h.key)%2 == 0 { // the records of some must grow by an attempt
 			w.WriteHeader(http.StatusInternalServerError)
 			fails <- struct{}{}
 		}

@@ -13,14 +13,14 @@ import (
 	"notifier/client"
 )
 
-// The instance that drives a replay is killed half-way: another goes on, and by
-// the receivers' logs each notice came once more, with its webhook-id.
-func TestAReplayOutlivesItsInstance(t *testing.T) {
+// The instance that drives a replay is killed after a third. Another one continues, and each
+// notice is delivered once more, with its webhook-id.
+func TestReplaySurvivesKilledInstance(t *testing.T) {
 	db := newRedis(t)
 	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(), waiting: db.waiting}).killed(nil)
 }
 
-// replaying is a replay amid which its instance is killed.
+// replaying is a replay whose instance is killed.
 type replaying struct {
 	t        *testing.T
 	n        int // notices
@@ -51,8 +51,8 @@ func (x *replaying) look(s *service) *client.Replay {
 	return r
 }
 
-// killed replays n notices of two shops; then, if it is not nil, plays with the
-// instance that has taken over from the one that was killed.
+// killed replays n notices of two shops, and kills the instance that drives the replay. If
+// then is not nil, it continues with the next instance and returns the last one.
 func (x *replaying) killed(then func(second *service, begin func() *service, left func() int64) *service) {
 	t := x.t
 	t.Helper()
@@ -61,19 +61,19 @@ func (x *replaying) killed(then func(second *service, begin func() *service, lef
 	first := begin()
 	from := time.Now().Add(-time.Minute)
 	first.scheduleAll(x.n, func(i int) string { return line(fmt.Sprintf("app%d:m:paid:%d", i%2+1, i), time.Now()) })
-	told := map[string]string{} // keys by webhook-id
+	keys := map[string]string{} // by webhook-id
 	for _, shop := range shops {
 		shop.wait(waitTimeout, x.n/2)
 		shop.once(x.n / 2)
 		for _, h := range shop.all() {
-			told[h.id] = h.key
+			keys[h.id] = h.key
 		}
 	}
 	await(t, waitTimeout, "the database has confirmed all", func() bool {
 		return first.numbers("shop1").Settled+first.numbers("shop2").Settled == int64(x.n) && x.waiting() == 0
 	})
-	// Nothing is delivered meanwhile: what comes twice then was scheduled twice,
-	// and is not the attempt of an instance that was killed.
+	// The routes are paused during the replay, so that no callback is in flight at a kill. A
+	// notice that is delivered twice was then scheduled twice.
 	x.turn(first.api.Pause)
 	asked := client.ReplayRequest{Since: from, Rate: strconv.Itoa(x.n/6) + "/s", DryRun: true}
 	if dry, err := first.api.Replay(t.Context(), asked); err != nil || dry.Total != int64(x.n) {
@@ -89,7 +89,7 @@ func (x *replaying) killed(then func(second *service, begin func() *service, lef
 	first.kill()
 	last := begin()
 	if r := x.look(last); r.State != client.ReplayRunning || r.Left == 0 {
-		t.Fatalf("it is over before anything happened: %s", r.JSON)
+		t.Fatalf("the replay ended before the kill: %s", r.JSON)
 	}
 	if then != nil {
 		last = then(last, begin, func() int64 { return x.look(last).Left })
@@ -100,7 +100,7 @@ func (x *replaying) killed(then func(second *service, begin func() *service, lef
 	}
 	x.turn(last.api.Resume)
 	await(t, 2*waitTimeout, "nothing is pending", func() bool { return last.numbers("shop1").Pending+last.numbers("shop2").Pending == 0 })
-	x.once(shops, told)
+	x.once(shops, keys)
 }
 
 func (x *replaying) turn(call func(ctx context.Context, route string) (*client.Route, error)) {
@@ -112,9 +112,8 @@ func (x *replaying) turn(call func(ctx context.Context, route string) (*client.R
 	}
 }
 
-// once fails the test unless the replay has brought each webhook-id once, to the
-// shop that it is for.
-func (x *replaying) once(shops []*receiver, told map[string]string) {
+// once fails the test unless the replay has delivered each webhook-id once, to its shop.
+func (x *replaying) once(shops []*receiver, keys map[string]string) {
 	x.t.Helper()
 	again := map[string]int{} // by webhook-id
 	for i, shop := range shops {
@@ -122,18 +121,18 @@ func (x *replaying) once(shops []*receiver, told map[string]string) {
 			if h.replay == "" {
 				continue
 			}
-			if again[h.id]++; h.replay != x.id || h.key != told[h.id] || h.attempt != 2 || h.key[:4] != fmt.Sprintf("app%d", i+1) {
-				x.t.Errorf("%+v; its key was %s", h, told[h.id])
+			if again[h.id]++; h.replay != x.id || h.key != keys[h.id] || h.attempt != 2 || h.key[:4] != fmt.Sprintf("app%d", i+1) {
+				x.t.Errorf("%+v; its key was %s", h, keys[h.id])
 			}
 		}
 	}
 	wrong := 0
-	for id := range told {
+	for id := range keys {
 		if again[id] != 1 {
 			wrong++
 		}
 	}
-	if wrong > 0 || len(again) != x.n || len(told) != x.n {
-		x.t.Errorf("%d of %d notices were not sent exactly once more; %d came", wrong, len(told), len(again))
+	if wrong > 0 || len(again) != x.n || len(keys) != x.n {
+		x.t.Errorf("%d of %d notices were not sent exactly once more; %d were sent", wrong, len(keys), len(again))
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"notifier/client"
 )
 
-// output is what a command has written so far.
+// output collects the output of a command.
 type output struct {
 	mu  sync.Mutex
 	all bytes.Buffer
@@ -49,8 +49,8 @@ func (s *service) run(args ...string) (*exec.Cmd, *output) {
 	return c, o
 }
 
-// tell runs a command to its end, checks how it exits, and gives what it wrote.
-func (s *service) tell(exit int, args ...string) string {
+// exec runs a command, checks its exit code, and returns its output.
+func (s *service) exec(exit int, args ...string) string {
 	s.t.Helper()
 	c, o := s.run(args...)
 	exits(s.t, c, o, exit)
@@ -77,10 +77,10 @@ func says(t *testing.T, text string, all ...string) {
 	}
 }
 
-// The command counts, follows, is stopped and resumed from another shell, is
-// repeated, outlives the instance that it talks to, and in the end each notice has
-// come once more.
-func TestTheReplayCommand(t *testing.T) {
+// The command counts the notices and follows the replay. It is stopped and resumed from
+// another shell, repeated, and continues after the kill of the instance that it calls. In
+// the end each notice was delivered once more.
+func TestReplayCommandStopsAndResumes(t *testing.T) {
 	const n = 120
 	rec, db, file := listen(t, nil), newRedis(t), filepath.Join(t.TempDir(), "history.db")
 	begin := func() *service {
@@ -94,8 +94,8 @@ func TestTheReplayCommand(t *testing.T) {
 	})
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
 	asked := []string{"replay", "--since", since, "--rate", "20/s", "--outcome", "delivered", "--id", "outage"}
-	says(t, first.tell(0, append(asked, "--dry-run")...), "found 120 notices; without --dry-run 120 of them would be sent at 20/s")
-	if out := first.tell(0, "replay"); strings.Contains(out, "outage") {
+	says(t, first.exec(0, append(asked, "--dry-run")...), "found 120 notices; without --dry-run 120 of them would be sent at 20/s")
+	if out := first.exec(0, "replay"); strings.Contains(out, "outage") {
 		t.Errorf("a dry run has made one:\n%s", out)
 	}
 	sent := func(s *service) int64 {
@@ -110,8 +110,8 @@ func TestTheReplayCommand(t *testing.T) {
 	await(t, waitTimeout, "it has begun", func() bool {
 		return strings.Contains(followed.String(), "outage: found 120 notices; sending 120 of them at 20/s") && sent(first) > 0
 	})
-	says(t, first.tell(0, "replay", "outage"), "outage: running, ")
-	says(t, first.tell(0, "replay", "outage", "--stop"), "outage: stopped, ", "notifier replay outage --resume lets it go on")
+	says(t, first.exec(0, "replay", "outage"), "outage: running, ")
+	says(t, first.exec(0, "replay", "outage", "--stop"), "outage: stopped, ", "notifier replay outage --resume continues it")
 	exits(t, follower, followed, 0)
 	says(t, followed.String(), "outage: stopped, ")
 	stopped := sent(first)
@@ -119,22 +119,22 @@ func TestTheReplayCommand(t *testing.T) {
 		t.Fatal("it is over before it was stopped")
 	}
 	// The same words again: it stays stopped, and no other is begun.
-	says(t, first.tell(0, asked...), "outage: stopped, ")
-	says(t, first.tell(1, "replay", "--since", since, "--id", "outage"), "other words")
-	says(t, first.tell(0, "replay", "outage", "--resume"), "outage: running, ")
+	says(t, first.exec(0, asked...), "outage: stopped, ")
+	says(t, first.exec(1, "replay", "--since", since, "--id", "outage"), "other parameters")
+	says(t, first.exec(0, "replay", "outage", "--resume"), "outage: running, ")
 	follower, followed = first.run(asked...)
 	await(t, waitTimeout, "it goes on", func() bool { return sent(first) > stopped })
 	second := begin()
 	first.kill()
 	exits(t, follower, followed, 1)
-	says(t, followed.String(), "the service goes on with outage")
-	out := second.tell(0, asked...) // to the end
-	says(t, out, "outage: done, 120 of 120 sent, 0 still to come")
-	says(t, second.tell(0, "replay", "outage"), "outage: done, 120 of 120 sent")
-	says(t, second.tell(0, "replay"), "outage", "done")
-	says(t, second.tell(1, "replay", "outage", "--resume"), "the replay is done")
+	says(t, followed.String(), "outage continues in the service")
+	out := second.exec(0, asked...) // to the end
+	says(t, out, "outage: done, 120 of 120 sent, 0 left")
+	says(t, second.exec(0, "replay", "outage"), "outage: done, 120 of 120 sent")
+	says(t, second.exec(0, "replay"), "outage", "done")
+	says(t, second.exec(1, "replay", "outage", "--resume"), "the replay is done")
 	var shown client.Replay
-	if err := json.Unmarshal([]byte(second.tell(0, "replay", "outage", "--json")), &shown); err != nil || shown.Sent != n {
+	if err := json.Unmarshal([]byte(second.exec(0, "replay", "outage", "--json")), &shown); err != nil || shown.Sent != n {
 		t.Errorf("%+v, %v", shown, err)
 	}
 	await(t, waitTimeout, "nothing is pending", func() bool { return second.numbers("pay").Pending == 0 })
@@ -144,8 +144,8 @@ func TestTheReplayCommand(t *testing.T) {
 			came[h.key]++
 		}
 	}
-	// A callback that was under way when its instance was killed is made again;
-	// what is scheduled once, TestAReplayOutlivesItsInstance counts.
+	// A callback in flight at the kill of its instance is repeated.
+	// TestReplaySurvivesKilledInstance counts how often the replay schedules a notice.
 	doubled := 0
 	for key, times := range came {
 		if times > 1 {

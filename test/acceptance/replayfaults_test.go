@@ -10,15 +10,15 @@ import (
 	"notifier/internal/pgtest"
 )
 
-// Of a replay of 10,000 the first driver is killed, and the second stands still
-// until a third has done its work, and then awakes.
-func TestAReplayOfTenThousandIsSentOnce(t *testing.T) {
+// The first driver of a replay of 10,000 notices is killed. The second is paused until a
+// third has completed the replay, and then continues.
+func TestReplayOfTenThousandIsSentOnce(t *testing.T) {
 	db := newRedis(t)
 	x := &replaying{t: t, n: 10_000, database: pgtest.Database(t), redis: db.URL(), waiting: db.waiting}
 	x.killed(x.frozen)
 }
 
-// frozen lets the second instance stand still amid its work.
+// frozen pauses the second instance during the replay, and lets a third complete it.
 func (x *replaying) frozen(second *service, begin func() *service, left func() int64) *service {
 	t := x.t
 	before := left()
@@ -34,9 +34,9 @@ func (x *replaying) frozen(second *service, begin func() *service, left func() i
 	return third
 }
 
-// The same on a Redis Cluster, of which a master stands still for a while, so that
-// some shards of a batch are sent and others are not.
-func TestAReplayInAClusterIsSentOnce(t *testing.T) {
+// The same on a Redis Cluster. One master is paused for a while, so that some shards of a
+// batch are sent and others are not.
+func TestReplayInClusterIsSentOnce(t *testing.T) {
 	const shards = 6
 	c := newNodes(t, 3, 0)
 	s := tagged(shards)

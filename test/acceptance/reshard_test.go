@@ -18,10 +18,11 @@ import (
 	"notifier/test/record"
 )
 
-// From one shard to six and to four while instances deliver and producers schedule, the
-// mover killed at random points: no notice is lost or early, each comes once, but for what
-// a killed instance had in hand, and calls on notices are answered truly on either side.
-func TestReshardUnderLoad(t *testing.T) {
+// Reshards from one shard to six and to four, while instances deliver and producers
+// schedule. The mover is killed at random points. No notice is lost or early. Each is
+// delivered once, except for notices in flight on a killed instance. Calls for one notice
+// get the right answer before and after its move.
+func TestReshardUnderLoadLosesNothing(t *testing.T) {
 	const far = 20_000
 	rec := listen(t, nil)
 	db := newRedis(t)
@@ -155,12 +156,12 @@ func TestReshardUnderLoad(t *testing.T) {
 	if meta["shards"] != "4" || meta["replaced"] != "1,6" || strings.Count(meta["former"], ",") != 6 {
 		t.Errorf("%v", meta)
 	}
-	t.Logf("%d kills of the mover; %d cancelled, %d replaced meanwhile", kills, cancelled, fresh)
+	t.Logf("%d kills of the mover; during the moves %d cancelled, %d replaced", kills, cancelled, fresh)
 }
 
 // In a cluster the new shards are spread over the masters as a first start would have
 // done it.
-func TestReshardInACluster(t *testing.T) {
+func TestReshardInClusterLosesNothing(t *testing.T) {
 	const far = 5000
 	rec := listen(t, nil)
 	_, c, url := masters(t, 3)
@@ -170,7 +171,7 @@ func TestReshardInACluster(t *testing.T) {
 	due := time.Now().Add(time.Hour)
 	name := func(i int) string { return fmt.Sprintf("app1:pay:far:%d", i) }
 	a.scheduleAll(far, func(i int) string { return line(name(i), due) })
-	l := newLedger(a, formerSpace, "", func(i int) time.Duration { return time.Duration(i%30) * 100 * time.Millisecond })
+	l := newLedger(a, oldSpace, "", func(i int) time.Duration { return time.Duration(i%30) * 100 * time.Millisecond })
 	from := time.Now()
 	go l.run(150)
 	rec.wait(waitTimeout, 100)
@@ -199,7 +200,7 @@ func TestReshardInACluster(t *testing.T) {
 		t.Errorf("%d pending, want %d", st.Pending, far)
 	}
 	by := map[string]int{}
-	for tag := range strings.SplitSeq(c.HGet(t.Context(), formerSpace.Meta(), "tags").Val(), ",") {
+	for tag := range strings.SplitSeq(c.HGet(t.Context(), oldSpace.Meta(), "tags").Val(), ",") {
 		m, err := c.MasterForKey(t.Context(), "{"+tag+"}")
 		if err != nil {
 			t.Fatal(err)
@@ -220,40 +221,40 @@ func TestReshardInACluster(t *testing.T) {
 	}
 }
 
-// What is written into a shard that is no more is refused, or found within a minute and
-// delivered: by a producer's copy of deploy/schedule.lua from before reshards, by the same
-// copy without its look at the count, and as a plain timer; and what an instance of a
-// former version has claimed there when it dies.
-func TestWhatIsWrittenIntoAFormerShardIsDelivered(t *testing.T) {
+// Writes to an old shard are refused, or found within a minute and delivered. The writers
+// are a producer's old copy of deploy/schedule.lua, the same copy without its check of the
+// shard count, and a plain SET. Claims of an instance of an old version, which dies with
+// them, are delivered after their lease.
+func TestWritesToOldShardAreDelivered(t *testing.T) {
 	rec := listen(t, nil)
 	db := newRedis(t)
-	a := launch(t, db.URL(), route("pay", formerPrefix, rec.url, "ADOPT=true"))
+	a := launch(t, db.URL(), route("pay", oldPrefix, rec.url, "ADOPT=true"))
 	cmd := exec.Command(binary, "reshard", "--to", "3")
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH")}, reach(db.URL())...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	raw, err := os.ReadFile(filepath.Join("testdata", "former", "schedule.lua"))
+	raw, err := os.ReadFile(filepath.Join("testdata", "oldversion", "schedule.lua"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c, ctx := db.Client(), t.Context()
 	schedule := func(script, key string, delay time.Duration) error {
-		return c.Eval(ctx, script, []string{formerSpace.Shadow(formerPart), formerSpace.Records(formerPart), formerSpace.Dead(formerPart),
-			formerSpace.Settled(formerPart), key}, key, fmt.Sprintf("+%d", delay.Milliseconds()), "reject", `{"old":true}`).Err()
+		return c.Eval(ctx, script, []string{oldSpace.Shadow(oldPart), oldSpace.Records(oldPart), oldSpace.Dead(oldPart),
+			oldSpace.Settled(oldPart), key}, key, fmt.Sprintf("+%d", delay.Milliseconds()), "reject", `{"old":true}`).Err()
 	}
 	if err := schedule(string(raw), "app1:pay:old:refused", time.Second); err == nil || !strings.Contains(err.Error(), "NOTIFIER") {
 		t.Errorf("an old copy is answered %v", err)
 	}
-	look := `if layout[1] ~= '1' or layout[2] ~= '1' then`
-	blind := strings.Replace(string(raw), look, "if false then", 1)
-	if blind == string(raw) {
-		t.Fatal("the old copy does not look at the count by the line that is replaced")
+	check := `if layout[1] ~= '1' or layout[2] ~= '1' then`
+	unchecked := strings.Replace(string(raw), check, "if false then", 1)
+	if unchecked == string(raw) {
+		t.Fatalf("the old copy lacks the line %q", check)
 	}
 	want := map[string]time.Time{}
 	put := func(key string, delay time.Duration) {
 		t.Helper()
-		if err := schedule(blind, key, delay); err != nil {
+		if err := schedule(unchecked, key, delay); err != nil {
 			t.Fatalf("%s: %v", key, err)
 		}
 		want[key] = time.Now().Add(delay)
@@ -263,15 +264,15 @@ func TestWhatIsWrittenIntoAFormerShardIsDelivered(t *testing.T) {
 	}
 	put("app1:pay:old:far", time.Hour)
 	delete(want, "app1:pay:old:far")
-	old := newFormer(t, db, rec.url, 3*time.Second)
-	a.signal(syscall.SIGSTOP) // so that the former one is the first
+	old := newOldVersion(t, db, rec.url, 3*time.Second)
+	a.signal(syscall.SIGSTOP) // so that the old version claims first
 	put("app1:pay:old:claimed", 0)
 	claimed := old.claims(ctx, 10)
 	a.signal(syscall.SIGCONT)
 	if len(claimed) == 0 {
-		t.Error("the former instance has claimed nothing")
+		t.Error("the old version has claimed nothing")
 	}
-	for _, x := range claimed { // it dies: they come when their leases have ended
+	for _, x := range claimed { // the old instance dies: its claims are delivered after their leases
 		want[x.key] = time.Now().Add(old.lease)
 	}
 	if err := c.Set(ctx, "app1:pay:plain:1", `{"plain":true}`, 2*time.Second).Err(); err != nil {
@@ -293,11 +294,11 @@ func TestWhatIsWrittenIntoAFormerShardIsDelivered(t *testing.T) {
 		}
 	}
 	if hits := rec.of("app1:pay:old:refused"); len(hits) > 0 {
-		t.Error("what was refused was delivered")
+		t.Error("a refused notice was delivered")
 	}
-	await(t, time.Minute, "what is not due is moved", func() bool { return c.HLen(ctx, formerSpace.Records(formerPart)).Val() == 0 })
+	await(t, time.Minute, "the notice that is not due moved", func() bool { return c.HLen(ctx, oldSpace.Records(oldPart)).Val() == 0 })
 	if n, err := a.api.Get(ctx, "app1:pay:old:far"); err != nil || n.State != client.Scheduled {
 		t.Errorf("%+v, %v", n, err)
 	}
-	t.Logf("%d notices, of which a former instance had claimed %d; at most %s late", len(want), len(claimed), most.Round(time.Millisecond))
+	t.Logf("%d notices, %d of them claimed by an old version; at most %s late", len(want), len(claimed), most.Round(time.Millisecond))
 }

@@ -29,8 +29,8 @@ type resting struct {
 	ledger          *ledger
 }
 
-// newResting starts servers that keep what they were told, and a service that has a user
-// of its own there, under steady work.
+// newResting starts servers that sync each write, and a service with a separate Redis user
+// under steady load.
 func newResting(t *testing.T, env ...string) *resting {
 	t.Helper()
 	url, mode, master, replica := sentinels(t, redistest.WithConfig("appendonly yes", "appendfsync always",
@@ -105,8 +105,8 @@ func used(t *testing.T, n *redistest.Server) (connected, ran bool) {
 		n.Client().InfoMap(t.Context(), "commandstats").Val()["Commandstats"]["cmdstat_evalsha"] != ""
 }
 
-// goesOn waits, once a sentinel has told of the promotion, until it delivers again, and for
-// some seconds more.
+// goesOn waits, after the sentinels' message of the promotion, until the service delivers
+// again, and for some seconds more.
 func (r *resting) goesOn() {
 	r.t.Helper()
 	known := time.Now()
@@ -164,9 +164,9 @@ func (r *resting) byHand() {
 
 const begun = "has begun a failover: nothing is sent to the master"
 
-// The master is killed and is back before any sentinel knows that another has taken its
-// place: what it delivered would come again.
-func TestAMasterThatIsBackAmidItsFailover(t *testing.T) {
+// The master is killed, and restarts before the sentinels have promoted the replica. The
+// service must not use it, because notices that it delivers would be delivered again.
+func TestRestartedMasterIsUnusedDuringFailover(t *testing.T) {
 	r := newResting(t, "NOTIFIER_DURABILITY=replicas:1")
 	from := time.Now()
 	r.master.Kill()
@@ -177,9 +177,9 @@ func TestAMasterThatIsBackAmidItsFailover(t *testing.T) {
 	}
 	back := time.Now()
 	r.master.Restart()
-	time.Sleep(1500 * time.Millisecond) // sleep: notices fall due meanwhile
+	time.Sleep(1500 * time.Millisecond) // sleep: notices become due
 	if connected, ran := used(t, r.master); connected || ran {
-		t.Errorf("the old master is used amid the failover: connected %t, scripts run %t", connected, ran)
+		t.Errorf("the old master is used during the failover: connected %t, scripts run %t", connected, ran)
 	}
 	r.replica.Unpause()
 	r.says("+promoted-slave")
@@ -187,27 +187,28 @@ func TestAMasterThatIsBackAmidItsFailover(t *testing.T) {
 	r.reckon(from, back)
 }
 
-// An operator has a sentinel fail over while the master is well: what it takes after the
-// promotion, of which the sentinels know up to a second later, would be lost.
-func TestAFailoverByHand(t *testing.T) {
+// An operator starts a failover while the master works. The sentinels learn of the
+// promotion up to a second late. Writes to the old master in that time would be lost, so the
+// service must not use it.
+func TestManualFailoverLeavesOldMasterUnused(t *testing.T) {
 	r := newResting(t, "NOTIFIER_DURABILITY=replicas:1")
 	from := time.Now()
 	r.byHand()
 	if !eventually(t.Context(), 5*time.Second, func() bool { connected, _ := used(t, r.master); return r.logs(begun) && !connected }) {
-		t.Error("the old master is used amid the failover")
+		t.Error("the old master is used during the failover")
 	}
 	free := time.Now()
 	var p *client.Problem
 	if _, err := r.s.api.Schedule(t.Context(), client.Request{Key: "app1:pay:t:amid", Due: time.Now(), Body: []byte("1")}); !errors.As(err,
 		&p) || p.Status != 503 || p.RetryAfter <= 0 {
-		t.Errorf("a call amid the failover: %v, want 503 and when to repeat it", err)
+		t.Errorf("a call during the failover: %v, want 503 with Retry-After", err)
 	}
-	// The first questions may meet connections that were closed.
+	// The first calls may use closed connections.
 	if !eventually(t.Context(), 5*time.Second, func() bool {
 		h, err := r.s.api.Ready(t.Context())
 		return err == nil && !h.Ready && strings.Contains(strings.Join(h.Reasons, ";"), "sentinels are replacing the master")
 	}) {
-		t.Error("readiness does not tell of the failover")
+		t.Error("readiness does not name the failover")
 	}
 	r.replica.Unpause()
 	r.says("+promoted-slave")
@@ -216,7 +217,7 @@ func TestAFailoverByHand(t *testing.T) {
 }
 
 // The replica does not answer, and the sentinel gives up: the old master has remained it.
-func TestAFailoverThatIsGivenUp(t *testing.T) {
+func TestAbortedFailoverKeepsMaster(t *testing.T) {
 	r := newResting(t)
 	r.set("failover-timeout", "3000")
 	ctx, from := t.Context(), time.Now()

@@ -39,7 +39,7 @@ type answer struct {
 	took   time.Duration
 }
 
-// call makes a raw call; the path goes out as it stands.
+// call makes a raw call. The path is sent unchanged.
 func (s *service) call(ctx context.Context, token, method, path, body string) (answer, error) {
 	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
 	if err != nil {
@@ -88,7 +88,7 @@ func listAll(t *testing.T, api *client.Client, q client.Query) (all []client.Not
 }
 
 // Two clients with scopes see and touch nothing of one another.
-func TestScopesAreApart(t *testing.T) {
+func TestClientsCannotReachOtherScopes(t *testing.T) {
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, h hit) {
 		if strings.Contains(h.key, ":dead:") {
 			w.WriteHeader(http.StatusGone)
@@ -111,7 +111,7 @@ func TestScopesAreApart(t *testing.T) {
 	}
 	all := s.as(tokenAll)
 	await(t, waitTimeout, "two dead, two delivered", func() bool {
-		states := map[string]int{}
+		states := map[client.State]int{}
 		for _, n := range listAll(t, all, client.Query{}) {
 			states[n.State]++
 		}
@@ -165,7 +165,7 @@ func TestScopesAreApart(t *testing.T) {
 			t.Errorf("%s %s: %d %s, want %v", c.method, c.path, a.status, a.body, c.want)
 		}
 		if a.status == 200 && (strings.Contains(a.body, "app2") || strings.Contains(a.body, `"two"`)) {
-			t.Errorf("%s %s shows what is app2's: %s", c.method, c.path, a.body)
+			t.Errorf("%s %s shows data of app2: %s", c.method, c.path, a.body)
 		}
 	}
 	batch := s.must(tokenOne, "POST", "/v1/notices/batch", `[{"key":"app1:pay:batch:1","delay":"1h"},{"key":"app2:pay:batch:1","delay":"1h"}]`)
@@ -183,7 +183,7 @@ func TestScopesAreApart(t *testing.T) {
 		t.Errorf("app2's notices changed:\n%s\n%s", before, after)
 	}
 
-	// Nor does the time of the answer tell.
+	// The time of the answer does not show whether a key outside the scope exists.
 	const rounds = 1500
 	var theirs, none []time.Duration
 	for i := range rounds {
@@ -202,7 +202,7 @@ func TestScopesAreApart(t *testing.T) {
 	}
 	for _, secret := range []string{tokenAll, tokenOne, tokenTwo} {
 		if bytes.Contains(raw, []byte(secret)) || strings.Contains(s.must(tokenAll, "GET", "/metrics", "").body, secret) {
-			t.Errorf("a token is told")
+			t.Errorf("the output contains a token")
 		}
 	}
 }

@@ -47,8 +47,8 @@ func sentinel(t testing.TB, master string, quorum int) string {
 	return "127.0.0.1:" + strconv.Itoa(port)
 }
 
-// sentinels starts a master with a replica, both with these options, and three sentinels;
-// url and env are for those that use them.
+// sentinels starts a master and a replica with the options, and three sentinels. url and env
+// configure a service that uses the sentinels.
 func sentinels(t testing.TB, options ...redistest.Option) (url string, env []string, master, replica *redistest.Server) {
 	t.Helper()
 	master = redistest.Start(t, options...)

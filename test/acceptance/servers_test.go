@@ -23,7 +23,7 @@ func numberOf(version string) string {
 
 // The server that NOTIFIER_TEST_REDIS_SERVER names, or that of PATH: alone, and as a
 // cluster of three.
-func TestAServerOfTheMatrix(t *testing.T) {
+func TestServerOfMatrixDeliversOnTime(t *testing.T) {
 	n := record.Sized(3000, 10_000)
 	play := func(t *testing.T, no, settings, server string, s *service, rec *receiver) {
 		t.Helper()

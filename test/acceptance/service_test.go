@@ -35,7 +35,7 @@ type service struct {
 	at   place
 }
 
-// place is where a service runs: this machine as it is, or a network of its own.
+// place is the network that a service runs in: this machine's, or a separate namespace.
 type place interface {
 	start(c *exec.Cmd) error
 	dial(ctx context.Context, network, addr string) (net.Conn, error)
@@ -117,7 +117,7 @@ func exe(t testing.TB, at place, port int, redisURL string, envs [][]string) (*s
 		return nil, fmt.Errorf("start the service: %w", err)
 	}
 	go func() {
-		_ = s.cmd.Wait() // the state holds what it reports
+		_ = s.cmd.Wait() // the process state has the result
 		close(s.done)
 	}()
 	s.api = s.as("")
@@ -190,7 +190,7 @@ func (s *service) ended() bool {
 	}
 }
 
-// signal sends a signal and does not wait for what it does.
+// signal sends a signal and does not wait for its effect.
 func (s *service) signal(sig syscall.Signal) {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
@@ -214,7 +214,7 @@ func (s *service) stop(limit time.Duration) (exit int, took time.Duration) {
 	return s.cmd.ProcessState.ExitCode(), time.Since(from)
 }
 
-// finish ends the service with its test and looks at what it left.
+// finish ends the service at the end of its test and checks its log.
 func (s *service) finish() {
 	if !s.ended() {
 		_ = s.cmd.Process.Kill() // it may end at this moment by itself
@@ -234,9 +234,9 @@ func (s *service) finish() {
 	}
 }
 
-// scheduleAll schedules in batches of at most 1,000, and fails the test unless
-// each notice is created. What is answered with 503 is repeated, as it says: on a
-// machine that is busy a node of a cluster may not answer in time.
+// scheduleAll schedules in batches of at most 1,000, and fails the test unless each notice
+// is created. It repeats items that were answered 503, because on a busy machine a node of
+// a cluster may not answer in time.
 func (s *service) scheduleAll(n int, of func(i int) string) {
 	s.t.Helper()
 	for i := 0; i < n; i += 1000 {
@@ -246,7 +246,7 @@ func (s *service) scheduleAll(n int, of func(i int) string) {
 		}
 		began, repeated := time.Now(), false
 		for len(lines) > 0 {
-			results, err := s.api.ScheduleLines(s.t.Context(), lines, false)
+			results, err := s.api.ScheduleLines(s.t.Context(), lines)
 			if client.IsStatus(err, http.StatusServiceUnavailable) && time.Since(began) < waitTimeout {
 				repeated = true
 				continue
@@ -274,7 +274,7 @@ func line(key string, due time.Time) string {
 	return fmt.Sprintf(`{"key":%q,"due":%q,"body":{"key":%q}}`, key, due.UTC().Format("2006-01-02T15:04:05.000Z"), key)
 }
 
-// numbers reads what the service counts for a route.
+// numbers reads the service's statistics of a route.
 func (s *service) numbers(name string) client.RouteNumbers {
 	s.t.Helper()
 	st, err := s.api.Stats(s.t.Context())

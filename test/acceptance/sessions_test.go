@@ -12,7 +12,7 @@ import (
 	"notifier/client"
 )
 
-// person is somebody with a browser's cookie, who may go from one instance to another.
+// person is a browser with its cookie, which may call any instance.
 type person struct {
 	t      *testing.T
 	cookie *http.Cookie
@@ -84,9 +84,8 @@ func (p *person) signOut(s *service) {
 	}
 }
 
-// What lets people in is good at every instance, and what has ended is refused by
-// every instance: a sign-out, a link that was revoked, and all that came from a token
-// that was changed.
+// Every instance accepts sessions and links. After a sign-out, a revoked link or a changed
+// token, every instance refuses the sessions and links concerned.
 func TestSessionsAndLinksHoldAtAllInstances(t *testing.T) {
 	db := newRedis(t)
 	env := func(token string) []string {

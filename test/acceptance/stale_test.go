@@ -13,10 +13,10 @@ import (
 	"notifier/internal/keys"
 )
 
-// A master of a cluster goes on without knowing that its replica has taken its place, and
-// takes writes, which are lost when it learns. A service that reaches both confirms
-// nothing there from half a second after the switch.
-func TestAStaleMasterOfAClusterConfirmsNothing(t *testing.T) {
+// A replica of a cluster is promoted, and the old master does not learn of it. The old
+// master accepts writes, which are lost later. A service that reaches both masters confirms
+// nothing on the old one from half a second after the switch.
+func TestStaleClusterMasterConfirmsNothing(t *testing.T) {
 	for _, level := range []string{"memory", "fsync"} {
 		t.Run(level, func(t *testing.T) {
 			rec := listen(t, nil)
@@ -53,7 +53,7 @@ func TestAStaleMasterOfAClusterConfirmsNothing(t *testing.T) {
 				}
 			})
 			time.Sleep(3 * time.Second) // sleep: the service comes to know the nodes
-			// The victim hears of nothing any more: who it does not know tells it nothing.
+			// The victim ignores messages of nodes that it has forgotten, so it learns nothing.
 			for _, line := range strings.Split(victim.Client().ClusterNodes(ctx).Val(), "\n") {
 				if id, rest, ok := strings.Cut(line, " "); ok && !strings.Contains(rest, "myself") {
 					if err := victim.Client().ClusterForget(ctx, id).Err(); err != nil {

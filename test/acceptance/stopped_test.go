@@ -41,11 +41,11 @@ func masters(t *testing.T, n int) (nodes map[string]*redistest.Server, c *redis.
 	return nodes, c, "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
 }
 
-// One node of a cluster stands still for four seconds, with claims, settles and
-// pushes on their way to it. No claim is lost to itself, which would show as a
-// lease's lateness, no notice comes twice, and no attempt is pushed twice. A push
-// whose answer is lost is a failed attempt, so the next may follow it.
-func TestAClusterNodeStopsForSeconds(t *testing.T) {
+// One node of a cluster is paused for four seconds, during claims, settles and pushes. No
+// instance loses its own claim, which would show as a lateness of a lease. No callback is
+// made twice, and no attempt is pushed twice. A push without an answer counts as a failed
+// attempt, so the next attempt may follow.
+func TestPausedClusterNodeLosesNothing(t *testing.T) {
 	const n, stop, lease = 3000, 4 * time.Second, 15 * time.Second
 	rec := listen(t, nil)
 	nodes, c, url := masters(t, 3)
@@ -69,7 +69,7 @@ func TestAClusterNodeStopsForSeconds(t *testing.T) {
 	await(t, 2*waitTimeout, "all settled", func() bool { return s.settled("pay") == n && s.settled("jobs") == n })
 	rec.once(n)
 	if late := rec.lateness("app1"); late.most > lease-2*time.Second {
-		t.Errorf("lateness %s: a lease was waited for", late)
+		t.Errorf("lateness %s: a notice waited for a lease", late)
 	}
 	type attempt struct {
 		Key     string `json:"key"`

@@ -24,11 +24,11 @@ func isMaster(t *testing.T, n *redistest.Server) bool {
 // switchAim is how soon after the servers' own switch all must be as before.
 const switchAim = 500 * time.Millisecond
 
-// switched says what the shards of a master that is gone had to wait, beyond the
-// servers' own switch.
+// switched describes how long the shards of a dead master waited after the servers' own
+// switch.
 func (r reckoning) switched(fault window) string {
 	return record.Reached(r.after <= switchAim && len(r.missing) == 0 && r.doubled == 0,
-		fmt.Sprintf("the servers' own switch took %s; the last delivery that had waited came %s after it",
+		fmt.Sprintf("the servers' own switch took %s; the last delivery that had waited was %s after it",
 			record.Short(fault.to.Sub(fault.from)), record.Short(r.after)))
 }
 
@@ -40,12 +40,12 @@ func (r reckoning) survived(t *testing.T) {
 	if len(r.missing) > 0 {
 		t.Errorf("%d missing, as %s", len(r.missing), r.missing[0])
 	}
-	// What a settle lost comes again: it was under way when the master died.
+	// Notices whose settle was lost are delivered again: they were in flight at the kill.
 	if r.doubled > 100 {
 		t.Errorf("%d doubled", r.doubled)
 	}
 	if r.after > 16*time.Second {
-		t.Errorf("a delivery came %s after the switch", r.after)
+		t.Errorf("a delivery was %s after the switch", r.after)
 	}
 }
 
@@ -67,8 +67,8 @@ func doubledInFlight(t *testing.T, rec *receiver, killed time.Time) {
 	}
 }
 
-// The master of a Sentinel set-up is killed, amid single calls.
-func TestSentinelsMasterIsKilled(t *testing.T) {
+// The master of a Sentinel setup is killed during single calls.
+func TestKilledSentinelMasterLosesNothing(t *testing.T) {
 	begun := time.Now()
 	url, env, master, replica := sentinels(t)
 	o, err := redis.ParseFailoverURL(url)
@@ -109,9 +109,9 @@ func TestSentinelsMasterIsKilled(t *testing.T) {
 		Aim:    "0 lost, 0 doubled, on time ≤ 500 ms after Sentinel's own switch", Found: r.switched(fault), Server: v, From: begun}.Put(t)
 }
 
-// One master of a cluster is killed, amid single calls, with each setting of
+// One master of a cluster is killed during single calls, with each setting of
 // cluster-require-full-coverage.
-func TestAClustersMasterIsKilled(t *testing.T) {
+func TestKilledClusterMasterLosesNothing(t *testing.T) {
 	for i, coverage := range []string{"no", "yes"} {
 		t.Run("coverage "+coverage, func(t *testing.T) {
 			begun := time.Now()
@@ -137,7 +137,7 @@ func TestAClustersMasterIsKilled(t *testing.T) {
 			if coverage == "no" {
 				found += "; " + r.beside()
 			} else {
-				found += fmt.Sprintf("; Redis's default: all masters refuse meanwhile, %d calls of healthy shards had an error, and their notices "+
+				found += fmt.Sprintf("; Redis's default: all masters refuse during the outage, %d calls of healthy shards had an error, and their notices "+
 					"came up to %s late",
 					r.refused[false]+r.unanswered[false], record.Short(r.late[false].most))
 			}

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// Whoever opens the service's address in a browser comes to its pages, programs get
-// their 404; with NOTIFIER_UI=false there are no pages, and nothing says there were.
-func TestThePagesCanBeLeftOut(t *testing.T) {
+// The service's address leads a browser to the pages, and answers programs with 404. With
+// NOTIFIER_UI=false there are no pages, and no answer refers to them.
+func TestPagesCanBeDisabled(t *testing.T) {
 	rec := listen(t, nil)
 	db := newRedis(t)
 	with := launch(t, db.URL(), route("pay", "app1:pay", rec.url))

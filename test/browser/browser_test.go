@@ -18,8 +18,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// One browser and one service for all that follows: each takes a second or two to
-// start.
+// One browser and one service serve all parts, since each takes a second or two to start.
 func TestPages(t *testing.T) {
 	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
 	b := browse(t, s)
@@ -40,6 +39,7 @@ func TestPages(t *testing.T) {
 	t.Run("a live notice", func(t *testing.T) { liveNotice(b.for_(t)) })
 	t.Run("keyboard only", func(t *testing.T) { keyboard(b.for_(t), pages) })
 	t.Run("names, contrast and width", func(t *testing.T) { looks(b.for_(t), pages) })
+	t.Run("in Chinese", func(t *testing.T) { inChinese(b.for_(t), pages) })
 	t.Run("without JavaScript", func(t *testing.T) { plain(b.for_(t)) })
 }
 
@@ -111,7 +111,7 @@ func redrive(b *tab) {
 	b.click(`form[action="/ui/dead/purge"] button`)
 	b.sees("1 notice purged.")
 	b.s.await("shop:refund:notice:g1", "cancelled")
-	for i := range 6 { // as they were, for what follows
+	for i := range 6 { // restores them for the next parts
 		b.s.keep(fmt.Sprintf("shop:refund:notice:e%d", i), "/down", 0, "dead")
 	}
 }
@@ -129,8 +129,7 @@ func pause(b *tab) {
 	b.s.await("shop:paid:notice:waits", "delivered")
 }
 
-// What is shown changes by itself, and disturbs nobody who reads or stands on
-// something with the keyboard.
+// Live blocks change without moving the selection or the focus of the keyboard.
 func live(b *tab) {
 	b.open("/ui/")
 	b.sees("Live")
@@ -143,12 +142,12 @@ func live(b *tab) {
 	}
 	eventually(b.t, "3 more are pending, without a reload", func() bool { return strings.Contains(js[string](b, card), "3 pending") })
 	if strings.Contains(before, "3 pending") || !js[bool](b, `document.activeElement === window.stood && document.contains(window.stood)`) {
-		b.t.Errorf("who stood on a link stands there no more, or it was so before: %s", before)
+		b.t.Errorf("the focus has left the link, or the count was 3 before: %s", before)
 	}
 	b.click(`#live-hold`)
 	b.sees("Updates paused")
 	b.s.keep("shop:mail:welcome:9", "", 40*time.Minute, "scheduled")
-	eventually(b.t, "another page shows 4", func() bool { // while this one stands still
+	eventually(b.t, "another page shows 4", func() bool { // while this page is paused
 		res, err := http.Get(b.s.address + "/ui/")
 		if err != nil {
 			b.t.Fatal(err)
@@ -158,14 +157,13 @@ func live(b *tab) {
 		return err == nil && strings.Contains(string(page), "<strong>4</strong> pending")
 	})
 	if !strings.Contains(js[string](b, card), "3 pending") {
-		b.t.Error("a page that stands still has changed")
+		b.t.Error("a paused page has changed")
 	}
 	b.click(`#live-hold`)
 	eventually(b.t, "4 are pending", func() bool { return strings.Contains(js[string](b, card), "4 pending") })
 }
 
-// A notice's page shows what becomes of the notice, and disturbs nobody who has
-// scrolled, opened a form and begun to write in it.
+// The page of a notice shows its changes, and keeps the scroll position, open forms and typed text.
 func liveNotice(b *tab) {
 	const key = "shop:paid:notice:watched"
 	b.s.keep(key, "/down", time.Hour, "scheduled")
@@ -182,29 +180,29 @@ func liveNotice(b *tab) {
 	var fired struct{}
 	b.s.call(http.MethodPost, "/v1/notices/"+key+"/fire", "", &fired)
 	b.sees("Not delivered yet, after 1 attempt")
-	b.sees("the database is away") // the answer, in its way
+	b.sees("the database is unavailable") // the answer, in its way
 	if !js[bool](b, `window.same && document.getElementById("do-reschedule").open && document.querySelector("input[name=due]").value === "+9" && document.activeElement.name === "due"`) {
-		b.t.Errorf("what was being written is gone: %s", js[string](b, `document.getElementById("doing").outerHTML`))
+		b.t.Errorf("the typed text is gone: %s", js[string](b, `document.getElementById("doing").outerHTML`))
 	}
 	if now := js[float64](b, "window.scrollY"); at < 100 || now != at {
 		b.t.Errorf("scrolled from %v to %v by itself", at, now)
 	}
 }
 
-// shows reports whether what a selector finds is to be seen.
+// shows reports whether an element is visible.
 func (b *tab) shows(selector string) bool {
 	b.t.Helper()
 	return js[bool](b, fmt.Sprintf("document.querySelector(%q).checkVisibility()", selector))
 }
 
-// The order of focus is the order of reading, each stop is to be seen, and all can
-// be done without a mouse.
+// The focus follows the order of reading, every stop is visible, and the keyboard is enough for every
+// action.
 func keyboard(b *tab, pages []string) {
 	for _, page := range pages {
 		b.open(page)
 		if js[bool](b, `"live" in document.body.dataset`) {
 			b.sees("Live")
-			b.click("#live-hold") // what comes and goes meanwhile would be none of this
+			b.click("#live-hold") // changes of the page would disturb the check
 		}
 		stops := js[int](b, `(window.stops = [...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")].filter(e => e.type !== "hidden" && e.checkVisibility()), window.stops.length)`)
 		js[bool](b, `(window.scrollTo(0, 0), getSelection().removeAllRanges(), document.body.tabIndex = -1, document.body.focus(), true)`)
@@ -232,8 +230,7 @@ func keyboard(b *tab, pages []string) {
 	b.sees("The notice is cancelled.")
 }
 
-// contrast is the least contrast of any text on the page with what is behind it, and
-// where that is.
+// contrast is the lowest contrast between a text of the page and its background, with the element.
 const contrast = `(() => {
   const rgb = (s) => { const m = s.match(/[\d.]+/g).map(Number); return m.length > 3 ? m : [...m, 1]; };
   const lum = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((a, v, i) => a + v * [0.2126, 0.7152, 0.0722][i], 0);
@@ -291,7 +288,7 @@ func looks(b *tab, pages []string) {
 	}
 }
 
-// All can be read and done without a script.
+// Everything can be read and done without JavaScript.
 func plain(b *tab) {
 	b.s.keep("shop:paid:notice:plain", "/ok", time.Hour, "scheduled")
 	set := func(off bool) {
@@ -305,6 +302,10 @@ func plain(b *tab) {
 	if b.shows("#live-hold") {
 		b.t.Error("a button is shown that does nothing without a script")
 	}
+	if b.shows("#zone-switch") {
+		b.t.Error("the switch to local times is shown, which needs a script")
+	}
+	b.sees("all times are UTC")
 	b.sees("payments")
 	b.sees("Due in the next hour")
 	b.open("/ui/notices?q=plain")
@@ -318,6 +319,7 @@ func plain(b *tab) {
 	b.s.await("shop:paid:notice:plain", "cancelled")
 	b.open("/ui/notices")
 	b.click(`form[role=search] button`)
+	eventually(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "history=1") })
 	b.sees("In Redis")
 	b.sees("shop:paid:notice:plain")
 	b.open("/ui/receivers")

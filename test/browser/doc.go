@@ -1,7 +1,6 @@
-// Package browser holds no code, only tests that use the pages as people do: in
-// Chromium, with mouse or keyboard, on a wide or a narrow screen, light or dark,
-// with JavaScript or without. The service runs in the process of the test, beside a
-// real Redis and a receiver.
+// Package browser tests the pages in Chromium: with mouse or keyboard, on a wide or a narrow screen, light
+// or dark, in English or Chinese, with JavaScript or without. It contains only tests. The service runs in
+// the process of the test, with a real Redis and a receiver.
 //
 // The screenshots of docs/dashboard.md are made by
 //

@@ -28,10 +28,10 @@ import (
 	"notifier/internal/redistest"
 )
 
-// limit is how long anything may take on a machine with more to do.
+// limit is the maximum time of a step, also on a busy machine.
 const limit = 40 * time.Second
 
-// chrome finds the browser; without one the tests fail and say what to install.
+// chrome returns the path of the browser.
 func chrome(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
@@ -61,10 +61,10 @@ func start(t testing.TB, settings ...string) *service {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/down"):
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, `{"error":"the database is away","page":"<script>document.title='taken'</script>"}`)
+			_, _ = io.WriteString(w, `{"error":"the database is unavailable","page":"<script>document.title='taken'</script>"}`)
 		case strings.HasPrefix(r.URL.Path, "/long"):
 			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, strings.Repeat("the database is away, ", 20))
+			_, _ = io.WriteString(w, strings.Repeat("the database is unavailable, ", 20))
 		case strings.HasPrefix(r.URL.Path, "/gone"):
 			w.WriteHeader(http.StatusGone)
 		default:
@@ -157,7 +157,7 @@ func (s *service) call(method, path, body string, answer any) {
 	}
 }
 
-// state is where a notice stands.
+// state returns the state of a notice.
 func (s *service) state(key string) string {
 	s.t.Helper()
 	var n struct{ State string }
@@ -185,12 +185,12 @@ type tab struct {
 	t   testing.TB
 	ctx context.Context
 	s   *service
-	// refused: answers from 400 on are expected, which the browser reports.
+	// refused: the test expects answers from 400 on, which the browser reports.
 	refused bool
 }
 
-// browse opens a browser. Whatever a page reports as an error, such as a script that
-// the policy forbids, fails the test.
+// browse opens a browser. An error that a page reports fails the test, such as a script that the policy
+// forbids.
 func browse(t testing.TB, s *service) *tab {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chrome(t)), chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true),
@@ -253,7 +253,7 @@ func js[T any](b *tab, expression string) T {
 		case !strings.Contains(err.Error(), "Inspected target navigated"):
 			b.t.Fatalf("%s: %v", expression, err)
 		}
-		// The page was left while it was asked; the next one answers.
+		// The page was left meanwhile; the next one answers.
 	}
 }
 
@@ -267,8 +267,7 @@ func (b *tab) text() string {
 	return text
 }
 
-// sees waits for a text on the page. It asks for the document's own, which also
-// works where scripts are off.
+// sees waits for a text on the page. It also works without JavaScript.
 func (b *tab) sees(text string) {
 	b.t.Helper()
 	said := ""
@@ -280,8 +279,8 @@ func (b *tab) sees(text string) {
 	}
 }
 
-// click clicks on what a selector finds, as soon as it is there and stays: what is
-// found on a page that is just being left is gone when it is to be clicked on.
+// click clicks on an element once it exists. It retries if the element belongs to a page that is just
+// being left.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	var err error
@@ -296,7 +295,7 @@ func (b *tab) click(selector string) {
 	})
 }
 
-// media sets the colour scheme.
+// scheme sets the colour scheme.
 func (b *tab) scheme(name string) {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {

@@ -18,14 +18,14 @@ func (b *tab) signIn(token string) {
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), token+kb.Enter))
 }
 
-// While Redis does not answer, the first page says how old its figures are and is not called live,
-// other pages keep their navigation, and all of them come back by themselves.
+// While Redis is unavailable, the first page shows the age of its figures and is not called live. Other
+// pages keep their navigation, and all pages recover without a reload by hand.
 func TestPagesOutliveRedis(t *testing.T) {
 	s := start(t, "NOTIFIER_CLIENTS", "ops", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
 	s.token = "token-of-the-operators-0123456789"
 	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
 	b := browse(t, s)
-	b.refused = true // a 503 is what is tested
+	b.refused = true // the test expects 503
 	b.signIn(s.token)
 	b.sees("Live")
 
@@ -45,13 +45,13 @@ func TestPagesOutliveRedis(t *testing.T) {
 	b.sees("Live")
 	eventually(t, "what doctor found meanwhile goes away", func() bool { return !strings.Contains(b.text(), "does not answer") })
 	s.redis.Pause()
-	b.sees("Not connected") // once the server has found that it cannot check who this is
+	b.sees("Not connected") // once the server cannot check the session
 	s.redis.Unpause()
 	b.sees("Live")
 }
 
-// On a phone a group of dead letters is a card with two lines of its answer; on a wide screen a key
-// is not broken.
+// On a phone a group of dead letters is a card with two lines of the response. On a wide screen a key is
+// not broken.
 func TestListsFitTheScreen(t *testing.T) {
 	s := start(t)
 	b := browse(t, s)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -16,7 +17,7 @@ import (
 	"notifier/internal/keys"
 )
 
-// mostClicks is how many clicks from the first page an answer may take. To type and press Enter is
+// mostClicks is the maximum number of clicks from the first page to an answer. Typing and Enter count as
 // one.
 const mostClicks = 4
 
@@ -59,9 +60,17 @@ func (s *service) forget(key string) {
 	}
 }
 
-// Was this receiver told of that order, when, and what did it answer? While Redis has the notice,
-// when only the history has it, and by webhook-id.
-func TestWasTheReceiverTold(t *testing.T) {
+// attemptedAt returns when the first attempt of a notice started, as the pages show it.
+func (s *service) attemptedAt(key string) string {
+	s.t.Helper()
+	var n struct{ Attempts []struct{ At time.Time } }
+	s.call(http.MethodGet, "/v1/notices/"+key, "", &n)
+	return n.Attempts[0].At.UTC().Format(time.DateTime) + " UTC"
+}
+
+// Was this receiver notified of that order, when, and what did it answer? The answer is found in Redis, in
+// the history, and by webhook-id.
+func TestSupportFindsWhatAReceiverAnswered(t *testing.T) {
 	s := start(t, "NOTIFIER_HISTORY_URL", "sqlite://"+filepath.Join(t.TempDir(), "history.db"))
 	s.keep("shop:paid:notice:4711", "/ok", 0, "delivered")
 	s.keep("shop:paid:notice:4712", "/ok", 0, "delivered")
@@ -72,16 +81,18 @@ func TestWasTheReceiverTold(t *testing.T) {
 		s.call(http.MethodGet, "/v1/history?"+url.Values{"prefix": {"shop:paid"}}.Encode(), "", &ended)
 		return len(ended.Items) == 2
 	})
-	s.forget("shop:paid:notice:4712")
+	const first, second = "shop:paid:notice:4711", "shop:paid:notice:4712"
+	at := map[string]string{first: s.attemptedAt(first), second: s.attemptedAt(second)}
+	s.forget(second)
 	ids := map[string]string{}
 	for _, x := range ended.Items {
 		ids[x.Key] = x.ID
 	}
 
 	b := browse(t, s)
-	answered := func(c *clicker, extra ...string) {
+	answered := func(c *clicker, key string, extra ...string) {
 		t.Helper()
-		for _, text := range append(extra, "Delivered", "200 delivered", `{"ok":true}`, "127.0.0.1") {
+		for _, text := range append(extra, key, at[key], "Delivered", "HTTP 200 · delivered", `{"ok":true}`, "127.0.0.1") {
 			c.sees(text)
 		}
 		c.few()
@@ -95,25 +106,25 @@ func TestWasTheReceiverTold(t *testing.T) {
 
 	c := begin()
 	c.types("input[name=q]", "4711")
-	c.sees("The history needs a window")
+	c.sees("For a part of a key, set a start time")
 	c.on(`#in-redis a[href$=":4711"]`)
-	answered(c)
+	answered(c, first)
 
 	c = begin()
 	c.types("input[name=q]", "shop:paid:notice:4712")
-	answered(c, "It is no longer in Redis")
+	answered(c, second, "It is no longer in Redis")
 
 	c = begin()
 	c.types("input[name=q]", "shop:paid:notice:47")
 	c.on(`#history a[href*=":4712"]`)
-	answered(c, "From the history")
+	answered(c, second, "From the history")
 
-	for _, key := range []string{"shop:paid:notice:4711", "shop:paid:notice:4712"} {
+	for _, key := range []string{first, second} {
 		c = begin()
 		c.types("input[name=q]", ids[key])
-		c.sees("choose a route or add the beginning of the key")
+		c.sees("choose a route, or add the beginning of the key")
 		c.on(`#history a[href*="` + key + `"]`)
-		answered(c, ids[key])
+		answered(c, key, ids[key])
 	}
 	b.open("/ui/notices?" + url.Values{"route": {"payments"}, "id": {ids["shop:paid:notice:4711"]}}.Encode())
 	b.sees("shop:paid:notice:4711")
@@ -123,7 +134,7 @@ func TestWasTheReceiverTold(t *testing.T) {
 }
 
 // Which receiver fails, since when, what does it answer, and how much waits for it?
-func TestWhoFailsAndHowMuchWaits(t *testing.T) {
+func TestSupportFindsFailingReceivers(t *testing.T) {
 	s := start(t)
 	for i := range 3 {
 		s.keep(fmt.Sprintf("shop:paid:notice:%d", i), "/down", 0, "scheduled")
@@ -137,7 +148,7 @@ func TestWhoFailsAndHowMuchWaits(t *testing.T) {
 	c.on(`#matters a[href^="/ui/receivers/"]`)
 	c.sees("Route payments")
 	c.few()
-	for _, text := range []string{host, "failing since", "HTTP 500, 3 in a row", "3, next attempt", "3 attempts, 3 failed (100 %)", "Last answers", "Route refunds"} {
+	for _, text := range []string{host, "failing since", "HTTP 500, 3 in a row", "3 · next attempt", "3 attempts, 3 failed (100 %)", "Last responses", "Route refunds"} {
 		c.sees(text)
 	}
 	if dead := js[string](b, `[...document.querySelectorAll(".facts div")].filter(d => d.querySelector("dt").innerText === "dead").map(d => d.querySelector("dd").innerText).join()`); dead != "0,1" && dead != "1,0" {
@@ -146,10 +157,10 @@ func TestWhoFailsAndHowMuchWaits(t *testing.T) {
 	c.on(`.facts a[href*="state=scheduled"][href*="route=payments"]`)
 	c.sees("shop:paid:notice:2")
 	b.open("/ui/destinations")
-	b.sees("Receivers of the last minutes")
+	b.sees("Receivers that were called in the last minutes")
 }
 
-// One window of a receiver is redelivered slowly.
+// A window of a receiver is redelivered slowly.
 func TestRedeliverWindowSlowly(t *testing.T) {
 	s := start(t)
 	for i := range 3 {
@@ -161,8 +172,8 @@ func TestRedeliverWindowSlowly(t *testing.T) {
 	c.on(`#matters a[href^="/ui/receivers/"]`)
 	c.on(`a[href*="/redeliver"]`)
 	c.sees("Died from")
-	c.do(chromedp.SetValue(chromedp.CSS(`input[name=rate]`), "6/m"))
-	c.on(`form[action$="/redeliver"] button`)
+	js[bool](b, `(document.querySelector("input[name=rate]").select(), true)`)
+	c.types("input[name=rate]", "6/m") // and Enter, which opens the preview
 	c.sees("3 dead letters about 30s at 6/m")
 	c.on(`form[method=post][action$="/redeliver"] button`)
 	c.sees("3 notices scheduled again.")
@@ -194,7 +205,7 @@ func TestSearchForWebhookIDSaysWhereItStopped(t *testing.T) {
 	}
 	b := browse(t, s)
 	b.open("/ui/notices?route=mail&id=msg_0123456789abcdef0123456789")
-	b.sees("stopped at shop:mail:welcome:")
+	b.sees("Stopped at shop:mail:welcome:")
 	for pages := 0; strings.Contains(b.text(), "Continue search"); pages++ {
 		if pages > list {
 			t.Fatal("the search does not end")

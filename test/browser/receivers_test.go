@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// A receiver that fails is on the first page from its first failed attempt on, although others
-// answer and no notice has died.
+// The first page shows a failing receiver from its first failed attempt on, although others answer and no
+// notice has died.
 func TestFirstPageNamesFailingReceivers(t *testing.T) {
 	s := start(t)
 	b := browse(t, s)
@@ -28,7 +28,7 @@ func TestFirstPageNamesFailingReceivers(t *testing.T) {
 	b.sees("3 waiting · next attempt")
 	b.sees("route payments")
 	if text := b.text(); strings.Contains(text, "No problems found") || strings.Contains(text, "route refunds") {
-		t.Errorf("the page says of what is well that it is not, or the other way round: %s", text)
+		t.Errorf("the page calls a healthy receiver failing, or the other way round: %s", text)
 	}
 
 	b.open("/ui/receivers")
@@ -44,7 +44,7 @@ func TestFirstPageNamesFailingReceivers(t *testing.T) {
 }
 
 // The metric counts receivers that fail for 15 minutes: none yet.
-func TestMetricCountsReceiversThatFailForLong(t *testing.T) {
+func TestMetricCountsLongFailingReceivers(t *testing.T) {
 	s := start(t)
 	s.keep("shop:paid:notice:fails", "/down", 0, "scheduled")
 	eventually(t, "the metric is there", func() bool {

@@ -45,7 +45,7 @@ func TestReplayFromTheHistory(t *testing.T) {
 	b.sees("The replay is stopped.")
 	b.sees("stopped")
 	b.click(`form[action$="/resume"] button`)
-	b.sees("The replay goes on.")
+	b.sees("The replay is resumed.")
 	b.open("/ui/replays")
 	b.sees("running")
 

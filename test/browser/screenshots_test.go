@@ -17,8 +17,7 @@ import (
 
 var screenshots = flag.String("screenshots", "", "the directory that the screenshots of docs/dashboard.md are written to")
 
-// Without the flag the screens are only drawn: that takes a few seconds, and what
-// breaks would otherwise be found when the pictures are made.
+// Without the flag the pages are only drawn, so that a fault is found before new pictures are made.
 func TestScreenshots(t *testing.T) {
 	dir := *screenshots
 	if dir == "" {
@@ -58,13 +57,20 @@ func TestScreenshots(t *testing.T) {
 		{"receivers", "/ui/receivers", "light", 1280, 620},
 		{"replay", "/ui/replays/new?preview=1&since=-1h&rate=20/s", "light", 1280, 800},
 		{"receiver", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "light", 1280, 0}, {"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
+		{"now-zh", "/ui/", "light", 1280, 900}, {"notice-zh", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0},
+		{"now-zh-narrow", "/ui/", "light", 390, 844},
 	} {
 		b.scheme(shot.scheme)
 		b.do(chromedp.EmulateViewport(shot.width, max(shot.height, 800)))
 		b.open(shot.path)
+		live, paused := "Live", "mail is paused"
+		if strings.Contains(shot.name, "-zh") {
+			b.language("zh-CN")
+			live, paused = "实时更新", "路由 mail 已暂停"
+		}
 		if shot.path == "/ui/" {
-			b.sees("Live")
-			b.sees("mail is paused")
+			b.sees(live)
+			b.sees(paused)
 		}
 		picture := chromedp.CaptureScreenshot()
 		if shot.height == 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Who signs in sees what is his; who signs out, nothing; and a link shows a merchant
-// his own notices and no more.
+// A client sees its own notices after signing in and none after signing out. A link shows a merchant the
+// own notices only.
 func TestSignInAndLinks(t *testing.T) {
 	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk-0123456789abcdef",
 		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_ROLE", "read", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
@@ -44,10 +44,14 @@ func TestSignInAndLinks(t *testing.T) {
 	b.sees("Client token")
 
 	var link struct{ URL string }
-	s.call(http.MethodPost, "/v1/portal-links", `{"prefix":"shop:paid","host":"127.0.0.1"}`, &link)
+	s.call(http.MethodPost, "/v1/portal-links", `{"prefix":"shop:paid","host":"127.0.0.1","label":"Shop Blue"}`, &link)
 	b.do(chromedp.Navigate(link.URL))
-	b.sees("You see the notices that go to 127.0.0.1")
+	b.sees("Notices to 127.0.0.1")
+	b.sees("Shop Blue")
 	b.sees("shop:paid:notice:1")
+	if text := b.text(); strings.Contains(text, "ops") || strings.Contains(text, "Audit") {
+		t.Errorf("a link shows its maker or the audit: %s", text)
+	}
 	if at := js[string](b, "location.href"); strings.Contains(at, "portal") {
 		t.Errorf("the link stays in the address: %s", at)
 	}

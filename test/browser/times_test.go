@@ -13,8 +13,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Lists show the time of day beside how long ago it was, in UTC or in the reader's zone; times that
-// are typed are of the same zone, and the address has them in full.
+// Lists show the time of day and how long ago it was, in UTC or in the reader's zone. Typed times are of
+// the same zone, and the address has them in full.
 func TestTimesInUTCAndLocal(t *testing.T) {
 	s := start(t)
 	b := browse(t, s)
@@ -43,12 +43,12 @@ func TestTimesInUTCAndLocal(t *testing.T) {
 	})
 	b.sees("shop:paid:notice:1")
 	b.open("/ui/")
-	b.sees("next " + due.In(kolkata).Format(time.TimeOnly)) // live blocks too
+	b.sees("next due " + due.In(kolkata).Format(time.TimeOnly)) // live blocks too
 	b.open("/ui/notices/shop:paid:notice:1")
 	b.sees(due.In(kolkata).Format(time.DateTime) + " GMT+5:30")
 
 	b.click("#zone-switch")
 	b.sees(due.Format(time.DateTime) + " UTC")
 	b.open("/ui/notices?since=25:00")
-	b.sees("A time is not understood")
+	b.sees("is not a time")
 }

@@ -51,8 +51,8 @@ type run struct {
 	dice      *rand.Rand
 	over      atomic.Bool
 	ahead     atomic.Bool
-	mu        sync.Mutex      // of dice, and of what is busy
-	busy      map[string]bool // who has a fault now: two at a time would undo each other
+	mu        sync.Mutex      // guards dice and busy
+	busy      map[string]bool // targets with a fault now: a second one could undo the first
 	recovered map[string]time.Duration
 	verdict   *verdict
 	took      time.Duration
@@ -126,7 +126,7 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target,
 			"NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
 			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64",
-			"NOTIFIER_RETENTION=4h") // clocks leap by two hours at most: what has ended is not forgotten for that
+			"NOTIFIER_RETENTION=4h") // above the clock's leaps of at most 2 h, so that no leap trims a notice
 		var proxy *toxiproxy.Proxy
 		if len(x.servers.nodes) == 1 {
 			proxy = toxiproxy.NewProxy(proxies, fmt.Sprint("p", i), "127.0.0.1:0", x.servers.nodes[0].addr())
@@ -349,7 +349,7 @@ func (x *run) failover(s *span, pair []*node, away, back func(*node)) bool {
 		other = pair[1]
 	}
 	if old.field("replication", "connected_slaves") != "1" || other.field("replication", "master_link_status") != "up" {
-		return false // nobody to take over
+		return false // no replica to promote
 	}
 	x.ledger.strike(s, "")
 	away(old)
@@ -358,7 +358,7 @@ func (x *run) failover(s *span, pair []*node, away, back func(*node)) bool {
 		time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
 	}
 	back(old)
-	// Until the old one follows: before that nobody could take over from the new one.
+	// Until the old master is a replica, no server could replace the new one.
 	for other.field("replication", "connected_slaves") != "1" && time.Now().Before(limit.Add(30*time.Second)) {
 		time.Sleep(50 * time.Millisecond) // sleep: polls until the limit
 	}

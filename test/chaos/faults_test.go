@@ -26,7 +26,7 @@ type fault struct {
 	do func(x *run, s *span) bool
 }
 
-// faults are those that this topology can have and that are asked for.
+// faults returns the faults of this topology, or the one that a flag selects.
 func (x *run) faults() map[string]fault {
 	list := x.all()
 	if only, ok := list[*flagFault]; ok {
@@ -151,7 +151,7 @@ func (x *run) memoryFull(s *span) bool {
 		}
 	}
 	x.pause(500, 4000)
-	defer func() { // a server that was away meanwhile has no limit any more
+	defer func() { // a server that restarted during the fault has no limit
 		for _, n := range x.servers.nodes {
 			for try := 0; n.runs() && try < 20; try++ {
 				if out, err := n.cli("CONFIG", "SET", "maxmemory", "0"); err == nil && strings.Contains(out, "OK") {
@@ -198,8 +198,8 @@ func (x *run) leap(s *span, offset time.Duration) bool {
 	return true
 }
 
-// diskFull fills the file system under the append-only file. Redis ends when it
-// cannot write what it has acknowledged, and is started when there is room.
+// diskFull fills the file system of the append-only file. Redis exits when it cannot write
+// acknowledged data. It is restarted once there is room.
 func (x *run) diskFull(s *span) bool {
 	n, name := x.servers.nodes[0], filepath.Join(x.disk, "filler")
 	f, err := os.Create(name)

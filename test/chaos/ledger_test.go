@@ -179,9 +179,9 @@ func (a *arrival) inFlight(at time.Time) bool {
 	return !a.at.After(at) && a.done.Add(unsettled).After(at)
 }
 
-// mayRepeat reports whether a fault may have had an attempt made again: the fault may
-// duplicate, it hit the instance that made the attempt, and the attempt was in flight
-// when it struck or while it lasted.
+// mayRepeat reports whether a fault may have caused a repetition of an attempt. The fault must
+// allow duplicates and have hit the instance of the attempt. The attempt must have been in
+// flight when the fault struck or while it lasted.
 func (s *span) mayRepeat(a *arrival) bool {
 	if !s.duplicates {
 		return false

@@ -142,8 +142,7 @@ type servers struct {
 	faults map[string]fault
 }
 
-// failoverFelt is how long after a failover another one may follow, for which the new
-// master was too slow.
+// failoverFelt is the time after a failover in which a slow new master may cause another one.
 const failoverFelt = 6 * time.Second
 
 func master(list []*node) *node {

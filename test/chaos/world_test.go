@@ -177,7 +177,7 @@ func (x *run) produce(ctx context.Context, rate int) {
 		}
 		wg.Go(func() {
 			defer func() { <-busy }()
-			// It goes on after ctx has ended: what was begun is to be known.
+			// A started call completes after ctx has ended, so that its result is known.
 			x.schedule(context.WithoutCancel(ctx), key, delay, n)
 			if n%20 == 7 && delay > time.Second {
 				x.cancel(context.WithoutCancel(ctx), key, n)
@@ -188,7 +188,7 @@ func (x *run) produce(ctx context.Context, rate int) {
 
 func (x *run) schedule(ctx context.Context, key string, delay time.Duration, n int) {
 	for try := 0; ; try++ {
-		if x.future() { // Redis's clock is ahead: what is scheduled now would be due in an hour
+		if x.future() { // Redis's clock is ahead: a notice scheduled now would be due in an hour
 			time.Sleep(50 * time.Millisecond) // sleep: polls until the fault is over
 			continue
 		}
@@ -220,8 +220,8 @@ func (x *run) cancel(ctx context.Context, key string, n int) {
 	case err == nil && got.Changed && !got.InFlight:
 		p.cancelled = time.Now()
 	case err != nil || got.Changed || got.State == client.Cancelled:
-		// Nobody knows what becomes of it, or since when it is cancelled, as a call whose
-		// answer was lost may have done it: neither its arrival nor its absence is wrong.
+		// The outcome is unknown: a call whose answer was lost may have cancelled the notice.
+		// Neither a delivery nor its absence is an error.
 		delete(x.ledger.promises, key)
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"notifier/test/record"
 )
 
-// service is what this test needs of a service of a compose file.
+// service is the part of a service in a compose file that this test uses.
 type service struct {
 	Image       string            `yaml:"image"`
 	Command     []string          `yaml:"command"`
@@ -132,7 +132,7 @@ func address(t *testing.T, s service) string {
 	return n.Redis.Address
 }
 
-// down removes what compose made; what a test that failed leaves is told.
+// down removes everything that compose created. After a failed test it first prints the logs.
 func (c *composed) down() {
 	for name := range c.services {
 		if c.t.Failed() {
@@ -146,8 +146,8 @@ func (c *composed) down() {
 	_, _ = docker("network", "rm", c.name)
 }
 
-// replicated waits until redis1 has a replica that has everything: what is cut
-// off before has no successor.
+// replicated waits until redis1 has a complete replica. Without one, a master that is cut off
+// could not be replaced.
 func (c *composed) replicated() {
 	c.t.Helper()
 	password, err := os.ReadFile(filepath.Join(c.dir, "secrets/admin_password"))
@@ -172,9 +172,9 @@ func (c *composed) environ(receiver string) map[string]string {
 	return env
 }
 
-// A pulled cable is not a killed process: the master goes on, alone, and whoever
-// is connected to it hears nothing.
-func TestComposeVariantsOutliveAPulledCable(t *testing.T) {
+// The master's network is disconnected. Unlike a killed master, it keeps running, and its
+// clients get no error.
+func TestComposeVariantsSurviveNetworkPartition(t *testing.T) {
 	for _, file := range []string{"compose.sentinel.yaml", "compose.cluster.yaml"} {
 		t.Run(file, func(t *testing.T) {
 			begun := time.Now()

@@ -20,8 +20,8 @@ import (
 // lockedUp is how the compose files and the Kubernetes manifest run the service.
 var lockedUp = []string{"--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"}
 
-// importService makes an image of the program with what the Dockerfile's last stage
-// sets, as the Dockerfile does where it can fetch the Go image.
+// importService makes an image of the program with the settings of the Dockerfile's last
+// stage. Unlike a docker build, it needs no Go image.
 func importService(t *testing.T) (image string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -51,7 +51,7 @@ func importService(t *testing.T) (image string) {
 	return image
 }
 
-func TestTheContainerRunsLockedUp(t *testing.T) {
+func TestContainerRunsWithoutPrivileges(t *testing.T) {
 	image := importService(t)
 	db := redistest.Start(t)
 	port, err := redistest.FreePort()

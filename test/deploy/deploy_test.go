@@ -53,13 +53,13 @@ func TestRedisConf(t *testing.T) {
 // The shipped user touches the keys of the service and of the example routes only.
 func TestShippedUserIsLimitedToItsKeys(t *testing.T) {
 	c := deployed(t).Client()
-	// What the client sends to a cluster by itself.
+	// Commands that the client library sends to a cluster.
 	for _, good := range [][]any{{"CLUSTER", "SLOTS"}, {"ASKING"}} {
 		if reply := c.Do(t.Context(), append([]any{"ACL", "DRYRUN", "notifier"}, good...)...).String(); !strings.HasSuffix(reply, ": OK") {
 			t.Errorf("%v: %s", good, reply)
 		}
 	}
-	// And nothing that could take the data away at a stroke, or concerns other keys.
+	// Commands that delete all data, or access other keys, are refused.
 	for _, bad := range [][]any{{"GET", "session:1"}, {"DEL", "shop:carts:1"}, {"CONFIG", "GET", "requirepass"},
 		{"CONFIG", "SET", "maxmemory", "1mb"}, {"FLUSHALL"}, {"FLUSHDB"}, {"KEYS", "*"}, {"SHUTDOWN"}, {"DEBUG", "SLEEP", "0"},
 		{"CONFIG", "REWRITE"},
@@ -100,7 +100,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 	}
 	r := s.Client()
 	await(t, func() bool { return r.LLen(ctx, "todo").Val() == 1 && r.XLen(ctx, "events").Val() == 1 })
-	// A timer that somebody set without asking, and that the route adopts.
+	// A plain timer that the route adopts.
 	if err := r.Set(ctx, "list:a:b:2", "plain", 2*time.Second).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 	if n := r.StrLen(ctx, "notifier:key").Val(); n != 32 {
 		t.Errorf("the service's own key has %d bytes, want 32", n)
 	}
-	// What was refused is written down there.
+	// Redis logs refused commands.
 	entries, err := r.ACLLog(ctx, 20).Result()
 	if err != nil {
 		t.Fatal(err)
@@ -161,8 +161,8 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// composeIsWhole checks that a compose file names only what is there; name is a
-// service of it that is notifier.
+// composeIsWhole checks that a compose file refers only to existing files and secrets. name
+// is its notifier service.
 func composeIsWhole(t *testing.T, file, name string) {
 	t.Helper()
 	var c struct {
@@ -214,6 +214,72 @@ func composeIsWhole(t *testing.T, file, name string) {
 		if !strings.Contains(script, "keep "+name+" ") && !strings.Contains(script, "renew "+name+" ") {
 			t.Errorf("scripts/secrets.sh does not make %s", name)
 		}
+	}
+}
+
+// The profile observe is whole: spans go to the collector and on to Tempo, Prometheus keeps exemplars, and those of the
+// dashboard link to Tempo.
+func TestComposeObserve(t *testing.T) {
+	var compose struct {
+		Services map[string]struct {
+			Profiles    []string          `yaml:"profiles"`
+			Command     []string          `yaml:"command"`
+			Environment map[string]string `yaml:"environment"`
+		} `yaml:"services"`
+	}
+	var sources struct {
+		Sources []struct {
+			UID  string `yaml:"uid"`
+			Type string `yaml:"type"`
+			URL  string `yaml:"url"`
+			Data struct {
+				Exemplars []struct {
+					Name string `yaml:"name"`
+					UID  string `yaml:"datasourceUid"`
+				} `yaml:"exemplarTraceIdDestinations"`
+			} `yaml:"jsonData"`
+		} `yaml:"datasources"`
+	}
+	for file, into := range map[string]any{"deploy/compose.yaml": &compose, "deploy/observe/grafana/datasources.yaml": &sources} {
+		if err := yaml.Unmarshal([]byte(read(t, file)), into); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+
+	var observe []string
+	for name, s := range compose.Services {
+		if slices.Contains(s.Profiles, "observe") {
+			observe = append(observe, name)
+		}
+	}
+	slices.Sort(observe)
+	if want := []string{"collector", "grafana", "prometheus", "tempo"}; !slices.Equal(observe, want) {
+		t.Errorf("the profile has %v, want %v", observe, want)
+	}
+	if !slices.Contains(compose.Services["prometheus"].Command, "--enable-feature=exemplar-storage") {
+		t.Error("Prometheus keeps no exemplars")
+	}
+	if _, ok := compose.Services["notifier"].Environment["OTEL_EXPORTER_OTLP_ENDPOINT"]; !ok {
+		t.Error("the endpoint of the collector does not reach notifier")
+	}
+
+	at := map[string]string{}
+	for _, s := range sources.Sources {
+		at[s.UID] = s.URL
+		for _, e := range s.Data.Exemplars {
+			if e.Name != "trace_id" || e.UID != "tempo" {
+				t.Errorf("exemplars link %s to %s", e.Name, e.UID)
+			}
+		}
+	}
+	if len(sources.Sources[0].Data.Exemplars) != 1 || at["tempo"] != "http://tempo:3200" || at["prometheus"] != "http://prometheus:9090" {
+		t.Errorf("%+v", sources)
+	}
+	if !strings.Contains(read(t, "deploy/observe/collector.yaml"), "endpoint: http://tempo:4318") {
+		t.Error("the collector does not export to Tempo")
+	}
+	if n := strings.Count(read(t, "deploy/grafana/notifier.json"), `"exemplar": true`); n < 2 {
+		t.Errorf("%d queries of the dashboard ask for exemplars, want those of lateness and handler time", n)
 	}
 }
 
@@ -307,7 +373,7 @@ func TestKubernetes(t *testing.T) {
 			}
 		}
 		load(t, env)
-		// What the annotations tell Prometheus to ask must answer without a token.
+		// The scraped address of the annotations must answer without a token.
 		notes := d.Spec.Template.Metadata.Annotations
 		if notes["prometheus.io/scrape"] != "true" || notes["prometheus.io/path"] != "/metrics" ||
 			":"+notes["prometheus.io/port"] != env["NOTIFIER_METRICS_LISTEN"] {
@@ -338,7 +404,7 @@ func standIn(name string) string {
 	return name + strings.Repeat("t", 32)
 }
 
-// load puts an environment through what the service does with it at start.
+// load loads the configuration from an environment, as the service does at start.
 func load(t *testing.T, env map[string]string) {
 	t.Helper()
 	if len(env) < 5 {

@@ -1,3 +1,3 @@
-// Package deploy checks what is under deploy/ against the service and a
-// real Redis. It holds tests only.
+// Package deploy tests the files under deploy/ with the service and a real Redis. It contains
+// only tests.
 package deploy

@@ -70,7 +70,7 @@ func deployedFor(t *testing.T, env map[string]string) shipped {
 	return s
 }
 
-// secrets runs scripts/secrets.sh beside a copy of deploy, and tells where.
+// secrets runs scripts/secrets.sh on a copy of deploy, and returns the directory.
 func secrets(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -115,10 +115,10 @@ func serve(t *testing.T, env map[string]string) (p *app.Process, stop func()) {
 	}
 }
 
-// Redis reads its file back as the user default, and checks that user's rights
-// to what stands between MULTI and EXEC, which is how each script is written
-// down. What is refused then is gone.
-func TestNoticesOutliveARestartOfRedis(t *testing.T) {
+// Redis loads its append-only file as the user default. It checks that user's rights for
+// commands between MULTI and EXEC, the form of each script's writes. Refused commands would
+// be lost.
+func TestNoticesSurviveRedisRestart(t *testing.T) {
 	env := map[string]string{
 		"NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
 		"NOTIFIER_ROUTE_PAY_PREFIX": "shop", "NOTIFIER_ROUTE_PAY_TARGET": "list:todo",
@@ -182,9 +182,9 @@ func dump(t *testing.T, c *redis.Client) map[string]int64 {
 	return all
 }
 
-// The rights of the user default are for what Redis reads back: nobody may
-// log in as it.
-func TestNobodyLogsInAsDefault(t *testing.T) {
+// The rights of the user default serve only for loading the append-only file. A login as
+// default is refused.
+func TestDefaultUserCannotLogIn(t *testing.T) {
 	s := deployed(t)
 	for name, o := range map[string]redis.Options{"no name": {}, "default": {Username: "default", Password: "default"}} {
 		o.Addr, o.DisableIdentity, o.MaxRetries = s.Addr(), true, -1
@@ -202,8 +202,8 @@ func TestNobodyLogsInAsDefault(t *testing.T) {
 	}
 }
 
-// docs/operations.md tells of these commands.
-func TestTheAdministratorMayWhatTheRunbookSays(t *testing.T) {
+// docs/deploy.md and docs/operations.md name these commands.
+func TestAdministratorMayRunRunbookCommands(t *testing.T) {
 	c := deployed(t).Client()
 	for _, command := range [][]any{{"SLOWLOG", "GET", 20}, {"LATENCY", "DOCTOR"}, {"ACL", "GETUSER", "notifier"}, {"ACL", "LOG"}, {"BGSAVE"},
 		{"CONFIG", "SET", "maxmemory", "3gb"}, {"INFO", "persistence"}, {"SADD", "notifier:paused", "shop"}, {"CLIENT", "LIST"}} {
@@ -213,7 +213,7 @@ func TestTheAdministratorMayWhatTheRunbookSays(t *testing.T) {
 	}
 }
 
-func TestSecretsStayAndTheListOfUsersFollows(t *testing.T) {
+func TestSecretsScriptKeepsSecretsAndUpdatesUsers(t *testing.T) {
 	dir := secrets(t)
 	if said := makeSecrets(t, dir); said != "" {
 		t.Errorf("a second run made %s", said)
@@ -223,7 +223,7 @@ func TestSecretsStayAndTheListOfUsersFollows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As it was made before: without rights for default, without an administrator.
+	// The file of an earlier version: no rights for default, no administrator.
 	old := "user default off\n" + strings.Split(string(had), "\n")[1] + "\n"
 	for _, change := range []func() error{
 		func() error { return os.Chmod(list, 0o644) },                  // it is made so

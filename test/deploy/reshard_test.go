@@ -19,7 +19,7 @@ import (
 
 // The rights of the service's user are enough to change the number of shards, and for
 // what doctor looks at afterwards.
-func TestTheServicesUserMayReshard(t *testing.T) {
+func TestServiceUserMayReshard(t *testing.T) {
 	env := map[string]string{"NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "pay",
 		"NOTIFIER_ROUTE_PAY_PREFIX": "shop", "NOTIFIER_ROUTE_PAY_TARGET": "log"}
 	s := deployedFor(t, env)
@@ -42,8 +42,7 @@ func TestTheServicesUserMayReshard(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	for _, to := range []int{3, 2} {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		done, err := move.Reshard(ctx, move.Options{Conn: conn, Namespace: "notifier", To: to, Say: func(text string) { t.Log(text) },
-			OnMoved: func(int, int64) {}})
+		done, err := move.Reshard(ctx, move.Options{Conn: conn, Namespace: "notifier", To: to})
 		cancel()
 		if err != nil || !done.Changed || len(done.Silent) > 0 {
 			t.Fatalf("%+v, %v", done, err)

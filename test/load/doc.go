@@ -1,8 +1,8 @@
-// Package load runs the built program among a million pending notices at a steady
-// rate, for minutes or hours, and then with three times what one route's
-// receiver takes. It is built with the tag load and run by `make load`.
+// Package load measures the built program with a million pending notices at a steady rate,
+// for minutes or hours. Then it overloads one route with three times the rate of its receiver.
+// The package has the build tag load and is run by `make load`.
 //
-// Lateness is the receiver's: when a request arrived, less its due time. Memory
-// and descriptors are the kernel's, goroutines the program's own metric, Redis's
-// memory what INFO says. Each second gives a point of the charts in docs/load.
+// Lateness is measured at the receiver: the arrival of a request minus its due time. Memory
+// and descriptors are read from the kernel, goroutines from the program's metric, and
+// Redis's memory from INFO. Each second adds a point to the charts in docs/load.
 package load

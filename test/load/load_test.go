@@ -68,7 +68,7 @@ func (l *log) left(route string) int {
 	return l.backlog[route]
 }
 
-// percentiles of what came since the last call; NaN without any.
+// quantile returns a quantile of sorted values, or 0 without values.
 func quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -306,7 +306,7 @@ func TestLoad(t *testing.T) {
 		"p99 | %.1f ms |\n"+
 		"| resident memory, first and last tenth | %s MiB |\n| goroutines | %s |\n| descriptors | %s |\n| Redis's memory | %s MiB |\n"+
 		"| overload: %d/s for %s where %d/s fit, most waiting | %d |\n| until nothing waited, after its end (%d waiting at %d/s are %s) | %s "+
-		"|\n| late meanwhile on the other route at %d/s: p50, p99 | %.2f ms, %.2f ms |\n\n"+
+		"|\n| late on the other route at %d/s: p50, p99 | %.2f ms, %.2f ms |\n\n"+
 		"![lateness](load/lateness.svg)\n![memory](load/memory.svg)\n![goroutines](load/goroutines.svg)\n![descriptors](load/descriptors.svg)\n"+
 		"![Redis's memory](load/redis.svg)\n",
 		runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), strings.Join(strings.Fields(string(load))[:1], ""), *flagPending,

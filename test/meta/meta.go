@@ -1,3 +1,3 @@
-// Package meta holds no code, only the tests of the house rules: what is
-// cheaper to check by a machine than to remember.
+// Package meta tests the rules of this repository that a program can check. It contains only
+// tests.
 package meta

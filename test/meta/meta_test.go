@@ -17,9 +17,8 @@ import (
 
 const root = "../.."
 
-// layers says who stands on whom: a package imports only packages of a smaller
-// number. A new package takes its place here, with the number of the highest
-// one it must know plus something.
+// layers assigns a number to each package. A package imports only packages with a smaller
+// number. The number of a new package is larger than those of its imports.
 var layers = map[string]int{
 	"client": 5, // public: the standard library only, and nothing internal
 
@@ -53,9 +52,11 @@ var layers = map[string]int{
 	"internal/session": 49,
 	"internal/store":   50,
 	"internal/fleet":   55,
+	"internal/tap":     56,
 
-	"internal/move":    57,
-	"internal/history": 58,
+	"internal/history": 57,
+	"internal/erase":   58,
+	"internal/move":    58,
 	"internal/replay":  59,
 
 	"internal/schedule": 60,
@@ -68,6 +69,7 @@ var layers = map[string]int{
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,
+	"internal/testcall":  70,
 	"internal/apidocs":   74,
 	"internal/api":       75,
 
@@ -81,23 +83,23 @@ var layers = map[string]int{
 	"cmd/notifier":  110,
 }
 
-// apart are directories that are no part of the service: tools, tests, and the
-// modules of their own.
-var apart = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples", "tools", "model"}
+// unshipped lists the directories that are no part of the service: tools, tests, and separate
+// modules.
+var unshipped = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples", "tools", "model"}
 
-// testing libraries have no place in what is shipped.
+// testLibraries may not be imported by shipped packages.
 var testLibraries = []string{
 	"testing", "net/http/httptest", "github.com/ory/dockertest", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
 	"github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/redistest",
 }
 
-// isApart reports whether a directory is none of the service's; a package named
-// …test serves the tests of its parent.
-func isApart(dir string) bool {
+// isUnshipped reports whether a directory is no part of the service. A package named …test
+// serves the tests of its parent.
+func isUnshipped(dir string) bool {
 	if strings.HasSuffix(dir, "test") {
 		return true
 	}
-	for _, a := range apart {
+	for _, a := range unshipped {
 		if within(dir, a) {
 			return true
 		}
@@ -185,8 +187,7 @@ func module(t *testing.T) string {
 	return path
 }
 
-// Whoever asks `go doc` for a package, be it one of tests or a command, gets its
-// comment, and whoever opens its directory knows where to look for it.
+// Each package, also one of tests or a command, has one package comment, in a fixed file.
 func TestEachPackageHasOneComment(t *testing.T) {
 	code := map[string][]string{}
 	for _, rel := range files(t, ".go") {
@@ -230,10 +231,10 @@ func TestEachPackageHasOneComment(t *testing.T) {
 
 func TestFilesAreShort(t *testing.T) {
 	const most = 600
-	for _, rel := range files(t, ".go", ".lua", ".sh") {
+	for _, rel := range files(t, ".go", ".templ", ".lua", ".sh") {
 		text := read(t, rel)
 		if n := strings.Count(text, "\n"); n > most && !generated(text) {
-			t.Errorf("%s has %d lines, at most %d: part it by what it is about", rel, n, most)
+			t.Errorf("%s has %d lines, at most %d: split it by subject", rel, n, most)
 		}
 	}
 }
@@ -274,7 +275,7 @@ func withManyParameters(f *ast.File) []token.Pos {
 func TestImportsPointDown(t *testing.T) {
 	for _, rel := range files(t, ".go") {
 		dir := path.Dir(rel)
-		if isTest(rel) || isApart(dir) {
+		if isTest(rel) || isUnshipped(dir) {
 			continue
 		}
 		home, rank, known := layer(dir)
@@ -296,15 +297,15 @@ func TestImportsPointDown(t *testing.T) {
 			if !inside {
 				continue
 			}
-			if to, other, ok := layer(below); !ok || isApart(below) || other >= rank && to != home {
+			if to, other, ok := layer(below); !ok || isUnshipped(below) || other >= rank && to != home {
 				t.Errorf("%s (layer %d) imports %s (layer %d): imports point down only", rel, rank, imported, other)
 			}
 		}
 	}
 }
 
-// redisPackages may make clients of Redis and send scripts: package wire for the service. Sentinels are no Redis, and
-// the emulated Redis is asked whether it is there.
+// redisPackages may make clients of Redis and send scripts: package wire for the service,
+// package sentinel for sentinels, and package embedded to check its emulated Redis.
 var redisPackages = []string{"internal/wire", "internal/sentinel", "internal/embedded"}
 
 var (
@@ -320,7 +321,7 @@ var (
 func TestRedisIsReachedThroughWireAndKeysAreBuiltByKeys(t *testing.T) {
 	for _, rel := range files(t, ".go") {
 		dir := path.Dir(rel)
-		if isTest(rel) || isApart(dir) || !within(dir, "internal") && !within(dir, "cmd") {
+		if isTest(rel) || isUnshipped(dir) || !within(dir, "internal") && !within(dir, "cmd") {
 			continue
 		}
 		for i, line := range strings.Split(read(t, rel), "\n") {
@@ -332,7 +333,7 @@ func TestRedisIsReachedThroughWireAndKeysAreBuiltByKeys(t *testing.T) {
 	}
 }
 
-// direct is what is wrong with a line of a package; empty = nothing.
+// direct returns the fault of a line that accesses Redis directly, or "".
 func direct(dir, code string) string {
 	switch {
 	case slices.Contains(redisPackages, dir):
@@ -350,9 +351,8 @@ func direct(dir, code string) string {
 	return ""
 }
 
-// Whoever imports the client takes nothing else with it, and sees no type that
-// may not be named outside this module.
-func TestTheClientStandsOnTheStandardLibraryAlone(t *testing.T) {
+// The client imports only the standard library, and exports no type of an internal package.
+func TestClientImportsOnlyStandardLibrary(t *testing.T) {
 	seen := map[string]bool{}
 	for _, rel := range files(t, ".go") {
 		dir := path.Dir(rel)
@@ -372,7 +372,7 @@ func TestTheClientStandsOnTheStandardLibraryAlone(t *testing.T) {
 		}
 	}
 	if !seen["client"] || !seen["client/webhook"] {
-		t.Errorf("only %v were looked at", seen)
+		t.Errorf("only %v were checked", seen)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestSleepsInTestsHaveAReason(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftForLater(t *testing.T) {
+func TestNoUnfinishedMarkers(t *testing.T) {
 	later := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 	for _, rel := range files(t, ".go", ".md", ".lua", ".sh", ".yaml", ".yml", "Makefile", "Dockerfile", ".conf", ".acl") {
 		for i, line := range strings.Split(read(t, rel), "\n") {
@@ -407,13 +407,13 @@ func TestNothingIsLeftForLater(t *testing.T) {
 	}
 }
 
-// A comment that speaks to a linter which nobody runs promises a check that there
-// is not; staticcheck's own is //lint:ignore.
-func TestNoCommentsForLintersThatAreNotRun(t *testing.T) {
+// A comment for a linter that is not run suggests a check that does not exist. The form for
+// staticcheck is //lint:ignore.
+func TestNoCommentsForUnusedLinters(t *testing.T) {
 	for _, rel := range files(t, ".go") {
 		for i, line := range strings.Split(read(t, rel), "\n") {
 			if strings.Contains(line, "//no"+"lint") || strings.Contains(line, "#no"+"sec") {
-				t.Errorf("%s:%d speaks to a linter that is not run: %s", rel, i+1, strings.TrimSpace(line))
+				t.Errorf("%s:%d addresses a linter that is not run: %s", rel, i+1, strings.TrimSpace(line))
 			}
 		}
 	}
@@ -481,11 +481,11 @@ func anchors(text string) map[string]bool {
 	return names
 }
 
-// The README's table of folders is how a newcomer finds the way.
-func TestTheREADMENamesEachPackage(t *testing.T) {
-	readme := read(t, "README.md")
+// A newcomer finds each package in the table of folders.
+func TestContributingNamesEachPackage(t *testing.T) {
+	table := read(t, "CONTRIBUTING.md")
 	named := map[string]bool{}
-	for _, m := range inline.FindAllString(readme, -1) {
+	for _, m := range inline.FindAllString(table, -1) {
 		named[strings.Trim(m, "`/")] = true
 	}
 	seen := map[string]bool{}
@@ -500,12 +500,12 @@ func TestTheREADMENamesEachPackage(t *testing.T) {
 			continue
 		}
 		if seen[dir] = true; !named[dir] {
-			t.Errorf("README.md, How it works, does not say what %s holds", dir)
+			t.Errorf("CONTRIBUTING.md, Folders, does not name %s", dir)
 		}
 	}
 	for dir := range named {
 		if _, err := os.Stat(filepath.Join(root, dir)); (within(dir, "internal") || within(dir, "client")) && err != nil {
-			t.Errorf("README.md names %s, which is not there", dir)
+			t.Errorf("CONTRIBUTING.md names %s, which does not exist", dir)
 		}
 	}
 }
@@ -513,8 +513,8 @@ func TestTheREADMENamesEachPackage(t *testing.T) {
 // named are the packages in brackets and the scripts of docs/architecture.md.
 var named = regexp.MustCompile(`\[([a-z]+)\]|\b([a-z]+\.lua)\b`)
 
-// Newcomers read this page first: it stays short, and names what is there.
-func TestTheArchitectureIsThatOfThePackages(t *testing.T) {
+// Newcomers read this page first. It stays short, and names existing packages.
+func TestArchitecturePageMatchesPackages(t *testing.T) {
 	const longest = 150
 	text := read(t, "docs/architecture.md")
 	if n := strings.Count(text, "\n"); n > longest {
@@ -540,7 +540,7 @@ func TestTheArchitectureIsThatOfThePackages(t *testing.T) {
 	}
 }
 
-func TestRulesFindWhatTheyAreFor(t *testing.T) {
+func TestRulesFindViolations(t *testing.T) {
 	a := anchors("# One two\n## What is `x`, exactly?\n## One two\n```\n# not\n```\n")
 	for _, want := range []string{"one-two", "what-is-x-exactly", "one-two-1"} {
 		if !a[want] {
@@ -567,7 +567,7 @@ func TestRulesFindWhatTheyAreFor(t *testing.T) {
 	if text := direct("internal/api", `wire.Eval(ctx, p, src, ks); s.Shadow(p); x := "a:b"`); text != "" {
 		t.Error(text)
 	}
-	if !isApart("internal/tools/apidoc") || isApart("internal/toolsmith") {
-		t.Error("isApart goes by letters, not by segments")
+	if !isUnshipped("internal/tools/apidoc") || isUnshipped("internal/toolsmith") {
+		t.Error("isUnshipped compares letters, not segments")
 	}
 }

@@ -29,10 +29,10 @@ var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 
 // A version of Redis or Valkey is called tried if a record names it, and each version that
 // a record names is called tried.
-func TestTriedVersionsAreThoseOfRecords(t *testing.T) {
+func TestTestedVersionsMatchRecords(t *testing.T) {
 	ran := map[string]bool{}
 	for _, page := range []string{"docs/scaling.md", "docs/reliability.md", "docs/benchmarks.md", "docs/history.md",
-		"docs/records/chaos.txt", "docs/records/sim.txt"} {
+		"docs/records/chaos.txt", "docs/records/faults.txt", "docs/records/sim.txt"} {
 		for _, m := range ranOn.FindAllStringSubmatch(read(t, page), -1) {
 			ran[m[1]+" "+m[2]] = true
 		}
@@ -58,9 +58,9 @@ var (
 	versionRow = regexp.MustCompile(`(?m)^\| (Redis|Valkey) [^|]* \| ([^|]*) \| [^|]* \|$`)
 )
 
-// The table of transitions says which line of a script each step of the model
-// stands for. Whoever changes that line looks at the model.
-func TestTheModelsTransitionsAreWhereTheRecordSays(t *testing.T) {
+// The table of transitions quotes the line of code behind each step of the model. A change of
+// that line fails this test, so that the model is checked too.
+func TestModelTransitionsQuoteExistingLines(t *testing.T) {
 	const page = "model/transitions.txt"
 	quotes, err := record.Quotes(filepath.Join(root, page))
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package outside checks openapi.json as other programs use it: two generators
-// make a client from it, and the tests call a running service with each. It is a
-// module of its own, so that the generators are no dependency of the service.
-// The clients are not kept: go generate writes them below testdata.
+// Package outside checks openapi.json with two client generators. The tests call a running
+// service with each generated client. It is a separate module, so that the service does not
+// depend on the generators. The clients are not committed: go generate writes them to testdata.
 package outside
 
 //go:generate go tool oapi-codegen -generate types,client -package oapicodegen -o testdata/oapicodegen/client.go ../../openapi.json

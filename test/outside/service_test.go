@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run builds the service, starts it with a Redis of its own, and runs the tests.
+// run builds the service, starts it with a separate Redis, and runs the tests.
 func run(m *testing.M) (int, error) {
 	dir, err := os.MkdirTemp("", "outside")
 	if err != nil {

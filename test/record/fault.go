@@ -19,7 +19,7 @@ const (
 	envSeed = "SEED"
 )
 
-// Sized is a number of the size that was asked for.
+// Sized returns nightly if the environment selects the nightly size, else short.
 func Sized[T any](short, nightly T) T {
 	if os.Getenv(envSize) == "nightly" {
 		return nightly
@@ -42,24 +42,24 @@ var header = []string{"no", "fault", "settings", "notices", "lost", "doubled", "
 	"seed", "versions",
 	"took, load of the machine", "date"}
 
-// Fault is a row of the table in docs/scaling.md.
+// Fault is a row of the table in docs/records/faults.txt.
 type Fault struct {
 	No              string
 	Fault, Settings string
 	Counts          *Counts // nil: nothing is counted
-	Aim, Found      string  // what it is to reach; what it did, or why it was not tried
+	Aim, Found      string  // the aim; the result, or why the fault was not tried
 	Server          string
 	From            time.Time
 }
 
-// Counts are the ledger's; what is nil is not counted.
+// Counts are the numbers of the ledger; nil means not counted.
 type Counts struct {
 	Notices, Lost, Doubled int
 	Early, Failed          *int
 	Late                   *time.Duration
 }
 
-// Put records the row. One that misses its aim says so; it is recorded as well.
+// Put records the row, also if it misses its aim.
 func (f Fault) Put(t testing.TB) {
 	t.Helper()
 	counts := []string{"–", "–", "–", "–", "–", "–"}

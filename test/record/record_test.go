@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestASectionIsReplacedAndNothingElse(t *testing.T) {
+func TestSaveReplacesOnlyItsSection(t *testing.T) {
 	const before = "# Page\n<!-- record: a -->\nold\n<!-- end: a -->\nbetween\n<!-- record: b -->\n<!-- end: b -->\nafter\n"
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte(before), 0o600); err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// PutRow puts a row into the table of a section, in place of the row with the same
-// number, which is its first cell: one table may be the work of many runs. Rows stand
-// in the order of their numbers, as 2 before 2.1 before 10.
+// PutRow writes a row into the table of a section, and replaces the row with the same number.
+// The number is the first cell. So several runs can fill one table. The rows are in the
+// order of their numbers: 2 before 2.1 before 10.
 func PutRow(path, name string, header, row []string) error {
 	old, err := Section(path, name)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestARowTakesThePlaceOfItsNumber(t *testing.T) {
+func TestPutRowReplacesRowOfSameNumber(t *testing.T) {
 	page := filepath.Join(t.TempDir(), "page.md")
 	if err := os.WriteFile(page, []byte("before\n<!-- record: a -->\n<!-- end: a -->\nafter\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type Way struct {
 	Way, Settings string
 	Passed        int
 	Failed        []string
-	Again         []string // of those that passed: which did so without the others, and not with them
+	Again         []string // passed tests that first failed, and passed when run without the others
 	Elsewhere     int      // tests that cannot go this way
 	Server        string
 	From          time.Time

@@ -66,7 +66,7 @@ func run(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
-// try returns what the command wrote to both of its outputs.
+// try returns both outputs of the command.
 func try(t *testing.T, dir string, args ...string) (string, error) {
 	t.Helper()
 	out, err := command(t, dir, args...).CombinedOutput()
@@ -87,15 +87,13 @@ func listed(t *testing.T, dir string, args ...string) []string {
 func command(t *testing.T, dir string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	cmd.Dir = dir
-	// A copy is no checkout: what git says of a folder above it is not about it. On
-	// a new machine the modules that only bench and the fault tests need are not
-	// there yet, so the module proxy stays as it is.
+	// The copy is not a checkout, so git must not read a repository in a folder above it. On a new machine the
+	// modules of bench and the fault tests are not downloaded yet, so the module proxy stays as it is.
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly -buildvcs=false", "GOWORK=off", "GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
 	return cmd
 }
 
-// The module gets another path, and what is left builds, lists its tests, and
-// knows its version.
+// With another module path the program builds, lists its tests, and knows its version.
 func TestSetModulePath(t *testing.T) {
 	const path = "git.example.com/payments/notifier"
 	dir := copied(t)

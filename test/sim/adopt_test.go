@@ -8,35 +8,35 @@ import (
 
 	"pgregory.net/rapid"
 
+	"notifier/internal/adopt"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
 
-// following is a look of an adopter at timers that is under way.
+// following is the state of a check of timers by an adopter.
 type following struct {
 	t        *rapid.T
 	heard    map[int]told
-	compared bool                    // timers are looked at because their notices miss them
-	asked    bool                    // a call of the API asks
-	ops      map[int]store.Operation // that must follow from the last look
-	begun    bool                    // something has come between its scripts
+	compared bool                    // the adopter compares all notices with their timers
+	asked    bool                    // a call of the API started the check
+	ops      map[int]adopt.Operation // operations that must follow from the last Peek
+	begun    bool                    // another step has run between the scripts
 }
 
-// adoptStore stands between an adopter and its store: it compares what the adopter
-// sees, decides and does with the model, and lets others do something between its
-// scripts.
+// adoptStore wraps the store of an adopter. It compares the adopter's reads, decisions and
+// writes with the model, and runs steps of other processes between the adopter's scripts.
 type adoptStore struct {
-	*store.Store
+	adopt.Redis
 	w  *world
 	in *instance
 }
 
-// Strays begins the comparison.
+// Strays marks the check as a comparison, and compares its result with the model.
 func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string) ([]string, string, error) {
 	w := s.w
 	w.following.compared = true
-	ks, next, err := s.Store.Strays(ctx, p, cursor)
+	ks, next, err := s.Redis.Strays(ctx, p, cursor)
 	if err != nil {
 		return ks, next, err
 	}
@@ -49,26 +49,27 @@ func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string
 	return ks, next, nil
 }
 
-// expiredSince is within how many ms a script that began before a key expired has
-// ended, also on a busy machine.
+// expiredSince is the longest time in ms, also on a busy machine, between a key's expiry
+// and the end of a script that began before the expiry.
 const expiredSince = 1000
 
-// Peek looks, and says what must follow from it.
-func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (time.Time, []store.Seen, int, error) {
+// Peek notes the operation that must follow from each timer it reads.
+func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, most int64) (time.Time, []adopt.Seen, int, error) {
 	w := s.w
 	if len(w.following.ops) > 0 {
 		w.t.Fatalf("%s has done nothing of %v", s.in.id, w.following.ops)
 	}
-	now, seen, looked, err := s.Store.Peek(ctx, p, ks, most)
+	now, seen, looked, err := s.Redis.Peek(ctx, p, ks, most)
 	if err != nil {
 		return now, seen, looked, err
 	}
 	for _, name := range ks[:looked] {
 		k := int(name[len(name)-1] - '0')
 		alive := w.timers[k].alive(now.UnixMilli())
-		if !alive && w.timers[k].there { // keys expire by the time at which the script began, and it tells the one when it asked
-			alive = slices.ContainsFunc(seen, func(is store.Seen) bool {
-				return is.Key == name && is.Length != store.NoKey && now.UnixMilli()-is.Expire < expiredSince
+		// A key expires by the time at which the script began. The script returns a later time.
+		if !alive && w.timers[k].there {
+			alive = slices.ContainsFunc(seen, func(is adopt.Seen) bool {
+				return is.Key == name && is.Length != adopt.NoKey && now.UnixMilli()-is.Expire < expiredSince
 			})
 		}
 		if op := w.decide(k, w.following.heard[k], alive); op != "" {
@@ -78,16 +79,16 @@ func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, mo
 	return now, seen, looked, nil
 }
 
-// decide is what must be done about a key's timer.
-func (w *world) decide(k int, h told, alive bool) store.Operation {
+// decide returns the operation that a key's timer requires; empty means none.
+func (w *world) decide(k int, h told, alive bool) adopt.Operation {
 	n, tm := &w.notes[k], w.timers[k]
 	if !alive || tm.eternal {
 		gone := h.removed || alive && (h.event || n.adopted) || w.following.compared && !h.expired && n.adopted
 		switch {
 		case gone && n.timed() && n.far:
-			return store.OpCancel
+			return adopt.OpCancel
 		case h.event && h.expired && n.timed() && n.far && !alive:
-			return store.OpMove // its owner has shortened its life
+			return adopt.OpMove // the producer has shortened the timer
 		}
 		return ""
 	}
@@ -96,21 +97,21 @@ func (w *world) decide(k int, h told, alive bool) store.Operation {
 	moved := tm.at != 0 && float64(tm.at+1) != n.stands
 	switch {
 	case n.state == "" || !n.timed() || !ours && !same:
-		return store.OpAdopt
+		return adopt.OpAdopt
 	case !moved:
 		return ""
 	case ours && !same && (h.value == "set" || h.value == "set and expire"):
-		return store.OpAdopt // an event says that it is a value
+		return adopt.OpAdopt // an event shows that a producer wrote the value
 	case ours && !same && w.following.asked:
-		return "" // its event will say whether it is one
+		return "" // the event, still to come, decides
 	case ours || n.used == 0:
-		return store.OpMove
+		return adopt.OpMove
 	}
-	return store.OpAdopt
+	return adopt.OpAdopt
 }
 
-// standing is what an adoption must find as it was seen.
-type standing struct {
+// preconditions must still hold when the second script of an adoption runs.
+type preconditions struct {
 	score  float64
 	made   notice.Made
 	length int64
@@ -118,9 +119,9 @@ type standing struct {
 	expire int64
 }
 
-func (w *world) standing(ctx context.Context, k int) (is standing, now int64) {
+func (w *world) preconditions(ctx context.Context, k int) (is preconditions, now int64) {
 	n := &w.notes[k]
-	is.made, is.length, is.expire = n.made, store.NoKey, -1
+	is.made, is.length, is.expire = n.made, adopt.NoKey, -1
 	at, err := w.plain.Time(ctx).Result()
 	if err != nil {
 		w.t.Fatalf("ask for the time: %v", err)
@@ -135,42 +136,42 @@ func (w *world) standing(ctx context.Context, k int) (is standing, now int64) {
 	return is, at.UnixMilli()
 }
 
-// Adopt is the second script.
-func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []store.Adoption) ([]bool, error) {
+// Adopt runs the second script of an adoption and compares its result with the model.
+func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []adopt.Adoption) ([]bool, error) {
 	w, f := s.w, s.w.following
 	ops := f.ops
-	f.ops = map[int]store.Operation{}
-	seen := map[int]standing{}
+	f.ops = map[int]adopt.Operation{}
+	seen := map[int]preconditions{}
 	for i := range list {
 		a := &list[i]
 		k := int(a.Key[len(a.Key)-1] - '0')
 		if ops[k] != a.Op {
-			w.t.Fatalf("key %d, %s, with the timer %+v, told %+v: %s is to be done, want %q", k, &w.notes[k], w.timers[k], f.heard[k], a.Op, ops[k])
+			w.t.Fatalf("key %d, %s, timer %+v, events %+v: operation %s, want %q", k, &w.notes[k], w.timers[k], f.heard[k], a.Op, ops[k])
 		}
 		delete(ops, k)
-		seen[k] = standing{score: w.notes[k].stands, made: w.notes[k].made, length: a.Length, value: string(a.Value), expire: a.Expire}
+		seen[k] = preconditions{score: w.notes[k].stands, made: w.notes[k].made, length: a.Length, value: string(a.Value), expire: a.Expire}
 	}
 	if len(ops) > 0 {
-		w.t.Fatalf("%s does nothing of %v", s.in.id, ops)
+		w.t.Fatalf("%s does none of the operations %v", s.in.id, ops)
 	}
-	s.meanwhile()
+	s.interleave()
 	want, filled, at := map[int]bool{}, map[int]bool{}, map[int]int64{}
 	for i := range list {
 		a := &list[i]
 		k := int(a.Key[len(a.Key)-1] - '0')
 		n := &w.notes[k]
-		is, now := w.standing(ctx, k)
-		gone := is.length == store.NoKey && seen[k].expire > 0 && now > seen[k].expire
-		timer := is.length == seen[k].length && is.value == seen[k].value && (is.expire == seen[k].expire || is.length == store.NoKey)
+		is, now := w.preconditions(ctx, k)
+		gone := is.length == adopt.NoKey && seen[k].expire > 0 && now > seen[k].expire
+		timer := is.length == seen[k].length && is.value == seen[k].value && (is.expire == seen[k].expire || is.length == adopt.NoKey)
 		notice := is.score == seen[k].score && is.made == seen[k].made
-		want[k] = notice && (timer || gone && a.Op == store.OpAdopt)
-		if !want[k] && a.Op == store.OpAdopt && gone && n.lost && n.pending() && !n.held() { // its event was first
+		want[k] = notice && (timer || gone && a.Op == adopt.OpAdopt)
+		if !want[k] && a.Op == adopt.OpAdopt && gone && n.lost && n.pending() && !n.held() { // the expired event came first
 			want[k], filled[k] = true, true
 		}
 		at[k] = now
 	}
 	before := w.wire.count()
-	done, err := s.Store.Adopt(ctx, p, list)
+	done, err := s.Redis.Adopt(ctx, p, list)
 	if w.wire.count() == before {
 		return done, err
 	}
@@ -187,23 +188,23 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []store.A
 	return done, err
 }
 
-// adopted writes a step of an adoption into the model.
-func (w *world) adopted(k int, a *store.Adoption, ms int64, filled bool) {
+// adopted records an operation of an adopter in the model.
+func (w *world) adopted(k int, a *adopt.Adoption, ms int64, filled bool) {
 	n := &w.notes[k]
 	due := later
 	if a.Expire+1 <= ms {
 		due = now
 	}
-	w.say("\t%s: key %d, %s, due %s", map[store.Operation]string{store.OpAdopt: "adopted", store.OpMove: "moved",
-		store.OpCancel: "cancelled"}[a.Op], k, n, due)
+	w.say("\t%s: key %d, %s, due %s", map[adopt.Operation]string{adopt.OpAdopt: "adopted", adopt.OpMove: "moved",
+		adopt.OpCancel: "cancelled"}[a.Op], k, n, due)
 	switch a.Op {
-	case store.OpCancel:
+	case adopt.OpCancel:
 		writes := n.writes
 		w.ends(k, notice.EndCancelled)
 		n.settle(notice.Cancelled)
 		n.writes = writes
 		return
-	case store.OpAdopt:
+	case adopt.OpAdopt:
 		body, _ := strconv.Atoi(string(a.Value))
 		if !filled {
 			w.replaced(k)
@@ -212,7 +213,7 @@ func (w *world) adopted(k int, a *store.Adoption, ms int64, filled bool) {
 		n.schedule(&w.scores, due)
 		made := w.madeOf(k)
 		if made <= n.made {
-			w.t.Fatalf("what was adopted was made at %d, and the one before it at %d", made, n.made)
+			w.t.Fatalf("the adopted notice has generation %d, its predecessor %d", made, n.made)
 		}
 		n.made = made
 	default:
@@ -224,12 +225,12 @@ func (w *world) adopted(k int, a *store.Adoption, ms int64, filled bool) {
 	}
 }
 
-// Schedule makes a notice of a timer that has expired.
+// Schedule creates a notice for an expired timer, and records it in the model.
 func (s *adoptStore) Schedule(ctx context.Context, p keys.Partition, reqs []store.Request) ([]store.Reply, error) {
 	w := s.w
-	s.meanwhile()
+	s.interleave()
 	before := w.wire.count()
-	out, err := s.Store.Schedule(ctx, p, reqs)
+	out, err := s.Redis.Schedule(ctx, p, reqs)
 	if w.wire.count() == before {
 		return out, err
 	}
@@ -249,8 +250,8 @@ func (s *adoptStore) Schedule(ctx context.Context, p keys.Partition, reqs []stor
 	return out, err
 }
 
-// meanwhile lets others do something between two scripts of an adoption.
-func (s *adoptStore) meanwhile() {
+// interleave runs a step of another process between two scripts of an adoption.
+func (s *adoptStore) interleave() {
 	w, f := s.w, s.w.following
 	if f.begun || w.nested {
 		return
@@ -259,8 +260,8 @@ func (s *adoptStore) meanwhile() {
 	defer func() { w.nested = false }()
 	fate, skip := w.wire.hold()
 	defer func() { w.wire.loseAfter(skip, fate) }()
-	do := w.amid
-	w.amid = nil
+	do := w.between
+	w.between = nil
 	if do == nil {
 		do = pick(f.t, "meanwhile", []func(){nil, nil, nil, func() { w.setTimer(f.t) }, func() { w.changeTimer(f.t) }, func() { w.schedule(f.t) },
 			func() { w.amend(f.t) }, func() { w.claim(f.t) }, func() {

@@ -6,7 +6,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// claimable counts, for each key, the shadows of a server that have it, under whatever
+// claimable counts, for each key, the shadows of a server that contain the key, under any
 // prefix and tag.
 var claimable = redis.NewScript(`
 local reply = {}
@@ -19,8 +19,8 @@ for i = 1, #ARGV do
 end
 return reply`)
 
-// claimableIn is in how many places of some servers each key can be claimed. In every
-// world that is one at most, unless a node of a cluster has lost writes.
+// claimableIn returns, for each key, the number of places of the servers where the key is
+// claimable. The number is at most one, unless a node of a cluster has lost writes.
 func claimableIn(ctx context.Context, ks []string, servers ...redis.Scripter) ([]int, error) {
 	args := make([]any, len(ks))
 	for i, k := range ks {
@@ -39,9 +39,9 @@ func claimableIn(ctx context.Context, ks []string, servers ...redis.Scripter) ([
 	return counts, nil
 }
 
-// lookClaimable: no key is claimable in two places. Here Redis forgets as a whole, so there
-// is no exception.
-func (w *world) lookClaimable() {
+// checkClaimable fails if a key is claimable in two places. There is no exception, because
+// in these worlds all of Redis loses writes at once.
+func (w *world) checkClaimable() {
 	var ks []string
 	for k := range w.notes {
 		ks = append(ks, key(k))

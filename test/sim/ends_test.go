@@ -14,17 +14,17 @@ import (
 	"notifier/internal/store"
 )
 
-// maxAttempts is the ladder's length: lapsed claims count.
+// maxAttempts is the ladder's length. Expired leases count as attempts.
 const maxAttempts = 4
 
-// settlement is a settle call that may have to be made again.
+// settlement is a settle call that may have to be repeated.
 type settlement struct {
 	ending store.Ending
 	after  when
 	used   int
 	notice *notice.Notice
 	push   *notice.Push
-	held   notice.Held // of a postponement
+	held   notice.Held // the reason of a postponement
 }
 
 func (w *world) job(t *rapid.T, may func(*job) bool) (*instance, *job) {
@@ -53,7 +53,7 @@ func (w *world) ran(t *rapid.T, in *instance, j *job) {
 	w.say("%s has handled key %d, body %d: %s", in.id, j.key, j.body, map[stage]string{failed: "failed", succeeded: "succeeded"}[j.stage])
 }
 
-// settle ends a claim by what came of it, or makes a settle again.
+// settle writes the outcome of a claim, or repeats a settle whose reply was lost.
 func (w *world) settle(t *rapid.T) {
 	in, j := w.job(t, func(*job) bool { return true })
 	e := j.end
@@ -63,7 +63,7 @@ func (w *world) settle(t *rapid.T) {
 	w.end(t, in, j, e, drawFate(t))
 }
 
-// outcome says how a claim ends.
+// outcome draws the outcome of a claim.
 func (w *world) outcome(t *rapid.T, j *job) *settlement {
 	n := *j.claim.Notice
 	n.Attempts = slices.Clone(n.Attempts)
@@ -137,7 +137,7 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	w.ended(t, j, e, out)
 }
 
-// ended writes a settle into the model.
+// ended records a settle in the model.
 func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	n := &w.notes[j.key]
 	taken := n.settles(j)
@@ -173,7 +173,7 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	}
 }
 
-// die ends an instance at the point where it is, and starts another in its place.
+// die ends an instance at its present point, and starts another one.
 func (w *world) die(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	var where []string
@@ -191,7 +191,7 @@ func (w *world) die(t *rapid.T) {
 	*in = *w.newInstance(t)
 }
 
-// takeEntry: a consumer takes the list's first entry and works on it.
+// takeEntry has a consumer pop the list's first entry and handle it.
 func (w *world) takeEntry(t *rapid.T) {
 	if len(w.list) == 0 {
 		t.SkipNow()
@@ -215,7 +215,7 @@ func (w *world) takeEntry(t *rapid.T) {
 	}
 }
 
-// lookUp: who reports on an entry reads its notice first.
+// lookUp reads the notice of an entry, as a report does first.
 func (w *world) lookUp(t *rapid.T) {
 	w.readFor(t, pick(t, "entry", w.taken))
 }
@@ -230,17 +230,19 @@ func (w *world) readFor(t *rapid.T, e *entry) {
 		t.Fatalf("find key %d, %s: %v", e.key, n, err)
 	}
 	if err == nil && found.Route != n.under {
-		t.Fatalf("find key %d, %s: it is said to lie under %s", e.key, n, found.Route)
+		t.Fatalf("find key %d, %s: found under the route %s", e.key, n, found.Route)
 	}
-	if err != nil || found.Made != e.made || found.AttemptsMade != e.attempt {
+	over := n.pending() && !n.awaits // as after a resend, which makes no attempt
+	if err != nil || found.Made != e.made || found.AttemptsMade != e.attempt || over {
 		w.say("consumer reports on key %d, body %d, attempt %d: it is another now", e.key, e.body, e.attempt)
 		return
 	}
 	w.say("consumer's report on key %d, body %d, attempt %d reads the record", e.key, e.body, e.attempt)
-	e.found = &found
+	e.found, e.score = &found, n.score
 }
 
-// report settles what was read, once or again: between the two anything may happen.
+// report settles the notice of an entry that lookUp has read, perhaps again. Any step may
+// run between the two.
 func (w *world) report(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
 	if rapid.Bool().Draw(t, "for the last time") {
@@ -272,10 +274,10 @@ func (w *world) report(t *rapid.T) {
 	if n.held() && n.holder == token && n.body != e.body {
 		t.Fatalf("the report on body %d settles body %d", e.body, n.body)
 	}
-	w.ended(t, &job{key: e.key, under: found.Route, place: found.Shard, token: token, body: e.body, made: found.Made, score: -1}, end, out)
+	w.ended(t, &job{key: e.key, under: found.Route, place: found.Shard, token: token, body: e.body, made: found.Made, score: e.score}, end, out)
 }
 
-// read keeps what a delivered notice is, for a report that comes late.
+// read stores the state of a delivered notice for a late report.
 func (w *world) read(t *rapid.T) {
 	k, n := w.draw(t)
 	if n.state != notice.Delivered {
@@ -337,7 +339,7 @@ func (w *world) reopenRead(t *rapid.T) {
 func (w *world) touch(t *rapid.T) {
 	k, n := w.draw(t)
 	w.say("the timer of key %d is touched", k)
-	left, err := w.store.Touch(w.ctx, []string{key(k)})
+	left, err := w.store.Timers.Touch(w.ctx, []string{key(k)})
 	want := 0
 	if w.kind == adoption && w.timers[k].there || w.kind != adoption && n.state == notice.Scheduled && n.lapses == 0 && n.far && n.timer {
 		want = 1

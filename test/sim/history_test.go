@@ -16,7 +16,7 @@ import (
 	"notifier/internal/store"
 )
 
-// asked is what a call on a key was to do, and answered what it said.
+// asked holds the arguments of a call on a key.
 type asked struct {
 	op    string // schedule, claim, settle, cancel, find
 	body  int
@@ -28,16 +28,17 @@ type asked struct {
 	used  int // attempts that the settle writes
 }
 
+// answered holds the reply of a call on a key.
 type answered struct {
-	unknown bool // no reply came
-	done    bool // created, won, taken, cancelled
-	body    int  // of what is there
+	unknown bool // the reply was lost
+	done    bool // created, won, settled, cancelled
+	body    int  // of the notice
 	used    int
 	state   notice.State
 }
 
-// about is what is so of a key: a state of the sequential model. Time is not in
-// it: what is due soon may be due, and a short lease may have ended.
+// about is a state of the sequential model of a key. The model has no clock: a notice due
+// in 2 ms may be due, and a lease of 2 ms may have ended.
 type about struct {
 	state  notice.State // "", scheduled, delivered, dead, cancelled
 	body   int
@@ -47,7 +48,7 @@ type about struct {
 	lasts  bool
 }
 
-// next is every state that may follow.
+// next returns the states that may follow a call with this reply.
 func next(is about, in asked, out answered) []about {
 	var after []about
 	done, not := apply(is, in)
@@ -61,7 +62,8 @@ func next(is about, in asked, out answered) []about {
 	return after
 }
 
-// public is the state that a look may see: a short lease may have ended or not.
+// public returns the state that a find may return. If a short lease may have ended or not,
+// seen decides.
 func (a about) public(seen notice.State) notice.State {
 	if a.state == notice.Scheduled && a.holder != "" && (a.lasts || seen == notice.Claimed) {
 		return notice.Claimed
@@ -69,13 +71,13 @@ func (a about) public(seen notice.State) notice.State {
 	return a.state
 }
 
-// fits: a claim tells what it has won.
+// fits reports whether the reply of a claim matches the model.
 func fits(done about, in asked, out answered) bool {
 	return in.op != "claim" || out.body == done.body && out.used == done.used
 }
 
-// apply is what the call does where it does something, and whether it may do
-// nothing.
+// apply returns the state after the call, or nil if the call changes nothing, and whether
+// the call may change nothing.
 func apply(is about, in asked) (done *about, not bool) {
 	pending := is.state == notice.Scheduled
 	switch in.op {
@@ -134,14 +136,14 @@ func sequential() porcupine.Model {
 	return m.ToModel()
 }
 
-// history is what was asked and answered, by key.
+// history records calls and their replies, by key.
 type history struct {
 	sync.Mutex
 	begun time.Time
 	ops   map[int][]porcupine.Operation
 }
 
-// racer is one of those who call at once.
+// racer is one of several concurrent callers.
 type racer struct {
 	*lab
 	id     int
@@ -159,7 +161,7 @@ type hand struct {
 
 const raceKeys = 4
 
-// call makes a call, loses it now and then, and writes it down.
+// call makes a call, sometimes loses its request or reply, and records it.
 func (r *racer) call(k int, in asked, do func(ctx context.Context) (answered, error)) answered {
 	f := arrives
 	if r.rnd.IntN(12) == 0 {
@@ -169,7 +171,7 @@ func (r *racer) call(k int, in asked, do func(ctx context.Context) (answered, er
 	out, err := do(context.WithValue(context.Background(), fateOf{}, &f))
 	to := time.Since(r.h.begun).Nanoseconds()
 	if err != nil {
-		out = answered{unknown: true} // it was carried out by now, or never is
+		out = answered{unknown: true} // Redis has executed the call by now, or never does
 	}
 	r.h.Lock()
 	defer r.h.Unlock()
@@ -202,7 +204,7 @@ func (r *racer) step() {
 		r.call(k, asked{op: "cancel"}, func(ctx context.Context) (answered, error) {
 			c, err := r.store.Amend(ctx, prefix, key(k), store.Cancel, store.When{})
 			if err != nil && c.Before == "" && fateIn(ctx) == arrives {
-				return answered{}, nil // there is none
+				return answered{}, nil // the key has no notice
 			}
 			return answered{done: c.Done}, err
 		})
@@ -222,7 +224,7 @@ func (r *racer) claim(k int) {
 	r.serial++
 	in := asked{op: "claim", token: fmt.Sprintf("r%d-%d", r.id, r.serial), lasts: r.rnd.IntN(2) == 0}
 	c := call{token: in.token, lasts: in.lasts}
-	for range 2 { // a call whose reply was lost is made again, by the same token
+	for range 2 { // a call whose reply was lost is repeated with the same token
 		out := r.call(k, in, func(ctx context.Context) (answered, error) {
 			got, err := r.store.ClaimKeys(ctx, partition, c.lease(), []string{key(k)})
 			if err != nil || len(got.Won) == 0 {
@@ -264,8 +266,8 @@ func (r *racer) settle() {
 	}
 }
 
-// race lets several call at once, and reports which keys' histories no order
-// explains.
+// race runs several concurrent callers. It returns the number of calls, and the keys whose
+// history no order of the calls explains.
 func race(l *lab, seed uint64, steps int) (calls int, wrong []int, err error) {
 	if err := l.plain.FlushDB(context.Background()).Err(); err != nil {
 		return 0, nil, fmt.Errorf("empty Redis: %w", err)
@@ -295,17 +297,17 @@ func race(l *lab, seed uint64, steps int) (calls int, wrong []int, err error) {
 	return calls, wrong, nil
 }
 
-// stepsOfARace keeps histories short enough to be decided at once.
+// stepsOfARace keeps histories short enough for a fast check.
 const stepsOfARace = 600
 
-func TestHistoriesHaveAnOrder(t *testing.T) {
+func TestConcurrentCallsAreLinearizable(t *testing.T) {
 	l, begun := newLab(t, onePrefix, mutation{}), time.Now()
 	from, calls := seed(*seedFlag), 0
 	t.Logf("seed %d: to run this again, -sim.seed=%d -sim.steps=%d", from, from, *stepsFlag)
 	for s := from; calls < *stepsFlag/4; s++ {
 		n, wrong, err := race(l, s, stepsOfARace)
 		if err != nil || len(wrong) > 0 {
-			t.Fatalf("seed %d: no order explains what was answered on keys %v; %v", s, wrong, err)
+			t.Fatalf("seed %d: no order of the calls explains the replies for the keys %v; %v", s, wrong, err)
 		}
 		calls += n
 	}
@@ -315,10 +317,10 @@ func TestHistoriesHaveAnOrder(t *testing.T) {
 		calls, from, time.Since(begun).Seconds())
 }
 
-// TestWrongScriptsHaveNoOrder: the check finds what it is for.
-func TestWrongScriptsHaveNoOrder(t *testing.T) {
+// TestConcurrentCallsOfMutantsAreNotLinearizable shows that the check can fail.
+func TestConcurrentCallsOfMutantsAreNotLinearizable(t *testing.T) {
 	for _, m := range mutations {
-		if !slices.Contains([]string{"a settle does not ask whose claim it is", "a replace leaves the old notice's claim",
+		if !slices.Contains([]string{"a settle does not check the token", "a replace leaves the old notice's claim",
 			"a cancel leaves the claim"}, m.name) {
 			continue
 		}

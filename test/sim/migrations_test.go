@@ -20,16 +20,16 @@ import (
 	"notifier/internal/wire"
 )
 
-// In a world of migrations notices move between two servers, to and fro, while producers
-// call both sides and instances of both claim and settle. A mover is killed at any of its
-// commands, before or after it; the next one goes the same way or turns round. A mover may
-// also be stopped for so long that another one takes its place, and then go on.
+// In a world of migrations, notices move between two servers in both directions. Producers
+// call both sides, and instances of both sides claim and settle. A mover is killed before
+// or after any of its commands; the next mover continues or reverses the move. A mover may
+// also be stopped until another one has run, and then continue.
 //
-// After each step a notice is in one place, or on its way, and claimable in one place at
-// most. A call on either side may be refused as moved. It never answers that an existing
-// notice is not found, and never creates its key again.
+// After each step a notice is in one place or exported, and claimable in one place at most.
+// A call on either side may be refused as moved. No call reports an existing notice as not
+// found, and none creates its key a second time.
 
-// mostCommands is about how many commands a mover sends.
+// mostCommands is the approximate number of commands that a mover sends.
 const mostCommands = 120
 
 // shore is one of the two servers.
@@ -38,12 +38,12 @@ type shore struct {
 	srv    *redistest.Server
 	plain  *redis.Client
 	conn   *wire.Conn // of its instances
-	tap    *tap       // on that
+	tap    *tap       // on conn
 	stores [2]*store.Store
-	begun  bool // it knows of a migration, so that producers may call it
+	begun  bool // a migration has written to the server, so that producers may call it
 }
 
-// ferry is one run.
+// ferry is one run in a world of migrations.
 type ferry struct {
 	t      *rapid.T
 	ctx    context.Context
@@ -52,7 +52,7 @@ type ferry struct {
 	jobs   []*task
 	steps  *int
 	serial int
-	depth  int // of movers between the commands of calls, and calls between those of movers
+	depth  int // of nested interruptions: a mover during a call, a call during a mover
 }
 
 // condition is the reference model of a key.
@@ -61,7 +61,7 @@ type condition struct {
 	made   notice.Made
 	far    bool // due in an hour
 	holder string
-	lasts  bool // the holder's lease
+	lasts  bool // the holder's lease is an hour
 	lapses int
 	buried bool // a notice of the key has been trimmed
 }
@@ -80,8 +80,8 @@ type task struct {
 
 func (f *condition) held() bool { return f.state == notice.Scheduled && f.holder != "" && f.lasts }
 
-// TestMigrationsTurnedRound is the world of migrations.
-func TestMigrationsTurnedRound(t *testing.T) {
+// TestMigrationsReversedAtAnyCommandLoseNothing takes steps in worlds of migrations.
+func TestMigrationsReversedAtAnyCommandLoseNothing(t *testing.T) {
 	l, begun, want := &lab{}, time.Now(), *stepsFlag*migrationsPercent/100
 	shores := newShores(t)
 	from := seed(*seedFlag)
@@ -92,7 +92,7 @@ func TestMigrationsTurnedRound(t *testing.T) {
 		l.steps, from, time.Since(begun).Seconds())
 }
 
-// migrationsPercent is how much of the steps is taken in worlds of migrations.
+// migrationsPercent is the share of the steps that worlds of migrations get.
 const migrationsPercent = 20
 
 func newShores(t *testing.T) (shores [2]*shore) {
@@ -152,7 +152,7 @@ func (w *ferry) run(rt *rapid.T) {
 
 func (w *ferry) say(format string, args ...any) { w.t.Logf(format, args...) }
 
-// newStore is the store of an instance; the first one of a side writes so many shards.
+// newStore returns the store of an instance. The first one of a side sets its shard count.
 func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	now, _, err := layout.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
@@ -172,13 +172,13 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	return x
 }
 
-// begin starts an instance in the place of another.
+// begin replaces an instance by a new one.
 func (w *ferry) begin(t *rapid.T) {
 	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
 	s.stores[rapid.IntRange(0, 1).Draw(t, "instance")] = w.newStore(s, 1)
 }
 
-// caller is a side that a producer calls, and the instance that answers.
+// caller draws a side that a producer calls, and the instance that answers.
 func (w *ferry) caller(t *rapid.T) (*shore, *store.Store) {
 	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
 	if !s.begun {
@@ -187,7 +187,7 @@ func (w *ferry) caller(t *rapid.T) (*shore, *store.Store) {
 	return s, s.stores[rapid.IntRange(0, 1).Draw(t, "instance")]
 }
 
-// during makes a call, and lets a mover come between two of its commands.
+// during makes a call, sometimes with a mover between two of the call's commands.
 func (w *ferry) during(t *rapid.T, call func()) {
 	if w.depth > 0 || rapid.IntRange(0, 2).Draw(t, "meanwhile") > 0 {
 		call()
@@ -298,7 +298,7 @@ func (w *ferry) find(t *rapid.T) {
 	}
 }
 
-// claim claims notices that are due in a shard of a side.
+// claim claims due notices in a shard of a side.
 func (w *ferry) claim(t *rapid.T) {
 	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
 	x := s.stores[rapid.IntRange(0, 1).Draw(t, "instance")]
@@ -389,18 +389,18 @@ func (w *ferry) settleAs(j *task, ending store.Ending, far bool) {
 	}
 }
 
-// die ends an instance that has a claim.
+// die drops a claim, as the crash of its instance does.
 func (w *ferry) die(t *rapid.T) {
 	j := pick(t, "claim", w.jobs)
 	if w.facts[j.key].held() && w.facts[j.key].holder == j.token {
-		t.SkipNow() // its lease would hold the notice to the end
+		t.SkipNow() // the lease would hold the notice until the end of the run
 	}
 	w.say("%s dies with key %d", j.token, j.key)
 	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
 }
 
-// killed is a mover that is killed at one of its commands, or not, and between whose
-// commands calls come.
+// killed draws the fate of a mover: the command at which it is killed, if any, and the
+// commands after which other calls run.
 func (w *ferry) killed(t *rapid.T) *tap {
 	p := &tap{}
 	if rapid.IntRange(0, 3).Draw(t, "is killed") > 0 {
@@ -409,14 +409,14 @@ func (w *ferry) killed(t *rapid.T) *tap {
 	}
 	if w.depth == 0 {
 		for range rapid.IntRange(0, 3).Draw(t, "calls meanwhile") {
-			p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.meanwhile(t) })
+			p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.interleave(t) })
 		}
 	}
 	return p
 }
 
-// stop runs a mover that is stopped behind one of its commands until another one has run in
-// its place, and then goes on.
+// stop runs a mover that is stopped after one of its commands, until another mover has run,
+// and then continues.
 func (w *ferry) stop(t *rapid.T) {
 	p := &tap{}
 	p.interrupt(rapid.IntRange(10, mostCommands).Draw(t, "behind command"), func() {
@@ -430,7 +430,7 @@ func (w *ferry) stop(t *rapid.T) {
 		w.say("the mover goes on")
 	})
 	for range rapid.IntRange(0, 2).Draw(t, "calls meanwhile") {
-		p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.meanwhile(t) })
+		p.interrupt(rapid.IntRange(1, mostCommands).Draw(t, "behind command"), func() { w.interleave(t) })
 	}
 	_ = w.migrate(t, rapid.IntRange(0, 1).Draw(t, "from"), p)
 }
@@ -446,7 +446,7 @@ func (w *ferry) migrate(t *rapid.T, from int, p *tap) error {
 	return err
 }
 
-// mover is a process that moves.
+// mover migrates notices over new connections, as a separate process does.
 func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
 	var conns [2]*wire.Conn
 	for i, s := range w.shores {
@@ -457,7 +457,7 @@ func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
 		c.AddHook(p)
 		defer func() { _ = c.Close() }()
 		conns[i] = c
-		w.plainly(s.plain.Del(w.ctx, space.Resharding()).Err()) // 15 s have passed
+		w.plainly(s.plain.Del(w.ctx, space.Resharding()).Err()) // the hold of the last mover has expired
 	}
 	defer func() {
 		for _, s := range w.shores {
@@ -466,8 +466,7 @@ func (w *ferry) mover(from int, p *tap) (move.Migrated, error) {
 	}()
 	return move.Migrate(w.ctx, move.MigrateOptions{From: conns[from], To: conns[1-from], Names: [2]string{w.shores[from].name,
 		w.shores[1-from].name},
-		Namespace: space.Namespace, MaxSkew: time.Hour, Force: true, Say: func(text string) { w.say("  %s", text) },
-		OnMoved: func(int, int64) {}})
+		Namespace: space.Namespace, MaxSkew: time.Hour, Force: true, Progress: said{w}})
 }
 
 func (w *ferry) plainly(err error) {
@@ -476,8 +475,8 @@ func (w *ferry) plainly(err error) {
 	}
 }
 
-// meanwhile is a call or a claim between two commands of a mover.
-func (w *ferry) meanwhile(t *rapid.T) {
+// interleave makes a call or a claim between two commands of a mover.
+func (w *ferry) interleave(t *rapid.T) {
 	w.depth++
 	defer func() { w.depth-- }()
 	for _, s := range w.shores {
@@ -501,8 +500,8 @@ func (w *ferry) meanwhile(t *rapid.T) {
 	w.look()
 }
 
-// records counts, for each key, the records of a server, and the batches on their way out
-// of its shards that have it.
+// records counts, for each key, the records on a server, and the exported batches that
+// contain the key.
 var records = redis.NewScript(`
 local reply = {}
 local bases = {}
@@ -544,7 +543,7 @@ func (w *ferry) look() {
 	}
 }
 
-// end lets a migration come to its end in either direction, and looks at all.
+// end completes a migration in either direction, and compares all notices with the model.
 func (w *ferry) end() {
 	from := 0
 	if w.shores[1].begun {
@@ -566,14 +565,14 @@ func (w *ferry) end() {
 		}
 		done, err := w.mover(from, &tap{})
 		if err != nil || !done.Open {
-			w.t.Fatalf("the migration comes to %+v, %v", done, err)
+			w.t.Fatalf("the last migration returns %+v, %v", done, err)
 		}
 		w.look()
 		if done.Claimed+done.Soon == 0 {
 			break
 		}
 		if round > 5 {
-			w.t.Fatalf("the migration has come to no end: %+v", done)
+			w.t.Fatalf("the migration does not end: %+v", done)
 		}
 	}
 	to := w.shores[1-from]
@@ -587,7 +586,7 @@ func (w *ferry) end() {
 			w.t.Fatalf("key %d is %+v on %s, %v; want %+v", k, got, to.name, err, f)
 		}
 		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, key(k)); !errors.Is(err, wire.ErrMoved) {
-			w.t.Fatalf("key %d on the side that was left: %v", k, err)
+			w.t.Fatalf("find key %d on the source: %v, want moved", k, err)
 		}
 	}
 	if side := to.stores[1].Side(); side.State != layout.SideOpen {

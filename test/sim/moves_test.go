@@ -7,14 +7,14 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
+	"notifier/internal/reconcile"
 	"notifier/internal/store"
 )
 
-// In a world of moves a deployment is under way: some instances have a route of
-// the keys that others do not have, and each moves what it finds under a prefix
-// that is not that of its own route.
+// In a world of moves a deployment is in progress: instances have different routes for the
+// same keys. Each instance moves notices from other prefixes to the prefix of its route.
 
-// moving is what an instance has read and is about to move.
+// moving holds keys that an instance has read and will move.
 type moving struct {
 	store    *store.Store
 	who      string
@@ -31,7 +31,7 @@ func (w *world) movesActions() map[string]func(*rapid.T) {
 	}
 }
 
-// by tells which instance a call comes to, where that matters.
+// by names the instance that answers a call, in worlds where instances differ.
 func (w *world) by(in *instance) string {
 	if !w.kind.many() {
 		return ""
@@ -39,7 +39,7 @@ func (w *world) by(in *instance) string {
 	return " by " + in.id
 }
 
-// where tells under which prefix, or in which place, where there is more than one.
+// where names the prefix or place of a partition, in worlds with more than one.
 func (w *world) where(p keys.Partition) string {
 	switch w.kind {
 	case moves:
@@ -50,27 +50,27 @@ func (w *world) where(p keys.Partition) string {
 	return ""
 }
 
-// serving are the instances that claim what lies where n does.
+// serving returns the instances that claim notices in n's partition.
 func (w *world) serving(n *note) []*instance {
 	return slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool {
 		return !slices.Contains(in.own, n.under) || in.store.Space().Places() <= n.place
 	})
 }
 
-// deploy ends an instance that has nothing in hand, and starts another.
+// deploy ends an instance that has no claims, and starts another.
 func (w *world) deploy(t *rapid.T) {
 	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.jobs)+len(in.called) > 0 }))
 	w.say("%s ends", in.id)
 	*in = *w.newInstance(t)
 }
 
-// kept: an instance reads what lies under a prefix that is not that of its route.
+// kept has an instance read the keys under a prefix other than its route's.
 func (w *world) kept(t *rapid.T) moving {
 	in := pick(t, "instance", w.instances)
 	from := pick(t, "from", slices.DeleteFunc(slices.Clone(w.under), func(p string) bool { return p == in.route() }))
-	ks, next, err := in.store.Kept(w.ctx, at(from), 0, 100)
+	ks, next, err := in.store.ScanKeys(w.ctx, at(from), 0, 100)
 	if err != nil || next != 0 {
-		t.Fatalf("what lies under %s: %v, cursor %d", from, err, next)
+		t.Fatalf("scan the keys under %s: %v, cursor %d", from, err, next)
 	}
 	want := 0
 	for k := range w.notes {
@@ -79,19 +79,19 @@ func (w *world) kept(t *rapid.T) moving {
 		}
 	}
 	if len(ks) != want {
-		t.Fatalf("%v lie under %s, want %d", ks, from, want)
+		t.Fatalf("the keys under %s are %v, want %d", from, ks, want)
 	}
 	if want == 0 {
 		t.SkipNow()
 	}
-	w.say("%s reads what lies under %s: %v", in.id, from, ks)
+	w.say("%s reads the keys under %s: %v", in.id, from, ks)
 	m := moving{in.store, in.id, from, in.route(), ks}
 	w.moving = append(w.moving, m)
 	return m
 }
 
-// move moves what was read, once or again: between the two anything may happen,
-// and who read it may have died.
+// move moves keys that kept has read, perhaps again. Any step may run between the two, also
+// a crash of the instance that read them.
 func (w *world) move(t *rapid.T) {
 	i := rapid.IntRange(0, max(len(w.moving)-1, 0)).Draw(t, "read")
 	if len(w.moving) == 0 {
@@ -105,9 +105,9 @@ func (w *world) move(t *rapid.T) {
 }
 
 func (w *world) moveOn(t *rapid.T, m moving, f fate) {
-	w.say("%s moves what it read from %s to %s%s", m.who, m.from, m.to, f)
+	w.say("%s moves the keys it read from %s to %s%s", m.who, m.from, m.to, f)
 	w.wire.lose(f)
-	moved, stuck, err := m.store.Rehome(w.ctx, at(m.from), m.to, m.keys)
+	moved, stuck, err := (reconcile.Redis{Store: m.store}).Rehome(w.ctx, at(m.from), m.to, m.keys)
 	answered := w.sent(f, err)
 	if f == requestLost {
 		return
@@ -118,7 +118,7 @@ func (w *world) moveOn(t *rapid.T, m moving, f fate) {
 		if !slices.Contains(m.keys, key(k)) || n.held() {
 			continue
 		}
-		want++ // also if another has moved it before
+		want++ // also if another instance has moved it before
 		if n.state != "" && n.under == m.from {
 			n.under = m.to
 		}

@@ -21,14 +21,16 @@ import (
 	"notifier/internal/wire"
 )
 
-// The nodes of a cluster forget apart from each other. Here each place is a node: what
-// stands under its tag comes back as it was, and all else stays. The scripts are those
-// that a cluster is sent. What two nodes make of that is more than the model of one note
-// holds, so the promises are looked at in the end, when the reshard has been run again: a
-// notice that was in no place when that forgot is neither lost nor delivered twice, each
-// lies in one place, and none is early.
+// The nodes of a cluster lose writes separately. Here each place is a node: its keys are
+// restored to an earlier state, and all other keys stay. The store sends the scripts of a
+// cluster.
+//
+// The model of one note cannot predict the combined result of two nodes. So the promises
+// are checked at the end, after a repeated reshard. A notice that was outside a place when
+// the place lost writes is neither lost nor delivered twice. Each notice is in one place,
+// and none is delivered early.
 
-// parted is one run.
+// parted is one run with places that lose writes separately.
 type parted struct {
 	*lab
 	t       *rapid.T
@@ -40,18 +42,18 @@ type parted struct {
 	serial  int
 }
 
-// fact is what is known of a notice.
+// fact is the reference model of a notice.
 type fact struct {
 	far       bool // it is due in an hour
 	delivered int
-	again     int  // how often a place has forgotten that it lay there, or that it did no more
-	mayBeGone bool // a place has forgotten that it lay there
+	again     int  // how often a place that has held the notice lost writes
+	mayBeGone bool // a place that has held the notice lost writes
 }
 
-// node is a place as it was.
+// node is the saved state of a place.
 type node struct {
 	dump []any
-	seen map[string]bool // what has lain there since
+	seen map[string]bool // the notices that the place has held since
 }
 
 var (
@@ -68,16 +70,16 @@ for i = 2, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end
 return redis.status_reply('OK')`)
 )
 
-func TestNodesForgetApart(t *testing.T) {
+func TestReshardOverNodesThatLoseWritesSeparately(t *testing.T) {
 	l, begun, want := newLab(t, reshards, mutation{}), time.Now(), *stepsFlag/20
 	from := seed(*seedFlag)
 	l.repeat(t, from, want, 30*time.Second, l.part)
 	summarize(&summary.lines,
-		"- %d steps in worlds of reshards whose places forget apart from each other, from seed %d on, in %.0f s: nothing found.",
+		"- %d steps in worlds of reshards whose places lose writes separately, from seed %d on, in %.0f s: nothing found.",
 		l.steps, from, time.Since(begun).Seconds())
 }
 
-// part is one run.
+// part runs the steps of one run.
 func (l *lab) part(rt *rapid.T) {
 	w := &parted{lab: l, t: rt, ctx: context.Background(), facts: map[string]*fact{}, saved: map[int]*node{}}
 	if err := l.plain.FlushDB(w.ctx).Err(); err != nil {
@@ -130,7 +132,7 @@ func (w *parted) place(t *rapid.T) int {
 	return rapid.IntRange(0, w.now().Places()-1).Draw(t, "place")
 }
 
-// lie are the keys in a place, and of those on their way out of it.
+// lie returns the keys in a place, and the keys exported from the place.
 func (w *parted) lie(place int) (here, away []string) {
 	now := w.now()
 	here, err := w.plain.HKeys(w.ctx, now.Records(keys.Partition{Prefix: prefix, Shard: place})).Result()
@@ -144,7 +146,7 @@ func (w *parted) lie(place int) (here, away []string) {
 	return here, slices.DeleteFunc(all, func(k string) bool { return k == "" })
 }
 
-// note sees what lies in the places that are written down.
+// note adds the present keys of each saved place to the keys that the place has held.
 func (w *parted) note() {
 	for p, n := range w.saved {
 		here, away := w.lie(p)
@@ -154,8 +156,8 @@ func (w *parted) note() {
 	}
 }
 
-// claimable: a notice is claimable in one place at most, unless a place has forgotten that
-// it lay there, or that it did no more.
+// claimable fails if a notice is claimable in two places, unless a place that has held the
+// notice lost writes.
 func (w *parted) claimable() {
 	ks := slices.Sorted(maps.Keys(w.facts))
 	counts, err := claimableIn(w.ctx, ks, w.plain)
@@ -189,7 +191,7 @@ func (w *parted) schedule(t *rapid.T) {
 	w.note()
 }
 
-// deliver claims and delivers what is due in a place.
+// deliver claims and delivers due notices of a place.
 func (w *parted) deliver(s *store.Store, place int) (n int) {
 	if place >= s.Space().Places() {
 		return 0
@@ -225,14 +227,14 @@ func (w *parted) announce(t *rapid.T) {
 		if !errors.Is(err, wire.ErrUnavailable) {
 			t.Fatal(err)
 		}
-		return // another has
+		return // another reshard came first
 	}
 	w.say("shards %v are in the place of %v", next.Tags, next.Former)
 }
 
 func (w *parted) moveOut(t *rapid.T) {
 	s := pick(t, "instance", w.stores)
-	p := keys.Partition{Prefix: prefix, Shard: pick(t, "from", s.Formers())}
+	p := keys.Partition{Prefix: prefix, Shard: pick(t, "from", s.OldShards())}
 	here, _ := w.lie(p.Shard)
 	slices.Sort(here)
 	to := s.Space().Shard(pick(t, "key", here))
@@ -276,15 +278,16 @@ func (w *parted) finish(t *rapid.T) {
 }
 
 func (w *parted) moveAll(s *store.Store) {
-	m := move.Mover{From: s, To: s}
+	from := move.Redis{Store: s}
+	m := move.Mover{From: from, To: from}
 	r, err := m.Pass(w.ctx)
 	if err != nil && !errors.Is(err, wire.ErrUnavailable) {
 		w.t.Fatal(err)
 	}
-	w.say("%d are moved, former shards that may hold something: %v", r.Moved, s.Formers())
+	w.say("%d are moved, old shards that may hold something: %v", r.Moved, s.OldShards())
 }
 
-// pattern are the keys of a place.
+// pattern matches the keys of a place.
 func (w *parted) pattern(place int) string {
 	return strings.NewReplacer("[", `\[`).Replace(w.now().Base(place)) + "*"
 }
@@ -300,8 +303,8 @@ func (w *parted) save(t *rapid.T) {
 	w.note()
 }
 
-// forget: a place comes back as it was. What has lain there since may be lost, and may
-// come again.
+// forget restores the saved state of a place. Notices that the place has held since may be
+// lost, and may be delivered again.
 func (w *parted) forget(t *rapid.T) {
 	var list []int
 	for p := range w.saved {
@@ -319,10 +322,10 @@ func (w *parted) forget(t *rapid.T) {
 		w.facts[k].again++
 		w.facts[k].mayBeGone = true
 	}
-	w.say("place %d has forgotten what came after", p)
+	w.say("place %d has lost the writes since", p)
 }
 
-// end runs the reshard again, delivers what is due, and looks at all.
+// end repeats the reshard, delivers due notices, and checks all promises.
 func (w *parted) end() {
 	for range 4 {
 		for i := range w.stores {
@@ -340,7 +343,7 @@ func (w *parted) end() {
 	for p := range w.now().Places() {
 		here, away := w.lie(p)
 		if len(away) > 0 || p < w.now().First() && len(here) > 0 {
-			w.t.Fatalf("the reshard has come to no end: %v lie in place %d, %v are on their way", here, p, away)
+			w.t.Fatalf("the reshard does not end: place %[2]d holds %[1]v, exported are %[3]v", here, p, away)
 		}
 		for _, k := range here {
 			lies[k] = append(lies[k], p)
@@ -349,11 +352,11 @@ func (w *parted) end() {
 	for k, f := range w.facts {
 		switch at := lies[k]; {
 		case len(at) > 1:
-			w.t.Fatalf("%s lies in %v", k, at)
+			w.t.Fatalf("%s is in the places %v", k, at)
 		case len(at) == 0 && !f.mayBeGone:
 			w.t.Fatalf("%s is lost", k)
 		case f.delivered > 1+f.again:
-			w.t.Fatalf("%s is delivered %d times, where %d came again", k, f.delivered, f.again)
+			w.t.Fatalf("%s is delivered %d times, after %d losses of writes", k, f.delivered, f.again)
 		case len(at) == 1 && !f.far && f.delivered == 0:
 			w.t.Fatalf("%s is due, in place %d, and not delivered", k, at[0])
 		}

@@ -8,41 +8,41 @@ import (
 	"notifier/internal/store"
 )
 
-// note is the reference model of one key: what must be so in Redis.
+// note is the reference model of one key: the state that Redis must have.
 type note struct {
 	state  notice.State // "", scheduled (also while it is claimed), dead, delivered, cancelled
-	under  string       // the prefix it lies under
-	place  int          // in which shard; -1 = it never lay in any
-	away   bool         // it has left that, on its way
-	to     int          // where it goes then
-	fresh  bool         // it was made in this step
-	body   int          // which schedule call made it
+	under  string       // the route's prefix
+	place  int          // the place; -1 = it never had one
+	away   bool         // it is exported from place
+	to     int          // the place it is exported to
+	fresh  bool         // it was created in this step
+	body   int          // names the schedule call that created it
 	made   notice.Made
 	used   int // attempts in the record
 	awaits bool
 	far    bool // due in an hour; else now
-	score  int  // which score it has; 0 = not pending
-	dueIs  int  // the score that its record's due time makes, 0 = none such
+	score  int  // names the score; 0 = not pending
+	dueIs  int  // names the score that equals the record's due time; 0 = none
 	lapses int  // claims since the last settle
 	holder string
-	lasts  bool        // the holder's lease is an hour; else it has lapsed
-	writes int         // of its record
-	timer  bool        // it was scheduled with one
-	heldBy notice.Held // what a postponement waits for
+	lasts  bool        // the holder's lease is an hour; else it has expired
+	writes int         // number of writes of the record
+	timer  bool        // a timer was set with it
+	heldBy notice.Held // the reason of a postponement
 
 	// Of adoption.
 	adopted bool
-	lost    bool    // its body is not known
-	due     int64   // when it must be, Unix ms; 0 = not known
-	stands  float64 // its score, as it was when it was looked at last
+	lost    bool    // the body is not known
+	due     int64   // the expected due time, Unix ms; 0 = not known
+	stands  float64 // the score at the last comparison
 }
 
 func (n *note) pending() bool { return n.state == notice.Scheduled }
 
-// timed: it waits, and has a timer of its own.
+// timed reports whether the notice waits and has a timer.
 func (n *note) timed() bool { return n.pending() && n.lapses == 0 && n.timer }
 
-// text is its body.
+// text returns the body.
 func (n *note) text() string {
 	if n.lost || n.state == "" {
 		return ""
@@ -50,12 +50,12 @@ func (n *note) text() string {
 	return strconv.Itoa(n.body)
 }
 
-// claimable: a claim by another wins.
+// claimable reports whether a claim by another instance wins.
 func (n *note) claimable() bool {
 	return n.state == notice.Scheduled && !n.away && (n.lapses == 0 && !n.far || n.lapses > 0 && !n.lasts)
 }
 
-// held: somebody's lease lasts.
+// held reports whether a lease lasts.
 func (n *note) held() bool { return n.state == notice.Scheduled && n.lapses > 0 && n.lasts }
 
 func (n *note) public() notice.State {
@@ -79,7 +79,7 @@ func (n *note) String() string {
 	return s
 }
 
-// when is how a time is chosen.
+// when is a due time or the end of a lease, by choice.
 type when int
 
 const (
@@ -90,7 +90,7 @@ const (
 
 func (w when) String() string { return [...]string{"now", "in 2 ms", "in 1 h"}[w] }
 
-// scores numbers the scores that were written, so that equal ones are one.
+// scores numbers the written scores, so that the model can compare them.
 type scores int
 
 func (s *scores) fresh() int { *s++; return int(*s) }
@@ -106,13 +106,13 @@ func (n *note) schedule(s *scores, w when) {
 	n.writes++
 }
 
-// settle makes it no longer pending.
+// settle finalizes n with a state.
 func (n *note) settle(state notice.State) {
 	n.state, n.score, n.lapses, n.holder, n.lasts, n.far, n.timer, n.dueIs = state, 0, 0, "", false, false, false, 0
 	n.writes++
 }
 
-// claim is a won one.
+// claim records a won claim.
 func (n *note) claim(s *scores, token string, lasts bool) {
 	n.lapses++
 	n.score, n.holder, n.lasts, n.far, n.timer = s.fresh(), token, lasts, false, false
@@ -122,7 +122,7 @@ func reportToken(n *note) string {
 	return "report:" + strconv.FormatInt(int64(n.made), 10) + ":" + strconv.Itoa(n.used)
 }
 
-// job is a claim in an instance's hands.
+// job is a claim of an instance.
 type job struct {
 	key           int
 	under         string
@@ -135,24 +135,24 @@ type job struct {
 	awaits        bool
 	stage         stage
 	claim         store.Claim
-	end           *settlement // whose reply was lost
+	end           *settlement // a settle whose reply was lost
 }
 
-// stage is how far an instance has come with a claim: the points where it may die.
+// stage is the progress of a claim, and so a point at which its instance may crash.
 type stage int
 
 const (
 	claimed    stage = iota // before its handler
 	succeeded               // after the handler, before the settle
-	failed                  // likewise
-	unanswered              // the settle's reply was lost
+	failed                  // after the handler, before the settle
+	unanswered              // the reply of the settle was lost
 )
 
 func (s stage) String() string {
 	return [...]string{"before its handler", "after a handler that succeeded", "after a handler that failed", "before the settle's reply"}[s]
 }
 
-// settles reports whether the settle of a job must be taken.
+// settles reports whether the settle of a job must be accepted.
 func (n *note) settles(j *job) bool {
 	if n.under != j.under || n.place != j.place || n.away {
 		return false

@@ -12,11 +12,10 @@ import (
 	"notifier/internal/keys"
 )
 
-// Where notices lie. In worlds of reshards there are ever more places, and a notice
-// lies in one of them, or is on its way from one to another.
+// In worlds of reshards the number of places grows. A notice is in one place, or exported
+// from one place to another.
 
-// survey reads all places: of each what it knows, what is on its way out of it, and
-// each key.
+// survey reads all places: the layout that each knows, its exported batch, and each key.
 var survey = redis.NewScript(`
 local call, reply = redis.call, {}
 local places, prefix = tonumber(ARGV[1]), ARGV[2]
@@ -38,30 +37,30 @@ for p = 1, places do
 end
 return reply`)
 
-// surveyed is what was seen of all places.
+// surveyed is the state of all places.
 type surveyed struct {
-	space  keys.Space // as notifier:meta has it
+	space  keys.Space // of notifier:meta
 	places []place
 	rows   [keyCount][]any // of each key: record, score in shadow, dead and settled, claim, expiry
 	lies   [keyCount]spot
 }
 
-// spot is where a notice is.
+// spot is the position of a notice.
 type spot struct {
 	place int  // -1 = nowhere
-	away  bool // it has left its place, on its way
+	away  bool // it is exported from place
 	to    int
 }
 
-// place is what stands in one.
+// place is the state of one place.
 type place struct {
-	knows            int // how many places there are
-	number, to       int // of the batch on its way; number 0 = none
+	knows            int // the number of places in its copy of the layout
+	number, to       int // of the exported batch; number 0 = none
 	arrived          bool
 	entries, records int64
 }
 
-// at is what stands in a place, which Redis may have forgotten.
+// at returns the state of a place. It is empty if Redis has lost the place.
 func (s *surveyed) at(p int) place {
 	if p >= len(s.places) {
 		return place{to: -1}
@@ -69,7 +68,7 @@ func (s *surveyed) at(p int) place {
 	return s.places[p]
 }
 
-// survey looks at all places.
+// survey reads all places, and fails if a notice is in two of them.
 func (w *world) survey() *surveyed {
 	s := &surveyed{space: w.space()}
 	args := []any{s.space.Places(), prefix}
@@ -81,7 +80,7 @@ func (w *world) survey() *surveyed {
 	}
 	v, err := survey.Run(w.ctx, w.plain, nil, args...).Slice()
 	if err != nil {
-		w.t.Fatalf("look at all places: %v", err)
+		w.t.Fatalf("read all places: %v", err)
 	}
 	for k := range s.lies {
 		s.lies[k].place = -1
@@ -101,10 +100,10 @@ func (w *world) survey() *surveyed {
 			r := row[5+k].([]any)
 			here := fmt.Sprint(r[0], r[1], r[2], r[3]) != ""
 			if here && s.lies[k].place >= 0 {
-				w.t.Fatalf("key %d lies in place %d and in place %d", k, s.lies[k].place, i)
+				w.t.Fatalf("key %d is in place %d and in place %d", k, s.lies[k].place, i)
 			}
 			if !here && r[4] != "" {
-				w.t.Fatalf("key %d is claimed in place %d, and does not lie there", k, i)
+				w.t.Fatalf("key %d is claimed in place %d, which has no such notice", k, i)
 			}
 			if here {
 				s.lies[k], s.rows[k] = spot{place: i}, r[:6]
@@ -122,7 +121,7 @@ func (w *world) survey() *surveyed {
 				continue
 			}
 			if s.lies[k].place >= 0 {
-				w.t.Fatalf("key %d is on its way from place %d to %d, and lies in place %d", k, i, p.to, s.lies[k].place)
+				w.t.Fatalf("key %d is exported from place %d to %d, and also in place %d", k, i, p.to, s.lies[k].place)
 			}
 			parts := strings.SplitN(what, " ", 4)
 			for j := range parts {
@@ -143,7 +142,7 @@ func (w *world) survey() *surveyed {
 	return s
 }
 
-// space is what notifier:meta says, by what was announced.
+// space reads notifier:meta, and adds a new layout to the layouts of this run.
 func (w *world) space() keys.Space {
 	meta, err := w.plain.HGetAll(w.ctx, space.Meta()).Result()
 	if err != nil {
@@ -162,14 +161,14 @@ func (w *world) space() keys.Space {
 	}
 	if known := w.layouts[len(w.layouts)-1]; !known.Same(now) {
 		if !known.Grows(now) {
-			w.t.Fatalf("%+v was put in the place of %+v", now, known)
+			w.t.Fatalf("the layout %+v does not follow %+v", now, known)
 		}
 		w.layouts = append(w.layouts, now)
 	}
 	return now
 }
 
-// layoutOf is the layout with so many places.
+// layoutOf returns the layout with this number of places.
 func (w *world) layoutOf(places int) (keys.Space, bool) {
 	for _, l := range w.layouts {
 		if l.Places() == places {
@@ -179,27 +178,28 @@ func (w *world) layoutOf(places int) (keys.Space, bool) {
 	return keys.Space{}, false
 }
 
-// relocate writes into the model where the notices lie now. Notices are moved at any
-// time, but only from a former place to a shard, and only what is neither claimed nor
-// has lapsed; what is made is put into a shard, or stays where it had been before.
-// Amid a call what it is about may be nowhere.
-func (w *world) relocate(amid bool) *surveyed {
+// relocate records the present place of each notice in the model, and fails if a change of
+// place is not allowed. Notices may move at any time, but only from an old shard to a
+// shard, and only without a claim or an expired lease. A new notice is in the shard of its
+// key, or in the place of its predecessor. During a call (within), the notice of the call
+// may be in no place.
+func (w *world) relocate(within bool) *surveyed {
 	s := w.survey()
 	for k := range w.notes {
 		n, is := &w.notes[k], s.lies[k]
 		was := spot{n.place, n.away, n.to}
 		switch {
-		case n.state == "" && is.place >= 0 && !amid:
-			w.t.Fatalf("key %d must be nothing; it lies in place %d, on its way %v", k, is.place, is.away)
-		case n.state == "" || is.place < 0 && amid:
+		case n.state == "" && is.place >= 0 && !within:
+			w.t.Fatalf("key %d must not exist; it is in place %d, exported %v", k, is.place, is.away)
+		case n.state == "" || is.place < 0 && within:
 			n.fresh = false
 			continue
 		case is.place < 0:
-			w.t.Fatalf("key %d must be %s; it lies nowhere", k, n)
+			w.t.Fatalf("key %d must be %s; no place has it", k, n)
 		case n.fresh && !w.mayBeMade(k, s, was), !n.fresh && is != was && !w.mayGo(k, was, is):
 			w.t.Fatalf("key %d, %s, was in %+v and is in %+v; made now %v; the shards are %+v", k, n, was, is, n.fresh, s.space)
 		case is.away && n.lapses > 0:
-			w.t.Fatalf("key %d, %s, is on its way", k, n)
+			w.t.Fatalf("key %d, %s, is exported", k, n)
 		}
 		n.place, n.away, n.to, n.fresh = is.place, is.away, is.to, false
 	}
@@ -210,8 +210,9 @@ func (w *world) relocate(amid bool) *surveyed {
 	return s
 }
 
-// mayBeMade: a notice that was made now lies in the shard of its key, by what its place
-// knew before or knows now, or where the one that it replaced was, or was going to.
+// mayBeMade reports whether a new notice may be in its place. The place is the shard of the
+// key, by the layout that the place knew before or knows now. Or it is the place that the
+// replaced notice had, or was exported to.
 func (w *world) mayBeMade(k int, s *surveyed, was spot) bool {
 	is := s.lies[k]
 	if is.away {
@@ -232,8 +233,8 @@ func (w *world) mayBeMade(k int, s *surveyed, was spot) bool {
 	return false
 }
 
-// mayGo: a notice goes from a place that is a shard no more to the shard of its key in
-// a later layout.
+// mayGo reports whether a notice may move from was to is: from an old shard to the shard of
+// its key in a later layout.
 func (w *world) mayGo(k int, was, is spot) bool {
 	from, now := was.place, w.layouts[len(w.layouts)-1]
 	if was.away && (is == spot{was.to, false, 0}) {
@@ -254,13 +255,13 @@ func (w *world) mayGo(k int, was, is spot) bool {
 	return w.shardOnce(k, target, from)
 }
 
-// shardOnce: a place behind from is, or was, the shard of a key.
+// shardOnce reports whether a place newer than from is, or was, the shard of a key.
 func (w *world) shardOnce(k, place, from int) bool {
 	return place > from && slices.ContainsFunc(w.layouts, func(l keys.Space) bool { return l.Shard(key(k)) == place })
 }
 
-// lookEverywhere compares all places with the model.
-func (w *world) lookEverywhere() {
+// comparePlaces compares all places with the model.
+func (w *world) comparePlaces() {
 	w.steps++
 	s := w.relocate(false)
 	kept := int64(0)
@@ -276,16 +277,15 @@ func (w *world) lookEverywhere() {
 		entries, records = entries+p.entries, records+p.records
 	}
 	if entries != kept || records != kept {
-		w.t.Fatalf("%d entries and %d records stand in Redis, want %d", entries, records, kept)
+		w.t.Fatalf("Redis has %d entries and %d records, want %d", entries, records, kept)
 	}
-	w.compareFormers()
+	w.compareOldShards()
 	w.compareEndings()
 	w.compareList()
 }
 
-// seen is what tells whether a call on a key has done something: its record, its state
-// and when it needs attention, wherever it lies. It is waited for the next millisecond,
-// so that another score is another one.
+// seen returns a text that changes when a call changes a key: its record, state and score,
+// in any place. It first waits for the next millisecond, so that a new score differs.
 func (w *world) seen(k int) string {
 	w.pass(w.clock())
 	if w.kind == reshards {
@@ -310,7 +310,7 @@ func (w *world) seen(k int) string {
 	return all
 }
 
-// nowhere is seen where there is no notice.
+// nowhere is the result of seen for a key without a notice.
 const nowhere = " - - -"
 
 func seenAs(record string, scores ...string) string {

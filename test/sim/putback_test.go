@@ -9,18 +9,19 @@ import (
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
+	"notifier/internal/erase"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/replay"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
-// In worlds of moves and of reshards, notices that were read before are put back from
-// that, or replayed, by one instance or another, once or again, whatever has become of
-// them; and what has ended is forgotten before its time, or anything is lost, so that
-// there is something to put back.
+// In worlds of moves and of reshards, exported notices are restored or replayed. Any
+// instance does so, once or twice, in any later state of the notice. Finalized notices are
+// erased early and Redis loses notices, so that there is something to restore.
 
-// letter is a notice as it was read.
+// letter is an exported notice.
 type letter struct {
 	store.Letter
 	key, body, used int
@@ -28,11 +29,11 @@ type letter struct {
 	far             bool
 }
 
-// replaying is the reference model of a replay: how far it has got in each shard.
+// replaying is the reference model of a replay: its progress in each shard.
 type replaying struct {
 	mark   string
 	newIDs bool
-	space  keys.Space // as it was when it was made
+	space  keys.Space // the layout at its start
 	next   int        // the number of the next item
 	last   map[int]int
 }
@@ -48,7 +49,7 @@ func (w *world) putBackActions() map[string]func(*rapid.T) {
 	}
 }
 
-// writeDown has a notice written down.
+// writeDown exports a notice.
 func (w *world) writeDown(t *rapid.T) {
 	k, n := w.draw(t)
 	if n.state == "" {
@@ -57,7 +58,7 @@ func (w *world) writeDown(t *rapid.T) {
 	w.note(t, k)
 }
 
-// note reads a notice, as an export does.
+// note reads a notice as an export does, and keeps the last six.
 func (w *world) note(t *rapid.T, k int) {
 	in, n := w.any(t), &w.notes[k]
 	f, err := in.store.Find(w.ctx, in.route(), key(k))
@@ -76,7 +77,7 @@ func (w *world) note(t *rapid.T, k int) {
 	}
 }
 
-// endDead settles a claim as dead, which chance would do seldom.
+// endDead settles a claim as dead, a rare outcome otherwise.
 func (w *world) endDead(t *rapid.T) {
 	in, j := w.job(t, func(j *job) bool {
 		return j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts && j.end == nil
@@ -87,7 +88,7 @@ func (w *world) endDead(t *rapid.T) {
 	w.end(t, in, j, e, drawFate(t))
 }
 
-// purge cancels a dead letter, which was written down before.
+// purge exports a dead letter and then cancels it.
 func (w *world) purge(t *rapid.T) {
 	var dead []int
 	for k := range w.notes {
@@ -100,7 +101,7 @@ func (w *world) purge(t *rapid.T) {
 	w.amendTo(t, k, store.Cancel, now, drawFate(t))
 }
 
-// counted is a notice with the endings that the history knows of.
+// counted returns a notice with the number of outcomes that its history entries have.
 func (w *world) counted(l *letter) *notice.Notice {
 	x := *l.Notice
 	last := w.numbers[fmt.Sprintf("%s %d", x.Key, x.Made)]
@@ -111,7 +112,7 @@ func (w *world) counted(l *letter) *notice.Notice {
 	return &x
 }
 
-// putBack puts a notice back that was pending or dead.
+// putBack restores an exported notice that was pending or dead.
 func (w *world) putBack(t *rapid.T) {
 	l := pick(t, "letter", slices.DeleteFunc(slices.Clone(w.letters), func(l letter) bool {
 		return l.state != notice.Scheduled && l.state != notice.Claimed && l.state != notice.Dead
@@ -141,7 +142,7 @@ func (w *world) putBack(t *rapid.T) {
 		}
 	} else if now := w.seen(l.key); now == before || now == nowhere {
 		if now == nowhere {
-			w.gone(l.key) // it has given way, and that is all
+			w.gone(l.key) // the old notice was removed, and the new one not created
 		}
 		return
 	}
@@ -160,9 +161,9 @@ func (w *world) putBack(t *rapid.T) {
 	}
 }
 
-// replay schedules again what was read, as an item of a replay: one that is not done
-// yet, or one that another has come with before. What was chosen had ended; here it may
-// be anything, so that more comes together.
+// replay schedules an exported notice again, as the next item of a replay or as a repeated
+// one. A real replay chooses finalized notices. Here the notice may have any state, which
+// covers more combinations.
 func (w *world) replay(t *rapid.T) {
 	l := pick(t, "letter", w.letters)
 	in, n := w.any(t), &w.notes[l.key]
@@ -195,18 +196,18 @@ func (w *world) replay(t *rapid.T) {
 	if w.kind == reshards && f != arrives {
 		w.wire.loseAfter(rapid.IntRange(0, 2).Draw(t, "of script"), f)
 	}
-	out, err := in.store.Replay(w.ctx, store.Replay{Mark: r.mark, Shard: shard, NewIDs: r.newIDs},
-		[]store.ReplayItem{{Number: int64(number), Notice: item, Delay: x.delay()}})
+	out, err := replay.Redis{Store: in.store}.Replay(w.ctx, replay.Part{Mark: r.mark, Shard: shard, NewIDs: r.newIDs},
+		[]replay.Item{{Number: int64(number), Notice: item, Delay: x.delay()}})
 	f = w.left(f)
-	if shard < max(w.space().First(), in.store.Space().First()) && f == arrives && err != nil { // it is a shard no more
+	if shard < max(w.space().First(), in.store.Space().First()) && f == arrives && err != nil { // the shard is an old one now
 		w.wire.lose(arrives)
 		if !errors.Is(err, wire.ErrUnavailable) || w.seen(l.key) != before {
-			t.Fatalf("the item's shard is one no more, %v (%d places were known); of the key is left %s; there was %s", err, knew,
+			t.Fatalf("the item's shard is an old one: %v (%d places were known); the key is %s, was %s", err, knew,
 				w.seen(l.key), before)
 		}
 		return
 	}
-	want, same := store.ReplaySent, n.made == l.Made
+	want, same := replay.Sent, n.made == l.Made
 	switch {
 	case number <= r.last[shard]:
 		want = ""
@@ -226,13 +227,13 @@ func (w *world) replay(t *rapid.T) {
 		last, _ := w.plain.HGet(w.ctx, r.space.Replay(shard, r.mark), "last").Int()
 		done := last >= number && r.last[shard] < number
 		if r.last[shard] = max(r.last[shard], last); !done {
-			if w.seen(l.key) == nowhere && want == store.ReplaySent {
+			if w.seen(l.key) == nowhere && want == replay.Sent {
 				w.gone(l.key)
 			}
 			return
 		}
 	}
-	if want != store.ReplaySent {
+	if want != replay.Sent {
 		return
 	}
 	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away,
@@ -247,7 +248,7 @@ func (w *world) replay(t *rapid.T) {
 	n.far = x == later
 }
 
-// forget forgets a notice before its time, if it has ended; or Redis loses it.
+// forget erases a finalized notice, or has Redis lose a notice in any state.
 func (w *world) forget(t *rapid.T) {
 	k, n := w.draw(t)
 	if n.state == "" || n.away {
@@ -271,9 +272,9 @@ func (w *world) forget(t *rapid.T) {
 		return
 	}
 	in, f := pick(t, "instance", w.serving(n)), drawFate(t)
-	w.say("key %d, %s, is forgotten by %s%s", k, n, in.id, f)
+	w.say("key %d, %s, is erased by %s%s", k, n, in.id, f)
 	w.wire.lose(f)
-	forgotten, pending, err := in.store.Forget(w.ctx, n.at(), []string{key(k)})
+	forgotten, pending, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{key(k)})
 	if w.sent(f, err) && (pending == 1) != n.pending() || err == nil && forgotten+pending != 1 {
 		t.Fatalf("forget %s: %d forgotten, %d are pending", n, forgotten, pending)
 	}

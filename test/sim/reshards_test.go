@@ -15,20 +15,20 @@ import (
 	"notifier/internal/wire"
 )
 
-// In a world of reshards other shards take the place of those there are, again and
-// again, and movers bring there what lies in the former ones: any instance is one, at
-// any step of another's. What they took out may arrive later, or twice, or by others.
-// Instances sleep through all that, until a call of theirs is refused.
+// In a world of reshards new shards replace the shards several times, and movers move the
+// notices of old shards. Any instance may be a mover, between any two steps of another
+// mover. A batch may be imported late, twice, or by another mover. An instance does not
+// notice a reshard before a call of it is refused.
 
-// mostReshards is how many there are in one run.
+// mostReshards is the maximum number of reshards in one run.
 const mostReshards = 4
 
-// batch is what a mover has taken out of a former shard.
+// batch is a batch that a mover has exported from an old shard.
 type batch struct {
 	layout.Moving
 	by      *store.Store
 	who     string
-	arrived bool // it was answered so
+	arrived bool // the import was acknowledged
 	stay    []string
 }
 
@@ -46,11 +46,11 @@ func (w *world) reshardsActions() map[string]func(*rapid.T) {
 	}
 }
 
-// found lets an instance begin: it looks how many shards there are.
+// found starts an instance, which reads the layout.
 func (w *world) found(in *instance) {
 	now, _, err := layout.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
-		w.t.Fatalf("look how many shards there are: %v", err)
+		w.t.Fatalf("read the number of shards: %v", err)
 	}
 	in.store = w.storeIn(now, in.own)
 	if err := in.store.Learn(w.ctx); err != nil {
@@ -58,9 +58,9 @@ func (w *world) found(in *instance) {
 	}
 }
 
-// drawPlace is where an instance looks: most often where something lies.
+// drawPlace draws a place that an instance knows, most often one that holds a notice.
 func (w *world) drawPlace(t *rapid.T, in *instance) int {
-	if k := rapid.IntRange(0, keyCount).Draw(t, "where a key lies"); k < keyCount {
+	if k := rapid.IntRange(0, keyCount).Draw(t, "place of key"); k < keyCount {
 		if n := &w.notes[k]; n.state != "" && n.place < in.store.Space().Places() {
 			return n.place
 		}
@@ -68,8 +68,8 @@ func (w *world) drawPlace(t *rapid.T, in *instance) int {
 	return rapid.IntRange(0, in.store.Space().Places()-1).Draw(t, "place")
 }
 
-// lose decides about one of the next scripts of a call that may have several, and lets
-// a mover, or another reshard, come between two of them.
+// lose sets the fate of one of a call's scripts, and sometimes runs a step of a mover, or
+// another reshard, between two of them.
 func (w *world) lose(t *rapid.T, f fate) {
 	if w.kind != reshards {
 		w.wire.lose(f)
@@ -103,7 +103,7 @@ func (w *world) lose(t *rapid.T, f fate) {
 	})
 }
 
-// left is the fate that a call has had: it may have had fewer scripts.
+// left returns the fate that the call really had. A call with too few scripts arrives.
 func (w *world) left(f fate) fate {
 	if left, _ := w.wire.lost(); left != arrives {
 		return arrives
@@ -111,7 +111,7 @@ func (w *world) left(f fate) fate {
 	return f
 }
 
-// seenBefore is what was to be seen of a key before a call whose parts may be lost.
+// seenBefore returns seen of a key before a call, in worlds of reshards.
 func (w *world) seenBefore(k int) string {
 	if w.kind != reshards {
 		return ""
@@ -119,7 +119,7 @@ func (w *world) seenBefore(k int) string {
 	return w.seen(k)
 }
 
-// nothing reports whether a call that was not answered has done nothing.
+// nothing reports whether a call without a reply has changed nothing.
 func (w *world) nothing(k int, f fate, before string) bool {
 	if w.kind != reshards {
 		return f == requestLost
@@ -127,15 +127,15 @@ func (w *world) nothing(k int, f fate, before string) bool {
 	return f != arrives && w.seen(k) == before
 }
 
-// skip is t.SkipNow but where another's call is under way.
+// skip skips the step, unless the step runs within another call.
 func (w *world) skip(t *rapid.T) {
 	if !w.within {
 		t.SkipNow()
 	}
 }
 
-// announce puts shards in the place of those that an instance knows: of two that know
-// the same, one does.
+// announce has an instance replace the shards that it knows. Of two instances that know
+// the same shards, only the first succeeds.
 func (w *world) announce(t *rapid.T, in *instance, f fate) {
 	before := w.space()
 	if len(w.layouts) > mostReshards {
@@ -144,7 +144,7 @@ func (w *world) announce(t *rapid.T, in *instance, f fate) {
 	}
 	knows := in.store.Space().Now()
 	n := rapid.IntRange(1, 3).Draw(t, "shards")
-	w.say("%s puts %d shards in the place of those it knows, %v behind %v%s", in.id, n, knows.Tags, knows.Former, f)
+	w.say("%s replaces the shards it knows by %d new ones; it knows %v, old %v%s", in.id, n, knows.Tags, knows.Former, f)
 	w.wire.lose(f)
 	w.wire.announces = true
 	err := in.store.Announce(w.ctx, in.store.Space().Replace(n, false))
@@ -159,10 +159,10 @@ func (w *world) announce(t *rapid.T, in *instance, f fate) {
 	}
 }
 
-// moveOut takes notices out of a former shard: what is claimed or has lapsed stays, and
-// there is one batch at a time.
+// moveOut exports notices from an old shard. Claimed notices and notices with an expired
+// lease stay, and a shard has one exported batch at a time.
 func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
-	from := in.store.Formers()
+	from := in.store.OldShards()
 	if len(from) == 0 {
 		w.skip(t)
 		return
@@ -177,7 +177,7 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 	w.takeOut(t, in, f, place, some)
 }
 
-// takeOut is moveOut of some keys, which go to one place.
+// takeOut exports some keys, all to one place.
 func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int) {
 	s := w.relocate(w.within)
 	knew := in.store.Space().Now()
@@ -201,14 +201,14 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 	w.wire.lose(arrives)
 	late := in.store.Space().Places() > knew.Places()
 	if late && err == nil {
-		t.Fatalf("%s did not know that place %d is a shard no more", in.id, to)
+		t.Fatalf("%s was not refused, and did not know that place %d is an old shard", in.id, to)
 	}
 	now := w.relocate(w.within)
 	busy := s.at(place).number != 0
 	gone := !late && !busy && f != requestLost && len(going) > 0
 	for _, k := range going {
 		if n := &w.notes[k]; n.away != gone || gone && (n.place != place || n.to != to) {
-			t.Fatalf("key %d is %s, in %+v; it must have gone %v", k, n, now.lies[k], gone)
+			t.Fatalf("key %d is %s, in %+v; exported %v wanted", k, n, now.lies[k], gone)
 		}
 	}
 	switch {
@@ -229,18 +229,19 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 	}
 	if l.Len() > 0 {
 		if s.at(place).number != 0 || now.at(place).number != int(l.Number) {
-			t.Fatalf("batch %d is on its way, was told to be %d", now.at(place).number, l.Number)
+			t.Fatalf("batch %d is exported, the reply has the number %d", now.at(place).number, l.Number)
 		}
 		w.batches = append(w.batches, &batch{Moving: l, by: in.store, who: in.id})
 	}
 }
 
-// moveAndForget: Redis forgets that a batch has left, and others leave; then it arrives.
+// moveAndForget exports a batch, has Redis lose the export, exports another batch, and then
+// imports the first.
 func (w *world) moveAndForget(t *rapid.T) {
-	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.store.Formers()) == 0 }))
+	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.store.OldShards()) == 0 }))
 	first, had := rapid.IntRange(0, keyCount-1).Draw(t, "key"), len(w.batches)
 	place := w.notes[first].place
-	if !slices.Contains(in.store.Formers(), place) {
+	if !slices.Contains(in.store.OldShards(), place) {
 		t.SkipNow()
 	}
 	w.save(t)
@@ -254,7 +255,7 @@ func (w *world) moveAndForget(t *rapid.T) {
 	w.bringIn(t, b, arrives)
 }
 
-// moveIn brings a batch where it goes, once or again, however late.
+// moveIn imports a batch, perhaps late or a second time.
 func (w *world) moveIn(t *rapid.T, f fate) {
 	if len(w.batches) == 0 {
 		w.skip(t)
@@ -267,10 +268,10 @@ func (w *world) moveIn(t *rapid.T, f fate) {
 	w.bringIn(t, b, f)
 }
 
-// bringIn is moveIn of one batch.
+// bringIn imports one batch.
 func (w *world) bringIn(t *rapid.T, b *batch, f fate) {
 	s := w.relocate(w.within)
-	w.say("%s brings batch %d of place %d to place %d%s", b.who, b.Number, b.From.Shard, b.To, f)
+	w.say("%s imports batch %d of place %d into place %d%s", b.who, b.Number, b.From.Shard, b.To, f)
 	w.wire.lose(f)
 	stay, err := b.by.MoveIn(w.ctx, b.Moving)
 	if !w.sentOr(f, err) {
@@ -282,11 +283,12 @@ func (w *world) bringIn(t *rapid.T, b *batch, f fate) {
 	b.arrived, b.stay = true, stay
 	now := w.relocate(w.within)
 	if p := now.at(b.From.Shard); s.at(b.From.Shard).number == int(b.Number) && (p.number != int(b.Number) || !p.arrived) {
-		t.Fatalf("batch %d of place %d has not arrived", b.Number, b.From.Shard)
+		t.Fatalf("batch %d of place %d is not imported", b.Number, b.From.Shard)
 	}
 }
 
-// sentOr is sent where another's call may be under way, whose fate is its own.
+// sentOr checks a call's error as sent does. Within another call, no error is allowed and
+// the other call's fate stays set.
 func (w *world) sentOr(f fate, err error) bool {
 	if !w.within {
 		return w.sent(f, err)
@@ -297,7 +299,7 @@ func (w *world) sentOr(f fate, err error) bool {
 	return true
 }
 
-// moveEnd forgets a batch that has arrived, and no other.
+// moveEnd commits an imported batch, and fails if another batch is deleted.
 func (w *world) moveEnd(t *rapid.T, f fate) {
 	list := slices.DeleteFunc(slices.Clone(w.batches), func(b *batch) bool { return !b.arrived })
 	if len(list) == 0 {
@@ -306,7 +308,7 @@ func (w *world) moveEnd(t *rapid.T, f fate) {
 	}
 	b := pick(t, "batch", list)
 	s := w.relocate(w.within)
-	w.say("%s ends batch %d of place %d%s", b.who, b.Number, b.From.Shard, f)
+	w.say("%s commits batch %d of place %d%s", b.who, b.Number, b.From.Shard, f)
 	w.wire.lose(f)
 	err := b.by.MoveEnd(w.ctx, b.Moving, b.stay)
 	w.sentOr(f, err)
@@ -316,72 +318,73 @@ func (w *world) moveEnd(t *rapid.T, f fate) {
 		want = 0
 	}
 	if is != want {
-		t.Fatalf("batch %d was on its way out of place %d and %d is now, want %d", was, b.From.Shard, is, want)
+		t.Fatalf("the exported batch of place %[2]d was %[1]d and is %[3]d, want %[4]d", was, b.From.Shard, is, want)
 	}
 }
 
-// finish: an instance brings what is on its way where it goes, whoever began.
+// finish has an instance complete the exported batch of a place, by any mover.
 func (w *world) finish(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	place := rapid.IntRange(0, in.store.Space().Places()-1).Draw(t, "place")
 	f := drawFate(t)
 	knew := in.store.Space().Places()
-	w.say("%s finishes what leaves place %d%s", in.id, place, f)
+	w.say("%s finishes the batch of place %d%s", in.id, place, f)
 	w.wire.loseAfter(rapid.IntRange(0, 1).Draw(t, "of script"), f)
 	err := in.store.Finish(w.ctx, place)
-	if in.store.Space().Places() > knew { // it did not know where that goes
+	if in.store.Space().Places() > knew { // the instance did not know the target
 		w.wire.lose(arrives)
 		return
 	}
 	if w.sent(w.left(f), err) && w.relocate(false).at(place).number != 0 {
-		t.Fatalf("something is still on its way out of place %d", place)
+		t.Fatalf("place %d still has an exported batch", place)
 	}
 }
 
-// drain: an instance looks whether former shards hold anything.
+// drain has an instance check whether old shards are empty.
 func (w *world) drain(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	f := drawFate(t)
-	w.say("%s looks what former shards hold%s", in.id, f)
+	w.say("%s checks the old shards%s", in.id, f)
 	w.lose(t, f)
 	left, err := in.store.Drained(w.ctx, nil)
 	f = w.left(f)
 	w.wire.lose(arrives)
 	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, wire.ErrUnavailable) {
-		t.Fatalf("%s looks what former shards hold: %v", in.id, err)
+		t.Fatalf("%s checks the old shards: %v", in.id, err)
 	}
 	if err == nil {
 		in.stale = false
 	}
-	w.say("%d hold something, %v may", left, in.store.Formers())
+	w.say("%d hold something, %v may", left, in.store.OldShards())
 }
 
-// compareFormers: what an instance has found empty is empty for good, unless Redis forgets
-// what has left it; then the instance looks there again when it matters.
-func (w *world) compareFormers() {
+// compareOldShards fails if an instance considers an old shard empty that holds a notice.
+// An instance is exempt after Redis lost writes, until it has checked the old shards again.
+func (w *world) compareOldShards() {
 	for _, in := range w.instances {
 		if in.stale {
 			continue
 		}
 		first := in.store.Space().First()
 		for k := range w.notes {
-			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.Formers(), n.place) {
-				w.t.Fatalf("%s looks into the former shards %v; key %d, %s, lies in place %d", in.id, in.store.Formers(), k, n, n.place)
+			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.OldShards(), n.place) {
+				w.t.Fatalf("%s knows the old shards %v; key %d, %s, is in place %d", in.id, in.store.OldShards(), k, n, n.place)
 			}
 		}
 	}
 }
 
-// moveAll brings all that can go where it belongs, by what an instance knows.
+// moveAll moves all movable notices by the layout that an instance knows.
 func (w *world) moveAll(in *instance) {
 	w.say("%s moves all that it can", in.id)
 	w.wire.lose(arrives)
 	knew := in.store.Space().Places()
-	m := move.Mover{From: in.store, To: in.store}
+	from := move.Redis{Store: in.store}
+	m := move.Mover{From: from, To: from}
 	_, err := m.Pass(w.ctx)
 	now := in.store.Space().Now()
 	if now.Places() > knew {
-		return // there are others since
+		return // another reshard came first
 	}
 	if err != nil {
 		w.t.Fatalf("%s moves all: %v", in.id, err)
@@ -389,14 +392,14 @@ func (w *world) moveAll(in *instance) {
 	w.relocate(w.within)
 	for k := range w.notes {
 		if n := &w.notes[k]; !w.within && n.state != "" && n.lapses == 0 && n.place < now.First() &&
-			(n.away || slices.Contains(in.store.Formers(), n.place)) {
-			w.t.Fatalf("key %d, %s, is still in place %d, on its way %v", k, n, n.place, n.away)
+			(n.away || slices.Contains(in.store.OldShards(), n.place)) {
+			w.t.Fatalf("key %d, %s, is still in place %d, exported %v", k, n, n.place, n.away)
 		}
 	}
 }
 
-// trimPlace forgets what has ended and is too much: where there are fewer shards than
-// there were, each keeps as many times more.
+// trimPlace trims the finalized notices of a place. After a reshard to fewer shards, each
+// shard keeps proportionally more.
 func (w *world) trimPlace(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	place := w.drawPlace(t, in)
@@ -411,10 +414,10 @@ func (w *world) trimPlace(t *rapid.T) {
 			ended++
 		}
 	}
-	w.say("%s forgets in place %d what has ended, but for %d", in.id, place, keeps)
+	w.say("%s trims place %d to %d finalized notices", in.id, place, keeps)
 	got, _, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, keyCount)
 	if want := max(0, ended-keeps); err != nil || got != want {
-		t.Fatalf("%d were forgotten of %d, want %d; %v", got, ended, want, err)
+		t.Fatalf("%d of %d were trimmed, want %d; %v", got, ended, want, err)
 	}
 	for now := w.survey(); got > 0; got-- {
 		gone := slices.IndexFunc(w.notes[:], func(n note) bool { return n.state != "" && n.place == place && !n.away })
@@ -427,14 +430,14 @@ func (w *world) trimPlace(t *rapid.T) {
 	}
 }
 
-// gone: a key is nobody's any more.
+// gone removes the notice of a key from the model.
 func (w *world) gone(k int) {
 	w.notes[k] = note{place: w.notes[k].place, writes: w.notes[k].writes + 1, stands: w.notes[k].stands}
 }
 
 func (s spot) String() string {
 	if s.away {
-		return fmt.Sprintf("on its way from %d to %d", s.place, s.to)
+		return fmt.Sprintf("exported from %d to %d", s.place, s.to)
 	}
 	return fmt.Sprint("place ", s.place)
 }

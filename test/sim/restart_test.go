@@ -11,7 +11,7 @@ import (
 	"notifier/internal/layout"
 )
 
-// dump reads all keys as they would lie on a disk.
+// dump reads all keys, as a snapshot on disk would hold them.
 var dump = redis.NewScript(`
 local reply = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -25,8 +25,8 @@ for _, key in ipairs(redis.call('KEYS', '*')) do
 end
 return reply`)
 
-// load puts them back, as a server that was started again does: what has expired
-// meanwhile is not there any more, and no event says so.
+// load restores the keys, as a restarted server does. Keys that have expired since are
+// dropped without an event.
 var load = redis.NewScript(`
 redis.call('FLUSHDB')
 local t = redis.call('TIME')
@@ -41,7 +41,7 @@ for i = 1, #ARGV, 3 do
 end
 return redis.status_reply('OK')`)
 
-// save is the moment up to which Redis keeps its data.
+// save sets the state that a later restart restores.
 func (w *world) save(t *rapid.T) {
 	v, err := dump.Run(w.ctx, w.plain, nil).Slice()
 	if err != nil {
@@ -55,13 +55,12 @@ func (w *world) save(t *rapid.T) {
 	}
 }
 
-// restart: Redis comes back with what it had written, knows no scripts, and has
-// forgotten the rest.
+// restart restores the saved state and flushes the scripts. All later writes are lost.
 func (w *world) restart(t *rapid.T) {
 	if w.disk == nil {
 		t.SkipNow()
 	}
-	w.say("Redis restarts and forgets what came after")
+	w.say("Redis restarts and loses the writes since")
 	if err := load.Run(w.ctx, w.plain, nil, w.disk.dump...).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +68,7 @@ func (w *world) restart(t *rapid.T) {
 		t.Fatal(err)
 	}
 	if w.kind == adoption {
-		w.lab.events(w.ctx, t) // none of them was sent in truth
+		w.lab.events(w.ctx, t) // a real restart sends no events
 		for _, in := range w.instances {
 			in.events = nil
 		}
@@ -86,9 +85,9 @@ func (w *world) restart(t *rapid.T) {
 	w.disk = nil
 }
 
-// forgetShards: what came behind the first layouts has been forgotten, in worlds of
-// reshards. Instances know more than Redis does now, and movers have batches in hand that
-// never left.
+// forgetShards drops all but the first layouts from the model, in worlds of reshards. After
+// it, instances know layouts that Redis has lost, and movers hold batches whose export
+// Redis has lost.
 func (w *world) forgetShards(layouts int) {
 	w.layouts = slices.Clone(w.layouts[:layouts])
 	s := w.survey()
@@ -101,6 +100,7 @@ func (w *world) forgetShards(layouts int) {
 	}
 	n := len(s.places)
 	w.reopen = slices.DeleteFunc(w.reopen, func(r reopening) bool { return r.found.Shard >= n })
+	w.resends = slices.DeleteFunc(w.resends, func(r resending) bool { return r.found.Shard >= n })
 	for _, e := range w.taken {
 		if e.found != nil && e.found.Shard >= n {
 			e.found = nil
@@ -109,9 +109,8 @@ func (w *world) forgetShards(layouts int) {
 	w.replays = slices.DeleteFunc(slices.Clone(w.replays), func(r *replaying) bool { return r.space.Places() > n })
 }
 
-// endStrays: where others have replaced shards by what an instance knows nothing of,
-// because it knew of a reshard that Redis has forgotten, it does nothing any more until it
-// is started again.
+// endStrays restarts instances whose layout contradicts Redis's. Such an instance knows a
+// reshard that Redis has lost, and must refuse all work until its restart.
 func (w *world) endStrays() {
 	now := w.space()
 	for _, in := range w.instances {
@@ -120,9 +119,9 @@ func (w *world) endStrays() {
 			continue
 		}
 		if err := in.store.Learn(w.ctx); !errors.Is(err, layout.ErrLayout) {
-			w.t.Fatalf("%s knows %+v, and there are %+v: %v", in.id, knows, now, err)
+			w.t.Fatalf("%s knows the layout %+v, Redis has %+v: %v", in.id, knows, now, err)
 		}
-		w.say("%s knows shards that have never been, and ends", in.id)
+		w.say("%s knows shards that Redis has lost, and ends", in.id)
 		w.batches = slices.DeleteFunc(w.batches, func(b *batch) bool { return b.by == in.store })
 		w.dead = append(w.dead, in.id)
 		*in = *w.newInstance(w.t)

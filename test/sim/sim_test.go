@@ -19,19 +19,19 @@ import (
 )
 
 var (
-	stepsFlag  = flag.Int("sim.steps", stepsOfATest, "how many steps the simulator takes")
-	seedFlag   = flag.Uint64("sim.seed", 1, "where chance begins; 0 = anywhere")
-	shrinkFlag = flag.Duration("sim.shrink", 500*time.Millisecond, "how long the story of a mutant is shortened")
-	mutants    = flag.Int("sim.mutants", 3, "how many of the mutants are tried")
-	withinFlag = flag.Int("sim.within", 40_000, "within how many steps each is found, many times over")
+	stepsFlag  = flag.Int("sim.steps", 4000, "number of steps of the simulator")
+	seedFlag   = flag.Uint64("sim.seed", 1, "first seed; 0 = random")
+	shrinkFlag = flag.Duration("sim.shrink", 500*time.Millisecond, "time to shrink the story of a mutant")
+	mutants    = flag.Int("sim.mutants", 3, "number of mutants to try")
+	withinFlag = flag.Int("sim.within", 40_000, "maximum number of steps to find a mutant")
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.Cleanup(writeRecord)) }
 
-// summary is what this run found, for the record.
+// summary collects the results of this run for the record.
 var summary struct {
 	sync.Mutex
-	redis          string // its version
+	redis          string // version
 	lines, mutants []string
 }
 
@@ -41,11 +41,13 @@ func summarize(to *[]string, format string, args ...any) {
 	*to = append(*to, fmt.Sprintf(format, args...))
 }
 
-// writeRecord writes a run's summary where RECORD=1 asks for it.
+// writeRecord saves the summary of a successful run if RECORD=1 is set.
 func writeRecord(code int) {
 	if code == 0 && os.Getenv("RECORD") == "1" {
-		text := fmt.Sprintf("%s, %s, %s/%s, %d processors.\n\n", summary.redis, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()) +
-			strings.Join(summary.lines, "\n") + "\n\n| mutant | found after steps | story, in lines |\n|---|---|---|\n" + strings.Join(summary.mutants, "\n")
+		text := fmt.Sprintf("%s, %s, %s/%s, %d processors.\n\n", summary.redis, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+			runtime.NumCPU()) +
+			strings.Join(summary.lines,
+				"\n") + "\n\n| mutant | found after steps | story, in lines |\n|---|---|---|\n" + strings.Join(summary.mutants, "\n")
 		if err := record.Save(filepath.Join("..", ".."), "sim", text); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
@@ -54,16 +56,16 @@ func writeRecord(code int) {
 	os.Exit(code)
 }
 
-// stepsOfARun is what a run takes on average.
+// stepsOfARun is the average number of steps of a run.
 const stepsOfARun = 200
 
-// shares is how much of the steps is taken in each kind of world.
+// shares is the percentage of the steps that each kind of world gets.
 var shares = []struct {
 	kind    kind
 	percent int
 }{{onePrefix, 40}, {moves, 25}, {adoption, 15}, {reshards, 20}}
 
-func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
+func TestScriptsMatchModel(t *testing.T) {
 	from := seed(*seedFlag)
 	for _, share := range shares {
 		t.Run(strings.ReplaceAll(string(share.kind), " ", "-"), func(t *testing.T) {
@@ -78,22 +80,22 @@ func TestTheScriptsDoWhatTheModelSays(t *testing.T) {
 	}
 }
 
-// check runs the simulator until it has taken so many steps.
+// check runs the simulator for a number of steps.
 func (l *lab) check(t rapid.TB, seed uint64, steps int, shrink time.Duration) {
 	t.Helper()
 	l.repeat(t, seed, steps, shrink, l.world)
 }
 
-// world is one run of a kind of world.
+// world makes one run in the lab's kind of world.
 func (l *lab) world(rt *rapid.T) { rt.Repeat(newWorld(l, rt).actions()) }
 
-// repeat makes runs until so many steps are taken.
+// repeat makes runs until the number of steps is reached.
 func (l *lab) repeat(t rapid.TB, seed uint64, steps int, shrink time.Duration, run func(*rapid.T)) {
 	t.Helper()
 	t.Logf("seed %d: to run this again, -sim.seed=%d -sim.steps=%d", seed, seed, steps)
 	set(t, "rapid.steps", strconv.Itoa(stepsOfARun))
 	set(t, "rapid.nofailfile", "true")
-	set(t, "rapid.checks", "20")
+	set(t, "rapid.checks", strconv.Itoa(min(max(steps/stepsOfARun, 1), 20)))
 	set(t, "rapid.shrinktime", shrink.String())
 	for l.steps < steps {
 		set(t, "rapid.seed", strconv.FormatUint(seed, 10))

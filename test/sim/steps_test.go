@@ -44,6 +44,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"restart":    w.restart,
 		"trim":       w.trim,
 	}
+	maps.Copy(all, w.resendActions())
 	switch w.kind {
 	case moves:
 		maps.Copy(all, w.movesActions())
@@ -78,7 +79,7 @@ func (w *world) draw(t *rapid.T) (k int, n *note) {
 	return k, &w.notes[k]
 }
 
-// fate draws what becomes of a call; mostly it arrives.
+// drawFate draws the fate of a call; most calls arrive.
 func drawFate(t *rapid.T) fate {
 	return []fate{arrives, arrives, arrives, arrives, arrives, arrives, replyLost, requestLost}[rapid.IntRange(0, 7).Draw(t, "fate")]
 }
@@ -87,7 +88,7 @@ func drawWhen(t *rapid.T) when { return when(rapid.IntRange(0, 2).Draw(t, "when"
 
 func (w when) delay() time.Duration { return []time.Duration{0, short, long}[w] }
 
-// sent says whether a call that failed failed as it was told to.
+// sent reports whether a call was answered, and fails if its error does not match its fate.
 func (w *world) sent(f fate, err error) (answered bool) {
 	w.wire.lose(arrives)
 	if (err != nil) != (f != arrives) {
@@ -104,7 +105,7 @@ func (w *world) schedule(t *rapid.T) {
 	w.send(t, w.any(t), k, r, "schedules", drawFate(t))
 }
 
-// repeatSchedule: a producer that got no reply makes its call again.
+// repeatSchedule has a producer repeat a call whose reply was lost.
 func (w *world) repeatSchedule(t *rapid.T) {
 	r := pick(t, "call", w.again)
 	k, err := strconv.Atoi(r.Key[len(r.Key)-1:])
@@ -142,7 +143,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 			t.Fatalf("schedule on %s: state %s, body %s, differs %v", n, got.State, got.Body, got.Differs)
 		}
 		if creates && got.Made <= n.made {
-			t.Fatalf("body %d was made at %d, and the one before it at %d", body, got.Made, n.made)
+			t.Fatalf("body %d has generation %d, its predecessor %d", body, got.Made, n.made)
 		}
 	} else {
 		w.again = append(w.again, r)
@@ -161,7 +162,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	}
 }
 
-// madeOf reads which notice has a key: a reply that was lost did not tell.
+// madeOf reads the generation of a key's notice, which a lost reply did not return.
 func (w *world) madeOf(k int) notice.Made {
 	if w.kind == reshards {
 		w.relocate(false)
@@ -190,11 +191,11 @@ func (w *world) amend(t *rapid.T) {
 func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	n := &w.notes[k]
 	if x == now {
-		w.pass(w.claimedAt) // in the same ms it would have the score that the claim found
+		w.pass(w.claimedAt) // in the same ms, the new score would equal the score of the claim
 	}
 	in, others := w.any(t), 0
 	if w.kind == moves && f != arrives {
-		others = rapid.IntRange(0, 2).Draw(t, "after") // it is looked for elsewhere, and changed there
+		others = rapid.IntRange(0, 2).Draw(t, "after") // a call for another prefix has more scripts
 	}
 	w.say("producer: %s key %d%s (%s), due %s%s%s", op, k, w.by(in), n, x, f, []string{"", " of the second script",
 		" of the third script"}[others])
@@ -232,7 +233,7 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 			w.disarm(k)
 		}
 		w.ends(k, notice.EndCancelled)
-		writes := n.writes // the record stays as it is
+		writes := n.writes // a cancel does not write the record
 		n.settle(notice.Cancelled)
 		n.writes = writes
 		return
@@ -288,7 +289,7 @@ func (w *world) sweep(t *rapid.T) {
 	w.makeClaim(t, in, c, "sweeps", drawFate(t))
 }
 
-// callAgain: a call whose reply was lost is made again, by the same token.
+// callAgain repeats a claim call whose reply was lost, with the same token.
 func (w *world) callAgain(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := pick(t, "call", in.called)
@@ -352,7 +353,7 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	}
 }
 
-// won are the claims of a reply, by key.
+// won returns the claims of a reply, by key.
 func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
 	won := map[int]*store.Claim{}
 	if answered {
@@ -365,8 +366,8 @@ func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
 	return won
 }
 
-// whoWon looks which keys a sweep whose reply was lost has claimed: its order is
-// Redis's.
+// whoWon reads in Redis which keys a sweep has claimed whose reply was lost. The model
+// cannot predict the order of a sweep.
 func (w *world) whoWon(c call) map[int]*store.Claim {
 	won := map[int]*store.Claim{}
 	for k := range w.notes {
@@ -379,8 +380,7 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 	return won
 }
 
-// take writes a won claim into the model, and into the instance's hands if the
-// reply came.
+// take records a won claim in the model. If the reply came, the instance gets a job.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
 	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score,
@@ -407,12 +407,12 @@ func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, 
 	in.jobs = append(in.jobs, j)
 }
 
-// recover looks for what a call whose reply was lost has won.
+// recover has an instance find the claims of its call whose reply was lost.
 func (w *world) recover(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := pick(t, "call", in.called)
 	f := drawFate(t)
-	w.say("%s looks for what %s has won%s, lease %s%s", in.id, c.token, w.where(c.at()), c.leaseText(), f)
+	w.say("%s recovers the claims of %s%s, lease %s%s", in.id, c.token, w.where(c.at()), c.leaseText(), f)
 	w.wire.lose(f)
 	got, err := in.store.Recover(w.ctx, c.at(), c.lease(), keyCount, 10*time.Minute)
 	if w.sent(f, err) {
@@ -437,13 +437,13 @@ func (w *world) recover(t *rapid.T) {
 	}
 }
 
-// takeOver claims what an instance that has died held.
+// takeOver has an instance reclaim the claims of a dead instance.
 func (w *world) takeOver(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
 	c.over, c.limit = pick(t, "dead", w.dead), keyCount
 	f := drawFate(t)
-	w.say("%s takes over what %s held%s, lease %s, token %s%s", in.id, c.over, w.where(c.at()), c.leaseText(), c.token, f)
+	w.say("%s reclaims the claims of %s%s, lease %s, token %s%s", in.id, c.over, w.where(c.at()), c.leaseText(), c.token, f)
 	w.wire.lose(f)
 	got, err := in.store.TakeOver(w.ctx, c.at(), c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})
 	if !w.sent(f, err) {
@@ -468,8 +468,8 @@ func (w *world) takeOver(t *rapid.T) {
 	}
 }
 
-// edge: a lease ends while another asks all the time. It must not win while the
-// lease lasts, that is not before Redis's clock is past its last ms.
+// edge has another instance try to claim a notice until its lease ends. No try may win
+// before Redis's clock is past the last millisecond of the lease.
 func (w *world) edge(t *rapid.T) {
 	k, n := w.draw(t)
 	if !n.claimable() {
@@ -496,7 +496,7 @@ func (w *world) edge(t *rapid.T) {
 				continue
 			}
 			if !ends.IsZero() && got.Now.UnixMilli() <= ends.UnixMilli() {
-				t.Fatalf("key %d is won at %d, and the lease before it lasts until %d", k, got.Now.UnixMilli(), ends.UnixMilli())
+				t.Fatalf("key %d is won at %d, but the first lease lasts until %d", k, got.Now.UnixMilli(), ends.UnixMilli())
 			}
 			ends = got.Now.Add(short)
 			w.take(t, map[bool]*instance{false: in, true: other}[c.lasts], k, c, won[k], false)
@@ -505,8 +505,8 @@ func (w *world) edge(t *rapid.T) {
 	}
 }
 
-// oneMillisecond makes a notice that is due now, claims it, and replaces it by
-// another that is due now, in so quick a succession that both may have one score.
+// oneMillisecond creates a notice that is due now, claims it and replaces it, so quickly
+// that both notices may have the same score.
 func (w *world) oneMillisecond(t *rapid.T) {
 	k, _ := w.draw(t)
 	in := pick(t, "instance", w.instances)
@@ -523,7 +523,7 @@ func (w *world) oneMillisecond(t *rapid.T) {
 	replace()
 }
 
-// work takes a notice from claim to settle, with nothing in between.
+// work claims and settles a notice, with no other step in between.
 func (w *world) work(t *rapid.T) {
 	k, n := w.draw(t)
 	if !n.claimable() {
@@ -548,8 +548,8 @@ func (w *world) work(t *rapid.T) {
 	}
 }
 
-// handAnew replaces a notice on which a consumer is about to report, and hands the
-// new one over too.
+// handAnew replaces a notice that awaits a consumer's report, and hands the new notice to
+// a consumer too.
 func (w *world) handAnew(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
 	in := pick(t, "instance", w.instances)

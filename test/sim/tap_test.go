@@ -11,11 +11,11 @@ import (
 
 var errKill = errors.New("the mover is killed")
 
-// tap is a process's way to Redis: it lets something happen behind one of its commands,
-// and kills the process at one.
+// tap counts the commands of a process. It runs functions after some commands, and kills
+// the process before or after one.
 type tap struct {
 	n     int // commands so far
-	kill  int // the command at which it is killed; 0 = none
+	kill  int // the command at which the process is killed; 0 = none
 	after bool
 	dead  bool
 	then  map[int][]func()
@@ -23,7 +23,7 @@ type tap struct {
 
 func (p *tap) clear() { *p = tap{} }
 
-// interrupt has something happen behind the nth command from now.
+// interrupt runs do after the nth command from now.
 func (p *tap) interrupt(n int, do func()) {
 	if p.then == nil {
 		p.then = map[int][]func(){}
@@ -31,7 +31,7 @@ func (p *tap) interrupt(n int, do func()) {
 	p.then[p.n+n] = append(p.then[p.n+n], do)
 }
 
-// pass sends what counts as one command.
+// pass sends a command or a pipeline, which counts as one command.
 func (p *tap) pass(send func() error) error {
 	if p.dead {
 		return errKill
@@ -57,7 +57,7 @@ func (p *tap) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		if apart(cmd) {
+		if uncounted(cmd) {
 			return next(ctx, cmd)
 		}
 		err := p.pass(func() error { return next(ctx, cmd) })
@@ -70,7 +70,7 @@ func (p *tap) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
-		if slices.ContainsFunc(cmds, apart) {
+		if slices.ContainsFunc(cmds, uncounted) {
 			return next(ctx, cmds)
 		}
 		err := p.pass(func() error { return next(ctx, cmds) })
@@ -83,10 +83,10 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// apart reports whether a command is sent by another goroutine than the mover's own, or
-// with a connection's greeting: clocks that are read at once, and the hold that keeps
-// other movers away.
-func apart(cmd redis.Cmder) bool {
+// uncounted reports whether a command has no fixed place in the order of the mover's
+// commands. Such commands are sent when a connection opens, or by another goroutine: reads
+// of the clocks, and the renewal of the hold that excludes other movers.
+func uncounted(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "time", "hello", "client", "auth", "ping", "select":
 		return true
@@ -101,3 +101,9 @@ func apart(cmd redis.Cmder) bool {
 	}
 	return false
 }
+
+// said writes a migration's steps to the log of its world.
+type said struct{ *ferry }
+
+func (s said) Say(text string) { s.say("  %s", text) }
+func (said) Moved(int, int64)  {}

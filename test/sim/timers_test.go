@@ -18,38 +18,38 @@ import (
 	"notifier/internal/store"
 )
 
-// In a world of adoption producers set plain timers under the keys, over those of
-// notices too, move and delete them, and each instance follows them as it hears of
-// it: by Redis's own events, which come late, in parts, or never.
+// In a world of adoption, producers set, move and delete plain timers, also under the keys
+// of notices. Each instance follows the timers by Redis's own events, which it gets late,
+// in parts, or never.
 
-// timer is the reference model of the key itself.
+// timer is the reference model of a timer.
 type timer struct {
 	there   bool
 	value   string
-	at      int64 // when it expires, Unix ms; 0 = as its notice's score says
+	at      int64 // the expiry, Unix ms; 0 = by the notice's score
 	eternal bool
-	short   bool // it has expired by the next step
+	short   bool // it expires before the next step
 }
 
-// own is the timer that a script sets.
+// own returns the timer that a script sets.
 func own(value string, x when) timer { return timer{there: true, value: value, short: x == soon} }
 
-// alive: it is there at an instant.
+// alive reports whether the timer exists at an instant.
 func (tm timer) alive(ms int64) bool {
 	return tm.there && (tm.eternal || tm.at == 0 || ms <= tm.at)
 }
 
-// arming is what a script does about the timer of what it schedules.
+// arming is the effect on a key's timer of a script that makes the notice pending.
 type arming int
 
 const (
-	overAll     arming = iota // a schedule sets its own
-	overNothing               // a settle, a redrive leaves what is there
-	moved                     // a reschedule moves what is there
+	overAll     arming = iota // a schedule replaces the timer
+	overNothing               // a settle or a redrive keeps an existing timer
+	moved                     // a reschedule changes the expiry of an existing timer
 )
 
-// arm writes into the model what a script that has just made key k pending did
-// about its timer; old says whether there was a notice before.
+// arm records in the model the timer that a script sets when it makes key k pending. old
+// reports whether the key had a notice before.
 func (w *world) arm(k int, x when, how arming, value string, old bool) {
 	if w.kind != adoption {
 		return
@@ -68,7 +68,7 @@ func (w *world) arm(k int, x when, how arming, value string, old bool) {
 	}
 }
 
-// aligned: the timer expires as its notice's score says.
+// aligned reports whether the timer expires at the time of its notice's score.
 func (w *world) aligned(k int) bool {
 	tm := &w.timers[k]
 	if !tm.there || tm.eternal {
@@ -78,14 +78,14 @@ func (w *world) aligned(k int) bool {
 	return tm.at == 0 || off >= -2 && off <= 2
 }
 
-// disarm says that a notice's timer goes with it.
+// disarm removes the timer of a notice from the model.
 func (w *world) disarm(k int) {
 	if w.kind == adoption {
 		w.timers[k] = timer{}
 	}
 }
 
-// compareTimer compares the key itself with the model.
+// compareTimer compares a key's timer with the model.
 func (w *world) compareTimer(k int, value string, expires int64) {
 	tm := &w.timers[k]
 	if tm.short {
@@ -97,7 +97,7 @@ func (w *world) compareTimer(k int, value string, expires int64) {
 		}
 		return
 	}
-	if tm.at == 0 && !tm.eternal { // its notice's, whose score has been looked at
+	if tm.at == 0 && !tm.eternal { // set by a script; compare has read the notice's score
 		tm.at = int64(w.notes[k].stands) - 1
 	}
 	if want := tm.at; value != tm.value || tm.eternal != (expires == -1) || !tm.eternal && expires != want {
@@ -116,17 +116,17 @@ func (w *world) timersActions() map[string]func(*rapid.T) {
 		"hear nothing": w.hearNothing,
 		"follow":       w.follow,
 		"look all":     w.lookAll,
-		"expire amid":  w.expireAmid,
+		"expire amid":  w.expireBetweenScripts,
 	}
 }
 
-// unique is an instant far off that nothing else in this run has.
+// unique returns a distant instant that no other timer of this run has.
 func (w *world) unique() int64 {
 	w.serial++
 	return time.Now().Add(2*long).UnixMilli() + int64(w.serial)*10
 }
 
-// setTimer: a producer sets a plain timer.
+// setTimer has a producer set a plain timer.
 func (w *world) setTimer(t *rapid.T) {
 	k, _ := w.draw(t)
 	w.setTimerOf(t, k)
@@ -143,10 +143,10 @@ func (w *world) setTimerOf(t *rapid.T, k int) {
 		tm.eternal, tm.at, x, args = true, 0, "never", args[:3]
 	case 2, 3:
 		if is := w.timers[k]; is.there && is.at != 0 {
-			tm.at, x, args[4] = is.at, "as the one before it", is.at
+			tm.at, x, args[4] = is.at, "at the same time as before", is.at
 		}
 	}
-	w.say("producer sets timer %d to %s, which expires %s", k, tm.value, x)
+	w.say("producer sets timer %d to %s, to expire %s", k, tm.value, x)
 	w.command(args)
 	w.timers[k] = tm
 	if tm.short {
@@ -154,8 +154,8 @@ func (w *world) setTimerOf(t *rapid.T, k int) {
 	}
 }
 
-// setOver: a notice dies, a producer sets a timer under its name, and the dead
-// letter is redriven before anybody has seen that.
+// setOver lets a notice die, has a producer set a timer under its key, and redrives the
+// dead letter before any instance has seen the timer.
 func (w *world) setOver(t *rapid.T) {
 	k, n := w.draw(t)
 	if !n.claimable() || n.awaits {
@@ -175,7 +175,7 @@ func (w *world) setOver(t *rapid.T) {
 	w.amendTo(t, k, store.Redrive, drawWhen(t), drawFate(t))
 }
 
-// changeTimer: a producer deletes a timer, or says how long it lives.
+// changeTimer has a producer delete a timer or change its expiry.
 func (w *world) changeTimer(t *rapid.T) {
 	k, _ := w.draw(t)
 	tm := &w.timers[k]
@@ -206,13 +206,13 @@ func (w *world) command(args []any) {
 	}
 }
 
-// event is one of Redis's own, of one of the keys.
+// event is an event of Redis for one of the keys.
 type event struct {
 	key  int
 	name string
 }
 
-// collect takes the events that Redis has sent; each instance hears them later.
+// collect queues the events that Redis has sent for each instance.
 func (w *world) collect() {
 	if w.kind != adoption {
 		return
@@ -224,7 +224,7 @@ func (w *world) collect() {
 	}
 }
 
-// told is what events have told an instance of a key since it last looked at it.
+// told summarizes the events of a key that an instance got since it last read the timer.
 type told struct {
 	event, removed, expired bool
 	value                   string // "", set, set and expire, expire
@@ -249,7 +249,7 @@ func (h told) and(name string) told {
 	return h
 }
 
-// hear: an instance hears some of what it has not heard yet, and does what follows.
+// hear has an instance handle some of its queued events.
 func (w *world) hear(t *rapid.T, in *instance) {
 	if len(in.events) == 0 && len(in.told) == 0 {
 		t.SkipNow()
@@ -277,7 +277,7 @@ func (w *world) hears(t *rapid.T, in *instance, n int) {
 	w.follows(t, in, "", in.told, func() error { return in.adopter.Drain(w.ctx) })
 }
 
-// hearNothing: an instance's subscription breaks.
+// hearNothing drops an instance's queued events, as a broken subscription does.
 func (w *world) hearNothing(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	if len(in.events) == 0 {
@@ -287,7 +287,7 @@ func (w *world) hearNothing(t *rapid.T) {
 	in.events = nil
 }
 
-// follow: a call of the API lets an instance look at a timer.
+// follow has an instance check a timer, as a call of the API does.
 func (w *world) follow(t *rapid.T) {
 	k, _ := w.draw(t)
 	in := pick(t, "instance", w.instances)
@@ -297,7 +297,7 @@ func (w *world) follow(t *rapid.T) {
 	})
 }
 
-// lookAll: an instance looks at all timers, and compares all notices with theirs.
+// lookAll has an instance check all timers, and compare all notices with their timers.
 func (w *world) lookAll(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	if len(in.told) > 0 {
@@ -310,9 +310,9 @@ func (w *world) lookAll(t *rapid.T) {
 	w.follows(t, in, " looks at all timers", all, func() error { return in.adopter.Look(w.ctx) })
 }
 
-// expireAmid: a timer expires, and another instance hears of it, between the two
-// scripts of its adoption.
-func (w *world) expireAmid(t *rapid.T) {
+// expireBetweenScripts lets a timer expire between the two scripts of its adoption. Another
+// instance handles the event in that time.
+func (w *world) expireBetweenScripts(t *rapid.T) {
 	k, n := w.draw(t)
 	in, other := w.instances[0], w.instances[1]
 	w.bodies++
@@ -321,12 +321,12 @@ func (w *world) expireAmid(t *rapid.T) {
 	w.say("producer sets timer %d to %s, which expires before it is adopted", k, tm.value)
 	w.command([]any{"set", key(k), tm.value, "px", 25})
 	tm.at = w.plain.PExpireTime(w.ctx, key(k)).Val().Milliseconds()
-	if tm.at <= 0 { // this machine was busy for so long
+	if tm.at <= 0 { // the timer has expired already, on a busy machine
 		w.timers[k] = timer{}
 		return
 	}
 	w.timers[k] = tm
-	w.amid = func() {
+	w.between = func() {
 		w.pass(time.UnixMilli(tm.at))
 		w.timers[k].short = true
 		w.look()
@@ -341,8 +341,8 @@ func (w *world) expireAmid(t *rapid.T) {
 		w.following.asked = true
 		return in.adopter.Follow(w.ctx, key(k))
 	})
-	if w.amid != nil { // the timer had expired before it was seen
-		w.amid = nil
+	if w.between != nil { // the timer had expired before it was seen
+		w.between = nil
 	}
 	w.pass(time.UnixMilli(tm.at))
 	if w.timers[k] == tm {
@@ -350,7 +350,7 @@ func (w *world) expireAmid(t *rapid.T) {
 	}
 }
 
-// follows lets an instance's adopter do something, and compares what it does.
+// follows runs do on an instance's adopter, and compares the operations with the model.
 func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]told, do func() error) {
 	f, after := drawFate(t), 0
 	if f != arrives {
@@ -360,7 +360,7 @@ func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]tol
 		w.say("%s%s", in.id, what)
 	}
 	was := w.following
-	w.following = &following{t: t, heard: heard, ops: map[int]store.Operation{}}
+	w.following = &following{t: t, heard: heard, ops: map[int]adopt.Operation{}}
 	w.wire.loseAfter(after, f)
 	err := do()
 	left, _ := w.wire.lost()
@@ -371,21 +371,21 @@ func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]tol
 		t.Fatalf("%s%s%s: %v", in.id, what, f, err)
 	}
 	if err != nil {
-		return // what was told is kept
+		return // the adopter keeps the events for the next try
 	}
 	if len(is.ops) > 0 {
 		t.Fatalf("%s has done nothing of %v", in.id, is.ops)
 	}
 	for k, h := range heard {
 		if h.expired && w.notes[k].state == "" && !w.timers[k].there {
-			t.Fatalf("the timer of key %d has expired, %s has heard of it, and there is no notice", k, in.id)
+			t.Fatalf("the timer of key %d has expired, %s has handled the event, and the key has no notice", k, in.id)
 		}
 	}
 	clear(heard)
 }
 
-// options are those of the Redis of a kind: where there are events, nothing expires
-// before it is looked at, so that they come when a step makes them come.
+// options returns the Redis options for a kind of world. In worlds of adoption a key
+// expires only when it is accessed, so that each event belongs to a step.
 func (k kind) options() []redistest.Option {
 	if k != adoption {
 		return nil
@@ -393,7 +393,7 @@ func (k kind) options() []redistest.Option {
 	return []redistest.Option{redistest.WithConfig("enable-debug-command yes", "notify-keyspace-events Kg$x")}
 }
 
-// listen begins to hear Redis's events.
+// listen subscribes to Redis's events, and turns the active expiry off.
 func (l *lab) listen(t *testing.T) {
 	t.Helper()
 	if err := l.plain.Do(t.Context(), "debug", "set-active-expire", "0").Err(); err != nil {
@@ -406,7 +406,7 @@ func (l *lab) listen(t *testing.T) {
 	}
 }
 
-// events are all that Redis has sent by now.
+// events returns the events that Redis has sent since the last call.
 func (l *lab) events(ctx context.Context, t *rapid.T) (list []event) {
 	if err := l.heard.Ping(ctx); err != nil {
 		t.Fatal(err)
@@ -432,6 +432,7 @@ func newAdopter(w *world, in *instance) *adopt.Adopter {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return adopt.New(adopt.Options{Store: &adoptStore{Store: in.store, w: w, in: in}, Routes: table, Space: space, MaxBody: 1 << 10,
+	return adopt.New(adopt.Options{Store: &adoptStore{Redis: adopt.Redis{Store: in.store}, w: w, in: in}, Routes: table, Space: space,
+		MaxBody: 1 << 10,
 		Confirm: time.Nanosecond, Logger: zap.NewNop()})
 }

@@ -3,6 +3,7 @@ package sim
 import (
 	"pgregory.net/rapid"
 
+	"notifier/internal/erase"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -16,7 +17,7 @@ func (w *ferry) forget(t *rapid.T) {
 	}
 	for _, s := range w.shores {
 		x := s.stores[0]
-		if n, _, err := x.Forget(w.ctx, x.Space().Partition(prefix, key(k)), []string{key(k)}); err != nil {
+		if n, _, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, key(k)), []string{key(k)}); err != nil {
 			t.Fatal(err)
 		} else if n == 1 {
 			w.say("key %d is forgotten on %s", k, s.name)

@@ -9,62 +9,62 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fate is what becomes of a call.
+// fate is the outcome of a call: it arrives, or its request or reply is lost.
 type fate int
 
 const (
 	arrives     fate = iota
-	requestLost      // it never reaches Redis
-	replyLost        // Redis carries it out, and nobody hears of it
+	requestLost      // the call never reaches Redis
+	replyLost        // Redis executes the call, and the caller gets no reply
 )
 
 func (f fate) String() string {
 	return [...]string{"", ", but the request is lost", ", but the reply is lost"}[f]
 }
 
-// mutation is one wrong line in a script, or several, parted by "¦", where another would
-// make up for the first.
+// mutation is one wrong line in a script. Where another line would correct the first, it is
+// several lines, separated by "¦".
 type mutation struct {
 	name, old, new string
 	kind           kind // of the world that finds it; "" = onePrefix
 }
 
-// cable stands between the store and Redis: it loses requests and replies, and
-// changes a line of a script that passes.
+// cable is a hook between the store and Redis. It loses requests and replies, and inserts
+// the mutation into a script.
 type cable struct {
 	mutation mutation
 
 	mu        sync.Mutex
 	next      fate
-	skip      int      // how many scripts arrive before the one that next is about
-	ran       []string // the first keys of the scripts that Redis has carried out since
-	changed   bool     // the line was found
-	amid      func()   // what happens between two scripts of a call
-	after     int      // behind how many of them
-	announces bool     // what is to be lost may be the announcement of shards
+	skip      int      // number of scripts that arrive before next applies
+	ran       []string // the first keys of the scripts that Redis has executed since
+	changed   bool     // a script contained the line of the mutation
+	between   func()   // runs between two scripts of a call
+	after     int      // number of scripts before between
+	announces bool     // next may apply to the announcement of shards
 }
 
-// interrupt has something happen behind so many of the next scripts, between this and
-// the next call of lose.
+// interrupt runs do once, after a number of scripts, if they come before the next call of
+// lose.
 func (w *cable) interrupt(after int, do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.amid, w.after = do, after
+	w.between, w.after = do, after
 }
 
-// interruption takes what is to happen now; nil = nothing is.
+// interruption returns the function to run before the next script, or nil.
 func (w *cable) interruption() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.amid == nil {
+	if w.between == nil {
 		return nil
 	}
 	if w.after > 0 {
 		w.after--
 		return nil
 	}
-	do, next, skip, ran := w.amid, w.next, w.skip, w.ran
-	w.amid = nil
+	do, next, skip, ran := w.between, w.next, w.skip, w.ran
+	w.between = nil
 	return func() {
 		do()
 		w.mu.Lock()
@@ -73,18 +73,18 @@ func (w *cable) interruption() func() {
 	}
 }
 
-// lose decides about the next script.
+// lose sets the fate of the next script.
 func (w *cable) lose(f fate) { w.loseAfter(0, f) }
 
-// loseAfter decides about the script that comes after n others.
+// loseAfter sets the fate of the script after the next n.
 func (w *cable) loseAfter(n int, f fate) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.next, w.skip, w.ran, w.amid = f, n, nil, nil
+	w.next, w.skip, w.ran, w.between = f, n, nil, nil
 }
 
-// lost says what is still to be lost, and which script was the last that Redis has
-// carried out, by its first key.
+// lost returns the fate that no script has had yet, and the first key of the last script
+// that Redis has executed.
 func (w *cable) lost() (left fate, last string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,21 +94,21 @@ func (w *cable) lost() (left fate, last string) {
 	return w.next, last
 }
 
-// count is how many scripts Redis has carried out since.
+// count returns the number of scripts that Redis has executed since the last lose.
 func (w *cable) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.ran)
 }
 
-// hold is what is still to be lost, and after how many scripts.
+// hold returns the fate that no script has had yet, and the number of scripts before it.
 func (w *cable) hold() (fate, int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.next, w.skip
 }
 
-// sent takes what becomes of a script.
+// sent returns the fate of the script that is being sent.
 func (w *cable) sent() fate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +118,7 @@ func (w *cable) sent() fate {
 	return w.next
 }
 
-// done takes a script that Redis has carried out.
+// done counts a script that Redis has executed.
 func (w *cable) done(f fate, first string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -136,8 +136,7 @@ func (w *cable) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	return next
 }
 
-// unknown is Redis's answer to a digest that it does not know: it makes the store
-// send the text.
+// unknown is Redis's error for an unknown digest. It makes the store send the script's text.
 type unknown struct{}
 
 func (unknown) Error() string { return "NOSCRIPT no matching script" }
@@ -171,7 +170,7 @@ func (w *cable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 			do()
 		}
 		if !w.announces && firstKey(args) == space.Meta() {
-			return next(ctx, cmd) // made once more amid a call, since Redis has forgotten it
+			return next(ctx, cmd) // an announcement that a call repeats, because Redis has lost it
 		}
 		f := w.sent()
 		alone, ok := ctx.Value(fateOf{}).(*fate)
@@ -200,7 +199,7 @@ func (w *cable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// firstKey is that of a script's call.
+// firstKey returns the first key of a script's call.
 func firstKey(args []any) string {
 	if len(args) > 3 {
 		switch k := args[3].(type) {
@@ -213,10 +212,10 @@ func firstKey(args []any) string {
 	return ""
 }
 
-// unchanged marks the context of what is not the store's.
+// unchanged marks the context of a script that the mutation must not change.
 type unchanged struct{}
 
-// fateOf marks the context of a call that has a fate of its own.
+// fateOf is the context key for the fate of a single call.
 type fateOf struct{}
 
 func fateIn(ctx context.Context) fate {

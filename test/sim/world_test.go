@@ -34,19 +34,19 @@ var (
 	space     = keys.Space{Namespace: "notifier", Shards: 1}
 )
 
-// kind says what happens in a world beside what happens in all.
+// kind selects the steps of a world that not all worlds have.
 type kind string
 
 const (
 	onePrefix kind = "one prefix"
 	moves     kind = "moves"    // instances of different configurations
 	adoption  kind = "adoption" // producers set plain timers
-	reshards  kind = "reshards" // other shards take the place of those there are
-	steady    kind = "steady"   // the same, with a Redis that forgets nothing; of mutants alone
+	reshards  kind = "reshards" // new shards replace the shards
+	steady    kind = "steady"   // reshards on a Redis that loses nothing; for mutants only
 )
 
-// configurations are the prefixes of the routes that instances of a kind of world
-// may have, all of which cover the keys.
+// configurations returns the possible configurations of an instance: the prefixes of its
+// routes. The keys match each of these prefixes.
 func (k kind) configurations() [][]string {
 	if k == moves {
 		return [][]string{{prefix}, {prefix, prefix + ":a"}, {prefix + ":a:b"}}
@@ -54,23 +54,23 @@ func (k kind) configurations() [][]string {
 	return [][]string{{prefix}}
 }
 
-// many: it matters which instance a call comes to.
+// many reports whether instances of the world differ.
 func (k kind) many() bool { return k == moves || k == reshards }
 
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
 	kind   kind
-	steady bool                  // Redis forgets nothing
+	steady bool                  // Redis loses nothing
 	client redis.UniversalClient // through the wire
 	under  []string              // the prefixes of all configurations
 
 	srv      *redistest.Server
 	plain    *redis.Client // past the wire
-	heard    *redis.PubSub // Redis's events, of adoption
+	heard    *redis.PubSub // Redis's events, in worlds of adoption
 	wire     *cable
 	store    *store.Store
 	steps    int // of all runs
-	failedAt int // the steps taken when one failed first
+	failedAt int // number of steps at the first failure
 }
 
 func newLab(t *testing.T, k kind, m mutation) *lab {
@@ -108,10 +108,10 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 	return l
 }
 
-// newStore is what a process has that serves these prefixes. It knows nothing yet.
+// newStore returns the store of a process that serves these prefixes, before Learn.
 func (l *lab) newStore(own []string) *store.Store { return l.storeIn(space, own) }
 
-// storeIn is the same of a process that has found so many shards.
+// storeIn returns the store of a process that has read this layout.
 func (l *lab) storeIn(space keys.Space, own []string) *store.Store {
 	return store.New(store.Options{Client: l.client, Space: space, Prefixes: own, Retention: time.Hour,
 		Retain: map[bool]int{true: 1, false: 1000}[l.kind == reshards],
@@ -123,15 +123,14 @@ type instance struct {
 	id    string
 	store *store.Store
 	own   []string // the prefixes of its routes; the last one is of the keys' route
-	stale bool     // Redis has forgotten its last writes since it looked into all former shards
+	stale bool     // Redis has lost writes since the instance checked all old shards
 
-	// Of adoption: it, what the instance has still to hear, and what it was told of
-	// keys that it could not look at yet.
+	// For adoption: the queued events, and the handled events of timers not yet read.
 	adopter *adopt.Adopter
 	events  []event
 	told    map[int]told
 	jobs    []*job
-	called  []call // whose replies were lost
+	called  []call // calls whose replies were lost
 }
 
 // call is a claim call.
@@ -139,18 +138,19 @@ type call struct {
 	under string // the prefix
 	token string
 	place int
-	keys  []int // nil of a sweep or a take-over
+	keys  []int // nil for a sweep or a take-over
 	limit int
 	lasts bool
-	over  string // of a take-over: the dead
+	over  string // for a take-over: the dead instance
 }
 
-// entry is what a consumer took from the list.
+// entry is an entry of the list, perhaps taken by a consumer.
 type entry struct {
 	key, body, attempt int
 	made               notice.Made
 	handled            bool
 	found              *store.Found // as its report has read it
+	score              int          // likewise, in the model
 }
 
 // world is one run.
@@ -161,10 +161,10 @@ type world struct {
 	notes     [keyCount]note
 	timers    [keyCount]timer
 	following *following
-	amid      func() // what happens between the next two scripts of an adoption
+	between   func() // runs between the next two scripts of an adoption
 	nested    bool
-	endings   []ending // that wait for history
-	texts     []string // as they were looked at last
+	endings   []ending // the outbox
+	texts     []string // the outbox entries at the last comparison
 	brought   []brought
 	held      hold
 	scores    scores
@@ -173,29 +173,30 @@ type world struct {
 	instances []*instance
 	dead      []string // ids
 	again     []store.Request
-	list      []entry  // as it must stand in Redis
-	taken     []*entry // in consumers' hands
+	list      []entry  // the expected entries of the list
+	taken     []*entry // taken by consumers
 	reopen    []reopening
+	resends   []resending
 	moving    []moving
-	batches   []*batch     // on their way from shard to shard, in movers' hands
-	layouts   []keys.Space // those there have been, the last one holds
-	knew      []int        // of how many places each place knew, when it was looked at last
-	within    bool         // another's call is under way
+	batches   []*batch     // exported batches that movers hold
+	layouts   []keys.Space // all layouts of this run; the last one is current
+	knew      []int        // of each place, the number of places in its copy of the layout, at the last comparison
+	within    bool         // the step runs within another call
 	letters   []letter
 	replays   []*replaying
-	numbers   map[string]int // of endings, the highest of each notice
+	numbers   map[string]int // the highest number of an outbox entry, by notice
 	disk      *disk
 	succeeded map[int]bool // bodies that were handled
 	claimedAt time.Time    // when the last claim was won
 }
 
-// reopening is a delivered notice as it was read.
+// reopening is a delivered notice that a late report has read.
 type reopening struct {
 	key, writes int
 	found       store.Found
 }
 
-// disk is what a restart leaves.
+// disk is the state that a restart restores.
 type disk struct {
 	dump   []any
 	notes  [keyCount]note
@@ -205,7 +206,7 @@ type disk struct {
 	endings []ending
 	held    hold
 	last    map[*replaying]map[int]int
-	layouts int // how many there had been
+	layouts int // number of layouts
 }
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
@@ -237,7 +238,7 @@ func newWorld(l *lab, t *rapid.T) *world {
 	return w
 }
 
-// newInstance is a process that begins, with one of the configurations.
+// newInstance starts a process with one of the configurations.
 func (w *world) newInstance(t *rapid.T) *instance {
 	in := &instance{id: w.newID(), store: w.store, own: w.under[:1]}
 	if all := w.kind.configurations(); len(all) > 1 {
@@ -254,10 +255,10 @@ func (w *world) newInstance(t *rapid.T) *instance {
 	return in
 }
 
-// route is the prefix of the route that the keys have there.
+// route returns the prefix of the route that the keys have on the instance.
 func (in *instance) route() string { return in.own[len(in.own)-1] }
 
-// any is an instance that a call of the API or of a consumer comes to.
+// any draws an instance to answer a call of the API or of a consumer.
 func (w *world) any(t *rapid.T) *instance {
 	if !w.kind.many() {
 		return w.instances[0]
@@ -265,7 +266,7 @@ func (w *world) any(t *rapid.T) *instance {
 	return pick(t, "asks", w.instances)
 }
 
-// at is where a notice lies.
+// at returns the partition of a prefix in worlds with one shard.
 func at(under string) keys.Partition { return keys.Partition{Prefix: under} }
 
 func (n *note) at() keys.Partition { return keys.Partition{Prefix: n.under, Shard: n.place} }
@@ -274,10 +275,10 @@ func (c *call) at() keys.Partition { return keys.Partition{Prefix: c.under, Shar
 
 func (j *job) at() keys.Partition { return keys.Partition{Prefix: j.under, Shard: j.place} }
 
-// has: what it asks for lies there.
+// has reports whether the notice is in the partition of the call.
 func (c *call) has(n *note) bool { return n.under == c.under && n.place == c.place && !n.away }
 
-// partition is where an instance puts a notice of a key.
+// partition returns the partition in which an instance creates a notice.
 func (in *instance) partition(k int) keys.Partition {
 	return in.store.Space().Partition(in.route(), key(k))
 }
@@ -300,12 +301,12 @@ func (w *world) pass(at time.Time) {
 	}
 }
 
-// passShort waits until what was set to end soon has ended.
+// passShort waits until short leases and delays have ended.
 func (w *world) passShort() {
 	w.pass(w.clock().Add(short + time.Millisecond))
 }
 
-// clock is Redis's.
+// clock reads Redis's clock.
 func (w *world) clock() time.Time {
 	is, err := w.plain.Time(w.ctx).Result()
 	if err != nil {
@@ -314,7 +315,8 @@ func (w *world) clock() time.Time {
 	return is
 }
 
-// audit reads all there is of the keys, of each under the prefix where it must be.
+// audit reads the record, scores, claim and timer of each key under its expected prefix, and
+// counts all entries and records.
 var audit = redis.NewScript(`
 local reply = {}
 local places, entries, records = tonumber(ARGV[1]), 0, 0
@@ -325,16 +327,18 @@ end
 for i = 4 * places + 1, #KEYS, 2 do
   local key = string.gsub(KEYS[i], '^x', '')
   local k = 1 + 4 * ARGV[(i - 4 * places + 1) / 2 + 1]
-  reply[#reply + 1] = {redis.call('HGET', KEYS[k + 1], key) or '', redis.call('ZSCORE', KEYS[k], key) or '', redis.call('ZSCORE', KEYS[k + 2], key) or '',
-    redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key), redis.call('GET', key) or ''}
+  reply[#reply + 1] = {redis.call('HGET', KEYS[k + 1], key) or '', redis.call('ZSCORE', KEYS[k], key) or '', redis.call('ZSCORE',
+	KEYS[k + 2], key) or '',
+    redis.call('ZSCORE', KEYS[k + 3], key) or '', redis.call('GET', KEYS[i + 1]) or '', redis.call('PEXPIRETIME', key), redis.call('GET',
+	key) or ''}
 end
 return {entries, records, reply}`)
 
 // look compares Redis with the model.
 func (w *world) look() {
-	w.lookClaimable()
+	w.checkClaimable()
 	if w.kind == reshards {
-		w.lookEverywhere()
+		w.comparePlaces()
 		return
 	}
 	w.steps++
@@ -363,14 +367,14 @@ func (w *world) look() {
 		}
 	}
 	if v[0] != int64(kept) || v[1] != int64(kept) {
-		w.t.Fatalf("%d entries and %d records stand in Redis, want %d", v[0], v[1], kept)
+		w.t.Fatalf("Redis has %d entries and %d records, want %d", v[0], v[1], kept)
 	}
 	w.collect()
 	w.compareEndings()
 	w.compareList()
 }
 
-// compareList compares what consumers are to take.
+// compareList compares the entries of the list with the model.
 func (w *world) compareList() {
 	entries, err := w.plain.LRange(w.ctx, list, 0, -1).Result()
 	if err != nil {
@@ -419,13 +423,13 @@ func (w *world) compare(k int, n *note, row []any) {
 		w.t.Fatalf("key %d must be %s; its claim is %q", k, n, holder)
 	}
 	if n.state == notice.Delivered && !w.succeeded[n.body] {
-		w.t.Fatalf("key %d is delivered, and nobody has handled body %d", k, n.body)
+		w.t.Fatalf("key %d is delivered, but no handler has handled body %d", k, n.body)
 	}
 	w.compareTimes(k, n, pending, row[5].(int64))
 }
 
-// compareTimes: a score's fraction says what it stands for, and a timer expires a
-// millisecond before its notice is due.
+// compareTimes compares a notice's score and timer with the model. The score's fraction
+// encodes the score's meaning. A timer expires a millisecond before the due time.
 func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 	if n.state != notice.Scheduled {
 		n.stands = 0
@@ -459,7 +463,7 @@ func (w *world) compareTimes(k int, n *note, pending string, expires int64) {
 	}
 }
 
-// seed is where chance begins.
+// seed returns the given seed, or a random one if it is 0.
 func seed(given uint64) uint64 {
 	if given != 0 {
 		return given

@@ -34,7 +34,7 @@ type collector struct {
 	metrics consumertest.MetricsSink
 }
 
-// free is an address that nobody listens on.
+// free returns an unused local address.
 func free(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -237,7 +237,7 @@ func TestSpansAreDroppedAndCountedWhileCollectorIsDown(t *testing.T) {
 	}
 }
 
-// gRPC is refused at start with what is right.
+// OTLP over gRPC is refused at start; the error names the supported protocol.
 func TestGRPCIsRefused(t *testing.T) {
 	c := command(t, "http://127.0.0.1:1", "OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4317", "OTEL_EXPORTER_OTLP_PROTOCOL=grpc")
 	out, err := c.CombinedOutput()

@@ -7,10 +7,9 @@ import (
 	"notifier/internal/store"
 )
 
-// While an instance is stopped and the fleet does not know it yet, what is preferred for it
-// waits for a grace only until another has seen so: then that one does its part, and asks
-// again once a second.
-func TestWhatAStoppedInstanceLeavesIsTakenOver(t *testing.T) {
+// While an instance is stopped and not yet unresponsive, its preferred work waits for a grace, but
+// only until another instance has noticed. That one does the work, and checks again once a second.
+func TestStoppedInstanceClaimsAreReclaimed(t *testing.T) {
 	const n, apart, most = 400, 5 * time.Millisecond, 20 * time.Millisecond
 	for stopped := range 3 {
 		travel(t, func(t *testing.T, w *world) {
@@ -47,8 +46,8 @@ func TestWhatAStoppedInstanceLeavesIsTakenOver(t *testing.T) {
 				}
 			}
 			t.Logf("%s was stopped: %d of %d were more than %s late, at most %s; it handled %d", all[stopped].name, late, n, most, worst, theirs)
-			// A grace of 50 ms and what the next in rank waits longer, twice (who looks, and
-			// whose it is), of each second.
+			// A grace of 50 ms plus the extra wait of the next in rank, twice (for the check and
+			// for the work), in each second.
 			if late > n/6 || worst > 100*time.Millisecond {
 				t.Errorf("%d of %d were more than %s late, at most %s", late, n, most, worst)
 			}

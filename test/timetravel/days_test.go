@@ -22,19 +22,14 @@ var (
 	flagDays = flag.Float64("timetravel.days", ladderDays, "simulate at least so many ladder-days")
 )
 
-// perJourney is how many notices go through their ladders in one bubble; each
-// instance has slots for all of them.
-const perJourney = 500
-
-// TestLadderDays lets notices go through their ladders on one to three instances,
-// while connections are cut, refused and held, instances are killed, started and
-// stopped, scripts are forgotten, and Redis's clock leaps. When nothing is about to
-// fall due, the clock is moved to shortly before something is, so that a day
-// takes milliseconds.
+// TestLadderDays sends notices through their ladders on one to three instances, with faults.
+// Connections are cut, refused and held, instances are killed, started and stopped, scripts
+// are deleted, and Redis's clock jumps. When no notice is due soon, the test moves the clock to
+// shortly before the next due time, so that a day takes milliseconds.
 //
-// What the handler has seen is compared with what the seed had decided each
-// notice's way to be: no attempt is missing or early, each is made once unless a
-// fault came between it and its settle, and each notice ends as it must.
+// The handler's attempts are compared with the attempts that the seed planned for each notice.
+// No attempt is missing or early. Each is made once, unless a fault came between the attempt and
+// its settle. Each notice has the planned outcome.
 func TestLadderDays(t *testing.T) {
 	seed := uint64(1)
 	if seedOfClock {
@@ -74,12 +69,15 @@ type tally struct {
 	days                             float64
 	notices, attempts, faults, again int
 	late                             time.Duration
+	latest                           string // which attempt that was
 }
 
 func (s *tally) add(o tally) {
 	s.days += o.days
 	s.notices, s.attempts, s.faults, s.again = s.notices+o.notices, s.attempts+o.attempts, s.faults+o.faults, s.again+o.again
-	s.late = max(s.late, o.late)
+	if o.late > s.late {
+		s.late, s.latest = o.late, o.latest
+	}
 }
 
 // table is the record of a run.
@@ -92,7 +90,7 @@ func (s *tally) table(first, last uint64, took time.Duration) string {
 		s.faults, s.again, s.late, took.Round(time.Second), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// way is what a notice is to go through: so many attempts fail.
+// way is the plan of a notice: the number of attempts that fail.
 type way struct {
 	fails int
 	takes time.Duration
@@ -256,7 +254,7 @@ func (j *journey) disturbed(from, to time.Time) string {
 	return ""
 }
 
-// check compares what the handler saw of each notice with what it was to see.
+// check compares the attempts of each notice with the plan.
 func (j *journey) check(t *testing.T) tally {
 	t.Helper()
 	sum := tally{notices: len(j.ways), faults: len(j.faults)}
@@ -269,8 +267,8 @@ func (j *journey) check(t *testing.T) tally {
 			if a.began.Before(a.due) && !j.wasDue(a) {
 				t.Errorf("%s: attempt %d began %s early", key, a.n, a.due.Sub(a.began))
 			}
-			if len(j.faults) == 0 {
-				sum.late = max(sum.late, a.began.Sub(a.due))
+			if late := a.began.Sub(a.due); len(j.faults) == 0 && late > sum.late {
+				sum.late, sum.latest = late, fmt.Sprintf("%s attempt %d of %d made by %s", key, a.n, y.attempts(), a.instance)
 			}
 			if i == 0 && a.n == 1 || i > 0 && j.follows(a, list[i-1], y) {
 				delivered = delivered || a.n > y.fails
@@ -298,7 +296,7 @@ func (j *journey) check(t *testing.T) tally {
 		y.delivered = delivered
 	}
 	if sum.late > 100*time.Millisecond {
-		t.Errorf("%s late without a fault", sum.late)
+		t.Errorf("%s late without a fault: %s, with %d instances", sum.late, sum.latest, j.made)
 	}
 	return sum
 }
@@ -319,9 +317,8 @@ func (j *journey) follows(a, before attempt, y *way) bool {
 	return a.n == before.n+1 && before.n <= y.fails && before.n <= len(standard) && a.due.Sub(before.began) >= standard[before.n-1]
 }
 
-// ended compares what stands in Redis with how each notice was to end. What was
-// interrupted counts as an attempt, and up to three are made beyond the
-// ladder in their place.
+// ended compares the state in Redis with the planned outcome of each notice. An interrupted attempt
+// counts, and up to three are made in addition to the ladder.
 func (j *journey) ended(t *testing.T) {
 	t.Helper()
 	records, err := j.redis.HGetAll(t.Context(), space.Records(partition)).Result()

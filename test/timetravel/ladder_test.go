@@ -9,9 +9,9 @@ import (
 	"notifier/internal/store"
 )
 
-// The standard ladder's first six steps pass as they are, 4 h 14 min of them; the rest
-// is brought near by leaps of Redis's clock.
-func TestTheWholeLadder(t *testing.T) {
+// The first six steps of the standard ladder, 4 h 14 min, pass in virtual time. Leaps of Redis's
+// clock shorten the rest.
+func TestWholeLadderIsKept(t *testing.T) {
 	travel(t, func(t *testing.T, w *world) {
 		const key, takes = "pay:x:y:1", 40 * time.Millisecond
 		w.answer = func(string, int) (time.Duration, notice.Result) {
@@ -52,7 +52,7 @@ func TestTheWholeLadder(t *testing.T) {
 	})
 }
 
-func TestMonthsOfRetention(t *testing.T) {
+func TestRetentionOfMonths(t *testing.T) {
 	travel(t, func(t *testing.T, w *world) {
 		const day = 24 * time.Hour
 		w.retention = 90 * day
@@ -73,7 +73,7 @@ func TestMonthsOfRetention(t *testing.T) {
 				t.Fatalf("after 89 days of 90: %+v, %v", f, err)
 			}
 		}
-		// Another that came meanwhile stays.
+		// A notice that was scheduled in the meantime stays.
 		if _, err := i.Schedule(t.Context(), store.Request{Key: "pay:x:y:3"}); err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestMonthsOfRetention(t *testing.T) {
 }
 
 // Redis's clock is set, as by NTP or by hand, forward and back, by a second up to months.
-func TestLeapsOfTheWallClock(t *testing.T) {
+func TestWallClockLeapsLoseNothing(t *testing.T) {
 	for _, leap := range []time.Duration{time.Second, -time.Second, time.Minute, -time.Minute, 3 * time.Hour, -3 * time.Hour,
 		60 * 24 * time.Hour, -60 * 24 * time.Hour} {
 		t.Run(leap.String(), func(t *testing.T) {
@@ -111,8 +111,8 @@ func TestLeapsOfTheWallClock(t *testing.T) {
 				}
 				time.Sleep(time.Second)
 				w.leap(leap)
-				// What is due by the clock as it is now, is found within the longest time
-				// between two looks, and what is not, waits for it.
+				// A notice that is due by the changed clock is found within the maximum time
+				// between two sweeps; others wait until they are due.
 				time.Sleep(11*time.Second + max(0, min(due.Sub(w.now()), 2*time.Minute)))
 				if ahead := due.Sub(w.now()); ahead > 0 {
 					for k := range 3 {

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// silent drops what the client says of connections that the tests cut.
+// silent drops the client's messages about connections that the tests cut.
 type silent struct{}
 
 // Printf is the client's logger.

@@ -2,8 +2,8 @@
 
 package timetravel
 
-// How many ladder-days are simulated, and by which seeds: others each time.
-const ladderDays, seedOfClock = 100_000, true
+// The size of TestLadderDays in `make fault`: see size_test.go.
+const ladderDays, seedOfClock, perJourney = 100_000, true, 500
 
 // groups are how many notices may be due in one millisecond.
 var groups = []int{50, 200, 200}

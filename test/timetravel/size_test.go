@@ -1,10 +1,10 @@
-//go:build !fault
+//go:build !fault && !quick
 
 package timetravel
 
-// How many ladder-days are simulated, and by which seeds: `make test` runs the
-// same each time.
-const ladderDays, seedOfClock = 2000, false
+// How many ladder-days are simulated, whether the seeds differ from run to run, and how many
+// notices go through their ladders in one bubble; each instance has slots for all of them.
+const ladderDays, seedOfClock, perJourney = 2000, false, 500
 
 // groups are how many notices may be due in one millisecond.
 var groups = []int{200}

@@ -11,16 +11,16 @@ import (
 
 var errRefused = errors.New("connection refused")
 
-// cable makes the connections of one instance. What is written on either side is
-// buffered without bound, as a network does within limits: a pipe alone would
-// let a server that answers a pipeline wait for a client that still sends it.
+// cable makes the connections of one instance. It buffers writes without a bound. With a plain
+// pipe, a server that answers a pipeline would block on a client that is still sending the
+// pipeline.
 type cable struct {
 	em *embedded.Emulation
 
 	mu    sync.Mutex
 	links map[*link]struct{}
 	down  bool
-	dead  bool          // for ever
+	dead  bool          // permanent
 	gate  chan struct{} // closed = bytes pass
 }
 
@@ -106,7 +106,7 @@ func (w *cable) pump(l *link, from, to net.Conn) {
 	}()
 }
 
-// cut closes all connections; what was on its way is lost.
+// cut closes all connections; data in transit are lost.
 func (w *cable) cut() {
 	w.mu.Lock()
 	links := make([]*link, 0, len(w.links))
@@ -127,7 +127,7 @@ func (w *cable) away(d time.Duration) {
 	w.set(&w.down, false)
 }
 
-// kill cuts for ever, as the end of a process does.
+// kill cuts all connections permanently, like the end of a process.
 func (w *cable) kill() {
 	w.set(&w.dead, true)
 	w.cut()

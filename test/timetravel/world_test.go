@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,8 +47,10 @@ type world struct {
 	redis     *redis.Client // the test's own
 	retention time.Duration
 	takeover  time.Duration
-	made      int         // instances so far
-	running   []*instance // those that were not stopped or killed
+	shards    int
+	calls     atomic.Int64 // commands and pipelines that the instances sent
+	made      int          // instances so far
+	running   []*instance  // not stopped or killed
 	// answer decides an attempt and how long it takes.
 	answer func(key string, n int) (time.Duration, notice.Result)
 
@@ -73,7 +76,7 @@ func travel(t *testing.T, f func(t *testing.T, w *world)) {
 		own := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return em.Dial() },
 			MaxRetries: -1, DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 		defer func() { _ = own.Close() }()
-		w := &world{em: em, redis: own, retention: 24 * time.Hour, takeover: 3 * time.Second, log: map[string][]attempt{},
+		w := &world{em: em, redis: own, retention: 24 * time.Hour, takeover: 3 * time.Second, shards: 1, log: map[string][]attempt{},
 			answer: func(string, int) (time.Duration, notice.Result) { return 0, notice.DeliveredResult(200) }}
 		w.leap(time.Until(epoch))
 		f(t, w)
@@ -112,11 +115,31 @@ func (w *world) attempts(key string) []attempt {
 // instance is one engine.
 type instance struct {
 	*engine.Engine
-	name string
-	wire *cable
-	conn *wire.Conn
-	end  context.CancelFunc
-	done chan error
+	name    string
+	metrics *metrics.Metrics
+	wire    *cable
+	conn    *wire.Conn
+	end     context.CancelFunc
+	done    chan error
+}
+
+// sent counts the round trips of a client.
+type sent struct{ n *atomic.Int64 }
+
+func (s sent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (s sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		s.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (s sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		s.n.Add(1)
+		return next(ctx, cmds)
+	}
 }
 
 type handler struct {
@@ -147,15 +170,17 @@ func (w *world) start(t *testing.T) *instance {
 		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 		ContextTimeoutEnabled: true, PoolSize: 10000, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})}
+	i.conn.AddHook(sent{&w.calls})
 	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: partition.Prefix, Target: route.Target{Kind: route.KindLog},
 		Ladder:  standard,
 		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: perJourney, HostConcurrency: 16}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: space, Routes: table,
+	i.metrics = metrics.New(metrics.Options{Routes: table.All()})
+	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: keys.Space{Namespace: space.Namespace, Shards: w.shards}, Routes: table,
 		Handler: handler{w, i.name}, Instance: i.name, Concurrency: perJourney,
-		Grace: 50 * time.Millisecond, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: w.retention, Retain: 100000,
+		Grace: 50 * time.Millisecond, Metrics: i.metrics, Retention: w.retention, Retain: 100000,
 		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.Portable, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	i.end = cancel

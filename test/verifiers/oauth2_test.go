@@ -43,7 +43,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		i.most.Store(n)
 	}
 	defer i.together.Add(-1)
-	time.Sleep(time.Duration(i.slow.Load())) // sleep: a slow issuer is what is tested
+	time.Sleep(time.Duration(i.slow.Load())) // sleep: the issuer is slow
 	if i.down.Load() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
@@ -160,7 +160,7 @@ func TestIssuerOutageAndSlowness(t *testing.T) {
 
 // A receiver that refuses every token of the issuer gets each attempt's call once or twice, and
 // the issuer is not asked for a token each time.
-func TestStormOf401(t *testing.T) {
+func TestStormOf401FetchesFewTokens(t *testing.T) {
 	i := newIssuer(t)
 	var calls atomic.Int32
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -182,7 +182,7 @@ func TestStormOf401(t *testing.T) {
 }
 
 // A secret that the issuer refuses uses attempts, with the reason token, and is not shown.
-func TestIssuerThatRefuses(t *testing.T) {
+func TestRefusalOfIssuerIsShown(t *testing.T) {
 	i := newIssuer(t)
 	s := serve(t, redisServer(t), oauth2Env(i.url, "http://127.0.0.1:1", map[string]string{"ROUTE_PAY_OAUTH2_CLIENT_SECRET": "hunter2hunter2", "ROUTE_PAY_RETRY": "none"}))
 	if err := s.schedule("app:a:b:1", "application/json", body); err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/wechatpay-apiv3/wechatpay-go/core/auth/verifiers"
 )
 
-// maxAge stands for the five minutes that receivers cache the key set, 1:100.
+// maxAge replaces the five minutes that receivers cache the key set, at a scale of 1:100.
 const maxAge = 3 * time.Second
 
 // receivers verify with the key set of one instance or another, which they keep for as long as
@@ -209,7 +209,7 @@ func (r *rotation) load() (end func() int) {
 	}
 }
 
-func wait(d time.Duration) { time.Sleep(d) } // sleep: the time that caches are kept is what is tested
+func wait(d time.Duration) { time.Sleep(d) } // sleep: the caches expire
 
 func keysOf(t *testing.T) (from, to map[string][]key) {
 	t.Helper()
@@ -260,12 +260,12 @@ func TestRotationLeavesNoCallbackUnverified(t *testing.T) {
 }
 
 // Without the wait, receivers with a cached key set refuse callbacks, and this test would notice.
-func TestSwapWithoutWaitingIsNoticed(t *testing.T) {
+func TestKeySwapWithoutWaitingIsNoticed(t *testing.T) {
 	from, to := keysOf(t)
 	r := newRotation(t)
 	r.restart(from)
 	end := r.load()
-	wait(maxAge + maxAge/2) // amid the life of the second cached set
+	wait(maxAge + maxAge/2) // halfway through the life of the second cached set
 	r.restart(joined(to, from))
 	wait(maxAge)
 	end()

@@ -22,30 +22,31 @@ type received struct {
 	body   []byte
 }
 
-// language runs the code of docs/callbacks.md in one language. driver is what the test adds: a
-// program that is called with scheme, key file, body file and name=value of each header, and
-// exits with 0 if the callback is valid.
+// language runs the code of docs/examples/verify in one language. driver is the main program,
+// which the test adds. Its arguments are the scheme, a key file, a body file, and name=value for
+// each header. It exits with 0 if the callback is valid.
 type language struct {
-	fence, file, driver string
-	schemes             string // all, or empty for standard, wechatpay and alipay
-	prepare, run        []string
+	source, file, driver string
+	schemes              string // all, or empty for standard, wechatpay and alipay
+	prepare, run         []string
 }
 
 var languages = []language{
-	{fence: "go", file: "main.go", schemes: "all", prepare: []string{"go", "build", "-C", "../..", "-o", "DIR/verify", "DIR/main.go", "DIR/driver.go"}, run: []string{"DIR/verify"}, driver: ""},
-	{fence: "python", file: "verify.py", run: []string{"python3", "DIR/verify.py"}, driver: `
+	{source: "../../../examples/verify/main.go", file: "main.go", schemes: "all",
+		prepare: []string{"go", "build", "-C", "../..", "-o", "DIR/verify", "./examples/verify"}, run: []string{"DIR/verify"}},
+	{source: "verify.py", file: "verify.py", run: []string{"python3", "DIR/verify.py"}, driver: `
 import sys
 scheme, key, body = sys.argv[1], open(sys.argv[2]).read(), open(sys.argv[3], "rb").read()
 headers = dict(a.split("=", 1) for a in sys.argv[4:])
 sys.exit(0 if globals()[scheme](key, headers, body) else 1)
 `},
-	{fence: "js", file: "verify.mjs", run: []string{"node", "DIR/verify.mjs"}, driver: `
+	{source: "verify.mjs", file: "verify.mjs", run: []string{"node", "DIR/verify.mjs"}, driver: `
 import { readFileSync } from "node:fs";
 const [scheme, key, body, ...pairs] = process.argv.slice(2);
 const headers = Object.fromEntries(pairs.map((p) => [p.slice(0, p.indexOf("=")), p.slice(p.indexOf("=") + 1)]));
 process.exit({ standard, wechatpay, alipay }[scheme](readFileSync(key, "utf8"), headers, readFileSync(body)) ? 0 : 1);
 `},
-	{fence: "java", file: "Verify.java", prepare: []string{"javac", "-d", "DIR", "DIR/Verify.java"}, run: []string{"java", "-cp", "DIR", "Driver"}, driver: `
+	{source: "Verify.java", file: "Verify.java", prepare: []string{"javac", "-d", "DIR", "DIR/Verify.java"}, run: []string{"java", "-cp", "DIR", "Driver"}, driver: `
 class Driver {
     public static void main(String[] args) throws Exception {
         String key = java.nio.file.Files.readString(java.nio.file.Path.of(args[1]));
@@ -61,7 +62,7 @@ class Driver {
     }
 }
 `},
-	{fence: "php", file: "verify.php", run: []string{"php", "DIR/verify.php"}, driver: `
+	{source: "verify.php", file: "verify.php", run: []string{"php", "DIR/verify.php"}, driver: `
 [$scheme, $key, $body] = [$argv[1], file_get_contents($argv[2]), file_get_contents($argv[3])];
 $headers = [];
 foreach (array_slice($argv, 4) as $pair) [$n, $headers[$n]] = explode('=', $pair, 2);
@@ -69,58 +70,21 @@ exit($scheme($key, $headers, $body) ? 0 : 1);
 `},
 }
 
-const goDriver = `package main
-
-import (
-	"context"
-	"net/http"
-	"os"
-	"strings"
-)
-
-func main() {
-	key, err := os.ReadFile(os.Args[2])
-	if err != nil {
-		panic(err)
-	}
-	body, err := os.ReadFile(os.Args[3])
-	if err != nil {
-		panic(err)
-	}
-	h := http.Header{}
-	for _, pair := range os.Args[4:] {
-		name, value, _ := strings.Cut(pair, "=")
-		h.Set(name, value)
-	}
-	v, err := verifier(os.Args[1], string(key), "127.0.0.1")
-	if err != nil {
-		panic(err)
-	}
-	if _, err := valid(context.Background(), v, h, body); err != nil {
-		os.Exit(1)
-	}
-}
-`
-
-// The code of docs/callbacks.md accepts real callbacks, and refuses changed ones.
-func TestCodeOfTheDocsVerifies(t *testing.T) {
-	doc, err := os.ReadFile("../../docs/callbacks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+// The code of docs/examples/verify accepts real callbacks, and refuses changed ones.
+func TestDocumentedCodeVerifies(t *testing.T) {
 	keys, callbacks := capture(t)
 	for _, l := range languages {
-		t.Run(l.fence, func(t *testing.T) {
-			_, rest, ok := strings.Cut(string(doc), "```"+l.fence+"\n")
-			code, _, _ := strings.Cut(rest, "\n```")
-			if !ok {
-				t.Fatalf("docs/callbacks.md has no code in %s", l.fence)
+		t.Run(filepath.Base(l.source), func(t *testing.T) {
+			code, err := os.ReadFile(filepath.Join("../../docs/examples/verify", l.source))
+			if err != nil {
+				t.Fatal(err)
 			}
+
 			tool := append(append([]string{}, l.prepare...), l.run...)[0]
 			if _, err := exec.LookPath(tool); err != nil {
 				t.Fatalf("%s is not installed: run scripts/verifiers-deps.sh", tool)
 			}
-			l.try(t, code, keys, callbacks)
+			l.try(t, string(code), keys, callbacks)
 		})
 	}
 }
@@ -135,9 +99,6 @@ func (l language) try(t *testing.T, code string, keys map[string]string, callbac
 		return path
 	}
 	write(l.file, []byte(code+"\n"+l.driver))
-	if l.fence == "go" {
-		write("driver.go", []byte(goDriver))
-	}
 	run := func(command []string, args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()

@@ -42,7 +42,7 @@ const (
 	body = `{"order": "4711", "paid": true}`
 )
 
-// verify is what a merchant does with a request.
+// verify verifies a request as a merchant does.
 type verify func(r *http.Request, body []byte) error
 
 // pair is a private key in PEM and the public key.
@@ -85,9 +85,9 @@ func parsed(text string) (any, error) {
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }
 
-// TestLibrariesOfOthersVerify: each scheme's real callback is accepted by a library that
-// nobody here wrote, and refused with a byte of the body changed.
-func TestLibrariesOfOthersVerify(t *testing.T) {
+// TestThirdPartyLibrariesVerify checks a real callback of each scheme with a third-party
+// library: the library accepts it, and refuses it with a changed body.
+func TestThirdPartyLibrariesVerify(t *testing.T) {
 	rsaKey, edKey := newRSA(t), newEd25519(t)
 	var s *service // the receiver of jws fetches its key set
 	checks := map[string]verify{
@@ -138,7 +138,7 @@ func TestLibrariesOfOthersVerify(t *testing.T) {
 	}
 }
 
-// both verifies a request as it is, and once more with another body.
+// both verifies a request unchanged, and once more with another body.
 func both(check verify, r *http.Request) error {
 	data, err := io.ReadAll(r.Body)
 	if err != nil {

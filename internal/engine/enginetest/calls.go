@@ -8,6 +8,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/tap"
 	"notifier/internal/wire"
 )
 
@@ -81,6 +82,11 @@ func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) 
 	return attempt(e, func() (store.Change, error) { return e.Engine.Redrive(ctx, key) }, done)
 }
 
+// Resend sends a delivered or dead notice once more.
+func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
+	return attempt(e, func() (store.Change, error) { return e.Engine.Resend(ctx, key, id, ending) }, done)
+}
+
 // Reschedule gives a notice another due time.
 func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
 	return attempt(e, func() (store.Change, error) { return e.Engine.Reschedule(ctx, key, due, delay) }, done)
@@ -98,9 +104,9 @@ func (e *Engine) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return p, err
 }
 
-// RedriveAll makes one step of a bulk redrive.
-func (e *Engine) RedriveAll(ctx context.Context, q store.Query, dryRun bool) (store.Redriven, error) {
-	r, err := attempt(e, func() (store.Redriven, error) { return e.Engine.RedriveAll(ctx, q, dryRun) }, func(r store.Redriven) int { return r.Redriven })
+// AmendAll makes one step of a bulk change.
+func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, error) {
+	r, err := attempt(e, func() (store.Amends, error) { return e.Engine.AmendAll(ctx, b) }, func(r store.Amends) int { return r.Changed })
 	r.Missing = e.lost(r.Missing)
 	return r, err
 }
@@ -201,7 +207,21 @@ func (e *Engine) Link(ctx context.Context, id string) (string, error) {
 	return attempt(e, func() (string, error) { return e.Engine.Link(ctx, id) }, nil)
 }
 
+// CountResend counts a resend of a link.
+func (e *Engine) CountResend(ctx context.Context, link string) (time.Duration, error) {
+	return attempt(e, func() (time.Duration, error) { return e.Engine.CountResend(ctx, link) }, nil)
+}
+
 // DropLink ends a link.
 func (e *Engine) DropLink(ctx context.Context, id string) error {
 	return e.turn(0, func() error { return e.Engine.DropLink(ctx, id) })
+}
+
+// OpenTap opens a tap.
+func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (t *tap.Tap, err error) {
+	err = e.turn(0, func() error {
+		t, err = e.Engine.OpenTap(ctx, client, prefix)
+		return err
+	})
+	return t, err
 }

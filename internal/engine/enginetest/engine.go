@@ -15,6 +15,7 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/tap"
 	"notifier/internal/wire"
 )
 
@@ -26,6 +27,7 @@ type Engine struct {
 	redis *redistest.Server
 	conn  *wire.Conn
 	space keys.Space
+	taps  *tap.Publisher
 
 	mu      sync.Mutex
 	fail    error
@@ -49,9 +51,10 @@ func New(t testing.TB, table *route.Table) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{t: t, table: table, redis: srv, conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, answer: "ok"}
+	e := &Engine{t: t, table: table, redis: srv, conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, answer: "ok",
+		taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
 	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet", Takeover: 3 * time.Second,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Logger: zap.NewNop()})
+		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop()})
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -69,6 +72,15 @@ func New(t testing.TB, table *route.Table) *Engine {
 		t.Fatalf("not ready: %+v", e.Engine.Ready(ctx))
 	}
 	return e
+}
+
+// Copied publishes a copy of an attempt for taps, and reports whether there is one for its key.
+func (e *Engine) Copied(c *tap.Copy) bool {
+	if !e.taps.Wants(c.Key) || !e.taps.Take(c.Key) {
+		return false
+	}
+	e.taps.Publish(c)
+	return true
 }
 
 // Use makes t the test that errors are reported to, for a fuzz target that shares the engine of its fuzz test.

@@ -1,23 +1,23 @@
--- Gives an instance's sign of life and tells who else has given one.
--- KEYS  1 signs  2 about  3 ended
--- ARGV  1 id  2 the channel of all instances  3 what stands before an id in the name of an instance's own channel
---       4 flags: 1 it leaves, 2 expired events do not arrive at it  5 what it tells of itself, 6 its figures, both empty = as before
---       7 tell of those that ended since this ms (0 = within the last minute)
---       8… at most 64 ids whose connections are asked for
--- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}}
---       answer: 1 the caller was known, 0 it is new or was forgotten, -1 it has ended before and nothing was written.
---       The third is empty where PUBSUB NUMSUB is forbidden. The fourth are the living, the last who ended: at most 1,000
---       each, the latest first.
--- Bound 1,000 of the living, 1,000 of the ended, 64 connections; at most 100 dead entries are removed.
--- A score is the ms of the sign, plus .125 if expired events do not arrive, plus .25 if the instance's own channel had a
--- subscriber then, plus .5 if it leaves. Of the
--- ended .5 says that it left by itself. Times that lie ahead (the clock was set back, or another server took over) are
--- removed as those that lie ten minutes back are: whoever lives comes again at once.
+-- Stores an instance's heartbeat and returns the heartbeats of all instances.
+-- KEYS  1 signs (heartbeats)  2 about (descriptions)  3 ended  4 taps
+-- ARGV  1 id  2 the channel of all instances  3 the prefix of an instance's own channel, which ends with its id
+--       4 flags: 1 leaving, 2 expired events do not arrive  5 description, 6 figures; empty = keep the stored ones
+--       7 return instances that ended since this ms (0 = within the last minute)
+--       8… at most 64 ids whose connections are to be counted
+-- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}, {tap, …}}
+--       answer: 1 the caller was listed, 0 it is new or its heartbeat was lost, -1 it has ended before and nothing was written.
+--       The third is empty where PUBSUB NUMSUB is forbidden. The fourth are the instances that publish heartbeats, the fifth
+--       the ended ones: at most 1,000 each, the latest first. The sixth are the open taps, at most 32.
+-- Bound 1,000 heartbeats, 1,000 ended instances, 64 connections, 32 taps; at most 100 old entries are removed.
+-- A score is the ms of the heartbeat, plus .125 if expired events do not arrive, plus .25 if the instance's own channel had a
+-- subscriber then, plus .5 if it is leaving. In the third key .5 means that the instance left by itself. Heartbeats older than
+-- ten minutes are removed, and so are those of the future (the clock was set back, or another server took over): an alive
+-- instance publishes again at once.
 local call = redis.call
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local id = ARGV[1]
-if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}} end
+if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}, {}} end
 
 local ask = {ARGV[3] .. id}
 for i = 8, math.min(#ARGV, 71) do ask[#ask + 1] = ARGV[3] .. ARGV[i] end
@@ -40,11 +40,12 @@ if tonumber(ARGV[4]) > 1 then flags = flags + 0.125 end
 local known = 1 - call('ZADD', KEYS[1], string.format('%.3f', now + flags), id)
 if ARGV[5] ~= '' then call('HSET', KEYS[2], id, ARGV[5]) end
 if ARGV[6] ~= '' then call('HSET', KEYS[2], id .. ' figures', ARGV[6]) end
--- Where that is forbidden the others hear of it by their next beat.
+-- Where PUBLISH is forbidden, the others see it with their next heartbeat.
 if known == 0 then redis.pcall('PUBLISH', ARGV[2], 'joined ' .. id) end
 
 local since = tonumber(ARGV[7])
 if since < now - 60000 or since > now then since = now - 60000 end
 return {now, known, connections,
   call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000),
-  call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('%.0f', since), 'WITHSCORES', 'LIMIT', 0, 1000)}
+  call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('%.0f', since), 'WITHSCORES', 'LIMIT', 0, 1000),
+  call('ZRANGEBYSCORE', KEYS[4], string.format('%.0f', now), '+inf', 'LIMIT', 0, 32)}

@@ -1,9 +1,9 @@
--- Ends an instance: it leaves by itself, or another counts it out because it is gone.
--- KEYS  1 signs  2 about  3 ended
--- ARGV  1 id  2 the channel of all instances  3 what stands before an id in the name of an instance's own channel
---       4 the score the instance was seen with; empty: it leaves by itself  5 the id of who counts it out
--- Reply {1} it has ended;  {0} not counted out: it has given a sign since or has a connection, or the one that counts it out
---       has none here itself and cannot know
+-- Ends an instance: it leaves by itself, or another one declares it dead.
+-- KEYS  1 signs (heartbeats)  2 about (descriptions)  3 ended
+-- ARGV  1 id  2 the channel of all instances  3 the prefix of an instance's own channel, which ends with its id
+--       4 the score of the last heartbeat; empty: the instance leaves by itself  5 the id of the observer
+-- Reply {1} it has ended;  {0} not declared dead: it has published a later heartbeat or has a connection, or the observer has
+--       no connection to this node and cannot know
 -- Bound marks are kept for an hour and 1,000 of them; at most 200 are removed.
 local call = redis.call
 local t = call('TIME')
@@ -25,5 +25,5 @@ local old = call('ZRANGEBYSCORE', KEYS[3], '-inf', now - 3600000, 'LIMIT', 0, 10
 if #old > 0 then call('ZREM', KEYS[3], unpack(old)) end
 local over = call('ZCARD', KEYS[3]) - 1000
 if over > 0 then call('ZPOPMIN', KEYS[3], math.min(over, 100)) end
-redis.pcall('PUBLISH', ARGV[2], word .. ' ' .. id) -- where that is forbidden the others hear of it by their next beat
+redis.pcall('PUBLISH', ARGV[2], word .. ' ' .. id) -- where PUBLISH is forbidden, the others see it with their next heartbeat
 return {1}

@@ -1,8 +1,8 @@
--- Notes which prefixes an instance has routes for, and says who else has which.
+-- Records the prefixes that an instance has routes for, and returns those of all instances.
 -- KEYS  1 serving
--- ARGV  1 instance  2 forget who has said nothing for so many ms, then prefixes
+-- ARGV  1 instance  2 remove entries older than so many ms  3… prefixes
 -- Reply members: "<prefix> <instance>"
--- Bound the prefixes given, and those of all instances that live.
+-- Bound the prefixes given, and those of all alive instances.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 for i = 3, #ARGV do redis.call('ZADD', KEYS[1], string.format('%.0f', now), ARGV[i] .. ' ' .. ARGV[1]) end

@@ -1,7 +1,8 @@
--- Stands behind guard.lua in each script that makes or changes notices, while some are on the other side of a migration; see side.go.
+-- Refuses calls on notices of the other side of a migration. It is added after guard.lua to scripts that create or change notices,
+-- while a migration has such notices; see side.go.
 -- KEYS  the last: layout
--- Reply the error "ELSEWHERE <n>…", and nothing is done, if the n-th of the keys named is on the other side, or, where <hash> is moving,
---       on its way there. <hash> and <names>, where among ARGV the keys are, are put in by side.go.
+-- Reply the error "ELSEWHERE <n>…", and nothing is written, if the n-th key is in the shard's <hash>: the notice is on the other side,
+--       or in transit. side.go replaces <hash>, and <names>, the indexes of the keys in ARGV.
 -- Bound the keys given.
 do
   local names, which = {}, ''

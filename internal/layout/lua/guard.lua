@@ -1,8 +1,9 @@
--- Stands in front of each script that writes notices or looks for them by key; see meta.go.
+-- Refuses a script of an instance that does not know the current layout. It is added before each script that writes notices or looks
+-- them up by key; see meta.go.
 -- KEYS  the last: layout
--- Reply an error that begins with LAYOUT, and nothing is done, unless layout, shard count and prefixes of the shard are those
---       that this instance knows. <state> is put in by meta.go.
+-- Reply an error that begins with LAYOUT, and nothing is written, if the layout, shard count or prefixes of the shard differ from
+--       those that the instance knows. meta.go replaces <state>.
 -- Bound one field.
 if redis.call('HGET', KEYS[#KEYS], 'state') ~= '<state>' then
-  return redis.error_reply('LAYOUT is not what this instance knows')
+  return redis.error_reply('LAYOUT has changed')
 end

@@ -1,9 +1,9 @@
--- Stands in front of each script that ends notices: hands what has ended over to history; see handover.go.
--- handover(to, shadow, time) makes the function that does it: to is "<n> <host>", how many endings the shard holds at most and
--- the host that the route calls ("-" = each notice's own, or none), shadow the partition's, time what Redis gave.
--- What it makes is called for each ending with how, key, record as it was at the end and, if it is not the partition's, the
--- shadow it lay under, and at last without arguments, which writes them. How is d delivered, x dead, c cancelled, r replaced; C
--- and R if it was dead before.
+-- Appends finalized notices to the outbox of their shard. It is added before each script that finalizes notices; see outbox.go.
+-- handover(to, shadow, time) returns a function. to is "<n> <host>": the outbox's maximum length, and the host that the route calls
+-- ("-" = each notice has its own, or none). shadow is the partition's, time is the reply of TIME.
+-- That function is called for each finalized notice with how, key, the final record and, if the notice was stored under another
+-- prefix, the shadow of that prefix. The last call, without arguments, writes the entries. how is d delivered, x dead, c cancelled,
+-- r replaced; C and R if the notice was dead before.
 -- Bound two commands a script.
 local function handover(to, shadow, time)
   local most, host = string.match(to, '^(%d+) (%S+)$')

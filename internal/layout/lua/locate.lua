@@ -1,5 +1,5 @@
--- Says under which prefix of one shard notices lie.
--- KEYS  the records of each prefix to look under  the last: layout
+-- Finds the prefix under which each notice of one shard is stored.
+-- KEYS  the records of each prefix to check  the last: layout
 -- ARGV  keys
 -- Reply for each key the number of the first of KEYS that has it, 0 = none
 -- Bound the keys given, times the prefixes: at most three cover a key, and those below them.

@@ -1,16 +1,18 @@
--- Forgets in a shard what has arrived in another.
+-- Commits a batch: deletes its notices in their source shard, after their import by the target shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  5 moving  the last: layout
--- ARGV  1 the batch's number, then the keys of those that are to stay here
--- Reply {1}, or {0} = the batch is not on its way any more, and nothing was done
+-- ARGV  1 the batch's number, then the keys of the notices that stay in this shard
+-- Reply {1}, or {0} = the batch is not in transit any more, and nothing was done
 -- Bound the batch.
 local call, match = redis.call, string.match
+local q = order(KEYS[1], call('TIME'))
 if match(call('HGET', KEYS[5], '') or '', '^%d+') ~= ARGV[1] then return {0} end
 for i = 2, #ARGV do
   local key = ARGV[i]
-  local what = call('HGET', KEYS[5], key)
+  local state = call('HGET', KEYS[5], key)
   call('HDEL', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', key)
-  if what and call('HEXISTS', KEYS[2], key) == 0 then
-    local at, died, ended, record = match(what, '^(%S+) (%S+) (%S+) (.*)$')
+  if state and call('HEXISTS', KEYS[2], key) == 0 then
+    local at, died, ended, position, record = match(state, '^(%S+) (%S+) ([^ @]+)@?(%x*) (.*)$')
+    if q and position ~= '' then q.put(key, position) end
     call('HSET', KEYS[2], key, record)
     for z, score in pairs({[1] = at, [3] = died, [4] = ended}) do
       if score ~= '-' then call('ZADD', KEYS[z], score, key) end
@@ -18,4 +20,5 @@ for i = 2, #ARGV do
   end
 end
 call('DEL', KEYS[5])
+if q then q.finish() end
 return {1}

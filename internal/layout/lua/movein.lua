@@ -1,16 +1,16 @@
--- Puts notices that have left another shard into this one, once.
--- KEYS  1 shadow  2 records  3 dead  4 settled  then, where it is at the same node, moving of the other shard  the last: layout
--- ARGV  1 the other shard's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
---       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster), then for each
---       notice: key and what moveout.lua said of it: scores in shadow, dead and settled ("-" = none) and record; from another
---       Redis also its timer's value
--- Reply the keys of those that are to stay where they were; the same if it is called again. Nothing is done if the batch is not on
---       its way: another has ended it, or Redis has forgotten that it left, and its notices are where they were.
--- Bound the number of notices given.
--- Something is kept under a key here only if somebody wrote it there who knows nothing of the other shard, as a plain timer's
--- producer does. What is pending takes the place of what has ended; of two that are pending, or dead, both stay. From another
--- node or Redis the same notice may come twice, where that has forgotten that it had left: it is what it is here. From another
--- Redis a later one takes the place of an older one that waits, as its producer, who knew nothing of the move, meant it.
+-- Imports a batch of notices from another shard, once.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then, if it is on the same node, moving of the source shard  the last: layout
+-- ARGV  1 the source's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
+--       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster)
+--       then for each notice: key, and moveout.lua's text: scores in shadow, dead and settled ("-" = none) and record; from another
+--       Redis also the timer's value
+-- Reply the keys of the notices that stay in the source; a repeated call has the same reply. Nothing is written if the batch is not in
+--       transit: it was committed, or Redis has lost the export, and its notices are still in the source.
+-- Bound the number of notices.
+-- A notice with the same key can be here only if its producer does not know the source, such as the producer of a plain timer. A
+-- pending notice replaces a finalized one. If both are pending, or dead, both stay. From another node or Redis the same notice can
+-- arrive twice, if the source has lost the export: then the notice here stays. From another Redis a notice with a later generation
+-- replaces a pending older one, as its producer, who did not know of the move, intended.
 local call, match = redis.call, string.match
 local from = 'from ' .. ARGV[1]
 local number, stay = match(call('HGET', KEYS[#KEYS], from) or '0 ', '^(%d+) ?(.*)$')
@@ -27,6 +27,7 @@ local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local head = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
+local q = order(KEYS[1], t)
 local far, base = ARGV[5] ~= '', string.sub(KEYS[#KEYS], 1, -7)
 local step = far and 3 or 2
 local keys, puts, gone, adds = {}, {}, {}, {{}, {}, {}}
@@ -38,13 +39,13 @@ local function timed(score)
   return part == 0 or part >= 500 and part < 512
 end
 
--- The score of the same notice without a timer: see doc.go.
+-- Returns the score of the same notice without a timer: see package store.
 local function bare(score)
   local cause = math.max(score % 1 * 1024 - 500, 0)
   return string.format('%.17g', math.floor(score) + 0.5 + cause / 256)
 end
 
--- Sets the timer of a notice that has one; what a producer has set stays, and the fraction says so.
+-- Sets the timer of a notice that has one. A producer's timer stays, and the score's fraction then says that the notice has none.
 local function arm(key, at, value)
   local score = tonumber(at)
   if ARGV[5] ~= '1' or score <= now or not timed(score) then return at end
@@ -54,7 +55,7 @@ end
 
 for i, key in ipairs(keys) do
   local arg = 6 + (i - 1) * step
-  local at, died, ended, record = match(ARGV[arg + 1], '^(%S+) (%S+) (%S+) (.*)$')
+  local at, died, ended, position, record = match(ARGV[arg + 1], '^(%S+) (%S+) ([^ @]+)@?(%x*) (.*)$')
   local old, put = olds[i], true
   if old then
     local same = match(old, '"made":(%d+)') == match(record, '"made":(%d+)')
@@ -79,10 +80,17 @@ for i, key in ipairs(keys) do
     puts[#puts + 1] = record
     if at ~= '-' then
       local score = tonumber(at)
-      -- Its timer's event may have come while it was on its way.
+      -- Its timer's event may have arrived while the notice was in transit.
       if score <= now and timed(score) then at = bare(score) end
       if far then at = arm(key, at, ARGV[arg + 2]) end
       if score < earliest then earliest = score end
+    end
+    if q and position ~= '' then
+      q.put(key, position)
+    elseif q and (at ~= '-' or q.blocks and died ~= '-') then
+      q.keep(key, tonumber(match(record, '^{"due":(%d+)') or 0), tonumber(match(record, '"made":(%d+)') or 0))
+    elseif q then
+      q.leave(key)
     end
     for j, score in ipairs({at, died, ended}) do
       if score ~= '-' then
@@ -102,6 +110,7 @@ if #puts > 0 then call('HSET', KEYS[2], unpack(puts)) end
 for j, z in ipairs({1, 3, 4}) do
   if #adds[j] > 0 then call('ZADD', KEYS[z], unpack(adds[j])) end
 end
+if q and q.finish() then earliest = now end
 call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))
 if earliest < head or earliest < now + 51 then
   redis.pcall('PUBLISH', ARGV[3], string.format('%.0f', earliest) .. ' ' .. ARGV[4])

@@ -1,18 +1,19 @@
--- Takes notices of one prefix out of a shard, on their way to another, or to one of another Redis: see package move.
+-- Exports notices of one prefix from a shard, for another shard of this or another Redis: see package move.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  5 moving  the last: layout
--- ARGV  1 claim prefix  2 the other shard's tag  3 prefix  4 at most so many bytes of records
---       5 the last batch that the other shard knows of
---       6 "" = to a shard of this Redis; to another Redis: what is due within so many ms, or was, stays
---       7 "1" = and delete the timers (in a cluster they lie elsewhere), then keys
--- Reply {number, held, reported, soon, key, what…}: the batch's number, how many stay because they are claimed, or were, because
---       they await a report, because they are due soon, and what movein.lua takes of each; {0} = another batch is on its way,
---       and nothing was done
--- Bound the keys given; ARGV[4] bytes, overshot by one record.
--- A batch is told from others by its number, which only grows. There is one at a time, so that the other shard knows by the
--- last number which it has. It is at least the time, in µs: a Redis that forgets a batch, and its number, gives that to no other,
--- which would be taken for one that has arrived. A failover in a cluster may have forgotten the last numbers here, and not there.
--- What leaves for another Redis is noted as being there. A timer that does not expire when its notice is due was set by a
--- producer since, and stays.
+-- ARGV  1 claim prefix  2 the target's tag  3 prefix  4 maximum bytes of records
+--       5 the last batch that the target has imported
+--       6 "" = to a shard of this Redis; to another Redis: notices due up to so many ms ago, or within so many ms, stay
+--       7 "1" = delete the timers too (in a cluster they are elsewhere), then keys
+-- Reply {number, held, reported, soon, key, text…}: the batch's number; how many notices stay because they are claimed or their claim
+--       has expired, because they await a report, and because they are due soon; then the arguments of movein.lua. {0} = another
+--       batch is in transit, and nothing was done
+-- Bound the keys given; ARGV[4] bytes, exceeded by one record.
+-- A batch is identified by its number, which only grows. Only one batch is in transit at a time, so the target compares the number
+-- with the last one it has imported. The number is at least the time in µs: a Redis that has lost a batch with its number does not
+-- assign the number again, as the target would take the new batch for an imported one. ARGV[5] covers a failover in a cluster that
+-- has lost the last numbers in the source and not in the target.
+-- Notices that leave for another Redis are marked as being there. A timer that does not expire when its notice is due was set by a
+-- producer, and stays.
 local call = redis.call
 if call('EXISTS', KEYS[5]) == 1 then return {0} end
 local near, away = tonumber(ARGV[6]), {}
@@ -20,6 +21,7 @@ local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local bytes = tonumber(ARGV[4])
 local reply, gone = {0, 0, 0, 0}, {}
+local q = order(KEYS[1], t)
 local keys, claims = {unpack(ARGV, 8)}, {}
 for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
 
@@ -38,10 +40,10 @@ if #keys > 0 then
     local record = bytes > 0 and call('HGET', KEYS[2], key)
     if record then
       local score = at[i] and tonumber(at[i]) or 0
-      local lapses = score % 1
+      local fraction = score % 1
       if held_by[i] and string.sub(held_by[i], 1, 7) == 'report:' then
         reply[3] = reply[3] + 1
-      elseif held_by[i] or lapses > 0 and lapses < 500 / 1024 then
+      elseif held_by[i] or fraction > 0 and fraction < 500 / 1024 then
         reply[2] = reply[2] + 1
       elseif near and at[i] and score > now - near and score <= now + near then
         reply[4] = reply[4] + 1
@@ -49,11 +51,16 @@ if #keys > 0 then
         bytes = bytes - #record
         gone[#gone + 1] = key
         reply[#reply + 1] = key
-        reply[#reply + 1] = (at[i] or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. ' ' .. record
+        -- A parked notice may start at once where it arrives.
+        local leaves = q and q.waits(key) and string.format('%.0f', now) .. '.5' or at[i]
+        local position = q and q.position(key)
+        if q then q.leave(key) end
+        reply[#reply + 1] = (leaves or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. (position and '@' .. position or '') ..
+          ' ' .. record
         if near then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'
-          local timed = lapses == 0 or lapses >= 500 / 1024 and lapses < 0.5
+          local timed = fraction == 0 or fraction >= 500 / 1024 and fraction < 0.5
           if ARGV[7] == '1' and timed and score > now and math.abs(expiry(key) + 1 - score) <= 1 then redis.pcall('DEL', key) end
         end
       end
@@ -67,5 +74,6 @@ if #gone > 0 then
   if near then call('HSET', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', unpack(away)) end
   call('HDEL', KEYS[2], unpack(gone))
   for _, z in ipairs({1, 3, 4}) do call('ZREM', KEYS[z], unpack(gone)) end
+  if q then q.finish() end
 end
 return reply

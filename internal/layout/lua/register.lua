@@ -1,18 +1,17 @@
--- Makes an instance's prefixes known in a shard, or in a former one, and tells what is known there. No prefix is ever removed.
+-- Registers an instance's prefixes in a current or old shard, and returns all prefixes of the shard. No prefix is ever removed.
 -- KEYS  1 layout  2 routes
--- ARGV  1 layout version  2 shard count  3 "1" = write these two (notifier:meta says the same), "0" = they must be there
---       4 "<n>" = there is a history, for which the shard holds n endings at most; "0" = there is none any more; "" = as it stands
+-- ARGV  1 layout version  2 shard count  3 "1" = write these two (notifier:meta has them), "0" = they must be stored already
+--       4 "<n>" = there is a history, and the shard's outbox holds at most n entries; "0" = there is none any more; "" = no change
 --       5 the shards' tags, comma-separated; "" = their numbers
---       6 the tags of former shards, 7 how many of them there were at a time, both comma-separated; "" = none
---       8 how many places there are, former shards included  9 the number of this one
+--       6 the old shards' tags, 7 their number per reshard, both comma-separated; "" = none
+--       8 the number of places, old shards included  9 the index of this place
 --       10 "<epoch> <state> <id> <other>" of the last migration (side.go), "" = none
 --       then prefixes
--- Reply {state, history, prefix…}: history as above, "0" = none; every prefix of the shard, sorted; state is a digest of all
---       this but n, by which guard.lua knows it, and "+" behind it where the former shards hold nothing, as whole.lua notes
---       {"", layout, shards, migration}: these stand there instead, "" = none, and nothing was written
--- Bound the prefixes that configurations ever had.
--- There are more places after each reshard, and each step of a migration has a higher epoch: what comes from before one, however
--- late, undoes nothing.
+-- Reply {state, history, prefix…}: history as above, "0" = none; every prefix of the shard, sorted. state is the digest of all
+--       this except n, which guard.lua compares. A "+" follows it if the old shards are empty, as noted by whole.lua
+--       {"", layout, shards, migration}: other values are stored, "" = none, and nothing was written
+-- Bound the prefixes of all configurations so far.
+-- Each reshard adds places, and each step of a migration has a higher epoch. So a late call from an earlier layout changes nothing.
 local had = redis.call('HMGET', KEYS[1], 'layout', 'shards', 'state', 'tags', 'places', 'side', 'empty')
 local function epoch(side)
   local n = string.match(side or '', '^%d+')

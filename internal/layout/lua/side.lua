@@ -1,7 +1,7 @@
--- Says how a Redis stands to another one, in notifier:meta.
+-- Writes the role of this Redis in a migration into notifier:meta.
 -- KEYS  1 notifier:meta
--- ARGV  1 the epoch that stands there, "0" = none  2 "<epoch> <state> <id> <other>", then fields and values to write beside it
--- Reply 1, or 0 = another epoch stands there, and nothing was written
+-- ARGV  1 the expected epoch, "0" = none  2 "<epoch> <state> <id> <other>", then additional fields and values to write
+-- Reply 1, or 0 = another epoch is stored, and nothing was written
 -- Bound the fields given.
 local epoch = string.match(redis.call('HGET', KEYS[1], 'side') or '0', '^%d+')
 if epoch ~= ARGV[1] then return 0 end

@@ -1,7 +1,7 @@
--- Says which notices lie in a former shard.
--- KEYS  1 moving  then the records of each prefix to look under  the last: layout
+-- Finds the notices that are stored in an old shard.
+-- KEYS  1 moving  then the records of each prefix to check  the last: layout
 -- ARGV  keys
--- Reply for each key 1 = it lies here, 2 = it is on its way to another shard, 0 = neither
+-- Reply for each key 1 = stored here, 2 = in transit to another shard, 0 = neither
 -- Bound the keys given, times the prefixes.
 local reply = {}
 local away = redis.call('EXISTS', KEYS[1]) == 1 and redis.call('HMGET', KEYS[1], unpack(ARGV)) or {}

@@ -1,10 +1,10 @@
--- Notes in all places, outside a cluster, that the former shards hold nothing.
--- KEYS  what must not be there, then layout of each place  the last: layout
--- ARGV  1 how many must not be there  2 how many places there are
--- Reply 1, or 0 = one of them is there, and nothing was written
+-- Notes in all places, outside a cluster, that the old shards are empty.
+-- KEYS  the keys that must not exist, then layout of each place  the last: layout
+-- ARGV  1 how many keys must not exist  2 the number of places
+-- Reply 1, or 0 = one of those keys exists, and nothing was written
 -- Bound the keys given.
--- guard.lua knows it by the "+" behind the state, as register.lua writes it; whole is for producers' own scripts, which look at one
--- shard only.
+-- guard.lua compares the state with its "+", as register.lua writes it. The field whole is for producers' own scripts, which check
+-- one shard only.
 for i = 1, tonumber(ARGV[1]) do
   if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end
 end

@@ -1,32 +1,37 @@
--- Changes notices of one route and shard from outside their delivery.
+-- Changes notices of one route and shard on request, outside an attempt.
 -- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = leave those of producers  5 "1" = keep settled notices
---       6 what handover.lua takes, "" = there is no history
---       7 operation: cancel, purge, reschedule, fire, redrive, reopen, settle or replace
---       then for each notice: key, when ("+<ms>" or "=<unix ms>"; of reopen also "dead", of settle "delivered" or
---       "cancelled"), and of reopen and settle the record as it shall be and the record as it was read, of replace the record's tail and "", else "" and ""
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers, "2" = but keep producers' timers
+--       5 "1" = keep settled notices
+--       6 the argument of handover.lua, "" = there is no history
+--       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, settle or replace
+--       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for reopen also "dead", for settle "delivered" or "cancelled"),
+--       and two records: for reopen, resend and settle the new record and the record that was read, for replace the record's tail
+--       and "", else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
---       record and scores ("" = none) as they are afterwards
--- Bound the number of notices given.
---   cancel      scheduled, claimed and dead become cancelled
---   purge       dead becomes cancelled, and nothing else does
---   reschedule  scheduled moves
---   fire        scheduled is due now
---   redrive     dead is due at the time given, its ladder begins anew
---   reopen      delivered by push, then refused by its consumer: scheduled again, or dead. Nothing is written if the record is
---               not the one that was read: another notice has taken the key, or another report was first
---   settle      scheduled, claimed and dead become what the history says. Nothing is written if the record is not the one that was
---               read, and nothing is handed over to history, which has it
---   replace     a new notice takes the place of any, as schedule.lua has it, and of none
--- Whatever else it meets stays as it is. Where timers are adopted, one that is not the notice's own, because it expires at
--- another time or the notice has none, was set by a producer since, and is adopted when it is seen: only reschedule and cancel,
--- which are about the name, move and delete it too. A delay counts from the next whole ms, so that it is never short.
+--       record and scores ("" = none) after the change
+-- Bound the number of notices.
+--   cancel      scheduled, claimed and dead notices become cancelled
+--   purge       dead notices become cancelled
+--   reschedule  a scheduled notice gets a new due time
+--   fire        a scheduled notice is due now
+--   redrive     a dead notice is due at the given time, its ladder starts again
+--   reopen      a notice delivered by push, whose consumer reported a failure, is scheduled again or becomes dead. Nothing is written
+--               if the record differs from the one read: the key has another notice, or another report came first
+--   resend      a delivered or dead notice is due at the given time, with the given record. Nothing is written if the record differs
+--               from the one read, or if the key has a producer's timer
+--   settle      scheduled, claimed and dead notices get the outcome of their history entry. Nothing is written if the record differs
+--               from the one read, and nothing is added to the outbox
+--   replace     a new notice takes the place of the existing one, as in schedule.lua; nothing is written if there is none
+-- In all other states a notice stays unchanged. On a route with adoption, a timer with another expiry than the notice's, or of a
+-- notice without a timer, was set by a producer and will be adopted. Only reschedule, cancel and replace, which refer to the name,
+-- change or delete it. A delay starts at the next whole ms, so it is never too short.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
--- The fraction that says "due now" is of this µs, above those of postponed notices (doc.go) and below .99: what a notice gets here is no score that
--- it had before, and a settle that is made again in the same ms (untaken in settle.lua) is not taken for one that did not come through.
+-- The fraction of a score that is due now. It contains the µs, above the fractions of postponed notices (doc.go) and below .99. So the
+-- new score differs from all earlier scores of the notice. Otherwise settle.lua (untaken), repeated in the same ms, could take the
+-- claim for one that is still valid.
 local part = 0.535 + t[2] % 1000 / 2200
 local op = ARGV[7]
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
@@ -34,8 +39,9 @@ local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now)
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
+local q = order(KEYS[1], t)
 
--- The expiry of a timer in Unix ms.
+-- Returns the expiry of a timer in Unix ms; negative if there is none or it cannot be read.
 local function expiry(key)
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) ~= 'table' then return at end
@@ -44,18 +50,26 @@ local function expiry(key)
   return at < 0 and at or now + at
 end
 
--- Own is the score of a notice that has a timer, nil of one without.
+-- Gives a notice its position in its sequence. due is the time for a new position.
+local function place(key, due, record)
+  local made, position = tonumber(string.match(record, '"made":(%d+)') or 0), q.position(key)
+  local stays = q.blocks and (op == 'redrive' or op == 'reopen')
+  if op == 'fire' then stays = position and tonumber(string.sub(position, 1, 11), 16) <= now end
+  if stays then q.keep(key, tonumber(string.match(record, '^{"due":(%d+)')) or due, made) else q.join(key, due, made) end
+end
+
+-- Schedules a notice. own is its score in the shadow, or nil if it was not pending.
 local function schedule(key, when, record, own)
   local due = tonumber(string.sub(when, 2))
   if string.sub(when, 1, 1) == '+' and due > 0 then due = after + due end
   if due < now then due = now end
   local text = string.format('%.0f', due)
   local _, at = string.find(record, '^{"due":%d+,')
-  if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(record, at)) end -- what is no record stays as it is
+  if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(record, at)) end -- an invalid record stays unchanged
   if due > now then
     if ARGV[4] ~= '0' then
       local at = string.format('%.0f', due - 1)
-      -- A timer that is there keeps its value: an adopted one holds the payload.
+      -- An existing timer keeps its value: an adopted one contains the payload.
       if ARGV[4] == '2' and not own then
         local set = redis.pcall('SET', key, '0', 'NX', 'PXAT', at)
         if not set or set.err then text = text .. '.5' end
@@ -70,6 +84,7 @@ local function schedule(key, when, record, own)
     redis.call('ZADD', KEYS[1], string.format('%.17g', due + part), key)
     if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
   end
+  if q then place(key, due, record) end
   if due < earliest then earliest = due end
 end
 
@@ -91,6 +106,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     redis.call('DEL', ARGV[1] .. key)
+    if q then q.leave(key) end
     if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.pcall('DEL', key) end
     if ARGV[5] == '1' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
@@ -111,10 +127,17 @@ for i = 8, #ARGV, 4 do
     if when == 'dead' then
       redis.call('HSET', KEYS[2], key, ARGV[i + 2])
       redis.call('ZADD', KEYS[3], string.format('%.0f', now), key)
+      if q and q.blocks then place(key, now, ARGV[i + 2]) end
       if hand then hand('x', key, ARGV[i + 2]) end
     else
       schedule(key, when, ARGV[i + 2])
     end
+    done = 1
+  elseif op == 'resend' and (before == 'delivered' or before == 'dead') and record == ARGV[i + 3]
+    and not (ARGV[4] == '2' and redis.pcall('EXISTS', key) == 1) then
+    schedule(key, when, ARGV[i + 2])
+    redis.call('ZREM', KEYS[3], key)
+    redis.call('ZREM', KEYS[4], key)
     done = 1
   elseif op == 'settle' and (before == 'scheduled' or before == 'claimed' or before == 'dead') and record == ARGV[i + 3] then
     if ARGV[5] == '1' then
@@ -127,6 +150,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     redis.call('DEL', ARGV[1] .. key)
+    if q then q.leave(key) end
     if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
     done = 1
   elseif op == 'replace' and before ~= '' then
@@ -142,6 +166,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
 end
 if hand then hand() end
+if q and q.finish() then earliest = now end
 if earliest < head or earliest < now + 51 then
   redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

@@ -1,7 +1,7 @@
 -- Finds the tombstones of keys in one shard.
 -- KEYS  1 tombstones  the last: layout
 -- ARGV  digests of keys (keys.AppendDigest)
--- Reply for each digest the tombstone, the latest of several, or nil
+-- Reply for each digest its latest tombstone, or nil
 -- Bound the digests given, times the buckets of tombstones.
 local reply = {}
 for i = 1, #ARGV do reply[i] = false end

@@ -1,12 +1,12 @@
--- Trims settled notices of one route and shard, and leaves a tombstone of each.
+-- Trims settled notices of one route and shard, and writes a tombstone for each.
 -- KEYS  1 settled  2 records  the last: layout
--- ARGV  1 prefix  2 how many ms a bucket covers  3 at most so many bytes of tombstones in this shard
+-- ARGV  1 prefix  2 length of a bucket's period in ms  3 maximum bytes of tombstones in this shard
 --       then for each notice: key, SHA-1 of the record that was read, digest of the key (keys.AppendDigest), tombstone
 --       (notice.Tombstone)
--- Reply {how many were trimmed, how many buckets were dropped for the bytes}
+-- Reply {number of trimmed notices, number of buckets deleted because of the bytes}
 -- Bound the notices given, and one HLEN for each bucket.
--- A notice that is not settled any more, or is another one by now, stays. A bucket is named by the Unix ms at which it ends, and holds
--- the notices that were settled before. If Redis takes no tombstones, because its memory is full, the notices are trimmed without.
+-- A notice stays if it is no longer settled or has another record. A bucket's name is the end of its period in Unix ms. It has the
+-- notices that were settled in that period. If Redis refuses tombstones because its memory is full, the notices are trimmed without.
 local call, format = redis.call, string.format
 local base = string.sub(KEYS[#KEYS], 1, -7)
 local index, trimmed = base .. 'tombstones', base .. 'trimmed'
@@ -43,7 +43,7 @@ raise(ARGV[1], newest)
 call('ZREM', KEYS[1], unpack(gone))
 call('HDEL', KEYS[2], unpack(gone))
 
--- The bytes that an entry takes: its key and value 16 each, 24 for the entry, and a slot of 8 in a table whose size is a power of 2.
+-- The bytes of an entry: 16 each for key and value, 24 for the entry, and slots of 8 in a table whose size is a power of 2.
 local all, sizes, total = call('ZRANGE', index, 0, -1), {}, 0
 for i, bucket in ipairs(all) do
   local n, slots = call('HLEN', index .. ':' .. bucket), 4

@@ -1,10 +1,10 @@
--- Claims notices by key: those that are due, or postponed ones also before they are due. win.lua stands in front of it.
+-- Claims notices by key, if they are due. Postponed notices can be claimed before they are due. win.lua is added before it.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
---       5 "": the keys follow;  else postponed notices follow, each a key and the score that it must have, and their timers are
---         "1" deleted, "2" deleted unless a producer has set them, "0" at other nodes
--- Reply as in win.lua; left is 0, or 1 if what follows was not tried because of the bytes.
--- Bound the keys given. What is cut off has no answer.
+--       5 "": the keys follow;  else postponed notices follow, each with key and required score. The value says what happens to their
+--         timers: "1" deleted, "2" deleted unless set by a producer, "0" not touched (in a cluster they are on other nodes)
+-- Reply as in win.lua; left is 1 if the byte limit ended the call, else 0. The remaining keys have no answer.
+-- Bound the keys given.
 local names, exact = {}, {}
 if ARGV[5] == '' then
   for i = 6, #ARGV do names[i - 5] = ARGV[i] end

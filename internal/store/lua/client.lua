@@ -1,8 +1,8 @@
--- Numbers a client, so that records can name it in a few bytes.
+-- Assigns a number to a client, so that records can name it in a few bytes.
 -- KEYS  1 notifier:clients, a hash of numbers by name
--- ARGV  1 the name  2 the number to give it if it has none and that number is free; else the next free one  3 the highest number
+-- ARGV  1 the name  2 the wanted number, for a client without one; the next free number if it is taken  3 the highest number
 -- Reply the number; 0 = all numbers are taken, and nothing was written
--- Bound the names of all clients that any configuration ever had
+-- Bound the number of clients in all configurations so far
 local call = redis.call
 local had = call('HGET', KEYS[1], ARGV[1])
 if had then return tonumber(had) or 0 end

@@ -1,12 +1,12 @@
--- Counts what one route and shard hold.
+-- Counts the notices of one route and shard.
 -- KEYS  1 shadow  2 dead  3 settled  4 trimmed
--- ARGV  1 look at so many entries for the next due  2 prefix
--- Reply {pending, overdue, dead, settled, next due ms or "", repeat ms}: overdue is due and claimed by nobody; next due is the earliest due
---       time in the shadow, "" if there is none among the entries looked at; repeat is how long ago the newest notice was settled
---       that nothing recognises any more because it was trimmed for being too many (trim.lua), -1 = there is none
+-- ARGV  1 maximum number of entries read to find the next due time  2 prefix
+-- Reply {pending, overdue, dead, settled, next, repeat}: overdue counts due notices without a valid claim; next is the earliest due
+--       time in ms in the shadow, "" if none was found; repeat is how many ms ago the newest notice was settled that was trimmed
+--       because of the number (trim.lua) and has no tombstone any more, -1 = none
 -- Bound ARGV[1] entries.
--- The fraction of a score tells a due time from the end of a lease. How many leases there are is not counted: they lie among
--- the due times, so that each notice due before the last of them would have to be looked at.
+-- The fraction of a score distinguishes a due time from the end of a lease. Leases are not counted: they are sorted among the due
+-- times, so each notice that is due before the last lease ends would have to be read.
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = string.format('%.0f', ms)

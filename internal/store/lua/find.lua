@@ -1,9 +1,9 @@
 -- Reads notices of one shard.
--- KEYS  1 shadow  2 records  3 dead  4 settled of a prefix, then the same four of others to look under, in order
+-- KEYS  1 shadow  2 records  3 dead  4 settled of a prefix, then the same four of the other prefixes to check, in order
 --       the last: layout
 -- ARGV  1 claim prefix, then the keys
--- Reply for each key {record, shadow, claimed, dead, settled}; "" where there is none, claimed 0 or 1; then, where it lies
---       under another than the first, which of them, from 1
+-- Reply for each key {record, shadow, claimed, dead, settled}; "" for a missing one, claimed 0 or 1. Under another prefix than the
+--       first, a sixth element is the number of that prefix, from 1
 -- Bound the keys given, times the prefixes.
 local reply = {}
 for i = 2, #ARGV do

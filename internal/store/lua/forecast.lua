@@ -1,7 +1,7 @@
--- Counts how many notices of one route and shard fall due in each of the coming spans of time.
+-- Counts how many notices of one route and shard are due in each of several consecutive periods.
 -- KEYS  1 shadow
--- ARGV  1 the beginning in ms  2 the length of a span in ms  3 how many spans  4 so many notices are read one by one
--- Reply {count…}, one for each span
+-- ARGV  1 start in ms  2 length of a period in ms  3 number of periods  4 up to this number, notices are read one by one
+-- Reply {count…}, one for each period
 -- Bound ARGV[4] entries, or ARGV[3] counts.
 local from, span, n = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local function at(i) return string.format('%.0f', from + i * span) end

@@ -1,11 +1,11 @@
--- Looks at what is due, and what will be, of some routes of one shard; outside a cluster they may be of several shards.
--- KEYS  the shadow of each
--- ARGV  1 keys in all; then for each shadow: grace ms, look ahead ms, at most so many keys
--- Reply {now us, one for each shadow}, each {overdue, 1 if there may be more, key, score…}, or the error text of a key that
---       cannot be read. Overdue counts what fell due longer than the grace ago, or has no timer; then what fell due
---       since and what is to come within the look ahead, in order. If none of these is to come, the next key that is,
---       if any: who waits for the claim of what is due must not sleep past it.
--- Bound 64 shadows; ARGV[1] keys in all, and 16 for each shadow when those are used up.
+-- Reads the due and coming notices of some routes of one shard. Outside a cluster the routes may be of several shards.
+-- KEYS  the shadow of each route
+-- ARGV  1 maximum number of keys in all; then for each shadow: grace in ms, look-ahead in ms, maximum number of keys
+-- Reply {now us, answer…}, for each shadow {overdue, more, key, score…}, or the error text of a shadow that cannot be read. overdue
+--       counts the notices due for longer than the grace. The keys are, in order, the other due notices and those due within the
+--       look-ahead. more is 1 if there may be more of them. If none of the keys is in the future, the next future key is added, if
+--       there is one: a caller that waits for the claim of due notices must not sleep past it
+-- Bound 64 shadows; ARGV[1] keys in all, then 16 for each shadow.
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local left = tonumber(ARGV[1])

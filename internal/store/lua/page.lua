@@ -1,14 +1,14 @@
 -- Reads a page of one zset of a route and shard, in order of score, then key.
 -- KEYS  1 the zset (shadow, dead or settled)  2 records
--- ARGV  1 claim prefix  2 lowest score  3 highest score  4 score and  5 key to begin behind ("" = at the lowest)
---       6 look at so many  7 return so many  8 what keys begin with, or ""  9 "1": only what is claimed, "0": only what
---       is not, "": both  10 only this fraction of the score ("0" or "0.5"; "" = any)
---       11 only records with this text (a reason as it stands in the JSON; "" = any)
---       12 only records with this text in whatever case (a host in lower case; "" = any)
+-- ARGV  1 claim prefix  2 lowest score  3 highest score  4 score and  5 key of the cursor ("" = start at the lowest score)
+--       6 maximum number of entries to read  7 maximum number to return  8 start of the keys, or ""
+--       9 "1": only claimed notices, "0": only unclaimed ones, "": both  10 only this fraction of the score ("0" or "0.5"; "" = any)
+--       11 only records with this text (a reason in JSON notation; "" = any)
+--       12 only records with this text in any case (a host in lower case; "" = any)
 --       13 only keys with this text ("" = any)
--- Reply {last score, last key, more, looked, key, score, claimed, record…}; more is 1 if there is more behind the last, looked is
---       how many entries were looked at
--- Bound ARGV[6] entries, and 4 MiB of records, whether or not they fit.
+-- Reply {last score, last key, more, read, key, score, claimed, record…}; more is 1 if entries follow the last one, read is the number
+--       of entries read
+-- Bound ARGV[6] entries, and 4 MiB of records, matching or not.
 local zset, records = KEYS[1], KEYS[2]
 local first = redis.call('ZCOUNT', zset, '-inf', '(' .. ARGV[2])
 if ARGV[5] ~= '' then
@@ -16,7 +16,7 @@ if ARGV[5] ~= '' then
   if s and tonumber(s) == tonumber(ARGV[4]) then
     first = redis.call('ZRANK', zset, ARGV[5]) + 1
   else
-    -- The entry has gone; keys of one score are in lexical order, so where it stood is found by halving.
+    -- The cursor's entry is no longer in the zset. Keys of one score are sorted, so a binary search finds its position.
     local lo = redis.call('ZCOUNT', zset, '-inf', '(' .. ARGV[4])
     local hi = redis.call('ZCOUNT', zset, '-inf', ARGV[4])
     while lo < hi do

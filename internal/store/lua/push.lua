@@ -1,8 +1,8 @@
--- Pushes an entry once, in a cluster, where the list or stream lies in another slot than the notice.
--- KEYS  1 list or stream  2 the push's marker  then the markers of pushes in whose place this one is made
--- ARGV  1 how long the marker stays, ms  2 "L", or "S" and how long the stream may be (0 = without a bound)
+-- Pushes an entry once, in a cluster, to a list or stream in another slot than the notice.
+-- KEYS  1 list or stream  2 the push's marker  then the markers of earlier pushes that this push repeats
+-- ARGV  1 lifetime of the marker, ms  2 "L", or "S" and the maximum length of the stream (0 = no maximum)
 --       then the list's element, or field, value, … of the stream's entry
--- Reply 1 = pushed; 0 = it was pushed before, and nothing is done; an error's text = it was not taken, and there is no marker
+-- Reply 1 = pushed; 0 = a marker exists, so the entry was pushed before; an error's text = the push was refused, and no marker was written
 -- Bound the markers given, at most 21.
 for i = 3, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 1 then return 0 end

@@ -1,15 +1,15 @@
--- Puts notices back under one prefix of one shard, as they were: dead letters, and what was pending.
--- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers, "1" = set them, "2" = only over nothing
---       then for each notice: key, record that gives way ("" = none), time of death (Unix ms; "" = it is pending), due (Unix ms),
---       number of the coming attempt, record from ',"made"' on
+-- Restores dead letters and pending notices under one prefix of one shard.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which these notices may be stored
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers, "1" = set timers, "2" = only where no key exists
+--       then for each notice: key, record to replace ("" = none), time of death (Unix ms; "" = pending), due (Unix ms),
+--       number of the next attempt, record from ',"made"' on
 -- Reply {now us, answer…}; an answer is
---       <due>                                     it is kept now; what was due before now is due now
---       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
---                                                 prefix, a sixth says under which of them, from 1
--- Bound the number of notices given.
--- What was cancelled, as a purge does, gives way to the same dead letter, which has read it, since the letter's endings are
--- counted on from it. Nothing is handed over to history, which had the death when it came about.
+--       <due>                                     restored; a due time in the past became now
+--       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
+--                                                 is the number of that prefix, from 1
+-- Bound the number of notices.
+-- A cancelled notice, for example a purged one, is replaced by its dead letter if its record is the one that the caller read: the
+-- letter continues that record's count of finalizations. Nothing is added to the outbox, because the history has the death already.
 local call, format = redis.call, string.format
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -17,6 +17,7 @@ local head = call('ZRANGEBYSCORE', KEYS[1], format('(%.0f.99', now), '+inf', 'WI
 head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
+local q = order(KEYS[1], t)
 for i = 5, #ARGV, 6 do
   local key, died, due = ARGV[i], ARGV[i + 2], tonumber(ARGV[i + 3])
   local old, k = false, 1
@@ -34,6 +35,7 @@ for i = 5, #ARGV, 6 do
       old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[k + 2], key) or '', settled or '', k > 1 and (k - 1) / 4 or nil}
   else
+    if q and (died == '' or q.blocks) then q.keep(key, due, tonumber(string.match(ARGV[i + 5], '"made":(%d+)') or 0)) end
     if died ~= '' then
       call('ZADD', KEYS[3], died, key)
     else
@@ -52,6 +54,7 @@ for i = 5, #ARGV, 6 do
     reply[#reply + 1] = due
   end
 end
+if q and q.finish() then earliest = now end
 if earliest < head or earliest < now + 51 then
   redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

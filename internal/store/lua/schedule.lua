@@ -1,23 +1,23 @@
--- Schedules notices under one prefix of one shard, and finds what is kept of them there under other prefixes.
--- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which a notice of these keys may lie
+-- Schedules notices under one prefix of one shard, unless they exist there or under one of the other prefixes.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which these notices may be stored
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers (in a cluster)
---       5 what handover.lua takes, "" = there is no history
+--       5 the argument of handover.lua, "" = there is no history
 --       6 the digests of all keys (keys.AppendDigest), 12 bytes each
---       then for each notice: key, on duplicate ("r", "k" or "p") and when ("+<ms>" from now or "=<unix ms>"), record's tail
+--       then for each notice: key; on duplicate ("r", "k" or "p") with the due time ("+<ms>" from now or "=<unix ms>"); record's tail
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     created
---       "<due> <made>"                            created in the place of an older one
---       {record, shadow, claimed, dead, settled}  kept already, nothing written; scores or ""; if it lies under another
---                                                 prefix, a sixth says under which of them, from 1
---       {tombstone}                               its notice was finalized and has been trimmed since, nothing written
---       or the error CLOCK <Unix s>, and nothing is done: Redis's clock stands before all that made can tell from Unix ms,
---       25 April 2020
--- Bound the number of notices given, at most 1000: what is written is gathered into a few commands. While there are tombstones, one
---       command for each of their buckets.
--- A delay counts from the next whole ms, so that it is never short. made is in µs since 2020: one script follows another
--- by more than that, so no two notices of a key share it, though nothing be kept of the first.
--- A due time in the past is now. A notice that is due now gets no timer, because a time in the past deletes without an
--- event; the fraction .5 of its score tells the sweep to claim it without the grace.
+--       "<due> <made>"                            created, an older notice was replaced
+--       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
+--                                                 is the number of that prefix, from 1
+--       {tombstone}                               was finalized and trimmed earlier, nothing was written
+--       or the error CLOCK <Unix s>, and nothing is written: Redis's clock is before 25 April 2020. A generation of that time could be
+--       mistaken for a time in Unix ms
+-- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
+--       for each of their buckets.
+-- A delay starts at the next whole ms, so it is never too short. made is the generation, in µs since 2020. Two scripts are more than
+-- 1 µs apart, so two notices of a key never have the same generation, even if nothing of the first one is stored.
+-- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
+-- without an event. The fraction .5 of its score tells the sweep to claim it without the grace.
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -28,17 +28,18 @@ head = head and tonumber(head) or math.huge
 local earliest, timers = math.huge, ARGV[4] ~= '0'
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
+local q, others = order(KEYS[1], t), {} -- the sequences of this prefix, and by index of the others
 local names, count = {}, 0
 for i = 7, #ARGV, 3 do
   count = count + 1
   names[count] = ARGV[i]
 end
 local kept = call('HMGET', KEYS[2], unpack(names))
-local lies = {} -- where the keys begin of the other prefix that has it
+local other = {} -- by key: the index in KEYS of the other prefix that stores it
 for k = 5, #KEYS - 1, 4 do
   local there = call('HMGET', KEYS[k + 1], unpack(names))
   for n = 1, count do
-    if there[n] and not kept[n] then kept[n], lies[names[n]] = there[n], k end
+    if there[n] and not kept[n] then kept[n], other[names[n]] = there[n], k end
   end
 end
 local tombs = {} -- by notice; the latest bucket holds the last generation
@@ -53,7 +54,7 @@ if call('EXISTS', index) == 1 then
 end
 local fields, scores, size = {}, {}, 0
 local written = {}
-local last, text, due, begin -- of the last time: notices of one call often share it
+local last, text, due, begin -- of the previous notice: notices of one call often have the same due time
 local birth = t[1] * 1000000 + t[2] - 1577836800000000
 if birth < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
 local made = ',"made":' .. format('%.0f', birth)
@@ -75,7 +76,7 @@ for n = 1, count do
     old = call('HGET', KEYS[2], key)
   end
   if old and byte(when) ~= 112 then -- "p"
-    local k = lies[key] or 1
+    local k = other[key] or 1
     reply[n + 1] = {
       old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[k + 2], key) or '', call('ZSCORE', KEYS[k + 3], key) or '', k > 1 and (k - 1) / 4 or nil}
@@ -93,22 +94,25 @@ for n = 1, count do
       end
       begin = '{"due":' .. text .. made
     end
-    local start, answer = begin, due
+    local start, answer, own = begin, due, birth
     if old then
-      -- A later birth than the old one's, so that nothing takes one for the other.
+      -- The new generation is higher than the old one, so that the two notices are never confused.
       local later = format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))
+      own = tonumber(later)
       start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later
       call('DEL', ARGV[1] .. key)
       local died = call('ZREM', KEYS[3], key)
       local ended = call('ZREM', KEYS[4], key)
-      local k, under = lies[key], nil
+      local k, under = other[key], nil
       if k then
-        lies[key] = nil
+        other[key] = nil
         call('HDEL', KEYS[k + 1], key)
         call('ZREM', KEYS[k], key)
         died, ended = call('ZREM', KEYS[k + 2], key), call('ZREM', KEYS[k + 3], key)
         under = KEYS[k]
+        if others[k] == nil then others[k] = order(under, t) or false end
+        if others[k] then others[k].leave(key) end
       end
       if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, old, under) end
     end
@@ -123,14 +127,19 @@ for n = 1, count do
     scores[size + 1], scores[size + 2] = score, key
     size = size + 2
     written[key] = true
+    if q then q.join(key, due, own, n) end
     if due < earliest then earliest = due end
     reply[n + 1] = answer
   end
 end
 flush()
 if hand then hand() end
--- Earlier than what is to come next (what is due already tells nothing of when they look again), or within the 50 ms
--- that reconcilers have looked ahead.
+if q and q.finish() then earliest = now end
+for _, other in pairs(others) do
+  if other then other.finish() end
+end
+-- Wakes the sweepers if the notice is due before all future ones, or within their look-ahead of 50 ms, which they may have read
+-- already. Due notices do not count in head: they do not determine when a sweeper checks again.
 if earliest < head or earliest < now + 51 then
   redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

@@ -1,26 +1,27 @@
--- Ends claims of one route and shard.
--- KEYS  1 shadow  2 records  3 dead  4 settled  then the lists and streams that are pushed to
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers here, "2" = only over nothing  5 "1" = keep settled notices
---       6 what handover.lua takes, "" = there is no history
---       7 how many claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
---         operation  d delivered: record whole
---                    x dead: record whole
+-- Settles claims of one route and shard.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the lists and streams that entries are pushed to
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers, "2" = only where no key exists
+--       5 "1" = keep settled notices
+--       6 the argument of handover.lua, "" = there is no history
+--       7 the number of claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
+--         operation  d delivered: whole record
+--                    x dead: whole record
 --                    r retry in ms, f deferred by ms to a new due time: record from ',"made"' on
---                    p postponed by ms, the due time stays: record whole, or "-" = as it is
---                    w handed to a consumer, whose report is awaited for ms: record whole; the claim's token becomes
---                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt gives
---                    and after it, if there is something to push, "<n> L" or "<n> S <maxlen>": to KEYS[4+n], with the entry in
---                    the arguments that follow the four, counted by the first of them
---         facts      "<score now> <score before> <made> <ms> <number of the coming attempt> <cause>", the scores as win.lua gave
---                    them; most claims end without a look at them. Cause is the index of what a postponed notice waits for, else 0
--- Reply {now us, answer…}: due ms of what is scheduled again, 0 for what is settled, -1 = the claim is no longer ours and
---       nothing was written, an error's text = the push was refused, nothing was written and the claim is still ours
--- Bound the number of claims given, at most 1000: what is written is gathered into a few commands.
--- Where timers are adopted, whatever stands in the place of a claimed notice's timer, which has expired, was set by a producer
--- since: it stays, and the notice is scheduled without a timer of its own (the fraction .5), until the producer's is adopted.
--- The token decides. Where the claim is gone but the score is as our claim left it or found it, nobody has claimed since
--- (the lease lapsed, or a restarted Redis forgot it): that settles as well, if it is still the same notice. No score comes
--- twice: a claim's is of its lease's end, a retry's lies ahead, and amend.lua's is of its µs.
+--                    p postponed by ms, the due time stays: whole record, or "-" = unchanged
+--                    w given to a consumer, whose report is awaited for ms: whole record. The claim's token becomes
+--                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt has
+--                    To push an entry, "<n> L" or "<n> S <maxlen>" follows the operation: to KEYS[4+n]. The entry follows the four
+--                    arguments, with the number of its arguments first
+--         facts      "<score now> <score before> <made> <ms> <number of the next attempt> <cause>", with the scores of win.lua's reply.
+--                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, else 0
+-- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
+--       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
+-- Bound the number of claims, at most 1000: the writes are collected into a few commands.
+-- On a route with adoption, a key with the name of a claimed notice was set by a producer since, because the notice's own timer
+-- has expired. That key stays. The notice is scheduled without a timer (fraction .5) until the producer's timer is adopted.
+-- The token decides. If the claim key is missing, the lease has expired or a restarted Redis has lost the key. The claim is then
+-- settled too, if the notice is the same and its score is the one that the claim wrote or found: no other claim was made since. No
+-- score occurs twice: a claim's score is the end of its lease, a retry's is in the future, and amend.lua's contains the µs.
 local call, format, sub, match = redis.call, string.format, string.sub, string.match
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -39,11 +40,12 @@ local done, drop, ends, drops = {}, {}, 0, 0
 local fields, filled = {}, 0
 local settled, kept = {}, 0
 local moved, dead, forget = {}, {}, {}
+local q = order(KEYS[1], t)
 
--- From the next whole ms: a step is never short.
+-- A delay starts at the next whole ms, so it is never too short.
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
 
--- The score's fraction says what a postponed notice waits for, and whether it has a timer: see doc.go.
+-- Schedules a notice again. The score's fraction has the cause of a postponement, and whether there is a timer: see doc.go.
 local function again(key, ms, coming, cause)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
@@ -61,7 +63,7 @@ local function again(key, ms, coming, cause)
   return due, text
 end
 
--- Nobody has claimed since we did: the claim is gone, but the score is as we left it or found it, of the same notice.
+-- Reports whether a missing claim is still valid: the notice is the same, with the score that the claim wrote or found.
 local function untaken(key, facts)
   local score, before, made = match(facts, '^(%S+) (%S+) (%S+)')
   local at = call('ZSCORE', KEYS[1], key)
@@ -71,7 +73,7 @@ local function untaken(key, facts)
   end
 end
 
--- Whatever stands in the way at the target's key must not undo what the others of this call have coming.
+-- An error of the push, such as a key of another type, must not stop the settles of the other claims.
 local function push(to, entry)
   local which, kind, maxlen = match(to, '^(%d+) (%a) ?(%d*)$')
   local target = KEYS[4 + tonumber(which)]
@@ -89,6 +91,7 @@ end
 local i = 8 + count
 for n = 1, count do
   local key, op, facts, record = names[n], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+  local token = ARGV[i]
   local ours = holders[n] == ARGV[i]
   if not holders[n] then ours = untaken(key, facts) end
   i = i + 4
@@ -102,6 +105,7 @@ for n = 1, count do
     op = sub(op, 1, 1)
   end
   local answer = 0
+  if q and not refused and (op ~= 'w' or not ours) then q.free(key, token) end
   if not ours then
     answer = -1
   elseif refused then
@@ -114,6 +118,7 @@ for n = 1, count do
     if op == 'd' or op == 'x' then
       ends = ends + 1
       done[ends] = key
+      if q and not (op == 'x' and q.blocks) then q.leave(key) end
       if hand then hand(op, key, record) end
       if op == 'x' then
         dead[#dead + 1] = nowtext
@@ -135,6 +140,7 @@ for n = 1, count do
         fields[filled + 1], fields[filled + 2] = key, record
         filled = filled + 2
         call('SET', claims[n], 'report:' .. made .. ':' .. coming, 'PX', ms)
+        if q then q.mark(key, 'report:' .. made .. ':' .. coming, ms) end
         moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
         moved[#moved + 1] = key
       else
@@ -161,6 +167,7 @@ if #dead > 0 then call('ZADD', KEYS[3], unpack(dead)) end
 if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
+if q and q.finish() then head, earliest = head or math.huge, now end
 if head and (earliest < head or earliest < now + 51) then
   redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

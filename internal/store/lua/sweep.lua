@@ -1,9 +1,9 @@
--- Claims overdue notices. win.lua stands in front of it.
+-- Claims overdue notices. win.lua is added before it.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
---       5 grace ms  6 how many  7 "o": from the oldest, "n": from the newest of the overdue
--- Reply as in win.lua; left is 1 if the sweep was cut off by its bound, else 0.
--- Bound ARGV[6] notices; 4 times as many entries are looked at within the grace.
+--       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first
+-- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0.
+-- Bound ARGV[6] notices. Within the grace it reads four times as many entries.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
 local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
 local due
@@ -20,7 +20,7 @@ end
 if count >= want then
   left = 1
 else
-  -- Within the grace only what has no timer.
+  -- Within the grace, only notices without a timer.
   local young = call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, format('%.0f', now) .. '.99',
     'WITHSCORES', 'LIMIT', 0, 4 * want)
   for i = 1, #young, 2 do

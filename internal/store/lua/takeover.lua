@@ -1,40 +1,41 @@
--- Claims what an instance that is dead has claimed. win.lua stands in front of it.
+-- Reclaims the claims of a dead instance. win.lua is added before it.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
---       5 how many  6 what the dead one's tokens begin with  7 the longest lease that it may have, in ms
---       8 where to go on: "" at first, then what was replied
--- Reply as in win.lua; left is where to go on, or "" if that was all.
--- Bound ARGV[5] notices; 1,000 entries are looked at.
--- The token is overwritten, as one that has lapsed would be, only sooner. A notice that awaits its consumer's report has a
--- token of another form, and is nobody's claim.
-local want, whose, count = tonumber(ARGV[5]), ARGV[6], 0
+--       5 maximum number of notices  6 the start of the dead instance's tokens  7 its longest possible lease, in ms
+--       8 cursor: "" in the first call, then left of the last reply
+-- Reply as in win.lua; left is the cursor of the next call, "" after the last notice.
+-- Bound ARGV[5] notices; 1,000 entries are read.
+-- The script overwrites the token and counts an expired lease, like a claim after the lease's end. A notice that awaits its
+-- consumer's report has a token of another form and is not reclaimed.
+local want, start, count = tonumber(ARGV[5]), ARGV[6], 0
 local from, skip = string.match(ARGV[8], '^(%S+) (%d+)$')
 local page = call('ZRANGEBYSCORE', KEYS[1], from or format('(%.0f.99', now), format('%.0f', now + tonumber(ARGV[7])) .. '.99',
   'WITHSCORES', 'LIMIT', skip or 0, 1000)
 local mine, claims = {}, {}
 for i = 1, #page, 2 do
-  local lapses = (tonumber(page[i + 1]) % 1) * 1024
-  if lapses > 0 and lapses < 500 then
+  local expired = (tonumber(page[i + 1]) % 1) * 1024
+  if expired > 0 and expired < 500 then
     mine[#mine + 1], claims[#claims + 1] = i, prefix .. page[i]
   end
 end
 local holders = #claims > 0 and call('MGET', unpack(claims)) or {}
 local last, stopped = page[#page], false
-local taken = {} -- by score: these stand there no more
+local taken = {} -- by score: the number of reclaimed entries, which no longer have that score
 for j = 1, #mine do
   local holder = holders[j]
-  if holder and string.sub(holder, 1, #whose) == whose then
+  if holder and string.sub(holder, 1, #start) == start then
     local key, text = page[mine[j]], page[mine[j] + 1]
     if count >= want or bytes <= 0 then
       last, stopped = text, true
       break
     end
-    local lapses = (tonumber(text) % 1) * 1024
+    local expired = (tonumber(text) % 1) * 1024
     count, wins = count + 1, wins + 1
     won[wins], place[wins] = key, size + 2
-    ends[wins] = format('%.17g', over + math.min(lapses + 1, 499) / 1024)
+    ends[wins] = format('%.17g', over + math.min(expired + 1, 499) / 1024)
     call('SET', claims[j], token, 'PX', lease)
-    reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. lapses .. ' ' .. ends[wins], ''
+    if q then q.mark(key, token, lease) end
+    reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. expired .. ' ' .. ends[wins], ''
     size = size + 3
     taken[text] = (taken[text] or 0) + 1
     if wins == 16 then read() end
@@ -44,8 +45,8 @@ left = ''
 if stopped then
   left = last .. ' 0'
 elseif #page == 2000 then
-  local lapses = (tonumber(last) % 1) * 1024
-  if lapses == 0 or lapses >= 500 then
+  local expired = (tonumber(last) % 1) * 1024
+  if expired == 0 or expired >= 500 then
     left = '(' .. last .. ' 0' -- no claim has this score
   elseif page[2] ~= last then
     left = last .. ' 0'

@@ -1,13 +1,13 @@
--- Trims settled notices of some routes of one shard that are too old or too many, and returns those that want a tombstone.
+-- Trims settled notices of some routes of one shard that are too old or too many. Returns those that need a tombstone.
 -- KEYS  of each route: settled, records  the last: layout
--- ARGV  1 keep so many ms  2 keep so many of each  3 trim at most so many in all  4 keep tombstones for so many ms
---       5 return at most so many bytes of records; then for each route: its prefix, and for being too many trim
---       none younger than so many ms
--- Reply {how many were trimmed, error, more, route, key, record, …}: the error text of the last route that cannot be read, or "";
---       more is 1 if there may be others to trim; then each notice that wants a tombstone (bury.lua), with its route's number from 1
--- Bound 64 routes; ARGV[3] in all; ARGV[5] bytes, overshot by one record.
--- Drops the buckets of tombstones that have ended more than ARGV[4] ms ago. The hash trimmed says how far trimming has got: of each
--- prefix when the newest was settled that was trimmed for being too many, and under "" up to when tombstones are missing.
+-- ARGV  1 retention in ms  2 maximum number of settled notices per route  3 maximum number to trim in all  4 tombstone window in ms
+--       5 maximum bytes of records to return; then for each route: its prefix, and the age in ms from which notices above the maximum
+--       number may be trimmed
+-- Reply {trimmed, error, more, route, key, record…}: how many were trimmed; the error text of the last unreadable route, or ""; 1 if
+--       there may be more to trim. Then each notice that needs a tombstone (bury.lua), with the number of its route, from 1
+-- Bound 64 routes; ARGV[3] notices in all; ARGV[5] bytes, exceeded by at most one record.
+-- Deletes the buckets of tombstones whose period ended more than ARGV[4] ms ago. The hash trimmed stores in field <prefix> when the
+-- newest notice was settled that was trimmed because of the number. Field "" is the time up to which tombstones may be missing.
 local call, format = redis.call, string.format
 local base = string.sub(KEYS[#KEYS], 1, -7)
 local index, trimmed = base .. 'tombstones', base .. 'trimmed'
@@ -28,7 +28,7 @@ local function forget(settled, records, list)
   left = left - #list
 end
 
--- Of too many notices, trims those older than the window and returns the others.
+-- Of the notices above the maximum number, trims those older than the window and returns the others.
 local function over(i, settled, records)
   local many = call('ZCARD', settled) - tonumber(ARGV[2])
   if many <= 0 then return end

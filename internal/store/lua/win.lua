@@ -1,26 +1,29 @@
--- Stands in front of claim.lua, sweep.lua, recover.lua and takeover.lua: how a claim call wins notices of one route and shard for a lease.
+-- The common part of claim.lua, sweep.lua, recover.lua and takeover.lua: claims notices of one route and shard for a lease.
 -- KEYS  1 shadow  2 records
--- ARGV  1 claim prefix  2 token  3 lease ms  4 at most so many bytes of records; those of each script follow
--- Reply {now us, left, key, answer, record…}; left is each script's own. An answer is
---       "<score before> <lapses> <score now>"  won; "-" for the score before if this token had won it already: the claim
---         was made twice, or is found again, and its lease begins anew. The record may be "": there is none
---       0 lost to another claim   -1 stale: not pending, or not yet due: then its score stands in the record's place
--- Bound ARGV[4] bytes, overshot by at most 16 records, and what each script says.
--- The score moves to the lease's end plus (1 + lapses)/1024: a claim whose holder died is found by the sweep like
--- everything else, and the fraction says how many died. Fractions from 500/1024 on are no claims: see doc.go.
+-- ARGV  1 claim prefix  2 token  3 lease ms  4 maximum bytes of records; then the arguments of each script
+-- Reply {now us, left, key, answer, record…}; each script defines left. An answer is
+--       "<score before> <expired> <score now>"  won; expired counts the expired leases. The score before is "-" if this token had won
+--         the notice already: the claim was sent twice, or its reply was lost. Its lease then starts again. The record is "" if missing
+--       0   lost: another claim holds the notice
+--       -1  stale: the notice is not pending, or not due yet; then the record is replaced by its score
+--       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
+-- Bound ARGV[4] bytes, exceeded by at most 16 records, and the bound of each script.
+-- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
+-- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see doc.go.
 local call, format, floor = redis.call, string.format, math.floor
 local t = call('TIME')
 local now = t[1] * 1000 + floor(t[2] / 1000)
 local prefix, token, lease, bytes, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local over = now + tonumber(lease)
--- The score of a claim before which none has lapsed.
+local q = order(KEYS[1], t)
+-- The score of a claim without an expired lease before it.
 local first = format('%.17g', over + 1 / 1024)
 local plain = ' 0 ' .. first
 local moves, moved = {}, 0
 local won, place, ends, wins = {}, {}, {}, 0
 
--- Reads the records of what was just won, some at a time, so that the bytes are known before more is claimed.
+-- Reads the records of the notices just won, in groups, so that their size is known before more notices are claimed.
 local function read()
   if wins == 0 then return end
   local records = call('HMGET', KEYS[2], unpack(won))
@@ -34,35 +37,45 @@ local function read()
   won, place, ends, wins = {}, {}, {}, 0
 end
 
--- What this token has won before is won again, for a whole lease from now.
-local function renew(key, lapses)
+-- Claims a notice again that this token has won before. The lease starts now.
+local function renew(key, expired)
   wins = wins + 1
-  won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + lapses / 1024)
+  won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + expired / 1024)
   call('PEXPIRE', prefix .. key, lease)
-  return '- ' .. (lapses - 1) .. ' ' .. ends[wins]
+  if q then q.mark(key, token, lease) end
+  return '- ' .. (expired - 1) .. ' ' .. ends[wins]
 end
 
--- Tries to win each key, of which a score was read before in the same call. What is not due is won only where exact has its score and it
--- is postponed: the score of a retry, or of a new due time, has none of those fractions. Then drop is called. left is 1 if the bytes end it.
+-- Tries to claim each key, whose score the same call has read. A notice that is not due is claimed only if it is postponed and
+-- exact contains its score: scores of retries and new due times have other fractions. For such a notice drop is called. left becomes
+-- 1 if the byte limit ends the loop.
 local function try(names, scores, exact, drop)
   for i = 1, #names do
     local key, text = names[i], scores[i]
     local score = text and tonumber(text)
-    local lapses = score and (score % 1) * 1024
+    local expired = score and (score % 1) * 1024
     local answer = -1
-    local early = score and score == exact[i] and lapses > 500 and lapses < 512
-    if score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
+    local early = score and score == exact[i] and expired > 500 and expired < 512
+    local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
+    if till then
+      if floor(score) <= now then answer = call('EXISTS', prefix .. key) == 1 and 0 or -2 end
+      if answer == -2 then
+        moves[moved + 1], moves[moved + 2] = till, key
+        moved = moved + 2
+      end
+    elseif score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
+      if q then q.mark(key, token, lease) end
       wins = wins + 1
       won[wins], place[wins] = key, size + 2
       if early then drop(key, score) end
-      if lapses == 0 or lapses >= 500 then
+      if expired == 0 or expired >= 500 then
         ends[wins], answer = first, text .. plain
       else
-        ends[wins] = format('%.17g', over + math.min(lapses + 1, 499) / 1024)
-        answer = text .. ' ' .. lapses .. ' ' .. ends[wins]
+        ends[wins] = format('%.17g', over + math.min(expired + 1, 499) / 1024)
+        answer = text .. ' ' .. expired .. ' ' .. ends[wins]
       end
-    elseif score and lapses > 0 and lapses < 500 and call('GET', prefix .. key) == token then
-      answer = renew(key, lapses)
+    elseif score and expired > 0 and expired < 500 and call('GET', prefix .. key) == token then
+      answer = renew(key, expired)
     elseif score and floor(score) <= now then
       answer = 0
     end
@@ -78,7 +91,7 @@ local function try(names, scores, exact, drop)
   end
 end
 
--- Writes the scores of all that was won.
+-- Writes the scores of all notices won.
 local function done()
   read()
   if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end

@@ -1,5 +1,5 @@
-// Keeps the live blocks of a page up to date: the server sends each that has
-// changed, rendered. Says whether the page is live, and stands still on demand.
+// Keeps the live blocks of a page up to date: the server sends each block that has changed, rendered.
+// Shows whether the page is live. A button pauses the updates. The texts are in the page, in its language.
 "use strict";
 
 (() => {
@@ -11,13 +11,15 @@
 
   let held = false;
   let last = new Date();
-  const waiting = new Map(); // blocks that came while the page stood still
+  const waiting = new Map(); // blocks that came while updates were paused
 
   const clock = () => last.toISOString().slice(11, 19);
+  const texts = { ...state.dataset };
   const say = (what, text) => {
+    const shown = text.replace("%s", clock());
     state.dataset.state = what;
     again.hidden = what === "live";
-    if (state.textContent !== text) state.textContent = text;
+    if (state.textContent !== shown) state.textContent = shown;
   };
   const show = (html) => {
     const block = new DOMParser().parseFromString(html, "text/html").body.firstElementChild;
@@ -25,30 +27,30 @@
     if (here) morph(here, block);
   };
 
-  // told says how old the figures are: not live, if the server has none of this moment.
-  const told = () => {
+  // The figures are outdated if the server could not read new ones.
+  const connected = () => {
     if (held) return;
-    if (document.querySelector("[data-stale]")) say("lost", "Outdated");
-    else say("live", "Live");
+    if (document.querySelector("[data-stale]")) say("lost", texts.outdated);
+    else say("live", texts.connected);
   };
 
-  // A refused connection, unlike a lost one, is not made again by the browser.
+  // The browser retries a lost connection, but not a refused one.
   let events;
   const connect = () => {
     events = new EventSource(path);
     events.addEventListener("block", (e) => {
       last = new Date();
       if (held) {
-        waiting.set(e.data.slice(0, 40), e.data); // the later one of a block counts
+        waiting.set(e.data.slice(0, 40), e.data); // the last one of each block
         return;
       }
       show(e.data);
-      told();
+      connected();
       document.dispatchEvent(new Event("notifier:changed"));
     });
-    events.addEventListener("open", told);
+    events.addEventListener("open", connected);
     events.addEventListener("error", () => {
-      if (!held) say("lost", "Not connected: shown as of " + clock() + " UTC");
+      if (!held) say("lost", texts.lost);
       if (events.readyState === EventSource.CLOSED) setTimeout(connect, 3000);
     });
   };
@@ -59,13 +61,13 @@
     held = !held;
     hold.setAttribute("aria-pressed", String(held));
     if (held) {
-      say("still", "Updates paused at " + clock() + " UTC");
+      say("still", texts.held);
       return;
     }
     waiting.forEach(show);
     waiting.clear();
-    if (events.readyState === EventSource.OPEN) told();
-    else say("lost", "Not connected");
+    if (events.readyState === EventSource.OPEN) connected();
+    else say("lost", texts.closed);
   });
   addEventListener("pagehide", () => events.close());
 })();

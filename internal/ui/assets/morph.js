@@ -1,6 +1,5 @@
-// Brings a piece of the page to what the server has just rendered, by changing as
-// little as possible: whoever reads, selects text, has a menu open or stands on a
-// button with the keyboard is not disturbed.
+// Makes a part of the page equal to the part that the server has just rendered, with as few changes as
+// possible: selections, open menus and the focus of the keyboard stay.
 "use strict";
 
 function morph(from, to) {

@@ -1,12 +1,12 @@
-// Shows times in UTC, which is how pages come, or in the reader's own zone. The choice and the zone
-// are in a cookie, so that the server reads times in the same zone.
+// Shows times in UTC, as the server renders them, or in the reader's own zone. A cookie holds the zone,
+// so that the server reads times in the same zone. The texts are in the page, in its language.
 "use strict";
 
 (() => {
   const name = "notifier_zone";
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
   const button = document.getElementById("zone-switch");
-  const said = document.getElementById("zone");
+  const label = document.getElementById("zone");
   const chosen = () => document.cookie.split("; ").some((c) => c.startsWith(name + "=") && c.length > name.length + 1);
 
   const format = (at, timeZone) => {
@@ -16,7 +16,7 @@
     return { day: parts.year + "-" + parts.month + "-" + parts.day, clock: parts.hour + ":" + parts.minute + ":" + parts.second,
       zone: /^(UTC|GMT(\+0)?)$/.test(parts.timeZoneName) ? "UTC" : parts.timeZoneName };
   };
-  const tell = () => {
+  const show = () => {
     const local = chosen(), today = format(new Date(), local ? zone : "UTC").day;
     for (const t of document.querySelectorAll("time[datetime]")) {
       const at = new Date(t.dateTime);
@@ -27,15 +27,15 @@
       if (t.textContent !== text) t.textContent = text;
       t.title = there.day + " " + there.clock + " " + there.zone;
     }
-    said.textContent = local ? "times are those of " + zone + ", charts are UTC" : "all times are UTC";
-    button.textContent = local ? "Show UTC" : "Show local times";
+    label.textContent = local ? label.dataset.local.replace("%s", zone) : label.dataset.utc;
+    button.textContent = local ? button.dataset.utc : button.dataset.local;
   };
 
   button.hidden = false;
   button.addEventListener("click", () => {
     document.cookie = name + "=" + (chosen() ? "; max-age=0" : encodeURIComponent(zone) + "; max-age=31536000") + "; path=/ui/; samesite=lax";
-    tell();
+    show();
   });
-  tell();
-  document.addEventListener("notifier:changed", tell);
+  show();
+  document.addEventListener("notifier:changed", show);
 })();

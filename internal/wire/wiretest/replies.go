@@ -9,8 +9,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// Replies stands in Redis's place: each script is answered with what is made of some
-// bytes.
+// Replies replaces Redis in fuzz tests. The reply to each script is made from the next bytes of the input.
 type Replies struct {
 	Rest []byte // not used yet
 	// Learning has the layout learnt: these prefixes are known.
@@ -35,9 +34,11 @@ func (a *Replies) next() byte {
 	return b
 }
 
-// texts are what scripts answer, and what is nearly that.
-var texts = []string{"", "-", "0", "scheduled", "dead", "delivered", "app1:a:b:1", "1763740800000", "1763740800000.5", "1763740800000.0009765625", "nan", "inf", "1e400",
-	"1763740800000 0 1763740830000.0009765625", "- -1 x", "-1 99999999999999999999 1", `{"due":1763740800000,"made":187654321000000,"json":{"a":1}}`,
+// texts are replies of scripts, and invalid variants of them.
+var texts = []string{"", "-", "0", "scheduled", "dead", "delivered", "app1:a:b:1", "1763740800000", "1763740800000.5",
+	"1763740800000.0009765625", "nan", "inf", "1e400",
+	"1763740800000 0 1763740830000.0009765625", "- -1 x", "-1 99999999999999999999 1",
+	`{"due":1763740800000,"made":187654321000000,"json":{"a":1}}`,
 	`{"due":1763740800000,"made":-5}`, `{"due":`, "OUT OF ORDER", "1 2", "app1", "app1 i", "\xff\x00"}
 
 func (a *Replies) value(depth int) any {
@@ -86,7 +87,7 @@ func (a *Replies) learnt(cmd redis.Cmder) {
 		}
 		cmd.SetVal(list)
 	case *redis.MapStringStringCmd:
-		cmd.SetVal(map[string]string{"layout": "1", "shards": "1"})
+		cmd.SetVal(map[string]string{"layout": "2", "shards": "1"})
 	case *redis.StringSliceCmd:
 		cmd.SetVal(a.Learning)
 	}

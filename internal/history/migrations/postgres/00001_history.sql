@@ -1,15 +1,15 @@
 -- +goose Up
--- One row for each ending of a notice. A partition holds a day of UTC; the service makes and drops them.
+-- One row for each finalized notice. A partition holds one day in UTC; the service creates and drops partitions.
 CREATE TABLE history (
   ended         timestamptz NOT NULL,                        -- by Redis's clock
   id            text COLLATE "C" NOT NULL,                   -- the webhook-id
   ending        integer NOT NULL,                            -- 1, 2, … of this notice
-  app           text COLLATE "C" NOT NULL,                   -- the four parts of the key
+  app           text COLLATE "C" NOT NULL,                   -- the four segments of the key
   module        text COLLATE "C" NOT NULL,
   type          text COLLATE "C" NOT NULL,
   name          text COLLATE "C" NOT NULL,
   route         text COLLATE "C" NOT NULL,                   -- the route's prefix
-  host          text COLLATE "C" NOT NULL,                   -- that was called; '' = none
+  host          text COLLATE "C" NOT NULL,                   -- the called host; '' = none
   outcome       text COLLATE "C" NOT NULL,                   -- delivered, dead, cancelled, replaced
   reason        text COLLATE "C" NOT NULL,                   -- why it is dead, else ''
   due           timestamptz NOT NULL,                        -- of the last attempt
@@ -24,18 +24,18 @@ CREATE TABLE history (
   headers       text NOT NULL,                               -- JSON [["name","value"],…]; ["name"] = the value was a secret
   attempts      text NOT NULL,                               -- JSON
   body_size     integer NOT NULL,
-  body_sha256   bytea,                                       -- where bodies are hashed
-  body_text     text,                                        -- where they are kept, in UTF-8
-  body          bytea,                                       -- where they are kept and are not
+  body_sha256   bytea,                                       -- set if bodies are hashed
+  body_text     text,                                        -- a stored body in UTF-8
+  body          bytea,                                       -- a stored body that is not UTF-8
   PRIMARY KEY (ended, id, ending)                            -- a window, newest first
 ) PARTITION BY RANGE (ended);
 
-CREATE INDEX history_key ON history (app, module, type, name, ended);               -- one key, or those under a prefix
+CREATE INDEX history_key ON history (app, module, type, name, ended);               -- one key, or all keys of a prefix
 CREATE INDEX history_host ON history (host, ended);                                 -- a host within a window
-CREATE INDEX history_undelivered ON history (ended) WHERE outcome <> 'delivered';   -- few among many
+CREATE INDEX history_undelivered ON history (ended) WHERE outcome <> 'delivered';   -- few of all rows
 
--- What was erased must not come again from what was still on its way.
+-- Erasures, so that entries still in an outbox are not written afterwards.
 CREATE TABLE history_erased (
   digest bytea PRIMARY KEY,                                  -- SHA-256 of "key <key>" or "host <host>"
-  at     timestamptz NOT NULL                                -- of what ended until then nothing is kept
+  at     timestamptz NOT NULL                                -- entries that ended until then are not written
 );

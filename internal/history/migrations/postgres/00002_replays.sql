@@ -1,23 +1,23 @@
 -- +goose Up
--- What was asked to be sent again, and how far that is. The service removes it 30 days after the last change.
+-- Replays with their progress. The service deletes a replay 30 days after its last change.
 CREATE TABLE history_replays (
   id      text COLLATE "C" PRIMARY KEY,
   state   text NOT NULL,                                     -- running, stopped, done, failed
   reason  text NOT NULL,                                     -- why it failed, else ''
-  client  text NOT NULL,                                     -- who made it
+  client  text NOT NULL,                                     -- the client that created it
   prefix  text COLLATE "C" NOT NULL,                         -- of the keys; '' = all
-  host    text NOT NULL,                                     -- that was called; '' = all
-  about   text NOT NULL,                                     -- JSON: what else was asked for, and what was refused
-  total   bigint NOT NULL,                                   -- of items
+  host    text NOT NULL,                                     -- the called host; '' = all
+  about   text NOT NULL,                                     -- JSON: the rest of the request, and the refusals
+  total   bigint NOT NULL,                                   -- number of items
   done    bigint NOT NULL,                                   -- the number of the last item that is done
-  counts  text NOT NULL,                                     -- JSON: how many had which result
+  counts  text NOT NULL,                                     -- JSON: number of items by result
   made    timestamptz NOT NULL,
   changed timestamptz NOT NULL,
-  driver  text NOT NULL,                                     -- which process drives it; '' = none
-  lease   timestamptz NOT NULL                               -- until when
+  driver  text NOT NULL,                                     -- process that drives it; '' = none
+  lease   timestamptz NOT NULL                               -- end of its hold
 );
 
--- The notices of each replay that is not done, numbered when it was made.
+-- The notices of each replay that is not done, numbered when it was created.
 CREATE TABLE history_replay_items (
   replay  text COLLATE "C" NOT NULL,
   number  bigint NOT NULL,                                   -- 1, 2, …

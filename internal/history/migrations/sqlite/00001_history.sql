@@ -1,15 +1,15 @@
 -- +goose Up
--- One row for each ending of a notice. Times are Unix µs.
+-- One row for each finalized notice. Times are Unix µs.
 CREATE TABLE history (
   ended         INTEGER NOT NULL,                            -- by Redis's clock
   id            TEXT NOT NULL,                               -- the webhook-id
   ending        INTEGER NOT NULL,                            -- 1, 2, … of this notice
-  app           TEXT NOT NULL,                               -- the four parts of the key
+  app           TEXT NOT NULL,                               -- the four segments of the key
   module        TEXT NOT NULL,
   type          TEXT NOT NULL,
   name          TEXT NOT NULL,
   route         TEXT NOT NULL,                               -- the route's prefix
-  host          TEXT NOT NULL,                               -- that was called; '' = none
+  host          TEXT NOT NULL,                               -- the called host; '' = none
   outcome       TEXT NOT NULL,                               -- delivered, dead, cancelled, replaced
   reason        TEXT NOT NULL,                               -- why it is dead, else ''
   due           INTEGER NOT NULL,                            -- of the last attempt
@@ -24,9 +24,9 @@ CREATE TABLE history (
   headers       TEXT NOT NULL,                               -- JSON [["name","value"],…]; ["name"] = the value was a secret
   attempts      TEXT NOT NULL,                               -- JSON
   body_size     INTEGER NOT NULL,
-  body_sha256   BLOB,                                        -- where bodies are hashed
-  body_text     TEXT,                                        -- where they are kept, in UTF-8
-  body          BLOB,                                        -- where they are kept and are not
+  body_sha256   BLOB,                                        -- set if bodies are hashed
+  body_text     TEXT,                                        -- a stored body in UTF-8
+  body          BLOB,                                        -- a stored body that is not UTF-8
   PRIMARY KEY (ended, id, ending)                            -- a window, newest first
 );
 
@@ -34,8 +34,8 @@ CREATE INDEX history_key ON history (app, module, type, name, ended);
 CREATE INDEX history_host ON history (host, ended);
 CREATE INDEX history_undelivered ON history (ended) WHERE outcome <> 'delivered';
 
--- What was erased must not come again from what was still on its way.
+-- Erasures, so that entries still in an outbox are not written afterwards.
 CREATE TABLE history_erased (
   digest BLOB PRIMARY KEY,                                   -- SHA-256 of "key <key>" or "host <host>"
-  at     INTEGER NOT NULL                                    -- of what ended until then nothing is kept
+  at     INTEGER NOT NULL                                    -- entries that ended until then are not written
 ) WITHOUT ROWID;

@@ -1,23 +1,23 @@
 -- +goose Up
--- What was asked to be sent again, and how far that is. The service removes it 30 days after the last change.
+-- Replays with their progress. The service deletes a replay 30 days after its last change.
 CREATE TABLE history_replays (
   id      TEXT PRIMARY KEY,
   state   TEXT NOT NULL,                                     -- running, stopped, done, failed
   reason  TEXT NOT NULL,                                     -- why it failed, else ''
-  client  TEXT NOT NULL,                                     -- who made it
+  client  TEXT NOT NULL,                                     -- the client that created it
   prefix  TEXT NOT NULL,                                     -- of the keys; '' = all
-  host    TEXT NOT NULL,                                     -- that was called; '' = all
-  about   TEXT NOT NULL,                                     -- JSON: what else was asked for, and what was refused
-  total   INTEGER NOT NULL,                                  -- of items
+  host    TEXT NOT NULL,                                     -- the called host; '' = all
+  about   TEXT NOT NULL,                                     -- JSON: the rest of the request, and the refusals
+  total   INTEGER NOT NULL,                                  -- number of items
   done    INTEGER NOT NULL,                                  -- the number of the last item that is done
-  counts  TEXT NOT NULL,                                     -- JSON: how many had which result
+  counts  TEXT NOT NULL,                                     -- JSON: number of items by result
   made    INTEGER NOT NULL,
   changed INTEGER NOT NULL,
-  driver  TEXT NOT NULL,                                     -- which process drives it; '' = none
-  lease   INTEGER NOT NULL                                   -- until when
+  driver  TEXT NOT NULL,                                     -- process that drives it; '' = none
+  lease   INTEGER NOT NULL                                   -- end of its hold
 );
 
--- The notices of each replay that is not done, numbered when it was made.
+-- The notices of each replay that is not done, numbered when it was created.
 CREATE TABLE history_replay_items (
   replay  TEXT NOT NULL,
   number  INTEGER NOT NULL,                                  -- 1, 2, …

@@ -1,0 +1,64 @@
+package harness
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFixedWorkloadMeasuresRedisAndHTTP(t *testing.T) {
+	f, err := measureFixed(context.Background(), filepath.Join(t.TempDir(), "redis"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Set < 100 || f.HTTP < 100 || f.At.IsZero() {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestSetRateReadsRedisBenchmark(t *testing.T) {
+	rate, err := setRate("\"test\",\"rps\",\"avg_latency_ms\"\n\"SET\",\"101010.10\",\"0.3\"\n")
+	if err != nil || rate != 101010.10 {
+		t.Errorf("%v, %v", rate, err)
+	}
+	for _, out := range []string{"", "\"GET\",\"1\"\n", "\"SET\",\"x\"\n"} {
+		if _, err := setRate(out); err == nil {
+			t.Errorf("%q was read", out)
+		}
+	}
+}
+
+func TestResultHoldsOneCleanRevision(t *testing.T) {
+	for _, x := range []struct {
+		name, revision string
+		o              Options
+		refused        string
+	}{
+		{"published", "abc1234", Options{Publish: true}, ""},
+		{"published from a dirty tree", "abc1234-dirty", Options{Publish: true}, "uncommitted changes"},
+		{"not published from a dirty tree", "abc1234-dirty", Options{}, ""},
+		{"same revision", "abc1234", Options{Base: &Result{Commit: "abc1234"}}, ""},
+		{"another revision", "abc1234", Options{Base: &Result{Commit: "def5678"}}, "one clean revision"},
+		{"dirty on dirty", "abc1234-dirty", Options{Base: &Result{Commit: "abc1234-dirty"}}, "one clean revision"},
+		{"base of several", "abc1234", Options{Base: &Result{Commit: "abc1234", Cells: []Cell{{Commit: "def5678"}}}}, "one clean revision"},
+	} {
+		err := x.o.oneRevision(x.revision)
+		if (err == nil) != (x.refused == "") || err != nil && !strings.Contains(err.Error(), x.refused) {
+			t.Errorf("%s: %v, want %q", x.name, err, x.refused)
+		}
+	}
+}
+
+func TestAgeNamesRevisionAndDays(t *testing.T) {
+	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+	r := &Result{Size: Size{Name: "standard"}, Commit: Revision(t.Context()), Started: now.Add(-72 * time.Hour)}
+	if got, want := Age(t.Context(), r, now), "measured on 2026-11-21, 3 days and 0 commits ago"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q, want …%q", got, want)
+	}
+	r.Cells = []Cell{{Commit: "a"}, {Commit: "b"}, {Commit: "b"}}
+	if got := Age(t.Context(), r, now); !strings.HasSuffix(got, "some cells are of 2 other revisions") {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,182 @@
+package clienttest
+
+import (
+	"cmp"
+	"encoding/base64"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/client"
+)
+
+// reasons are the reasons that a dead letter may have in the service.
+var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", "status_4xx", "status_5xx", "status", "ack_mismatch", "redirect",
+	"too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "rejected", "unreported", "queue", "unreadable",
+	"missing", "locked", "busy", "rate", "breaker", "headers", "token", "shutdown", "lease"}
+
+// bulk is a bulk redrive or a bulk purge.
+type bulk struct {
+	dryRun       bool
+	rate         float64 // a second; 0 = at once
+	prefix       string
+	reason, host string
+	since, until time.Time
+}
+
+func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem) {
+	b, letters, p := s.bulkOf(r, body, "rate")
+	if p != nil {
+		return 0, nil, p
+	}
+	if !b.dryRun {
+		for i, n := range letters {
+			s.revive(n)
+			if b.rate > 0 {
+				n.due = s.now.Add(time.Duration(float64(i) / b.rate * float64(time.Second)))
+			}
+		}
+	}
+	return http.StatusOK, b.answer("redriven", letters), nil
+}
+
+func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any, *problem) {
+	b, letters, p := s.bulkOf(r, body)
+	if p != nil {
+		return 0, nil, p
+	}
+	if !b.dryRun {
+		for _, n := range letters {
+			n.state, n.settledAt = client.Cancelled, s.now
+		}
+	}
+	return http.StatusOK, b.answer("purged", letters), nil
+}
+
+func (b *bulk) answer(verb string, letters []*notice) map[string]any {
+	changed := len(letters)
+	if b.dryRun {
+		changed = 0
+	}
+	return map[string]any{"dry_run": b.dryRun, "matched": len(letters), verb: changed}
+}
+
+// bulkOf reads a bulk call, and returns the dead letters that match, by time of death.
+func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, []*notice, *problem) {
+	q := r.URL.Query()
+	known := append(more, "dry_run", "prefix", "reason", "host", "since", "until", "cursor")
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, nil, wrongField("query."+name, "no such parameter; there are %s", strings.Join(known, ", "))
+		case len(q[name]) > 1:
+			return nil, nil, wrongField("query."+name, "is given twice")
+		}
+	}
+	if p := noBody(body); p != nil {
+		return nil, nil, p
+	}
+	b, p := readBulk(q)
+	if p != nil {
+		return nil, nil, p
+	}
+
+	name := r.PathValue("name")
+	if s.routeNamed(name) == nil {
+		return nil, nil, noRoute(name)
+	}
+	// All is done in one step, so no cursor is valid.
+	if _, err := base64.RawURLEncoding.DecodeString(q.Get("cursor")); err != nil || q.Get("cursor") != "" {
+		p := wrongField("query.cursor", "is not a cursor of this call; begin again without one")
+		p.Title, p.Status = http.StatusText(http.StatusBadRequest), http.StatusBadRequest
+		return nil, nil, p
+	}
+
+	var letters []*notice
+	for _, n := range s.kept {
+		if n.route.Name == name && n.state == client.Dead && b.fits(n) {
+			letters = append(letters, n)
+		}
+	}
+	slices.SortFunc(letters, func(a, b *notice) int { return cmp.Or(a.settledAt.Compare(b.settledAt), strings.Compare(a.key, b.key)) })
+	return b, letters, nil
+}
+
+// readBulk reads the parameters of a bulk call.
+func readBulk(q url.Values) (*bulk, *problem) {
+	b := &bulk{host: strings.ToLower(strings.TrimSuffix(q.Get("host"), ".")), prefix: strings.TrimSuffix(q.Get("prefix"), ":"), reason: q.Get("reason")}
+	switch {
+	case strings.ContainsAny(b.host, ":/ ") && !strings.Contains(b.host, "::"):
+		return nil, wrongField("query.host", "want a host without scheme, port and path")
+	case strings.Count(b.prefix, ":") > 2:
+		return nil, wrongField("query.prefix", "want app, app:module or app:module:type")
+	case b.reason != "" && !slices.Contains(reasons, b.reason):
+		return nil, wrongField("query.reason", "want one of %s", strings.Join(reasons, ", "))
+	}
+
+	var p *problem
+	if b.since, p = instant(q, "since"); p != nil {
+		return nil, p
+	}
+	if b.until, p = instant(q, "until"); p != nil {
+		return nil, p
+	}
+	if !b.since.IsZero() && !b.until.IsZero() && !b.since.Before(b.until) {
+		return nil, wrongField("query.until", "is not after since")
+	}
+
+	switch q.Get("dry_run") {
+	case "true":
+		b.dryRun = true
+	case "", "false":
+	default:
+		return nil, wrongField("query.dry_run", "want true or false")
+	}
+	return b, b.setRate(q.Get("rate"))
+}
+
+func instant(q url.Values, name string) (time.Time, *problem) {
+	t, err := time.Parse(time.RFC3339Nano, q.Get(name))
+	if err != nil && q.Get(name) != "" {
+		return t, wrongField("query."+name, "want a time such as 2026-11-21T09:30:00Z")
+	}
+	return t, nil
+}
+
+// setRate reads a rate such as 5/s, 30/m or 100/h.
+func (b *bulk) setRate(text string) *problem {
+	if text == "" {
+		return nil
+	}
+	count, unit, _ := strings.Cut(text, "/")
+	n, err := strconv.ParseFloat(count, 64)
+	span, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
+	if err != nil || n <= 0 || !known {
+		return wrongField("query.rate", "want a rate such as 5/s")
+	}
+	b.rate = n / span.Seconds()
+	return nil
+}
+
+// fits reports whether a dead letter matches.
+func (b *bulk) fits(n *notice) bool {
+	return (b.prefix == "" || under(n.key, b.prefix)) && (b.reason == "" || n.reason == b.reason) && (b.host == "" || n.host() == b.host) &&
+		!n.settledAt.Before(b.since) && (b.until.IsZero() || n.settledAt.Before(b.until))
+}
+
+// host is the host that is called for a notice; empty without one.
+func (n *notice) host() string {
+	address := n.url
+	if address == "" && targetKind(n.route.Target) == "http" {
+		address = n.route.Target
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+}

@@ -1,0 +1,99 @@
+-- Turns plain timers under one prefix of one shard into notices, and applies their owners' later changes.
+-- KEYS  1 shadow  2 records  3 dead  4 settled  then the records of each other prefix under which such a notice may be stored
+--       the last: layout
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = do not check the timers again (in a cluster)
+--       5 "1" = keep settled notices
+--       6 the argument of handover.lua, "" = there is no history
+--       then for each key 7: key, operation, digest, expire, shadow, made, record's tail
+--         operation  a  a new notice, due when the timer has expired; replaces an older notice
+--                    m  the pending notice moves to the timer's expiry
+--                    c  the pending notice is cancelled
+--         digest     SHA-1 of the timer's value, "L<bytes>" of one too long to be read, "" = there is no timer, "T" = a key of
+--                    another type
+--         expire     Unix ms of the timer in peek.lua's reply
+--         shadow     score in peek.lua's reply, "" = not pending
+--         made       generation of the notice in peek.lua's reply, 0 = none
+-- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
+--       or the error CLOCK <Unix s>, and nothing is written: see schedule.lua
+-- Bound the number of keys.
+-- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
+-- no body. Its body is added, unless the notice is claimed.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local born = t[1] * 1000000 + t[2] - 1577836800000000 -- the generation, as in schedule.lua
+if born < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
+local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+head = head and tonumber(head) or math.huge
+local earliest = math.huge
+local reply = {t[1] * 1000000 + t[2]}
+local q = order(KEYS[1], t)
+local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
+for i = 7, #ARGV, 7 do
+  local key, op, digest, expire = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
+  local seen, made, tail = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
+  local score = redis.call('ZSCORE', KEYS[1], key)
+  local old = redis.call('HGET', KEYS[2], key)
+  local birth = old and tonumber(string.match(old, '"made":(%d+)')) or 0
+  local gone = false
+  local ok, filled = (score or '') == seen and birth == made, false
+  if ARGV[4] ~= '0' then
+    local size = redis.pcall('STRLEN', key)
+    if type(size) == 'table' then
+      ok = ok and digest == 'T'
+    elseif size == 0 and redis.call('EXISTS', key) == 0 then
+      gone = expire > 0 and now > expire
+      ok = ok and (digest == '' or op == 'a' and gone)
+    else
+      local at = redis.pcall('PEXPIRETIME', key)
+      if type(at) == 'table' then
+        at = redis.call('PTTL', key)
+        if at >= 0 then at = now + at end
+        if math.abs(at - expire) <= 2 then at = expire end
+      end
+      ok = ok and at == expire and ('L' .. size == digest or redis.sha1hex(redis.call('GET', key)) == digest)
+    end
+  end
+  if not ok and op == 'a' and gone and old and string.find(old, ',"lost":true}', 1, true) and score and
+    redis.call('EXISTS', ARGV[1] .. key) == 0 then
+    ok, filled = true, true
+  end
+  for k = 5, #KEYS - 1 do
+    ok = ok and not (op == 'a' and not old and redis.call('HEXISTS', KEYS[k], key) == 1)
+  end
+  if ok then
+    local due = expire + 1
+    local text = string.format('%.0f', due)
+    if q and op ~= 'c' then q.join(key, due, op == 'a' and math.max(born, birth + 1) or birth) end
+    if op == 'a' then
+      redis.call('DEL', ARGV[1] .. key)
+      local died = redis.call('ZREM', KEYS[3], key)
+      if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
+      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', math.max(born, birth + 1)) .. tail)
+    elseif op == 'm' then
+      local _, at = string.find(old or '', '^{"due":%d+,')
+      if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(old, at)) end -- an invalid record stays unchanged
+    else
+      redis.call('ZREM', KEYS[1], key)
+      redis.call('DEL', ARGV[1] .. key)
+      if q then q.leave(key) end
+      if ARGV[5] == '1' then
+        redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
+      else
+        redis.call('HDEL', KEYS[2], key)
+      end
+      if hand then hand('c', key, old or '') end
+    end
+    if op ~= 'c' then
+      if due <= now then text = text .. '.5' end
+      redis.call('ZADD', KEYS[1], text, key)
+      if due < earliest then earliest = due end
+    end
+  end
+  reply[#reply + 1] = ok and 1 or 0
+end
+if hand then hand() end
+if q and q.finish() then earliest = now end
+if earliest < head or earliest < now + 51 then
+  redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
+end
+return reply

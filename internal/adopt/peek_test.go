@@ -1,0 +1,122 @@
+package adopt
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// between calls f before each command of a pipeline without a transaction, to simulate other
+// clients.
+type between struct {
+	f func()
+}
+
+func (b between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b between) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (b between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if cmds[0].Name() == "multi" {
+			return next(ctx, cmds)
+		}
+		var first error
+		for _, cmd := range cmds {
+			b.f()
+			if err := next(ctx, []redis.Cmder{cmd}); err != nil && first == nil {
+				first = err
+			}
+		}
+		return first
+	}
+}
+
+// In a cluster a timer is read by several commands, between which it may expire or be set again.
+// Peek returns a consistent state: a missing payload is not an empty one, and no payload has the
+// length or expiry of another.
+func TestPeekSeesATimerInOneState(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	ctx, others := t.Context(), srv.Client()
+	c := redis.NewClient(others.Options())
+	t.Cleanup(func() { _ = c.Close() })
+	k := "app1:" + srv.Namespace() + ":goes:1" // servers are shared
+	at, later := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(2*time.Hour).Truncate(time.Second)
+	set := func(value string, at time.Time) {
+		if err := others.Do(ctx, "set", k, value, "pxat", at.UnixMilli()).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+	commands, change := 0, func(int) {}
+	c.AddHook(between{func() {
+		change(commands)
+		commands++
+	}})
+	s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Cluster: true,
+		Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 10})}
+	look := func(f func(n int)) (seen []Seen, asked int) {
+		t.Helper()
+		commands, change = 0, f
+		_, seen, looked, err := s.Peek(ctx, keys.Partition{Prefix: "app1"}, []string{k}, 100)
+		if err != nil || looked != 1 {
+			t.Fatal(looked, err)
+		}
+		return seen, commands
+	}
+	set("payload", at)
+	look(func(int) {}) // learns the layout
+	seen, once := look(func(int) {})
+	if len(seen) != 1 || string(seen[0].Value) != "payload" || seen[0].Expire != at.UnixMilli() {
+		t.Fatalf("%+v", seen)
+	}
+	for name, x := range map[string]struct {
+		change func()
+		want   map[string]int64 // allowed payloads and their expiry
+	}{
+		"expires": {func() { others.Del(ctx, k) }, map[string]int64{"payload": at.UnixMilli()}},
+		"is set anew": {func() { set("another payload", later) }, map[string]int64{"payload": at.UnixMilli(),
+			"another payload": later.UnixMilli()}},
+		"is of a type": {func() { others.Del(ctx, k); others.LPush(ctx, k, "x"); others.PExpireAt(ctx, k, at) },
+			map[string]int64{"payload": at.UnixMilli()}},
+		"keeps its ttl": {func() { others.Set(ctx, k, "longer payload", redis.KeepTTL) }, map[string]int64{"payload": at.UnixMilli(),
+			"longer payload": at.UnixMilli()}},
+	} {
+		for when := range once {
+			others.Del(ctx, k)
+			set("payload", at)
+			seen, _ := look(func(n int) {
+				if n == when {
+					x.change()
+				}
+			})
+			if len(seen) != 1 {
+				t.Errorf("%s before command %d: %d seen", name, when, len(seen))
+				continue
+			}
+			w := seen[0]
+			gone := w.Length < 0
+			if expire, ok := x.want[string(w.Value)]; gone && w.Value != nil || !gone && (!ok || expire != w.Expire ||
+				int64(len(w.Value)) != w.Length) {
+				t.Errorf("%s before command %d: seen %q of %d bytes, expiring at %d", name, when, w.Value, w.Length, w.Expire)
+			}
+		}
+	}
+	// A timer that changes all the time is omitted; its events are enough.
+	n := 0
+	if seen, asked := look(func(int) { n++; set("payload", at.Add(time.Duration(n)*time.Second)) }); len(seen) != 0 || asked != 3*once {
+		t.Errorf("%+v after %d commands; want nothing after %d", seen, asked, 3*once)
+	}
+	// A payload above the maximum is returned without its text.
+	change = func(int) {}
+	if _, seen, _, err := s.Peek(ctx, keys.Partition{Prefix: "app1"}, []string{k}, 3); err != nil || len(seen) != 1 || seen[0].Length != 7 ||
+		seen[0].Value != nil {
+		t.Errorf("%+v, %v", seen, err)
+	}
+}

@@ -1,0 +1,117 @@
+package adopt
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/wire"
+)
+
+//go:embed lua/strays.lua
+var straysSource string
+
+var straysScript = wire.NewScript("strays", straysSource, false)
+
+// strayBatch is the number of notices that one call of Strays checks.
+const strayBatch = 500
+
+// Strays returns pending notices of one partition whose timers differ from the shadow. It checks a
+// page per call: pass the returned cursor, "0" at first, until it is "0" again.
+func (s Redis) Strays(ctx context.Context, p keys.Partition, cursor string) (ks []string, next string, err error) {
+	_, ks, next, err = s.strays(ctx, p, "a", cursor)
+	return ks, next, err
+}
+
+// StraysDue is Strays for notices that are due within a time, at most one page. It also returns the
+// time until the first later notice is due; 0 if none is pending.
+func (s Redis) StraysDue(ctx context.Context, p keys.Partition, within time.Duration) (ks []string, next time.Duration, err error) {
+	now, ks, score, err := s.strays(ctx, p, "d", strconv.FormatInt(within.Milliseconds(), 10))
+	if err != nil || score == "" {
+		return ks, 0, err
+	}
+	due, _ := strconv.ParseFloat(score, 64)
+	return ks, time.UnixMilli(int64(due)).Sub(now), nil
+}
+
+func (s Redis) strays(ctx context.Context, p keys.Partition, mode, arg string) (now time.Time, ks []string, next string, err error) {
+	v, err := s.Wire().Run(ctx, straysScript, []string{s.Space().Shadow(p)}, []any{mode, arg, strayBatch})
+	if err != nil {
+		return now, nil, "", err
+	}
+	if len(v) < 2 {
+		return now, nil, "", fmt.Errorf("strays: %d answers", len(v))
+	}
+	next, _ = v[1].(string)
+	for _, x := range v[2:] {
+		k, _ := x.(string)
+		ks = append(ks, k)
+	}
+	return wire.Micros(v[0]), ks, next, nil
+}
+
+// Evicts reports whether Redis may evict timers, or does not allow the question.
+func (s Redis) Evicts(ctx context.Context) (bool, error) {
+	info, err := s.Wire().AnyNode(ctx).Info(ctx, "memory").Result()
+	if redis.IsPermissionError(err) || redis.HasErrorPrefix(err, "ERR") {
+		return true, nil
+	}
+	if err != nil {
+		return true, s.Wire().Fail("info", err)
+	}
+	limited, policy := false, ""
+	for line := range strings.Lines(info) {
+		if v, ok := strings.CutPrefix(line, "maxmemory:"); ok {
+			limited = strings.TrimSpace(v) != "0"
+		}
+		if v, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
+			policy = strings.TrimSpace(v)
+		}
+	}
+	return limited && policy != "noeviction", nil
+}
+
+// Unknown returns the keys of one partition without a record, unless they have moved to the other
+// side of a migration. It also returns those whose notice was settled or died longer than late ago.
+func (s Redis) Unknown(ctx context.Context, p keys.Partition, ks []string, late time.Duration) (none, old []string, _ error) {
+	k := s.Space().States(p)
+	has, crossed := make([]*redis.BoolCmd, len(ks)), make([]*redis.BoolCmd, len(ks))
+	ends := make([][2]*redis.FloatCmd, len(ks))
+	now, err := s.Wire().Holder(ctx, s.Space().Base(p.Shard)).Time(ctx).Result()
+	if err != nil {
+		return nil, nil, s.Wire().Fail("unknown", err)
+	}
+	_, err = s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, key := range ks {
+			has[i], crossed[i] = pipe.HExists(ctx, k[1], key), pipe.SIsMember(ctx, s.Space().Crossed(p.Shard), key)
+			ends[i] = [2]*redis.FloatCmd{pipe.ZScore(ctx, k[2], key), pipe.ZScore(ctx, k[3], key)}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, nil, s.Wire().Fail("unknown", err)
+	}
+	before := float64(now.Add(-late).UnixMilli())
+	for i, key := range ks {
+		if !has[i].Val() {
+			if !crossed[i].Val() {
+				none = append(none, key)
+			}
+			continue
+		}
+		for _, z := range ends[i] {
+			if z.Err() == nil && z.Val() < before {
+				old = append(old, key)
+				break
+			}
+		}
+	}
+	return none, old, nil
+}

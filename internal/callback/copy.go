@@ -1,0 +1,59 @@
+package callback
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/sign"
+	"notifier/internal/tap"
+)
+
+// Copy returns a copy of the next attempt's request, for developers who listen to a tap. The copy
+// lacks the route's headers, signatures, and the parts that the history hides. On a log route,
+// which sends no request, it is the copy of the request that a callback would send.
+func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
+	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
+	s := r.Signing()
+	out.Standard, out.Schemes = s.Has(sign.Standard), schemes(s)
+	switch {
+	case n.URL != "":
+		out.URL = RedactURL(n.URL)
+	case r.Target.URL != nil:
+		out.URL = redact(r.Target.URL)
+	}
+
+	typ := n.EffectiveType()
+	if out.Method == http.MethodGet {
+		out.Query, _ = asQuery(n.Body, typ) // an attempt with an error is not sent, and has no copy
+		out.Size, typ = len(out.Query), ""
+		if out.Cut = out.Size > tap.MaxBody; out.Cut {
+			out.Query = out.Query[:tap.MaxBody]
+		}
+	} else {
+		out.SetBody(n.Body)
+	}
+
+	var c call
+	c.setHeaders(slices.DeleteFunc(slices.Clone(n.Headers), func(x notice.Header) bool { return notice.SecretName(x.Name) }), r)
+	if typ != "" {
+		c.set("Content-Type", typ)
+	}
+	c.setNotice(n)
+	c.set("Webhook-Id", out.ID)
+	c.set("User-Agent", h.opts.UserAgent)
+	for _, f := range c.fields {
+		out.Headers = append(out.Headers, notice.Header{Name: strings.ToLower(f.name), Value: f.value})
+	}
+	return out
+}
+
+func schemes(s *sign.Settings) string {
+	names := make([]string, len(s.Schemes))
+	for i, scheme := range s.Schemes {
+		names[i] = string(scheme)
+	}
+	return strings.Join(names, ", ")
+}

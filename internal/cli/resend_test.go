@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/callback"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/testcall"
+)
+
+func TestSendTestOfANotice(t *testing.T) {
+	t.Parallel()
+	result := notice.DeliveredResult(200)
+	d := newTestCLI(t, func(o *api.Options) {
+		o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
+			return callback.Exchange{Status: result.Status, ResponseBody: result.Response, Duration: 12500 * time.Microsecond, Next: 15 * time.Second, Result: result}
+		}})
+	})
+	const key = "app1:orders:t:1"
+	d.run(0, "schedule", key, "--to", "https://shop.example/hook", "--delay", "1h")
+	out, _ := d.run(0, "send-test", key)
+	contains(t, out, "shop.example: 200 OK after 12.5ms", "The receiver acknowledged the test.")
+
+	result = notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonStatus5xx, Status: 503, Response: "database"}
+	out, _ = d.run(1, "send-test", key)
+	contains(t, out, "shop.example: 503 Service Unavailable after 12.5ms", "database", "did not acknowledge the test: status_5xx", "would be retried in 15s")
+	out, _ = d.run(1, "send-test", key, "--json")
+	contains(t, out, `"reason": "status_5xx"`, `"duration_ms": 12.5`)
+
+	d.run(0, "schedule", "app1:jobs:t:1")
+	_, errs := d.run(1, "send-test", "app1:jobs:t:1")
+	contains(t, errs, "does not deliver over HTTP")
+	_, errs = d.run(1, "send-test", "app1:orders:t:none")
+	contains(t, errs, "no notice is kept")
+	_, errs = d.run(2, "send-test", key, "--to", "https://shop.example/")
+	contains(t, errs, "are for a route")
+}
+
+func TestResendAndPurge(t *testing.T) {
+	t.Parallel()
+	d := newTestCLI(t)
+	const key = "app1:jobs:t:1"
+	d.run(0, "schedule", key, "--delay", "1h")
+	_, errs := d.run(1, "resend", key)
+	contains(t, errs, "it is scheduled and was never delivered or dead; fire sends a scheduled notice now")
+	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
+	out, _ := d.run(0, "resend", key)
+	contains(t, out, key+": resent, due")
+	out, _ = d.run(0, "resend", key)
+	contains(t, out, "already resent, now scheduled")
+	d.engine.Move(key, notice.Dead, notice.ReasonDNS)
+	out, _ = d.run(0, "purge", "--route", "jobs", "--dry-run")
+	contains(t, out, "Dry run: 1 dead letters of route jobs would be purged")
+	out, _ = d.run(0, "purge", "--route", "jobs", "--json")
+	contains(t, out, `"purged": 1`)
+	_, errs = d.run(2, "purge")
+	contains(t, errs, "want --route")
+}

@@ -1,0 +1,25 @@
+//go:build !quick
+
+package demo
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// Within a minute every page shows traffic: a failing and a hanging receiver, dead letters, the history, a replay, and the
+// audit of operators.
+func TestKeepFillsEveryPageWithinAMinute(t *testing.T) {
+	began := time.Now()
+	_, get, end := keep(t, true)
+	defer end()
+	for path, want := range map[string]string{"/ui/": "breaker open", "/ui/notices": "demo:pay:notice:", "/ui/dead": "cannot book the refund",
+		"/ui/receivers": "127.0.0.1:", "/ui/history": "demo:refund:notice:", "/ui/replays": "demo:pay", "/ui/routes": "parcel",
+		"/ui/audit": "demo:order"} {
+		await(t, path+" shows "+want, func() bool { return strings.Contains(get(path), want) })
+	}
+	if took := time.Since(began); took > time.Minute {
+		t.Errorf("it took %s", took)
+	}
+}

@@ -1,0 +1,98 @@
+package dispatch
+
+import (
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// identity distinguishes notices, including successive notices of one key.
+type identity struct {
+	key  string
+	made notice.Made
+}
+
+func identify(c *store.Claim) identity { return identity{c.Key, c.Made} }
+
+// holding is an in-flight notice: claimed, and not settled yet.
+type holding struct {
+	claim *store.Claim
+	next  *job // a later claim of the same notice, with its slot
+}
+
+// inFlight holds the notices of one route from their claim to the reply to their settle. The
+// queue's mutex guards it.
+type inFlight struct {
+	held map[identity]holding
+	// finding is the number of running calls that may return earlier claims. ended holds the claims
+	// settled in the meantime: such a call may have found a claim before its settle and be answered
+	// after it.
+	finding      int
+	settledSince map[identity]*store.Claim
+}
+
+func newInFlight() inFlight { return inFlight{held: map[identity]holding{}} }
+
+// beginFinds records the start of such a call, and endFinds its end, after add has received its claims.
+func (h *inFlight) beginFinds() { h.finding++ }
+
+func (h *inFlight) endFinds() {
+	if h.finding--; h.finding == 0 {
+		h.settledSince = nil
+	}
+}
+
+// add records won claims. It returns the indexes of the claims whose attempts must not start, and
+// how many slots those claims do not need.
+//
+// Three kinds of claims start no attempt: a claim that add has already received, a claim that was
+// settled before its reply arrived, and a later claim of a notice whose attempt still runs here. The
+// last kind exists if Redis lost the first claim or its clock jumped ahead. It keeps its slot, and
+// waits for the settle of the running attempt; see [routeQueue.settleInFlight].
+func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
+	for i := range won {
+		id := identify(&won[i])
+		if e := h.settledSince[id]; e != nil && e.SameAs(&won[i]) {
+			idle++
+			had = append(had, i)
+			continue
+		}
+		held, ok := h.held[id]
+		switch {
+		case !ok:
+			h.held[id] = holding{claim: &won[i]}
+			continue
+		case held.claim.SameAs(&won[i]) || held.next != nil && held.next.claim.SameAs(&won[i]): // returned again
+			idle++
+		default:
+			later := j
+			later.claim = &won[i]
+			if held.next != nil { // it has a slot already
+				later.trigger = held.next.trigger
+				idle++
+			}
+			held.next = &later
+			h.held[id] = held
+		}
+		had = append(had, i)
+	}
+	return had, idle
+}
+
+// settled records the reply to a claim's settle. It returns the later claim of the same notice, if
+// any, which is in flight from now on.
+func (h *inFlight) settled(c *store.Claim) (next *job) {
+	id := identify(c)
+	if h.finding > 0 {
+		if h.settledSince == nil {
+			h.settledSince = map[identity]*store.Claim{}
+		}
+		h.settledSince[id] = c
+	}
+	held := h.held[id]
+	if held.next == nil {
+		delete(h.held, id)
+		return nil
+	}
+	h.held[id] = holding{claim: held.next.claim}
+	return held.next
+}

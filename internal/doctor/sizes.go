@@ -1,0 +1,59 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+)
+
+// A shard is too large if it holds more than largeFactor times the mean, and at least largeShard
+// notices: in a service with few notices a difference costs nothing.
+const (
+	largeFactor = 3
+	largeShard  = 1000
+)
+
+// sizes reports shards with far more notices than the mean. All notices of one order key are in one
+// shard, so an id that is used for very many notices fills it.
+func (r *run) sizes(ctx context.Context) {
+	if r.space.Shards < 2 {
+		return
+	}
+	prefixes, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
+	if err != nil {
+		return // the check prefixes reports it
+	}
+
+	held := make([]int64, r.space.Shards)
+	for i := range held {
+		for _, p := range prefixes {
+			n, err := r.conn.HLen(ctx, r.space.Records(keys.Partition{Prefix: p, Shard: r.space.First() + i})).Result()
+			if err != nil {
+				return
+			}
+			held[i] += n
+		}
+	}
+	for _, i := range tooLarge(held) {
+		r.add(Finding{Check: "shards", Severity: Warning,
+			Message: fmt.Sprintf("shard {%s} holds %s, more than %d times the mean of all shards", r.space.Tag(r.space.First()+i),
+				notice.Count(held[i], "notice"), largeFactor),
+			Remedy: "use distinct ids: notices with the same app, module and id, without a trailing ~ and digits, are in one shard"})
+	}
+}
+
+// tooLarge returns the indexes of the shards that are too large.
+func tooLarge(held []int64) (list []int) {
+	var sum int64
+	for _, n := range held {
+		sum += n
+	}
+	for i, n := range held {
+		if n >= largeShard && n*int64(len(held)) > largeFactor*sum {
+			list = append(list, i)
+		}
+	}
+	return list
+}

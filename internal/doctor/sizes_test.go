@@ -1,0 +1,52 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"notifier/internal/keys"
+	"notifier/internal/redistest"
+)
+
+func TestTooLarge(t *testing.T) {
+	for _, c := range []struct {
+		held []int64
+		want []int
+	}{
+		{[]int64{5000, 1000, 1000, 0}, nil},      // 2.9 times the mean
+		{[]int64{7000, 1000, 1000, 0}, []int{0}}, // 3.1 times
+		{[]int64{900, 1, 1, 1}, nil},             // few notices
+		{[]int64{0, 0, 0, 0}, nil},               // none
+		{[]int64{10, 10, 10, 10, 2000, 0}, []int{4}},
+		{[]int64{100000, 0, 0}, nil}, // 3 times the mean
+	} {
+		if got := tooLarge(c.held); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.held, got, c.want)
+		}
+	}
+}
+
+func TestExamineReportsLargeShard(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg, c, ctx := configFor(s.URL()), s.Client(), t.Context()
+	space := keys.Space{Namespace: "notifier", Shards: 4}
+	if err := c.HSet(ctx, space.Meta(), "layout", 2, "shards", 4).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.SAdd(ctx, space.Routes(), "app1:orders").Err(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Shards = 4
+	if r := examine(t, cfg, Options{}); r.Warnings > 0 {
+		t.Errorf("an empty service:\n%s", r.text())
+	}
+	for i := range 1000 {
+		key := fmt.Sprintf("app1:orders:paid:same~%d", i)
+		if err := c.HSet(ctx, space.Records(space.Partition("app1:orders", key)), key, `{"due":1}`).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tag := space.Tag(space.Shard("app1:orders:paid:same"))
+	examine(t, cfg, Options{}).says(t, "shards", Warning, "shard {"+tag+"} holds 1000 notices, more than 3 times the mean")
+}

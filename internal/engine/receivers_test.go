@@ -1,0 +1,77 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/queue"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+// The receiver of a list is the list: it fails while its consumer rejects notices.
+func TestHealthOfListIsThatOfItsTarget(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	r := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "rejects"}, route.AckReport)
+	w := start(t, srv, &queue.Handler{}, nil, r)
+	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1)}); err != nil {
+		t.Fatal(err)
+	}
+	e := pop(t, srv.Client(), "rejects")
+	if _, err := w.Report(t.Context(), e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt,
+		Result: notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonRejected}}); err != nil {
+		t.Fatal(err)
+	}
+	var got health.Receiver
+	eventually(t, "the health of the list", func() bool {
+		list, err := w.Health(t.Context())
+		if err != nil || len(list[0].Receivers) == 0 {
+			return false
+		}
+		got = list[0].Receivers[0]
+		return true
+	})
+	if got.Name != "rejects" || !got.Failing() || got.Reason != string(notice.ReasonRejected) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Of two instances at which receivers fail, one counts the waiting notices; the other one counts if no count
+// ended for two minutes.
+func TestOneInstanceCountsWaitingNotices(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	a := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	b := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	counts := func(counted time.Time) (n int) {
+		for _, w := range []*world{a, b} {
+			n += len(w.receivers.mine([]health.Route{{Prefix: "app1", Counted: counted}}))
+		}
+		return n
+	}
+	eventually(t, "one of two instances counts", func() bool { return counts(time.Now()) == 1 })
+	if n := counts(time.Now().Add(-scanLate)); n != 2 {
+		t.Errorf("%d instances count what none has counted for long", n)
+	}
+}
+
+// The metric counts receivers that have failed for more than 15 minutes.
+func TestFailingLongCountsReceivers(t *testing.T) {
+	t.Parallel()
+	w := start(t, redistest.Shared(t), newSink(1), nil, testRoute("r", "app1"))
+	now := time.Now()
+	fails := health.NewTracker()
+	for name, since := range map[string]time.Duration{"long:443": health.FailingLong + time.Second, "short:443": health.FailingLong - time.Minute} {
+		fails.Observe("app1", name, health.Attempt{At: now.Add(-since), Failed: true})
+	}
+	if err := w.receivers.store().Write(t.Context(), fails); err != nil {
+		t.Fatal(err)
+	}
+	if n := w.receivers.failingLong(t.Context())("app1"); n != 1 {
+		t.Errorf("%d receivers fail for long, want 1", n)
+	}
+}

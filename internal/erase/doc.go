@@ -1,0 +1,17 @@
+// Package erase deletes the finalized notices of one key, or of one called host, from the database of
+// the history, the outboxes and Redis.
+//
+// # Order
+//
+//	refuse      the database refuses entries that ended until now: outboxes may still contain some
+//	Redis       settled notices, dead letters and their tombstones are deleted
+//	database    the rows are deleted last, because they name the notices to delete in Redis
+//
+// Each step may be repeated, so after an error the caller erases again.
+//
+// # Guarantees
+//
+// Pending notices stay, and are counted. Their later outcome is recorded, because only entries that
+// ended before the erasure are refused. The record of an erasure contains a digest of the key or host.
+// It is deleted when all outboxes have passed the time of the erasure ([Eraser.Tend]).
+package erase

@@ -1,0 +1,271 @@
+package erase
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
+	"notifier/internal/history"
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// Notices finds notices and the hosts that they call.
+type Notices interface {
+	Find(ctx context.Context, key string) (store.Found, error)
+	// Host returns the host that the route of a prefix calls; empty if each notice has its own.
+	Host(prefix string) string
+}
+
+// Options configures an Eraser.
+type Options struct {
+	Store   *store.Store
+	DB      *history.DB
+	Notices Notices
+	Logger  *zap.Logger
+}
+
+// Eraser erases notices.
+type Eraser struct {
+	o     Options
+	redis Redis
+}
+
+// New returns an Eraser.
+func New(o Options) *Eraser { return &Eraser{o: o, redis: Redis{o.Store}} }
+
+func (e *Eraser) outbox() history.Outbox { return history.Outbox{Wire: e.o.Store.Wire()} }
+
+// pageSize is the maximum number of notices that one step of an erasure reads.
+const pageSize = 500
+
+// Erase deletes the notices of a key or host that are finalized by now: from the database, the
+// outboxes and Redis. Pending notices stay. It may be repeated after an error.
+func (e *Eraser) Erase(ctx context.Context, x history.Erasure) (done history.Erased, err error) {
+	now, err := e.o.Store.Wire().Now(ctx)
+	if err != nil {
+		return done, err
+	}
+	if err := e.o.DB.Refuse(ctx, x, now); err != nil {
+		return done, err
+	}
+
+	if err := e.eraseRedis(ctx, x, now, &done); err != nil {
+		return done, err
+	}
+
+	home, empty := e.emptyOutboxes(ctx)
+	if done.Rows, err = e.o.DB.Erase(ctx, x, now); err != nil {
+		return done, err
+	}
+	if empty && done.Rows == 0 && done.Redis == 0 {
+		err = e.o.DB.Unrefuse(ctx, x, now, home)
+	}
+	return done, err
+}
+
+// eraseRedis deletes notices and tombstones in Redis.
+func (e *Eraser) eraseRedis(ctx context.Context, x history.Erasure, now time.Time, done *history.Erased) error {
+	if x.Key != "" {
+		return e.eraseKey(ctx, x.Key, done)
+	}
+
+	if err := e.eraseHost(ctx, x.Host, done); err != nil {
+		return err
+	}
+	return e.deleteTombstones(ctx, x.Host, now)
+}
+
+// emptyOutboxes reports whether no finalized notice of this Redis, identified by home, waits in an
+// outbox. During a migration the outboxes of the other Redis are not known.
+func (e *Eraser) emptyOutboxes(ctx context.Context) (home string, empty bool) {
+	home, err := e.o.Store.Home(ctx)
+	if err != nil || e.o.Store.Side().State != layout.SideOpen {
+		return home, false
+	}
+	n, err := e.outbox().Length(ctx)
+	return home, err == nil && n == 0
+}
+
+// erasuresEvery is how often records of erasures are dropped.
+const erasuresEvery = 10 * time.Minute
+
+// Tend drops, until ctx ends, records of erasures that no outbox needs any more.
+func (e *Eraser) Tend(ctx context.Context) {
+	for {
+		if err := e.PassOutboxes(ctx); err != nil && ctx.Err() == nil {
+			e.o.Logger.Debug("cannot drop old erasures from the history, retrying", zap.Error(err))
+		}
+		if !alarm.Wait(ctx, erasuresEvery+rand.N(erasuresEvery/10)) {
+			return
+		}
+	}
+}
+
+// PassOutboxes drops the records of erasures that are no longer needed. The history keeps a record
+// of an erasure while older finalized notices may still wait in an outbox of some Redis, so that
+// they are not stored afterwards. PassOutboxes first records the age of the oldest notice in this
+// Redis's outboxes. During a migration it drops nothing: the other Redis may not have recorded its
+// outboxes yet.
+func (e *Eraser) PassOutboxes(ctx context.Context) error {
+	home, err := e.o.Store.Home(ctx)
+	if err != nil {
+		return err
+	}
+	passed, empty, err := e.oldestEnded(ctx)
+	if err != nil {
+		return err
+	}
+
+	db, side := e.o.DB, e.o.Store.Side().State
+	if side == layout.SideLeft && empty {
+		return db.LeaveOutbox(ctx, home)
+	}
+	if err := db.PassOutbox(ctx, home, passed); err != nil || side != layout.SideOpen {
+		return err
+	}
+	return db.ForgetErasures(ctx)
+}
+
+// oldestEnded returns the end of the oldest notice in the outboxes; the current time if they are
+// empty.
+func (e *Eraser) oldestEnded(ctx context.Context) (at time.Time, empty bool, err error) {
+	if at, err = e.o.Store.Wire().Now(ctx); err != nil {
+		return at, false, err
+	}
+	empty = true
+	for place := range e.o.Store.Space().Places() {
+		left, oldest, _, err := e.outbox().Backlog(ctx, place)
+		if err != nil {
+			return at, false, err
+		}
+		if left == 0 {
+			continue
+		}
+		empty = false
+		first, err := layout.ReadEntry(oldest)
+		if err != nil {
+			return at, false, err // the relay drops the entry soon
+		}
+		if first.At.Before(at) {
+			at = first.At
+		}
+	}
+	return at, empty, nil
+}
+
+func (e *Eraser) eraseKey(ctx context.Context, key string, done *history.Erased) error {
+	f, err := e.o.Notices.Find(ctx, key)
+	switch {
+	case err == nil:
+		err = e.delete(ctx, f.Route, []string{key}, done)
+	case errors.Is(err, store.ErrNotFound):
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	// Last, because a trim may have replaced the notice by a tombstone in the meantime.
+	_, err = e.redis.DeleteTombstones(ctx, []string{key})
+	return err
+}
+
+// eraseHost deletes the settled and dead notices of a host. Pending ones are erased when they are
+// finalized.
+func (e *Eraser) eraseHost(ctx context.Context, host string, done *history.Erased) error {
+	for _, state := range []notice.State{notice.Dead, notice.Delivered, notice.Cancelled} {
+		q := store.Query{Routes: e.o.Store.Prefixes(), State: state, Limit: pageSize}
+		for {
+			page, err := e.o.Store.List(ctx, q)
+			if err != nil {
+				return err
+			}
+			if len(page.Missing) > 0 {
+				return page.Missing[0].Err // its notices would not be erased
+			}
+
+			if err := e.erasePage(ctx, page.Items, host, done); err != nil {
+				return err
+			}
+			if q.Cursor = page.Cursor; q.Cursor == "" {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// erasePage deletes the notices of a page that call a host.
+func (e *Eraser) erasePage(ctx context.Context, items []store.Found, host string, done *history.Erased) error {
+	by := map[string][]string{}
+	for i := range items {
+		if f := &items[i]; e.hostOf(f.Notice) == host {
+			by[f.Route] = append(by[f.Route], f.Key)
+		}
+	}
+
+	for prefix, ks := range by {
+		if err := e.delete(ctx, prefix, ks, done); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deleteTombstones deletes the tombstones of a host's notices. A tombstone does not contain the host, so
+// the keys come from the database.
+func (e *Eraser) deleteTombstones(ctx context.Context, host string, now time.Time) error {
+	q := history.Query{Host: host, Since: now.Add(-2 * e.o.Store.RepeatWindow()), Limit: pageSize}
+	for {
+		page, err := e.o.DB.Find(ctx, q)
+		if err != nil {
+			return err
+		}
+		ks := make([]string, len(page.Rows))
+		for i := range page.Rows {
+			ks[i] = page.Rows[i].Key
+		}
+		if _, err := e.redis.DeleteTombstones(ctx, ks); err != nil {
+			return err
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// hostOf returns the host that a notice calls.
+func (e *Eraser) hostOf(n *notice.Notice) string {
+	if n.URL == "" {
+		return e.o.Notices.Host(n.Route)
+	}
+	return history.HostOf(n.URL)
+}
+
+// delete deletes the finalized notices of keys under one prefix.
+func (e *Eraser) delete(ctx context.Context, prefix string, ks []string, done *history.Erased) error {
+	shards, err := e.o.Store.Where(ctx, ks)
+	if err != nil {
+		return err
+	}
+	by := map[keys.Partition][]string{}
+	for i, k := range ks {
+		p := keys.Partition{Prefix: prefix, Shard: shards[i]}
+		by[p] = append(by[p], k)
+	}
+	for p, some := range by {
+		gone, pending, err := e.redis.Delete(ctx, p, some)
+		if err != nil {
+			return err
+		}
+		done.Redis += gone
+		done.Pending += pending
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package history
+
+import (
+	"testing"
+
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+)
+
+// Where the database rejects columns, the row is stored without attempts. Its resends stay: by them a repeated resend is
+// recognized, which was answered with 409 otherwise.
+func TestRowWithoutAttemptsKeepsItsResends(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		e := ended(1, func(e *layout.Entry) {
+			e.Number, e.Endings, e.Resend, e.Resent = 3, 2, 1, 2
+			e.Attempts, e.AttemptsMade = []notice.Attempt{{Number: 1, At: noon}}, 1
+		})
+		row := bareOf(rowsOf(BodiesKeep, e)[0])
+		if len(row.Attempts) > 0 {
+			t.Fatalf("%+v", row)
+		}
+		write(t, d, []Row{row})
+		got, ok, err := d.Latest(t.Context(), e.Key)
+		if err != nil || !ok || got.Resend != 1 || got.Resent != 2 || len(got.Attempts) != 0 || got.AttemptsMade != 1 {
+			t.Errorf("%+v, %v, %v", got.Notice, ok, err)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+package keys
+
+import "strings"
+
+// maxTurn is the maximum number of digits in the suffix that OrderKey removes.
+const maxTurn = 9
+
+// OrderKey returns the order key of a notice key: app:module: and the id without a trailing ~ and 1
+// to 9 digits. The notices of a sequence have the same order key. So app1:shop:created:O1,
+// app1:shop:paid:O1 and app1:shop:paid:O1~2 have the order key app1:shop:O1.
+//
+// All notices of an order key are in the same shard, whatever their routes.
+func OrderKey(key string) string {
+	start, id := orderParts(key)
+	return start + id
+}
+
+// orderParts returns the two parts of a notice key that form its order key. Any other text is its own
+// order key.
+func orderParts(key string) (start, id string) {
+	app := strings.IndexByte(key, ':')
+	module := app + 1 + strings.IndexByte(key[app+1:], ':')
+	kind := module + 1 + strings.IndexByte(key[module+1:], ':')
+	if app < 0 || module <= app || kind <= module {
+		return key, ""
+	}
+	start, id = key[:module+1], key[kind+1:]
+
+	end := len(id)
+	for end > 0 && id[end-1] >= '0' && id[end-1] <= '9' {
+		end--
+	}
+	if digits := len(id) - end; digits >= 1 && digits <= maxTurn && end > 0 && id[end-1] == '~' {
+		id = id[:end-1]
+	}
+	return start, id
+}

@@ -1,0 +1,103 @@
+package move
+
+import (
+	"context"
+	_ "embed"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
+)
+
+//go:embed lua/hold.lua
+var holdSource string
+
+var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
+
+// hold takes the lock of this Redis for the mover with a token, or extends it, and reports whether
+// the mover has the lock. Only one reshard or migration runs at a time. A running mover is subscribed
+// to its own channel. If the holder of the lock is not subscribed, it is dead, and hold takes its lock.
+func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bool, error) {
+	name, dead := []string{s.Space().Resharding()}, ""
+	for range 2 {
+		holder, err := s.Wire().Do(ctx, holdScript, name, []any{token, during.Milliseconds(), dead}).Text()
+		if err != nil {
+			return false, s.Wire().Fail(holdScript.Op, err)
+		}
+		if holder == token {
+			return true, nil
+		}
+
+		n, err := s.subscribers(ctx, []string{holder})
+		if err != nil || n > 0 {
+			return false, nil // if the check failed, the lock expires in time
+		}
+		dead = holder
+	}
+	return false, nil
+}
+
+// IsHeld reports whether a reshard or a migration is running.
+func (s Redis) IsHeld(ctx context.Context) (bool, error) {
+	n, err := s.Wire().Redis.Exists(ctx, s.Space().Resharding()).Result()
+	return n > 0, s.Wire().Wrapped("resharding", err)
+}
+
+// release releases the lock.
+func (s Redis) release(ctx context.Context, token string) error {
+	name := s.Space().Resharding()
+	if holder, err := s.Wire().Redis.Get(ctx, name).Result(); err != nil || holder != token {
+		return nil
+	}
+	return s.Wire().Wrapped("resharding", s.Wire().Redis.Del(ctx, name).Err())
+}
+
+// unidentified returns the number of instances that are connected to this Redis and are not in the
+// given list. Each instance, of any version, has one connection to each master that subscribes to wake
+// messages, so unidentified counts these connections. In a cluster it uses the master with the most.
+func (s Redis) unidentified(ctx context.Context, instances []string) (int64, error) {
+	var mu sync.Mutex
+	var most int64
+	count := func(ctx context.Context, c redis.Cmdable) error {
+		subscribers, err := c.PubSubNumSub(ctx, s.Space().Wake()).Result()
+		mu.Lock()
+		defer mu.Unlock()
+		most = max(most, subscribers[s.Space().Wake()])
+		return err
+	}
+
+	var err error
+	if conn := s.Wire().Conn; conn != nil && conn.Masters != nil {
+		err = conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return count(ctx, c) })
+	} else {
+		err = count(ctx, s.Wire().Redis)
+	}
+	if err != nil {
+		return 0, s.Wire().Fail("listen", err)
+	}
+
+	known, err := s.subscribers(ctx, instances)
+	if err != nil {
+		return 0, s.Wire().Fail("listen", err)
+	}
+	return max(most-known, 0), nil
+}
+
+// subscribers counts the given instances and movers that are subscribed to their own channels.
+func (s Redis) subscribers(ctx context.Context, ids []string) (n int64, err error) {
+	if len(ids) == 0 {
+		return 0, nil
+	}
+
+	own := make([]string, len(ids))
+	for i, id := range ids {
+		own[i] = s.Space().InstanceChannel(id)
+	}
+	list, err := s.Wire().Holder(ctx, s.Space().FleetSigns()).PubSubNumSub(ctx, own...).Result()
+	for _, subscribers := range list {
+		n += min(subscribers, 1)
+	}
+	return n, err
+}

@@ -1,0 +1,104 @@
+package move
+
+import (
+	"context"
+	_ "embed"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/wire"
+)
+
+//go:embed lua/marks.lua
+var marksSource string
+
+var marksScript = wire.NewScript("marks", marksSource, false)
+
+// crossedFor is how long a side keeps the keys of notices that have moved away. An instance that was
+// paused may receive the expired event of their timers that late.
+const crossedFor = time.Hour
+
+// mark records in a shard of this side that notices are on the other side. It skips notices with
+// a record on this side. at is the state of this side for which the marks are right. If another mover
+// has changed the state since, mark writes nothing and returns an ErrUnavailable.
+func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
+	return s.marks(ctx, at, shard, "+", ks)
+}
+
+// unmark removes the marks of notices. It returns the same error as mark.
+func (s Redis) unmark(ctx context.Context, at layout.Side, shard int, ks []string) error {
+	return s.marks(ctx, at, shard, "-", ks)
+}
+
+func (s Redis) marks(ctx context.Context, at layout.Side, shard int, op string, ks []string) error {
+	if len(ks) == 0 {
+		return nil
+	}
+
+	args := []any{op}
+	for _, k := range ks {
+		args = append(args, k)
+	}
+	err := s.Knowing(ctx, s.Space().Base(shard), func(v *layout.View) *redis.Cmd {
+		switch {
+		case v.Side.Epoch > at.Epoch && v.Side.Sorts():
+			cmd := redis.NewCmd(ctx)
+			cmd.SetErr(layout.ErrOvertaken)
+			return cmd
+		case v.Side.Sorts() != at.Sorts(), at.Sorts() && v.Side != at:
+			return layout.Outdated(ctx)
+		}
+
+		names := []string{s.Space().Elsewhere(shard)}
+		if op == "+" {
+			for _, p := range v.CoveringAny(ks) {
+				names = append(names, s.Space().Records(keys.Partition{Prefix: p, Shard: shard}))
+			}
+		}
+		return s.Send(ctx, v, marksScript, names, args)
+	}).Err()
+	return s.Wire().Wrapped(marksScript.Op, err)
+}
+
+// elsewhere reads a page of the marks of a shard. The value of a mark is the state in which its
+// notice left: its score in the shadow, "dead" or "settled". The value is "?" if it is unknown.
+func (s Redis) elsewhere(ctx context.Context, shard int, cursor uint64, n int64) (was map[string]string, next uint64, err error) {
+	pairs, next, err := s.Wire().Redis.HScan(ctx, s.Space().Elsewhere(shard), cursor, "", n).Result()
+	if err != nil {
+		return nil, 0, s.Wire().Fail("elsewhere", err)
+	}
+
+	was = make(map[string]string, len(pairs)/2)
+	for i := 0; i < len(pairs); i += 2 {
+		was[pairs[i]] = pairs[i+1]
+	}
+	return was, next, nil
+}
+
+// crossed stores the keys of notices of a shard that have moved to the other side. If an expired
+// event of such a key arrives later, its timer belonged to the moved notice, and package adopt does
+// not take it for a plain timer.
+func (s Redis) crossed(ctx context.Context, shard int, ks []string) error {
+	if len(ks) == 0 {
+		return nil
+	}
+
+	name, members := s.Space().Crossed(shard), make([]any, len(ks))
+	for i := range ks {
+		members[i] = ks[i]
+	}
+	_, err := s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.SAdd(ctx, name, members...)
+		pipe.PExpire(ctx, name, crossedFor)
+		return nil
+	})
+	return s.Wire().Wrapped("cross", err)
+}
+
+// uncross deletes the keys that crossed has stored, before this side accepts calls again.
+func (s Redis) uncross(ctx context.Context, shard int) error {
+	return s.Wire().Wrapped("cross", s.Wire().Redis.Unlink(ctx, s.Space().Crossed(shard)).Err())
+}

@@ -1,0 +1,66 @@
+-- Moves notices of one shard from a prefix to the one that covers their keys now.
+-- KEYS  1 shadow  2 records  3 dead  4 settled of the old prefix  5–8 the same of the new
+-- ARGV  1 claim prefix, then for each notice 2: key, operation
+--         ""                       move, unless the new prefix has a notice of that key
+--         "d <made old> <made new>"  delete under the old prefix: the new prefix has the same notice, in a later state
+--         "r <made old> <made new>"  move, and replace the notice of the new prefix
+-- Reply {moved, key…}: how many notices left the old prefix; then the keys of those that stay because the new prefix has a notice of
+--       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
+--       settles it under the old prefix.
+-- Bound the keys given.
+local moved, reply = 0, {0}
+local t = redis.call('TIME')
+local from, to = order(KEYS[1], t), order(KEYS[5], t)
+-- The score of a parked notice in its new place: there it may start at once.
+local due = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000)) .. '.5'
+
+-- Moves a notice from a sequence to another one. It keeps its position.
+local function follow(key, op, record, pending)
+  local position = from and from.position(key)
+  if from then from.leave(key) end
+  if not to or not record or op == 'd' then return end
+  if position then
+    to.put(key, position)
+  elseif pending then
+    to.join(key, tonumber(string.match(record, '^{"due":(%d+)')) or 0, tonumber(string.match(record, '"made":(%d+)')) or 0)
+  end
+end
+for i = 2, #ARGV, 2 do
+  local key, op, old, new = ARGV[i], string.match(ARGV[i + 1], '^(%a?) ?(%d*) ?(%d*)$')
+  if redis.call('EXISTS', ARGV[1] .. key) == 0 then
+    local record, other = redis.call('HGET', KEYS[2], key), redis.call('HGET', KEYS[6], key)
+    local go = true
+    if op ~= '' then
+      go = record and other and string.match(record, '"made":(%d+)') == old and string.match(other, '"made":(%d+)') == new
+    elseif record and other then
+      go = false
+      reply[#reply + 1] = key
+    end
+    if go then
+      if op == 'r' then
+        for z = 5, 8 do
+          if z ~= 6 then redis.call('ZREM', KEYS[z], key) end
+        end
+      end
+      local parked = from and from.waits(key)
+      follow(key, op, record, redis.call('ZSCORE', KEYS[1], key))
+      for z = 1, 4 do
+        local score = z ~= 2 and redis.call('ZSCORE', KEYS[z], key)
+        if score and z == 1 and parked then score = due end
+        if score then
+          redis.call('ZREM', KEYS[z], key)
+          if record and op ~= 'd' then redis.call('ZADD', KEYS[4 + z], score, key) end
+        end
+      end
+      if record then
+        redis.call('HDEL', KEYS[2], key)
+        if op ~= 'd' then redis.call('HSET', KEYS[6], key, record) end
+      end
+      moved = moved + 1
+    end
+  end
+end
+if from then from.finish() end
+if to then to.finish() end
+reply[1] = moved
+return reply

@@ -1,0 +1,128 @@
+package reconcile
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+//go:embed lua/rehome.lua
+var rehomeSource string
+
+var rehomeScript = wire.NewScript("rehome", layout.Order+rehomeSource, false)
+
+// Redis is the store of a Janitor. Its script runs under the guard of package layout.
+type Redis struct{ *store.Store }
+
+var _ JanitorStore = Redis{}
+
+// Holds implements Rehomer.
+func (s Redis) Holds(ctx context.Context, shard int, prefixes []string) (bool, error) {
+	ks := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		ks[i] = s.Space().Records(keys.Partition{Prefix: p, Shard: shard})
+	}
+	return s.AnyOf(ctx, ks)
+}
+
+// Unsettled implements Rehomer.
+func (s Redis) Unsettled(ctx context.Context, p keys.Partition) (int64, error) {
+	both := s.Wire().Redis.Pipeline()
+	pending, dead := both.ZCard(ctx, s.Space().Shadow(p)), both.ZCard(ctx, s.Space().Dead(p))
+	if _, err := both.Exec(ctx); err != nil {
+		return 0, s.Wire().Fail("kept", err)
+	}
+	return pending.Val() + dead.Val(), nil
+}
+
+// Rehome moves the notices of keys to the prefix to, in the same shard. A notice moves only if to has no
+// notice of its key. Otherwise the contents of the two notices and their states decide:
+//   - equal contents: one of them is dropped, the notice in from unless it has progressed further
+//   - a pending or dead notice in from and a settled one in to: the first replaces the second
+//   - any other case: both stay where they are
+//
+// stuck are the keys of the last case whose notice in from is not settled. That notice stays in from
+// until the notice in to is settled.
+func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error) {
+	moved, both, err := s.rehome(ctx, from, to, ks, make([]string, len(ks)))
+	if err != nil || len(both) == 0 {
+		return moved, nil, err
+	}
+
+	old, err := s.FindMany(ctx, from, both)
+	if err != nil {
+		return moved, nil, err
+	}
+	now, err := s.FindMany(ctx, from.Under(to), both)
+	if err != nil {
+		return moved, nil, err
+	}
+
+	var todo, ops []string
+	for i, k := range both {
+		if old[i].Notice == nil || now[i].Notice == nil {
+			continue // changed meanwhile
+		}
+		switch op := merge(&old[i], &now[i]); {
+		case op != "":
+			todo, ops = append(todo, k), append(ops, fmt.Sprintf("%s %d %d", op, old[i].Made, now[i].Made))
+		case !settled(old[i].State):
+			stuck = append(stuck, k)
+		}
+	}
+	if len(todo) == 0 {
+		return moved, stuck, nil
+	}
+
+	n, _, err := s.rehome(ctx, from, to, todo, ops)
+	return moved + n, stuck, err
+}
+
+// rehome runs the script, and returns how many notices have moved, and the keys under which both
+// prefixes have a notice.
+func (s Redis) rehome(ctx context.Context, from keys.Partition, to string, ks, ops []string) (moved int, both []string, err error) {
+	args := make([]any, 0, 1+2*len(ks))
+	args = append(args, s.Space().ClaimPrefix(from.Shard))
+	for i, k := range ks {
+		args = append(args, k, ops[i])
+	}
+
+	names := append(s.Space().States(from), s.Space().States(from.Under(to))...)
+	v, err := s.Wire().Parts(ctx, rehomeScript, 1, names, args)
+	if err != nil {
+		return 0, nil, err
+	}
+
+	n, _ := v[0].(int64)
+	for _, k := range v[1:] {
+		key, _ := k.(string)
+		both = append(both, key)
+	}
+	return int(n), both, nil
+}
+
+func settled(s notice.State) bool { return s == notice.Delivered || s == notice.Cancelled }
+
+// merge returns what becomes of a notice if the new prefix has one of the same key: an operation of
+// rehome.lua, or "" to leave both.
+func merge(old, now *store.Found) string {
+	if len(old.Diff(&now.Content)) > 0 {
+		if settled(now.State) && !settled(old.State) {
+			return "r" // the settled notice is done
+		}
+		return ""
+	}
+
+	switch {
+	case settled(old.State) && !settled(now.State),
+		old.State == notice.Scheduled && now.State == notice.Scheduled && old.AttemptsMade > now.AttemptsMade:
+		return "r" // the old prefix's notice is further on
+	}
+	return "d"
+}

@@ -1,0 +1,290 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+	"notifier/internal/wire/wiretest"
+)
+
+// newRedis returns a Redis with one shard, whose instance serves some prefixes.
+func newRedis(t *testing.T, c *redis.Client, namespace string, prefixes ...string) Redis {
+	t.Helper()
+	s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: prefixes,
+		Retention: time.Hour, Retain: 1000})}
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func request(key, text string, delay time.Duration) store.Request {
+	return store.Request{Key: key, Content: notice.Content{Body: []byte(text)}, Delay: delay}
+}
+
+func (s Redis) claim(t *testing.T, prefix, key string) store.Claim {
+	t.Helper()
+	c, err := s.ClaimKeys(t.Context(), keys.Partition{Prefix: prefix}, store.Lease{Token: "t", For: time.Minute}, []string{key})
+	if err != nil || len(c.Won) != 1 {
+		t.Fatalf("claim %s: %+v, %v", key, c, err)
+	}
+	return c.Won[0]
+}
+
+// copied schedules a notice as an old copy of deploy/schedule.lua does, which looks under no other
+// prefix: the notice is written into a separate namespace, and copied.
+func (s Redis) copied(t *testing.T, c *redis.Client, prefix, key, text string) {
+	t.Helper()
+	ctx, p := t.Context(), keys.Partition{Prefix: prefix}
+	from := newRedis(t, c, s.Space().Namespace+"-"+prefix, prefix)
+	if _, err := from.Schedule(ctx, p, []store.Request{request(key, text, time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+
+	record, err := c.HGet(ctx, from.Space().Records(p), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	score, err := c.ZScore(ctx, from.Space().Shadow(p), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.HSet(ctx, s.Space().Records(p), key, record).Err(),
+		c.ZAdd(ctx, s.Space().Shadow(p), redis.Z{Score: score, Member: key}).Err()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestRehomeLeavesClaimedNotices(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	s, from := newRedis(t, srv.Client(), srv.Namespace(), "app1"), keys.Partition{Prefix: "app1"}
+	for i := range 3 {
+		if _, err := s.Schedule(t.Context(), from, []store.Request{request(fmt.Sprintf("app1:a:b:%d", i), "1", 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.claim(t, "app1", "app1:a:b:1")
+	ks, next, err := s.ScanKeys(t.Context(), from, 0, 100)
+	if err != nil || len(ks) != 3 || next != 0 {
+		t.Fatal(ks, next, err)
+	}
+	n, _, err := s.Rehome(t.Context(), from, "app1:a", ks)
+	if err != nil || n != 2 {
+		t.Fatalf("%d moved, %v, want the two that are not claimed", n, err)
+	}
+	f, err := s.Find(t.Context(), "app1:a", "app1:a:b:0")
+	if err != nil || f.State != notice.Scheduled || string(f.Body) != "1" {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if left, err := s.Unsettled(t.Context(), from); err != nil || left != 1 {
+		t.Errorf("%d unsettled, %v, want the claimed one", left, err)
+	}
+	for prefix, want := range map[string]bool{"app1": true, "app1:a": true, "app2": false} {
+		if some, err := s.Holds(t.Context(), 0, []string{prefix}); err != nil || some != want {
+			t.Errorf("%s holds notices: %t, %v", prefix, some, err)
+		}
+	}
+}
+
+func TestRehomeNeverDropsDifferentNotices(t *testing.T) {
+	t.Parallel()
+	const from, to, key = "app1", "app1:m", "app1:m:t:1"
+	claim := func(t *testing.T, s Redis, under string) store.Claim {
+		t.Helper()
+		if _, err := s.Amend(t.Context(), under, key, store.Fire, store.When{}); err != nil {
+			t.Fatal(err)
+		}
+		return s.claim(t, under, key)
+	}
+	deliver := func(t *testing.T, s Redis, under string) {
+		t.Helper()
+		x := store.Settlement{Claim: claim(t, s, under), Ending: store.EndDelivered}
+		x.Claim.Add(notice.Attempt{Number: 1, Status: 200})
+		if _, err := s.Settle(t.Context(), keys.Partition{Prefix: under}, []store.Settlement{x}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, c := range []struct {
+		name              string
+		first, second     string // contents under from and under to
+		delivered, claims string // the prefix whose notice is delivered or claimed before
+		moved             int
+		stuck             bool
+		left, there       string // contents afterwards
+		state             notice.State
+	}{
+		{"the same twice", "1", "1", "", "", 1, false, "", "1", notice.Scheduled},
+		{"both pending and different", "1", "2", "", "", 0, true, "1", "2", notice.Scheduled},
+		{"the first is delivered, the same is pending", "1", "1", from, "", 1, false, "", "1", notice.Delivered},
+		{"the second is delivered, the same is pending", "1", "1", to, "", 1, false, "", "1", notice.Delivered},
+		{"the second is delivered, another is pending", "1", "2", to, "", 1, false, "", "1", notice.Scheduled},
+		{"the first is delivered, another is pending", "1", "2", from, "", 0, false, "1", "2", notice.Scheduled},
+		{"the first is claimed", "1", "1", "", from, 0, false, "1", "1", notice.Claimed},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := redistest.Shared(t)
+			s := newRedis(t, srv.Client(), srv.Namespace(), from, to)
+			s.copied(t, srv.Client(), from, key, c.first)
+			s.copied(t, srv.Client(), to, key, c.second)
+			if c.delivered != "" {
+				deliver(t, s, c.delivered)
+			}
+			if c.claims != "" {
+				claim(t, s, c.claims)
+			}
+
+			n, stuck, err := s.Rehome(t.Context(), keys.Partition{Prefix: from}, to, []string{key})
+			if err != nil || n != c.moved || slices.Contains(stuck, key) != c.stuck {
+				t.Errorf("%d moved, stuck %v, %v", n, stuck, err)
+			}
+			for under, want := range map[string]string{from: c.left, to: c.there} {
+				f, err := s.FindMany(t.Context(), keys.Partition{Prefix: under}, []string{key})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := ""
+				if f[0].Notice != nil {
+					got = string(f[0].Body)
+				}
+				if got != want || under == to && f[0].State != c.state {
+					t.Errorf("under %s: %q, %s, want %q, %s", under, got, f[0].State, want, c.state)
+				}
+			}
+			left := srv.Client().Keys(t.Context(), srv.Namespace()+":{0}:*:"+from).Val()
+			if c.left == "" && len(left) > 0 {
+				t.Errorf("%v are left", left)
+			}
+		})
+	}
+}
+
+// A notice is moved to and fro while others look for it.
+func TestNoticeIsFoundWhileItIsRehomed(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	ctx := t.Context()
+	a, b := newRedis(t, srv.Client(), srv.Namespace(), "app1"), newRedis(t, srv.Client(), srv.Namespace(), "app1", "app1:m")
+	const key = "app1:m:t:1"
+	if _, err := a.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: key, Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for at := []string{"app1", "app1:m"}; ; slices.Reverse(at) {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if _, _, err := b.Rehome(ctx, keys.Partition{Prefix: at[0]}, at[1], []string{key}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	missed := 0
+	for range 500 {
+		if _, err := a.Find(ctx, "app1", key); err != nil {
+			missed++
+		}
+		r, err := b.Schedule(ctx, keys.Partition{Prefix: "app1:m"}, []store.Request{{Key: key, Delay: time.Hour}})
+		if err != nil || r[0].Created {
+			t.Fatalf("%+v, %v: a second notice", r, err)
+		}
+	}
+	close(stop)
+	<-done
+	if missed > 0 {
+		t.Errorf("not found %d times", missed)
+	}
+}
+
+// The script runs under the guard of package layout.
+func TestRehomeIsRefusedOnADifferentLayout(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	s := newRedis(t, srv.Client(), srv.Namespace(), "app1")
+	ctx, c := t.Context(), srv.Client()
+	if err := errors.Join(c.Del(ctx, s.Space().Layout(0)).Err(), c.HSet(ctx, s.Space().Meta(), "shards", 4).Err()); err != nil {
+		t.Fatal(err)
+	}
+	_, _, err := s.Rehome(ctx, keys.Partition{Prefix: "app1"}, "app1:a", []string{"app1:a:b:1"})
+	if !errors.Is(err, layout.ErrLayout) {
+		t.Errorf("%v, want layout.ErrLayout", err)
+	}
+}
+
+// FuzzRehomeReplies: whatever Redis replies, a call returns.
+func FuzzRehomeReplies(f *testing.F) {
+	f.Add([]byte{200, 3, 0, 5, 200, 7, 100, 3, 0, 1, 0, 0, 100, 16, 100, 8, 100, 0, 100, 0})
+	f.Add([]byte{255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, a := wiretest.Answers(t, b)
+		a.Learning = []string{"app1", "app1:a"}
+		s := newRedis(t, c, "notifier", "app1")
+		a.Learning, a.Rest = nil, b
+		_, _, _ = s.Rehome(context.Background(), keys.Partition{Prefix: "app1"}, "app1:a", []string{"app1:a:b:1"})
+	})
+}
+
+// A notice that moves to another prefix leaves its sequence there, and keeps its position in the one of
+// the new prefix. A parked one is due at once.
+func TestRehomeKeepsPositions(t *testing.T) {
+	t.Parallel()
+	for _, members := range [][]string{{"app1", "app1:a"}, {"app1:a"}, {"app1"}} {
+		srv := redistest.Shared(t)
+		c, ctx := srv.Client(), t.Context()
+		s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
+		if err := s.AddOrdered(ctx, members); err != nil {
+			t.Fatal(err)
+		}
+		ks := []string{"app1:a:b:1", "app1:a:c:1"}
+		for _, k := range ks {
+			if _, err := s.Schedule(ctx, from, []store.Request{request(k, "1", 0)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got, err := s.ClaimKeys(ctx, from, store.Lease{Token: "t", For: time.Minute}, ks[1:]); err != nil ||
+			got.Parked != map[bool]int{true: 1}[slices.Contains(members, "app1")] {
+			t.Fatalf("%v: %+v, %v", members, got, err)
+		}
+		if got := s.rehomeAll(t, from, "app1:a", ks); got == 0 {
+			t.Fatal("nothing was moved")
+		}
+
+		left := c.Exists(ctx, s.Space().Order(from), s.Space().Positions(from), s.Space().Waiting(from)).Val()
+		in := c.ZCard(ctx, s.Space().Order(to)).Val()
+		if want := c.ZCard(ctx, s.Space().Shadow(to)).Val(); left != 0 || slices.Contains(members, "app1:a") && in != want {
+			t.Errorf("%v: %d keys of the old prefix; %d members, %d pending", members, left, in, want)
+		}
+		for _, z := range c.ZRangeWithScores(ctx, s.Space().Shadow(to), 0, -1).Val() {
+			if z.Member == ks[1] && slices.Contains(members, "app1") && time.Until(time.UnixMilli(int64(z.Score))) > time.Second {
+				t.Errorf("%v: %s is due in %s", members, ks[1], time.Until(time.UnixMilli(int64(z.Score))))
+			}
+		}
+	}
+}
+
+// rehomeAll moves keys to another prefix, and returns how many it moved.
+func (s Redis) rehomeAll(t *testing.T, from keys.Partition, to string, ks []string) int {
+	t.Helper()
+	n, _, err := s.Rehome(t.Context(), from, to, ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

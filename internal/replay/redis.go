@@ -1,0 +1,258 @@
+package replay
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+//go:embed lua/replay.lua
+var replaySource string
+
+var replayScript = wire.NewScript("replay", layout.Order+replaySource, true).Confirmed()
+
+// maxItems is how many items one call of the script takes.
+const maxItems = 100
+
+// progressFor is how long Redis keeps the progress of a replay: longer than the history
+// keeps the replay.
+const progressFor = 90 * 24 * time.Hour
+
+// Redis is the Sender of a Driver: it schedules the notices of a replay.
+type Redis struct{ *store.Store }
+
+var _ Sender = Redis{}
+
+// Part names a replay's part in a shard.
+type Part struct {
+	Mark   string // names the replay in Redis
+	Shard  int
+	NewIDs bool // each notice gets a new webhook-id
+}
+
+// Item is one notice of a replay.
+type Item struct {
+	Number int64
+	// Notice is the notice to schedule. Route is the prefix of its route, and Made is unchanged. If
+	// it is nil, the item is not sent, and is counted as Result.
+	*notice.Notice
+	Result string
+	Delay  time.Duration
+}
+
+// Answer is the reply for an item.
+type Answer struct {
+	// Result is Sent, or the reason why the item was not scheduled. It is empty if a call
+	// before has done the item.
+	Result string
+	Due    time.Time
+}
+
+// Replay schedules items of one shard, which must be ordered by their numbers. An item that was scheduled
+// by an earlier call, also of another instance, is skipped, so a call may be repeated. If the error is
+// ErrUnconfirmed, the answers are valid.
+func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
+	since, given := s.LostMoves(), items
+	if len(s.OldShards()) > 0 {
+		var err error
+		if items, err = s.fromOldShards(ctx, items); err != nil {
+			return nil, err
+		}
+	}
+
+	prefixes, v, err := s.run(ctx, r, items, since)
+	if errors.Is(err, layout.ErrReplaced) && s.LostMoves() != since {
+		return s.Replay(ctx, r, given) // nothing was done
+	}
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+		return nil, err
+	}
+	if len(v) != len(items)+1 {
+		return nil, fmt.Errorf("replay: %d answers to %d items", len(v)-1, len(items))
+	}
+	if err != nil {
+		s.Unconfirmed(replayScript.Op, len(items), err)
+	}
+
+	out, timers := answers(v, items)
+	for _, p := range prefixes {
+		s.Timers.Set(ctx, p, timers[p], wire.Micros(v[0]))
+	}
+	return out, err
+}
+
+// run runs the script, and returns the prefixes of its groups and its reply.
+func (s Redis) run(ctx context.Context, r Part, items []Item, since int64) (prefixes []string, v []any, err error) {
+	cmd := s.Knowing(ctx, s.Space().Base(r.Shard), func(view *layout.View) *redis.Cmd {
+		switch {
+		case s.IsOld(view, r.Shard, since):
+			return layout.Replaced(ctx)
+		case view.Side.Sorts(): // the notice that it would replace may be on the other side
+			return layout.Moved(ctx)
+		}
+		prefixes = groups(view, items)
+		ks, args := s.args(prefixes, r, items)
+		return s.Send(ctx, view, replayScript, ks, args)
+	})
+	v, err = s.Wire().List(replayScript.Op, cmd)
+	return prefixes, v, err
+}
+
+// answers reads the reply of the script, and which timers are to be set, by prefix.
+func answers(v []any, items []Item) ([]Answer, map[string][]store.NewTimer) {
+	out, timers := make([]Answer, len(items)), map[string][]store.NewTimer{}
+	for i := range items {
+		switch a := v[i+1].(type) {
+		case string:
+			out[i].Result = a
+		case int64:
+			if a < 0 || items[i].Notice == nil {
+				continue
+			}
+			out[i] = Answer{Result: Sent, Due: time.UnixMilli(a).UTC()}
+			prefix := items[i].Route
+			timers[prefix] = append(timers[prefix], store.NewTimer{Key: items[i].Key, Due: a, Attempt: items[i].NextAttempt()})
+		}
+	}
+	return out, timers
+}
+
+// groups returns the prefixes under which a notice of the items may be stored.
+func groups(v *layout.View, items []Item) (prefixes []string) {
+	add := func(p string) {
+		if !slices.Contains(prefixes, p) {
+			prefixes = append(prefixes, p)
+		}
+	}
+	for i := range items {
+		if items[i].Notice != nil {
+			add(items[i].Route)
+		}
+	}
+	for _, p := range prefixes {
+		for _, other := range v.Beside(p) {
+			add(other)
+		}
+	}
+	return prefixes
+}
+
+// args returns the script's keys and arguments.
+func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list []any) {
+	add := func(values ...string) {
+		for _, x := range values {
+			list = append(list, x)
+		}
+	}
+	newIDs := "0"
+	if r.NewIDs {
+		newIDs = "1"
+	}
+	add(s.Space().Wake(), strconv.Itoa(r.Shard), newIDs, strconv.FormatInt(progressFor.Milliseconds(), 10), strconv.Itoa(len(prefixes)))
+
+	ks = []string{s.Space().Replay(r.Shard, r.Mark)}
+	for _, p := range prefixes {
+		ks = append(ks, s.Space().States(keys.Partition{Prefix: p, Shard: r.Shard})...)
+		add(p, s.Timers.Mode(p))
+	}
+
+	for i := range items {
+		it := &items[i]
+		if it.Notice == nil {
+			add(strconv.FormatInt(it.Number, 10), "", "0", "", "0", it.Result)
+			continue
+		}
+		ms := (it.Delay.Nanoseconds() + 999_999) / 1_000_000
+		add(strconv.FormatInt(it.Number, 10), it.Key, strconv.Itoa(slices.Index(prefixes, it.Route)+1), strconv.FormatInt(int64(it.Made), 10),
+			strconv.FormatInt(ms, 10), string(it.AppendTail(nil)))
+	}
+	return ks, list
+}
+
+// fromOldShards returns the items without those whose keys have notices in old shards, where the replay
+// script cannot see them. Old shards remain after a reshard. If such a notice is pending, its item gets
+// the result Pending. Other notices are moved to the new shard, so that the script replaces them.
+func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
+	items = slices.Clone(items)
+	var todo []int
+	var ks []string
+	for i := range items {
+		if items[i].Notice != nil {
+			todo, ks = append(todo, i), append(ks, items[i].Key)
+		}
+	}
+	shards, err := s.Where(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+
+	for j, i := range todo {
+		if !s.IsOldShard(shards[j]) {
+			continue
+		}
+		pending, err := s.fromOldShard(ctx, items[i].Route, ks[j])
+		if err != nil {
+			return nil, err
+		}
+		if pending {
+			items[i].Notice, items[i].Result = nil, Pending
+		}
+	}
+	return items, nil
+}
+
+// fromOldShard is fromOldShards for one key. The error is layout.ErrReplaced if the notice has
+// changed in the meantime; then the call is repeated.
+func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bool, err error) {
+	f, err := s.Find(ctx, prefix, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && !s.IsOldShard(f.Shard):
+		return false, s.Wire().Fail(replayScript.Op, layout.ErrReplaced)
+	case err != nil:
+		return false, err
+	case f.State == notice.Scheduled, f.State == notice.Claimed:
+		return true, nil
+	}
+
+	if err := s.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, key); err != nil {
+		return false, err
+	}
+	if at, err := s.Place(ctx, key); err != nil || s.IsOldShard(at) {
+		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, layout.ErrReplaced))
+	}
+	return false, nil
+}
+
+// ReplayCounts returns how many items of a replay have which result so far, in all shards. Items
+// whose result Redis has lost are not counted.
+func (s Redis) ReplayCounts(ctx context.Context, mark string) (map[string]int64, error) {
+	p := s.Wire().Redis.Pipeline()
+	cmds := make([]*redis.MapStringStringCmd, s.Space().Places())
+	for shard := range cmds {
+		cmds[shard] = p.HGetAll(ctx, s.Space().Replay(shard, mark))
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		return nil, s.Wire().Fail(replayScript.Op, err)
+	}
+	counts := map[string]int64{}
+	for _, c := range cmds {
+		for result, text := range c.Val() {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil && result != "last" {
+				counts[result] += n
+			}
+		}
+	}
+	return counts, nil
+}

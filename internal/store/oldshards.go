@@ -1,0 +1,229 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/wire"
+)
+
+// Calls that create notices while old shards may hold notices. If an old shard has a notice of the
+// key, the call is answered there, and nothing is written to another shard.
+
+// position identifies a request by the indexes of its batch and in the batch.
+type position struct{ batch, request int }
+
+// scheduleWithOld is ScheduleAll that checks the old shards for each notice first.
+func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched {
+	out := make([]Batched, len(batches))
+	var todo []position
+	for b := range batches {
+		out[b].Replies = make([]Reply, len(batches[b].Requests))
+		for r := range batches[b].Requests {
+			todo = append(todo, position{b, r})
+		}
+	}
+	for range maxMoves {
+		if len(todo) == 0 {
+			return out
+		}
+		var err error
+		if todo, err = s.scheduleSome(ctx, batches, todo, out); err != nil {
+			for _, at := range todo {
+				out[at.batch].Replies[at.request].Err = err
+			}
+			return out
+		}
+	}
+	for _, at := range todo {
+		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, layout.ErrReplaced)
+	}
+	return out
+}
+
+// scheduleSome sends each request once, and returns the requests whose notices were moved during
+// the call. Requests of one key keep their order.
+func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []position, out []Batched) (again []position, err error) {
+	since, ks := s.LostMoves(), make([]string, len(todo))
+	for i, at := range todo {
+		ks[i] = batches[at.batch].Requests[at.request].Key
+	}
+	shards, err := s.Where(ctx, ks)
+	if err != nil {
+		return todo, err
+	}
+	tombs, err := s.tombstonesInOld(ctx, ks)
+	if err != nil {
+		return todo, err
+	}
+
+	fresh := regrouped{by: map[keys.Partition]int{}}
+	for i, at := range todo {
+		r := &batches[at.batch].Requests[at.request]
+		p := keys.Partition{Prefix: batches[at.batch].Prefix, Shard: shards[i]}
+		if s.IsOldShard(p.Shard) {
+			reply, moved := s.scheduleOver(ctx, p, r)
+			if moved {
+				again = append(again, at)
+			}
+			out[at.batch].Replies[at.request] = reply
+			continue
+		}
+		if t, ok := tombs[i]; ok && r.OnDuplicate != Replace {
+			out[at.batch].Replies[at.request] = r.settled(p.Prefix, t)
+			continue
+		}
+		fresh.add(p, r, at)
+	}
+
+	for n, done := range s.scheduleAll(ctx, fresh.batches, since) {
+		again = append(again, done.giveOut(fresh.places[n], out)...)
+	}
+	return again, nil
+}
+
+// regrouped groups requests by the current partition of their keys, and remembers where each came
+// from.
+type regrouped struct {
+	batches []Batch
+	places  [][]position
+	by      map[keys.Partition]int // the last batch of a partition
+}
+
+func (g *regrouped) add(p keys.Partition, r *Request, at position) {
+	n, ok := g.by[p]
+	if !ok || len(g.batches[n].Requests) >= amendAtOnce {
+		n = len(g.batches)
+		g.by[p] = n
+		g.batches, g.places = append(g.batches, Batch{Partition: p}), append(g.places, nil)
+	}
+	g.batches[n].Requests, g.places[n] = append(g.batches[n].Requests, *r), append(g.places[n], at)
+}
+
+// giveOut stores the replies of a batch at the places of its requests, and returns the requests
+// whose notices were moved during the call.
+func (b *Batched) giveOut(places []position, out []Batched) (again []position) {
+	if errors.Is(b.Err, layout.ErrReplaced) {
+		return places
+	}
+	for j, at := range places {
+		if b.Err != nil {
+			out[at.batch].Replies[at.request].Err = b.Err
+			continue
+		}
+		out[at.batch].Replies[at.request] = b.Replies[j]
+	}
+	return nil
+}
+
+// scheduleOver answers a request whose key has a notice in an old shard. moved reports whether the
+// notice is no longer there.
+func (s *Store) scheduleOver(ctx context.Context, p keys.Partition, r *Request) (reply Reply, moved bool) {
+	f, err := s.findIn(ctx, p.Shard, p.Prefix, r.Key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Reply{}, true
+	case err != nil:
+		return Reply{Err: err}, false
+	case r.OnDuplicate != Replace:
+		return r.kept(f), false
+	}
+	n := notice.Notice{Content: r.Content, Client: r.Client}
+	a := []amended{{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}}
+	c, err := s.amend(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+		return Reply{Err: err}, false
+	}
+	if !c[0].Done {
+		return Reply{}, true
+	}
+	return Reply{Found: c[0].Found, Created: true, Replaced: true, Err: err}, false
+}
+
+// restoreWithOld is Restore that checks the old shards for each notice first.
+func (s *Store) restoreWithOld(ctx context.Context, prefix string, letters []Letter) ([]Reply, error) {
+	replies := make([]Reply, len(letters))
+	todo := make([]int, len(letters))
+	for i := range todo {
+		todo[i] = i
+	}
+
+	for range maxMoves {
+		if len(todo) == 0 {
+			return replies, nil
+		}
+		var err error
+		if todo, err = s.restoreSome(ctx, prefix, letters, todo, replies); err != nil {
+			return nil, err
+		}
+	}
+	return nil, s.w.Fail(restoreScript.Op, layout.ErrReplaced)
+}
+
+// restoreSome restores each letter of todo once, and returns the letters whose notices were moved
+// during the call.
+func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter, todo []int, replies []Reply) (again []int, err error) {
+	since, ks := s.LostMoves(), make([]string, len(todo))
+	for j, i := range todo {
+		ks[j] = letters[i].Key
+	}
+	shards, err := s.Where(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+
+	by := map[keys.Partition][]int{}
+	for j, i := range todo {
+		p := keys.Partition{Prefix: prefix, Shard: shards[j]}
+		if !s.IsOldShard(p.Shard) {
+			by[p] = append(by[p], i)
+			continue
+		}
+		reply, moved := s.restoreOver(ctx, p, &letters[i])
+		if moved {
+			again = append(again, i)
+			continue
+		}
+		replies[i] = reply
+	}
+
+	for p, these := range by {
+		some := make([]Letter, len(these))
+		for j, i := range these {
+			some[j] = letters[i]
+		}
+		done, err := s.restore(ctx, p, some, since)
+		if errors.Is(err, layout.ErrReplaced) {
+			again = append(again, these...)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for j, i := range these {
+			replies[i] = done[j]
+		}
+	}
+	return again, nil
+}
+
+// restoreOver answers for a letter whose key has a notice in an old shard. moved reports whether the
+// notice is no longer there.
+func (s *Store) restoreOver(ctx context.Context, p keys.Partition, l *Letter) (reply Reply, moved bool) {
+	f, err := s.findIn(ctx, p.Shard, p.Prefix, l.Key)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Reply{}, true
+	case err == nil && l.cancelled(&f):
+		// The letter replaces its cancelled notice in the current shard, so move that there first.
+		if err = s.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, f.Key); err == nil {
+			return Reply{}, true
+		}
+	case err == nil && !l.is(&f):
+		err = ErrTaken
+	}
+	return Reply{Found: f, Err: err}, false
+}

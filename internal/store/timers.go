@@ -1,0 +1,296 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/coalesce"
+	"notifier/internal/keys"
+	"notifier/internal/node"
+	"notifier/internal/wire"
+)
+
+// Timers sets and touches the timers of notices. Outside a cluster scripts set them.
+//
+// In a cluster each timer is in its own slot, which may be on any node. Timers are set after the call
+// that has written their notices. That call does not wait, because one hanging node would block calls
+// for all others. Without its timer a notice is late by the grace.
+type Timers struct {
+	w       *wire.Client
+	cluster bool
+	slow    *node.Nodes
+	adopts  func(prefix string) bool // nil = no route adopts
+
+	calls sync.WaitGroup // calls that may outlive their callers
+	nodes *coalesce.Group[string, timer]
+}
+
+func newTimers(w *wire.Client, o *Options) *Timers {
+	t := &Timers{w: w, cluster: o.Cluster, slow: o.Nodes, adopts: o.Adopts}
+	t.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
+		func(list []timer) { t.setAll(context.Background(), list) })
+	return t
+}
+
+// Mode returns the scripts' argument for the timers of a route: "1" sets timers, "2" sets timers
+// where no key exists, because it may be a producer's, and "0" sets none, in a cluster.
+func (s *Timers) Mode(prefix string) string {
+	switch {
+	case s.cluster:
+		return "0"
+	case s.adopted(prefix):
+		return "2"
+	}
+	return "1"
+}
+
+func (s *Timers) adopted(prefix string) bool { return s.adopts != nil && s.adopts(prefix) }
+
+// timer is an operation on the timer of one notice.
+type timer struct {
+	key     string
+	due     int64 // Unix ms
+	attempt int
+	over    over
+}
+
+// over says what to do with an existing timer.
+type over int
+
+const (
+	overAll     over = iota // replace it
+	overNothing             // keep it: it is a producer's
+	overOwn                 // move it and keep its value: an adopted timer contains the payload
+	remove                  // delete it, and set none
+)
+
+const (
+	// timerTimeout is the timeout of one call that sets or touches timers of one node.
+	timerTimeout = 3 * time.Second
+	// maxTimers is the maximum number of timers that wait for one node. timerBatch is the maximum
+	// number in one call.
+	maxTimers  = 16384
+	timerBatch = 512
+)
+
+// Flush waits until all timers are set and no touch is running. No call that sets or touches timers may
+// be made at the same time.
+func (s *Timers) Flush() {
+	s.nodes.Wait()
+	s.calls.Wait()
+}
+
+// NewTimer is the timer of a notice's next attempt.
+type NewTimer struct {
+	Key     string
+	Due     int64 // Unix ms
+	Attempt int
+}
+
+// Set sets, in a cluster, the timers of notices that a script has written under a prefix. It
+// keeps producers' timers.
+func (s *Timers) Set(ctx context.Context, prefix string, list []NewTimer, now time.Time) {
+	if !s.cluster {
+		return
+	}
+
+	mode := s.newMode(prefix)
+	all := make([]timer, len(list))
+	for i, t := range list {
+		all[i] = timer{t.Key, t.Due, t.Attempt, mode}
+	}
+	s.arm(ctx, prefix, all, now)
+}
+
+// newMode returns which timers a new timer of a prefix may replace: producers' timers are
+// kept.
+func (s *Timers) newMode(prefix string) over {
+	if s.adopted(prefix) {
+		return overNothing
+	}
+	return overAll
+}
+
+// arm sets timers in a cluster, by commands to their nodes. On a route with adoption, arm waits for the
+// replies, at most node.MaxSilence: the producer may set a timer of the same name itself after its call has
+// returned, and a late command must not overwrite that timer.
+func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.Time) {
+	kept := list[:0]
+	for _, t := range list {
+		if t.over == remove || t.due > now.UnixMilli() {
+			kept = append(kept, t)
+		}
+	}
+	if len(kept) == 0 {
+		return
+	}
+
+	if s.adopted(prefix) {
+		s.armNow(ctx, kept)
+		return
+	}
+	for _, t := range kept {
+		master := s.w.Master(ctx, t.key)
+		b := s.nodes.For(master)
+		if s.slow.Slow(master) || b.Len() >= maxTimers {
+			_ = s.w.Fail("arm", node.ErrAway)
+			continue
+		}
+		b.Add(t)
+	}
+}
+
+// armNow sets timers, and waits for them up to node.MaxSilence.
+func (s *Timers) armNow(ctx context.Context, list []timer) {
+	done := make(chan struct{})
+	s.calls.Go(func() {
+		defer close(done)
+		s.setAll(context.WithoutCancel(ctx), list)
+	})
+
+	enough := time.NewTimer(node.MaxSilence)
+	defer enough.Stop()
+	select {
+	case <-done:
+	case <-enough.C:
+	}
+}
+
+// setAll sets or deletes timers in one pipeline.
+func (s *Timers) setAll(ctx context.Context, list []timer) {
+	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
+	defer cancel()
+	_, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, t := range list {
+			switch t.over {
+			case remove:
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "del", t.key)) // a timer that remains only causes one useless hint
+			case overOwn:
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "pexpireat", t.key, t.due-1))
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
+			case overNothing:
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
+			case overAll:
+				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "pxat", t.due-1))
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) { // nil: SET NX found a key
+		_ = s.w.Fail("arm", err)
+	}
+}
+
+// TouchGroup is a group of timers of one prefix, whose events are for one instance.
+type TouchGroup struct {
+	For  string // the id of the instance
+	Keys []string
+}
+
+// TouchGroups touches timers in groups, and returns how many are not due yet by Redis's clock. Before
+// each group it publishes the id of its instance on the wake channel, in the same pipeline. So each
+// subscriber receives the id just before the events. It must not be used in a cluster, where timers are
+// on several nodes.
+func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGroup) (left int, err error) {
+	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, g := range list {
+			p.Publish(ctx, s.w.Space.Wake(), keys.ForText(g.For, len(g.Keys), prefix))
+			p.Exists(ctx, g.Keys...)
+		}
+		return nil
+	})
+
+	// An error of a PUBLISH is ignored: it only causes a useless claim or two.
+	for i := 1; i < len(cmds); i += 2 {
+		n, failed := cmds[i].(*redis.IntCmd).Result()
+		if failed != nil {
+			return 0, s.w.Fail("touch", errors.Join(err, failed))
+		}
+		left += int(n)
+	}
+	return left, nil
+}
+
+// Touched is the result of Touch.
+type Touched struct {
+	// Left is the number of timers that are not due yet by Redis's clock.
+	Left int
+	// Missed is the number of timers on unreachable nodes of a cluster. Their events may come late or
+	// not at all.
+	Missed int
+	asked  int
+}
+
+// touchWait is how long Touch waits for a node. After the grace a touch has no use.
+const touchWait = 50 * time.Millisecond
+
+// Touch accesses timers, so that Redis expires the due ones now and sends their events. In a cluster it
+// does not wait for slow nodes.
+func (s *Timers) Touch(ctx context.Context, ks []string) (Touched, error) {
+	if s.cluster {
+		return s.touchNodes(ctx, ks), nil
+	}
+
+	n, err := s.w.Redis.Exists(ctx, ks...).Result()
+	if err != nil {
+		return Touched{}, s.w.Fail("touch", err)
+	}
+	return Touched{Left: int(n)}, nil
+}
+
+// touchNodes touches timers on all nodes at once, and waits at most touchWait.
+func (s *Timers) touchNodes(ctx context.Context, ks []string) (all Touched) {
+	answers, asked := make(chan Touched, len(ks)), 0
+	for master, some := range s.w.ByMaster(ctx, ks) {
+		if s.slow.Slow(master) {
+			all.Missed += len(some)
+			continue
+		}
+		asked += len(some)
+		s.calls.Go(func() { answers <- s.touchNode(ctx, some) })
+	}
+
+	enough := time.NewTimer(touchWait)
+	defer enough.Stop()
+	for asked > 0 {
+		select {
+		case t := <-answers:
+			all.Left, all.Missed, asked = all.Left+t.Left, all.Missed+t.Missed, asked-t.asked
+		case <-enough.C:
+			all.Missed += asked
+			return all
+		}
+	}
+	return all
+}
+
+// touchNode touches timers of one node of a cluster, even after its caller has stopped waiting.
+func (s *Timers) touchNode(ctx context.Context, ks []string) Touched {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timerTimeout)
+	defer cancel()
+	t := Touched{asked: len(ks)}
+	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, k := range ks {
+			p.Exists(ctx, k)
+		}
+		return nil
+	})
+	if err != nil {
+		_ = s.w.Fail("touch", err)
+	}
+
+	for _, c := range cmds {
+		n, ok := c.(*redis.IntCmd)
+		switch {
+		case c.Err() != nil:
+			t.Missed++
+		case ok:
+			t.Left += int(n.Val())
+		}
+	}
+	return t
+}

@@ -1,0 +1,132 @@
+package tap
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
+)
+
+//go:embed lua/open.lua
+var openSource string
+
+// The script grows nothing beyond 32 short members, and concerns no notice.
+var openScript = wire.NewScript("tap", openSource, false).Anywhere()
+
+// Limits on taps.
+const (
+	MaxOfClient = 4
+	MaxOfAll    = 32
+)
+
+// Errors of Hub.Open.
+var (
+	ErrClientHasMost = errors.New("the client has the most taps that one client may have")
+	ErrAllHaveMost   = errors.New("there are as many taps as there may be")
+)
+
+// ttl is how long a tap lives in Redis after its instance has renewed it last.
+const ttl = 15 * time.Second
+
+// Store keeps the open taps in Redis and carries copies between instances. Its methods are
+// safe for concurrent use.
+type Store struct {
+	w *wire.Client
+	// unsharded: the cluster has no sharded pub/sub, which Redis has since version 7.
+	unsharded atomic.Bool
+}
+
+// NewStore makes the Store of a Redis.
+func NewStore(w *wire.Client) *Store { return &Store{w: w} }
+
+func (s *Store) open(ctx context.Context, m member) error {
+	v, err := s.w.Run(ctx, openScript, []string{s.w.Space.Taps()}, []any{m.String(), m.owner(), ttl.Milliseconds(), MaxOfClient, MaxOfAll})
+	switch {
+	case err != nil:
+		return err
+	case len(v) == 1 && v[0] == int64(1):
+		return ErrClientHasMost
+	case len(v) == 1 && v[0] == int64(2):
+		return ErrAllHaveMost
+	}
+	return nil
+}
+
+func (s *Store) renew(ctx context.Context, m member) error {
+	_, err := s.w.Run(ctx, openScript, []string{s.w.Space.Taps()}, []any{m.String(), m.owner(), ttl.Milliseconds(), "", ""})
+	return err
+}
+
+func (s *Store) close(ctx context.Context, m member) error {
+	return s.w.At(ctx, s.w.Space.Taps(), func(ctx context.Context) error {
+		return s.w.Wrapped("tapend", s.w.Redis.ZRem(ctx, s.w.Space.Taps(), m.String()).Err())
+	})
+}
+
+// sharded reports whether copies go over sharded pub/sub. In a cluster a plain PUBLISH goes to
+// all nodes.
+func (s *Store) sharded() bool { return s.w.Cluster && !s.unsharded.Load() }
+
+// publish publishes messages in one round trip.
+func (s *Store) publish(ctx context.Context, list [][]byte) error {
+	channel := s.w.Space.TapChannel()
+	sharded := s.sharded()
+	_, err := s.w.Holder(ctx, s.w.Space.Taps()).Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, text := range list {
+			if sharded {
+				p.SPublish(ctx, channel, text)
+			} else {
+				p.Publish(ctx, channel, text)
+			}
+		}
+		return nil
+	})
+	if sharded && isUnknown(err) {
+		s.unsharded.Store(true)
+		return s.publish(ctx, list)
+	}
+	if err != nil {
+		s.w.Reload(ctx)
+	}
+	return s.w.Wrapped("tapcopy", err)
+}
+
+// subscribe subscribes to the channel on a separate connection, and waits for the
+// confirmation.
+func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
+	channel := s.w.Space.TapChannel()
+	var ps *redis.PubSub
+	sharded := s.sharded()
+	switch c := s.w.Redis.(type) {
+	case *redis.ClusterClient:
+		if sharded {
+			ps = c.SSubscribe(ctx, channel)
+		} else {
+			ps = c.Subscribe(ctx, channel)
+		}
+	case *redis.Client:
+		ps = c.Subscribe(ctx, channel)
+	default:
+		return nil, fmt.Errorf("tap: a %T cannot subscribe", s.w.Redis)
+	}
+	_, err := ps.Receive(ctx)
+	if err == nil {
+		return ps, nil
+	}
+	_ = ps.Close()
+	if sharded && isUnknown(err) {
+		s.unsharded.Store(true)
+		return s.subscribe(ctx)
+	}
+	return nil, s.w.Fail("taplisten", err)
+}
+
+// isUnknown reports whether the server does not know the command.
+func isUnknown(err error) bool { return err != nil && strings.Contains(err.Error(), "unknown command") }

@@ -1,0 +1,32 @@
+package ui
+
+import "net/url"
+
+// noticePath returns the address of a notice.
+func noticePath(key string) string { return Root + "notices/" + url.PathEscape(key) }
+
+// receiverPath returns the address of a receiver.
+func receiverPath(name string) string { return Root + "receivers/" + url.PathEscape(name) }
+
+// routePath returns the address under which a route is paused and resumed.
+func routePath(name string) string { return Root + "routes/" + url.PathEscape(name) }
+
+// noticesPath returns the address of a search, from names and values in turn.
+func noticesPath(pairs ...string) string {
+	q := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		q.Set(pairs[i], pairs[i+1])
+	}
+	return Root + "notices?" + q.Encode()
+}
+
+// deadPath returns the address of the dead letters of a route.
+func deadPath(route string) string { return Root + "dead?" + url.Values{"route": {route}}.Encode() }
+
+// home returns the address of the visitor's first page.
+func (v Visitor) home() string {
+	if v.Linked() {
+		return Root + "notices"
+	}
+	return Root
+}

@@ -1,5 +1,0 @@
-//go:build quick
-
-package sim
-
-const stepsOfATest = 1000
