@@ -87,21 +87,37 @@ func TestClosedConnectionIsNotUsed(t *testing.T) {
 			addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 				if readRequest(in) == nil {
 					_, _ = io.WriteString(c, okEmpty)
-					_ = c.Close()
+					closeAndWait(t, c)
 					closed <- struct{}{}
 				}
 			})
 			h := newHandler(t, Options{})
 			r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[secure] + addr)
 			r.CAFile = ca.file
-			for i := range 200 {
+			for i := range 50 {
 				n := testNotice(`{"a":1}`)
 				n.Method = []string{"POST", "GET", "PUT"}[i%3]
 				expect(t, h.Handle(background(t), r, n), delivered, "")
+				if t.Failed() {
+					return // the receiver may not have read it
+				}
 				<-closed
 			}
 		}
 	})
+}
+
+// closeAndWait closes c and returns when the client's kernel has received that: the system may deliver
+// it later than Close returns.
+func closeAndWait(t *testing.T, c net.Conn) {
+	under := c
+	if secure, ok := c.(*tls.Conn); ok {
+		under = secure.NetConn()
+	}
+	if err := under.(*net.TCPConn).SetLinger(10); err != nil {
+		t.Error(err)
+	}
+	_ = c.Close()
 }
 
 // A request that the receiver cannot have read in full is sent again in the same attempt.

@@ -66,13 +66,23 @@ func TestClaimedNoticesAreNotCountedAsWaiting(t *testing.T) {
 			return b.calls - b.now
 		}
 		d.Sweep(keys.Partition{Prefix: "a"})
-		for until := time.Now().Add(time.Minute); done() < notices && time.Now().Before(until); {
+		looks, few := 0, 0
+		for until := time.Now().Add(time.Minute); done() < notices && time.Now().Before(until); looks++ {
 			time.Sleep(100 * time.Millisecond) // sleep: virtual
 			synctest.Wait()
 			n := d.Waiting("a").Hosts["h:80"]
-			if left := notices - done(); n > left || n < left-2 && time.Since(b.last) < time.Second {
+			left := notices - done()
+			if n > left {
 				t.Errorf("%d wait of %d that are left", n, left)
 			}
+			if n < left-2 && time.Since(b.last) < time.Second {
+				few++
+			}
+		}
+		// One notice is called and one is claimed. More are missing only at the moment when
+		// postponements end and their notices are claimed again.
+		if few > looks/10 {
+			t.Errorf("too few waited at %d of %d looks", few, looks)
 		}
 		if got := d.Waiting("a"); done() != notices || len(got.By) > 0 {
 			t.Errorf("%d of %d were called; waiting %v", done(), notices, got)
