@@ -7,10 +7,9 @@ import (
 	"notifier/internal/keys"
 )
 
-// Intervals at which notices are compared with their timers shortly before they are due. A
-// comparison covers the notices that are due within soon. While there are any, it runs every
-// soonEvery. Otherwise it runs again about a second before the next notice is due, and at the
-// latest after idle.
+// Intervals of the search for pending notices whose timers were deleted. A search covers the notices
+// that are due within soon, and runs every soonEvery while there are any. Otherwise it runs about a
+// second before the next notice is due, and at the latest after idle.
 const (
 	soon      = 1500 * time.Millisecond
 	soonEvery = time.Second
@@ -32,11 +31,12 @@ func (a *Adopter) eachPartition(f func(p place) error) error {
 	return nil
 }
 
-// compareAll finds notices whose timers were deleted without an event. It does nothing where a
-// missing timer has other possible causes:
+// compareAll cancels pending notices whose timers were deleted without an event. It does nothing if
+// a missing timer can have another cause:
 //   - In a cluster, a node can lose a timer while another node keeps the notice.
 //   - With an evicting maxmemory-policy, Redis may have evicted the timer.
-//   - While no events arrive, a timer may have been shortened and have expired between two scans.
+//   - While no events arrive, a timer may have been shortened, and have expired between two
+//     scans.
 func (a *Adopter) compareAll(ctx context.Context) error {
 	if a.o.Cluster != nil || !a.o.Events.Adopting() {
 		return nil

@@ -66,13 +66,13 @@ type rule struct {
 	then          Operation
 }
 
-// rules map the facts about a key to an operation. The first matching rule decides; the last rule
-// matches every key.
+// rules is the decision table for a key: it maps the facts about a key, its timer and its notice to
+// an operation. The first rule that matches decides. The last rule matches every key.
 //
-// The service's own timer holds the number of the next attempt, and expires 1 ms before its notice
-// is due. A timer with such a number and another expiry has two possible causes: a client changed
-// the expiry with EXPIRE, or a client set a payload that equals the number. Only keyspace events
-// tell the two causes apart.
+// A timer of the service holds the number of the next attempt, and expires 1 ms before its notice
+// is due. If such a timer has another expiry, there are two possible causes: a client has changed
+// the expiry with EXPIRE, or a client has set a payload that equals the number. Only the event of
+// that command tells which.
 var rules = []rule{
 	// The key is missing, holds another type or never expires. A missing key is no reason to cancel
 	// if Redis evicts.

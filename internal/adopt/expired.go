@@ -84,10 +84,12 @@ func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error
 	return rest, nil
 }
 
-// adoptReused adopts expired timers whose keys were used before. Each timer expired before it could
-// be adopted, and the key's last notice was finalized at least five minutes ago. The new notices
-// have no body and are due now. In a cluster adoptReused does nothing, because an old timer of a
-// cancelled notice looks the same.
+// adoptReused creates notices for timers that expired before they could be adopted, and whose keys
+// have been used before. It does so if the key's last notice was finalized at least five minutes
+// ago. The new notices have no body and are due now.
+//
+// In a cluster adoptReused finds none of these timers, because an old timer of a cancelled notice
+// would look the same.
 func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error {
 	now, seen, _, err := a.o.Store.Peek(ctx, p.at, old, a.o.MaxBody)
 	if err != nil {

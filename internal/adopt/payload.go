@@ -23,9 +23,9 @@ type payload struct {
 	read  bool // false until value is known
 }
 
-// payloads holds the payloads of timers in a cluster while their notices cannot be written, because
-// the node of the notices does not answer. The timers are on other nodes and may expire before that
-// node answers. Adopter.mu must be held.
+// payloads keeps the payloads of timers in memory while the cluster node that stores their notices
+// does not answer. The timers are on other nodes, and may expire before that node answers. The
+// caller holds Adopter.mu.
 type payloads struct {
 	by    map[string]*payload
 	bytes int

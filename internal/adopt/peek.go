@@ -146,9 +146,10 @@ func (s Redis) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Se
 	return whole, nil
 }
 
-// timersApart reads timers without a script: expiry, length, value, and the expiry again. Other
-// clients' commands may run between these reads. If the replies for a timer contradict each other,
-// its key is returned in changed, and the caller reads the timer again.
+// timersApart reads timers with single commands instead of a script. Other clients' writes may run
+// between these commands. So it reads the expiry of a timer twice, before and after the value. If
+// the replies for a timer do not match, its key is returned in changed, and the caller reads that
+// timer again.
 func (s Redis) timersApart(ctx context.Context, ks []string, maxBody int64) (whole []Seen, changed []string, err error) {
 	got := make([]timerReplies, len(ks))
 	_, err = s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {

@@ -48,11 +48,12 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 	return masters(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
 }
 
-// Stranded reports for each key whether its notice is in an old shard. Old shards remain after a
-// reshard, which moves the notices to new shards. Stranded also checks old shards that were already
-// found empty: a writer that does not know of the reshard, such as an old copy of
-// deploy/schedule.lua, may still write to them. [layout.Layout.Where] does not find such notices
-// until [layout.Layout.Drained] has moved them.
+// Stranded reports, for each key, whether its notice is still in an old shard, one that a reshard
+// has replaced.
+//
+// It checks all old shards, also those that were already found empty, because a writer that does
+// not know of the reshard, such as an old copy of deploy/schedule.lua, may still write to them.
+// [layout.Layout.Where] does not find such a notice until [layout.Layout.Drained] has moved it.
 func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 	for {
 		now := s.Space().Now()
