@@ -8,9 +8,8 @@ import (
 	"notifier/internal/history"
 )
 
-// openHistory is the history that the configuration names; nil if it names none.
-// It does not speak to the database: that may be down while notices are
-// delivered.
+// openHistory returns the history that the configuration names, or nil if it names none. It does
+// not connect to the database, which may be down while notices are delivered.
 func openHistory(c config.History) (*history.DB, error) {
 	if len(c.URL) == 0 {
 		return nil, nil
