@@ -50,9 +50,10 @@ func (t *tally) add(now time.Time, failed bool) {
 	}
 }
 
-// Hosts returns the destinations that were called, or that notices waited for, in the last minutes, at most
-// that many. Hosts with an open breaker come first, then hosts that notices wait for, then the most called
-// ones.
+// Hosts returns the state of the hosts that this instance has recently called, or for which notices
+// wait, at most as many as most. Hosts with an open breaker come first, then hosts that notices
+// wait for or whose slots were reduced, then hosts with failed calls. Within each group, the most
+// called hosts come first.
 func (h *Handler) Hosts(most int) []HostState {
 	var out []HostState
 	h.states.Range(func(_, v any) bool {

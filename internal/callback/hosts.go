@@ -6,12 +6,12 @@ import "time"
 // a bound, random names at 5,000 per second would fill 1.6 GB before the first of them expires.
 const hostsKept = 8192
 
-// hostTable is the bounded table of a route's hosts. Hosts with running calls are always in the
-// table. Idle hosts are removed when the table is full, the least recently called first.
+// hostTable is the bounded table of the hosts that a route calls. A host with running calls is
+// never removed. When the table is full, the idle host with the oldest last call is removed.
 //
-// An idle host is marked if it hangs, or if it asked for fewer calls. While marked hosts fill at
-// most half of the table, unmarked hosts are removed first; above that, marked hosts are. So
-// neither marked nor unmarked hosts can displace all of the others.
+// An idle host is marked if it hangs, or if it has asked for fewer calls. If more than half of the
+// table is marked, a marked host is removed. Otherwise an unmarked one is. So neither kind can
+// displace all hosts of the other.
 type hostTable struct {
 	most   int
 	byName map[string]*host

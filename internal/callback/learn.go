@@ -14,12 +14,12 @@ import (
 	"notifier/internal/route"
 )
 
-// Messages that instances send to each other when the breaker of a host changes. <prefix> is the
-// prefix of the route:
+// Words that begin the messages about a host's breaker, which instances send to each other.
+// <prefix> is the prefix of the route:
 //
 //	open <prefix> <host> <failed tries> <ms until the next try> <ms since the failures began>
-//	closed <prefix> <host>    the host answers again
-//	answers <prefix> <host>   reply to open: the host has answered this instance since then
+//	closed <prefix> <host>    the host answers the sender again
+//	answers <prefix> <host>   reply to open: the host has answered the sender since those failures began
 const (
 	wordOpen    = "open"
 	wordClosed  = "closed"
@@ -76,9 +76,12 @@ func (l *limits) tell(word, name string) {
 	l.fleet.Broadcast(strings.Join([]string{word, l.prefix, name}, " "))
 }
 
-// heardOpen opens the breaker of a host that fails at another instance, for as long as it is open there. It
-// does not if the host has answered this instance since those failures began: then the other instance has the
-// problem, not the host.
+// heardOpen opens the breaker of a host because another instance's calls to that host fail. The
+// breaker stays open for left, as at that instance. lasted is the time since the failures there
+// began.
+//
+// If the host has answered this instance since then, the problem is at the other instance.
+// heardOpen then opens no breaker, and replies that the host answers here.
 func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -110,13 +113,13 @@ func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Durat
 	}
 }
 
-// heardClosed processes a message from another instance: the host answers that instance.
+// heardClosed processes another instance's message that a host answers that instance. again is true
+// if the host had not answered there before.
 //
-// If the host's breaker is open here because of another instance's message, heardClosed closes it.
-// If calls from this instance opened the breaker, it stays open, because the network between this
-// instance and the host may be down. This instance then passes the host's notices to the other
-// instance until a call from here succeeds. again means that the host did not answer the other
-// instance before; the next call from here is then due at once.
+// If only messages of other instances had opened the breaker here, heardClosed closes it. If calls
+// from this instance had opened it, it stays open, because this instance may have lost its way to
+// the host. This instance then hands the host's notices to the other one until a call from here
+// succeeds. If again is true, that next call may start at once.
 func (l *limits) heardClosed(from, name string, again bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -206,10 +209,10 @@ func (l *limits) toPeers(h *host, now time.Time) *deferral {
 	return &deferral{Result: res, ids: ids}
 }
 
-// others returns the instances among which one is chosen for the next try of a host with an open
-// breaker. It returns nil if this instance makes the try. The chosen instance may have no notice
-// for the host, so the caller passes it one. If the next try is overdue by more than breakerMost,
-// every instance makes it.
+// others returns the instances of which one is to make the next call to a host with an open
+// breaker. It returns nil if this instance may make the call. That instance may have no notice for
+// the host, so the caller hands over its own. If the call is overdue by more than breakerMost,
+// every instance may make it.
 func (l *limits) others(h *host, now time.Time) View {
 	if h.breaker.State() == gobreaker.StateClosed || now.Sub(h.until) > breakerMost {
 		return nil

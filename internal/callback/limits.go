@@ -105,9 +105,9 @@ type host struct {
 	answered, failing time.Time
 	waited            time.Time // when a notice was last deferred because all slots were taken
 	handed            time.Time // when a notice was last handed to the instance that makes the next try
-	// own means that calls from here opened the breaker. peers are the instances that the host answers
-	// nevertheless, and when each said so. trying means that the one allowed call to a host with an open
-	// breaker is in flight.
+	// own means that calls from this instance opened the breaker, and not only messages of others.
+	// peers are the instances that the host answers all the same, with the time of each one's last
+	// message. trying means that the one call that an open breaker allows is running.
 	own, trying bool
 	peers       map[string]time.Time
 }

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// rawSend writes a request to a socket and waits until the socket is readable, in a single wait of
-// the runtime's poller. The poller records readability from the start of that wait, so an answer
-// that arrives during the write is not missed. A buffer for the answer is allocated only when the
-// answer has arrived. A rawSend belongs to one connection and is reused.
+// rawSend writes a request to a socket and waits for the start of the answer, in one wait of the
+// runtime's poller. An answer that arrives during the write is not missed, because the poller
+// records it from the start of the wait. The buffer for the answer is allocated only when there is
+// an answer. A rawSend belongs to one connection and is reused for its calls.
 type rawSend struct {
 	raw         syscall.RawConn
 	step        func(fd uintptr) bool

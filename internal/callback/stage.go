@@ -106,11 +106,13 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 	return c
 }
 
-// unsent reports whether the receiver certainly did not read the whole request of an exchange that
-// failed with err on a reused connection. When an exchange fails, the transport has stopped
-// writing. unsent is true if the request was not written to its end, or if the kernel accepted no
-// byte of it. Over HTTP/2 the transport knows which requests the receiver has not processed, and
-// retries them where it can.
+// unsent reports whether a failed exchange may be sent again, because the receiver certainly did
+// not read the whole request. err is the error of the exchange. unsent is false on a new
+// connection.
+//
+// On a reused connection it is true if the request was not written to its end, or if the kernel
+// accepted no byte of it. Over HTTP/2 it is true if the transport reports that the receiver has not
+// processed the request.
 func (t *tracker) unsent(err error) bool {
 	u := t.on.Load()
 	switch {

@@ -27,9 +27,9 @@ const (
 	maxResponseHeads = 64 << 10
 )
 
-// transportKey holds the settings that two routes must have in common to share connections. It
-// includes the addresses that the routes may call, because an address is checked only when
-// a connection is opened, by the rules of the route that opens it.
+// transportKey holds the settings that two routes must share to use the same connections. It
+// includes the addresses that the routes may call: an address is checked only when a connection is
+// opened, and then by the rules of the route that opens it.
 type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
