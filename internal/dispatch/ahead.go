@@ -33,10 +33,12 @@ func (a *ahead) took(d time.Duration) {
 	a.mean += (d.Seconds() - a.mean) / 16
 }
 
-// size returns the number of claims allowed beyond the slots, at most one per slot. Half of that
-// number was tried with a receiver that answers at once: a callback needed a seventh more Redis
-// calls, and about 8 % fewer callbacks were made per second (BenchmarkCallbacks, nine alternating
-// runs each).
+// size returns how many notices may be claimed beyond the free slots: as many as the handlers, at
+// their recent speed, start within aheadFor, and at most one per slot.
+//
+// Half of that was tried with a receiver that answers at once. A callback then took a seventh more
+// Redis calls, and about 8 % fewer callbacks were made per second (BenchmarkCallbacks, nine
+// alternating runs each).
 func (a *ahead) size(slots int) int {
 	if !a.known || slots <= 0 {
 		return 0

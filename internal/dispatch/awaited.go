@@ -11,9 +11,9 @@ const (
 	lateWait = time.Second
 )
 
-// awaits returns how much longer to wait for the report of a claim. While Redis was unavailable the
-// consumer could neither take its entry nor report, so that time does not count. At least
-// reportGrace is left after the outage.
+// awaits returns how much longer to wait for a consumer's report after its deadline. It is 0 if the
+// consumer had enough time. While Redis was unavailable, the consumer could neither read its entry
+// nor report. So that time is added, and after it at least reportGrace remains.
 func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	c := j.claim
 	if len(c.Attempts) == 0 || c.Attempts[len(c.Attempts)-1].At.IsZero() {

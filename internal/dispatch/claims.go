@@ -109,11 +109,12 @@ func (q *routeQueue) lend(c call, f *flight) {
 	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// regain takes slots for the claims of a late reply. While the reply was late, lend gave the call's
-// slots to other calls. next is the number of claims of notices whose previous attempt still runs
-// here; each of these gets a slot, even if none is free. others is the number of all other claims;
-// they get the slots that are free. regain returns how many of the others got a slot. The caller
-// holds mu.
+// regain takes slots for the notices of a claim call whose reply came late. The slots of the call
+// were given to other calls in the meantime (see lend).
+//
+// next is the number of claimed notices whose previous attempt still runs here: each of them gets a
+// slot, even if none is free. others is the number of the remaining notices: they get free slots
+// only. regain returns how many of the others got one. The caller holds mu.
 func (q *routeQueue) regain(t trigger, next, others int) int {
 	q.d.total.force(&q.share, next)
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
@@ -286,11 +287,13 @@ func (q *routeQueue) work(j job, closed bool) {
 	}
 }
 
-// hintEarly repeats hints whose notices were not due yet; at is the time of the reply. In a cluster
-// the node of the timer sends the expired event, and the node of the notice decides whether the
-// notice is due. The clock of the first may be ahead. The event is sent only once, so without
-// a repeated hint the notice would be claimed by the sweep, one grace (50 ms) late. hintEarly skips
-// notices that are due later than the grace: they have their own events.
+// hintEarly repeats the hints of notices that Redis refused to claim because they were not due yet.
+// at is the time of the reply.
+//
+// In a cluster the node of the timer sends the expired event, and the node of the notice checks the
+// due time. The clock of the first may be ahead. Its event is sent only once: without the repeated
+// hint, the sweep would claim the notice one grace (50 ms) late. hintEarly skips notices that are
+// due later than the grace, because their own event is still to come.
 func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {

@@ -151,9 +151,9 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End applies the result of a claim's attempt to the claim's notice, and returns the settlement to
-// write. Of the Attempt it uses only At and Duration. waits says how long each cause has delayed
-// the notice so far.
+// End computes the settlement of an attempt: the change to write to Redis for the result res of the
+// claim c. It updates the claim's notice. a provides the start and the duration of the attempt; End
+// sets its other fields. waits says how long each cause has delayed the notice so far.
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)

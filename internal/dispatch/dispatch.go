@@ -57,12 +57,12 @@ type alone string
 func (a alone) ClaimID() string      { return string(a) }
 func (a alone) MayStart(string) bool { return true }
 
-// Limits of claim and settle calls.
+// Limits of the calls that claim and settle notices.
 //
 // maxBatch is the maximum number of notices in a call. maxCalls is the maximum number of concurrent
-// calls of a kind for one route: Redis executes one while this process prepares the next. The
-// second call starts only for a minimum number of notices, because a call costs Redis as much as
-// about ten notices. The minimum is higher for settles, because no client waits for them.
+// claim calls of a route, and of settle calls: Redis executes one while this process prepares the
+// next. A second call starts only with a minimum number of notices, because a call costs Redis as
+// much as about ten notices. The minimum is higher for settles, because no client waits for them.
 const (
 	maxBatch       = 128
 	maxCalls       = 2
@@ -70,12 +70,12 @@ const (
 	settleBatchMin = 64
 )
 
-// settleInterval is the shortest time between two small settle calls of a partition, so that
-// a call carries several settles. It is short compared with a callback: if the process is killed,
-// attempts that are not settled yet are repeated by another instance.
+// settleInterval is the shortest time between two settle calls of a partition with few settles, so
+// that a call carries several. If the process is killed, another instance repeats the attempts that
+// are not settled yet, so the interval is short compared with a callback.
 //
-// With several instances or shards, each settles only a part of the load. The interval is
-// multiplied by their number, at most by mostSettleIntervals.
+// If the load is divided among several instances or shards, the interval is multiplied by their
+// number, at most by mostSettleIntervals.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8

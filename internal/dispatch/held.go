@@ -11,9 +11,9 @@ import (
 // time is attributed to the following cause.
 const leastHeld = time.Second
 
-// span is a period in which nothing could be claimed from a partition, by this process's clock. It
-// holds the latest such period; the zero value means that there was none. from is zero if the
-// period began before this process started. until is zero while the period lasts.
+// span is the latest period in which nothing could be claimed from a partition, by this process's
+// clock. In the zero value there was none. from is zero if the period began before this process
+// started. until is zero while the period lasts.
 type span struct {
 	from, until time.Time
 	lasts       bool

@@ -23,9 +23,9 @@ type holding struct {
 // queue's mutex guards it.
 type inFlight struct {
 	held map[identity]holding
-	// finding is the number of running calls that may return earlier claims. ended holds the claims
-	// settled in the meantime: such a call may have found a claim before its settle and be answered
-	// after it.
+	// finding is the number of running calls that may return claims of earlier calls. settledSince
+	// holds the claims that were settled during these calls: a call that found such a claim before
+	// its settle may return it after the settle.
 	finding      int
 	settledSince map[identity]*store.Claim
 }
@@ -41,13 +41,13 @@ func (h *inFlight) endFinds() {
 	}
 }
 
-// add records won claims. It returns the indexes of the claims whose attempts must not start, and
-// how many slots those claims do not need.
+// add records claimed notices as in flight. It returns in had the indexes of the claims whose
+// attempts must not start, and in idle how many slots these claims do not need.
 //
-// Three kinds of claims start no attempt: a claim that add has already received, a claim that was
-// settled before its reply arrived, and a later claim of a notice whose attempt still runs here. The
-// last kind exists if Redis lost the first claim or its clock jumped ahead. It keeps its slot, and
-// waits for the settle of the running attempt; see [routeQueue.settleInFlight].
+// An attempt must not start for a claim that was recorded before, for a claim that is settled
+// already, and for a second claim of a notice whose attempt still runs here. A second claim is
+// possible if Redis has lost the first one, or if its clock has jumped ahead. It keeps its slot,
+// and waits for the settle of the running attempt; see [routeQueue.settleInFlight].
 func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 	for i := range won {
 		id := identify(&won[i])

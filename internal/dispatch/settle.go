@@ -155,12 +155,15 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 	return rest, settled
 }
 
-// settleInFlight removes settled notices from those in flight, and returns the results to report.
+// settleInFlight removes settled notices from those in flight. It returns the attempts whose
+// results are final, and the replies to their settles.
 //
-// A notice may have been claimed here again during its attempt. If its settle was stale, Redis has
-// lost the first claim: the result is settled again under the later claim, and is not returned now.
-// If the settle was accepted, the notice has fallen due again: the result is returned, and the
-// later claim's attempt starts.
+// A notice may have been claimed here a second time during its attempt. Then the reply to the
+// settle decides:
+//   - Stale: Redis has lost the first claim. The result is settled again under the second claim,
+//     and the attempt is not returned yet.
+//   - Accepted: the notice has become due again. The attempt is returned, and the attempt of the
+//     second claim starts.
 func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	var again []finished
 	var begin []job

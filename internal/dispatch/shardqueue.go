@@ -80,13 +80,13 @@ func (q *routeQueue) setParts(n int) {
 	}
 }
 
-// openShards updates which shards may claim, and reports whether any may. A shard may not claim
-// while it is paused, while one of its calls has no reply yet, or while Redis refuses its claims or
-// settles.
+// openShards determines from which shards the route may claim, and reports whether there is any. A
+// shard is excluded while it is paused, while a call to it has no reply, and while Redis refuses
+// its claims or settles.
 //
-// Hints (keys whose expired events have arrived) of paused shards are dropped. Hints of the other
-// shards that may not claim are dropped only if some shard may claim, so that they do not fill the
-// queue of hints. A sweep finds the dropped notices later. The caller holds mu.
+// Hints, the keys of notices whose timers have expired, are dropped for paused shards. For other
+// excluded shards they are dropped only if another shard may claim, so that they do not fill the
+// queue. A sweep finds the notices of dropped hints later. The caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
 	for _, l := range q.shards.all() {

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots counts the slots of one route in this process: how many attempts may run at once, and who
-// has taken them. free is negative after all was reduced below the number of taken slots, or while
-// notices are claimed before a slot is free; see ahead. The queue's mutex guards slots.
+// slots counts a route's slots in this process. A slot allows one attempt to run. free is negative
+// in two cases: after all was reduced below the number of taken slots, and while notices are
+// claimed ahead of free slots. The queue's mutex guards slots.
 type slots struct {
 	all     int
 	free    int

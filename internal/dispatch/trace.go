@@ -14,12 +14,12 @@ import (
 	"notifier/internal/tracing"
 )
 
-// trace starts the span of an attempt, and returns the context for the attempt's handler. If the
-// span is not sampled, trace returns ctx and nil, and the receiver gets the trace context that the
-// producer has stored with the notice.
+// trace starts the span of an attempt of n. It returns a context with that span for the attempt's
+// handler. Without a tracer, and if the span is not sampled, it returns ctx and nil; the receiver
+// then gets the trace context that the producer has stored with the notice.
 //
-// The span is a child of the stored context. For a replay or resend the stored trace ended long
-// ago, so the span is a root with a link to the stored context.
+// The span is a child of that stored context. A replay or resend happens long after the stored
+// trace, so its span is a root with a link to the stored context.
 func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
 	if q.d.o.Tracer == nil {
 		return ctx, nil

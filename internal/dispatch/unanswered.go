@@ -6,16 +6,15 @@ import "time"
 // back when their lease expires.
 const maxUnanswered = 16
 
-// recoveries are the delays between the recovery calls for a sweep without a reply. A recovery call
-// finds the claims that the sweep made. There are several recovery calls, because the sweep may
-// reach Redis after the first. If the sweep runs even after the last recovery call, its claims
-// expire with their lease, and their notices are swept again.
+// recoveries are the delays before the two recovery calls that follow a sweep whose reply was lost.
+// A recovery call finds the notices that the sweep claimed. Two are made, because Redis may run the
+// sweep late, after the first recovery call. Notices of a sweep that runs even later are claimed
+// again when the lease ends.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered holds the failed claim calls of one shard. Redis may have executed them although no
-// reply came. A call that names keys is retried, and the retry also returns the claims of the first
-// call. A sweep names no keys, so a recovery call looks for the claims that the sweep made. The
-// queue's mutex guards unanswered.
+// unanswered holds the claim calls of one shard that got no reply. Redis may have executed them. A
+// call that names keys is sent again, and the second reply has the claims of both. A sweep names no
+// keys, so a recovery call finds what it claimed. The queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
 // add appends a call, if there is room.
