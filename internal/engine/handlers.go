@@ -20,9 +20,9 @@ import (
 // logHandler delivers notices to the log only.
 type logHandler struct{ logger *zap.Logger }
 
-// Handle writes one line, and returns when it is written: a buffered line would be lost with the
-// process although its notice was settled as delivered. NOTIFIER_LOG_LEVEL does not apply, since
-// the line is the delivery and not a message of the service.
+// Handle delivers a notice by writing one line to the log. It returns when the line is written, and
+// not when it is buffered: the notice is settled after that, and a buffered line would be lost with
+// the process. NOTIFIER_LOG_LEVEL does not apply, since the line is the delivery.
 func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // the highest level that the setting allows
 		line.Level, line.Stack = zap.InfoLevel, ""

@@ -55,10 +55,13 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	}
 }
 
-// sweepsAfterReturn are the delays of further sweeps of all shards after a node is reachable again;
-// the first sweep is immediate. A node that resumes executes schedule calls whose callers gave up.
-// It publishes a message for each new due notice, but instances whose connections have ended do not
-// receive it. Without these sweeps such a notice would wait for the next idle sweep.
+// sweepsAfterReturn are the delays between the sweeps of all shards that follow the return of a
+// cluster node. The first sweep is immediate, and is not in the list.
+//
+// A node that resumes still executes schedule calls whose callers have given up. It publishes a
+// wake message for each notice, but instances that have lost their connection to it do not receive
+// the message. Without these sweeps such a notice would wait for the next sweep of an idle
+// partition.
 var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
 // reachTimeout is the timeout of a node's probe.

@@ -16,9 +16,9 @@ const (
 	// failing receivers of other instances are read.
 	healthEvery = time.Second
 	syncEvery   = 10 * time.Second
-	// scanEvery is how often an instance with failing receivers checks whether to count waiting
-	// notices. An instance that is not preferred counts only if no count has ended for scanLate,
-	// since the preferred one may not call these receivers.
+	// scanEvery is how often an instance with failing receivers considers counting the notices that
+	// wait for them. The preferred instance counts each time. Another instance counts only if no
+	// count has ended for scanLate, because the preferred one may not call these receivers.
 	scanEvery = 3 * time.Second
 	scanLate  = 2 * time.Minute
 )
