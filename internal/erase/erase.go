@@ -108,11 +108,12 @@ func (e *Eraser) Tend(ctx context.Context) {
 	}
 }
 
-// PassOutboxes drops the records of erasures that are no longer needed. The history keeps a record
-// of an erasure while older finalized notices may still wait in an outbox of some Redis, so that
-// they are not stored afterwards. PassOutboxes first records the age of the oldest notice in this
-// Redis's outboxes. During a migration it drops nothing: the other Redis may not have recorded its
-// outboxes yet.
+// PassOutboxes drops the records of erasures that are no longer needed. The history keeps the
+// record of an erasure as long as an outbox of any Redis may hold a notice that was finalized
+// before it, and refuses such notices.
+//
+// PassOutboxes first records in the history until when this Redis's outboxes are empty. During a
+// migration it drops no record, because the other Redis may not have done so yet.
 func (e *Eraser) PassOutboxes(ctx context.Context) error {
 	home, err := e.o.Store.Home(ctx)
 	if err != nil {
