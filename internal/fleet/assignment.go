@@ -40,9 +40,9 @@ type AssignmentOptions struct {
 	Logger  *zap.Logger
 }
 
-// Assignment decides which due notices this instance claims and when. For each notice the instances
-// are ranked by its key; the first is the preferred instance. The others wait, to avoid claims that
-// lose. The grace is that waiting time, 50 ms. The table shows when an instance claims a notice:
+// Assignment decides which due notices this instance claims, and when. A hash of the notice's key
+// ranks the instances. The first, the preferred instance, claims at once. The others wait, so that
+// claims do not compete. The grace, 50 ms, is the unit of that wait:
 //
 //	this instance                                     claims
 //	is preferred                                      at once
@@ -50,10 +50,10 @@ type AssignmentOptions struct {
 //	is ranked lower, all above it are inactive        at once
 //	is leaving, or has no part of the route's limits  one grace later for each of the other instances
 //
-// An instance that did not claim its due notices within a grace counts as inactive for inactiveFor.
+// An instance is inactive for inactiveFor after it has not claimed its due notices within a grace.
 //
-// Every instance decides from its own view of the fleet. If views differ, a notice is claimed one
-// grace late, or one of two claims is lost; Redis grants a claim to one instance only. Assignment
+// Instances do not agree on a ranking: each uses its own view of the fleet. If two views differ, a
+// notice is claimed one grace late, or twice, and Redis grants only one of the claims. Assignment
 // is safe for concurrent use.
 type Assignment struct {
 	o        AssignmentOptions
@@ -105,10 +105,10 @@ func (a *Assignment) workers(r *route.Route) *View {
 	return few
 }
 
-// LeavesToPeer reports whether this instance ignores the expired event of a notice's timer, because
-// another instance is preferred for the notice. On routes with adoption clients set timers
-// themselves. Such a timer may have no notice yet, and its event may be the only trace of it, so
-// every instance processes these events.
+// LeavesToPeer reports whether this instance ignores the expired event of a notice's timer because
+// another instance is preferred for the notice. On routes with adoption it is always false: clients
+// set timers themselves there, and an event may be the only trace of a timer that has no notice
+// yet.
 func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	v := a.workers(r)
 	if r.Adopt || !v.SameConfig(r.Name) {
@@ -123,10 +123,10 @@ func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	return !a.inactive.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
 }
 
-// OwnsGroup reports whether this instance claims an announced group of notices; id is the instance
-// of the announcement. If ok is false, the announcement does not count, because the instances may
-// have different configurations of the route. The caller then decides with
-// [Assignment.LeavesToPeer] for each notice.
+// OwnsGroup reports whether this instance claims a group of notices that was announced for the
+// instance id. If ok is false, the announcement does not apply, for example because instances may
+// have different configurations of the route; the caller then decides for each notice with
+// [Assignment.LeavesToPeer].
 func (a *Assignment) OwnsGroup(r *route.Route, id string) (mine, ok bool) {
 	v := a.workers(r)
 	return id == v.ID(), !r.Adopt && v.Known() && v.SameConfig(r.Name)
@@ -163,15 +163,16 @@ func (a *Assignment) Alive() int { return a.View().Alive() }
 // maxGroup bounds how many notices that are due together are assigned to one instance as a group.
 const maxGroup = 8
 
-// Group returns the maximum number of notices of a partition that one instance may claim together
-// when they fall due at the same time. It is at most a quarter of the instance's slots, so that no
-// notice waits for a slot here while another instance has free slots.
+// Group returns how many notices of a partition that are due at the same time one instance may
+// claim together. It is at most a quarter of the instance's slots, and at most maxGroup, so that no
+// notice waits here while another instance has free slots.
 //
-// The result is 1, which means no groups, in these cases:
+// It is 1, which means that notices are not grouped, in these cases:
 //   - in a cluster, because expired events and the announcement of a group come from different
 //     nodes, in no fixed order
 //   - for a route with adoption, whose events may belong to timers of clients
-//   - if this instance is alone, or if the instances may have different configurations of the route
+//   - if this instance is alone, or if the instances may have different configurations of the
+//     route
 func (a *Assignment) Group(p keys.Partition) int {
 	r := a.o.Routes.Prefix(p.Prefix)
 	v := a.workers(r)

@@ -164,9 +164,9 @@ func New(o Options) (*Fleet, error) {
 // ID returns this instance's id. It changes when the instance was declared dead.
 func (f *Fleet) ID() string { return f.View().ID() }
 
-// ClaimID returns the id under which this instance makes claims. It is normally [Fleet.ID]. While
-// other instances may have declared this instance dead, ClaimID returns an id that is never
-// published. Claims under that id are not reclaimed before their leases end.
+// ClaimID returns the id under which this instance makes claims: normally [Fleet.ID]. If its last
+// heartbeat is so old that other instances may have declared it dead, ClaimID returns an id that is
+// never published. Other instances then reclaim these claims only after their leases end.
 func (f *Fleet) ClaimID() string {
 	if f != nil && !f.trusted() {
 		return f.unknownID
@@ -209,9 +209,9 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// MayStart reports whether a handler may start for the claim with that token. It returns false if
-// another instance may have declared this instance dead since the claim, because its last heartbeat
-// is too old: then that instance may have reclaimed the notice. The caller releases the claim.
+// MayStart reports whether an attempt may start for the claim with that token. It is false if
+// another instance may have reclaimed the claim: this instance has a new id since, or its last
+// heartbeat is so old that it may have been declared dead. The caller then releases the claim.
 func (f *Fleet) MayStart(token string) bool {
 	if f == nil || under(token, f.unknownID) {
 		return true
@@ -255,9 +255,8 @@ func (f *Fleet) Retire() {
 	}
 }
 
-// SetEvents records whether expired events arrive at this instance, and publishes a change at once
-// by a heartbeat. Other instances are preferred for all notices while events arrive there and not
-// here.
+// SetEvents records whether expired events arrive at this instance. A change is published at once
+// by a heartbeat. If events arrive at other instances only, those are preferred for all notices.
 func (f *Fleet) SetEvents(ok bool) {
 	if f != nil && f.noEvents.Swap(!ok) == ok {
 		f.soon()

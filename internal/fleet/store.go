@@ -97,9 +97,10 @@ type Roster struct {
 	Taps []string
 }
 
-// Publish stores a heartbeat and returns the roster. If this process already knows that Redis has
-// data of another layout, Publish writes nothing and returns ErrLayout. The heartbeat script does
-// not check the layout, because in a cluster the layout may be stored at another node.
+// Publish stores a heartbeat in Redis and returns the roster: the heartbeats of all instances, and
+// the instances that have ended. It writes nothing and returns ErrLayout if this process already
+// knows that Redis has data of another layout. The script itself cannot check that, because in a
+// cluster the layout may be stored at another node.
 func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 	if err := s.l.Right(ctx); err != nil {
 		return Roster{}, err

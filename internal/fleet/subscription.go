@@ -28,10 +28,11 @@ type subscriber struct {
 
 func newSubscriber(f *Fleet) *subscriber { return &subscriber{f: f, end: func(error) {}} }
 
-// Delays before the subscription is opened again, starting at minWait and doubling. If heartbeats
-// have found the last subscription at their Redis node, the maximum is lostWait, because the
-// instance receives no messages from other instances meanwhile. Otherwise the maximum is maxWait:
-// the subscription may be forbidden, or a proxy may open it at a different node than heartbeats.
+// Delays between attempts to open the subscription. They start at minWait and double. The maximum
+// is usually maxWait, because the failure may last: the subscription may be forbidden, or a proxy
+// may open it at another node than the heartbeats. The maximum is lostWait if heartbeats had
+// already found the last subscription at their node, so that one is possible; without it, this
+// instance receives no messages.
 const (
 	minWait  = 50 * time.Millisecond
 	lostWait = time.Second

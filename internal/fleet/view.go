@@ -275,9 +275,10 @@ func (v *View) Share(name string, limit int) int {
 	return share
 }
 
-// Rate returns the owner's part of a rate per second. Only as many instances get a part as can have
-// at least one per second each; a rate below two goes to one instance. The other instances get 0.
-// With smaller parts a notice could wait for minutes at one instance.
+// Rate returns the owner's part of a rate, in calls per second. An instance gets at least one per
+// second or nothing: with less, its notices could wait for minutes. So only as many instances get a
+// part as the rate has whole units, and a rate below two goes to one instance. A rate of 0 or less
+// means no limit and is returned unchanged.
 func (v *View) Rate(name string, perSecond float64) float64 {
 	switch {
 	case v == nil || perSecond <= 0:
@@ -302,10 +303,9 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	return perSecond / float64(n)
 }
 
-// Sharers returns the view reduced to the instances that share the named limit, at most as many as
-// the limit has units. If a route has several limits, all of them are then divided among the same
-// instances. Otherwise one instance could have the rate and another the slots, and neither could
-// work.
+// Sharers returns the view reduced to the instances that share a route's limit, at most as many as
+// the limit has units. All limits of a route are then divided among these instances. Otherwise one
+// instance could get the route's rate and another its slots, and neither could make a call.
 func (v *View) Sharers(name string, limit int) *View {
 	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v
