@@ -150,9 +150,9 @@ func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Cl
 // SQLite reports whether the database is a file of this machine.
 func (d *DB) SQLite() bool { return d.sqlite }
 
-// Begin brings the schema up to date, and checks that it belongs to this service. Each
-// operation calls it first. Its error is ErrNewer if the schema is newer than the
-// program, and ErrForeign if the history is another service's.
+// Begin migrates the database to the schema of this program, and checks that the history belongs to
+// this service. Every operation calls it first. It returns ErrNewer if the schema is newer than the
+// program, and ErrForeign if the history belongs to another service.
 func (d *DB) Begin(ctx context.Context) error {
 	_, err := d.begin(ctx)
 	return err

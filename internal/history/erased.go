@@ -13,11 +13,13 @@ import (
 // outbox. Each Redis that hands over publishes how far its outboxes are, so that records
 // can be dropped.
 
-// Unrefuse drops the record of an erasure that found nothing to erase, if the record is not later
-// than until. The record makes the history refuse the erased notices when an outbox delivers them
-// later. It is not needed once no outbox can hold them. home identifies the caller's Redis, whose
-// outboxes are empty. Unrefuse keeps the record while the outboxes of another Redis may hold
-// notices that were finalized before until.
+// Unrefuse drops the record of the erasure x, which has found nothing to erase. Such a record makes
+// the history refuse the erased notices if an outbox delivers them later. Without entries in the
+// outboxes it is not needed.
+//
+// The record stays in two cases: it is later than until, or the outboxes of another Redis may hold
+// notices that were finalized before until. home identifies the caller's Redis, whose outboxes are
+// empty.
 func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home string) error {
 	return d.run(ctx, `DELETE FROM history_erased WHERE digest = ? AND at <= ?
 		AND NOT EXISTS (SELECT 1 FROM history_outboxes WHERE home <> ? AND passed < ?)`, x.digest(), d.time(until), home, d.time(until))

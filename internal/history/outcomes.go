@@ -83,11 +83,12 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 // withoutBody lists all columns except the last two, which hold the body.
 func withoutBody() []string { return columns[:len(columns)-2] }
 
-// knownOutcome returns how a notice was finalized after a backup, in which it is pending or dead.
-// rows are the history's entries of the notice, oldest first. endings is how often the notice had
-// been finalized when the backup was made; only later entries count. knownOutcome returns the last
-// delivery. If there is no delivery and the last entry is a cancellation or a replacement, it
-// returns that entry and the state cancelled. Otherwise ok is false.
+// knownOutcome returns how a notice ended after a backup was made. In the backup the notice is
+// pending or dead. rows are all entries of the notice in the history, oldest first. endings is how
+// often the notice had been finalized in the backup: only entries with a higher number count.
+//
+// A delivery decides, the last one if there are several. Otherwise a cancellation or replacement
+// decides, if it is the last entry; both give the state cancelled. In all other cases ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {

@@ -111,9 +111,10 @@ const ownerVersion = 3
 // claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim transfers the history, with all its rows, to another owner. from must be the id of the
-// present owner; otherwise Claim returns ErrForeign, and the error has the right id. Unfinished
-// replays fail. changed is false if the history belonged to the new owner already.
+// Claim transfers the history, with all its rows, from one owner to another. An owner is the data
+// of one Redis. If from is not the id of the present owner, Claim returns ErrForeign, and the error
+// has the right id. Unfinished replays fail. changed is false if the history belonged to the new
+// owner already.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err

@@ -94,10 +94,10 @@ type Choice struct {
 	Key    keys.Key
 }
 
-// Choose calls the function each for every notice that a replay sends, once per notice, ordered by
-// time. A replay sends the notices that were delivered or died within its window, if their last
-// entry has one of the outcomes that the replay asks for. row is that entry without attempts, body
-// and some other columns. c has no shard.
+// Choose calls each for every notice that a replay is to send, once per notice, ordered by time.
+// These are the notices that were delivered or died within the replay's window, and whose last
+// entry has one of the outcomes that the replay asks for. row is that last entry, without attempts
+// and some other columns. The Shard of the Choice is not set.
 func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
 	if err := d.Begin(ctx); err != nil {
 		return err

@@ -5,9 +5,10 @@ import (
 	"sync"
 )
 
-// A search for text or for a part of a key compares one row after the other, for up to FindTimeout. So that
-// such searches do not block other users of the database, few of them run at a time, and writes, lookups by
-// key and searches have separate connections.
+// Limits of connections and of searches. A search for text, or for a part of a key, compares one
+// row after the other, for up to FindTimeout. Few of them may run at a time, in all and for each
+// client. Writes, lookups by key and searches have separate connections, so that slow searches do
+// not delay the others.
 const (
 	writeConns  = 4
 	lookupConns = 2

@@ -22,10 +22,12 @@ type Settled struct {
 	Changed   int `json:"changed"`   // not settled, because they changed during the call
 }
 
-// Settle updates a Redis that was restored from a backup: notices that are pending or dead there,
-// but were delivered or cancelled after the backup by the history, become delivered or cancelled.
-// So they are not delivered again. If dryRun is set, Settle only counts them. If the route of such
-// a notice is not paused, Settle returns ErrNotPaused. It may be called again.
+// Settle corrects a Redis that was restored from a backup, so that it does not deliver notices
+// again. A notice that is pending or dead in the backup, and that was delivered or cancelled later
+// by the history, becomes delivered or cancelled.
+//
+// With dryRun, Settle only counts such notices. It returns ErrNotPaused if the route of one is not
+// paused. It may be called again.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {
