@@ -8,10 +8,10 @@ import (
 // DigestSize is the length of a [Digest] in bytes.
 const DigestSize = 4 + 8
 
-// AppendDigest appends the digest of a notice key, under which the key's tombstone is stored (the
-// trace of a finalized notice whose record was removed). The digest has 12 bytes. The first 4 are
-// the hash that selects the key's shard, so that a reshard can move a tombstone without
-// knowing its key. The other 8 are from the key's SHA-1, which Redis scripts can compute.
+// AppendDigest appends the digest of a notice key to b: 12 bytes that identify the key in the
+// record of removed notices (tombstones). The first 4 bytes are the hash that selects the key's
+// shard, so that a reshard can move a tombstone without knowing its key. The other 8 are from the
+// key's SHA-1, which Redis scripts can compute.
 func AppendDigest(b []byte, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, folded(key))
 	sum := sha1.Sum([]byte(key))

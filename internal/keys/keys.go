@@ -170,9 +170,10 @@ func ParseTags(text string, n int) ([]string, error) {
 	return tags, nil
 }
 
-// Shard returns the place of the shard that new notices of a key are stored in: FNV-1a of the key's
-// order key, modulo the number of shards. The halves of the hash are folded together, because its
-// low bits alone are unevenly distributed.
+// Shard returns the number of the shard in which new notices of a key are stored. Old shards, which
+// reshards have replaced, have the first numbers. The shard is selected by FNV-1a of the key's
+// order key, modulo the number of current shards. The halves of the hash are folded together,
+// because its low bits alone are unevenly distributed.
 func (s Space) Shard(key string) int {
 	l := s.at()
 	return len(l.former) + spread(key, l.shards)
@@ -198,10 +199,10 @@ func folded(key string) uint32 {
 	return h ^ h>>16 ^ h>>8
 }
 
-// Partition identifies the notices of one route in one shard. A shard is a hash tag in the names of
-// Redis keys. A partition has one key of each kind: the shadow (a zset of pending notices by due
-// time), the hash of records, the zset of dead letters, and the zset of settled notices. In
-// a cluster they are all in one slot, so a script can use them together.
+// Partition identifies the notices of one route in one shard. A shard is a set of Redis keys with
+// the same hash tag, so in a cluster they are all in one slot, and a script can use them together.
+// A partition has four of these keys: the shadow (a zset of pending notices by due time), the hash
+// of records, the zset of dead letters, and the zset of settled notices.
 type Partition struct {
 	Prefix string // of the route
 	Shard  int
