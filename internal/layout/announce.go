@@ -17,9 +17,9 @@ var announceSource string
 
 var announceScript = wire.NewScript("announce", announceSource, true).Anywhere()
 
-// Announce replaces the current shards by next: it writes them to notifier:meta and then to each
-// shard, and notifies all instances. An instance or script uses the new shards from its next call
-// on a changed shard. It may be repeated.
+// Announce replaces the current shards by next. It writes them to notifier:meta, then to each
+// shard, and then notifies all instances. An instance or script learns of the change at its next
+// call on a shard. Announce may be repeated.
 func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	now := s.space.Now()
 	if !now.Grows(next) {
@@ -35,9 +35,9 @@ func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	return s.Spread(ctx)
 }
 
-// announceAgain announces shards that this Layout knows but Redis has lost, because it restarted
-// without its last writes. Old shards need no check: later writes to them are either lost too or
-// still stored.
+// announceAgain writes to Redis the newer shards that this Layout knows and that Redis has lost,
+// because it restarted without its last writes. stands are the shards in Redis. Old shards need no
+// check: a write that was made there since the change is either lost too or still stored.
 func (s *Layout) announceAgain(ctx context.Context, stands, known keys.Space) error {
 	_, err := s.replace(ctx, stands, known) // if the shards have changed again, the next call retries
 	return err

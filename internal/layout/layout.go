@@ -14,9 +14,9 @@ type Watcher interface {
 	// LayoutChanged receives ErrLayout when Redis holds data that were written with other settings,
 	// and nil when it no longer does.
 	LayoutChanged(err error)
-	// Grow is called before new shards replace the current ones, and before the first notice in a
-	// new shard. places is the new number of places, including old shards. grown is called when the
-	// change is complete.
+	// Grow is called before the number of shards changes, and before the first notice in a new
+	// shard. places is the new number of shards, including old ones. The caller calls grown when
+	// the change is complete.
 	Grow(places int) (grown func())
 	// SideChanged receives the role of this Redis in a migration.
 	SideChanged(Side)

@@ -20,10 +20,12 @@ import (
 //go:embed lua/register.lua
 var registerSource string
 
-// Learn registers this instance's prefixes in every shard and reads the shards' layouts. If Redis
-// has no layout yet, it writes one. The error is ErrLayout if Redis holds something else. Calls
-// that write do the same on their own, so a shard on an unreachable node is learnt later, and one
-// reachable shard is enough.
+// Learn reads the layout of the data in Redis from every shard, and registers this instance's
+// prefixes there. If Redis has no layout yet, it writes one. It returns ErrLayout if Redis holds
+// something else.
+//
+// In a cluster Learn succeeds if it reaches one shard. Calls that write learn the layout of their
+// shard themselves, so an unreachable shard is learnt later.
 func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
 	// Places that are added during the loop are learnt when they are needed.

@@ -21,10 +21,10 @@ var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// Others returns the registered prefixes, other than prefix, under which a notice of prefix may be
-// stored. A shorter prefix may hold it from the time before prefix was configured. A longer prefix may
-// hold it if this instance has no such route. own are the prefixes of this instance: a key of a longer
-// own prefix belongs to that route, so longer own prefixes are left out.
+// Others returns the other registered prefixes under which a notice of prefix may be stored.
+// Instances with another configuration have stored it there: under a shorter prefix before prefix
+// was configured, or under a longer one that is no route of this instance. own are the prefixes of
+// this instance. Longer own prefixes are left out, because their keys belong to those routes.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {

@@ -75,11 +75,12 @@ func newView(state string, prefixes, own []string, side Side) *View {
 	return v
 }
 
-// Discover returns the shards of a Redis and their tags, without writing anything. If notifier:meta
-// exists, its shards are used; want.Shards must then be 0, the same number, or a number that a reshard
-// has replaced, which gives a warning. If notifier:meta does not exist, the result is want.Shards, or
-// 1, and in a cluster the tags that the first start will write. If the node of notifier:meta is
-// unreachable, Discover reads a shard's copy.
+// Discover returns the number of shards of a Redis and their tags, without writing anything.
+//
+// If notifier:meta exists, Discover returns the shards it names. want.Shards must then be 0 or the
+// same number. A number that a reshard has replaced is accepted, with a warning. If notifier:meta
+// does not exist, Discover returns want.Shards, or 1, and in a cluster the tags that the first
+// start will write. If the node of notifier:meta is unreachable, Discover reads a shard's copy.
 func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
 	name := found.Meta()
@@ -233,9 +234,10 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 // searchStep is the COUNT of one SCAN: about a millisecond.
 const searchStep = 2000
 
-// copied returns a shard's copy of notifier:meta, whose node is unreachable with error why. A copy
-// does not list replaced counts: if its count differs from the wanted one, the caller must wait for
-// notifier:meta.
+// copied returns a copy of notifier:meta from a shard, because the node of notifier:meta is
+// unreachable; why is that error. A copy does not say which numbers of shards a reshard has
+// replaced. So if the copy has another number than want.Shards, copied returns an error, and the
+// caller waits for notifier:meta.
 func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
 	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)

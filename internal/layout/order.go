@@ -84,9 +84,9 @@ func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
 	return members, nil
 }
 
-// ForgetOrdered removes the members of notifier:ordered that wanted does not contain. wanted are the
-// members that alive instances have configured. A prefix stays ordered while a shard has sequences of
-// it, so that they run out in order.
+// ForgetOrdered removes the members of notifier:ordered, the set of ordered prefixes, that no alive
+// instance has configured. wanted are the members that one has. A prefix stays while a shard has
+// sequences of it, so that these run out in order.
 func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 	members, err := s.Ordered(ctx)
 	if err != nil {

@@ -117,9 +117,10 @@ func (s *Layout) HandsOver() bool {
 // concludes that no instance has one.
 const historyGone = 24 * time.Hour
 
-// EndHistory stops outboxes, for a Layout without a history, if no entry was relayed for a day. It
-// reads the state of each shard, because an earlier call may have been interrupted between two
-// shards.
+// EndHistory stops the outboxes of all shards if no instance relays their entries any more: an
+// entry was last relayed a day ago. It does nothing if this Layout has a history. It checks each
+// shard, because an earlier call may have been interrupted between two shards. ended reports
+// whether outboxes were stopped.
 func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	v := s.view.Load()
 	if s.o.History > 0 || v == nil {

@@ -101,9 +101,10 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// FindInOld returns the old shard that holds each notice, by the index of its key in ks. Only old
-// shards for which only returns true are checked. If several hold a key, the newest wins. The
-// result is valid if the shards have not changed since.
+// FindInOld finds the notices of keys in old shards, which reshards have replaced. The result maps
+// the index of a key in ks to the number of the shard. Only shards for which only returns true are
+// searched. If several hold a key, the newest is returned. now has the shards; the caller checks
+// afterwards that they have not changed.
 func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {
@@ -227,13 +228,13 @@ func (s *Layout) Place(ctx context.Context, key string) (int, error) {
 	return at[0], nil
 }
 
-// Drained checks the old shards and returns how many still hold notices. Before it checks a shard, it
-// makes sure that every writer knows that the shard is old, and completes the batches that a mover
-// has started. So an empty old shard stays empty.
+// Drained returns how many old shards, which reshards have replaced, still hold notices. Before it
+// checks a shard, it makes sure that every writer knows that the shard is old, and completes the
+// batches that a mover has started. So a shard that is found empty stays empty.
 //
-// When all old shards were found empty, only writers that do not know of the reshard can still write
-// to them, and one instance is enough to find such notices. So from then on Drained checks only the
-// shards for which only returns true, or all of them if only is nil.
+// Once all were empty, only a writer that does not know of the reshard can still write to an old
+// shard, and one instance is enough to find such a notice. So from then on Drained checks only the
+// shards for which only returns true. A nil only means all of them.
 func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left int, err error) {
 	before := s.places.open.Load()
 	n := s.space.First()
