@@ -28,10 +28,12 @@ type walker struct {
 	hid bool // something is left out
 }
 
-// json returns a JSON text without its hidden values. If no value is hidden, out is text itself. t
-// is the position of the text within an outer document, for rules whose paths begin there; paths
-// from the start of the text itself apply too. If the text is cut off, whole is false and out has
-// the values before the cut.
+// json copies a JSON text without its hidden values. If none is hidden, out is text itself. If the
+// text is cut off, whole is false, and out has the values before the cut. The result is an error if
+// the text cannot be parsed.
+//
+// t is the position of the text within an outer document: the rules apply to paths from there, and
+// to paths from the start of the text.
 func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	if !utf8.Valid(text) {
 		return nil, false, errUTF8
