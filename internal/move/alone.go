@@ -162,10 +162,12 @@ type census struct {
 	lives        bool     // an instance is alive
 }
 
-// able returns ErrRefused if an alive instance lacks an ability, or if an instance publishes no
-// heartbeat, so that its abilities are unknown. lives reports whether any instance is alive. An
-// instance that has just started may not have published its abilities yet, so able waits for them up
-// to tellWait. If some is true, able also waits until at least one instance is alive.
+// able returns ErrRefused if an alive instance lacks an ability: ok reports whether a heartbeat has
+// it, and what describes it in the error. It also returns ErrRefused if a connected instance
+// publishes no heartbeat. lives reports whether any instance is alive.
+//
+// An instance that has just started may not have published its abilities yet, so able waits up to
+// tellWait for them. If some is true, able also waits until at least one instance is alive.
 func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
 	var c census
 	err = await(ctx, s, tellWait, func(list []fleet.Instance) bool {

@@ -176,10 +176,13 @@ func (m *migrator) newSideEmpty(ctx context.Context) error {
 	return nil
 }
 
-// returns reports whether the new side can accept calls at once, without a migration of all notices
-// first. That is so if the new side accepts calls already, or if it was the last side that did. In both
-// cases it has a mark of each notice that is on the other side. The latter happens when a migration is
-// reversed before its target has begun to accept calls.
+// returns reports whether the new side can accept calls at once, before all notices have moved
+// there. A side is one of the two Redis of a migration.
+//
+// That is so if the new side accepts calls already. It is also so if the new side was the last to
+// accept calls, which happens when a migration is reversed before its target has opened. In both
+// cases the new side has a mark of each notice that is on the other side, and refuses calls on
+// these.
 func (m *migrator) returns() bool {
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {

@@ -54,9 +54,10 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 	return out, err
 }
 
-// compare checks that each notice that has left is on the new side, and counts the notices of both
-// sides. A notice that was finalized when it left, or has been due since, may already be trimmed on
-// the new side. It does not count as missing.
+// compare checks that every notice that has left the old side is on the new side, and counts the
+// notices of both. A notice may be absent from the new side without being lost, if it was finalized
+// when it left or has become due since: it may have been delivered and trimmed. Such a notice is
+// not counted as missing.
 func (m *migrator) compare(ctx context.Context) error {
 	if err := m.from.eachMark(ctx, func(place int, was map[string]string) error { return m.compareMarked(ctx, place, was) }); err != nil {
 		return err

@@ -16,9 +16,10 @@ var holdSource string
 
 var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
 
-// hold takes the lock of this Redis for the mover with a token, or extends it, and reports whether
-// the mover has the lock. Only one reshard or migration runs at a time. A running mover is subscribed
-// to its own channel. If the holder of the lock is not subscribed, it is dead, and hold takes its lock.
+// hold takes or extends the lock that lets only one reshard or migration run on this Redis. token
+// identifies the mover, and during is how long the lock lasts. hold reports whether the mover has
+// the lock. Each running mover is subscribed to its own channel: if the present holder has no
+// subscriber, it is dead, and hold takes the lock over.
 func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bool, error) {
 	name, dead := []string{s.Space().Resharding()}, ""
 	for range 2 {
@@ -54,9 +55,9 @@ func (s Redis) release(ctx context.Context, token string) error {
 	return s.Wire().Wrapped("resharding", s.Wire().Redis.Del(ctx, name).Err())
 }
 
-// unidentified returns the number of instances that are connected to this Redis and are not in the
-// given list. Each instance, of any version, has one connection to each master that subscribes to wake
-// messages, so unidentified counts these connections. In a cluster it uses the master with the most.
+// unidentified counts the instances that are connected to this Redis and whose ids are not in the
+// list. An instance of any version has one subscription to wake messages at each master, so
+// unidentified counts subscribers. In a cluster it returns the count of the master with the most.
 func (s Redis) unidentified(ctx context.Context, instances []string) (int64, error) {
 	var mu sync.Mutex
 	var most int64

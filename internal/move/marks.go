@@ -21,9 +21,10 @@ var marksScript = wire.NewScript("marks", marksSource, false)
 // paused may receive the expired event of their timers that late.
 const crossedFor = time.Hour
 
-// mark records in a shard of this side that notices are on the other side. It skips notices with
-// a record on this side. at is the state of this side for which the marks are right. If another mover
-// has changed the state since, mark writes nothing and returns an ErrUnavailable.
+// mark records in a shard that notices are on the other side of the migration, so that calls on
+// them are refused here. It skips notices with a record on this side. at is the state of this side
+// in which the marks are right. If another mover has changed the state, mark writes nothing and
+// returns an ErrUnavailable.
 func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "+", ks)
 }
@@ -78,9 +79,9 @@ func (s Redis) elsewhere(ctx context.Context, shard int, cursor uint64, n int64)
 	return was, next, nil
 }
 
-// crossed stores the keys of notices of a shard that have moved to the other side. If an expired
-// event of such a key arrives later, its timer belonged to the moved notice, and package adopt does
-// not take it for a plain timer.
+// crossed stores the keys of notices that have moved to the other side, for crossedFor. An expired
+// event of such a key may still arrive, from the timer of the moved notice. With the key stored,
+// package adopt does not take that timer for a client's.
 func (s Redis) crossed(ctx context.Context, shard int, ks []string) error {
 	if len(ks) == 0 {
 		return nil

@@ -141,12 +141,13 @@ func (s Redis) importTrimmed(ctx context.Context, marks map[string]int64) error 
 	return nil
 }
 
-// tombstones copies the tombstones of the old side, the traces of trimmed notices, to the new side. The
-// old side keeps its own, because it accepts schedule calls until it is closed.
+// tombstones copies the tombstones, the traces of removed notices, from the old side to the new
+// one. The old side keeps its own, because it accepts schedule calls until it is closed.
 //
-// Tombstones are stored in buckets of time. A bucket that was copied before is copied again only if it
-// may have changed: its number of tombstones differs, or notices of its time were trimmed since. The
-// tombstones of these notices replace earlier ones of the same keys, and then the number is the same.
+// Tombstones are stored in buckets by time. A bucket that was copied before is copied again if its
+// number of tombstones has changed. It is also copied again if notices of its time were trimmed
+// since: their tombstones may have replaced others of the same keys, which leaves the number as it
+// was.
 func (m *migrator) tombstones(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
 		if err := m.tombstonesOf(ctx, place); err != nil {
@@ -187,9 +188,9 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 	return m.step("trimmed", func() error { return m.to.importTrimmed(ctx, trimmed) })
 }
 
-// changedSince returns the earliest time, in Unix ms, of a notice that was trimmed between two results
-// of trimmed. The notices of a prefix are trimmed in the order in which they were settled. So a bucket
-// that ends before this time has not changed.
+// changedSince compares two results of trimmed, and returns the earliest time, in Unix ms, of a
+// notice that was trimmed in between. A prefix's notices are trimmed in the order in which they
+// were settled. So a bucket that ends before that time has not changed.
 func changedSince(before, now map[string]int64) int64 {
 	since := int64(math.MaxInt64)
 	for prefix, ms := range now {
