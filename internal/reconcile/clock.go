@@ -2,9 +2,9 @@ package reconcile
 
 import "time"
 
-// clock estimates Redis's time. It counts with the monotonic clock of this process. So if somebody sets
-// this machine's clock back by an hour, sweepers do not sleep an hour too long. clock is for use by one
-// goroutine.
+// clock estimates the time of Redis's clock. Between measurements it uses the monotonic clock of
+// this process, so that a sweeper does not sleep an hour too long if this machine's clock is set
+// back by an hour. Only one goroutine may use a clock.
 type clock struct {
 	base    time.Time     // of this process; all times are counted from here
 	offset  time.Duration // Redis's clock minus ours
@@ -12,10 +12,12 @@ type clock struct {
 	at      time.Time
 }
 
-// learn takes a measurement: Redis returned the time now at some moment between from and to. The shorter
-// that interval, the more precise the measurement. A less precise measurement than the last one is used
-// only in two cases: the last one is more than five seconds old, because clocks drift, or the two
-// contradict each other, because a clock was set.
+// learn takes a measurement: Redis returned the time now at some moment between from and to. The
+// shorter this interval, the more precise the measurement.
+//
+// A less precise measurement replaces a more precise one in two cases. The earlier one is more than
+// five seconds old, because clocks drift. Or the two contradict each other, because a clock was
+// set.
 func (c *clock) learn(now, from, to time.Time) {
 	half := to.Sub(from) / 2
 	offset := now.Sub(c.own(from).Add(half))

@@ -18,9 +18,9 @@ type Toucher interface {
 	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Inspections is the [Inspector] of all Sweepers of a process: it reads which notices are due. Idle
-// Sweepers are patient and inspect at the same instants, so their inspections share calls to Redis, up to
-// store.MaxLooks in one. It is safe for concurrent use.
+// Inspections reads for all Sweepers of a process which notices are due. The inspections of idle
+// Sweepers are patient: they happen at the same instants and share calls to Redis, with up to
+// store.MaxLooks inspections in a call. Inspections is safe for concurrent use.
 type Inspections struct {
 	Toucher
 	store   BatchInspector

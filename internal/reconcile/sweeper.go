@@ -46,9 +46,10 @@ const (
 	callLimit        = 3 * time.Second        // timeout of one call
 	maxWait          = 250 * time.Millisecond // after a failed call
 
-	// Intervals of an instance that is not preferred for the partition. It inspects an idle
-	// partition every idleOthers. Otherwise it inspects a random delay after the graces of the
-	// instances ranked higher, so that they claim first and the others follow one after another.
+	// Intervals of an instance that is not preferred for the partition. If nothing is due there, it
+	// inspects the partition every idleOthers. Otherwise it waits one grace for each instance
+	// ranked above it, so that they claim first, and then minAssistDelay and a random part of
+	// assistSpread.
 	idleOthers     = time.Minute
 	minAssistDelay = 5 * time.Millisecond
 	assistSpread   = 10 * time.Millisecond
@@ -67,9 +68,9 @@ type Events interface {
 
 // Assignment decides which instance works on a partition. *[fleet.Assignment] is one.
 type Assignment interface {
-	// Rank returns how many other instances are ranked higher for a partition. The instance with
-	// rank 0 inspects and touches. The others leave the due notices for as many graces as their
-	// rank.
+	// Rank returns how many other instances are ranked above this one for a partition. The instance
+	// with rank 0 inspects and touches the partition. Each other one leaves due notices unclaimed
+	// for as many graces as its rank.
 	Rank(p keys.Partition) int
 	// Alive returns how many instances take events.
 	Alive() int
@@ -318,9 +319,10 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	return s.plan(ctx, v, early)
 }
 
-// touchUpcoming touches the timers from the last inspection that are due now. A positive wait means that
-// no inspection is necessary for that time: the last one still covers all notices that fall due in it.
-// early reports whether Redis had not yet reached the due time of some timers.
+// touchUpcoming touches those timers of the last inspection that are due now. early reports whether
+// Redis's clock has not reached the due time of one of them. If wait is positive, the next
+// inspection is not needed before that time has passed, because the last one still covers all
+// notices that become due until then.
 func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
 	now, n := s.clock.now(), 0
 	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
@@ -409,10 +411,10 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 	return 0
 }
 
-// unclaimed returns how many notices at the head of an inspection's result are still unclaimed one grace
-// after their due time. It reports the instances that should have claimed them to Peers. If more
-// notices are overdue than this instance has free slots, it reports no instance: with such a load the
-// other instances are only busy.
+// unclaimed returns how many of the inspected notices are still unclaimed one grace after their due
+// time. These are the first ones of v.Near. It reports the instances that should have claimed them
+// to Peers. If more notices are overdue than this instance has free slots, it reports none: the
+// other instances are then only busy.
 func (s *Sweeper) unclaimed(v store.View) (n int) {
 	if !s.flowing() {
 		return 0 // without events all due notices are counted as overdue

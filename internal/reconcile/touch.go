@@ -7,10 +7,13 @@ import (
 	"notifier/internal/store"
 )
 
-// touch reads the timers of due notices. Redis deletes an expired key at the first access and then
-// publishes its expired event, which leads to a claim. touch reads at most as many timers as all
-// instances together can have free slots; it estimates the slots of the others by its own. The sweep
-// claims the other notices, and all notices while no events arrive. early reports whether some timers are not due yet by Redis's clock.
+// touch reads the timers of due notices, so that they are claimed: Redis deletes an expired key at
+// the first read, and then publishes its expired event. early reports whether some timers are not
+// due yet by Redis's clock.
+//
+// touch reads at most as many timers as all instances together have free slots, and estimates the
+// slots of the others by its own. The sweep claims the other notices. While no events arrive, the
+// sweep claims all of them.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
 	if !s.flowing() {
 		if len(due) > 0 {
