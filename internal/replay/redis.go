@@ -181,9 +181,10 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 	return ks, list
 }
 
-// fromOldShards returns the items without those whose keys have notices in old shards, where the replay
-// script cannot see them. Old shards remain after a reshard. If such a notice is pending, its item gets
-// the result Pending. Other notices are moved to the new shard, so that the script replaces them.
+// fromOldShards finds the items whose keys have notices in old shards, which a reshard has replaced
+// and in which the replay script does not look. A pending notice stays: its item gets the result
+// Pending. Any other notice is moved to the new shard, where the script replaces it. fromOldShards
+// returns all items.
 func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
 	items = slices.Clone(items)
 	var todo []int
