@@ -30,9 +30,8 @@ type Loop struct {
 	// Logger receives the messages. Nil, or an empty message, logs nothing.
 	Logger             *zap.Logger
 	Failure, Recovered string
-	// WarnEvery, if positive, is the time between two warnings, while a failure
-	// lasts and also if successes come between. 0 = one warning for each first
-	// failure.
+	// WarnEvery, if positive, is the shortest time between two warnings, whether the operation
+	// succeeds in between or not. Zero = a warning at the first of several failures in a row.
 	WarnEvery time.Duration
 
 	mu       sync.Mutex
