@@ -307,9 +307,10 @@ func (s *Scheduler) flush(all []waiting) {
 	}
 }
 
-// send makes one script call per batch, all in one round trip, and passes the reply to each request to
-// deliver. The store refuses some batches if they are combined with others (ErrSendAlone). send returns
-// their indexes, and the caller must send each of them alone. For a single batch it returns none.
+// send stores batches in one round trip, with one script call for each, and passes the reply to
+// each request to deliver. The store may refuse to combine a batch with others (ErrSendAlone).
+// separate has the indexes of such batches: their requests got no reply, and the caller sends each
+// batch again alone. It is empty if there is only one batch.
 func (s *Scheduler) send(ctx context.Context, batches []store.Batch, deliver func(batch, request int, r store.Reply)) (separate []int) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
 	defer cancel()
