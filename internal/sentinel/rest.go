@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// restMost is the maximum time for which nothing is sent to the master during one failover. A sentinel
-// gives up an election after 11 s at most: it begins up to a second late, and waits for
-// min(failover-timeout, 10 s). An elected sentinel promotes a reachable replica at once, and sees within two
-// more seconds that the replica is a master. A failover that takes longer waits for a replica that does not
-// answer, for up to twice the failover-timeout, which is minutes. The old master may be needed during that
-// time.
+// restMost is the maximum time for which nothing is sent to a master because a sentinel has begun
+// to fail it over.
+//
+// It covers the usual failover. An election takes at most 11 s: it begins up to a second late, and
+// ends after min(failover-timeout, 10 s). The elected sentinel promotes a reachable replica at
+// once, and sees within two more seconds that it is a master. A longer failover waits for a replica
+// that does not answer, for up to twice the failover-timeout, which is minutes. The old master may
+// be needed in that time.
 const restMost = 15 * time.Second
 
 // ErrFailover is returned by Dial during a rest. Nothing was sent.

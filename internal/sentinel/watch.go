@@ -25,9 +25,10 @@ type Options struct {
 	TLS *tls.Config
 	// DialTimeout bounds a connect; zero = 2 s.
 	DialTimeout time.Duration
-	// OnSwitch, if not nil, is called when a master replaces another one. OnRest is called with a log text
-	// when nothing is sent to the master for now, and OnResume when it is used again because it was not
-	// replaced. They must neither block nor call the Watch.
+	// OnSwitch, if not nil, is called when another master is used. OnRest is called when nothing is
+	// sent to the master for now, because a failover has begun. OnResume is called when that ends
+	// without another master. text describes the event for a log. None of them may block or call
+	// the Watch.
 	OnSwitch         func(from, to string)
 	OnRest, OnResume func(text string)
 }
@@ -226,10 +227,13 @@ func (w *Watch) observe(from string, m, failing master) {
 	w.updateRest()
 }
 
-// replaced reports whether to accept the master at addr although its epoch is not higher. That is necessary
-// after the sentinels were installed anew, because their epochs then start at 0. It requires two conditions on
-// the sentinels' recent answers: more than half of all sentinels that ever answered name addr, and none names
-// the present master with its present epoch. If addr is another address, none may name the present address.
+// replaced reports whether to accept another master without a higher epoch, the number that
+// increases with each failover. That is necessary after the sentinels were reinstalled, because
+// their epochs start at 0 again.
+//
+// It counts the sentinels' recent answers. More than half of all sentinels that ever answered must
+// name addr. None may name the present master with its present epoch, and none its address, unless
+// that is addr.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
 	for _, s := range w.sentinels {
