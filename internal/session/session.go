@@ -27,9 +27,9 @@ const MaxSessions = 1000
 // Register keeps sessions and links in Redis. A session is that of a link, or, if link is
 // empty, of a client.
 type Register interface {
-	// BeginSession keeps a session for a time. It returns *Full if the link has
-	// MaxSessions, and ErrLink if the link has ended; a client that has MaxSessions loses
-	// the one that would end first.
+	// BeginSession stores a session for a time. If the link has MaxSessions already, it returns
+	// *Full. If the link has ended, it returns ErrLink. If a client has MaxSessions, the session
+	// that expires first ends.
 	BeginSession(ctx context.Context, client, link, id string, during time.Duration) error
 	// EndSession ends a session.
 	EndSession(ctx context.Context, client, link, id string) error
