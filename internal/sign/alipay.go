@@ -48,9 +48,9 @@ func CheckForm(body []byte, contentType string) error {
 	return err
 }
 
-// formText is the text that alipay signs: the decoded fields sorted by the bytes of their
-// names, as name=value joined with &. Receivers decode the form in their own ways, so a form
-// that two of them could read differently is refused.
+// formText returns the text that the alipay scheme signs: the decoded fields of a form as
+// name=value, sorted by the bytes of their names and joined with &. It refuses a form that two
+// receivers could decode differently.
 func formText(body []byte, contentType string) ([]byte, error) {
 	if err := checkFormType(contentType); err != nil {
 		return nil, err

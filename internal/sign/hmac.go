@@ -11,10 +11,10 @@ import (
 	"sync"
 )
 
-// macs are the HMACs of a route, with the route's secrets or with keys derived from them for one
-// receiver. The HMACs of the secrets are pooled, because creating one costs as much as hashing
-// a small body. The HMACs of derived keys are created for each message: a pool would grow with
-// every host that a producer names.
+// macs computes the HMACs of a route's messages, with the route's secrets and with keys that are
+// derived from them for one receiver. HMACs of the secrets are pooled, because creating one costs
+// as much as hashing a small body. HMACs of derived keys are created for each message, because a
+// pool of them would grow with every host that a producer names.
 type macs struct {
 	per    Per
 	text   bool         // the secrets' texts sign, not their bytes

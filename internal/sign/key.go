@@ -76,10 +76,10 @@ var ErrNoKeys = errors.New("it has no key; " + wantKeys)
 const wantKeys = "want one or more private keys in PEM (PKCS#8 or PKCS#1), each RSA of at least 2048 bits, Ed25519 or P-256, " +
 	"or whsk_ and base64 for an Ed25519 key; a CERTIFICATE of one of them may stand beside it"
 
-// ParseKeys reads private keys: PEM blocks, and whsk_ keys separated by commas or white space, in
-// any order. An RSA key has a serial number, by which receivers identify it. The number comes from
-// the key's certificate, if text contains one. ids, if given, are the serial numbers of the RSA keys
-// in their order, in place of certificates. Errors name a key by its position and never quote it.
+// ParseKeys reads private keys, in any order, from PEM blocks and from whsk_ keys separated by
+// commas or white space. An RSA key has a serial number, by which receivers identify it. It is the
+// number of the key's certificate, if text contains one. Without certificates, ids has the numbers
+// of the RSA keys in their order. Errors name a key by its position, and never quote it.
 func ParseKeys(text string, ids []string) ([]*Key, error) {
 	p := &keyParser{}
 	if err := p.read(text); err != nil {
