@@ -12,9 +12,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// ErrSendAlone is the result of a batch in ScheduleAll whose shard takes no writes at present, although
-// its node answers, for example while its slot is being moved. Nothing was written. The caller
-// sends the batch again alone, so that no other batch waits for it. The error wraps
+// ErrSendAlone means that a batch of ScheduleAll was not written, and that the caller must send it
+// again without other batches. Its shard takes no writes at present although its node answers, for
+// example while a cluster moves its slot, and other batches must not wait for it. It wraps
 // wire.ErrUnavailable.
 var ErrSendAlone = fmt.Errorf("%w: the shard takes no writes, send its batch alone", wire.ErrUnavailable)
 

@@ -174,9 +174,10 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 	return done, moved, err
 }
 
-// Reopen undoes a delivery after its consumer has reported a failure: notice f becomes scheduled again, or
-// dead if t ends in death. t.Notice has the new content. If the notice is no longer equal to f, Reopen
-// changes nothing; the caller then calls Find again.
+// Reopen undoes a delivery after its consumer has reported a failure. The notice becomes scheduled
+// again, or dead if t ends in death. f is the notice as it was found, and t.Notice has its new
+// content. If the notice has changed since f was read, Reopen changes nothing; the caller then
+// calls Find again.
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery

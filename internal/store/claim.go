@@ -100,9 +100,10 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 // Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices of one partition before their postponement ends, and deletes
-// their timers. It skips a notice whose score is not the given one, because the notice was claimed,
-// rescheduled or cancelled since. A repeated call with the same token returns the same claims.
+// ClaimPostponed claims postponed notices of one partition before their postponement ends. It skips
+// a notice whose score is not the given one: it was claimed, rescheduled or cancelled since. The
+// timers of claimed notices are deleted. A repeated call with the same token returns the same
+// claims.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
 	args := []any{s.Timers.Mode(p.Prefix)}
 	for i := range list {
@@ -140,9 +141,10 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
-// Recover finds the claims of a call whose reply was lost, by the call's token, and returns them with a new
-// lease. ago is the time since that call was sent. Recover returns at most n claims, those with the
-// earliest end of the lease first. Repeated calls return all claims of the lost call.
+// Recover returns the notices that an earlier call has claimed and whose reply was lost, with a new
+// lease. It finds them by the token of that call, which lease contains. ago is the time since that
+// call was sent. n is the maximum number: those whose old lease ends first are returned. Recover
+// may be repeated.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
 	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
@@ -250,9 +252,10 @@ func attention(score string) time.Time {
 	return time.UnixMilli(int64(f)).UTC()
 }
 
-// Reported returns the claim with which a consumer's report settles the attempt of f. When the entry was
-// pushed, settle.lua stored a token made of generation and attempt in the claim key. A report for an
-// earlier notice of the key has another token, so it settles nothing.
+// Reported returns the claim with which a consumer's report settles an attempt of f. There is no
+// claim call for a report: when the entry was pushed, settle.lua stored a token made of the
+// notice's generation and the attempt's number, and Reported computes the same token. A report for
+// an earlier notice of the key has another token, and settles nothing.
 func Reported(f Found) Claim {
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
 	score := cmp.Or(f.score, "0")

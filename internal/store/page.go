@@ -251,9 +251,9 @@ type Bulk struct {
 	Delay func(n int) time.Duration
 }
 
-// AmendAll makes one step of a bulk change of dead letters: it changes the matching dead letters of one
-// page, or only counts them if the change is a dry run. The caller repeats it with the returned cursor
-// until the cursor is empty.
+// AmendAll makes one step of a bulk change of dead letters: it changes the matching ones of one
+// page. In a dry run it only counts them. The caller repeats it with the returned cursor until that
+// is empty.
 func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 	q := b.Query
 	q.State = notice.Dead

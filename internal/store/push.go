@@ -19,11 +19,12 @@ var pushSource string
 
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends an entry to a list or stream with a call of its own, for a target that the settle
-// cannot reach: in a cluster, one in another slot. It writes a marker with the lifetime keep to the
-// target's slot. Repeating the push, on any instance, then changes nothing and succeeds. With
-// ErrUnanswered Redis is unavailable, and the outcome is unknown. Any other error is a refusal,
-// without an entry.
+// Push appends the entry of a notice to a list or stream in another slot of a cluster than the
+// notice, where the script that settles the notice cannot push it.
+//
+// It may be repeated by any instance without adding a second entry, because it also writes a
+// marker, which expires after keep. The error ErrUnanswered means that Redis is unavailable and
+// that the entry may have been added. Any other error means that Redis refused the entry.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {

@@ -31,10 +31,11 @@ type Batch struct {
 	Requests []Request // already checked by Content.Check
 }
 
-// Batched is the result of a [Batch]: one reply per request, or one error for all of them. With an error
-// nothing was written, except if the connection broke during the call: then the outcome is unknown, and
-// the caller may send the batch again. If a write was made but not confirmed as NOTIFIER_DURABILITY
-// requires, each successful reply has the error ErrUnconfirmed and still describes the write.
+// Batched is the result of a [Batch]: one reply for each request, or one error for all. After an
+// error nothing was written, except that the outcome is unknown if the connection broke during the
+// call. The caller may then send the batch again. If writes were made but not confirmed as
+// NOTIFIER_DURABILITY requires, each successful reply has the error ErrUnconfirmed and still
+// describes the write.
 type Batched struct {
 	Replies []Reply
 	Err     error
@@ -46,10 +47,10 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 	return out[0].Replies, out[0].Err
 }
 
-// ScheduleAll stores several batches, and returns one result per batch. Batches for one node (see
-// Node) share a round trip, so a caller must not mix nodes: each batch would wait for the slowest
-// one. A batch with the result ErrSendAlone was not written and must be sent again alone. Two
-// batches of one partition have no defined order.
+// ScheduleAll stores several batches of notices in one round trip, and returns one result for each,
+// with the same index. All batches must be for the same node (see Node): otherwise each would wait
+// for the slowest node. A batch with the result ErrSendAlone must be sent again alone. Two batches
+// of one partition have no defined order.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	since := s.LostMoves()
 	if len(s.OldShards()) == 0 {
@@ -113,9 +114,9 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 	return out
 }
 
-// Node returns a name for the node that has a partition's shard; batches with the same name may be
-// sent together. A shard that is sent separately has its own name. Outside a cluster the name is
-// always empty.
+// Node returns the name by which a caller groups batches: those of the same name may be sent
+// together. In a cluster it is the node of the partition's shard. A shard whose batches must be
+// sent alone has its own name. Outside a cluster the name is empty.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
@@ -143,9 +144,10 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	return a
 }
 
-// creation is one call of schedule.lua or restore.lua. The script also checks the other prefixes under
-// which the keys may have notices, and the call names their Redis keys. If these prefixes change before
-// the script runs, the guard refuses the script, and the call is sent again with the new Redis keys.
+// creation is one call of a script that creates notices, schedule.lua or restore.lua. The script
+// checks all prefixes under which the keys may already have notices, so the call names the Redis
+// keys of these prefixes. If the prefixes change before the script runs, the script refuses to
+// write, and the call is sent again with other Redis keys.
 type creation struct {
 	keys.Partition
 	args   []any

@@ -23,9 +23,9 @@ type Options struct {
 	// shard. Without a Retention none is stored.
 	Retention time.Duration
 	Retain    int
-	// RepeatWindow is how long after its end a notice trimmed by Retain is still recognized if its
-	// schedule call is repeated, at most Retention. Zero = not at all. RepeatBytes is the maximum memory
-	// for that in Redis.
+	// RepeatWindow is how long a repeated schedule call is recognized after its notice was removed
+	// because of Retain. It counts from the end of the notice, and is at most Retention. Zero = not
+	// at all. RepeatBytes is the maximum memory in Redis for that.
 	RepeatWindow time.Duration
 	RepeatBytes  int64
 	// Adopts reports whether the route of a prefix adopts plain timers. Then a timer may be a producer's

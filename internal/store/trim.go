@@ -37,9 +37,11 @@ type Trim struct {
 	Young  time.Duration
 }
 
-// Trim removes settled notices of up to MaxTrims prefixes of one shard: those older than the retention, and
-// the oldest above the maximum number. It removes at most n and returns their number. more reports whether
-// others remain. Notices that are removed because of the maximum number leave tombstones; see
+// Trim removes settled notices of one shard: those older than the retention, and the oldest ones
+// above the maximum number of their prefix. list names up to MaxTrims prefixes.
+//
+// Trim removes at most n notices and returns how many it has removed. more reports whether others
+// remain. A notice that is removed because of the maximum number leaves a tombstone; see
 // tombstones.go. If a prefix cannot be read, Trim trims the others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
@@ -106,9 +108,10 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int
 	return int(n[0]), nil
 }
 
-// retain returns the maximum number of settled notices of a prefix in a shard. It is normally Retain. After
-// a reshard or migration to fewer shards, each shard holds the settled notices of several old shards. Until
-// the retention has passed since the move, the maximum is multiplied by that number of old shards.
+// retain returns the maximum number of settled notices of a prefix in a shard. It is Retain, except
+// after a reshard or migration to fewer shards, when each shard holds the settled notices of
+// several old shards. Until the retention has passed since then, it is Retain times the number of
+// old shards per shard.
 func (s *Store) retain() int {
 	now := s.space.Now()
 	if at, from := s.CameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
