@@ -107,10 +107,13 @@ func (c *Conn) Close() error {
 	return errors.Join(errs...)
 }
 
-// Timeouts of Redis and the size of a connection pool. A command without a reply in time has failed.
-// go-redis must not repeat a write whose result is unknown: a repeated claim or push has a second
-// effect. Callers know which calls to repeat. So repetition is switched off by MaxRetries. The cluster
-// client ignores that setting, so its writes are sent as [Once]; it may repeat reads.
+// Timeouts of connections to Redis, and the maximum size of a pool. A command without a reply
+// within readTimeout has failed.
+//
+// go-redis must not repeat a failed write: its first call may have taken effect, and a second claim
+// or push would have another effect. Only callers know which calls may be repeated. So MaxRetries
+// switches repetition off. The cluster client ignores MaxRetries, so its writes are sent as [Once];
+// it may repeat reads.
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
@@ -124,9 +127,10 @@ type Address struct {
 	// URL is redis://, rediss:// or unix://; of sentinels …?master_name=m&addr=host:port,
 	// of a cluster …?addr=host:port.
 	URL string
-	// TLS, if not nil, is what rediss:// speaks with: authorities to trust, and a
-	// certificate of the client. A server's certificate must be good for the host of the
-	// URL, or, in a cluster and behind sentinels, for the address that the node has there.
+	// TLS, if not nil, is used for rediss:// URLs. It has the authorities that the server's
+	// certificate is checked against, and the certificate of the client. The server's certificate
+	// must be valid for the host of the URL. In a cluster and behind sentinels it must be valid for
+	// the address by which the node is known there.
 	TLS *tls.Config
 	// SentinelUsername and SentinelPassword are for the sentinels: the user in the URL is
 	// Redis's.

@@ -11,7 +11,7 @@ import (
 
 // The node of a call in a cluster, for callers that skip slow nodes.
 
-// Master is the address of the node that has a key's slot, as far as is known;
+// Master returns the address of the node that has a key's slot, as far as this process knows. It is
 // empty outside a cluster.
 func (w *Client) Master(ctx context.Context, key string) string {
 	if m, ok := w.Holder(ctx, key).(*redis.Client); ok && w.Cluster {
@@ -20,8 +20,7 @@ func (w *Client) Master(ctx context.Context, key string) string {
 	return ""
 }
 
-// Holder is the client of the node that has a key's slot, for commands that
-// concern the node.
+// Holder returns a client of the node that has a key's slot, for commands about that node.
 func (w *Client) Holder(ctx context.Context, key string) redis.UniversalClient {
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		if m, err := c.MasterForKey(ctx, key); err == nil {
@@ -31,7 +30,7 @@ func (w *Client) Holder(ctx context.Context, key string) redis.UniversalClient {
 	return w.Redis
 }
 
-// ByMaster parts keys by the nodes that have their slots.
+// ByMaster groups keys by the address of the node that has their slot.
 func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string {
 	by := map[string][]string{}
 	for _, k := range ks {
@@ -41,9 +40,9 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 	return by
 }
 
-// AnyNode returns a client for commands without a key. In a cluster it is the client of a node that
-// has a shard and is not slow, if there is one: the cluster's client would send such commands to all
-// nodes in turn, slow ones included.
+// AnyNode returns a client for commands that concern no key. In a cluster it is the client of the
+// first node that has a shard and is not slow. The cluster's own client would try all nodes in
+// turn, slow ones included.
 func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		for shard := range w.Space.Places() {
@@ -55,23 +54,23 @@ func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
 	return w.Redis
 }
 
-// Reload has the client ask which node of a cluster holds what: by itself it does
-// so only when a node that is wrong answers, and a dead one does not.
+// Reload makes the client of a cluster read again which node has which slots. By itself the client
+// does so only after a redirection, which a dead node does not send.
 func (w *Client) Reload(ctx context.Context) {
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		c.ReloadState(ctx)
 	}
 }
 
-// Lost is a node of a cluster that is of no use now.
+// Lost is a node of a cluster that does not answer.
 type Lost struct {
 	Node   string // its address
-	Shards []int  // that lie there
+	Shards []int  // that it stores
 	Err    error
 }
 
-// Unreached tries each shard's slot, and says which nodes did not answer for theirs
-// before ctx ended, in order of their addresses.
+// Unreached reads a key of each shard, and returns the nodes that did not answer before ctx ended,
+// sorted by their addresses.
 func (w *Client) Unreached(ctx context.Context) []Lost {
 	var mu sync.Mutex
 	var calls sync.WaitGroup
@@ -95,13 +94,14 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 	return lostList(by)
 }
 
-// NodeTimeout is how long a call waits for one node of a cluster where the others'
-// answers will do.
+// NodeTimeout is the timeout for one node of a cluster in calls for which the answers of the others
+// are enough.
 const NodeTimeout = time.Second
 
-// EachNode calls f concurrently for each node of a cluster, with those of the keys ks that the node
-// holds. It skips nodes that are slow, and nodes in silent, which have already failed to answer. It
-// returns the first error. Outside a cluster it calls f once with all keys.
+// EachNode calls f once for each node of a cluster, concurrently, with those keys of ks that the
+// node holds. It skips slow nodes and the nodes in silent, which have already failed to answer. The
+// calls end after NodeTimeout. EachNode returns the first error. Outside a cluster it calls f once
+// with all keys.
 func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context,
 	some []string) error) error {
 	if !w.Cluster {

@@ -10,8 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Script is one Lua file. What ends a notice's way frees memory in the end and is
-// done although maxmemory is reached; only new notices must be refused.
+// Script is one Lua file, which Redis runs atomically.
 type Script struct {
 	Op      string // names the script in metrics and errors
 	src     string
@@ -19,16 +18,17 @@ type Script struct {
 	guarded bool // refused if the layout has changed: see package layout
 	bare    Forms
 	waits   waits
-	// outbox is the place among the arguments of what handover.lua takes; 0 = the
-	// script ends nothing.
+	// outbox is the index of the argument that handover.lua needs. It is 0 if the script finalizes no
+	// notice.
 	outbox int
-	// named says where among the arguments the keys are of the notices that it makes or
-	// changes: the first and the next but how many, as Lua has it; "" = it does neither.
-	// absent is the shard's hash in which none of them may be.
+	// named says which arguments are the keys of notices that the script creates or changes, as the
+	// arguments of a Lua loop: first, last, step. It is empty if the script does neither. absent is
+	// the hash of the shard that must contain none of these keys: they are on the other side of a
+	// migration.
 	named, absent string
 }
 
-// waits says which confirmation a script waits for.
+// waits is the confirmation, by replicas or the disk, that a script waits for.
 type waits int
 
 const (
@@ -56,23 +56,22 @@ func (sc *Script) Names(where, absent string) *Script {
 	return sc
 }
 
-// Named is what Names was given.
+// Named returns the arguments of Names.
 func (sc *Script) Named() (where, absent string) { return sc.named, sc.absent }
 
-// Anywhere lets a script go without the guard that only looks, or does not
-// concern notices.
+// Anywhere sends a script without the guard, because it only reads, or does not concern notices.
 func (sc *Script) Anywhere() *Script {
 	sc.guarded = false
 	return sc
 }
 
-// Confirmed has each call of a script wait as [Options].Confirm says.
+// Confirmed makes each call of a script wait for the confirmation of [Options].Confirm.
 func (sc *Script) Confirmed() *Script {
 	sc.waits = waitsAsCall
 	return sc
 }
 
-// ConfirmedSettle has each call of a script wait as [Options].ConfirmSettle says.
+// ConfirmedSettle makes each call of a script wait for the confirmation of [Options].ConfirmSettle.
 func (sc *Script) ConfirmedSettle() *Script {
 	sc.waits = waitsAsSettle
 	return sc
@@ -85,10 +84,10 @@ func (sc *Script) Ends(prelude string, at int) *Script {
 	return sc
 }
 
-// Outbox is the place of Ends; 0 = the script ends nothing.
+// Outbox returns the index that Ends was given. It is 0 if the script finalizes no notice.
 func (sc *Script) Outbox() int { return sc.outbox }
 
-// Source is the script's text, without a guard.
+// Source returns the text of the script without the guard.
 func (sc *Script) Source() string { return sc.src }
 
 // Guarded lists all scripts that are sent behind a guard.
@@ -102,7 +101,7 @@ func Guarded() []*Script {
 	return list
 }
 
-// scripts are all that NewScript made.
+// scripts are all scripts that NewScript has created.
 var scripts []*Script
 
 // Prelude prepares code that is added before scripts. It removes the comments, which would be sent
