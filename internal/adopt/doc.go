@@ -77,9 +77,10 @@
 //
 // A SET over a scheduled notice, with "0" or the number of the next attempt as payload, looks like
 // the service's own timer; only its event identifies it. If that event is lost, or comes 250 ms
-// after a scan, its expiry is used and its payload is not. If an EXPIRE comes between the service's
-// own SET of such a timer and its check, usually within a millisecond, the number is taken for a
-// payload. During an attempt there is no such timer.
+// after a scan, its expiry is used and its payload is not. Such a payload is adopted 250 ms after
+// its event, because an EXPIRE of the service's own timer may have come between the event and the
+// check. Only a timer that has less than half a second to live is adopted at once; then such an
+// EXPIRE makes the number a payload. During an attempt there is no such timer.
 //
 // In a cluster, timer and record are in different slots and are read one after the other.
 //
