@@ -43,6 +43,8 @@ type Notice struct {
 	State        State             `json:"state"`           // Scheduled, Claimed, Delivered, Cancelled, Dead or Settled
 	Due          time.Time         `json:"due"`             // the promised time of the next attempt, or of the last one
 	NextAttempt  time.Time         `json:"next_attempt_at"` // of a scheduled notice; later than Due if it was postponed
+	Waits        bool              `json:"waits"`           // due, but another notice of its sequence comes first; NextAttempt is zero
+	WaitsFor     string            `json:"waits_for"`       // that notice's key, if the client's prefix covers it
 	Attempt      int               `json:"attempt"`         // number of the next attempt; 0 once the notice is finalized
 	AttemptsMade int               `json:"attempts_made"`
 	MaxAttempts  int               `json:"max_attempts"`

@@ -309,6 +309,12 @@ local function order(shadow, t)
 
   function q.waits(key) return call('ZSCORE', waiting, key) end
 
+  function q.awaited(key)
+    local name = sequence(key)
+    local holder = call('GET', markers .. name)
+    return holder and match(holder, ' (.+)$') or first(name)
+  end
+
   function q.leave(key)
     touched[sequence(key)], left[key], joined[key] = true, true, nil
   end

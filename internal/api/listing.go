@@ -188,7 +188,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
-		v := a.whole(&item, a.scheduledBy(r.Context(), at.caller, item.Notice))
+		v := a.wholeFor(r.Context(), at.caller, &item)
 		out = codec.Append(out, &v)
 	}
 	return cursors.writePage(w, r, out, page.Cursor, at.missing(page.Missing).Nodes)

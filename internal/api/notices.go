@@ -34,7 +34,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
-	v := a.whole(&f, a.scheduledBy(r.Context(), at.caller, f.Notice))
+	v := a.wholeFor(r.Context(), at.caller, &f)
 	return answerObject(w, http.StatusOK, &v)
 }
 

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -19,7 +20,7 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 	v := codec.Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: codec.Stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade,
 		Content: contentOf(n, inline), Ending: f.Ending(), EndedBefore: n.Endings, Replay: n.Replay, Resend: n.Resend, ResentAfter: n.Resent, Client: by, CreatedAt: codec.Stamp(n.Made.Time()),
-		SettledAt: codec.Stamp(f.SettledAt), Reason: string(n.Reason), NextAttempt: codec.Stamp(f.NextAttemptAt()), Attempts: n.Attempts,
+		SettledAt: codec.Stamp(f.SettledAt), Reason: string(n.Reason), NextAttempt: codec.Stamp(f.NextAttemptAt()), Waits: f.Waits, Attempts: n.Attempts,
 	}
 
 	ladder := n.Ladder
@@ -117,4 +118,13 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 	w.WriteHeader(status)
 	_, _ = w.Write(data)
 	return nil
+}
+
+// wholeFor is whole with the key of the notice that a parked one waits for, if it is in the caller's scope.
+func (a *api) wholeFor(ctx context.Context, c caller, f *store.Found) codec.Notice {
+	v := a.whole(f, a.scheduledBy(ctx, c, f.Notice))
+	if f.WaitsFor != "" && c.Covers(f.WaitsFor) {
+		v.WaitsFor = f.WaitsFor
+	}
+	return v
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -105,6 +106,9 @@ func (a *command) sayNotice(n *client.Notice) {
 	add("due", a.screen.when(n.Due))
 	if n.NextAttempt.After(n.Due) {
 		add("next attempt", a.screen.when(n.NextAttempt))
+	}
+	if n.Waits {
+		add("waits for", cmp.Or(n.WaitsFor, "an earlier notice of its sequence"))
 	}
 	add("attempts", attempts)
 	add("url", n.URL)

@@ -76,7 +76,9 @@ type Notice struct {
 	CreatedAt   Stamp    `json:"created_at"`
 	SettledAt   Stamp    `json:"settled_at,omitzero" doc:"When it was delivered or cancelled, or when it died."`
 	Reason      string   `json:"reason,omitempty" doc:"Why it is dead."`
-	NextAttempt Stamp    `json:"next_attempt_at,omitzero" doc:"The time of the next attempt of a scheduled notice. Later than due if the notice was postponed, for example because its host was busy or its breaker open."`
+	NextAttempt Stamp    `json:"next_attempt_at,omitzero" doc:"The time of the next attempt of a scheduled notice. Later than due if the notice was postponed, for example because its host was busy or its breaker open. Absent while waits is true."`
+	Waits       bool     `json:"waits,omitempty" doc:"True while the notice is due, but another one of its sequence comes first. Only on routes with an order."`
+	WaitsFor    string   `json:"waits_for,omitempty" doc:"With waits: the key of the notice of its sequence that is in flight, or else of the first one that is pending. Absent if the client's prefix does not cover that key, or if that notice has just ended."`
 	Attempts    Attempts `json:"attempts" doc:"The last 20 attempts."`
 	Payload
 }
@@ -133,6 +135,8 @@ type Snapshot struct {
 	Route       string `json:"route,omitempty" doc:"Ignored, like the following members. The key's present route is used."`
 	Host        string `json:"host,omitempty"`
 	NextAttempt string `json:"next_attempt_at,omitempty"`
+	Waits       bool   `json:"waits,omitempty"`
+	WaitsFor    string `json:"waits_for,omitempty"`
 	BodySize    int    `json:"body_size,omitempty"`
 	BodySHA256  string `json:"body_sha256,omitempty"`
 	OnDuplicate string `json:"on_duplicate,omitempty" doc:"For lines that import schedules, see POST /v1/notices."`

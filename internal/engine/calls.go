@@ -122,7 +122,11 @@ func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
 	if err != nil {
 		return store.Found{}, err
 	}
-	return e.store.Find(ctx, prefix, key)
+	f, err := e.store.Find(ctx, prefix, key)
+	if err == nil {
+		err = e.store.AddWaits(ctx, &f)
+	}
+	return f, err
 }
 
 func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when store.When) (store.Change, error) {

@@ -28,7 +28,7 @@ var (
 
 // operations are the Redis operations whose errors are counted: the steps of the store and the scrape.
 var operations = []string{
-	"schedule", "arm", "find", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
+	"schedule", "arm", "find", "waits", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
 	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key",
 	"locate", "mark", "cross", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",

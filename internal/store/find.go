@@ -21,6 +21,10 @@ type Found struct {
 	SettledAt time.Time
 	// Shard is the place in which the notice is stored.
 	Shard int
+	// Waits reports whether the notice is parked: another one of its sequence comes first. WaitsFor is that
+	// notice's key, empty if it has just ended. Both are set by AddWaits.
+	Waits    bool
+	WaitsFor string
 	// next is the time in the score of a scheduled notice: see NextAttemptAt.
 	next time.Time
 	// record is the stored text: see Store.Reopen and Store.Resend. score is the score in the shadow of
@@ -41,10 +45,11 @@ func (f *Found) Untimed() bool {
 func (f *Found) HasRecord() bool { return f.record != "" }
 
 // NextAttemptAt returns when a scheduled notice is claimed for its next attempt, which is later
-// than its due time after a postponement. In other states it is zero.
+// than its due time after a postponement. It is zero for a parked notice, whose next attempt depends on
+// another notice, and in other states.
 func (f *Found) NextAttemptAt() time.Time {
 	switch {
-	case f.State != notice.Scheduled:
+	case f.State != notice.Scheduled || f.Waits:
 		return time.Time{}
 	case f.next.Before(f.Due): // not read from the shadow
 		return f.Due

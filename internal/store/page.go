@@ -78,10 +78,29 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if page.Cursor, err = s.pages(ctx, q, at, &page, r); err != nil {
 		return Page{}, err
 	}
+	if err := s.addPageWaits(ctx, &page, r); err != nil {
+		return Page{}, err
+	}
 	if page.Missing, err = r.Missing(ctx); err != nil {
 		return Page{}, err
 	}
 	return page, nil
+}
+
+// addPageWaits is AddWaits for a page. It skips unreachable nodes.
+func (s *Store) addPageWaits(ctx context.Context, page *Page, r *wire.Round) error {
+	by := map[int][]*Found{}
+	for i := range page.Items {
+		if f := &page.Items[i]; f.mayWait() {
+			by[f.Shard] = append(by[f.Shard], f)
+		}
+	}
+	for shard, list := range by {
+		if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.AddWaits(ctx, list...) }); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pages fills a page from a cursor on, and returns the cursor of the next page.

@@ -9,6 +9,7 @@
 --   put(key, position)        the notice joins with a position of another place
 --   position(key)             returns a notice's position, or nil
 --   waits(key)                reports whether the notice is parked
+--   awaited(key)              returns the notice of its sequence in flight, or else the head
 --   blocks                    reports whether dead letters hold back their successors
 --   finish()                  writes all changes and makes the new heads due. Returns whether any head is due
 -- Bound one EXISTS a call if no route is ordered. On an ordered route, a few commands for each notice.
@@ -90,6 +91,12 @@ local function order(shadow, t)
   end
 
   function q.waits(key) return call('ZSCORE', waiting, key) end
+
+  function q.awaited(key)
+    local name = sequence(key)
+    local holder = call('GET', markers .. name)
+    return holder and match(holder, ' (.+)$') or first(name)
+  end
 
   function q.leave(key)
     touched[sequence(key)], left[key], joined[key] = true, true, nil
