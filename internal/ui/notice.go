@@ -151,7 +151,7 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	case late > lateFrom:
 		return wrong, say("Overdue: attempt %s was due %s.", f.NextAttempt(), fromNow(now, f.Due))
 	case f.AttemptsMade > 0:
-		return mind, say("Not delivered yet, after %s attempt(s). Next attempt %s.", tried, fromNow(now, f.Due))
+		return mind, pendingAgain(f, tried, fromNow(now, f.Due))
 	}
 	return fine, say("Due %s.", fromNow(now, f.Due))
 }
@@ -168,7 +168,7 @@ func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Vis
 			s.Level = mind
 		}
 		if f.Redriven > 0 && a.Number == f.Redriven+1 {
-			out = append(out, step{Title: say("Redriven, ladder restarted"), Level: fine})
+			out = append(out, restartStep(f))
 		}
 		out = append(out, s)
 	}
@@ -181,6 +181,9 @@ func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Vis
 		return append(out, step{Title: say("Replaced by another notice"), At: p.stamp(f.SettledAt), Level: mind})
 	case notice.Dead:
 		return append(out, step{Title: say("Dead: %s", v.deathReason(f)), At: p.stamp(f.SettledAt), Level: wrong})
+	}
+	if f.Redriven > 0 && f.AttemptsMade == f.Redriven {
+		out = append(out, restartStep(f))
 	}
 	return append(out, p.comingSteps(f, rt)...)
 }

@@ -6,9 +6,11 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"notifier/internal/access"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 	"notifier/internal/ui"
 )
 
@@ -41,4 +43,41 @@ func TestPageResendsADeliveredNotice(t *testing.T) {
 		t.Errorf("after the resend: %+v, %v", f, err)
 	}
 	s.get("/ui/notices/" + key + "?said=resent").says("The notice is sent once more")
+}
+
+// The page of a resent notice does not say that the notice was redriven, or that it is not delivered yet.
+func TestPageOfResentNotice(t *testing.T) {
+	s := newSite(t)
+	const key, path = "app1:orders:paid:1", "/ui/notices/app1:orders:paid:1"
+	resend := func(ending string) {
+		t.Helper()
+		f, err := s.engine.Find(t.Context(), key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.post(path+"/resend", "id", f.ID(), "ending", ending).is(303)
+	}
+	s.keep(key, notice.Content{URL: "https://shop.example/"}, 0)
+	s.engine.Move(key, notice.Delivered, "")
+	resend("1")
+	s.get(path).says("Resent, after 1 attempt in all. Next attempt", "Resent, ladder restarted Attempt 2").
+		saysNot("Redriven", "Not delivered yet")
+
+	s.engine.Move(key, notice.Dead, notice.ReasonGone)
+	s.get(path).says("Died", "Resent, ladder restarted ! Attempt 2").saysNot("Redriven")
+	s.post(path + "/redrive").is(303)
+	s.get(path).says("Not delivered yet, after 2 attempts", "Redriven, ladder restarted Attempt 3").saysNot("Resent")
+	s.engine.Move(key, notice.Delivered, "")
+	resend("3")
+	s.in("zh-CN", "", path).says("已重发，共投递 3 次", "已重发，重试计划从头开始")
+}
+
+// A replay keeps the number of the attempts before it, but not the attempts.
+func TestPageOfReplayedNotice(t *testing.T) {
+	s := newSite(t)
+	made := notice.MadeAt(time.Now())
+	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: made, Due: time.Now(), Replay: "rpl", AttemptsMade: 2, Redriven: 2, Endings: 1,
+		Content: notice.Content{URL: "https://shop.example/"}}
+	s.engine.Add(store.Found{State: notice.Scheduled, Notice: n})
+	s.get("/ui/notices/app1:orders:paid:1").says("Replayed, after 2 attempts in all", "Replayed, ladder restarted Attempt 3").saysNot("Redriven", "Not delivered yet")
 }
