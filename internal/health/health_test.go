@@ -289,6 +289,34 @@ func TestScanCountsWhatWaitsForFailingReceivers(t *testing.T) {
 	}
 }
 
+// many is one page of n records that wait for no receiver.
+type many int
+
+func (n many) Pending(context.Context, string, string) ([]Waiter, int, string, error) {
+	return nil, int(n), "", nil
+}
+
+// The limit of records a second holds for all routes together, also if each route has one page only.
+func TestScanReadsAtMost2000RecordsASecond(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	a.fails("x:80", 10)
+	a.write()
+	const records, routes = 200, 3
+	list := make([]Route, routes)
+	for i := range list {
+		list[i] = a.read()
+		list[i].Prefix = fmt.Sprintf("shop:paid%d", i)
+	}
+	began := time.Now()
+	if err := (&Scanner{Store: a.s, Notices: many(records)}).Scan(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	if took, least := time.Since(began), routes*records*time.Second/scanRate; took < least {
+		t.Errorf("%d records were read within %s, want at least %s", routes*records, took, least)
+	}
+}
+
 // A receiver that failed has its attempts by hour and its last answers, of all instances.
 func TestDayHasHoursAndLastAnswers(t *testing.T) {
 	t.Parallel()

@@ -76,12 +76,13 @@ func (s *Scanner) count(ctx context.Context, r *Route) (counted, error) {
 		for _, w := range list {
 			c.add(w, began)
 		}
-		if cursor = next; cursor == "" {
-			c.At = time.Now().UnixMilli()
-			return c, nil
-		}
+		c.At = time.Now().UnixMilli()
+		// Also after the last page, because the next route follows at once.
 		if !alarm.Wait(ctx, time.Duration(read)*time.Second/scanRate-time.Since(began)) {
 			return c, ctx.Err()
+		}
+		if cursor = next; cursor == "" {
+			return c, nil
 		}
 	}
 }
