@@ -48,13 +48,14 @@ func TestReceiverPage(t *testing.T) {
 		"50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
 	s.get("/ui/receivers/well.example:443").is(200).says("no recent calls", "last success")
 	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
-	s.get("/ui/receivers").is(200).says("shop.example:443").saysNot("well.example") // it does not fail
+	s.get("/ui/receivers").is(200).says("shop.example:443", "0 / 16 23 20").saysNot("well.example") // it does not fail
 	if to := s.get("/ui/destinations").is(301).Header.Get("Location"); to != "/ui/receivers" {
 		t.Errorf("the former address leads to %q", to)
 	}
 	s.get("/ui/").says("HTTP 500, 38 in a row · 23 waiting · next attempt").saysNot("counted")
 	h.routes[0].Counted = now.Add(-12 * time.Minute)
 	s.as(ui.Visitor{}).get("/ui/").says("23 waiting · counted 12m ago · next attempt")
+	s.as(ui.Visitor{}).get("/ui/receivers").says("23 counted 12m ago")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/receivers/shop.example:443").is(404)
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/receivers/shop.example:443").is(404)
 

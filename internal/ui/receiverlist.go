@@ -211,6 +211,9 @@ func (h *hostRow) judge() {
 	}
 }
 
+// countedLate reports whether the count of waiting notices is so old that pages state its age.
+func (h hostRow) countedLate() bool { return h.At.Sub(h.Counted) > countedLate }
+
 // slots returns the number of slots of the receiver.
 func (h hostRow) slots() string {
 	if h.Unlimited {

@@ -16,8 +16,8 @@ const (
 	// failingMany failures in a row make a receiver an urgent problem; so does failing for
 	// health.FailingLong.
 	failingMany = 10
-	// countedLate is the age from which the first page states the age of a count of waiting notices. A
-	// receiver's page always does.
+	// countedLate is the age from which the first page and the list of receivers state the age of a count of
+	// waiting notices. A receiver's page always does.
 	countedLate = 2 * time.Minute
 )
 
@@ -102,7 +102,7 @@ func (p *Pages) failingMatter(h *hostRow) matter {
 	facts := []text{lastAnswer(r)}
 	if r.Waiting > 0 {
 		facts = append(facts, say("%s waiting", r.Waiting))
-		if age := h.At.Sub(h.Counted); age > countedLate {
+		if h.countedLate() {
 			facts = append(facts, say("counted %s", fromNow(h.At, h.Counted)))
 		}
 		if !r.Next.IsZero() {
