@@ -209,7 +209,7 @@ func (c caller) check(key string) error {
 }
 
 func absent(key string) *Problem {
-	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, or was settled longer ago than the retention",
+	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, was erased, or was settled longer ago than the retention",
 		key)
 }
 

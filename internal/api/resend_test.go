@@ -32,7 +32,7 @@ func TestResendNeedsIDAndEnding(t *testing.T) {
 	b.do("POST", path+"/resend", once).is(200).says(`"changed":false`, `"before":"scheduled"`)
 	b.do("POST", path+"/redrive", "").is(409).says("it waits for its next attempt")
 	b.do("DELETE", path, "").is(200)
-	b.do("POST", "/v1/notices/app1:orders:t:2/resend", once).is(404)
+	b.do("POST", "/v1/notices/app1:orders:t:2/resend", once).is(404).says("never scheduled, was erased, or")
 }
 
 func TestResendNamesTheCallToUseInstead(t *testing.T) {

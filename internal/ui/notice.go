@@ -59,7 +59,7 @@ type step struct {
 // find returns a notice that the visitor may see. All other notices are answered as if they did not exist.
 func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 	key := r.PathValue("key")
-	gone := failure{http.StatusNotFound, say("No notice is kept under this key: it was never scheduled, or its retention is over.")}
+	gone := failure{http.StatusNotFound, say("No notice is kept under this key: it was never scheduled, was erased, or its retention is over.")}
 	if !keys.Valid(key) || !v.Covers(key) {
 		return store.Found{}, gone
 	}
