@@ -109,7 +109,7 @@ type Request struct {
 	BodyText    *string           `json:"body_text,omitempty"`
 	BodyBase64  []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
-	URL         string            `json:"url,omitempty"`      // destination, if the route's target is notice
+	URL         string            `json:"url,omitempty"`      // the receiver's address, if the route's target is notice
 	Audience    string            `json:"audience,omitempty"` // the receiver, if the route signs per audience
 	Headers     map[string]string `json:"headers,omitempty"`
 	Method      string            `json:"method,omitempty"`       // POST, PUT or GET

@@ -89,7 +89,7 @@ func (f *Failures) log(a *failing, address, via string, now time.Time) {
 	if !a.logged.IsZero() && now.Sub(a.logged) < logEvery {
 		return
 	}
-	f.o.Logger.Warn("authentication failed: no client has this token", zap.String("address", address), zap.String("via", via),
+	f.o.Logger.Warn("authentication failed: unknown token", zap.String("address", address), zap.String("via", via),
 		zap.Int("failures", a.unlogged))
 	a.logged, a.unlogged = now, 0
 }

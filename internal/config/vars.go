@@ -186,7 +186,7 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_ACK": "Which answer acknowledges a notice: `2xx`, `status:200,204`, `body:success` (the whole body), `json:code=SUCCESS` (a field). For lists " +
 		"and streams: `report` (the consumer reports within the timeout); if unset, the push acknowledges.",
 	"ROUTE_<NAME>_CONCURRENCY":      "Maximum number of the route's handlers that run at the same time in this process.",
-	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one destination (host and port), of all instances together unless LIMITS is `instance`.",
+	"ROUTE_<NAME>_HOST_CONCURRENCY": "Maximum number of simultaneous calls to one receiver (host and port), of all instances together unless LIMITS is `instance`.",
 	"ROUTE_<NAME>_RATE":             "Maximum number of attempts that start in a second, minute or hour: `100/s`, `600/m`, `5000/h`; of all instances together unless LIMITS is `instance`. If unset, unlimited.",
 	"ROUTE_<NAME>_SECRET":           "The signing secret: `whsec_` and 24 to 64 bytes in base64. During a rotation list two or more, comma-separated: each adds a signature.",
 	"ROUTE_<NAME>_HEADERS":          "Headers of each request: `Name=value,…`. On the target `notice`, only requests to HEADERS_TO get them.",

@@ -46,8 +46,8 @@ type Register interface {
 
 // Errors that callers distinguish. All others mean that a check failed.
 var (
-	// ErrToken: no client has this token.
-	ErrToken = errors.New("no client has this token")
+	// ErrToken means that no client has the token.
+	ErrToken = errors.New("unknown token")
 	// ErrNone: it is no session, or one that has ended.
 	ErrNone = errors.New("there is no session, or it has ended")
 	// ErrLink: it is no link, or one that has ended.
