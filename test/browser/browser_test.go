@@ -65,6 +65,11 @@ func findAndChange(b *tab) {
 	b.s.await("shop:paid:notice:4711", "delivered")
 	b.open("/ui/notices/shop:paid:notice:4711")
 	b.sees("Delivered")
+	b.click(`#do-resend summary`)
+	b.click(`#do-resend button`)
+	b.sees("The notice is sent once more, and its ladder restarts.")
+	b.sees("by attempt 2") // the page is live
+	b.sees("Resent, ladder restarted")
 
 	b.open("/ui/notices/shop:paid:notice:4712")
 	b.click(`details:has(form[action$="/reschedule"]) summary`)
@@ -82,7 +87,7 @@ func findAndChange(b *tab) {
 	b.sees("The notice is cancelled.")
 	b.s.await("shop:paid:notice:4712", "cancelled")
 	b.open("/ui/audit")
-	for _, did := range []string{"cancel", "send-test", "reschedule", "fire", "shop:paid:notice:4711"} {
+	for _, did := range []string{"cancel", "send-test", "reschedule", "fire", "resend", "shop:paid:notice:4711"} {
 		b.sees(did)
 	}
 }
