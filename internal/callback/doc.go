@@ -9,48 +9,50 @@
 //     closed set of package notice), and the caller settles it. resultOf computes the result and is a pure function.
 //   - Duplicated: within an attempt, a request is sent again only if the receiver cannot have read all of it: on a kept connection
 //     that took no byte of it, or not all of it. A request that was written in full and not answered is a failed attempt, because the
-//     receiver may be processing it. net/http's own retry of GETs and of requests with an Idempotency-Key is disabled for the same
-//     reason. One exception: a 401 for an access token leads to one more call with a new token.
+//     receiver may be processing it. For the same reason net/http's own retries are disabled. One exception: a 401 for an access token
+//     leads to one more call with a new token.
 //   - Ordered: no. Calls of one route run concurrently.
 //   - Deferred: a notice that finds no slot, no rate or an open breaker is returned at once. It uses no attempt and holds no slot.
 //
 // # Isolation of receivers
 //
-// Limits are kept per route and destination (host:port). A host that hangs takes at most the route's host concurrency. After ten slow
-// failures in a row its breaker opens: one call is tried after 5, 10, 20, 30, 30, … seconds. Hosts that did not answer last time, or
-// were never called, share half of the route's concurrency, so the other half stays free for hosts that answer, however many hang.
-// Three answers of 429 or 503 in a row halve a host's slots. A single one among good answers takes part of a slot. Every round of good
-// answers gives one slot back.
+// Limits are kept per route and destination (host:port), so that a host that hangs or is slow does not delay the others:
 //
-// The delay of a deferred notice grows with the number of deferred notices and with the duration of calls to that host. So a long
-// queue for one host is not claimed and deferred over and over. Producers choose the hosts, so the tables of hosts are bounded
-// (hostTable, transportPool).
+//   - A host takes at most the route's host concurrency.
+//   - After ten slow failures in a row the host's breaker opens: one call is tried after 5, 10, 20, 30, 30, … seconds.
+//   - Hosts that did not answer last time, or were never called, share half of the route's concurrency.
+//   - Three answers of 429 or 503 in a row halve a host's slots. A single one among good answers takes part of a slot. Every round of
+//     good answers gives one slot back.
+//
+// The delay of a deferred notice grows with the number of deferred notices and with the duration of calls to that host, so that a long
+// queue for one host is not claimed over and over. Producers choose the hosts, so the tables of hosts are bounded (hostTable,
+// transportPool).
 //
 // # Several instances
 //
-// The slots of a host and the rate of a route are divided among the live instances (View). The parts never add up to more than the
-// limit while the set of instances is stable, and exceed it for at most one heartbeat after a change. A running call is not cut short
-// when the part shrinks. A part of zero does not mean unlimited: an instance without a part defers the notice and hands it to an
-// instance with one (Fleet.HandOver). Calls under a rate start one by one. So any number of instances together start at most one call each
-// above the rate in a second. A call waits up to 250 ms in its slot for its turn, which evens out the load of the instances.
+// The slots of a host and the rate of a route are divided among the live instances (View). The parts add up to the limit while the set
+// of instances is stable, and may exceed it for one heartbeat after a change. A running call is not cut short when the part shrinks. An
+// instance whose part is zero hands the notice to an instance with a part (Fleet.HandOver). Calls under a rate start one by one, so any
+// number of instances together start at most one call each above the rate in a second. A call waits up to 250 ms in its slot for its
+// turn, which evens out the load of the instances.
 //
-// Instances publish the state of their breakers (learn.go). A breaker that opens at one instance opens at all others, except where the
-// host has answered since the failures began. One instance makes the next try, a different one for each try, and an instance that gets
-// an answer tells the others by a message. Messages may be lost: each instance then finds out by itself, as if it were alone.
+// Instances tell each other the state of their breakers (learn.go). A breaker that opens at one instance opens at all others, except
+// where the host has answered since the failures began. One instance makes the next try, a different one for each try, and publishes an
+// answer. Messages may be lost: each instance then finds out by itself.
 //
-// An instance that alone cannot reach a host keeps its own breaker open and hands every notice for that host to the instances that
-// reach it, due again in 50 ms. From time to time it tries the host with one notice. If that trial cannot connect, the notice is handed
-// over as well and uses no attempt.
+// An instance that alone cannot reach a host keeps its own breaker open, and hands that host's notices to the instances that reach it,
+// due again in 50 ms. From time to time it tries the host with one notice. If it cannot connect, the notice is handed over as well and
+// uses no attempt.
 //
 // # Untrusted urls
 //
-// The url of a notice is untrusted. The rules are those of package route, which checks the url when the notice is scheduled. This
-// package checks the url again, and then the address that the socket is about to connect to, after DNS. So a name that resolves
-// differently the second time gains nothing. Routes share connections only if they have the same TLS files, proxy and permissions. A
-// fixed target is configured by the operator and not checked. Behind an outbound proxy the proxy resolves names, so only addresses
-// spelt out in the url can be checked.
+// The url of a notice is untrusted. Package route has the rules, and checks the url when the notice is scheduled. This package checks
+// the url again, and then the address that the socket is about to connect to, after DNS: a name that resolves differently the second
+// time gains nothing. Routes share connections only if they have the same TLS files, proxy and permissions. A fixed target is
+// configured by the operator and not checked. Behind an outbound proxy, which resolves names, only addresses spelt out in the url can
+// be checked.
 //
-// # A process that was stopped
+// # A suspended process
 //
 // After SIGSTOP, the migration of a VM or a frozen cgroup, the process finds its calls past their deadline, although the receivers did
 // nothing wrong. An answer that arrived during the stop is read, for up to 50 ms, and counts. A call that ends more than a second after
@@ -60,20 +62,21 @@
 // # Transports
 //
 // The direct transport makes calls without TLS, and calls to receivers that were offered HTTP/2 and chose HTTP/1.1. It works in the
-// goroutine of the caller, on pooled connections, with one deadline for the whole call. It parses answers with net/http's reader, so an
-// answer means the same with both transports. net/http's transport needs two more goroutines per connection and passes each call
-// between them. It makes calls over HTTP/2, calls through proxies, and the first call to each receiver with TLS. Both transports send
-// the same bytes. A direct call without TLS holds no buffer while it waits for the answer. (Another library's parser in place of
-// net/http's reader was measured and was not cheaper.)
+// goroutine of the caller, on pooled connections, with one deadline for the whole call. A call without TLS holds no buffer while it
+// waits for the answer.
+//
+// net/http's transport makes calls over HTTP/2, calls through proxies, and the first call to each receiver with TLS. It needs two more
+// goroutines per connection. Both transports send the same bytes, and parse answers with net/http's reader, so an answer means the same
+// with both. (Another library's parser was measured and was not cheaper.)
 //
 // A kept connection is checked before it is used. It is closed after 4 s without a call, or one second before the time in the
 // receiver's Keep-Alive header. So few attempts are lost on connections that the receiver has just closed.
 //
 // # Signatures
 //
-// Package sign computes them. Where each notice has its own url, a route has many receivers, and a receiver that can verify with a key
-// can also forge with it. So each receiver gets a separate key, derived from the route's secrets and the host, or the audience that the
-// notice names (package route). For the same reason a route's headers are sent only to the hosts that the configuration lists.
+// Package sign computes them. A receiver that can verify with a secret key can also forge with it. Where each notice has its own url, a
+// route has many receivers. So each receiver gets a separate key, derived from the route's secrets and the host, or the audience that
+// the notice names (package route). For the same reason a route's headers are sent only to the hosts that the configuration lists.
 //
 // A GET has no body. Its content is sent as the query, and the signature covers the whole query string in place of the body.
 package callback
