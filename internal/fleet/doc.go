@@ -1,6 +1,6 @@
-// Package fleet knows which instances of the service are alive, and divides the work and the
-// limits among them. There is no leader: each instance publishes heartbeats in Redis, reads
-// those of the others, and decides by itself.
+// Package fleet tracks which instances of the service are alive, and divides the work and the limits
+// among them. There is no leader: each instance publishes heartbeats in Redis, reads those of the
+// others, and decides by itself.
 //
 //	           first heartbeat          3 heartbeats missed      closed connections
 //	joining ───────────────────▶ alive ─────────────────▶ unresponsive ──────────▶ dead
@@ -10,29 +10,31 @@
 //	                           leaving ──────────────────▶ left
 //	                                     Run's context ends
 //
-// An alive instance is preferred for its part of the work and has its part of the limits. A
-// leaving instance is preferred for nothing; it keeps its part of the limits on concurrency until
-// its last attempt has ended. An unresponsive instance has neither, but keeps its claims: it may
-// be paused, slow or cut off. The claims of a dead instance are reclaimed.
+//	state         new work  limits                               claims
+//	alive         yes       a part                               its own
+//	leaving       no        its part of concurrency, until its   its own
+//	                        last attempt has ended
+//	unresponsive  no        none                                 its own: it may be paused, slow or cut off
+//	dead          no        none                                 reclaimed by others
 //
 // # Guarantees
 //
 // Nothing here is a lock. Only the claim in Redis decides which instance delivers a notice, so a
 // wrong view of the fleet costs time and never loses a notice.
 //
-// Views of two instances may differ for one heartbeat. During that time two instances or none may
-// be preferred for a notice. A notice that its preferred instance does not claim is claimed by
-// another instance one grace later, and that one then serves the inactive instance's part for a
-// second at a time (see [Assignment]). Limits may be exceeded by the part of one instance. Attempts
-// that have started continue when their limit shrinks, also at an instance that is cut off.
+// The views of two instances may differ for one heartbeat. In that time, two instances or none may
+// be preferred for a notice, and limits may be exceeded by the part of one instance. If the
+// preferred instance does not claim a notice, another one claims it one grace (50 ms) later, and
+// then serves all notices of that instance for a second at a time; see [Assignment]. Attempts that
+// have started continue when their limit shrinks, also at an instance that is cut off.
 //
-// An instance can be declared dead by mistake only if its connections were closed and it could not
-// reconnect within its TAKEOVER. Notices that it has in flight may then be delivered twice.
+// An instance is declared dead by mistake only if its connections were closed and it could not
+// reconnect within its TAKEOVER. The notices that it has in flight may then be delivered twice.
 //
 // # Heartbeats
 //
-// An instance publishes a heartbeat every second, or three times per TAKEOVER if the TAKEOVER is
-// below three seconds. One script call stores it with the time of Redis's clock and returns the
+// An instance publishes a heartbeat every second, or three times per TAKEOVER if that is shorter
+// than three seconds. One script call stores it with the time of Redis's clock, and returns the
 // roster: the heartbeats of all instances, and the instances that have ended. Messages on the
 // fleet's channel ("joined", "left", "gone") only bring the next heartbeat forward, so a lost
 // message costs at most one interval.
@@ -43,57 +45,52 @@
 //
 // Missing heartbeats do not prove that a process is dead: it may only be paused. Closed connections
 // do, because the kernel closes the sockets of a dead process and keeps those of a stopped one. So
-// each instance subscribes to a dedicated channel, at the node that stores its heartbeats. An
+// each instance subscribes to a channel of its own id, at the Redis node that stores its heartbeats. An
 // observer declares another instance dead if all of this holds:
 //
 //   - The instance has published no heartbeat for its TAKEOVER, by Redis's clock, and the observer
 //     has a TAKEOVER too.
-//   - Its last heartbeat found its subscription. Without one, a missing subscription proves nothing,
-//     and its claims are reclaimed when their leases end.
-//   - Its channel has no subscriber. The heartbeat scripts ask with PUBSUB NUMSUB, so the same node
-//     answers.
-//   - The observer has reached that node for just as long. Each of its heartbeats succeeded, no gap
-//     between two of them was longer than two intervals, and each found the observer's subscription,
-//     which was not renewed in between.
+//   - Its last heartbeat found its subscription. Otherwise a missing subscription proves nothing.
+//   - Its channel has no subscriber now. The heartbeat script asks with PUBSUB NUMSUB.
+//   - The observer has reached that node for as long, without interruption: all its heartbeats
+//     succeeded, at most two intervals apart, and found its own subscription, which was not renewed.
 //
-// The last point is the trust window. After a failover, a restart or a pause of Redis all instances
-// are unresponsive and none is subscribed. The observer's window starts again at that moment, so the
-// others have a whole TAKEOVER to reconnect. One observer with a whole window is enough. It sets a
-// mark in Redis with a script that checks the conditions again, and all instances read the mark.
+// The last condition covers a failover, restart or pause of Redis, after which no instance is
+// subscribed. Every observer's TAKEOVER then begins again, and the others have that time to
+// reconnect. One observer is enough. It sets a mark in Redis with a script that checks the
+// conditions again, and all instances read the mark.
 //
-// If PUBSUB NUMSUB or the subscription is forbidden, or with TAKEOVER=lease, no instance is declared
+// With TAKEOVER=lease, or if PUBSUB NUMSUB or the subscription is forbidden, no instance is declared
 // dead, and claims are reclaimed when their leases end. Each instance publishes its TAKEOVER, and
-// observers wait that long. An instance whose TAKEOVER is unknown is not declared dead.
+// observers use that. An instance whose TAKEOVER is unknown is not declared dead.
 //
 // # Returning
 //
 // An instance that finds itself declared dead takes a new id. Claims are made under an id
-// ([Fleet.ID] begins each claim's token), and [Fleet.MayStart] refuses claims of another id. An
-// instance may be dead to the others before it reads the mark. So MayStart also refuses once the
-// last heartbeat is a TAKEOVER ago by the process's own clock. This rule alone protects where the
-// fleet's keys were lost with Redis's data.
+// ([Fleet.ID] begins each claim's token), and [Fleet.MayStart] refuses claims of another id. Other
+// instances may have declared it dead before it reads the mark. So MayStart also refuses once the
+// last heartbeat is a TAKEOVER ago by the process's own clock. This is the only protection if Redis
+// has lost the fleet's keys.
 //
 // # Unknown fleet
 //
-// Before the first heartbeat, after three failed heartbeats, and if the keys contain foreign data,
-// every instance is preferred for all work. Limits stay as they were last divided, so an outage of
-// the node that stores heartbeats exceeds none. Before the first heartbeat they are undivided.
+// Before the first heartbeat, after three failed ones, and if the keys contain foreign data, every
+// instance is preferred for all work. Limits stay as they were last divided, so an outage of the
+// node that stores heartbeats exceeds none. Before the first heartbeat they are undivided.
 //
 // Instances of versions before the fleet publish no heartbeat. The others do not wait for them, and
 // they use limits undivided.
 //
 // # Storage and cost
 //
-// Three small keys and two channels ([keys.Space.FleetSigns] and its neighbours) share one hash tag.
-// In a cluster all of them belong to one master, and the subscription is opened there. It is plain
-// pub/sub, because the script asks its own node for its own subscribers; sharded pub/sub would need
-// Redis 7 and bring nothing. When the slot moves, the subscription stays behind. The next heartbeat
-// finds no subscriber at its node, and the subscription is opened again there. A failover under
-// Sentinel is found in the same way.
+// Three small keys and two channels ([keys.Space.FleetSigns] and its neighbours) share one hash tag,
+// so in a cluster one master has them all, and the subscription is opened there. When the slot
+// moves, or Sentinel switches to another master, the next heartbeat finds no subscription at its
+// node, and the subscription is opened again there. It is plain pub/sub, because the script asks its
+// own node; sharded pub/sub would need Redis 7 and bring nothing.
 //
-// Heartbeats are stored in a hash that all instances read, and not only sent by pub/sub. Pub/sub
-// costs one command per interval too, but shows a new instance no missing heartbeats, and has no
-// times of Redis's clock.
+// Heartbeats are stored in a hash and not only published: a new instance then sees which heartbeats
+// are missing, with times of Redis's clock.
 //
 // Eight idle instances send eight commands a second. One costs Redis some 70 µs, and the instance
 // 0.05 % of a core. A kill -9 is detected 2 to 3 s later with a TAKEOVER of 3 s, since the last
