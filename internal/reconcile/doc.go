@@ -1,6 +1,7 @@
-// Package reconcile makes due notices punctual and finds those whose event is lost.
+// Package reconcile makes Redis send the expired events of due notices on time, and claims the
+// notices whose event is lost.
 //
-//	                        ┌── wake: an earlier notice was scheduled
+//	                        ┌── wake message: an earlier notice was scheduled
 //	                        ▼
 //	Sweeper, by partition: sleep until the first due time ─▶ touch its timer ─▶ Redis sends the event
 //	                        │                                                     (listener, dispatch)
@@ -8,24 +9,21 @@
 //
 //	Janitor, every 5 s:    trim settled notices · read the pauses · move notices to their routes
 //
-// Redis sends an expired event when it deletes a key, which may be seconds or minutes after the due
-// time. It deletes a key at once when a client reads it. So for each partition (a route in a shard) a
-// Sweeper sleeps until the earliest timer is due, and then touches it: a read makes Redis delete the key
-// and send the event, which triggers the claim. The grace, 50 ms, is the time that a claim by an event has.
+// Redis sends an expired event when it deletes the key, which may be seconds or minutes after the due
+// time, but at once when a client reads the key. So a Sweeper sleeps until the earliest timer of its
+// partition (a route in a shard) is due, and then touches it: it reads the timer, and the event triggers
+// the claim. A notice without a claim one grace (50 ms) after its due time is swept: it is claimed
+// without an event.
 //
 // # Guarantees
 //
-// Lost: no notice. The shadow, a zset in Redis, contains every pending notice, and the sweeper claims each that is still
-// unclaimed one grace after its due time. Nothing depends on an event or a wake message;
-// both only save time. Notices without a timer are swept when they are due, and so are all notices
-// while no events arrive.
-//
-// Duplicated: none by a sweep, since the claim decides. Ordered: a sweep claims in the order of due
-// times; between partitions there is no order.
-//
-// Early: never. Due times are by Redis's clock. The sweeper estimates the difference to its own clock,
-// exact to half a round trip. A timer that was touched too early still exists, which the touch reports,
-// and is touched again.
+//   - Lost: no notice. The shadow, a zset in Redis, contains every pending notice, and nothing depends on
+//     an event or a wake message; both only save time. Notices without a timer are swept when they are
+//     due, and so are all notices while no events arrive.
+//   - Duplicated: none by a sweep, since the claim decides.
+//   - Ordered: a sweep claims in the order of due times. Between partitions there is no order.
+//   - Early: never. Due times are by Redis's clock, which the Sweeper estimates to half a round trip. A
+//     timer that was touched too early still exists, which the touch reports, and is touched again.
 //
 // # Failures
 //
@@ -44,21 +42,22 @@
 //
 // # Several instances
 //
-// One instance is preferred for a partition ([Assignment]): it inspects and touches. The next one in
-// rank inspects one grace and a few ms after a due time, the one after it two graces, and so on; without
-// due notices each of them inspects once a minute. They sweep the notices that they find unclaimed. So
-// if the preferred instance dies, its partitions are late by the grace and 20 ms at most, and by two
-// graces if the next one has died too. All instances work on a backlog. All instances receive the
-// events, and each notice is claimed by the instance that is preferred for its key. Notices that are due
-// together are grouped, and a group goes to the preferred instance of its first notice. So all instances
-// use their slots evenly. If instances have a route configured differently, or the fleet is unknown, all
-// are preferred for it.
+// For each partition the instances are ranked ([Assignment]). The first, the preferred one, inspects and
+// touches. The second inspects one grace and a few ms after a due time, the third after two graces, and so
+// on; without due notices each of them inspects once a minute. They sweep the notices that are still
+// unclaimed. So if the preferred instance dies, its partitions are late by the grace and 20 ms at most,
+// and by two graces if the second has died too. All instances work on a backlog.
+//
+// Each notice is claimed by the instance that is preferred for its key; all of them receive the events.
+// Notices that are due together are grouped, and a group goes to the preferred instance of its first
+// notice. So all instances use their slots evenly. If instances have a route configured differently, or
+// the fleet is unknown, all are preferred for it.
 //
 // # Instances of different configurations
 //
-// During a rollout, and after a rollback, instances run next to each other that give the same key to
-// different routes: one to app, another to app:m. A notice is stored under the prefix of the route in its
-// writer's configuration. These rules keep it one notice that is delivered once:
+// During a rollout, instances may give the same key to different routes: one to app, another to app:m. A
+// notice is stored under the prefix of the route in its writer's configuration. These rules keep it one
+// notice that is delivered once:
 //
 //  1. Every prefix that any configuration ever had is registered in each shard before anything is stored
 //     under it, and stays registered. Scripts refuse a writer that does not know all of them. The writer
