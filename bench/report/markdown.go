@@ -290,6 +290,8 @@ func Text(res *harness.Result) string {
 			refusals(res, c))
 	}
 	fmt.Fprintf(&b, "Peers\n%s\nGoals\n%s\nSummary (medians)\n%s\n", peersTable(res).text(), goalTable(res).text(), summaryTable(res).text())
+	fmt.Fprintf(&b, "Patterns built by hand (a figure was measured; a text is the documented property)\n%s\nTried and dropped\n%s\n",
+		patternTable(res).text(), dropped.text())
 	return b.String()
 }
 
@@ -379,11 +381,10 @@ The service's own goals, by the medians of this run.
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}
-	fmt.Fprintf(&b, "[Every case](benchmarks/%s), with the versions and settings of each peer.\n\n", casesFile)
-	b.WriteString(dropped)
-	fmt.Fprintf(&b, "## Patterns built by hand\n\nA figure was measured; a text is the documented property.\n\n%s\n",
-		patternTable(res).markdown())
-	fmt.Fprintf(&b, `## Run it yourself
+	fmt.Fprintf(&b, `[Every case](benchmarks/%s), with the versions and settings of each peer, changes that were tried and dropped, and the patterns
+built by hand with their properties ([explained](patterns.md)).
+
+## Run it yourself
 
 `+"```"+`
 scripts/bench-deps.sh        # Debian: redis-server, postgresql, beanstalkd, rabbitmq-server
@@ -394,25 +395,21 @@ cd bench && go run . -list   # names for -peers and -cases
 `+"```"+`
 
 A peer whose server is not installed is in the table with the missing program.
-`)
+`, casesFile)
 	return b.String()
 }
 
-// dropped is what did not help. The figures are of the revisions of the time, each of one run that alternated.
-const dropped = `## Tried and dropped
-
-Measured for goals that are not reached, each against the same run without it.
-
-| tried | result |
-| --- | --- |
-| one schedule call in flight instead of two; three or four | 7 % slower; none faster |
-| waiting before each gathered call for more to come | 0.082 to 0.061 calls a job, no faster; schedule 7 to 18 % slower |
-| a binary record in place of JSON | 320 in place of 400 ns, and redis-cli shows nothing |
-| leaving out the look whether a notice is there (HMGET) before it is scheduled | no difference: it warms the data of the next write |
-| settle calls 2 ms apart; no second sweep call for a few; waiting 1 to 3 ms for freed slots | no difference |
-| an eighth of the slots kept for hints always | p99 beside a hanging merchant 2.7 → 3.4 to 4.9 ms |
-| 256 slots in place of 64 | 0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 in flight |
-| another HTTP client (fasthttp) for the callbacks | 14 in place of 31 µs a call; taken as a way of our own to make a call without TLS in one goroutine, since its limits and errors are others |
-| deleting a timer when its notice is claimed, so that no event comes | not done: that the event comes is what other programs and other instances go by |
-
-`
+// dropped are changes that were measured for goals that are not reached, each against the same run without it, and
+// that did not help. The figures are of the revisions of the time.
+var dropped = table{head: []string{"tried", "result"}, rows: [][]string{
+	{"one schedule call in flight instead of two; three or four", "7 % slower; none faster"},
+	{"waiting before each gathered call for more to come", "0.082 to 0.061 calls a job, no faster; schedule 7 to 18 % slower"},
+	{"a binary record in place of JSON", "320 in place of 400 ns, and redis-cli shows nothing"},
+	{"no check (HMGET) for an existing notice before it is scheduled", "no difference: the check warms the data of the next write"},
+	{"settle calls 2 ms apart; no second sweep call for a few; waiting 1 to 3 ms for freed slots", "no difference"},
+	{"an eighth of the slots kept for hints always", "p99 beside a hanging merchant 2.7 → 3.4 to 4.9 ms"},
+	{"256 slots in place of 64", "0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 in flight"},
+	{"another HTTP client (fasthttp) for the callbacks",
+		"14 in place of 31 µs a call; led to the direct transport, since its limits and errors differ"},
+	{"deleting a timer when its notice is claimed, so that no event comes", "not done: other programs and instances rely on the event"},
+}}
