@@ -103,28 +103,25 @@ var texts = map[string]string{
 	"REDIS_URL": "The address of Redis: `redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://` for a socket. Further addresses of a " +
 		"cluster or of sentinels are added as `&addr=host:port`; sentinels also need `master_name=`.",
 	"REDIS_MODE": "`standalone`, `sentinel` or `cluster`.",
-	"REDIS_CA_FILE": "A file with the authorities (PEM) that sign the certificates of Redis and of the sentinels, instead of the system's; for `rediss://`. In a cluster and behind " +
+	"REDIS_CA_FILE": "A file with the authorities (PEM) that sign the certificates of Redis and of the sentinels, instead of the system's. In a cluster and behind " +
 		"sentinels a certificate must match the address that the node announces.",
 	"REDIS_CERT_FILE":   "A file with this service's client certificate (PEM). Needs REDIS_KEY_FILE.",
 	"REDIS_KEY_FILE":    "The file with the private key of REDIS_CERT_FILE (PEM).",
-	"SENTINEL_USERNAME": "The user name at the sentinels, if they have users. The user in REDIS_URL is for Redis.",
+	"SENTINEL_USERNAME": "The user at the sentinels. The user in REDIS_URL is for Redis.",
 	"SENTINEL_PASSWORD": "The password at the sentinels. Sentinels use the same TLS settings as Redis.",
 	"NAMESPACE":         "The prefix of all Redis keys of the service. Two services in one database need two namespaces.",
-	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances. The keys that encrypt cursors are derived " +
-		"from it. If unset, the service creates a key and stores it in Redis as `notifier:key`. Set it if others can read that Redis.",
-	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. `notifier reshard` changes it while instances run; " +
-		"afterwards remove this variable, or set the new number. More than 1 is useful only in a cluster.",
+	"KEY": "32 random bytes in base64 (`head -c 32 /dev/urandom | base64`), the same for all instances, from which the keys that encrypt cursors are " +
+		"derived. If unset, a key is created in Redis as `notifier:key`. Set it if others can read that Redis.",
+	"SHARDS": "The number of shards, 1 to 1024. The first start stores it in Redis. After `notifier reshard` remove this variable, or set the new number. " +
+		"More than 1 is useful only in a cluster.",
 	"INSTANCE": "The name of this process in logs and claims. By default the host name and a random suffix.",
 	"LISTEN":   "The address of the HTTP API. An address that is not loopback is refused unless clients are configured.",
-	"METRICS_LISTEN": "An additional address, such as `:9464`, that serves only `/metrics`, without a token. Only Prometheus should be able to reach " +
-		"it. LISTEN always serves `/metrics` too, to clients without a prefix.",
-	"PPROF_LISTEN": "A loopback address, such as `127.0.0.1:6060`, that serves Go's profiles at `/debug/pprof/`. Other addresses are refused, because profiles contain " +
-		"memory contents. If unset, there are no profiles.",
-	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies in front of LISTEN, comma-separated. For a connection from one of them, the client's address is the rightmost " +
-		"`X-Forwarded-For` entry that is not in the list, and `X-Forwarded-Proto` decides whether the client uses TLS. If unset, both headers are ignored. " +
-		"The audit, the log and the limit of failed attempts use that address.",
-	"CLIENTS": "The names of the API's clients, comma-separated. Each has its variables, see below. If unset, the API needs no token: anyone " +
-		"who can reach the address may call it.",
+	"METRICS_LISTEN": "An additional address, such as `:9464`, that serves only `/metrics`, without a token, for Prometheus. LISTEN serves `/metrics` too, to " +
+		"clients without a prefix.",
+	"PPROF_LISTEN": "A loopback address, such as `127.0.0.1:6060`, that serves Go's profiles at `/debug/pprof/`. If unset, there are no profiles.",
+	"TRUSTED_PROXIES": "Networks (CIDR) and addresses of the proxies in front of LISTEN, comma-separated. Behind one of them, the client's address is the rightmost " +
+		"`X-Forwarded-For` entry that is not in the list, and `X-Forwarded-Proto` says whether the client uses TLS. Otherwise both headers are ignored.",
+	"CLIENTS":     "The names of the API's clients, comma-separated; see [below](#clients). If unset, the API needs no token.",
 	"ROUTES":      "The names of the routes, comma-separated; a name has letters, digits, `_` and `-`. Required by `serve`.",
 	"CONCURRENCY": "Maximum number of handlers that run at the same time in this process, for all routes; 1 to 100,000.",
 	"GRACE":       "How long the reconciler waits for the expired event of a due notice before it claims the notice itself, 1ms to 10s.",
@@ -132,40 +129,36 @@ var texts = map[string]string{
 	"API_MEMORY":  "Maximum bytes of API requests in flight at one instance. One client may use a quarter; half is divided equally between the clients. Further requests get 429.",
 	"RETENTION":   "How long a delivered or cancelled notice stays readable; 0 removes it at once.",
 	"RETAIN":      "Maximum number of delivered and cancelled notices that stay readable, for each route and shard.",
-	"REPEAT_WINDOW": "How long the service recognises the schedule call of a delivered or cancelled notice that RETAIN has trimmed, counted from its end: the " +
-		"same content gets 200, other content 409. Never longer than RETENTION; 0 = never.",
-	"REPEAT_BYTES": "Maximum memory in Redis for REPEAT_WINDOW, all shards together, up to 64GiB. A notice takes about 65 bytes. Above it, the oldest are removed.",
-	"CONFIGURE_REDIS": "Whether the service adds `Ex` (`KEg$x` if a route has ADOPT) to Redis's notify-keyspace-events if it is missing. Flags that " +
-		"are set stay set.",
-	"SHUTDOWN_DELAY": "The time between SIGTERM and the start of the shutdown, at most 10m. During it `/readyz` answers 503 and every API response closes its connection, so " +
-		"that a load balancer stops sending calls; the instance answers calls and delivers notices as before. A second signal ends the delay.",
+	"REPEAT_WINDOW": "How long after its end a [repeated schedule call](deploy.md#repeated-schedule-calls) of a notice that RETAIN has trimmed is recognised. " +
+		"Never longer than RETENTION; 0 = never.",
+	"REPEAT_BYTES":    "Maximum memory in Redis for REPEAT_WINDOW, all shards together, up to 64GiB.",
+	"CONFIGURE_REDIS": "Whether the service adds missing flags, `Ex` (`KEg$x` if a route has ADOPT), to Redis's notify-keyspace-events.",
+	"SHUTDOWN_DELAY": "The time between SIGTERM and the start of the shutdown, at most 10m. During it the instance works, but `/readyz` answers 503 and every API response " +
+		"closes its connection, so that a load balancer stops sending calls. A second signal ends the delay.",
 	"SHUTDOWN_TIMEOUT": "Maximum time for running handlers to finish after SIGTERM, at most 10m.",
-	"TAKEOVER": "How long an instance must be without heartbeat and without connection to Redis to count as dead, 1s to 1h. Its claims are then reclaimed. " +
-		"`lease`: no instance counts as dead, and claims are reclaimed only when their leases end.",
-	"LIMITS": "The scope of RATE and HOST_CONCURRENCY: `fleet` (all instances share the limits) or `instance` (each instance has them). " +
-		"CONCURRENCY is always for each instance.",
+	"TAKEOVER": "After how long without heartbeat and connection to Redis an instance counts as dead, so that its claims are reclaimed, 1s to 1h. " +
+		"`lease`: claims are reclaimed only when their leases end.",
+	"LIMITS": "The scope of RATE and HOST_CONCURRENCY: `fleet` (all instances together) or `instance` (each one).",
 	"UI_BODIES": "Whether the pages show notices' bodies and receivers' answers: `shown` or `masked`. Masking also hides the queries of addresses and the values of notices' headers. " +
 		"Downloads of dead letters are masked too, and `import` refuses masked notices. The API masks only copies of attempts (`notifier listen`).",
 	"UI_MASK": "JSON paths of the values that the pages mask, comma-separated: `$.card.number`, `items[*].cvv` or `$..pan` (at any depth). Letter case does not matter. " +
-		"Headers, a form's fields and a query's fields are members of one object each. `card[number]` and `card.number` are read as paths. JSON inside a string is masked too. " +
-		"A body is masked whole unless it is a JSON object or array, or its content type is `application/x-www-form-urlencoded`. " +
-		"A masked value of four or more bytes is masked in the rest of the notice and in answers.",
+		"Headers, a form's fields and a query's fields are members of one object each. A body is masked whole unless it is a JSON object or array, or its content type is " +
+		"`application/x-www-form-urlencoded`. See [dashboard.md](dashboard.md#what-is-not-shown).",
 	"UI": "Whether the dashboard is served, under `/ui/` of LISTEN.",
 	"DURABILITY": "The confirmation that a schedule or change waits for: `memory` (Redis has the write), `replicas:N` (N replicas have " +
 		"received it too) or `fsync` (it is on Redis's disk; needs Redis 8, or `appendfsync always`). An unconfirmed call gets " +
 		"503 with the problem type `unconfirmed`; repeat the call.",
 	"DURABILITY_TIMEOUT": "How long a call waits for the confirmation, 10ms to 30s.",
-	"DURABILITY_SETTLE": "The confirmation that the end of an attempt waits for, with the same values: with `replicas:N`, a delivered notice is not delivered again after a failover. Until the confirmation " +
-		"the attempt keeps its slot of CONCURRENCY, at most five times DURABILITY_TIMEOUT.",
-	"HISTORY_URL": "The database of the history of finalized notices: `postgres://user:password@host:5432/database`, or `sqlite:///path/to/file` for instances on one " +
-		"machine. If unset, there is no history. See [history.md](history.md).",
+	"DURABILITY_SETTLE": "The confirmation that the end of an attempt waits for, with the same values: with `replicas:N`, a failover causes no second delivery. " +
+		"See [Durability](operations.md#durability).",
+	"HISTORY_URL": "The database of the [history](history.md): `postgres://user:password@host:5432/database`, or `sqlite:///path/to/file` for instances on one " +
+		"machine. If unset, there is no history.",
 	"HISTORY_BODIES":    "How the history stores bodies: `keep` (whole), `hash` (SHA-256 and size) or `drop` (only the size).",
 	"HISTORY_RETENTION": "How long the history keeps entries, at least `24h`; PostgreSQL drops whole days. If unset, forever.",
 	"HISTORY_BACKLOG": "Maximum number of finalized notices buffered in Redis while the database is unavailable, 1,000 to 100,000,000. 1,000,000 with bodies of 200 bytes take about 0.5 GB. " +
 		"Above it, the oldest are not recorded.",
-	"LOG_CALLS": "Which API calls are logged at level info, one line each, with client, operation and key: `off` (none), `changes` (calls that may change something, except schedules) or " +
-		"`all` (every call of a client). A batch is one line, with the number of its notices and the first key. Bodies, urls and tokens are never logged. " +
-		"For calls with an audit entry, the line `operator action` is logged instead.",
+	"LOG_CALLS": "Which API calls are logged at level info, one line each, with client, operation and key: `off`, `changes` (calls that may change something, except schedules) or " +
+		"`all`. A batch is one line, with its first key. Bodies, urls and tokens are never logged. For calls with an audit entry, the line `operator action` is logged instead.",
 	"LOG_ATTEMPTS": "Which attempts are logged: `all`, `failed`, or `1/100` (all failures and one in 100 successes, chosen by webhook-id; 1/1 to 1/1000000). " +
 		"The lines that a `log` target delivers are always written.",
 	"LOG_LEVEL":  "`debug`, `info`, `warn` or `error`.",
@@ -193,21 +186,20 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_SIGN": "How callbacks are signed, one or more, comma-separated: `standard`, `standard-ed25519`, `stripe`, `github`, `wechatpay`, `alipay`, `jws`. " +
 		"`standard`, `stripe` and `github` need SECRET, the others SIGN_KEY. See [callbacks.md](callbacks.md#signatures).",
 	"ROUTE_<NAME>_SIGN_KEY": "Private keys in PEM (PKCS#8 or PKCS#1), one after the other: RSA of at least 2048 bits, Ed25519 or P-256; or `whsk_` and base64 for Ed25519. A certificate of an RSA " +
-		"key may follow it. All public keys are published at `/.well-known/jwks.json`; a scheme signs with the first key of its type.",
+		"key may follow it. A scheme signs with the first key of its type.",
 	"ROUTE_<NAME>_SIGN_KEY_ID": "The serial numbers of the RSA keys for `wechatpay`, one for each key in the same order, comma-separated. By default those of the certificates in SIGN_KEY.",
 	"ROUTE_<NAME>_SIGN_HEADER": "Names of the signatures' headers: `stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme,jws:Acme-Jws`. `wechatpay:Acme` gives `Acme-Timestamp`, `-Nonce`, `-Signature` and " +
 		"`-Serial`. Neither HEADERS nor notices may have headers of these names; `-` and `_` are the same.",
-	"ROUTE_<NAME>_SIGN_PER": "The scope of the keys for `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` (a key derived from them for each called host), `audience` (a key derived for each audience that notices " +
-		"name), or `host,route` (both signatures, for a change from `route`). `notifier secret` prints the derived keys to give to a receiver. Default for the target `notice`: `host`.",
-	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then have an access token (`Authorization: Bearer …`) that the service gets there " +
-		"by the client credentials grant. With the target `notice`, HEADERS_TO lists the hosts that get it. See [callbacks.md](callbacks.md#access-tokens).",
+	"ROUTE_<NAME>_SIGN_PER": "Whose keys sign `standard`, `stripe` and `github`: `route` (the secrets themselves), `host` or `audience` (a key derived for each called host, or for each audience that notices " +
+		"name), or `host,route` (both, for a change from `route`). Default for the target `notice`: `host`. See [callbacks.md](callbacks.md#whose-key-signs).",
+	"ROUTE_<NAME>_OAUTH2_TOKEN_URL": "The issuer's token endpoint: `https://issuer.example/oauth/token`. Callbacks then have an [access token](callbacks.md#access-tokens) " +
+		"(`Authorization: Bearer …`) from there, by the client credentials grant.",
 	"ROUTE_<NAME>_OAUTH2_CLIENT_ID":     "The client's id at the issuer. Required with OAUTH2_TOKEN_URL.",
 	"ROUTE_<NAME>_OAUTH2_CLIENT_SECRET": "The client's secret at the issuer. Required with OAUTH2_TOKEN_URL.",
 	"ROUTE_<NAME>_OAUTH2_SCOPES":        "The requested scopes, separated by commas or spaces.",
 	"ROUTE_<NAME>_OAUTH2_AUDIENCE":      "The requested audience, sent as the parameter `audience`.",
-	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS and access tokens, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example` (all names " +
-		"below it), an address or `*` (all hosts). Without scheme and port: https on port 443. A notice for such a host with another scheme or port is refused with 422. " +
-		"Only for the target `notice`, and required there if HEADERS or OAUTH2_TOKEN_URL is set.",
+	"ROUTE_<NAME>_HEADERS_TO": "The hosts that get HEADERS and access tokens, comma-separated: `[http://|https://]host[:port|:*]`, where host is a name, `*.shop.example`, an address or " +
+		"`*`; see [callbacks.md](callbacks.md#whose-key-signs). Only for the target `notice`, and required there if HEADERS or OAUTH2_TOKEN_URL is set.",
 	"ROUTE_<NAME>_ALLOW":      "Private addresses that notices' urls may name: networks (CIDR), addresses, hosts and `*.domain`, comma-separated. For the target `notice`.",
 	"ROUTE_<NAME>_HTTPS_ONLY": "Whether `http://` addresses are refused.",
 	"ROUTE_<NAME>_CA_FILE":    "A file of authorities (PEM) to trust in addition to the system's.",
@@ -215,8 +207,7 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_KEY_FILE":   "The file with the private key of CERT_FILE (PEM).",
 	"ROUTE_<NAME>_PROXY":      "A proxy for the route's calls: `http://user:password@host:3128`, `https://`, `socks5://` or `socks5h://`. The proxy resolves host names.",
 	"ROUTE_<NAME>_METHOD":     "`POST`, `PUT` or `GET`. A notice's own method takes precedence.",
-	"ROUTE_<NAME>_ORDER": "`none`, or `id`: notices with the same app, module and id, without a trailing `~` and 1 to 9 digits in the id, are delivered one " +
-		"after another, in the order of their due times.",
+	"ROUTE_<NAME>_ORDER":      "`none`, or `id`: notices of one business id are delivered one after another, in the order of their due times. See [order.md](order.md).",
 	"ROUTE_<NAME>_ORDER_DEAD": "With ORDER=id: whether a dead letter is skipped by its successors (`skip`), or holds them back until it is redriven, cancelled " +
 		"or purged (`block`).",
 	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",

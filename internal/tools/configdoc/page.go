@@ -26,15 +26,14 @@ func page() string {
 	b.WriteString(`<!-- Made by go generate ./internal/config from the table that the service reads. -->
 # Configuration
 
-notifier is configured by environment variables only. If any of them is wrong,
-missing or unknown, the service does not start (exit code 2) and lists all of them,
-each with what would be right. An empty variable counts as not set. Durations are Go
-durations (` + "`15s`, `1h30m`; the units are `h`, `m`, `s` and `ms`, so a week is `168h`" + `).
-A number without a unit is in seconds, never in milliseconds: ` + "`5000` is `1h23m20s`" + `.
+notifier is configured by environment variables only. If any is wrong, missing or
+unknown, the service does not start (exit code 2) and lists all of them with acceptable
+values. An empty variable counts as not set. Durations are Go durations
+(` + "`15s`, `1h30m`; the units are `h`, `m`, `s` and `ms`, so a week is `168h`" + `).
+A number without a unit is in seconds: ` + "`5000` is `1h23m20s`" + `.
 
-Where the table says *or file*, you can instead set the variable with ` + "`_FILE`" + ` at the
-end of its name to the name of a file that holds the value, as Docker and Kubernetes
-mount secrets.
+*or file*: the variable with ` + "`_FILE`" + ` at the end of its name may name a file that holds
+the value.
 
 ## Service
 
