@@ -47,7 +47,7 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if !a.loopback {
 		return caller{}, problem(http.StatusUnauthorized,
-			"no client is configured, so nobody is let in from other machines; set NOTIFIER_CLIENTS").
+			"no client is configured, so calls from other machines are refused; set NOTIFIER_CLIENTS").
 			with("WWW-Authenticate", `Bearer realm="notifier"`)
 	}
 	if !remote.IsLoopback(r.Host) {

@@ -26,46 +26,46 @@ func Explain(err error) *Problem {
 	var clock wire.ClockError
 	switch {
 	case errors.As(err, &clock):
-		return problem(http.StatusServiceUnavailable, "Redis's clock says %s: whoever runs the service sets the clock of the machine that Redis "+
-			"runs on; nothing was written. Repeat the call then", clock.Says.Format(time.RFC3339)).with("Retry-After", "30")
+		return problem(http.StatusServiceUnavailable, "Redis's clock says %s, and nothing was written. An operator must correct the clock of "+
+			"the machine that Redis runs on; repeat the call afterwards", clock.Says.Format(time.RFC3339)).with("Retry-After", "30")
 	case errors.Is(err, keyring.ErrUnreadable):
 		return problem(http.StatusServiceUnavailable, "the service's own key cannot be read at the moment; repeat the call").with("Retry-After",
 			"1")
 	case errors.Is(err, store.ErrNotFound):
-		return problem(http.StatusNotFound, "no such notice is kept")
+		return problem(http.StatusNotFound, "there is no notice with this key")
 	case errors.Is(err, wire.ErrUnconfirmed):
-		return problem(http.StatusServiceUnavailable, "it is stored, but not confirmed to be as durable as this service is set to answer for; "+
-			"repeat the call: what is stored already is not done twice").as(unconfirmed).with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "the notice is stored, but not confirmed as NOTIFIER_DURABILITY requires; "+
+			"repeat the call: nothing is stored twice").as(unconfirmed).with("Retry-After", "1")
 	case errors.Is(err, wire.ErrNotSynced):
 		return problem(http.StatusServiceUnavailable,
-			"the Redis that answers does not sync to its disk before it answers, which this service is set to answer for; "+
+			"Redis answers before its writes are on disk, but NOTIFIER_DURABILITY requires them there; "+
 				"nothing was written. Repeat the call").as(unconfirmed).with("Retry-After", "5")
 	case errors.Is(err, wire.ErrFull):
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
 	case errors.Is(err, layout.ErrLayout):
-		return problem(http.StatusServiceUnavailable, "the Redis that answers holds data that were written with other settings; "+
-			"nothing is read or written there. /readyz and the log say what differs").with("Retry-After", "5")
+		return problem(http.StatusServiceUnavailable, "the data in Redis were written with other settings; "+
+			"nothing is read or written. /readyz and the log say what differs").with("Retry-After", "5")
 	case errors.Is(err, wire.ErrNotBegun):
-		return problem(http.StatusServiceUnavailable, "this instance does not know yet whether the data in Redis are of its layout, "+
-			"because Redis has not answered since it started; nothing was written. Repeat the call").with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "Redis has not answered since this instance started, so the layout of its data is unknown; "+
+			"nothing was written. Repeat the call").with("Retry-After", "1")
 	case errors.Is(err, wire.ErrMoved):
 		return problem(http.StatusServiceUnavailable,
-			"notices are being moved to another Redis, and this call is not for this one any more, or not yet; "+
-				"nothing was changed. Repeat the call, there if whoever runs the service says that it is open").as(moved).with("Retry-After", "2")
+			"notices are being moved to another Redis, and this service does not accept the call at present; "+
+				"nothing was changed. Repeat the call, at the other service if an operator has announced it").as(moved).with("Retry-After", "2")
 	case errors.Is(err, wire.ErrUnavailable):
-		return problem(http.StatusServiceUnavailable, "Redis cannot be reached at the moment; repeat the call. "+
-			"Scheduling again is safe: what is kept already is not scheduled twice").with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "Redis is unreachable at the moment; repeat the call. "+
+			"A repeated schedule call creates no second notice").with("Retry-After", "1")
 	case errors.Is(err, wire.ErrLogin), errors.Is(err, wire.ErrRights):
-		what := "the user or the password that this service has"
+		what := "refuses the service's user or password"
 		if errors.Is(err, wire.ErrRights) {
-			what = "this service's user a right that it needs"
+			what = "refuses a right that the service's user needs"
 		}
-		return problem(http.StatusServiceUnavailable, "Redis refuses %s. Whoever runs the service finds the remedy in its log and by "+
-			"notifier doctor; repeat the call then", what).with("Retry-After", "30")
+		return problem(http.StatusServiceUnavailable, "Redis %s. The service's log and notifier doctor name the remedy for an "+
+			"operator; repeat the call afterwards", what).with("Retry-After", "30")
 	case errors.Is(err, fleet.ErrForeign):
 		return problem(http.StatusServiceUnavailable,
-			"who lives cannot be read: another program may use the keys in Redis under which instances say so; "+
+			"the list of instances cannot be read: another program may use its keys in Redis; "+
 				"notifier doctor names them").with("Retry-After", "30")
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
@@ -82,12 +82,12 @@ func conflict(r store.Reply) *Problem {
 	if len(r.Differs) == 0 {
 		return nil
 	}
-	p := problem(http.StatusConflict, "a notice with another content is kept under this key; it differs in %s. "+
+	p := problem(http.StatusConflict, "another notice has this key; it differs in %s. "+
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
 	if r.State == notice.Settled { // a digest cannot show which fields differ
 		p = problem(http.StatusConflict,
-			"a notice with another content was settled lately under this key. Use another key, or on_duplicate keep or replace")
+			"a different notice with this key was settled recently. Use another key, or on_duplicate keep or replace")
 	}
 	if r.Notice != nil {
 		p.State = string(r.State)

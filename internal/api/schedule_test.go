@@ -62,7 +62,7 @@ func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 	other := strings.Replace(now, "true", "false", 1)
-	if c := b.do("POST", "/v1/notices", other).is(409).says("settled lately").json(); c["state"] != "settled" || c["differs"] != nil {
+	if c := b.do("POST", "/v1/notices", other).is(409).says("settled recently").json(); c["state"] != "settled" || c["differs"] != nil {
 		t.Errorf("the conflict is %v", c)
 	}
 	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"keep",`, 1)).is(200).says(`"state":"settled"`)
@@ -453,9 +453,9 @@ func TestWhatIsNotConfirmed(t *testing.T) {
 func TestRedisRefusesTheServicesUser(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, says := range map[error]string{wire.ErrLogin: "the user or the password", wire.ErrRights: "a right"} {
+	for err, says := range map[error]string{wire.ErrLogin: "user or password", wire.ErrRights: "a right"} {
 		b.engine.Fail(fmt.Errorf("schedule: %w", err))
-		if a := b.do("POST", "/v1/notices", one).is(503).says(says, "notifier doctor"); strings.Contains(a.raw, "cannot be reached") {
+		if a := b.do("POST", "/v1/notices", one).is(503).says(says, "notifier doctor"); strings.Contains(a.raw, "unreachable") {
 			t.Errorf("%v is said to be unreachable: %s", err, a.raw)
 		}
 	}

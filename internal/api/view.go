@@ -107,7 +107,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) error {
 	return writeRaw(w, status, "application/json", append(codec.AppendAny(nil, v), '\n'))
 }
 
-// writeRaw answers, with JSON that is safe to print on a terminal. An error of the connection is nobody's to handle: the
+// writeRaw answers, with JSON that is safe to print on a terminal. An error of the connection is not handled: the
 // caller has gone.
 func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte) error {
 	if strings.Contains(contentType, "json") {

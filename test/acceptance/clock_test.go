@@ -29,7 +29,7 @@ func TestUnsetClockIsLogged(t *testing.T) {
 	_, err = s.api.Schedule(t.Context(), client.Request{Key: "app1:a:b:1"})
 	var p *client.Problem
 	if !errors.As(err, &p) || p.Status != 503 || !strings.Contains(p.Detail, "Redis's clock says 1970-01-01T00:0") ||
-		!strings.Contains(p.Detail, "sets the clock of the machine that Redis runs on") {
+		!strings.Contains(p.Detail, "correct the clock of the machine that Redis runs on") {
 		t.Fatalf("%v", err)
 	}
 	em.Leap(-behind)
