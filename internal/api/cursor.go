@@ -17,7 +17,7 @@ import (
 
 // cursors encrypts the cursors of one query. A cursor holds the last key that was read, which the
 // client may have no right to see, and the position of the next page, which the client must not
-// choose. So cursors are encrypted and bound to the client, its scope and the query.
+// choose. An encrypted cursor is valid only for the same client, scope and query.
 type cursors struct {
 	api   *api
 	bound []byte

@@ -68,9 +68,8 @@ type Changer interface {
 	Resend(ctx context.Context, key, id string, ending int) (store.Change, error)
 }
 
-// Reporter applies a report: a consumer of a list or stream reports the result of one attempt of
-// a notice. A key can be used again by a later notice. If the report names an earlier notice of the
-// key, nothing changes, and the Change holds the later notice.
+// Reporter applies a consumer's report on one attempt of a notice from a list or stream. If the key
+// has a later notice by now, the report changes nothing, and the Change holds the later notice.
 type Reporter interface {
 	Report(ctx context.Context, key string, r notice.Report) (store.Change, error)
 }

@@ -11,10 +11,10 @@ import (
 // DefaultMemory is the default of Options.Memory.
 const DefaultMemory = 128 << 20
 
-// memory bounds the bytes of all request bodies in flight: from a body's first byte until its call
-// is answered. One half of the memory is reserved, in equal parts for all clients. The other half
-// is common: a client uses it beyond its reserved part. One client may hold at most a quarter of
-// the memory, so that no client can use all of the common half.
+// memory bounds the bytes of all request bodies in flight, from the first byte of a body until its
+// call is answered. Half of the memory is reserved for the clients, in equal parts. A client that
+// needs more takes it from the other half, which all share. One client may hold at most a quarter
+// of the whole, so that it cannot use up the shared half alone.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client
