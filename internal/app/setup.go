@@ -15,10 +15,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// Intervals between examinations of the Redis configuration. It is examined every setupEvery,
-// because it can change while Redis runs, and again after setupRetry if Redis did not answer. After
-// a new subscription, if the servers are not those of the last examination, it is examined after
-// setupRetry.
+// Intervals of checks of the Redis configuration. It is checked every setupEvery, because it can
+// change while Redis runs. It is checked again after setupRetry if Redis did not answer, and if a
+// new subscription is to other servers than those of the last check.
 const (
 	setupEvery = 10 * time.Minute
 	setupRetry = 5 * time.Second
