@@ -8,9 +8,9 @@ import (
 	"notifier/internal/route"
 )
 
-// Room returns how many calls to a host (host:port) could begin now, and the mean time until
-// a running call ends and another can begin. While the host's breaker is not closed, room is 0: the
-// next try is the attempt of a notice that was deferred until then.
+// Room returns how many calls to a host (host:port) could start now. each is the mean time until a
+// running call ends, so that another can start. While the host's circuit breaker is not closed,
+// room is 0: the next call is made for a notice that was deferred until then.
 func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duration) {
 	v, ok := h.states.Load(r)
 	if !ok {
