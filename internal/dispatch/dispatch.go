@@ -34,10 +34,10 @@ type Timers interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler makes one attempt. It enforces the route's timeout itself, and must return soon after the
-// timeout and soon after ctx ends, which is when this process stops. The lease is [route.Margin]
-// longer than the timeout and is not renewed. If a handler runs longer, another process may start a
-// second handler for the same notice.
+// Handler makes one attempt to deliver a notice. It must return soon after the route's timeout,
+// which it enforces itself, and soon after ctx ends, which is when this process stops. The lease of
+// the notice's claim is [route.Margin] longer than the timeout and is not renewed. If a handler
+// runs longer than the lease, another process may start a second handler for the same notice.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }

@@ -32,13 +32,13 @@ type Finder interface {
 // Reports processes the reports of consumers on entries from lists and streams. It is safe for
 // concurrent use.
 //
-// A report names an attempt of a notice, and changes only that attempt of that notice. The script
-// that writes the report compares notice and attempt again.
+// A report names one attempt of a notice. If the route awaits reports, the report ends that
+// attempt. Otherwise the attempt ended when the entry was pushed, and only a report of failure
+// changes something: the notice is pending again.
 //
-// If the route awaits reports, a report ends the attempt. Otherwise the attempt ended with the
-// push, and a report of failure makes the notice pending again. A repeated report changes nothing
-// and is not an error. A report that is too late, or that names an earlier notice of the key,
-// changes nothing and returns the current state.
+// A repeated report changes nothing and is not an error. A report that is too late, or that names
+// an earlier notice of the key, changes nothing and returns the current state. The script that
+// writes a report compares notice and attempt again.
 type Reports struct {
 	Store   ReportStore
 	Notices Finder
