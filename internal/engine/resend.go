@@ -16,9 +16,9 @@ import (
 const resendTries = 5
 
 // Resend schedules a delivered or dead notice again, with the same webhook-id and its ladder from
-// the start. id and ending identify the delivery or death to repeat: ending counts how often the
-// notice with that id was finalized. If the notice has another id or count by now, the error is
-// a *replay.Refusal. A repeated call changes nothing.
+// the start. id is the webhook-id, and ending says which delivery or death to repeat: how often the
+// notice had been finalized then. If the key has another notice, or the notice was finalized again,
+// the error is a *replay.Refusal. A repeated call changes nothing.
 func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
 	for range resendTries {
 		f, row, err := e.lastEnding(ctx, key)
