@@ -1,9 +1,10 @@
-// Package erase deletes the finalized notices of one key, or of one called host, from the database of
-// the history, the outboxes and Redis.
+// Package erase deletes the finalized notices of one key, or of one called host, from the history's
+// database, from the outboxes and from Redis. An outbox is the list of finalized notices that wait
+// in Redis for the database.
 //
-// # Order
+// # Order of the steps
 //
-//	refuse      the database refuses entries that ended until now: outboxes may still contain some
+//	refuse      the database stores a record, by which it refuses these notices if an outbox delivers them later
 //	Redis       settled notices, dead letters and their tombstones are deleted
 //	database    the rows are deleted last, because they name the notices to delete in Redis
 //
@@ -12,6 +13,6 @@
 // # Guarantees
 //
 // Pending notices stay, and are counted. Their later outcome is recorded, because only entries that
-// ended before the erasure are refused. The record of an erasure contains a digest of the key or host.
-// It is deleted when all outboxes have passed the time of the erasure ([Eraser.Tend]).
+// ended before the erasure are refused. The record of an erasure contains a digest of the key or
+// host. It is deleted when all outboxes have passed the time of the erasure ([Eraser.Tend]).
 package erase
