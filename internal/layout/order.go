@@ -15,13 +15,14 @@ import (
 //go:embed lua/order.lua
 var orderSource string
 
-// Order is the prelude of the scripts that change pending or dead notices. It keeps the notices of a
-// sequence in order.
+// Order is Lua code that is added before the scripts that change pending or dead notices. It keeps
+// the notices of a sequence in order. A sequence is the notices of an ordered route with the same
+// order key ([keys.OrderKey]).
 //
-// A sequence is the notices of an ordered route with the same order key ([keys.OrderKey]). An attempt
-// starts only if no notice of the sequence with an earlier position is pending, and no other one is in
-// flight. A claim that meets such a notice parks its own: no attempt, no slot, and a score minutes ahead.
-// Every script that removes a notice from the sequence, or ends a claim, makes the new head due.
+// An attempt starts only if no notice of the sequence with an earlier position is pending, and no
+// other one is in flight. Otherwise the claim parks its notice: it starts no attempt, takes no
+// slot, and sets a due time minutes ahead. A script that removes a notice from the sequence, or
+// ends a claim, makes the first remaining notice, the head, due.
 //
 // Each shard has for an ordered route:
 //
@@ -30,12 +31,12 @@ var orderSource string
 //	waiting:<route>    zset: parked keys by the time their wait began
 //	sequence:<route>:<order key>  string: "<token> <key>" of the notice in flight, for its lease
 //
-// A position is first due time, generation and index in the call, in 27 hexadecimal digits. Space and !
-// sort below all characters of keys, so no sequence is within the range of another.
+// A position is first due time, generation and index in the call, in 27 hexadecimal digits. Space
+// and ! sort below all characters of keys, so no sequence is within the range of another.
 //
-// The set ordered of the shard lists the ordered routes. A member with a final ! says that dead letters of
-// the route hold back their successors. Scripts follow this set, not their instance, so that instances
-// with other configurations keep the order too.
+// The set ordered of the shard lists the ordered routes. A member with a final ! says that dead
+// letters of the route hold back their successors. Scripts follow this set and not the
+// configuration of their instance, so that all instances keep the same order.
 var Order = wire.Prelude(orderSource)
 
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
