@@ -94,15 +94,15 @@ func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 // NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
-// Made is the creation time of a notice, in µs since the start of 2020. It identifies the generation of
-// a key: which of the notices that ever had the key is meant. Notices of one key never have equal times,
-// because Redis's clock advances between two scripts. Records of earlier versions hold Unix ms; Made keeps
-// such a number, because the webhook-id is derived from it.
+// Made is the creation time of a notice, in µs since the start of 2020. It identifies the
+// generation of a key: which of the notices that ever had the key. Two notices of one key never
+// have the same Made, because Redis's clock advances between two scripts. Records of earlier
+// versions hold Unix ms; Made keeps such a number, because the webhook-id is derived from it.
 type Made int64
 
-// madeEpoch is the Unix time, in µs, from which a [Made] counts. A count from 2020 has one digit less than
-// a count from 1970, so that a record with a body of 200 bytes just fits Redis's allocation class of 256. A Made
-// below leastMicros is not such a count but a time in Unix ms, as earlier versions wrote it.
+// madeEpoch is the Unix time, in µs, from which a [Made] counts. From 2020 a count has one digit
+// less than from 1970, so that a record with a body of 200 bytes just fits Redis's allocation class
+// of 256. A Made below leastMicros is a time in Unix ms, as earlier versions wrote it.
 const (
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
