@@ -122,9 +122,9 @@ const (
 	tidyEvery     = 30 * time.Second
 	unservedEvery = time.Second // shortest interval of rounds for notices without an instance
 	batch         = 500         // notices per call
-	// adoptedFor is how long settled notices of a route with adoption are kept, however many they
-	// are. They distinguish the late event of a settled timer from that of a timer that was never
-	// adopted.
+	// adoptedFor is how long settled notices of a route with adoption are kept, even above the
+	// maximum number. They show that a late expired event belongs to a settled notice, and not to a
+	// timer that was never adopted.
 	adoptedFor = 2 * time.Minute
 )
 
