@@ -112,10 +112,10 @@ type Amended struct {
 	When
 }
 
-// AmendMany applies one operation to notices that a listing has found, in bounded steps. It returns how
-// many it changed, even if it also returns an error. It skips notices that are no longer under their
-// prefix. In a cluster missing names the nodes that did not answer; some of their notices may have been
-// changed.
+// AmendMany applies one operation, such as a redrive, to notices that a listing has found. done is
+// the number of changed notices, also if there is an error. Notices that are no longer under their
+// prefix are skipped. In a cluster missing names the nodes that did not answer; some of their
+// notices may have been changed.
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())

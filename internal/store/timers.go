@@ -191,10 +191,11 @@ type TouchGroup struct {
 	Keys []string
 }
 
-// TouchGroups touches timers in groups, and returns how many are not due yet by Redis's clock. Before
-// each group it publishes the id of its instance on the wake channel, in the same pipeline. So each
-// subscriber receives the id just before the events. It must not be used in a cluster, where timers are
-// on several nodes.
+// TouchGroups reads timers in groups, so that Redis expires them and sends their events. left is
+// the number of timers that are not due yet by Redis's clock. Before each group it publishes, in
+// the same pipeline, the id of the instance that is to claim these notices. So subscribers receive
+// the id just before the events. In a cluster it must not be used, because timers are on several
+// nodes.
 func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGroup) (left int, err error) {
 	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, g := range list {
