@@ -66,10 +66,10 @@ func (c *Conn) Server(addr string) *redis.Client {
 	return c.server(addr)
 }
 
-// Back returns a channel that receives a value when calls that failed may succeed now: a node of
-// a cluster that was slow or away has answered, another Redis has become the master, or sentinels have
-// given up a failover. One value may stand for several such events. The channel is nil without
-// a cluster and without sentinels.
+// Back returns a channel that receives a value when failed calls may succeed again. That is so when
+// a slow or unreachable cluster node has answered, when another Redis has become the master, and
+// when sentinels have given up a failover. One value may stand for several such events. The channel
+// is nil without a cluster and without sentinels.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
 // OnFailover sets a function that receives a text when sentinels start a failover, during which
