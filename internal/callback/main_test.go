@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,7 @@ func eachTransport(t *testing.T, f func(t *testing.T, newHandler newHandlerFunc)
 
 func handlerOver(only transportKind) newHandlerFunc {
 	return func(t testing.TB, o Options) *Handler {
+		o.TLSTimeout = cmp.Or(o.TLSTimeout, 30*time.Second) // many handshakes at once on a busy machine
 		h := newHandler(t, o)
 		h.only = only
 		return h
