@@ -142,7 +142,7 @@ resources: {}
 			if *pod.TerminationGracePeriodSeconds != 35 || *pod.EnableServiceLinks {
 				t.Errorf("grace %d, service links %v", *pod.TerminationGracePeriodSeconds, *pod.EnableServiceLinks)
 			}
-			if kinds := map[string]int{"everything": 7, "little": 2}[name]; kinds != 0 && len(all) != kinds {
+			if kinds := map[string]int{"everything": 7, "little": 2, "sqlite": 3}[name]; kinds != 0 && len(all) != kinds {
 				t.Errorf("%d kinds: %v", len(all), all)
 			}
 			checkEnv(t, name, pod.Containers[0].Env)
@@ -183,6 +183,7 @@ func TestValuesAreRefused(t *testing.T) {
 		"replicaCount: 1\nhistory: {kind: sqlite}":               "claim",
 		"terminationGracePeriodSeconds: 20":                      "want 0, or at least 35",
 		"shutdownTimeout: 60\nterminationGracePeriodSeconds: 60": "at least 70",
+		"env: [{name: NOTIFIER_SHUTDOWN_TIMEOUT, value: 60s}]":   "/env/0/name",
 		"routes: []":  "routes",
 		"clients: []": "clients",
 		"clients: [{name: a, role: root, token: {name: a, key: b}}]":                       "role",
