@@ -22,9 +22,9 @@ import (
 
 // oneNode is a cluster of a single master: slots and their errors are those of a
 // larger one.
-func oneNode(t *testing.T) (*redistest.Server, *redis.ClusterClient) {
+func oneNode(t *testing.T, config ...string) (*redistest.Server, *redis.ClusterClient) {
 	t.Helper()
-	srv := redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
+	srv := redistest.Start(t, redistest.WithConfig(append(config, "cluster-enabled yes")...))
 	ctx := context.Background()
 	if err := srv.Client().ClusterAddSlotsRange(ctx, 0, 16383).Err(); err != nil {
 		t.Fatal(err)

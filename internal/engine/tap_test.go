@@ -158,35 +158,47 @@ func TestTapCopiesAttemptsOfEveryInstance(t *testing.T) {
 	}
 }
 
-// In a cluster copies go over a sharded channel, which reaches both instances' taps.
+// In a cluster copies go over a sharded channel, which reaches both instances' taps, and over a plain one where Redis is
+// older than version 7.
 func TestTapInACluster(t *testing.T) {
 	t.Parallel()
-	srv, c := oneNode(t)
-	logs := testRoute("logs", "app1:logs")
-	first := startClusterWith(t, srv, 4, withTaps(t), logs)
-	second := startClusterWith(t, srv, 4, withTaps(t), logs)
-	from, err := first.OpenTap(t.Context(), "shop", "app1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
+	for name, c := range map[string]struct {
+		config        []string
+		shardChannels int
+	}{
+		"sharded": {nil, 1},
+		"plain":   {[]string{`rename-command SPUBLISH ""`, `rename-command SSUBSCRIBE ""`}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv, client := oneNode(t, c.config...)
+			logs := testRoute("logs", "app1:logs")
+			first := startClusterWith(t, srv, 4, withTaps(t), logs)
+			second := startClusterWith(t, srv, 4, withTaps(t), logs)
+			from, err := first.OpenTap(t.Context(), "shop", "app1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
 
-	awaitReady(t, from, 2)
-	if channels, err := c.PubSubShardChannels(t.Context(), "*").Result(); err != nil || len(channels) != 1 {
-		t.Errorf("sharded channels: %v, %v", channels, err)
-	}
-	list := make([]string, 40)
-	for i := range list {
-		list[i] = fmt.Sprint("app1:logs:x:", i)
-	}
-	second.put(t, len(list), func(i int) store.Request {
-		return store.Request{Key: list[i], Content: notice.Content{Body: []byte(`{"a":1}`)}}
-	})
-	got := copies(t, from, len(list))
-	for _, k := range list {
-		if got[k] == nil {
-			t.Errorf("no copy of %s", k)
-		}
+			awaitReady(t, from, 2)
+			if channels, err := client.PubSubShardChannels(t.Context(), "*").Result(); err != nil || len(channels) != c.shardChannels {
+				t.Errorf("sharded channels: %v, %v", channels, err)
+			}
+			list := make([]string, 40)
+			for i := range list {
+				list[i] = fmt.Sprint("app1:logs:x:", i)
+			}
+			second.put(t, len(list), func(i int) store.Request {
+				return store.Request{Key: list[i], Content: notice.Content{Body: []byte(`{"a":1}`)}}
+			})
+			got := copies(t, from, len(list))
+			for _, k := range list {
+				if got[k] == nil {
+					t.Errorf("no copy of %s", k)
+				}
+			}
+		})
 	}
 }
 

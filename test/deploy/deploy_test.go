@@ -123,6 +123,21 @@ func TestServiceRunsAsItsUser(t *testing.T) {
 	if n := r.StrLen(ctx, "notifier:key").Val(); n != 32 {
 		t.Errorf("the service's own key has %d bytes, want 32", n)
 	}
+	tapped, err := p.OpenTap(ctx, "ops", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := <-tapped.Events(); !e.Ready || e.Instances != 1 {
+		t.Errorf("%+v, want a tap that is ready with one instance", e)
+	}
+	if _, err := p.Schedule(ctx, store.Request{Key: "log:a:b:2", Content: notice.Content{Body: []byte(`{}`)}}); err != nil {
+		t.Error(err)
+	}
+	if e := <-tapped.Events(); e.Copy == nil || e.Copy.Key != "log:a:b:2" {
+		t.Errorf("%+v, want the copy of log:a:b:2", e)
+	}
+	tapped.Close()
+
 	// Redis logs refused commands.
 	entries, err := r.ACLLog(ctx, 20).Result()
 	if err != nil {
