@@ -294,6 +294,7 @@ func TestUsageErrors(t *testing.T) {
 		"receive --key-file /nonesuch":                    "key-file",
 		"receive --key-set http://shop.example/jwks.json": "https",
 		"receive --sign-header x":                         "--sign-header",
+		"receive --sign jws":                              "--sign jws: want RECEIVER_SECRET or --secret-file",
 		"demo --notices 0":                                "--notices",
 		"serve --embeded":                                 "did you mean --embedded?",
 	} {

@@ -48,7 +48,7 @@ comma-separated. Schemes with public keys (standard-ed25519, wechatpay, alipay, 
 				}
 				rc.hooks.secrets = strings.TrimSpace(string(raw))
 			}
-			if err := rc.hooks.prepare(); err != nil {
+			if err := rc.hooks.prepare(cmd.Flags().Changed("sign")); err != nil {
 				return err
 			}
 			return rc.run(cmd.Context(), listen, once)

@@ -39,8 +39,9 @@ func (s *signatures) flags(f *pflag.FlagSet) {
 	f.StringVar(&s.headers, "sign-header", "", "non-default names of signatures' headers, as in the route's _SIGN_HEADER")
 }
 
-// prepare creates the verifiers. Without secrets and keys nothing is verified.
-func (s *signatures) prepare() error {
+// prepare creates the verifiers. Without secrets and keys nothing is verified, which is an error if asked is true: the
+// command has --sign.
+func (s *signatures) prepare(asked bool) error {
 	headers, err := sign.ParseHeaders(s.headers, func(string) bool { return false })
 	if s.headers != "" && err != nil {
 		return usage("--sign-header: %w", err)
@@ -49,7 +50,11 @@ func (s *signatures) prepare() error {
 	if err != nil {
 		return err
 	}
-	if s.secrets == "" && s.keyFile == "" && s.keySet == "" {
+	switch {
+	case s.secrets != "" || s.keyFile != "" || s.keySet != "":
+	case asked:
+		return usage("--sign %s: want RECEIVER_SECRET or --secret-file, or for a scheme with public keys --key-file or --key-set", s.schemes)
+	default:
 		return nil
 	}
 
