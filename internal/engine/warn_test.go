@@ -42,7 +42,7 @@ func TestADeadLetterIsAWarning(t *testing.T) {
 }
 
 // The fields name the notice, its receiver, its trace and its promise. With "failed" only
-// the attempts that failed are logged, and all lines of a log target.
+// the attempts that failed are logged.
 func TestAttemptLines(t *testing.T) {
 	t.Parallel()
 	failed, err := notice.ParseLogAttempts("failed")

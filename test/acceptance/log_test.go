@@ -96,16 +96,17 @@ func TestLogLinesThroughAPipeAreJSON(t *testing.T) {
 }
 
 // The line of a delivered notice is the delivery of a log route. It is in the log when the
-// API shows the notice as delivered, so that a kill does not lose it.
+// API shows the notice as delivered, so that a kill does not lose it. No setting of the log
+// leaves it out.
 func TestLogRouteDeliversOnceItsLineIsWritten(t *testing.T) {
-	for _, level := range []string{"info", "error"} {
-		t.Run(level, func(t *testing.T) { deliverToLog(t, level) })
+	for _, setting := range []string{"NOTIFIER_LOG_LEVEL=info", "NOTIFIER_LOG_LEVEL=error", "NOTIFIER_LOG_ATTEMPTS=failed"} {
+		t.Run(setting, func(t *testing.T) { deliverToLog(t, setting) })
 	}
 }
 
-func deliverToLog(t *testing.T, level string) {
+func deliverToLog(t *testing.T, setting string) {
 	db := newRedis(t)
-	s := launch(t, db.URL(), route("dev", "app1", "log"), []string{"NOTIFIER_LOG_LEVEL=" + level})
+	s := launch(t, db.URL(), route("dev", "app1", "log"), []string{setting})
 	const key = "app1:m:t:1"
 	if _, err := s.api.Schedule(t.Context(), client.Request{Key: key, Body: []byte(`{"n":1}`)}); err != nil {
 		t.Fatal(err)
