@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -145,10 +147,45 @@ func TestTraceOfNotice(t *testing.T) {
 		}
 	}
 	if os.Getenv("RECORD") != "" {
-		if err := os.WriteFile("../../docs/records/trace.json", text, 0o644); err != nil {
+		if err := os.WriteFile(record, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+	recorded, err := os.ReadFile(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := outline(t, recorded), outline(t, text); got != want {
+		t.Errorf("%s has\n%swant\n%sRECORD=1 writes it", record, got, want)
+	}
+}
+
+// record is the trace that docs/tracing.md shows.
+const record = "../../docs/records/trace.json"
+
+// outline is a line for each span of a trace: its name, its status, its parent's place, the names of its attributes and the
+// values that are the same in each run.
+func outline(t *testing.T, text []byte) string {
+	t.Helper()
+	all, err := (&ptrace.JSONUnmarshaler{}).UnmarshalTraces(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	ids := []string{spanID}
+	for _, s := range all.ResourceSpans().At(0).ScopeSpans().At(0).Spans().All() {
+		parent := slices.Index(ids, s.ParentSpanID().String())
+		fmt.Fprintf(&b, "%s %s, child of %d of trace %s:", s.Name(), s.Status().Code(), parent, s.TraceID())
+		ids = append(ids, s.SpanID().String())
+		for _, name := range slices.Sorted(maps.Keys(s.Attributes().AsRaw())) {
+			b.WriteString(" " + name)
+			if v, _ := s.Attributes().Get(name); slices.Contains([]string{"notifier.attempt", "notifier.outcome", "http.response.status_code"}, name) {
+				b.WriteString("=" + v.AsString())
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
 }
 
 // exemplar reports whether a histogram has arrived with an exemplar of the trace.
