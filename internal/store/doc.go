@@ -17,6 +17,9 @@
 //	(500+h)/1024    postponed, with a timer; h is the index of the cause in notice.Helds (0 < h < 9)
 //	.5 + h/256      postponed, without a timer
 //
+// A notice that is parked after expired leases keeps their number in the fraction, so c/1024 without a claim
+// means c expired leases.
+//
 // In the zset of settled notices, the fraction .0 means delivered and .5 cancelled.
 //
 // # States

@@ -428,3 +428,67 @@ func TestUnorderedRoutesHaveNoSequences(t *testing.T) {
 		}
 	}
 }
+
+// A notice whose lease has expired can be parked, if a notice with an earlier due time has joined its
+// sequence since. Its expired leases count as attempts after that too.
+func TestParkedNoticeKeepsItsExpiredLeases(t *testing.T) {
+	s, srv := open(t)
+	ctx, c := t.Context(), srv.Client()
+	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, Request{Key: second})
+	if got, err := s.ClaimKeys(ctx, partition, Lease{"dead", time.Millisecond}, []string{second}); err != nil || len(got.Won) != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	early := Letter{Notice: &notice.Notice{Key: first, Route: prefix, Due: time.UnixMilli(1_700_000_000_000), Made: notice.MadeAt(time.Now())}}
+	if _, err := s.Restore(ctx, partition, []Letter{early}); err != nil {
+		t.Fatal(err)
+	}
+	parked := Claimed{}
+	for parked.Parked == 0 { // until the lease has ended
+		got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, []string{second})
+		if err != nil || len(got.Won) > 0 {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		parked = got
+	}
+	s.end(t, Settlement{Claim: s.take(t, first, "t"), Ending: EndDelivered})
+	if got := s.take(t, second, "u"); got.Lapses != 1 {
+		t.Errorf("%d expired leases, want 1", got.Lapses)
+	}
+}
+
+// In the last millisecond of a lease, a claim by another instance neither wins nor parks the notice. A
+// notice in flight that counts as parked would be woken, and start before its retry is due.
+func TestClaimInTheLastMillisecondOfALeaseDoesNotPark(t *testing.T) {
+	s, srv := open(t)
+	ctx, c := t.Context(), srv.Client()
+	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, Request{Key: second})
+	claim := s.take(t, second, "t")
+	ends := float64(time.Now().UnixMilli()-1000) + 1.0/1024
+	early := Letter{Notice: &notice.Notice{Key: first, Route: prefix, Due: time.UnixMilli(1_700_000_000_000), Made: notice.MadeAt(time.Now())}}
+	if _, err := s.Restore(ctx, partition, []Letter{early}); err != nil {
+		t.Fatal(err)
+	}
+	// The score says that the lease has ended, and the claim still exists.
+	if err := c.ZAdd(ctx, s.space.Shadow(partition), redis.Z{Score: ends, Member: second}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.ClaimKeys(ctx, partition, Lease{"u", lease}, []string{second})
+	if err != nil || got.Lost != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if s.end(t, Settlement{Claim: claim, Ending: EndRetry, After: time.Hour}).Stale {
+		t.Fatal("the settle was refused")
+	}
+	s.end(t, Settlement{Claim: s.take(t, first, "t"), Ending: EndDelivered})
+	if got, err := s.ClaimKeys(ctx, partition, Lease{"v", lease}, []string{second}); err != nil || got.Stale != 1 {
+		t.Errorf("an hour before its retry is due: %+v, %v", got, err)
+	}
+}

@@ -1,6 +1,8 @@
 -- Keeps the notices of a sequence in order; added before each script that changes pending or dead notices. See order.go.
 -- order(shadow, t) returns nil unless the route of the shadow is ordered; t is the reply of TIME. Otherwise it returns a table:
---   gate(key, score, token, early)  returns nil if an attempt may start. Otherwise the score of the parked notice; early = it is not parked
+--   gate(key, score, token, early)  returns nil if an attempt may start, or if the notice is claimed, as in the last ms of a lease.
+--                             Otherwise the score of the parked notice; early = it is not parked
+--   score(ms, old)            returns a score at that time, with the number of expired leases in the old score
 --   mark(key, token, ms)      the notice is in flight for ms, with that token
 --   free(key, token)          the holder of that token has settled: removes its marker
 --   leave(key)                the notice leaves its sequence
@@ -90,6 +92,11 @@ local function order(shadow, t)
     return joined[key] or not left[key] and call('HGET', positions, key) or nil
   end
 
+  function q.score(ms, old)
+    local fraction = old % 1
+    return format('%.17g', ms + (fraction > 0 and fraction < 500 / 1024 and fraction or part))
+  end
+
   function q.waits(key) return call('ZSCORE', waiting, key) end
 
   function q.awaited(key)
@@ -146,11 +153,9 @@ local function order(shadow, t)
     elseif holder and holder ~= token .. ' ' .. key then
       till = now + math.max(call('PTTL', markers .. name), 0) + 1
     end
-    if till then
-      if not early then call('ZADD', waiting, 'NX', now, key) end
-      till = format('%.17g', till + part)
-    end
-    return till
+    if not till or call('EXISTS', base .. 'claim:' .. key) == 1 then return nil end
+    if not early then call('ZADD', waiting, 'NX', now, key) end
+    return q.score(till, score)
   end
 
   function q.finish()
@@ -160,10 +165,8 @@ local function order(shadow, t)
         local head = first(name)
         if head and call('ZSCORE', waiting, head) then
           local left = call('PTTL', markers .. name)
-          if left >= 0 then
-            call('ZADD', shadow, 'XX', format('%.17g', now + left + 1 + part), head)
-          else
-            call('ZADD', shadow, 'XX', format('%.17g', now + part), head)
+          call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, call('ZSCORE', shadow, head) or 0), head)
+          if left < 0 then
             call('ZREM', waiting, head)
             woken = true
           end

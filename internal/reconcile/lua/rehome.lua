@@ -11,8 +11,7 @@
 local moved, reply = 0, {0}
 local t = redis.call('TIME')
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
--- The score of a parked notice in its new place: there it may start at once.
-local due = string.format('%.0f', t[1] * 1000 + math.floor(t[2] / 1000)) .. '.5'
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 -- Moves a notice from a sequence to another one. It keeps its position.
 local function follow(key, op, record, pending)
@@ -46,7 +45,7 @@ for i = 2, #ARGV, 2 do
       follow(key, op, record, redis.call('ZSCORE', KEYS[1], key))
       for z = 1, 4 do
         local score = z ~= 2 and redis.call('ZSCORE', KEYS[z], key)
-        if score and z == 1 and parked then score = due end
+        if score and z == 1 and parked then score = from.score(now, score) end -- in its new place it may start at once
         if score then
           redis.call('ZREM', KEYS[z], key)
           if record and op ~= 'd' then redis.call('ZADD', KEYS[4 + z], score, key) end

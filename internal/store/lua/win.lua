@@ -58,8 +58,8 @@ local function try(names, scores, exact, drop)
     local early = score and score == exact[i] and expired > 500 and expired < 512
     local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
     if till then
-      if floor(score) <= now then answer = call('EXISTS', prefix .. key) == 1 and 0 or -2 end
-      if answer == -2 then
+      if floor(score) <= now then
+        answer = -2
         moves[moved + 1], moves[moved + 2] = till, key
         moved = moved + 2
       end
