@@ -99,6 +99,9 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	if now != nil {
 		known = append(known, now.Prefixes...)
 	}
+	if err := s.orderNew(ctx, base); err != nil {
+		return err
+	}
 	next, err := s.register(ctx, base, known, s.marks())
 	if err != nil {
 		if errors.Is(err, ErrLayout) {

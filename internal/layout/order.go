@@ -76,6 +76,26 @@ func (s *Layout) CopyOrdered(ctx context.Context) error {
 	return s.eachCopy(ctx, s.space.ShardOrdered, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, texts(members)...) })
 }
 
+// orderNew copies the members of notifier:ordered to a shard that has no layout yet. The instance that
+// announced the shard may have died before [Layout.CopyOrdered]. No script uses a shard without a layout.
+func (s *Layout) orderNew(ctx context.Context, base string) error {
+	used, err := s.c.Exists(ctx, base+"layout").Result()
+	if err != nil {
+		return s.w.Fail("ordered", err)
+	}
+	if used == 1 {
+		return nil
+	}
+	members, err := s.Ordered(ctx)
+	if err != nil || len(members) == 0 {
+		return err
+	}
+	if err := s.c.SAdd(ctx, base+"ordered", texts(members)...).Err(); err != nil {
+		return s.w.Fail("ordered", err)
+	}
+	return nil
+}
+
 // Ordered returns the members of notifier:ordered.
 func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
 	members, err := s.c.SMembers(ctx, s.space.Ordered()).Result()

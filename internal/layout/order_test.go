@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -11,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 // settledOnly are scripts that remove settled notices only. Those are in no sequence.
@@ -72,4 +74,31 @@ func TestOrderedRoutesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
+}
+
+// The instance that announces new shards may die before it has copied the ordered routes. A shard that any
+// other instance learns is ordered before a script uses it.
+func TestNewShardIsOrderedBeforeItIsUsed(t *testing.T) {
+	s, srv := open(t, Options{})
+	ctx, c := t.Context(), srv.Client()
+	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{"app1", "app1!"})); err != nil {
+		t.Fatal(err)
+	}
+	next := s.space.Replace(2, false)
+	if done, err := s.replace(ctx, s.space.Now(), next.Now()); err != nil || !done {
+		t.Fatalf("%v, %v", done, err)
+	}
+	now, _, err := Discover(ctx, c, keys.Space{Namespace: srv.Namespace()}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := wire.New(wire.Options{Client: c, Space: now})
+	if err := errors.Join(w.Detect(ctx), New(w, Options{Prefixes: []string{"app1"}}).Learn(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	for place := range next.Places() {
+		if n := c.SCard(ctx, next.ShardOrdered(place)).Val(); n != 2 {
+			t.Errorf("place %d has %d ordered routes, want 2", place, n)
+		}
+	}
 }
