@@ -12,7 +12,7 @@
 -- {0} is the hash tag of the shard. It is the tag with one shard and no notifier reshard since the first start. Otherwise
 -- HGET notifier:meta tags has the tags, comma-separated ("" = 0, 1, 2, …), and HGET notifier:meta shards their number. The index
 -- of a key's tag is computed from its order key: app:module: and the id without a trailing ~ and 1 to 9 digits. So
--- app1:shop:paid:O1~2 has the order key app1:shop:O1. With h = FNV-1a of the order key, the index is
+-- app1:shop:paid:O1~2 has the order key app1:shop:O1 (an id that is only such a suffix keeps it). With h = FNV-1a of the order key, the index is
 -- (h ^ h>>16 ^ h>>8) mod shards, all in 32 bits. A script with another tag is refused, and the error names the right tag. So a
 -- producer may also try any tag first.
 --
@@ -200,7 +200,7 @@ for i = 1, count do
   if tags[i] == tag then at = i - 1 end
 end
 local function hash()
-  local text = app .. ':' .. module .. ':' .. (string.match(id, '^(.*)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id) -- the order key
+  local text = app .. ':' .. module .. ':' .. (string.match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id) -- the order key
   local h = 2166136261
   for i = 1, #text do
     h = bit.bxor(h, string.byte(text, i)) % 4294967296
@@ -247,7 +247,7 @@ local function order(shadow, t)
 
   local function sequence(key)
     local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
-    return start .. (match(id, '^(.*)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+    return start .. (match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
   end
 
   local function first(name)

@@ -7,7 +7,8 @@ const maxTurn = 9
 
 // OrderKey returns the order key of a notice key: app:module: and the id without a trailing ~ and 1
 // to 9 digits. The notices of a sequence have the same order key. So app1:shop:created:O1,
-// app1:shop:paid:O1 and app1:shop:paid:O1~2 have the order key app1:shop:O1.
+// app1:shop:paid:O1 and app1:shop:paid:O1~2 have the order key app1:shop:O1. An id that consists of such a
+// suffix keeps it, so that the ids ~1 and ~2 are not in one sequence.
 //
 // All notices of an order key are in the same shard, whatever their routes.
 func OrderKey(key string) string {
@@ -30,7 +31,7 @@ func orderParts(key string) (start, id string) {
 	for end > 0 && id[end-1] >= '0' && id[end-1] <= '9' {
 		end--
 	}
-	if digits := len(id) - end; digits >= 1 && digits <= maxTurn && end > 0 && id[end-1] == '~' {
+	if digits := len(id) - end; digits >= 1 && digits <= maxTurn && end > 1 && id[end-1] == '~' {
 		id = id[:end-1]
 	}
 	return start, id

@@ -492,3 +492,19 @@ func TestClaimInTheLastMillisecondOfALeaseDoesNotPark(t *testing.T) {
 		t.Errorf("an hour before its retry is due: %+v, %v", got, err)
 	}
 }
+
+// Ids that are only a suffix have nothing in common, so they are separate sequences.
+func TestIDsThatAreOnlyASuffixAreSeparateSequences(t *testing.T) {
+	s, srv := open(t)
+	ctx, c := t.Context(), srv.Client()
+	ks := []string{"app1:shop:paid:~1", "app1:shop:paid:~2"}
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range ks {
+		s.put(t, Request{Key: k})
+	}
+	if got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, ks); err != nil || len(got.Won) != 2 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -32,7 +32,7 @@ local function order(shadow, t)
 
   local function sequence(key)
     local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
-    return start .. (match(id, '^(.*)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+    return start .. (match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
   end
 
   local function first(name)
