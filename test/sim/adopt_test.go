@@ -42,7 +42,7 @@ func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string
 	}
 	for k := range w.notes {
 		n, tm := &w.notes[k], &w.timers[k]
-		if want := n.timed() && n.far && (!tm.there || tm.eternal); slices.Contains(ks, key(k)) != want {
+		if want := n.timed() && n.far && (!tm.there || tm.eternal); slices.Contains(ks, w.key(k)) != want {
 			w.t.Fatalf("key %d, %s, with the timer %+v: compared %v, want %v", k, n, *tm, !want, want)
 		}
 	}
@@ -126,10 +126,10 @@ func (w *world) preconditions(ctx context.Context, k int) (is preconditions, now
 	if err != nil {
 		w.t.Fatalf("ask for the time: %v", err)
 	}
-	is.score = w.plain.ZScore(ctx, space.Shadow(partition), key(k)).Val()
-	if v, err := w.plain.Get(ctx, key(k)).Result(); err == nil {
+	is.score = w.plain.ZScore(ctx, space.Shadow(partition), w.key(k)).Val()
+	if v, err := w.plain.Get(ctx, w.key(k)).Result(); err == nil {
 		is.value, is.length = v, int64(len(v))
-		if d := w.plain.PExpireTime(ctx, key(k)).Val(); d > 0 {
+		if d := w.plain.PExpireTime(ctx, w.key(k)).Val(); d > 0 {
 			is.expire = d.Milliseconds()
 		}
 	}
@@ -201,8 +201,10 @@ func (w *world) adopted(k int, a *adopt.Adoption, ms int64, filled bool) {
 	case adopt.OpCancel:
 		writes := n.writes
 		w.ends(k, notice.EndCancelled)
+		w.leave(k)
 		n.settle(notice.Cancelled)
 		n.writes = writes
+		w.wake(n.at())
 		return
 	case adopt.OpAdopt:
 		body, _ := strconv.Atoi(string(a.Value))
@@ -219,6 +221,8 @@ func (w *world) adopted(k int, a *adopt.Adoption, ms int64, filled bool) {
 	default:
 		n.schedule(&w.scores, due)
 	}
+	w.join(k, a.Expire+1, 0)
+	w.wake(n.at())
 	if due == later {
 		n.due = a.Expire + 1
 		n.stands = float64(n.due)
@@ -245,6 +249,8 @@ func (s *adoptStore) Schedule(ctx context.Context, p keys.Partition, reqs []stor
 			*n = note{under: prefix, lost: true, writes: n.writes}
 			n.schedule(&w.scores, now)
 			n.made = w.madeOf(k)
+			w.join(k, 0, i+1)
+			w.wake(n.at())
 		}
 	}
 	return out, err

@@ -44,7 +44,7 @@ func claimableIn(ctx context.Context, ks []string, servers ...redis.Scripter) ([
 func (w *world) checkClaimable() {
 	var ks []string
 	for k := range w.notes {
-		ks = append(ks, key(k))
+		ks = append(ks, w.key(k))
 	}
 	counts, err := claimableIn(w.ctx, ks, w.plain)
 	if err != nil {

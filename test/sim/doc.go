@@ -15,12 +15,15 @@
 //
 // A run simulates one kind of world ([kind]):
 //   - one prefix;
+//   - sequences: one prefix, whose route is ordered;
 //   - moves from one prefix to another;
 //   - adopted timers, whose events are Redis's own;
 //   - reshards;
 //   - reshards in which each shard loses writes separately, as the nodes of a cluster do
 //     ([parted]);
 //   - migrations between two servers, reversed at any command of a mover ([ferry]).
+//
+// In some runs of moves, of adopted timers and of reshards the routes are ordered too.
 //
 // In every world a key is claimable in one place at most, unless a node has lost writes.
 //

@@ -141,6 +141,10 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	n := &w.notes[j.key]
 	taken := n.settles(j)
+	if e.ending != store.EndHanded || !taken {
+		w.free(j.key, j.at(), j.token)
+		defer func() { w.wake(j.at()) }()
+	}
 	if out != nil && out[0].Stale == taken {
 		t.Fatalf("key %d is %s: stale %v, want %v", j.key, n, out[0].Stale, !taken)
 	}
@@ -151,9 +155,13 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 	switch e.ending {
 	case store.EndDelivered:
 		w.ends(j.key, notice.EndDelivered)
+		w.leave(j.key)
 		n.settle(notice.Delivered)
 	case store.EndDead:
 		w.ends(j.key, notice.EndDead)
+		if w.order != block {
+			w.leave(j.key)
+		}
 		n.settle(notice.Dead)
 	case store.EndRetry, store.EndDeferred, store.EndPostponed:
 		n.schedule(&w.scores, e.after)
@@ -162,8 +170,10 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 		}
 		w.arm(j.key, e.after, overNothing, strconv.Itoa(n.used+1), true)
 	case store.EndHanded:
+		n.late = !n.held()
 		n.score, n.lapses, n.lasts, n.awaits = w.scores.fresh(), 1, e.after == later, true
 		n.holder = reportToken(n)
+		w.mark(j.key, j.at(), n.holder, n.lasts)
 		n.timer = false
 		n.writes++
 		w.list = append(w.list, entry{key: j.key, body: j.body, attempt: e.used, made: j.made})
@@ -223,7 +233,7 @@ func (w *world) lookUp(t *rapid.T) {
 func (w *world) readFor(t *rapid.T, e *entry) {
 	in := w.any(t)
 	w.lose(t, arrives)
-	found, err := in.store.Find(w.ctx, in.route(), key(e.key))
+	found, err := in.store.Find(w.ctx, in.route(), w.key(e.key))
 	w.wire.lose(arrives)
 	n := &w.notes[e.key]
 	if (err != nil) != (n.state == "") {
@@ -290,7 +300,7 @@ func (w *world) readToReopen(t *rapid.T, k int) {
 	n := &w.notes[k]
 	in := w.any(t)
 	w.lose(t, arrives)
-	f, err := in.store.Find(w.ctx, in.route(), key(k))
+	f, err := in.store.Find(w.ctx, in.route(), w.key(k))
 	w.wire.lose(arrives)
 	if err != nil || f.State != notice.Delivered {
 		t.Fatalf("find key %d, %s: %v, %v", k, n, f.State, err)
@@ -324,13 +334,22 @@ func (w *world) reopenRead(t *rapid.T) {
 	if !done {
 		return
 	}
+	defer func() { w.wake(n.at()) }()
 	if ending == store.EndDead {
 		w.ends(r.key, notice.EndDead)
 		n.settle(notice.Dead)
+		if w.order == block {
+			w.join(r.key, 0, 0)
+		}
 		return
 	}
 	n.schedule(&w.scores, after)
 	w.arm(r.key, after, overNothing, "0", true)
+	if w.order == block {
+		w.keep(r.key, r.found.Due.UnixMilli())
+	} else {
+		w.join(r.key, 0, 0)
+	}
 	if after == soon {
 		w.passShort()
 	}
@@ -339,7 +358,7 @@ func (w *world) reopenRead(t *rapid.T) {
 func (w *world) touch(t *rapid.T) {
 	k, n := w.draw(t)
 	w.say("the timer of key %d is touched", k)
-	left, err := w.store.Timers.Touch(w.ctx, []string{key(k)})
+	left, err := w.store.Timers.Touch(w.ctx, []string{w.key(k)})
 	want := 0
 	if w.kind == adoption && w.timers[k].there || w.kind != adoption && n.state == notice.Scheduled && n.lapses == 0 && n.far && n.timer {
 		want = 1
@@ -368,7 +387,7 @@ func (w *world) trim(t *rapid.T) {
 	for _, p := range w.under {
 		list = append(list, store.Trim{Prefix: p, Young: time.Hour})
 	}
-	n, _, err := w.store.Trim(w.ctx, 0, list, keyCount)
+	n, _, err := w.store.Trim(w.ctx, 0, list, mostKeys)
 	if err != nil || n != 0 {
 		t.Fatalf("%d were forgotten before their time, %v", n, err)
 	}

@@ -115,14 +115,17 @@ func (w *world) moveOn(t *rapid.T, m moving, f fate) {
 	want := 0
 	for k := range w.notes {
 		n := &w.notes[k]
-		if !slices.Contains(m.keys, key(k)) || n.held() {
+		if !slices.Contains(m.keys, w.key(k)) || n.held() {
 			continue
 		}
 		want++ // also if another instance has moved it before
 		if n.state != "" && n.under == m.from {
+			w.moved(k)
 			n.under = m.to
 		}
 	}
+	w.wake(at(m.from))
+	w.wake(at(m.to))
 	if answered && (moved != want || len(stuck) > 0) {
 		t.Fatalf("%d were moved, want %d; stuck are %v", moved, want, stuck)
 	}

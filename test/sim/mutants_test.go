@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // mutations are scripts with one wrong line, which the simulator must find.
-var mutations = []mutation{
+var mutations = slices.Concat(noticeMutations, sequenceMutations)
+
+var noticeMutations = []mutation{
 	{"a claim is set over another", "token, 'NX', 'PX', lease)", "token, 'PX', lease)", ""},
 	{"a settle does not check the token", "local ours = holders[n] == ARGV[i]", "local ours = true", ""},
 	{"timers expire at the due time", "call('SET', key, '1', 'PXAT', due - 1)", "call('SET', key, '1', 'PXAT', due)", ""},
@@ -152,7 +155,7 @@ func (r *recorder) story() string {
 // TestSimulatorFindsMutants fails if the simulator passes with a mutant.
 func TestSimulatorFindsMutants(t *testing.T) {
 	most := *withinFlag
-	for _, m := range mutations[:min(*mutants, len(mutations))] {
+	for _, m := range mutations[min(*firstFlag, len(mutations)):min(*firstFlag+*mutants, len(mutations))] {
 		t.Run(strings.ReplaceAll(m.name, " ", "-"), func(t *testing.T) {
 			k := cmp.Or(m.kind, onePrefix)
 			if k == steady {

@@ -30,6 +30,13 @@ type note struct {
 	timer  bool        // a timer was set with it
 	heldBy notice.Held // the reason of a postponement
 
+	// Of a sequence.
+	position string // "" = not a member
+	waits    bool   // it was parked, and not woken since
+	parked   bool   // its score is in the future, because it was parked
+	outlasts bool   // it is parked for longer than the marker lasts
+	late     bool   // it was given to a consumer after its lease had ended
+
 	// Of adoption.
 	adopted bool
 	lost    bool    // the body is not known
@@ -52,7 +59,7 @@ func (n *note) text() string {
 
 // claimable reports whether a claim by another instance wins.
 func (n *note) claimable() bool {
-	return n.state == notice.Scheduled && !n.away && (n.lapses == 0 && !n.far || n.lapses > 0 && !n.lasts)
+	return n.state == notice.Scheduled && !n.away && !n.parked && (n.lapses == 0 && !n.far || n.lapses > 0 && !n.lasts)
 }
 
 // held reports whether a lease lasts.
@@ -98,7 +105,7 @@ func (s *scores) fresh() int { *s++; return int(*s) }
 // schedule makes n pending.
 func (n *note) schedule(s *scores, w when) {
 	n.state, n.far, n.score, n.lapses, n.holder, n.lasts = notice.Scheduled, w == later, s.fresh(), 0, "", false
-	n.timer = w != now
+	n.timer, n.parked, n.late = w != now, false, false
 	n.dueIs, n.due, n.heldBy = 0, 0, ""
 	if n.timer {
 		n.dueIs = n.score
@@ -115,7 +122,7 @@ func (n *note) settle(state notice.State) {
 // claim records a won claim.
 func (n *note) claim(s *scores, token string, lasts bool) {
 	n.lapses++
-	n.score, n.holder, n.lasts, n.far, n.timer = s.fresh(), token, lasts, false, false
+	n.score, n.holder, n.lasts, n.far, n.timer, n.parked, n.late = s.fresh(), token, lasts, false, false, false, false
 }
 
 func reportToken(n *note) string {

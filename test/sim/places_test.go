@@ -41,8 +41,9 @@ return reply`)
 type surveyed struct {
 	space  keys.Space // of notifier:meta
 	places []place
-	rows   [keyCount][]any // of each key: record, score in shadow, dead and settled, claim, expiry
-	lies   [keyCount]spot
+	rows   [mostKeys][]any // of each key: record, score in shadow, dead and settled, claim, expiry
+	lies   [mostKeys]spot
+	goes   [mostKeys]string // the positions of exported notices
 }
 
 // spot is the position of a notice.
@@ -76,7 +77,7 @@ func (w *world) survey() *surveyed {
 		args = append(args, s.space.Tag(p))
 	}
 	for k := range w.notes {
-		args = append(args, key(k))
+		args = append(args, w.key(k))
 	}
 	v, err := survey.Run(w.ctx, w.plain, nil, args...).Slice()
 	if err != nil {
@@ -124,6 +125,7 @@ func (w *world) survey() *surveyed {
 				w.t.Fatalf("key %d is exported from place %d to %d, and also in place %d", k, i, p.to, s.lies[k].place)
 			}
 			parts := strings.SplitN(what, " ", 4)
+			parts[2], s.goes[k], _ = strings.Cut(parts[2], "@")
 			for j := range parts {
 				if parts[j] == "-" {
 					parts[j] = ""
@@ -184,7 +186,7 @@ func (w *world) layoutOf(places int) (keys.Space, bool) {
 // key, or in the place of its predecessor. During a call (within), the notice of the call
 // may be in no place.
 func (w *world) relocate(within bool) *surveyed {
-	s := w.survey()
+	s, changed := w.survey(), map[keys.Partition]bool{}
 	for k := range w.notes {
 		n, is := &w.notes[k], s.lies[k]
 		was := spot{n.place, n.away, n.to}
@@ -200,8 +202,17 @@ func (w *world) relocate(within bool) *surveyed {
 			w.t.Fatalf("key %d, %s, was in %+v and is in %+v; made now %v; the shards are %+v", k, n, was, is, n.fresh, s.space)
 		case is.away && n.lapses > 0:
 			w.t.Fatalf("key %d, %s, is exported", k, n)
+		case is.away && s.goes[k] != n.position:
+			w.t.Fatalf("key %d, %s, is exported with the position %q, want %q", k, n, s.goes[k], n.position)
+		}
+		if is != was && !n.fresh {
+			w.moved(k)
+			changed[n.at()], changed[keys.Partition{Prefix: n.under, Shard: is.place}] = true, true
 		}
 		n.place, n.away, n.to, n.fresh = is.place, is.away, is.to, false
+	}
+	for p := range changed {
+		w.wake(p)
 	}
 	w.knew = w.knew[:0]
 	for _, p := range s.places {
@@ -226,7 +237,7 @@ func (w *world) mayBeMade(k int, s *surveyed, was spot) bool {
 		counts = append(counts, w.knew[is.place])
 	}
 	for _, n := range counts {
-		if l, ok := w.layoutOf(n); ok && is.place == l.Shard(key(k)) {
+		if l, ok := w.layoutOf(n); ok && is.place == l.Shard(w.key(k)) {
 			return true
 		}
 	}
@@ -257,13 +268,14 @@ func (w *world) mayGo(k int, was, is spot) bool {
 
 // shardOnce reports whether a place newer than from is, or was, the shard of a key.
 func (w *world) shardOnce(k, place, from int) bool {
-	return place > from && slices.ContainsFunc(w.layouts, func(l keys.Space) bool { return l.Shard(key(k)) == place })
+	return place > from && slices.ContainsFunc(w.layouts, func(l keys.Space) bool { return l.Shard(w.key(k)) == place })
 }
 
 // comparePlaces compares all places with the model.
 func (w *world) comparePlaces() {
 	w.steps++
 	s := w.relocate(false)
+	w.checkSequences()
 	kept := int64(0)
 	for k := range w.notes {
 		n := &w.notes[k]
@@ -296,13 +308,13 @@ func (w *world) seen(k int) string {
 	for _, under := range w.under {
 		p := at(under)
 		score := func(name string) string {
-			x, err := w.plain.ZScore(w.ctx, name, key(k)).Result()
+			x, err := w.plain.ZScore(w.ctx, name, w.key(k)).Result()
 			if err != nil {
 				return ""
 			}
 			return strconv.FormatFloat(x, 'f', -1, 64)
 		}
-		if s := seenAs(w.plain.HGet(w.ctx, space.Records(p), key(k)).Val(), score(space.Shadow(p)), score(space.Dead(p)),
+		if s := seenAs(w.plain.HGet(w.ctx, space.Records(p), w.key(k)).Val(), score(space.Shadow(p)), score(space.Dead(p)),
 			score(space.Settled(p))); s != nowhere {
 			all = under + " " + s
 		}

@@ -61,7 +61,7 @@ func (w *world) writeDown(t *rapid.T) {
 // note reads a notice as an export does, and keeps the last six.
 func (w *world) note(t *rapid.T, k int) {
 	in, n := w.any(t), &w.notes[k]
-	f, err := in.store.Find(w.ctx, in.route(), key(k))
+	f, err := in.store.Find(w.ctx, in.route(), w.key(k))
 	if err != nil || f.Made != n.made {
 		t.Fatalf("find key %d, %s: %v", k, n, err)
 	}
@@ -82,10 +82,14 @@ func (w *world) endDead(t *rapid.T) {
 	in, j := w.job(t, func(j *job) bool {
 		return j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts && j.end == nil
 	})
+	w.endAsDead(t, in, j, drawFate(t))
+}
+
+func (w *world) endAsDead(t *rapid.T, in *instance, j *job, f fate) {
 	j.stage = failed
 	e := w.outcome(t, j)
 	e.ending, e.notice.Reason = store.EndDead, notice.ReasonGone
-	w.end(t, in, j, e, drawFate(t))
+	w.end(t, in, j, e, f)
 }
 
 // purge exports a dead letter and then cancels it.
@@ -127,7 +131,7 @@ func (w *world) putBack(t *rapid.T) {
 	w.say("key %d, body %d, is put back%s as %s; there is %s%s", l.key, l.body, w.by(in), l.state, n, f)
 	before := w.seen(l.key)
 	w.lose(t, f)
-	out, err := in.store.Restore(w.ctx, in.partition(l.key), []store.Letter{back})
+	out, err := in.store.Restore(w.ctx, w.partition(in, l.key), []store.Letter{back})
 	if err == nil && !errors.Is(out[0].Err, store.ErrTaken) {
 		err = out[0].Err
 	}
@@ -151,6 +155,7 @@ func (w *world) putBack(t *rapid.T) {
 	}
 	*n = note{under: in.route(), body: l.body, made: l.Made, used: l.used, writes: n.writes + 1, stands: n.stands, place: n.place,
 		away: n.away, to: n.to, fresh: true}
+	defer func() { w.restored(&l) }()
 	switch {
 	case dead:
 		n.state = notice.Dead
@@ -158,6 +163,14 @@ func (w *world) putBack(t *rapid.T) {
 		n.schedule(&w.scores, later)
 	default:
 		n.schedule(&w.scores, now)
+	}
+}
+
+// restored records the position of a restored notice.
+func (w *world) restored(l *letter) {
+	if n := &w.notes[l.key]; n.pending() || w.order == block {
+		w.keep(l.key, l.Due.UnixMilli())
+		w.wake(n.at())
 	}
 }
 
@@ -179,7 +192,7 @@ func (w *world) replay(t *rapid.T) {
 		number--
 	}
 	r.next = number + 1
-	x, f, shard := drawWhen(t), drawFate(t), r.space.Shard(key(l.key))
+	x, f, shard := drawWhen(t), drawFate(t), r.space.Shard(w.key(l.key))
 	item := w.counted(&l)
 	item.Route, item.AttemptsMade, item.Redriven, item.Attempts, item.Reason, item.Replay = in.route(), l.used, l.used, nil, "", r.mark
 	if !l.Died.IsZero() {
@@ -238,10 +251,14 @@ func (w *world) replay(t *rapid.T) {
 	}
 	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away,
 		to: n.to, fresh: true}
+	was := n.at()
 	n.schedule(&w.scores, x)
 	if made := w.madeOf(l.key); r.newIDs {
 		n.made = made
 	}
+	w.join(l.key, 0, 1)
+	w.wake(was)
+	w.wake(n.at())
 	if x == soon {
 		w.passShort()
 	}
@@ -254,15 +271,15 @@ func (w *world) forget(t *rapid.T) {
 	if n.state == "" || n.away {
 		t.SkipNow()
 	}
-	if rapid.Bool().Draw(t, "is lost") {
+	if w.order == unordered && rapid.Bool().Draw(t, "is lost") {
 		w.say("key %d, %s, is lost by Redis", k, n)
 		p, s := n.at(), w.layouts[len(w.layouts)-1]
 		_, err := w.plain.TxPipelined(w.ctx, func(c redis.Pipeliner) error {
-			c.HDel(w.ctx, s.Records(p), key(k))
+			c.HDel(w.ctx, s.Records(p), w.key(k))
 			for _, name := range []string{s.Shadow(p), s.Dead(p), s.Settled(p)} {
-				c.ZRem(w.ctx, name, key(k))
+				c.ZRem(w.ctx, name, w.key(k))
 			}
-			c.Del(w.ctx, s.ClaimPrefix(p.Shard)+key(k), key(k))
+			c.Del(w.ctx, s.ClaimPrefix(p.Shard)+w.key(k), w.key(k))
 			return nil
 		})
 		if err != nil {
@@ -271,14 +288,21 @@ func (w *world) forget(t *rapid.T) {
 		w.gone(k)
 		return
 	}
-	in, f := pick(t, "instance", w.serving(n)), drawFate(t)
+	w.erase(t, k, drawFate(t))
+}
+
+// erase erases key k's notice, unless it is pending.
+func (w *world) erase(t *rapid.T, k int, f fate) {
+	n := &w.notes[k]
+	in := pick(t, "instance", w.serving(n))
 	w.say("key %d, %s, is erased by %s%s", k, n, in.id, f)
 	w.wire.lose(f)
-	forgotten, pending, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{key(k)})
+	forgotten, pending, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{w.key(k)})
 	if w.sent(f, err) && (pending == 1) != n.pending() || err == nil && forgotten+pending != 1 {
 		t.Fatalf("forget %s: %d forgotten, %d are pending", n, forgotten, pending)
 	}
-	if f != requestLost && !n.pending() {
+	if p := n.at(); f != requestLost && !n.pending() {
 		w.gone(k)
+		w.wake(p)
 	}
 }

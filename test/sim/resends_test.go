@@ -31,7 +31,7 @@ func (w *world) resendActions() map[string]func(*rapid.T) {
 
 // recordOf reads the record of a key where the model has it.
 func (w *world) recordOf(k int) string {
-	text, err := w.plain.HGet(w.ctx, w.layouts[len(w.layouts)-1].Records(w.notes[k].at()), key(k)).Result()
+	text, err := w.plain.HGet(w.ctx, w.layouts[len(w.layouts)-1].Records(w.notes[k].at()), w.key(k)).Result()
 	if err != nil && err != redis.Nil {
 		w.t.Fatalf("read the record of key %d: %v", k, err)
 	}
@@ -46,7 +46,7 @@ func (w *world) readToResend(t *rapid.T, k int) {
 		t.SkipNow()
 	}
 	w.lose(t, arrives)
-	f, err := in.store.Find(w.ctx, in.route(), key(k))
+	f, err := in.store.Find(w.ctx, in.route(), w.key(k))
 	w.wire.lose(arrives)
 	if err != nil || f.Made != n.made || f.State != n.public() {
 		t.Fatalf("find key %d, %s: %s, %v", k, n, f.State, err)
@@ -93,12 +93,14 @@ func (w *world) resendRead(t *rapid.T, r resending) {
 	}
 	n.schedule(&w.scores, now)
 	w.arm(r.key, now, overNothing, "0", true)
+	w.join(r.key, 0, 0)
+	w.wake(n.at())
 	w.compareResent(t, &r)
 }
 
 // compareResent compares the record of a notice that was just resent with the one that was read.
 func (w *world) compareResent(t *rapid.T, r *resending) {
-	is, err := notice.Decode(key(r.key), r.found.Route, w.recordOf(r.key))
+	is, err := notice.Decode(w.key(r.key), r.found.Route, w.recordOf(r.key))
 	if err != nil {
 		t.Fatalf("key %d: %v", r.key, err)
 	}

@@ -60,7 +60,7 @@ func (w *world) found(in *instance) {
 
 // drawPlace draws a place that an instance knows, most often one that holds a notice.
 func (w *world) drawPlace(t *rapid.T, in *instance) int {
-	if k := rapid.IntRange(0, keyCount).Draw(t, "place of key"); k < keyCount {
+	if k := rapid.IntRange(0, w.keyCount).Draw(t, "place of key"); k < w.keyCount {
 		if n := &w.notes[k]; n.state != "" && n.place < in.store.Space().Places() {
 			return n.place
 		}
@@ -167,10 +167,10 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 		w.skip(t)
 		return
 	}
-	place, first := pick(t, "from", from), rapid.IntRange(0, keyCount-1).Draw(t, "key")
-	to, some := in.store.Space().Shard(key(first)), []int{}
+	place, first := pick(t, "from", from), rapid.IntRange(0, w.keyCount-1).Draw(t, "key")
+	to, some := in.store.Space().Shard(w.key(first)), []int{}
 	for k := range w.notes {
-		if in.store.Space().Shard(key(k)) == to && (k == first || !rapid.Bool().Draw(t, "alone")) {
+		if in.store.Space().Shard(w.key(k)) == to && (k == first || !rapid.Bool().Draw(t, "alone")) {
 			some = append(some, k)
 		}
 	}
@@ -181,12 +181,12 @@ func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
 func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int) {
 	s := w.relocate(w.within)
 	knew := in.store.Space().Now()
-	to := knew.Shard(key(some[0]))
+	to := knew.Shard(w.key(some[0]))
 	var names []string
 	going, held := []int{}, 0
 	for _, k := range some {
 		n := &w.notes[k]
-		names = append(names, key(k))
+		names = append(names, w.key(k))
 		if n.place == place && !n.away && n.state != "" && s.lies[k].place == place {
 			if n.lapses > 0 {
 				held++
@@ -239,7 +239,7 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 // imports the first.
 func (w *world) moveAndForget(t *rapid.T) {
 	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.store.OldShards()) == 0 }))
-	first, had := rapid.IntRange(0, keyCount-1).Draw(t, "key"), len(w.batches)
+	first, had := rapid.IntRange(0, w.keyCount-1).Draw(t, "key"), len(w.batches)
 	place := w.notes[first].place
 	if !slices.Contains(in.store.OldShards(), place) {
 		t.SkipNow()
@@ -251,7 +251,7 @@ func (w *world) moveAndForget(t *rapid.T) {
 	}
 	b := w.batches[had]
 	w.restart(t)
-	w.takeOut(t, in, arrives, place, []int{rapid.IntRange(0, keyCount-1).Draw(t, "other key")})
+	w.takeOut(t, in, arrives, place, []int{rapid.IntRange(0, w.keyCount-1).Draw(t, "other key")})
 	w.bringIn(t, b, arrives)
 }
 
@@ -415,7 +415,7 @@ func (w *world) trimPlace(t *rapid.T) {
 		}
 	}
 	w.say("%s trims place %d to %d finalized notices", in.id, place, keeps)
-	got, _, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, keyCount)
+	got, _, err := in.store.Trim(w.ctx, place, []store.Trim{{Prefix: prefix}}, mostKeys)
 	if want := max(0, ended-keeps); err != nil || got != want {
 		t.Fatalf("%d of %d were trimmed, want %d; %v", got, ended, want, err)
 	}

@@ -23,6 +23,7 @@ var (
 	seedFlag   = flag.Uint64("sim.seed", 1, "first seed; 0 = random")
 	shrinkFlag = flag.Duration("sim.shrink", 500*time.Millisecond, "time to shrink the story of a mutant")
 	mutants    = flag.Int("sim.mutants", 3, "number of mutants to try")
+	firstFlag  = flag.Int("sim.first", 0, "index of the first mutant to try")
 	withinFlag = flag.Int("sim.within", 40_000, "maximum number of steps to find a mutant")
 )
 
@@ -63,7 +64,7 @@ const stepsOfARun = 200
 var shares = []struct {
 	kind    kind
 	percent int
-}{{onePrefix, 40}, {moves, 25}, {adoption, 15}, {reshards, 20}}
+}{{onePrefix, 25}, {sequences, 20}, {moves, 20}, {adoption, 15}, {reshards, 20}}
 
 func TestScriptsMatchModel(t *testing.T) {
 	from := seed(*seedFlag)

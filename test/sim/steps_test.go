@@ -45,6 +45,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"trim":       w.trim,
 	}
 	maps.Copy(all, w.resendActions())
+	if w.order != unordered {
+		maps.Copy(all, w.sequencesActions())
+	}
 	switch w.kind {
 	case moves:
 		maps.Copy(all, w.movesActions())
@@ -53,7 +56,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	case reshards:
 		maps.Copy(all, w.reshardsActions())
 	}
-	if w.kind.many() {
+	if w.kind.putsBack() {
 		maps.Copy(all, w.putBackActions())
 	}
 	if w.steady {
@@ -75,7 +78,7 @@ func pick[T any](t *rapid.T, label string, of []T) T {
 }
 
 func (w *world) draw(t *rapid.T) (k int, n *note) {
-	k = rapid.IntRange(0, keyCount-1).Draw(t, "key")
+	k = rapid.IntRange(0, w.keyCount-1).Draw(t, "key")
 	return k, &w.notes[k]
 }
 
@@ -100,7 +103,7 @@ func (w *world) sent(f fate, err error) (answered bool) {
 func (w *world) schedule(t *rapid.T) {
 	k, _ := w.draw(t)
 	w.bodies++
-	r := store.Request{Key: key(k), Delay: drawWhen(t).delay(), Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}
+	r := store.Request{Key: w.key(k), Delay: drawWhen(t).delay(), Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}
 	r.OnDuplicate = []store.Duplicate{store.Reject, store.Keep, store.Replace}[rapid.IntRange(0, 2).Draw(t, "on duplicate")]
 	w.send(t, w.any(t), k, r, "schedules", drawFate(t))
 }
@@ -122,7 +125,7 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 	w.say("producer %s key %d%s, body %d, due %s (%s)%s", what, k, w.by(in), body, x, r.OnDuplicate, f)
 	before := w.seenBefore(k)
 	w.lose(t, f)
-	out, err := in.store.Schedule(w.ctx, in.partition(k), []store.Request{r})
+	out, err := in.store.Schedule(w.ctx, w.partition(in, k), []store.Request{r})
 	if w.kind == reshards && err == nil {
 		err = out[0].Err
 	}
@@ -149,12 +152,15 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 		w.again = append(w.again, r)
 	}
 	if creates {
-		was := n.state != ""
+		was, before := n.state != "", *n
 		w.replaced(k)
 		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
 		n.schedule(&w.scores, x)
 		w.arm(k, x, overAll, "1", was)
 		n.made = w.madeOf(k)
+		w.join(k, 0, 1)
+		w.wake(before.at())
+		w.wake(n.at())
 		if x == soon {
 			w.passShort()
 		}
@@ -167,11 +173,11 @@ func (w *world) madeOf(k int) notice.Made {
 	if w.kind == reshards {
 		w.relocate(false)
 	}
-	text, err := w.plain.HGet(w.ctx, w.layouts[len(w.layouts)-1].Records(w.notes[k].at()), key(k)).Result()
+	text, err := w.plain.HGet(w.ctx, w.layouts[len(w.layouts)-1].Records(w.notes[k].at()), w.key(k)).Result()
 	if err != nil {
 		w.t.Fatalf("read the record of key %d: %v", k, err)
 	}
-	n, err := notice.Decode(key(k), prefix, text)
+	n, err := notice.Decode(w.key(k), prefix, text)
 	if err != nil {
 		w.t.Fatalf("read the record of key %d: %v", k, err)
 	}
@@ -203,7 +209,7 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	if w.wire.loseAfter(others, f); w.kind == reshards {
 		w.lose(t, f)
 	}
-	c, err := in.store.Amend(w.ctx, in.route(), key(k), op, store.When{Delay: x.delay()})
+	c, err := in.store.Amend(w.ctx, in.route(), w.key(k), op, store.When{Delay: x.delay()})
 	left, last := w.wire.lost()
 	if n.state == "" {
 		w.wire.lose(arrives)
@@ -228,7 +234,9 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	if !done {
 		return
 	}
+	defer func() { w.wake(n.at()) }()
 	if op == store.Cancel {
+		w.leave(k)
 		if n.pending() {
 			w.disarm(k)
 		}
@@ -244,9 +252,27 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	}
 	n.schedule(&w.scores, x)
 	w.arm(k, x, how, "0", true)
+	switch {
+	case op == store.Fire && dueBy(n.position, w.dueOf(k)), op == store.Redrive && w.order == block:
+		w.keep(k, 0)
+	default:
+		w.join(k, 0, 0)
+	}
 	if x == soon {
 		w.passShort()
 	}
+}
+
+// dueOf returns the due time in key k's record, Unix ms.
+func (w *world) dueOf(k int) int64 {
+	if w.kind == reshards {
+		w.relocate(w.within)
+	}
+	n, err := notice.Decode(w.key(k), prefix, w.recordOf(k))
+	if err != nil {
+		w.t.Fatalf("read the record of key %d: %v", k, err)
+	}
+	return n.Due.UnixMilli()
 }
 
 func (w *world) newCall(t *rapid.T, in *instance) call {
@@ -278,14 +304,14 @@ func (c call) leaseText() string {
 func (w *world) claim(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
-	c.keys = rapid.SliceOfNDistinct(rapid.IntRange(0, keyCount-1), 1, keyCount, rapid.ID[int]).Draw(t, "keys")
+	c.keys = rapid.SliceOfNDistinct(rapid.IntRange(0, w.keyCount-1), 1, w.keyCount, rapid.ID[int]).Draw(t, "keys")
 	w.makeClaim(t, in, c, "claims", drawFate(t))
 }
 
 func (w *world) sweep(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
-	c.limit = rapid.IntRange(1, keyCount).Draw(t, "limit")
+	c.limit = rapid.IntRange(1, w.keyCount).Draw(t, "limit")
 	w.makeClaim(t, in, c, "sweeps", drawFate(t))
 }
 
@@ -303,9 +329,10 @@ func (w *world) callAgain(t *rapid.T) {
 func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate) {
 	names := make([]string, len(c.keys))
 	for i, k := range c.keys {
-		names[i] = key(k)
+		names[i] = w.key(k)
 	}
 	w.say("%s %s %v%s, lease %s, token %s%s", in.id, what, c.keys, w.where(c.at()), c.leaseText(), c.token, f)
+	scores := w.scoresIn(c.at())
 	w.wire.lose(f)
 	var got store.Claimed
 	var err error
@@ -326,23 +353,21 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 		won = w.whoWon(c)
 	}
 	stale := 0
+	want := w.expect(c, won, scores)
 	for k := range w.notes {
-		n := &w.notes[k]
-		asked := c.keys == nil || slices.Contains(c.keys, k)
-		own := n.held() && n.holder == c.token && c.keys != nil
-		may := asked && c.has(n) && (n.claimable() || own)
-		_, is := won[k]
-		if c.keys == nil && len(won) == c.limit {
-			may = may && is // the sweep was cut off by its limit
+		n, x := &w.notes[k], want[k]
+		if _, is := won[k]; (f == arrives || c.keys == nil) && is != x.wins {
+			t.Fatalf("key %d is %s: won %v, want %v", k, n, is, x.wins)
 		}
-		if (f == arrives || c.keys == nil) && is != may {
-			t.Fatalf("key %d is %s: won %v, want %v", k, n, is, may)
-		}
-		if asked && !may {
+		if x.asked && !x.wins && !x.parks {
 			stale++
 		}
-		if may {
-			w.take(t, in, k, c, won[k], own)
+		if x.parks {
+			w.say("\tkey %d is parked", k)
+			w.park(k)
+		}
+		if x.wins {
+			w.take(t, in, k, c, won[k], x.own)
 		}
 	}
 	if f == arrives && c.keys != nil && got.Stale+got.Lost != stale {
@@ -351,6 +376,33 @@ func (w *world) makeClaim(t *rapid.T, in *instance, c call, what string, f fate)
 	if !c.lasts {
 		w.passShort()
 	}
+}
+
+// expected is the outcome of a claim call for one key.
+type expected struct{ asked, own, wins, parks bool }
+
+// expect returns the expected outcome of a claim call for each key. scores are those before the call.
+func (w *world) expect(c call, won map[int]*store.Claim, scores [mostKeys]string) (want [mostKeys]expected) {
+	now, done := w.scoresIn(c.at()), 0
+	for k := range w.notes {
+		n, x := &w.notes[k], &want[k]
+		x.asked = c.keys == nil || slices.Contains(c.keys, k)
+		x.own = n.held() && n.holder == c.token && c.keys != nil
+		due := x.asked && c.has(n) && n.claimable()
+		x.parks = due && w.blocked(k, c.at(), c.token)
+		x.wins = due && !x.parks || x.asked && c.has(n) && x.own
+		if _, is := won[k]; is || x.parks && now[k] != scores[k] {
+			done++
+		}
+	}
+	if c.keys != nil || done < c.limit {
+		return want
+	}
+	for k := range want { // the sweep was cut off by its limit
+		_, is := won[k]
+		want[k].wins, want[k].parks = want[k].wins && is, want[k].parks && now[k] != scores[k]
+	}
+	return want
 }
 
 // won returns the claims of a reply, by key.
@@ -371,7 +423,7 @@ func (w *world) won(got store.Claimed, answered bool) map[int]*store.Claim {
 func (w *world) whoWon(c call) map[int]*store.Claim {
 	won := map[int]*store.Claim{}
 	for k := range w.notes {
-		s, err := w.plain.ZScore(w.ctx, w.layouts[len(w.layouts)-1].Shadow(c.at()), key(k)).Result()
+		s, err := w.plain.ZScore(w.ctx, w.layouts[len(w.layouts)-1].Shadow(c.at()), w.key(k)).Result()
 		n := &w.notes[k]
 		if part := s - float64(int64(s)); err == nil && c.has(n) && n.claimable() && part*1024 == float64(min(n.lapses+1, 499)) {
 			won[k] = nil
@@ -383,6 +435,8 @@ func (w *world) whoWon(c call) map[int]*store.Claim {
 // take records a won claim in the model. If the reply came, the instance gets a job.
 func (w *world) take(t *rapid.T, in *instance, k int, c call, got *store.Claim, own bool) {
 	n := &w.notes[k]
+	w.checkAlone(k, c.at())
+	w.mark(k, c.at(), c.token, c.lasts)
 	j := &job{key: k, under: c.under, place: c.place, token: c.token, body: n.body, made: n.made, used: n.used, before: n.score,
 		lapses: n.lapses, awaits: n.awaits}
 	if own {
@@ -414,7 +468,7 @@ func (w *world) recover(t *rapid.T) {
 	f := drawFate(t)
 	w.say("%s recovers the claims of %s%s, lease %s%s", in.id, c.token, w.where(c.at()), c.leaseText(), f)
 	w.wire.lose(f)
-	got, err := in.store.Recover(w.ctx, c.at(), c.lease(), keyCount, 10*time.Minute)
+	got, err := in.store.Recover(w.ctx, c.at(), c.lease(), mostKeys, 10*time.Minute)
 	if w.sent(f, err) {
 		in.called = slices.DeleteFunc(in.called, func(o call) bool { return o.token == c.token })
 	}
@@ -441,7 +495,7 @@ func (w *world) recover(t *rapid.T) {
 func (w *world) takeOver(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	c := w.newCall(t, in)
-	c.over, c.limit = pick(t, "dead", w.dead), keyCount
+	c.over, c.limit = pick(t, "dead", w.dead), mostKeys
 	f := drawFate(t)
 	w.say("%s reclaims the claims of %s%s, lease %s, token %s%s", in.id, c.over, w.where(c.at()), c.leaseText(), c.token, f)
 	w.wire.lose(f)
@@ -472,7 +526,7 @@ func (w *world) takeOver(t *rapid.T) {
 // before Redis's clock is past the last millisecond of the lease.
 func (w *world) edge(t *rapid.T) {
 	k, n := w.draw(t)
-	if !n.claimable() {
+	if !w.ready(k) {
 		t.SkipNow()
 	}
 	serving := w.serving(n)
@@ -487,7 +541,7 @@ func (w *world) edge(t *rapid.T) {
 	var ends time.Time
 	for _, c := range []call{first, second} {
 		for begun := time.Now(); ; {
-			got, err := in.store.ClaimKeys(w.ctx, n.at(), c.lease(), []string{key(k)})
+			got, err := in.store.ClaimKeys(w.ctx, n.at(), c.lease(), []string{w.key(k)})
 			if err != nil || time.Since(begun) > 30*time.Second {
 				t.Fatalf("claim: %v, %+v", err, got)
 			}
@@ -512,7 +566,7 @@ func (w *world) oneMillisecond(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	replace := func() {
 		w.bodies++
-		w.send(t, in, k, store.Request{Key: key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}},
+		w.send(t, in, k, store.Request{Key: w.key(k), OnDuplicate: store.Replace, Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}},
 			"schedules", arrives)
 	}
 	c := w.newCall(t, in)
@@ -526,7 +580,7 @@ func (w *world) oneMillisecond(t *rapid.T) {
 // work claims and settles a notice, with no other step in between.
 func (w *world) work(t *rapid.T) {
 	k, n := w.draw(t)
-	if !n.claimable() {
+	if !w.ready(k) {
 		t.SkipNow()
 	}
 	in := pick(t, "instance", w.serving(n))
@@ -554,10 +608,12 @@ func (w *world) handAnew(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
 	in := pick(t, "instance", w.instances)
 	w.bodies++
-	w.send(t, in, e.key, store.Request{Key: key(e.key), OnDuplicate: store.Replace,
+	w.send(t, in, e.key, store.Request{Key: w.key(e.key), OnDuplicate: store.Replace,
 		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
 	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[e.key].place, []int{e.key}, true
 	w.makeClaim(t, in, c, "claims", arrives)
-	w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
+	if !w.notes[e.key].parked {
+		w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
+	}
 }

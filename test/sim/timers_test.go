@@ -135,10 +135,10 @@ func (w *world) setTimer(t *rapid.T) {
 func (w *world) setTimerOf(t *rapid.T, k int) {
 	w.bodies++
 	tm := timer{there: true, value: strconv.Itoa(w.bodies), at: w.unique()}
-	x, args := "in 2 h", []any{"set", key(k), tm.value, "pxat", tm.at}
+	x, args := "in 2 h", []any{"set", w.key(k), tm.value, "pxat", tm.at}
 	switch rapid.IntRange(0, 6).Draw(t, "life") {
 	case 0:
-		tm, x, args = timer{there: true, value: tm.value, short: true}, "in 2 ms", []any{"set", key(k), tm.value, "px", short.Milliseconds()}
+		tm, x, args = timer{there: true, value: tm.value, short: true}, "in 2 ms", []any{"set", w.key(k), tm.value, "px", short.Milliseconds()}
 	case 1:
 		tm.eternal, tm.at, x, args = true, 0, "never", args[:3]
 	case 2, 3:
@@ -158,7 +158,7 @@ func (w *world) setTimerOf(t *rapid.T, k int) {
 // dead letter before any instance has seen the timer.
 func (w *world) setOver(t *rapid.T) {
 	k, n := w.draw(t)
-	if !n.claimable() || n.awaits {
+	if !w.ready(k) || n.awaits {
 		t.SkipNow()
 	}
 	in := pick(t, "instance", w.instances)
@@ -182,7 +182,7 @@ func (w *world) changeTimer(t *rapid.T) {
 	was := *tm
 	what, at := rapid.IntRange(0, 3).Draw(t, "change"), w.unique()
 	w.say("producer: %s timer %d", []string{"deletes", "makes eternal", "moves", "shortens"}[what], k)
-	args := [][]any{{"del", key(k)}, {"persist", key(k)}, {"pexpireat", key(k), at}, {"pexpire", key(k), short.Milliseconds()}}[what]
+	args := [][]any{{"del", w.key(k)}, {"persist", w.key(k)}, {"pexpireat", w.key(k), at}, {"pexpire", w.key(k), short.Milliseconds()}}[what]
 	w.command(args)
 	if !was.there {
 		return
@@ -268,7 +268,7 @@ func (w *world) hearAll(t *rapid.T) {
 func (w *world) hears(t *rapid.T, in *instance, n int) {
 	w.say("%s hears %v", in.id, in.events[:n])
 	for _, e := range in.events[:n] {
-		in.adopter.Event(nil, key(e.key), e.name)
+		in.adopter.Event(nil, w.key(e.key), e.name)
 		if e.name != "evicted" {
 			in.told[e.key] = in.told[e.key].and(e.name)
 		}
@@ -293,7 +293,7 @@ func (w *world) follow(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error {
 		w.following.asked = true
-		return in.adopter.Follow(w.ctx, key(k))
+		return in.adopter.Follow(w.ctx, w.key(k))
 	})
 }
 
@@ -319,8 +319,8 @@ func (w *world) expireBetweenScripts(t *rapid.T) {
 	tm := timer{there: true, value: strconv.Itoa(w.bodies)}
 	claims := rapid.Bool().Draw(t, "is claimed")
 	w.say("producer sets timer %d to %s, which expires before it is adopted", k, tm.value)
-	w.command([]any{"set", key(k), tm.value, "px", 25})
-	tm.at = w.plain.PExpireTime(w.ctx, key(k)).Val().Milliseconds()
+	w.command([]any{"set", w.key(k), tm.value, "px", 25})
+	tm.at = w.plain.PExpireTime(w.ctx, w.key(k)).Val().Milliseconds()
 	if tm.at <= 0 { // the timer has expired already, on a busy machine
 		w.timers[k] = timer{}
 		return
@@ -339,7 +339,7 @@ func (w *world) expireBetweenScripts(t *rapid.T) {
 	}
 	w.follows(t, in, " looks at timer "+strconv.Itoa(k), map[int]told{k: {}}, func() error {
 		w.following.asked = true
-		return in.adopter.Follow(w.ctx, key(k))
+		return in.adopter.Follow(w.ctx, w.key(k))
 	})
 	if w.between != nil { // the timer had expired before it was seen
 		w.between = nil

@@ -25,7 +25,7 @@ const (
 	prefix   = "sim"
 	short    = 2 * time.Millisecond
 	long     = time.Hour
-	keyCount = 2
+	mostKeys = 3
 	list     = "simlist"
 )
 
@@ -39,10 +39,11 @@ type kind string
 
 const (
 	onePrefix kind = "one prefix"
-	moves     kind = "moves"    // instances of different configurations
-	adoption  kind = "adoption" // producers set plain timers
-	reshards  kind = "reshards" // new shards replace the shards
-	steady    kind = "steady"   // reshards on a Redis that loses nothing; for mutants only
+	sequences kind = "sequences" // one prefix, whose route is ordered
+	moves     kind = "moves"     // instances of different configurations
+	adoption  kind = "adoption"  // producers set plain timers
+	reshards  kind = "reshards"  // new shards replace the shards
+	steady    kind = "steady"    // reshards on a Redis that loses nothing; for mutants only
 )
 
 // configurations returns the possible configurations of an instance: the prefixes of its
@@ -56,6 +57,9 @@ func (k kind) configurations() [][]string {
 
 // many reports whether instances of the world differ.
 func (k kind) many() bool { return k == moves || k == reshards }
+
+// putsBack reports whether notices of the world are exported, restored, replayed and erased.
+func (k kind) putsBack() bool { return k.many() || k == sequences }
 
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
@@ -158,8 +162,11 @@ type world struct {
 	*lab
 	t         *rapid.T
 	ctx       context.Context
-	notes     [keyCount]note
-	timers    [keyCount]timer
+	order     order // of all routes
+	keyCount  int
+	notes     [mostKeys]note
+	flights   map[keys.Partition]flight // the markers of the sequence
+	timers    [mostKeys]timer
 	following *following
 	between   func() // runs between the next two scripts of an adoption
 	nested    bool
@@ -198,10 +205,11 @@ type reopening struct {
 
 // disk is the state that a restart restores.
 type disk struct {
-	dump   []any
-	notes  [keyCount]note
-	timers [keyCount]timer
-	list   []entry
+	dump    []any
+	notes   [mostKeys]note
+	flights map[keys.Partition]flight
+	timers  [mostKeys]timer
+	list    []entry
 
 	endings []ending
 	held    hold
@@ -211,8 +219,17 @@ type disk struct {
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
 
+// key returns the name of a key of this run. If the routes are ordered, all keys are a sequence.
+func (w *world) key(k int) string {
+	if w.order != unordered {
+		return fmt.Sprintf("sim:a:b:O~%d", k)
+	}
+	return key(k)
+}
+
 func newWorld(l *lab, t *rapid.T) *world {
-	w := &world{lab: l, t: t, ctx: context.Background(), succeeded: map[int]bool{}, numbers: map[string]int{}, layouts: []keys.Space{space}}
+	w := &world{lab: l, t: t, ctx: context.Background(), succeeded: map[int]bool{}, numbers: map[string]int{}, layouts: []keys.Space{space},
+		keyCount: 2, flights: map[keys.Partition]flight{}}
 	if err := l.plain.FlushDB(w.ctx).Err(); err != nil {
 		t.Fatalf("empty Redis: %v", err)
 	}
@@ -232,6 +249,7 @@ func newWorld(l *lab, t *rapid.T) *world {
 			t.Fatalf("learn the layout: %v", err)
 		}
 	}
+	w.drawOrder(t)
 	for range 3 {
 		w.instances = append(w.instances, w.newInstance(t))
 	}
@@ -279,8 +297,8 @@ func (j *job) at() keys.Partition { return keys.Partition{Prefix: j.under, Shard
 func (c *call) has(n *note) bool { return n.under == c.under && n.place == c.place && !n.away }
 
 // partition returns the partition in which an instance creates a notice.
-func (in *instance) partition(k int) keys.Partition {
-	return in.store.Space().Partition(in.route(), key(k))
+func (w *world) partition(in *instance, k int) keys.Partition {
+	return in.store.Space().Partition(in.route(), w.key(k))
 }
 
 func (w *world) newID() string { w.serial++; return "i" + strconv.Itoa(w.serial) }
@@ -341,13 +359,14 @@ func (w *world) look() {
 		w.comparePlaces()
 		return
 	}
+	w.checkSequences()
 	w.steps++
 	ks, args := []string{}, []any{len(w.under)}
 	for _, p := range w.under {
 		ks = append(ks, space.Shadow(at(p)), space.Records(at(p)), space.Dead(at(p)), space.Settled(at(p)))
 	}
 	for k := range w.notes {
-		ks = append(ks, "x"+key(k), space.Claim(key(k)))
+		ks = append(ks, "x"+w.key(k), space.Claim(w.key(k)))
 		args = append(args, max(slices.Index(w.under, w.notes[k].under), 0))
 	}
 	v, err := audit.Run(w.ctx, w.plain, ks, args...).Slice()
@@ -410,7 +429,7 @@ func (w *world) compare(k int, n *note, row []any) {
 	if n.state == notice.Delivered && strings.Contains(settled, ".") || n.state == notice.Cancelled && !strings.HasSuffix(settled, ".5") {
 		w.t.Fatalf("key %d must be %s; its score is %s", k, n, settled)
 	}
-	is, err := notice.Decode(key(k), n.under, record)
+	is, err := notice.Decode(w.key(k), n.under, record)
 	if err != nil {
 		w.t.Fatalf("key %d: %v", k, err)
 	}

@@ -1,0 +1,62 @@
+package sim
+
+import "strings"
+
+// unwoken returns a mutation in which a script that runs a line wakes no parked notice. The line is
+// the same; the code before it sets a mark.
+func unwoken(name, before, line string, k kind) mutation {
+	return mutation{name, line + "¦if next(touched) and", before + " " + strings.TrimLeft(line, " ") + "¦if not ARGV.quiet and next(touched) and", k}
+}
+
+// sequenceMutations are wrong lines in the code for sequences. The lines of order.lua are joined: see
+// wire.Prelude.
+var sequenceMutations = []mutation{
+	{"a notice starts before an earlier one", "if head ~= key then local own", "if false then local own", sequences},
+	{"a notice starts while another one is in flight", "elseif holder and holder ~= token .. ' ' .. key then", "elseif false then", sequences},
+	{"a settle leaves the marker", "if q and not refused and (op ~= 'w' or not ours) then q.free(key, token) end", "", sequences},
+	{"a stale settle leaves the marker", "(op ~= 'w' or not ours) then q.free", "ours and op ~= 'w' then q.free", sequences},
+	{"a hand-over to a consumer leaves the claim's marker", "if q then q.mark(key, 'report:' .. made .. ':' .. coming, ms) end", "", sequences},
+	{"a take-over leaves the dead holder's marker", "if q then q.mark(key, token, lease) end\n    reply", "reply", sequences},
+	{"a claimed notice counts as parked", "'PX', ms) call('ZREM', waiting, key) end", "'PX', ms) end", sequences},
+	{"no parked notice is woken", "if next(touched) and", "if false and", sequences},
+	unwoken("a cancel wakes no parked notice", "if before ~= 'dead' then ARGV.quiet = true end", "if hand then hand(before == 'dead' and 'C'",
+		sequences),
+	unwoken("the cancel of a dead letter wakes no parked notice", "if before == 'dead' then ARGV.quiet = true end",
+		"if hand then hand(before == 'dead' and 'C'", sequences),
+	unwoken("a reschedule wakes no parked notice", "ARGV.quiet = op == 'reschedule'", "schedule(key, op == 'fire' and '+0'", sequences),
+	unwoken("a replace wakes no parked notice", "ARGV.quiet = true", "      call('DEL', ARGV[1] .. key)\n      local died", sequences),
+	unwoken("a death wakes no parked notice", "ARGV.quiet = true", "        dead[#dead + 1] = nowtext", sequences),
+	unwoken("an erasure wakes no parked notice", "ARGV.quiet = true", "    if q then q.leave(key) end\n  end\nend\nif q then q.finish()", sequences),
+	{"a notice is woken that is not parked", "if head and call('ZSCORE', waiting, head) then", "if head then", sequences},
+	{"a notice is woken while another one is in flight", "left >= 0 and now + left + 1 or now", "now", sequences},
+	{"a retry loses the position", "or not ours) then q.free(key, token) end",
+		"or not ours) then q.free(key, token) if op == 'r' and ours then q.join(key, now, 0) end end", sequences},
+	{"a fire loses the position", "if op == 'fire' then stays", "if false then stays", sequences},
+	{"a reschedule keeps the position", "if op == 'fire' then stays", "if op == 'reschedule' then stays = true elseif op == 'fire' then stays", sequences},
+	{"a replace keeps the position", "if q then q.join(key, due, own, n) end", "if q then q.keep(key, due, own) end", sequences},
+	{"a dead letter holds back its successors", "if q and not (op == 'x' and q.blocks) then q.leave(key) end",
+		"if q and op ~= 'x' then q.leave(key) end", sequences},
+	{"a dead letter does not hold back its successors", "if q and not (op == 'x' and q.blocks) then q.leave(key) end",
+		"if q then q.leave(key) end", sequences},
+	{"a redrive joins at the old due time", "if stays then q.keep(", "if stays or op == 'redrive' then q.keep(", sequences},
+	{"a redrive loses the position of a dead letter", "local stays = q.blocks and (op", "local stays = false and (op", sequences},
+	{"a restored notice joins at the present time", "q.keep(key, due, tonumber(string.match(ARGV[i + 5]",
+		"q.keep(key, now, tonumber(string.match(ARGV[i + 5]", sequences},
+	{"a restored dead letter does not hold back its successors", "if q and (died == '' or q.blocks) then", "if q and died == '' then", sequences},
+	{"a replayed notice joins at the present time", "q[group].join(key, due, tonumber(made), n)", "q[group].join(key, now, tonumber(made), n)",
+		sequences},
+	{"a parked notice loses its expired leases", "return q.score(till, score)", "return format('%.17g', till + part)", sequences},
+	{"a woken notice loses its expired leases", "call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, call('ZSCORE', shadow, head) or 0), head)",
+		"call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, 0), head)", sequences},
+	{"a notice that moves to another prefix loses its position", "local position = from and from.position(key)", "local position = nil", moves},
+	{"a notice that moves to another prefix stays parked", "if score and z == 1 and parked then", "if false then", moves},
+	{"a move to another prefix wakes no parked notice", "if from then from.finish() end", "if from then from.finish = nil end", moves},
+	{"a replace leaves the position under another prefix", "if others[k] then others[k].leave(key) end", "", moves},
+	{"an adopted notice has no position", "if q and op ~= 'c' then q.join(", "if false then q.join(", adoption},
+	{"a notice whose timer was deleted keeps its position", "redis.call('DEL', ARGV[1] .. key)\n      if q then q.leave(key) end",
+		"redis.call('DEL', ARGV[1] .. key)", adoption},
+	{"an exported notice loses its position", "local position = q and q.position(key)", "local position = nil", reshards},
+	{"an imported notice loses its position", "if q and position ~= '' then\n      q.put", "if false then\n      q.put", reshards},
+	{"an exported notice leaves its position", "if q then q.leave(key) end\n        reply", "reply", reshards},
+	{"an exported notice stays parked", "local leaves = q and q.waits(key) and", "local leaves = false and", reshards},
+}
