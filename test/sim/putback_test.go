@@ -121,7 +121,11 @@ func (w *world) putBack(t *rapid.T) {
 	l := pick(t, "letter", slices.DeleteFunc(slices.Clone(w.letters), func(l letter) bool {
 		return l.state != notice.Scheduled && l.state != notice.Claimed && l.state != notice.Dead
 	}))
-	in, f, n := w.any(t), drawFate(t), &w.notes[l.key]
+	w.putBackLetter(t, l, drawFate(t))
+}
+
+func (w *world) putBackLetter(t *rapid.T, l letter, f fate) {
+	in, n := w.any(t), &w.notes[l.key]
 	w.pass(w.claimedAt) // in the same ms it would have the score that a claim found
 	back := l.Letter
 	if n.state == "" || rapid.Bool().Draw(t, "the history is asked") {

@@ -63,9 +63,65 @@ type flight struct {
 
 func (w *world) sequencesActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
+		"pile up":     w.pileUp,
+		"overtake":    w.overtake,
 		"park one":    w.parkOne,
 		"change head": w.changeHead,
 	}
+}
+
+// pileUp schedules two notices and claims both, so that the second one is parked behind the first, which
+// is in flight or dead.
+func (w *world) pileUp(t *rapid.T) {
+	in := pick(t, "instance", w.instances)
+	ks := rapid.SliceOfNDistinct(rapid.IntRange(0, w.keyCount-1), 2, 2, rapid.ID[int]).Draw(t, "keys")
+	for _, k := range ks {
+		w.bodies++
+		w.send(t, in, k, store.Request{Key: w.key(k), OnDuplicate: store.Replace,
+			Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	}
+	c := w.newCall(t, in)
+	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[ks[0]].place, ks, true
+	w.makeClaim(t, in, c, "claims", arrives)
+	if rapid.Bool().Draw(t, "stays in flight") || w.notes[ks[0]].holder != c.token {
+		return
+	}
+	w.dies(t, ks[0])
+	switch rapid.IntRange(0, 3).Draw(t, "then") {
+	case 1:
+		w.amendTo(t, ks[0], store.Redrive, drawWhen(t), arrives)
+	case 2:
+		w.erase(t, ks[0], arrives)
+	case 3:
+		if w.kind.putsBack() {
+			w.note(t, ks[0])
+			w.amendTo(t, ks[0], store.Cancel, now, arrives)
+			w.look() // notes the numbers of the outbox
+			w.putBackLetter(t, w.letters[len(w.letters)-1], arrives)
+		}
+	}
+}
+
+// overtake exports and removes a due notice, lets the lease of another one end, and restores the first one,
+// whose position is earlier.
+func (w *world) overtake(t *rapid.T) {
+	k, n := w.draw(t)
+	if !w.kind.putsBack() || w.kind == reshards || n.public() != notice.Scheduled || n.far {
+		t.SkipNow()
+	}
+	w.note(t, k)
+	l := w.letters[len(w.letters)-1]
+	w.amendTo(t, k, store.Cancel, now, arrives)
+	w.erase(t, k, arrives)
+	in, other := pick(t, "instance", w.instances), (k+1)%w.keyCount
+	w.bodies++
+	w.send(t, in, other, store.Request{Key: w.key(other), OnDuplicate: store.Replace,
+		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	c := w.newCall(t, in)
+	c.under, c.keys, c.lasts = in.route(), []int{other}, false
+	w.makeClaim(t, in, c, "claims", arrives)
+	w.look()
+	w.putBackLetter(t, l, arrives)
 }
 
 // parkOne claims a due notice that another one of its sequence holds back.
@@ -93,13 +149,12 @@ func (w *world) changeHead(t *rapid.T) {
 		}
 	}
 	k := pick(t, "head", heads)
-	switch op := pick(t, "operation", []store.Amendment{store.Cancel, store.Reschedule, store.Redrive, "replace", "die", "erase"}); op {
+	ops := map[notice.State][]store.Amendment{notice.Dead: {store.Cancel, store.Redrive, "replace", "erase"},
+		notice.Claimed: {store.Cancel, "replace", "die"}, notice.Scheduled: {store.Cancel, store.Reschedule, "replace"}}
+	switch op := pick(t, "operation", ops[w.notes[k].public()]); op {
 	case "die":
 		w.dies(t, k)
 	case "erase":
-		if !w.kind.putsBack() {
-			t.SkipNow()
-		}
 		w.erase(t, k, arrives)
 	case "replace":
 		w.bodies++
