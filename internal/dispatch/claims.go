@@ -217,6 +217,7 @@ func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimWon, len(claimed.Won))
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimLost, claimed.Lost)
 	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimStale, claimed.Stale)
+	q.d.o.Observer.Claim(c.trigger.source(), notice.ClaimParked, claimed.Parked)
 	if len(claimed.StaleKeys) > 0 && c.scores == nil {
 		q.d.o.Strays.Stale(q.r, claimed.StaleKeys)
 	}

@@ -370,15 +370,15 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 		if r == nil {
 			continue // counted as orphaned
 		}
-		waiting := int64(postponed[c.Prefix])
-		switch {
-		case unknown != nil:
-			waiting = -1
-		case c.Paused:
-			waiting += c.Overdue
+		waiting, longest := int64(-1), time.Duration(-1)
+		if unknown == nil {
+			waiting = int64(postponed[c.Prefix]) + c.Waiting()
+		}
+		if c.Ordered {
+			longest = c.LongestWait
 		}
 		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
-			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting,
+			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting, LongestWait: longest,
 			HostsWaiting: e.waiting(r), ReceiversFailing: failing(r.Prefix)})
 	}
 	return g, nil

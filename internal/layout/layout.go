@@ -61,6 +61,8 @@ type Layout struct {
 
 	key      atomic.Pointer[[]byte] // the service's key, as last read
 	identity atomic.Pointer[string] // as last read
+
+	ordered atomic.Pointer[[]string] // members of notifier:ordered, as last read or added
 }
 
 // New returns the Layout of w's Redis and makes it the guard of w's scripts. It sends nothing to

@@ -49,6 +49,13 @@ func (s *Layout) AddOrdered(ctx context.Context, members []string) error {
 	if len(members) == 0 {
 		return nil
 	}
+	known := slices.Clone(members)
+	if old := s.ordered.Load(); old != nil {
+		known = append(known, *old...)
+	}
+	slices.Sort(known)
+	known = slices.Compact(known)
+	s.ordered.Store(&known)
 	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, texts(members)...) })
 }
 
@@ -102,7 +109,15 @@ func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, s.w.Fail("ordered", err)
 	}
+	s.ordered.Store(&members)
 	return members, nil
+}
+
+// KnownOrdered reports whether a prefix was ordered when this process last read or changed notifier:ordered,
+// which the janitor does every 30 s.
+func (s *Layout) KnownOrdered(prefix string) bool {
+	members := s.ordered.Load()
+	return members != nil && slices.Contains(*members, prefix)
 }
 
 // ForgetOrdered removes the members of notifier:ordered, the set of ordered prefixes, that no alive

@@ -39,8 +39,11 @@ type RouteGauges struct {
 	RepeatWindow, RepeatSetting time.Duration
 	InFlight                    int64 // in this process
 	Paused                      bool
-	// due notices deferred by a limit, a host or a pause, at all instances together; -1 = unknown
-	Waiting          int64
+	// due notices that wait for a limit, a host, the end of a pause, or another notice of their sequence,
+	// at all instances together; -1 = unknown
+	Waiting int64
+	// LongestWait is how long the first of the parked notices has waited; -1 = the route is not ordered.
+	LongestWait      time.Duration
 	HostsWaiting     int // hosts without a free slot
 	ReceiversFailing int // receivers failing for more than 15 minutes; -1 = unknown
 }
@@ -76,7 +79,10 @@ var (
 	inflightDesc = desc("notifier_inflight", "Handlers running in this process.", "route")
 	waitingDesc  = desc("notifier_waiting",
 		"Due notices deferred by a full host, a rate limit, a breaker, Redis or a pause, at all instances together, as "+
-			"published in heartbeats.", "route")
+			"published in heartbeats, and those of an ordered route that wait for another notice of their sequence.", "route")
+	oldestDesc = desc("notifier_waiting_oldest_seconds",
+		"How long the first notice of an ordered route has waited for another notice of its sequence. 0 if none waits; only for ordered routes.",
+		"route")
 	hostsDesc = desc("notifier_hosts_waiting",
 		"Hosts whose notices this process deferred within 15 s because all slots of the host were taken.", "route")
 	failingDesc = desc("notifier_receivers_failing",
@@ -133,6 +139,9 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		if r.Waiting >= 0 {
 			s = append(s, value(waitingDesc, float64(r.Waiting), r.Route))
 		}
+		if r.LongestWait >= 0 {
+			s = append(s, value(oldestDesc, r.LongestWait.Seconds(), r.Route))
+		}
 	}
 	return s
 }
@@ -155,7 +164,7 @@ type snapshot []prometheus.Metric
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
 		repeatDesc, repeatSetDesc, inflightDesc,
-		pausedDesc, waitingDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
+		pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}
 }

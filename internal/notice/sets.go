@@ -125,10 +125,12 @@ const (
 	ClaimWon   ClaimResult = "won"
 	ClaimLost  ClaimResult = "lost"  // another instance was first
 	ClaimStale ClaimResult = "stale" // no longer due: settled, cancelled or rescheduled
+	// ClaimParked: another notice of its sequence comes first.
+	ClaimParked ClaimResult = "parked"
 )
 
 // ClaimResults lists every result.
-var ClaimResults = []ClaimResult{ClaimWon, ClaimLost, ClaimStale}
+var ClaimResults = []ClaimResult{ClaimWon, ClaimLost, ClaimStale, ClaimParked}
 
 // EventResult is what the listener did with an expired event.
 type EventResult string

@@ -26,7 +26,7 @@ const lookForDue = 1000
 func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []wire.Lost, err error) {
 	out, r := make([]Counts, len(prefixes)), s.w.NewRound()
 	for i, prefix := range prefixes {
-		out[i].Prefix, out[i].RepeatWindow = prefix, s.o.Retention
+		out[i].Prefix, out[i].RepeatWindow, out[i].Ordered = prefix, s.o.Retention, s.KnownOrdered(prefix)
 		for shard := range s.space.Places() {
 			if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
@@ -48,12 +48,17 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 
 // count adds one shard's numbers to c.
 func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
-	k := s.space.States(keys.Partition{Prefix: c.Prefix, Shard: shard})
-	v, err := s.w.Run(ctx, countsScript, []string{k[0], k[2], k[3], s.space.Trimmed(shard)}, []any{lookForDue, c.Prefix})
+	p := keys.Partition{Prefix: c.Prefix, Shard: shard}
+	k := s.space.States(p)
+	ks := []string{k[0], k[2], k[3], s.space.Trimmed(shard)}
+	if c.Ordered {
+		ks = append(ks, s.space.Waiting(p))
+	}
+	v, err := s.w.Run(ctx, countsScript, ks, []any{lookForDue, c.Prefix})
 	if err != nil {
 		return err
 	}
-	if len(v) != 6 {
+	if len(v) != 8 {
 		return fmt.Errorf("counts: %d answers", len(v))
 	}
 	for i, into := range []*int64{&c.Pending, &c.Overdue, &c.Dead, &c.Settled} {
@@ -69,6 +74,10 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	if ms, _ := v[5].(int64); ms >= 0 {
 		c.RepeatWindow = min(c.RepeatWindow, time.Duration(ms)*time.Millisecond)
 	}
+	parked, _ := v[6].(int64)
+	c.Parked += parked
+	ms, _ := v[7].(int64)
+	c.LongestWait = max(c.LongestWait, time.Duration(ms)*time.Millisecond)
 	return nil
 }
 
@@ -84,4 +93,18 @@ type Counts struct {
 	// RepeatWindow is how long after its end a notice is still recognized if its schedule call is
 	// repeated.
 	RepeatWindow time.Duration
+	// Ordered reports whether the route is known to be ordered. Parked counts its notices that wait for
+	// another one of their sequence, and LongestWait is how long the first of them has waited.
+	Ordered     bool
+	Parked      int64
+	LongestWait time.Duration
+}
+
+// Waiting counts the due notices that Redis knows to wait: those of a paused route, and parked ones. While a
+// route is paused, a parked notice becomes overdue at the end of its park, and is counted once.
+func (c *Counts) Waiting() int64 {
+	if c.Paused {
+		return max(c.Overdue, c.Parked)
+	}
+	return c.Parked
 }

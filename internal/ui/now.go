@@ -118,18 +118,15 @@ func (b *board) rate(prefix string, now time.Time) float64 {
 	return float64(b.work(prefix, 1, now).Attempts()) / now.Sub(since).Seconds()
 }
 
-// waiting counts the due notices of a route that wait because instances postponed them or the route is
-// paused.
+// waiting counts the due notices of a route that wait because instances postponed them, the route is
+// paused, or another notice of their sequence comes first.
 func (b *board) waiting(c store.Counts) (n int64) {
 	for _, i := range b.Instances {
 		for _, w := range i.Figures.Routes[c.Prefix].Waiting {
 			n += int64(w)
 		}
 	}
-	if c.Paused {
-		n += c.Overdue
-	}
-	return n
+	return n + c.Waiting()
 }
 
 func (b *board) inFlight(prefix string) int {

@@ -1,9 +1,10 @@
 -- Counts the notices of one route and shard.
--- KEYS  1 shadow  2 dead  3 settled  4 trimmed
+-- KEYS  1 shadow  2 dead  3 settled  4 trimmed  5 waiting, if the route is ordered
 -- ARGV  1 maximum number of entries read to find the next due time  2 prefix
--- Reply {pending, overdue, dead, settled, next, repeat}: overdue counts due notices without a valid claim; next is the earliest due
+-- Reply {pending, overdue, dead, settled, next, repeat, parked, waited}: overdue counts due notices without a valid claim; next is the earliest due
 --       time in ms in the shadow, "" if none was found; repeat is how many ms ago the newest notice was settled that was trimmed
---       because of the number (trim.lua) and has no tombstone any more, -1 = none
+--       because of the number (trim.lua) and has no tombstone any more, -1 = none; waited is for how many ms the first of the parked notices
+--       has waited; without KEYS[5] the last two are 0
 -- Bound ARGV[1] entries.
 -- The fraction of a score distinguishes a due time from the end of a lease. Leases are not counted: they are sorted among the due
 -- times, so each notice that is due before the last lease ends would have to be read.
@@ -21,5 +22,10 @@ for i = 2, #first, 2 do
 end
 local trimmed = redis.call('HMGET', KEYS[4], ARGV[2], '')
 local missed = trimmed[1] and trimmed[2] and ms - math.min(tonumber(trimmed[1]), tonumber(trimmed[2])) or -1
+local parked, oldest = 0, nil
+if KEYS[5] then
+  parked = redis.call('ZCARD', KEYS[5])
+  oldest = redis.call('ZRANGE', KEYS[5], 0, 0, 'WITHSCORES')[2]
+end
 return {redis.call('ZCARD', KEYS[1]), redis.call('ZCOUNT', KEYS[1], '-inf', now .. '.99'), redis.call('ZCARD', KEYS[2]),
-  redis.call('ZCARD', KEYS[3]), due, missed}
+  redis.call('ZCARD', KEYS[3]), due, missed, parked, oldest and math.max(ms - tonumber(oldest), 0) or 0}
