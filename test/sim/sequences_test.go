@@ -122,6 +122,15 @@ func (w *world) overtake(t *rapid.T) {
 	w.makeClaim(t, in, c, "claims", arrives)
 	w.look()
 	w.putBackLetter(t, l, arrives)
+	if n = &w.notes[other]; n.position == "" || !n.claimable() || n.lapses == 0 {
+		return
+	}
+	c = w.newCall(t, in)
+	c.under, c.keys = n.under, []int{other}
+	w.makeClaim(t, in, c, "claims", arrives)
+	if rapid.Bool().Draw(t, "is cancelled") {
+		w.amendTo(t, k, store.Cancel, now, arrives)
+	}
 }
 
 // parkOne claims a due notice that another one of its sequence holds back.
