@@ -353,12 +353,14 @@ type Query struct {
 	Route  string
 	Prefix string // app, app:module or app:module:type
 	State  State
-	Reason string // of dead letters
-	Host   string // the host that the notices go to
-	Since  time.Time
-	Until  time.Time // exclusive
-	Cursor string    // of the previous page
-	Limit  int       // notices per page
+	// Waiting selects notices that are due while another one of their sequence comes first; the longest wait first.
+	Waiting bool
+	Reason  string // of dead letters
+	Host    string // the host that the notices go to
+	Since   time.Time
+	Until   time.Time // exclusive
+	Cursor  string    // of the previous page
+	Limit   int       // notices per page
 }
 
 func (q Query) values() url.Values {
@@ -368,6 +370,9 @@ func (q Query) values() url.Values {
 		if s != "" {
 			v.Set(name, s)
 		}
+	}
+	if q.Waiting {
+		v.Set("waiting", "true")
 	}
 	if q.Limit > 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))

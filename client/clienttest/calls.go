@@ -459,6 +459,9 @@ func (n *notice) matches(q url.Values) bool {
 		}
 	}
 	host := strings.ToLower(q.Get("host"))
+	if q.Get("waiting") == "true" { // no route of the fake has an order
+		return false
+	}
 	return under(n.key, q.Get("prefix")) && (host == "" || n.host() == host)
 }
 

@@ -24,6 +24,8 @@ var (
 	paramRoute  = parameter{"route", "The name of a route; all routes if absent.", "orders"}
 	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: the prefix of the keys.", "app1:orders:paid"}
 	paramState  = parameter{"state", "scheduled, claimed, delivered, cancelled or dead; all if absent.", "dead"}
+	paramWaits  = parameter{"waiting", "true: only notices that are due while another one of their sequence comes first, the longest wait first; " +
+		"since and until are then the start of the wait. Only routes with an order have any.", "true"}
 	paramReason = parameter{"reason", "The reason of dead letters.", "status_5xx"}
 	paramSince  = parameter{"since", "RFC 3339; by due time, or for finalized notices by the time of the end.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
@@ -142,6 +144,21 @@ func (c caller) narrow(q *store.Query) bool {
 	return false
 }
 
+// waitingOf reads the parameter waiting.
+func waitingOf(q url.Values, state notice.State, f *codec.Faults) bool {
+	switch s := q.Get("waiting"); s {
+	case "", "false":
+		return false
+	case "true":
+	default:
+		f.Add("query.waiting", codec.Clip(s, 60), "want true or false")
+	}
+	if state != "" && state != notice.Scheduled {
+		f.Add("query.waiting", nil, "waiting notices are scheduled; leave state out")
+	}
+	return true
+}
+
 // list serves GET /v1/notices.
 func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	values, p := queryOf(r, listParams)
@@ -156,6 +173,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 			f.Add("query.state", codec.Clip(s, 60), "want one of %s", codec.Join(notice.States))
 		}
 	}
+	q.Waiting = waitingOf(values, q.State, &f)
 	host := hostParam(values, &f)
 	if q.Reason != "" && q.State != notice.Dead {
 		f.Add("query.reason", nil, "only dead letters have a reason; add state=dead")

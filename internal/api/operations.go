@@ -10,7 +10,7 @@ import (
 )
 
 var (
-	listParams = []parameter{paramRoute, paramPrefix, paramState, paramReason, paramCalled, paramSince, paramUntil, paramLimit,
+	listParams = []parameter{paramRoute, paramPrefix, paramState, paramWaits, paramReason, paramCalled, paramSince, paramUntil, paramLimit,
 		paramCursor}
 
 	purgeParams   = []parameter{paramDryRun, paramPrefix, paramReason, paramCalled, paramSince, paramUntil, paramCursor}

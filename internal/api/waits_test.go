@@ -75,3 +75,21 @@ func TestRestoreTakesAParkedNotice(t *testing.T) {
 	b.do("POST", "/v1/notices/restore", line, "Content-Type", "application/x-ndjson").is(201)
 	b.do("GET", "/v1/notices/"+waits, "").is(200).says(`"state":"scheduled"`)
 }
+
+// With waiting=true, a listing has parked notices only.
+func TestListOfWaitingNotices(t *testing.T) {
+	t.Parallel()
+	const first, waits = "app1:shop:created:O1", "app1:shop:paid:O1"
+	b := sequence(t, first, waits)
+	for _, query := range []string{"waiting=true", "waiting=true&state=scheduled", "waiting=true&prefix=app1:shop:paid"} {
+		if a := b.do("GET", "/v1/notices?"+query, "").is(200).says(`"waits_for":"` + first + `"`); strings.Contains(a.raw, `"key":"`+first) {
+			t.Errorf("%s lists a notice that does not wait: %s", query, a.raw)
+		}
+	}
+	if a := b.do("GET", "/v1/notices?waiting=false", "").is(200); strings.Count(a.raw, `"key"`) != 2 {
+		t.Errorf("not all are listed: %s", a.raw)
+	}
+	b.do("GET", "/v1/notices?waiting=true&prefix=app1:shop:created", "").is(200).says(`"items":[]`)
+	b.do("GET", "/v1/notices?waiting=true&state=dead", "").is(422).says("query.waiting", "leave state out")
+	b.do("GET", "/v1/notices?waiting=yes", "").is(422).says("query.waiting", "want true or false")
+}

@@ -24,6 +24,7 @@ line. --since and --until take a time or an age such as 2h.`,
 		Example: `  notifier list                              all notices
   notifier list --state dead --route orders  dead letters
   notifier list --state dead --reason status_5xx --since 24h --all --json
+  notifier list --waiting --route orders     notices that wait for an earlier one of their sequence
   notifier list --prefix app1:orders:paid`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -47,6 +48,7 @@ line. --since and --until take a time or an age such as 2h.`,
 	f := c.Flags()
 	f.StringVar(&q.Route, "route", "", "name of a route")
 	f.StringVar((*string)(&q.State), "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
+	f.BoolVar(&q.Waiting, "waiting", false, "only notices that wait for another one of their sequence, the longest wait first")
 	f.IntVar(&q.Limit, "limit", 0, "notices a page, 1 to 1000 (default 100)")
 	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
 	f.BoolVar(&all, "all", false, "print all pages")

@@ -39,11 +39,15 @@ const (
 	setShadow = iota
 	setDead
 	setSettled
+	setWaiting // parked notices, which are in the shadow too
 	sets
 )
 
-func setsOf(s notice.State) []int {
-	switch s {
+func setsOf(q Query) []int {
+	if q.Waiting {
+		return []int{setWaiting}
+	}
+	switch q.State {
 	case notice.Scheduled, notice.Claimed:
 		return []int{setShadow}
 	case notice.Dead:
@@ -130,7 +134,7 @@ func (s *Store) parts(q Query, at cursor) iter.Seq[cursor] {
 	return func(yield func(cursor) bool) {
 		for _, prefix := range q.Routes[min(start, len(q.Routes)):] {
 			for shard := at.Shard; shard < s.space.Places(); shard++ {
-				for _, set := range setsOf(q.State) {
+				for _, set := range setsOf(q) {
 					if set < at.Set {
 						continue
 					}
@@ -179,7 +183,7 @@ func (c *cursor) valid() bool {
 // pagePart makes one call, adds its notices to the page, and moves the cursor.
 func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (more bool, err error) {
 	four := s.space.States(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
-	zset := []string{four[0], four[2], four[3]}[at.Set]
+	zset := []string{four[0], four[2], four[3], s.space.Waiting(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})}[at.Set]
 	args := append([]any{s.space.ClaimPrefix(at.Shard)}, q.args(at, len(page.Items))...)
 	v, err := s.w.Parts(ctx, pageScript, 4, []string{zset, four[1]}, args)
 	if err != nil {
@@ -190,8 +194,11 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	page.Looked += int(looked)
 	for i := 4; i+3 < len(v); i += 4 {
 		key, _ := v[i].(string)
-		scores := [sets]any{"", "", ""}
+		scores := [sets]any{"", "", "", ""}
 		scores[at.Set] = v[i+1]
+		if at.Set == setWaiting {
+			scores[setShadow] = v[i+1]
+		}
 		f, err := ReadFound(key, at.Prefix, []any{v[i+3], scores[setShadow], v[i+2], scores[setDead], scores[setSettled]})
 		if err != nil {
 			return false, err
@@ -199,6 +206,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		if q.Reason != "" && f.Reason != q.Reason {
 			continue // another part of the record has that text
 		}
+		f.Waits = at.Set == setWaiting && f.State == notice.Scheduled // AddWaits reads its score
 		f.Shard = at.Shard
 		page.Items = append(page.Items, f)
 	}
@@ -314,11 +322,14 @@ type Query struct {
 	// text anywhere in the keys. Empty = any.
 	Begins, Contains string
 	State            notice.State
-	Reason           notice.Reason // of dead ones
+	// Waiting selects parked notices only, sorted by the time when their wait began. State is then empty
+	// or Scheduled.
+	Waiting bool
+	Reason  notice.Reason // of dead ones
 	// Host is a text in lower case that the record contains in any case. The caller must check that it
 	// is the host of the notice's address. Empty = any.
 	Host   string
-	Since  time.Time // by due, settled or dead time, according to the state
+	Since  time.Time // by due, settled or dead time, according to the state; of parked ones by the start of their wait
 	Until  time.Time
 	Limit  int
 	Cursor string

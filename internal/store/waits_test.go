@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -95,5 +96,43 @@ func TestOnlyPostponedNoticesAreLookedUp(t *testing.T) {
 	}
 	if err := s.AddWaits(ctx, &Found{Notice: r.Notice, State: notice.Scheduled, score: "1.75"}); err == nil {
 		t.Error("a postponed notice is not looked up")
+	}
+}
+
+// A listing of parked notices has all of them over its pages, the longest wait first, and no other notice.
+func TestListOfParkedNotices(t *testing.T) {
+	s, srv := open(t)
+	ctx := t.Context()
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
+		t.Fatal(err)
+	}
+	s.park(t, "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:refunded:O1")
+	s.park(t, "app1:shop:created:O2", "app1:shop:paid:O2")
+	s.put(t, Request{Key: "app1:shop:paid:O3", Delay: time.Hour})
+	srv.Client().ZIncrBy(ctx, s.space.Waiting(partition), -60_000, "app1:shop:paid:O2")
+	var got []string
+	q := Query{Routes: []string{prefix}, Waiting: true, Limit: 2}
+	for more := true; more; more = q.Cursor != "" {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range page.Items {
+			if f.State != notice.Scheduled || !f.Waits || !f.NextAttemptAt().IsZero() || f.Score() == "" {
+				t.Errorf("%s is %s, waits %v, next attempt %s, score %q", f.Key, f.State, f.Waits, f.NextAttemptAt(), f.Score())
+			}
+			got = append(got, f.Key+" for "+f.WaitsFor)
+		}
+		q.Cursor = page.Cursor
+	}
+	want := []string{"app1:shop:paid:O2 for app1:shop:created:O2", "app1:shop:paid:O1 for app1:shop:created:O1",
+		"app1:shop:refunded:O1 for app1:shop:created:O1"}
+	if !slices.Equal(got, want) {
+		t.Errorf("listed %q, want %q", got, want)
+	}
+
+	q.Cursor, q.Until = "", time.Now().Add(-30*time.Second)
+	if page, err := s.List(ctx, q); err != nil || len(page.Items) != 1 {
+		t.Errorf("waiting for more than 30 s: %+v, %v", page.Items, err)
 	}
 }
