@@ -42,7 +42,9 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 	}
 	lang := languageOf(r)
 	for {
-		blocks, err := lang.renderBlocks(noticeBlocks(p.noticePage(&found, v)))
+		page := p.noticePage(&found, v)
+		p.addHead(r.Context(), &page, &found, v)
+		blocks, err := lang.renderBlocks(noticeBlocks(page))
 		if err != nil {
 			p.log.Error("cannot render a live page", zap.String("page", "notice"), zap.Error(err))
 			return nil

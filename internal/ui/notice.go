@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -24,6 +25,7 @@ type noticePage struct {
 	State                                       notice.State
 	Headline                                    text
 	Level                                       level
+	Head                                        string // the notice that this one waits for, if the visitor may see it
 	Due, Made, Settled                          stamp
 	Reason                                      text
 	Made1, Max                                  int
@@ -85,6 +87,7 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 		return err
 	}
 	page := p.noticePage(&f, v)
+	p.addHead(r.Context(), &page, &f, v)
 	return p.render(w, r, http.StatusOK, view{Title: plain(f.Key), Section: say("Notices"), Visitor: v,
 		Live: liveNoticePages + f.Key, Content: noticeContent(page)})
 }
@@ -93,12 +96,9 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
 	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
 		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
-		Made1: f.AttemptsMade, Max: 1 + f.Redriven + len(f.Ladder), Earlier: f.AttemptsMade - len(f.Attempts),
+		Made1: f.AttemptsMade, Max: maxAttempts(f, rt), Earlier: f.AttemptsMade - len(f.Attempts),
 		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(), May: v.May(access.Produce), History: p.o.History != nil,
 		Ending: f.Ending()}
-	if f.Ladder == nil && rt != nil {
-		out.Max += len(rt.Ladder)
-	}
 	if f.Reason != "" {
 		out.Reason = v.deathReason(f)
 	}
@@ -123,6 +123,41 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 		out.May = out.May || out.MayResend
 	}
 	return out
+}
+
+// maxAttempts returns the number of attempts after which a notice dies. rt may be nil.
+func maxAttempts(f *store.Found, rt *route.Route) int {
+	n := 1 + f.Redriven + len(f.Ladder)
+	if f.Ladder == nil && rt != nil {
+		n += len(rt.Ladder)
+	}
+	return n
+}
+
+// addHead makes the headline of a parked notice, with the notice that it waits for if the visitor may see that one.
+func (p *Pages) addHead(ctx context.Context, page *noticePage, f *store.Found, v Visitor) {
+	if !f.Waits {
+		return
+	}
+	page.Level, page.Headline = mind, say("Waiting for another notice of its sequence.")
+	if f.WaitsFor == "" || !v.Covers(f.WaitsFor) {
+		return
+	}
+	head, err := p.o.Engine.Find(ctx, f.WaitsFor)
+	if err != nil || !v.Sees(&head, p.hostOf(&head)) {
+		return // it may just have ended
+	}
+
+	page.Head = head.Key
+	n, most := head.NextAttempt(), maxAttempts(&head, p.o.Routes.Prefix(head.Route))
+	switch next := head.NextAttemptAt(); {
+	case head.State == notice.Claimed:
+		page.Headline = say("Waiting for another notice of its sequence (attempt %s of %s, in flight):", n, most)
+	case head.State == notice.Scheduled && !next.IsZero():
+		page.Headline = say("Waiting for another notice of its sequence (attempt %s of %s, %s):", n, most, fromNow(p.now(), next))
+	default:
+		page.Headline = say("Waiting for another notice of its sequence:")
+	}
 }
 
 // headline returns the state of a notice in one sentence.
@@ -194,6 +229,9 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 		ladder = rt.Ladder
 	}
 	at, n := f.Due, f.NextAttempt()
+	if f.Waits {
+		return []step{{Coming: true, Title: say("Attempt %s, when the other notice no longer holds it back", n), Attempt: n}}
+	}
 	if f.State == notice.Scheduled {
 		at = f.NextAttemptAt()
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/ui"
@@ -80,4 +81,36 @@ func TestPageOfReplayedNotice(t *testing.T) {
 		Content: notice.Content{URL: "https://shop.example/"}}
 	s.engine.Add(store.Found{State: notice.Scheduled, Notice: n})
 	s.get("/ui/notices/app1:orders:paid:1").says("Replayed, after 2 attempts in all", "Replayed, ladder restarted Attempt 3").saysNot("Redriven", "Not delivered yet")
+}
+
+// The page of a parked notice names the notice that it waits for, to a visitor who may see that one.
+func TestPageOfParkedNotice(t *testing.T) {
+	s := newSite(t)
+	const head, parked = "app1:orders:created:1", "app1:orders:paid:1"
+	const path = "/ui/notices/" + parked
+	if err := s.engine.Store().AddOrdered(t.Context(), []string{"app1:orders"}); err != nil {
+		t.Fatal(err)
+	}
+	claim := func(key string) *store.Claimed {
+		t.Helper()
+		got, err := s.engine.Store().ClaimKeys(t.Context(), keys.Partition{Prefix: "app1:orders"}, store.Lease{Token: "park", For: time.Minute}, []string{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &got
+	}
+	s.keep(head, notice.Content{URL: "https://shop.example/"}, 0)
+	s.keep(parked, notice.Content{URL: "https://shop.example/"}, 0)
+	if got := claim(parked); got.Parked != 1 {
+		t.Fatalf("%+v", got)
+	}
+
+	s.get(path).says("Waiting for another notice of its sequence (attempt 1 of 10,", "): "+head,
+		"Attempt 1, when the other notice no longer holds it back").saysNot("Overdue", "Postponed")
+	s.in("zh-CN", "", path).says("正在等待同一序列中的另一个通知（第 1 次投递")
+	if got := claim(head); len(got.Won) != 1 {
+		t.Fatalf("%+v", got)
+	}
+	s.get(path).says("Waiting for another notice of its sequence (attempt 1 of 10, in flight): " + head)
+	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get(path).says("Waiting for another notice of its sequence.").saysNot(head)
 }
