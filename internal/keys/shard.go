@@ -12,6 +12,9 @@ func ShardOf(key string) ShardKeys { return ShardKeys(key[:strings.Index(key, "}
 // Layout is [Space.Layout].
 func (b ShardKeys) Layout() string { return string(b) + "layout" }
 
+// Ordered is [Space.ShardOrdered].
+func (b ShardKeys) Ordered() string { return string(b) + "ordered" }
+
 // Routes is [Space.ShardRoutes].
 func (b ShardKeys) Routes() string { return string(b) + "routes" }
 

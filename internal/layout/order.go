@@ -85,8 +85,8 @@ func (s *Layout) CopyOrdered(ctx context.Context) error {
 
 // orderNew copies the members of notifier:ordered to a shard that has no layout yet. The instance that
 // announced the shard may have died before [Layout.CopyOrdered]. No script uses a shard without a layout.
-func (s *Layout) orderNew(ctx context.Context, base string) error {
-	used, err := s.c.Exists(ctx, base+"layout").Result()
+func (s *Layout) orderNew(ctx context.Context, at keys.ShardKeys) error {
+	used, err := s.c.Exists(ctx, at.Layout()).Result()
 	if err != nil {
 		return s.w.Fail("ordered", err)
 	}
@@ -97,7 +97,7 @@ func (s *Layout) orderNew(ctx context.Context, base string) error {
 	if err != nil || len(members) == 0 {
 		return err
 	}
-	if err := s.c.SAdd(ctx, base+"ordered", texts(members)...).Err(); err != nil {
+	if err := s.c.SAdd(ctx, at.Ordered(), texts(members)...).Err(); err != nil {
 		return s.w.Fail("ordered", err)
 	}
 	return nil
