@@ -437,6 +437,9 @@ func (w *ferry) stop(t *rapid.T) {
 
 // migrate runs a mover.
 func (w *ferry) migrate(t *rapid.T, from int, p *tap) error {
+	if !w.shores[from].begun {
+		from = 0 // B is not in use yet. A notice that is made on A meanwhile stops a mover from B, and both are open then.
+	}
 	w.say("a mover begins, from %s to %s, killed at command %d, after it %v", w.shores[from].name, w.shores[1-from].name, p.kill, p.after)
 	done, err := w.mover(from, p)
 	w.say("the mover ends after %d commands: open %v, %v", p.n, done.Open, err)
