@@ -107,3 +107,22 @@ func (w *world) handAnew(t *rapid.T) {
 		w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
 	}
 }
+
+// nackAnew replaces a delivered notice that a late nack has read, delivers the new notice and sends the nack.
+func (w *world) nackAnew(t *rapid.T) {
+	r := pick(t, "read", w.reopen)
+	in := pick(t, "instance", w.instances)
+	w.bodies++
+	w.send(t, in, r.key, store.Request{Key: w.key(r.key), OnDuplicate: store.Replace,
+		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	c := w.newCall(t, in)
+	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[r.key].place, []int{r.key}, true
+	w.makeClaim(t, in, c, "claims", arrives)
+	if w.notes[r.key].parked {
+		return
+	}
+	j := in.jobs[len(in.jobs)-1]
+	j.stage, w.succeeded[j.body] = succeeded, true
+	w.end(t, in, j, w.outcome(t, j), arrives)
+	w.nack(t, r)
+}

@@ -309,8 +309,10 @@ func (w *world) readToReopen(t *rapid.T, k int) {
 	w.reopen = append(w.reopen, reopening{k, n.writes, f})
 }
 
-func (w *world) reopenRead(t *rapid.T) {
-	r := pick(t, "read", w.reopen)
+func (w *world) reopenRead(t *rapid.T) { w.nack(t, pick(t, "read", w.reopen)) }
+
+// nack sends a late nack of a notice as it was read.
+func (w *world) nack(t *rapid.T, r reopening) {
 	n := &w.notes[r.key]
 	x := *r.found.Notice
 	ending, after := store.EndRetry, []when{soon, later}[rapid.IntRange(0, 1).Draw(t, "after")]

@@ -59,11 +59,14 @@ func (w *world) readToResend(t *rapid.T, k int) {
 
 // resendAtOnce resends a delivered or dead notice, with nothing in between.
 func (w *world) resendAtOnce(t *rapid.T) {
-	k, n := w.draw(t)
-	if n.state != notice.Delivered && n.state != notice.Dead {
-		t.SkipNow()
+	state := []notice.State{notice.Delivered, notice.Dead}[rapid.IntRange(0, 1).Draw(t, "state")]
+	var ended []int
+	for k := range w.keyCount {
+		if w.notes[k].state == state {
+			ended = append(ended, k)
+		}
 	}
-	w.readToResend(t, k)
+	w.readToResend(t, pick(t, "ended", ended))
 	w.resendRead(t, w.resends[len(w.resends)-1])
 }
 

@@ -26,6 +26,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"one ms":     w.oneMillisecond,
 		"work":       w.work,
 		"hand anew":  w.handAnew,
+		"nack anew":  w.nackAnew,
 		"call again": w.callAgain,
 		"recover":    w.recover,
 		"take over":  w.takeOver,

@@ -77,7 +77,7 @@ func (a *Replies) answer(cmd redis.Cmder) {
 	c.SetVal(v)
 }
 
-// learnt answers what register.lua and the two reads beside it do where some prefixes are known.
+// learnt answers what register.lua and the reads beside it do where some prefixes are known.
 func (a *Replies) learnt(cmd redis.Cmder) {
 	switch cmd := cmd.(type) {
 	case *redis.Cmd:
@@ -90,6 +90,8 @@ func (a *Replies) learnt(cmd redis.Cmder) {
 		cmd.SetVal(map[string]string{"layout": "2", "shards": "1"})
 	case *redis.StringSliceCmd:
 		cmd.SetVal(a.Learning)
+	case *redis.IntCmd:
+		cmd.SetVal(1) // the shard has a layout
 	}
 }
 
@@ -97,7 +99,11 @@ func (a *Replies) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (a *Replies) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	return func(_ context.Context, cmd redis.Cmder) error {
-		a.answer(cmd)
+		if a.Learning != nil {
+			a.learnt(cmd)
+		} else {
+			a.answer(cmd)
+		}
 		return cmd.Err()
 	}
 }
