@@ -390,7 +390,7 @@ func TestListPagesOverEqualScores(t *testing.T) {
 		t.Errorf("%d under app1:m1, %v", len(p.Items), err)
 	}
 	// A nan went to Redis, whose refusal was a 500. Go reads forms of numbers that Redis does not.
-	for _, bad := range []string{"x", "{}", `{"p":"other"}`, `{"p":"app1","s":-1}`, `{"p":"app1","s":1}`, `{"p":"app1","z":3}`,
+	for _, bad := range []string{"x", "{}", `{"p":"other"}`, `{"p":"app1","s":-1}`, `{"p":"app1","s":1}`, `{"p":"app1","z":4}`,
 		`{"p":"app1","v":"nan","k":"a"}`,
 		`{"p":"app1","v":"-inf","k":"a"}`, `{"p":"app1","v":"1e999","k":"a"}`, `{"p":"app1","v":"1"}`, `{"p":"app1","k":"a"}`} {
 		if _, err := s.List(t.Context(), Query{Routes: []string{prefix}, Cursor: bad, Limit: 1}); !errors.Is(err, ErrCursor) {
