@@ -200,9 +200,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 		case "":
 			continue
 		case opWait:
-			first := events[s.Key]
-			first.firstExpire = s.Expire
-			a.lookLater(s.Key, first)
+			a.compareLater(s.Key)
 			continue
 		}
 		x := Adoption{Seen: *s, Op: op}
