@@ -17,7 +17,6 @@ var sequenceMutations = []mutation{
 	{"a stale settle leaves the marker", "(op ~= 'w' or not ours) then q.free", "ours and op ~= 'w' then q.free", sequences},
 	{"a hand-over to a consumer leaves the claim's marker", "if q then q.mark(key, 'report:' .. made .. ':' .. coming, ms) end", "", sequences},
 	{"a take-over leaves the dead holder's marker", "if q then q.mark(key, token, lease) end\n    reply", "reply", sequences},
-	{"a claimed notice counts as parked", "'PX', ms) call('ZREM', waiting, key) end", "'PX', ms) end", sequences},
 	{"no parked notice is woken", "if next(touched) and", "if false and", sequences},
 	unwoken("a cancel wakes no parked notice", "if before ~= 'dead' then ARGV.quiet = true end", "if hand then hand(before == 'dead' and 'C'",
 		sequences),
