@@ -11,7 +11,8 @@ import (
 )
 
 // An open page reads its notice every noticeEvery, less often if many pages are open. Reading one takes
-// about 7 commands, so all pages together cost at most 14 commands a second.
+// about 7 commands, so all pages together cost at most 14 commands a second. A notice that waits for
+// another one takes twice as many, because that one is read too.
 const (
 	noticeEvery     = 2 * time.Second
 	noticesASecond  = 2

@@ -96,32 +96,34 @@ func (w *world) work(t *rapid.T) {
 // a consumer too.
 func (w *world) handAnew(t *rapid.T) {
 	e := pick(t, "entry", slices.DeleteFunc(slices.Clone(w.taken), func(e *entry) bool { return e.found == nil }))
+	if in, j := w.renew(t, e.key); j != nil {
+		w.handOver(t, in, j, arrives)
+	}
+}
+
+// renew has an instance replace the notice of a key and claim the new one. The job is nil if the new
+// notice is parked.
+func (w *world) renew(t *rapid.T, k int) (*instance, *job) {
 	in := pick(t, "instance", w.instances)
 	w.bodies++
-	w.send(t, in, e.key, store.Request{Key: w.key(e.key), OnDuplicate: store.Replace,
+	w.send(t, in, k, store.Request{Key: w.key(k), OnDuplicate: store.Replace,
 		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
-	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[e.key].place, []int{e.key}, true
+	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[k].place, []int{k}, true
 	w.makeClaim(t, in, c, "claims", arrives)
-	if !w.notes[e.key].parked {
-		w.handOver(t, in, in.jobs[len(in.jobs)-1], arrives)
+	if w.notes[k].parked {
+		return in, nil
 	}
+	return in, in.jobs[len(in.jobs)-1]
 }
 
 // nackAnew replaces a delivered notice that a late nack has read, delivers the new notice and sends the nack.
 func (w *world) nackAnew(t *rapid.T) {
 	r := pick(t, "read", w.reopen)
-	in := pick(t, "instance", w.instances)
-	w.bodies++
-	w.send(t, in, r.key, store.Request{Key: w.key(r.key), OnDuplicate: store.Replace,
-		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
-	c := w.newCall(t, in)
-	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[r.key].place, []int{r.key}, true
-	w.makeClaim(t, in, c, "claims", arrives)
-	if w.notes[r.key].parked {
+	in, j := w.renew(t, r.key)
+	if j == nil {
 		return
 	}
-	j := in.jobs[len(in.jobs)-1]
 	j.stage, w.succeeded[j.body] = succeeded, true
 	w.end(t, in, j, w.outcome(t, j), arrives)
 	w.nack(t, r)
