@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -101,16 +102,9 @@ func TestRehomeLeavesClaimedNotices(t *testing.T) {
 func TestRehomeNeverDropsDifferentNotices(t *testing.T) {
 	t.Parallel()
 	const from, to, key = "app1", "app1:m", "app1:m:t:1"
-	claim := func(t *testing.T, s Redis, under string) store.Claim {
-		t.Helper()
-		if _, err := s.Amend(t.Context(), under, key, store.Fire, store.When{}); err != nil {
-			t.Fatal(err)
-		}
-		return s.claim(t, under, key)
-	}
 	deliver := func(t *testing.T, s Redis, under string) {
 		t.Helper()
-		x := store.Settlement{Claim: claim(t, s, under), Ending: store.EndDelivered}
+		x := store.Settlement{Claim: s.fired(t, under, key), Ending: store.EndDelivered}
 		x.Claim.Add(notice.Attempt{Number: 1, Status: 200})
 		if _, err := s.Settle(t.Context(), keys.Partition{Prefix: under}, []store.Settlement{x}); err != nil {
 			t.Fatal(err)
@@ -143,7 +137,7 @@ func TestRehomeNeverDropsDifferentNotices(t *testing.T) {
 				deliver(t, s, c.delivered)
 			}
 			if c.claims != "" {
-				claim(t, s, c.claims)
+				s.fired(t, c.claims, key)
 			}
 
 			n, stuck, err := s.Rehome(t.Context(), keys.Partition{Prefix: from}, to, []string{key})
@@ -287,4 +281,75 @@ func (s Redis) rehomeAll(t *testing.T, from keys.Partition, to string, ks []stri
 		t.Fatal(err)
 	}
 	return n
+}
+
+// A delivered notice that replaces a pending one of the new prefix takes it out of its sequence. The notice
+// that waits for it starts, and no member is left.
+func TestRehomeOfSettledNoticeReleasesItsSuccessor(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	c, ctx := srv.Client(), t.Context()
+	s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
+	if err := s.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
+		t.Fatal(err)
+	}
+	const first, second = "app1:a:b:1", "app1:a:c:1"
+	for _, k := range []string{first, second} {
+		if _, err := s.Schedule(ctx, to, []store.Request{request(k, "1", 0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.copied(t, c, "app1", first, "1")
+	x := store.Settlement{Claim: s.fired(t, "app1", first), Ending: store.EndDelivered}
+	x.Claim.Add(notice.Attempt{Number: 1, Status: 200})
+	if _, err := s.Settle(ctx, from, []store.Settlement{x}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.ClaimKeys(ctx, to, store.Lease{Token: "u", For: time.Minute}, []string{second}); err != nil || got.Parked != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if n := s.rehomeAll(t, from, "app1:a", []string{first}); n != 1 {
+		t.Fatalf("%d moved", n)
+	}
+	if members := c.ZRange(ctx, s.Space().Order(to), 0, -1).Val(); len(members) != 1 || !strings.HasSuffix(members[0], second) {
+		t.Errorf("the members are %q", members)
+	}
+	s.claim(t, "app1:a", second)
+}
+
+// fired makes a notice due, and claims it.
+func (s Redis) fired(t *testing.T, under, key string) store.Claim {
+	t.Helper()
+	if _, err := s.Amend(t.Context(), under, key, store.Fire, store.When{}); err != nil {
+		t.Fatal(err)
+	}
+	return s.claim(t, under, key)
+}
+
+// A dead letter joins a sequence of its new prefix if dead letters hold back their successors there, and only then.
+func TestRehomeOfDeadLetterFollowsTheNewPrefix(t *testing.T) {
+	t.Parallel()
+	for _, blocking := range []string{"app1:a", "app1"} {
+		srv := redistest.Shared(t)
+		c, ctx := srv.Client(), t.Context()
+		s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
+		if err := s.AddOrdered(ctx, []string{"app1", "app1:a", blocking + layout.Blocks}); err != nil {
+			t.Fatal(err)
+		}
+		const key = "app1:a:b:1"
+		if _, err := s.Schedule(ctx, from, []store.Request{request(key, "1", 0)}); err != nil {
+			t.Fatal(err)
+		}
+		x := store.Settlement{Claim: s.claim(t, "app1", key), Ending: store.EndDead}
+		if _, err := s.Settle(ctx, from, []store.Settlement{x}); err != nil {
+			t.Fatal(err)
+		}
+		if n := s.rehomeAll(t, from, "app1:a", []string{key}); n != 1 {
+			t.Fatalf("%d moved", n)
+		}
+		members := c.ZCard(ctx, s.Space().Order(from.Under("app1:a"))).Val()
+		if left := c.ZCard(ctx, s.Space().Order(from)).Val(); left != 0 || members != map[string]int64{"app1:a": 1}[blocking] {
+			t.Errorf("dead letters of %s hold back: %d members of the new prefix, %d of the old one", blocking, members, left)
+		}
+	}
 }

@@ -13,14 +13,17 @@ local t = redis.call('TIME')
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
--- Moves a notice from a sequence to another one. It keeps its position.
+-- Moves a notice from a sequence to another one, where it keeps its position if it is pending or holds back its successors. A notice
+-- that it replaces there leaves.
 local function follow(key, op, record, pending)
   local position = from and from.position(key)
   if from then from.leave(key) end
   if not to or not record or op == 'd' then return end
+  if op == 'r' then to.leave(key) end
+  if not pending and not (to.blocks and redis.call('ZSCORE', KEYS[3], key)) then return end
   if position then
     to.put(key, position)
-  elseif pending then
+  else
     to.join(key, tonumber(string.match(record, '^{"due":(%d+)')) or 0, tonumber(string.match(record, '"made":(%d+)')) or 0)
   end
 end
