@@ -15,6 +15,9 @@ func (b ShardKeys) Layout() string { return string(b) + "layout" }
 // Ordered is [Space.ShardOrdered].
 func (b ShardKeys) Ordered() string { return string(b) + "ordered" }
 
+// Paused is [Space.ShardPaused].
+func (b ShardKeys) Paused() string { return string(b) + "paused" }
+
 // Routes is [Space.ShardRoutes].
 func (b ShardKeys) Routes() string { return string(b) + "routes" }
 

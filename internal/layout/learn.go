@@ -99,7 +99,7 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	if now != nil {
 		known = append(known, now.Prefixes...)
 	}
-	if err := s.orderNew(ctx, keys.ShardKeys(base)); err != nil {
+	if err := s.copyNew(ctx, keys.ShardKeys(base)); err != nil {
 		return err
 	}
 	next, err := s.register(ctx, base, known, s.marks())

@@ -83,22 +83,31 @@ func (s *Layout) CopyOrdered(ctx context.Context) error {
 	return s.eachCopy(ctx, s.space.ShardOrdered, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, texts(members)...) })
 }
 
-// orderNew copies the members of notifier:ordered to a shard that has no layout yet. The instance that
-// announced the shard may have died before [Layout.CopyOrdered]. No script uses a shard without a layout.
-func (s *Layout) orderNew(ctx context.Context, at keys.ShardKeys) error {
+// copyNew copies the ordered and the paused routes to a shard that has no layout yet. The instance that
+// announced the shard may have died before it copied them. No script uses a shard without a layout.
+func (s *Layout) copyNew(ctx context.Context, at keys.ShardKeys) error {
 	used, err := s.c.Exists(ctx, at.Layout()).Result()
 	if err != nil {
-		return s.w.Fail("ordered", err)
+		return s.w.Fail("layout", err)
 	}
 	if used == 1 {
 		return nil
 	}
-	members, err := s.Ordered(ctx)
-	if err != nil || len(members) == 0 {
+	ordered, err := s.Ordered(ctx)
+	if err != nil {
 		return err
 	}
-	if err := s.c.SAdd(ctx, at.Ordered(), texts(members)...).Err(); err != nil {
-		return s.w.Fail("ordered", err)
+	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
+	if err != nil {
+		return s.w.Fail("paused", err)
+	}
+	for set, members := range map[string][]string{at.Ordered(): ordered, at.Paused(): paused} {
+		if len(members) == 0 {
+			continue
+		}
+		if err := s.c.SAdd(ctx, set, texts(members)...).Err(); err != nil {
+			return s.w.Fail("layout", err)
+		}
 	}
 	return nil
 }

@@ -76,12 +76,12 @@ func TestOrderedRoutesAreForgotten(t *testing.T) {
 	check()
 }
 
-// The instance that announces new shards may die before it has copied the ordered routes. A shard that any
-// other instance learns is ordered before a script uses it.
-func TestNewShardIsOrderedBeforeItIsUsed(t *testing.T) {
+// The instance that announces new shards may die before it has copied the ordered and the paused routes. A shard
+// that any other instance learns has both before a script uses it.
+func TestNewShardHasOrderedAndPausedRoutesBeforeItIsUsed(t *testing.T) {
 	s, srv := open(t, Options{})
 	ctx, c := t.Context(), srv.Client()
-	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{"app1", "app1!"})); err != nil {
+	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{"app1", "app1!"}), s.Pause(ctx, "app2")); err != nil {
 		t.Fatal(err)
 	}
 	next := s.space.Replace(2, false)
@@ -99,6 +99,9 @@ func TestNewShardIsOrderedBeforeItIsUsed(t *testing.T) {
 	for place := range next.Places() {
 		if n := c.SCard(ctx, next.ShardOrdered(place)).Val(); n != 2 {
 			t.Errorf("place %d has %d ordered routes, want 2", place, n)
+		}
+		if got := c.SMembers(ctx, next.ShardPaused(place)).Val(); !slices.Equal(got, []string{"app2"}) {
+			t.Errorf("in place %d, %q are paused, want app2", place, got)
 		}
 	}
 }
