@@ -88,8 +88,9 @@ type Adopter struct {
 	held    map[string]eventSet // keys on cluster nodes that do not answer, to be checked again from until on
 	until   time.Time
 	scan    bool
-	second  []secondLook // earliest first
-	dropped int          // expired keys dropped for lack of room
+	second  []secondLook         // earliest first
+	first   map[string]firstLook // of the keys in second
+	dropped int                  // expired keys dropped for lack of room
 
 	payloads payloads
 
@@ -127,7 +128,8 @@ func New(o Options) *Adopter {
 	if o.Observer == nil {
 		o.Observer = silent{}
 	}
-	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}, held: map[string]eventSet{}}
+	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}, held: map[string]eventSet{},
+		first: map[string]firstLook{}}
 	for _, r := range o.Routes.All() {
 		if r.Adopt && !slices.ContainsFunc(o.Routes.All(), func(b *route.Route) bool { return b.Adopt && keys.HasPrefix(r.Prefix, b.Prefix) }) {
 			a.prefixes = append(a.prefixes, r.Prefix)

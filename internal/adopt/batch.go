@@ -200,7 +200,9 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 		case "":
 			continue
 		case opWait:
-			a.compareLater(s.Key)
+			first := events[s.Key]
+			first.firstExpire = s.Expire
+			a.lookLater(s.Key, first)
 			continue
 		}
 		x := Adoption{Seen: *s, Op: op}

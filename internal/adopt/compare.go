@@ -111,40 +111,70 @@ type secondLook struct {
 	at  time.Time
 }
 
+// firstLook is the events of a key's first check, and the time of its last second check.
+type firstLook struct {
+	events eventSet
+	at     time.Time
+}
+
 // compareLater schedules a second check of keys. Until then, events may arrive that explain their
 // state: a timer that was shortened and has just expired is missing too, and its notice is due.
 func (a *Adopter) compareLater(ks ...string) {
+	for _, k := range ks {
+		a.lookLater(k, eventSet{})
+	}
+}
+
+// lookLater schedules a second check of a key, which uses the events of the first one too. It
+// replaces a second check that is scheduled earlier.
+func (a *Adopter) lookLater(key string, t eventSet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := time.Now().Add(a.o.Confirm)
-	for _, k := range ks {
-		a.second = append(a.second, secondLook{k, at})
+	if earlier, there := a.first[key]; there {
+		t = earlier.events.and(t)
 	}
+	at := time.Now().Add(a.o.Confirm)
+	a.first[key] = firstLook{t, at}
+	a.second = append(a.second, secondLook{key, at})
 }
 
 // lookAgain makes the second checks that are due, at most one page. Events that arrived since must
 // be processed first.
 func (a *Adopter) lookAgain(ctx context.Context) error {
+	looks, some := a.takeSecondLooks()
+	if len(looks) == 0 {
+		return nil
+	}
+	_, err := a.followKeys(ctx, some)
+
 	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil {
+		a.second = append(looks, a.second...)
+		return err
+	}
+	for _, l := range looks {
+		if a.first[l.key].at.Equal(l.at) {
+			delete(a.first, l.key)
+		}
+	}
+	return nil
+}
+
+// takeSecondLooks returns the second checks that are due, at most one page, and what they check.
+func (a *Adopter) takeSecondLooks() (looks []secondLook, some map[string]eventSet) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	n, now := 0, time.Now()
 	for n < min(len(a.second), scanBatch) && !a.second[n].at.After(now) {
 		n++
 	}
-	looks := a.second[:n:n]
-	a.second = a.second[n:]
-	a.mu.Unlock()
-	if n == 0 {
-		return nil
-	}
-	some := make(map[string]eventSet, n)
+	looks, a.second = a.second[:n:n], a.second[n:]
+	some = make(map[string]eventSet, n)
 	for _, l := range looks {
-		some[l.key] = eventSet{compared: true}
+		if first := a.first[l.key]; first.at.Equal(l.at) {
+			some[l.key] = first.events.and(eventSet{compared: true})
+		}
 	}
-	_, err := a.followKeys(ctx, some)
-	if err != nil {
-		a.mu.Lock()
-		a.second = append(looks, a.second...)
-		a.mu.Unlock()
-	}
-	return err
+	return looks, some
 }

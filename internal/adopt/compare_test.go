@@ -151,3 +151,42 @@ func TestFailedSecondCheckIsRetried(t *testing.T) {
 func (away) Stranded(_ context.Context, ks []string) ([]bool, error) {
 	return make([]bool, len(ks)), nil
 }
+
+// The service's own timer whose expiry a client changes is not taken for a payload, although the
+// first check comes between the events of the service's SET and that of the client's EXPIRE.
+func TestExpireAfterTheServicesOwnSetIsNoPayload(t *testing.T) {
+	srv := redistest.Start(t)
+	ctx, c := t.Context(), srv.Client()
+	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
+	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
+	a := New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	const moved, set = "app1:a:moved:1", "app1:a:set:1"
+	for _, k := range []string{moved, set} {
+		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: k, Delay: time.Hour,
+			Content: notice.Content{Body: []byte("body")}}}); err != nil {
+			t.Fatal(err)
+		}
+		c.Expire(ctx, k, 2*time.Hour)
+		a.Event(nil, k, "set")
+		a.Event(nil, k, "expire")
+	}
+	c.Set(ctx, set, "1", 2*time.Hour) // a payload that is the number of the next attempt
+	expect := func(k, body string) {
+		t.Helper()
+		f, err := s.Find(ctx, "app1", k)
+		if err != nil || string(f.Body) != body || time.Until(f.Due) < 90*time.Minute {
+			t.Errorf("%s: body %q, due %s, %v; want %q, in two hours", k, f.Body, f.Due, err, body)
+		}
+	}
+	if err := a.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	a.Event(nil, moved, "expire")
+	if err := a.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	expect(moved, "body")
+	secondLooks(t, a)
+	expect(moved, "body")
+	expect(set, "1")
+}

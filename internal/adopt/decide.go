@@ -30,8 +30,10 @@ const (
 	inCluster facts = 1 << iota
 
 	// Of the key itself.
-	isTimer // a string that expires
-	isGone  // nothing is stored under the key
+	isTimer   // a string that expires
+	isLasting // a timer that lives for twice the time until a second check
+	isSame    // a timer with the expiry of its first check
+	isGone    // nothing is stored under the key
 
 	// Of the timer's value.
 	isOurs     // the number of the next attempt, or the notice's body
@@ -92,8 +94,10 @@ var rules = []rule{
 
 	// A timer at another time than its pending notice.
 	{hasOwnTimer | inCluster, hasEvent, opNothing}, // the service is setting it now
+	// Its events say whether it is a payload. After a SET, an EXPIRE may be on its way; without any
+	// event, a scan reschedules the notice.
+	{hasOwnTimer | isNumber | wasSet | isLasting, isBody | inCluster | isSame, opWait},
 	{hasOwnTimer | isNumber | wasSet, isBody | inCluster, OpAdopt},
-	// its event says whether it is a payload; without one, a scan reschedules the notice
 	{hasOwnTimer | isNumber | isAsked, isBody | hasEvent, opNothing},
 	{hasOwnTimer | isNumber | isScanned, isBody | hasEvent, opWait},
 	{hasOwnTimer | isNumber, 0, OpMove},
@@ -109,7 +113,8 @@ var rules = []rule{
 // decide returns the operation for a checked key: an operation, opWait, or opNothing. For an
 // expired timer it sets when.
 func decide(s *Seen, t eventSet, now time.Time, cluster bool) Operation {
-	f := timerFacts(s) | noticeFacts(s, now, cluster) | t.facts() | fact(inCluster, cluster)
+	f := timerFacts(s, now) | noticeFacts(s, now, cluster) | t.facts() | fact(inCluster, cluster) |
+		fact(isSame, t.firstExpire == s.Expire)
 	for _, r := range rules {
 		if f&r.with != r.with || f&r.without != 0 {
 			continue
@@ -132,8 +137,9 @@ func fact(f facts, is bool) facts {
 }
 
 // timerFacts returns the facts of a key, and of its value compared with that of its notice.
-func timerFacts(s *Seen) facts {
-	f := fact(isGone, s.Length == NoKey) | fact(isTimer, s.Length >= 0 && s.Expire >= 0)
+func timerFacts(s *Seen, now time.Time) facts {
+	f := fact(isGone, s.Length == NoKey) | fact(isTimer, s.Length >= 0 && s.Expire >= 0) |
+		fact(isLasting, s.Expire > now.Add(2*comparedMargin).UnixMilli())
 	if s.Notice == nil {
 		return f
 	}

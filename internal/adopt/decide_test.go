@@ -26,6 +26,7 @@ func TestDecide(t *testing.T) {
 	scan, event, removed := eventSet{}, eventSet{event: true}, eventSet{event: true, removed: true}
 	expire := eventSet{event: true, value: valueExpire}
 	set := eventSet{event: true, value: valueSet}.and(expire)
+	again := set.and(eventSet{compared: true, firstExpire: later})
 	const nothing, adopt, move, cancel = Operation(""), OpAdopt, OpMove, OpCancel
 	pending := kept(notice.Scheduled, soon+1, "p", 0)
 	compared := eventSet{compared: true}
@@ -65,15 +66,19 @@ func TestDecide(t *testing.T) {
 		{"our timer after a reschedule", timer("0", soon, pending), event, nothing, nothing},
 		{"our timer of a retry", timer("3", soon, retry), event, nothing, nothing},
 		{"our timer of a retry, moved", timer("3", later, retry), event, move, move},
-		{"a payload that is a number as ours", timer("1", later, adopted), set, adopt, move},
-		{"a payload that is a number as ours, during retries", timer("3", later, retry), set, adopt, move},
+		{"a payload that is a number as ours, or our number, set by us and then moved", timer("1", later, adopted), set, opWait, move},
+		{"a payload that is a number as ours, during retries", timer("3", later, retry), set, opWait, move},
+		{"the same, checked again", timer("3", later, retry), again, adopt, move},
+		{"the same, moved since the first check", timer("3", later+1, retry), again, opWait, move},
+		{"the same, and the event of the move has come", timer("3", later, retry), again.and(expire), move, move},
+		{"a payload that is a number as ours, and a short life", timer("3", 1_000_400, retry), set, adopt, move},
 		{"the number of ours that is the payload, set again", timer("1", later, kept(notice.Scheduled, soon+1, "1", 0)), set, move, move},
 		{"our number, set by us", timer("3", soon, retry), set, nothing, nothing},
 		{"our number with another due time, of which nothing was heard yet: it may be a payload", timer("3", later, retry), eventSet{asked: true},
 			nothing, nothing},
 		{"the same, found by a scan", timer("3", later, retry), scan, move, nothing},
 		{"the same, found by a scan's first look", timer("3", later, retry), eventSet{scanned: true}, opWait, nothing},
-		{"the same, and its event came before the look", timer("3", later, retry), eventSet{scanned: true}.and(set), adopt, move},
+		{"the same, and its event came before the look", timer("3", later, retry), eventSet{scanned: true}.and(set), opWait, move},
 		{"our number, set by us and moved", timer("3", later, retry), set.and(expire), move, move},
 		{"no number of ours", timer("2", soon, retry), event, adopt, adopt},
 		{"the payload again, during retries", timer("p", later, retry), event, adopt, adopt},

@@ -70,9 +70,10 @@
 //
 // Payloads that look like an attempt. A SET over a scheduled notice with "0" or the number of the
 // next attempt looks like the service's own timer; only its event tells them apart. If that event is
-// lost, or comes 250 ms after a scan, the new expiry is used and the payload is not. An EXPIRE
-// between the service's own SET of such a timer and its check, usually within a millisecond, makes
-// the number a payload.
+// lost, or comes 250 ms after a scan, the new expiry is used and the payload is not. Such a payload
+// is adopted 250 ms after its event, because an EXPIRE of the service's own timer may have come
+// between the event and the check. Only a timer that has less than half a second to live is adopted
+// at once; then such an EXPIRE makes the number a payload.
 //
 // # Clusters
 //

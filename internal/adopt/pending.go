@@ -1,6 +1,7 @@
 package adopt
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -18,6 +19,8 @@ type eventSet struct {
 	asked    bool // a call of the API needs the check, with or without events
 	scanned  bool // first check by a scan
 	value    valueEvent
+	// firstExpire is the expiry that the first of two checks has read, in Unix ms.
+	firstExpire int64
 }
 
 // valueEvent is what the events say about a key's value. A SET with an expiry sends "set" and then
@@ -41,7 +44,8 @@ func (t eventSet) and(o eventSet) eventSet {
 		value = valueSetExpire
 	}
 	return eventSet{event: t.event || o.event, removed: t.removed || o.removed, expired: t.expired || o.expired,
-		compared: t.compared || o.compared, asked: t.asked || o.asked, scanned: t.scanned && o.scanned, value: value}
+		compared: t.compared || o.compared, asked: t.asked || o.asked, scanned: t.scanned && o.scanned, value: value,
+		firstExpire: cmp.Or(o.firstExpire, t.firstExpire)}
 }
 
 // readEvent parses the name of an event; ok is false for irrelevant ones.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
 
 	"notifier/internal/adopt"
@@ -16,12 +17,60 @@ import (
 
 // following is the state of a check of timers by an adopter.
 type following struct {
-	t        *rapid.T
-	heard    map[int]told
-	compared bool                    // the adopter compares all notices with their timers
-	asked    bool                    // a call of the API started the check
-	ops      map[int]adopt.Operation // operations that must follow from the last Peek
-	begun    bool                    // another step has run between the scripts
+	t     *rapid.T
+	heard map[int]told
+	asked bool                    // a call of the API started the check
+	ops   map[int]adopt.Operation // operations that must follow from the last Peek
+	begun bool                    // another step has run between the scripts
+
+	pass, next pass         // what the adopter checks now, and what it checks after that
+	later      map[int]bool // the keys that wait for another check, of those checked for a second time
+}
+
+// pass is the reason for which an adopter checks timers.
+type pass int
+
+const (
+	byEvents pass = iota // or by a call of the API
+	byScan
+	secondly // see instance.first
+)
+
+// begin starts the next pass. The adopter has completed the one before.
+func (f *following) begin(in *instance) {
+	f.end(in)
+	f.pass, f.next = f.next, secondly
+	f.later = map[int]bool{}
+}
+
+// end completes a pass: second checks are made but those that wait once more.
+func (f *following) end(in *instance) {
+	if f.pass == secondly {
+		for k := range in.first {
+			if !f.later[k] {
+				delete(in.first, k)
+			}
+		}
+	}
+	f.pass = byEvents
+}
+
+// told returns what the adopter knows of a key's events in this pass.
+func (f *following) told(in *instance, k int) told {
+	if f.pass != secondly {
+		return f.heard[k]
+	}
+	h := in.first[k]
+	h.compared = true
+	return h
+}
+
+// wait notes that the adopter checks a key again, whose timer has a certain expiry now.
+func (f *following) wait(in *instance, k int, h told, expire int64) {
+	h = in.first[k].then(h)
+	h.expire = expire
+	in.first[k] = h
+	f.later[k] = true
 }
 
 // adoptStore wraps the store of an adopter. It compares the adopter's reads, decisions and
@@ -32,10 +81,27 @@ type adoptStore struct {
 	in *instance
 }
 
-// Strays marks the check as a comparison, and compares its result with the model.
+// Timers marks the first check of each page as a scan.
+func (s *adoptStore) Timers(ctx context.Context, masters func(context.Context, func(context.Context, *redis.Client) error) error,
+	pattern string, n int64, f func(ctx context.Context, ks []string) error) error {
+	return s.Redis.Timers(ctx, masters, pattern, n, func(ctx context.Context, ks []string) error {
+		s.w.following.end(s.in)
+		s.w.following.next = byScan
+		return f(ctx, ks)
+	})
+}
+
+// Where begins a pass: an adopter calls it before it checks keys.
+func (s *adoptStore) Where(ctx context.Context, ks []string) ([]int, error) {
+	s.w.following.begin(s.in)
+	return s.Redis.Where(ctx, ks)
+}
+
+// Strays compares its result with the model.
 func (s *adoptStore) Strays(ctx context.Context, p keys.Partition, cursor string) ([]string, string, error) {
 	w := s.w
-	w.following.compared = true
+	w.following.end(s.in)
+	w.following.next = secondly
 	ks, next, err := s.Redis.Strays(ctx, p, cursor)
 	if err != nil {
 		return ks, next, err
@@ -72,18 +138,30 @@ func (s *adoptStore) Peek(ctx context.Context, p keys.Partition, ks []string, mo
 				return is.Key == name && is.Length != adopt.NoKey && now.UnixMilli()-is.Expire < expiredSince
 			})
 		}
-		if op := w.decide(k, w.following.heard[k], alive); op != "" {
-			w.following.ops[k] = op
+		f := w.following
+		h := f.told(s.in, k)
+		switch op := w.decide(k, h, alive, now.UnixMilli()); op {
+		case "":
+		case opWait:
+			f.wait(s.in, k, h, w.timers[k].at)
+		default:
+			f.ops[k] = op
 		}
 	}
 	return now, seen, looked, nil
 }
 
+// opWait is a second check.
+const opWait = adopt.Operation("wait")
+
+// lasting is the shortest life in ms of a timer that is checked a second time.
+const lasting = 500
+
 // decide returns the operation that a key's timer requires; empty means none.
-func (w *world) decide(k int, h told, alive bool) adopt.Operation {
+func (w *world) decide(k int, h told, alive bool, ms int64) adopt.Operation {
 	n, tm := &w.notes[k], w.timers[k]
 	if !alive || tm.eternal {
-		gone := h.removed || alive && (h.event || n.adopted) || w.following.compared && !h.expired && n.adopted
+		gone := h.removed || alive && (h.event || n.adopted) || h.compared && !h.expired && n.adopted
 		switch {
 		case gone && n.timed() && n.far:
 			return adopt.OpCancel
@@ -101,7 +179,12 @@ func (w *world) decide(k int, h told, alive bool) adopt.Operation {
 	case !moved:
 		return ""
 	case ours && !same && (h.value == "set" || h.value == "set and expire"):
+		if tm.at > ms+lasting && tm.at != h.expire {
+			return opWait // the event may be of the service's own timer, and the expiry's event still to come
+		}
 		return adopt.OpAdopt // an event shows that a producer wrote the value
+	case ours && !same && w.following.pass == byScan:
+		return opWait
 	case ours && !same && w.following.asked:
 		return "" // the event, still to come, decides
 	case ours || n.used == 0:
@@ -146,10 +229,11 @@ func (s *adoptStore) Adopt(ctx context.Context, p keys.Partition, list []adopt.A
 		a := &list[i]
 		k := int(a.Key[len(a.Key)-1] - '0')
 		if ops[k] != a.Op {
-			w.t.Fatalf("key %d, %s, timer %+v, events %+v: operation %s, want %q", k, &w.notes[k], w.timers[k], f.heard[k], a.Op, ops[k])
+			w.t.Fatalf("key %d, %s, timer %+v, events %+v: operation %s, want %q", k, &w.notes[k], w.timers[k], f.told(s.in, k), a.Op, ops[k])
 		}
 		delete(ops, k)
-		seen[k] = preconditions{score: w.notes[k].stands, made: w.notes[k].made, length: a.Length, value: string(a.Value), expire: a.Expire}
+		score := w.plain.ZScore(ctx, space.Shadow(partition), a.Key).Val() // a script of this check may have changed it
+		seen[k] = preconditions{score: score, made: w.notes[k].made, length: a.Length, value: string(a.Value), expire: a.Expire}
 	}
 	if len(ops) > 0 {
 		w.t.Fatalf("%s does none of the operations %v", s.in.id, ops)

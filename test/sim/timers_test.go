@@ -111,6 +111,7 @@ func (w *world) timersActions() map[string]func(*rapid.T) {
 		"set twice":    func(t *rapid.T) { w.setTimer(t); w.setTimer(t) },
 		"set over":     w.setOver,
 		"touch timer":  w.changeTimer,
+		"move own":     w.moveOwn,
 		"hear":         func(t *rapid.T) { w.hear(t, pick(t, "instance", w.instances)) },
 		"hear all":     w.hearAll,
 		"hear nothing": w.hearNothing,
@@ -154,8 +155,8 @@ func (w *world) setTimerOf(t *rapid.T, k int) {
 	}
 }
 
-// setOver lets a notice die, has a producer set a timer under its key, and redrives the
-// dead letter before any instance has seen the timer.
+// setOver lets a notice die, has a producer set a timer under its key, and redrives or
+// resends the dead letter before any instance has seen the timer.
 func (w *world) setOver(t *rapid.T) {
 	k, n := w.draw(t)
 	if !w.ready(k) || n.awaits {
@@ -170,8 +171,17 @@ func (w *world) setOver(t *rapid.T) {
 	e := w.outcome(t, j)
 	e.ending, e.notice.Reason = store.EndDead, notice.ReasonRejected
 	w.end(t, in, j, e, arrives)
+	resends := rapid.Bool().Draw(t, "is resent")
+	if resends {
+		w.look()
+		w.readToResend(t, k)
+	}
 	w.setTimerOf(t, k)
 	w.look()
+	if resends {
+		w.resendRead(t, w.resends[len(w.resends)-1])
+		return
+	}
 	w.amendTo(t, k, store.Redrive, drawWhen(t), drawFate(t))
 }
 
@@ -197,6 +207,34 @@ func (w *world) changeTimer(t *rapid.T) {
 	case 3:
 		*tm = timer{there: true, value: was.value, short: true}
 		w.passShort()
+	}
+}
+
+// moveOwn has a client change the expiry of a timer that the service has just set, or set its own
+// timer with the same value. An instance checks the timer before it has got all of the timer's
+// events, and perhaps a second time.
+func (w *world) moveOwn(t *rapid.T) {
+	k, _ := w.draw(t)
+	in := pick(t, "instance", w.instances)
+	w.bodies++
+	w.send(t, in, k, store.Request{Key: w.key(k), Delay: long, OnDuplicate: store.Replace,
+		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
+	w.look()
+	at := w.unique()
+	if rapid.Bool().Draw(t, "is moved") {
+		w.say("producer: moves timer %d", k)
+		w.command([]any{"pexpireat", w.key(k), at})
+		w.timers[k].at = at
+	} else {
+		w.say("producer sets timer %d to 0, as the service does, to expire in 2 h", k)
+		w.command([]any{"set", w.key(k), "0", "pxat", at})
+		w.timers[k] = timer{there: true, value: "0", at: at}
+	}
+	w.look()
+	w.hears(t, in, max(len(in.events)-rapid.IntRange(0, 2).Draw(t, "events still to come"), 0))
+	w.look()
+	if rapid.Bool().Draw(t, "scans") {
+		w.lookAll(t)
 	}
 }
 
@@ -228,6 +266,10 @@ func (w *world) collect() {
 type told struct {
 	event, removed, expired bool
 	value                   string // "", set, set and expire, expire
+
+	// Of a second check.
+	compared bool
+	expire   int64 // what the first check has read
 }
 
 func (h told) and(name string) told {
@@ -247,6 +289,18 @@ func (h told) and(name string) told {
 		h.value = ""
 	}
 	return h
+}
+
+// then adds the events of a later check.
+func (h told) then(later told) told {
+	switch {
+	case !later.event:
+		later.value = h.value
+	case h.value == "set" && later.value == "expire":
+		later.value = "set and expire"
+	}
+	later.event, later.removed, later.expired = h.event || later.event, h.removed || later.removed, h.expired || later.expired
+	return later
 }
 
 // hear has an instance handle some of its queued events.
@@ -367,6 +421,9 @@ func (w *world) follows(t *rapid.T, in *instance, what string, heard map[int]tol
 	w.wire.lose(arrives)
 	is := w.following
 	w.following = was
+	if err == nil {
+		is.end(in)
+	}
 	if (err != nil) != (f != arrives && left == arrives) {
 		t.Fatalf("%s%s%s: %v", in.id, what, f, err)
 	}

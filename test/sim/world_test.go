@@ -129,10 +129,12 @@ type instance struct {
 	own   []string // the prefixes of its routes; the last one is of the keys' route
 	stale bool     // Redis has lost writes since the instance checked all old shards
 
-	// For adoption: the queued events, and the handled events of timers not yet read.
+	// For adoption: the queued events, the handled events of timers not yet read, and those of
+	// timers that wait for a second check.
 	adopter *adopt.Adopter
 	events  []event
 	told    map[int]told
+	first   map[int]told
 	jobs    []*job
 	called  []call // calls whose replies were lost
 }
@@ -268,7 +270,7 @@ func (w *world) newInstance(t *rapid.T) *instance {
 		w.found(in)
 	}
 	if w.kind == adoption {
-		in.adopter, in.told = newAdopter(w, in), map[int]told{}
+		in.adopter, in.told, in.first = newAdopter(w, in), map[int]told{}, map[int]told{}
 	}
 	return in
 }
