@@ -11,9 +11,12 @@ import (
 	"notifier/internal/tap"
 )
 
-// Copy returns a copy of the next attempt's request, for developers who listen to a tap. The copy
-// lacks the route's headers, signatures, and the parts that the history hides. On a log route,
-// which sends no request, it is the copy of the request that a callback would send.
+// Copy returns the request that the next attempt of n would send, for developers who watch a route
+// with a tap (package tap). On a log route, which sends no requests, it is the request that a
+// callback would send.
+//
+// The copy contains no secrets: it lacks the route's own headers, headers with secret names, and
+// all signatures, and secrets in the url are hidden.
 func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
 	s := r.Signing()

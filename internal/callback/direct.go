@@ -13,9 +13,11 @@ import (
 	"time"
 )
 
-// direct is the transport for HTTP/1.1 that works in the caller's goroutine. It writes the request to a
-// pooled connection and parses the answer with net/http's reader. net/http's own transport has two more
-// goroutines for each connection. They pass each call on, and they hold buffers while the connection is idle.
+// direct is the HTTP/1.1 transport that makes a call in the goroutine of its caller. It writes the
+// request to a pooled connection, and parses the answer with the parser of net/http.
+//
+// It exists because http.Transport runs two more goroutines per connection. Each call is passed
+// from one to the other, and idle connections hold buffers.
 type direct struct {
 	dial             dialer
 	conf             *tls.Config
@@ -33,10 +35,13 @@ type exchange struct {
 	seen  *Exchange // receives the request and the answer's head; may be nil
 }
 
-// do makes the call. It repeats the call on another connection if the request was not fully written because a
-// kept connection turned out to be closed. A request that the receiver may have read in full is never
-// repeated, because the receiver may be processing it. The loop ends: each round uses up a kept connection,
-// and a new connection is tried only once.
+// do sends the request of x and reads the answer.
+//
+// A kept connection may turn out to be closed by the receiver. If the request was not written
+// completely, do sends it again on another connection. If it was, do returns the error: the
+// receiver may already be processing the request, and a second one could be delivered twice.
+//
+// The loop ends, because each retry uses up one kept connection and a new connection is used once.
 func (d *direct) do(ctx context.Context, x *exchange) error {
 	for {
 		c := d.idle.take(x.call.to.origin)

@@ -50,10 +50,17 @@ func (t *tally) add(now time.Time, failed bool) {
 	}
 }
 
-// Hosts returns the state of the hosts that this instance has recently called, or for which notices
-// wait, at most as many as most. Hosts with an open breaker come first, then hosts that notices
-// wait for or whose slots were reduced, then hosts with failed calls. Within each group, the most
-// called hosts come first.
+// Hosts returns the state of the hosts that this instance has recently called, at most as many as
+// most. Hosts without calls, deferred notices or failures to report are left out.
+//
+// The hosts are sorted by how much attention they need:
+//
+//  1. hosts whose circuit breaker is not closed
+//  2. hosts with deferred notices or reduced slots
+//  3. hosts with failed calls
+//  4. all others
+//
+// Within each group, hosts with more calls come first.
 func (h *Handler) Hosts(most int) []HostState {
 	var out []HostState
 	h.states.Range(func(_, v any) bool {

@@ -6,12 +6,13 @@ import "time"
 // a bound, random names at 5,000 per second would fill 1.6 GB before the first of them expires.
 const hostsKept = 8192
 
-// hostTable is the bounded table of the hosts that a route calls. A host with running calls is
-// never removed. When the table is full, the idle host with the oldest last call is removed.
+// hostTable is the table of the hosts that one route calls, with at most most idle hosts. A host
+// with running calls is never removed. Producers choose the hosts, so the table must be bounded.
 //
-// An idle host is marked if it hangs, or if it has asked for fewer calls. If more than half of the
-// table is marked, a marked host is removed. Otherwise an unmarked one is. So neither kind can
-// displace all hosts of the other.
+// A full table removes the idle host whose last call is the oldest. Troubled hosts, which hang or
+// have asked for fewer calls, are in a separate list. If that list has more than half of all hosts,
+// one of its hosts is removed, otherwise one of the other list. So neither kind can displace the
+// other.
 type hostTable struct {
 	most   int
 	byName map[string]*host

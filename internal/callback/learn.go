@@ -14,12 +14,15 @@ import (
 	"notifier/internal/route"
 )
 
-// Words that begin the messages about a host's breaker, which instances send to each other.
-// <prefix> is the prefix of the route:
+// The first words of the messages about circuit breakers that instances send to each other. A
+// breaker belongs to one host of one route. <prefix> is the prefix of the route:
 //
-//	open <prefix> <host> <failed tries> <ms until the next try> <ms since the failures began>
-//	closed <prefix> <host>    the host answers the sender again
-//	answers <prefix> <host>   reply to open: the host has answered the sender since those failures began
+//	open <prefix> <host> <failed tries> <ms until the next try> <ms since the first failure>
+//	    the sender has opened its breaker
+//	closed <prefix> <host>
+//	    the sender has closed its breaker, because the host answers again
+//	answers <prefix> <host>
+//	    reply to open: the host has answered the sender since that first failure
 const (
 	wordOpen    = "open"
 	wordClosed  = "closed"
@@ -76,12 +79,12 @@ func (l *limits) tell(word, name string) {
 	l.fleet.Broadcast(strings.Join([]string{word, l.prefix, name}, " "))
 }
 
-// heardOpen opens the breaker of a host because another instance's calls to that host fail. The
-// breaker stays open for left, as at that instance. lasted is the time since the failures there
-// began.
+// heardOpen opens this instance's circuit breaker of a host, because another instance has opened
+// its own. from is the id of that instance, and trips the number of its failed tries. left is how
+// long its breaker stays open, and lasted how long ago its failures began.
 //
-// If the host has answered this instance since then, the problem is at the other instance.
-// heardOpen then opens no breaker, and replies that the host answers here.
+// If the host has answered this instance since the failures began, only the other instance has a
+// problem. Then heardOpen opens no breaker, and sends the reply that the host answers here.
 func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -113,13 +116,15 @@ func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Durat
 	}
 }
 
-// heardClosed processes another instance's message that a host answers that instance. again is true
-// if the host had not answered there before.
+// heardClosed processes the message of another instance, from, that a host answers its calls.
 //
-// If only messages of other instances had opened the breaker here, heardClosed closes it. If calls
-// from this instance had opened it, it stays open, because this instance may have lost its way to
-// the host. This instance then hands the host's notices to the other one until a call from here
-// succeeds. If again is true, that next call may start at once.
+// If this instance's breaker of the host was opened only by messages, heardClosed closes it. If
+// this instance's own calls failed, the breaker stays open, because the host may be unreachable
+// only from here. Until a call from here succeeds, notices for the host are handed to the other
+// instance.
+//
+// again is true if the other instance has just closed its breaker. This instance may then try the
+// host at once.
 func (l *limits) heardClosed(from, name string, again bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -209,10 +214,12 @@ func (l *limits) toPeers(h *host, now time.Time) *deferral {
 	return &deferral{Result: res, ids: ids}
 }
 
-// others returns the instances of which one is to make the next call to a host with an open
-// breaker. It returns nil if this instance may make the call. That instance may have no notice for
-// the host, so the caller hands over its own. If the call is overdue by more than breakerMost,
-// every instance may make it.
+// others decides which instance makes the next call to a host whose circuit breaker is open. It
+// returns nil if this instance may make that call, and otherwise the instances of which one makes
+// it.
+//
+// The chosen instance may have no notice for the host, so the caller hands over the notice at hand.
+// If the call is overdue by more than breakerMost, every instance may make it.
 func (l *limits) others(h *host, now time.Time) View {
 	if h.breaker.State() == gobreaker.StateClosed || now.Sub(h.until) > breakerMost {
 		return nil

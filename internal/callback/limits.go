@@ -105,11 +105,13 @@ type host struct {
 	answered, failing time.Time
 	waited            time.Time // when a notice was last deferred because all slots were taken
 	handed            time.Time // when a notice was last handed to the instance that makes the next try
-	// own means that calls from this instance opened the breaker, and not only messages of others.
-	// peers are the instances that the host answers all the same, with the time of each one's last
-	// message. trying means that the one call that an open breaker allows is running.
-	own, trying bool
-	peers       map[string]time.Time
+	// own means that failed calls of this instance opened the breaker, not only messages of others.
+	own bool
+	// trying means that the one call that an open breaker allows is running.
+	trying bool
+	// peers are the instances that the host answers although it fails here, each with the time of
+	// its last message.
+	peers map[string]time.Time
 }
 
 // pace measures how fast calls to one or several hosts complete.

@@ -9,10 +9,9 @@ import (
 	"syscall"
 )
 
-// rawSend writes a request to a socket and waits for the start of the answer, in one wait of the
-// runtime's poller. An answer that arrives during the write is not missed, because the poller
-// records it from the start of the wait. The buffer for the answer is allocated only when there is
-// an answer. A rawSend belongs to one connection and is reused for its calls.
+// rawSend writes a request to a socket and waits for the first byte of the answer. Both happen
+// within one wait of the runtime's network poller, so an answer that arrives during the write is
+// noticed. While it waits, it holds no buffer. A rawSend belongs to one connection.
 type rawSend struct {
 	raw         syscall.RawConn
 	step        func(fd uintptr) bool

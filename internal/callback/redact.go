@@ -132,10 +132,11 @@ func routeSecrets(r *route.Route) scrubber {
 	return s
 }
 
-// printable returns a receiver's bytes as text that is safe to show, cut to notice.KeptResponse.
-// Control characters other than line ends and tabs are escaped. If the bytes are not valid UTF-8 as
-// a whole, every byte outside ASCII becomes an \x escape: letters that happen to be valid would
-// suggest that the text is correctly decoded.
+// printable returns bytes that a receiver has sent as text that is safe to show. The text is cut to
+// notice.KeptResponse bytes. Control characters except tabs and line ends are escaped.
+//
+// If the bytes are not valid UTF-8 as a whole, all bytes outside ASCII are escaped as \x. The ones
+// that happen to form letters would suggest that the text was decoded correctly.
 func printable(b []byte) string {
 	if len(b) > notice.KeptResponse {
 		b = b[:notice.KeptResponse]

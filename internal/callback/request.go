@@ -155,9 +155,8 @@ func (c *call) checkFields() error {
 	return nil
 }
 
-// setHeaders adds the headers of a route or notice. Reserved names are refused when a notice is scheduled.
-// Here they are dropped: a notice may have been stored without that check, or before the route's signature
-// used the name.
+// setHeaders adds headers of the route or the notice to the request. It drops reserved names: they
+// are refused at scheduling, but a notice may have been stored without that check.
 func (c *call) setHeaders(hs []notice.Header, r *route.Route) {
 	for _, x := range hs {
 		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {

@@ -274,9 +274,9 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	return notice.ReasonProtocol, "the answer is not valid HTTP: " + withoutAddresses(f, err)
 }
 
-// withoutAddresses returns an error's text without IP addresses. Producers read it, and must not learn the
-// addresses of this machine, of a resolver, of a proxy, or those behind a name. An address that the target's
-// url spells out stays.
+// withoutAddresses returns the text of an error with IP addresses removed. Producers can read the
+// text, and must not learn the addresses of this machine, a resolver, a proxy or a host. An address
+// that the url of the target contains is not removed, because the producer knows it.
 func withoutAddresses(f *facts, err error) string {
 	text := ""
 	for {

@@ -11,9 +11,11 @@ import (
 // maxRetryAfter is the longest delay that a receiver can request.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter returns the delay that the answer's Retry-After header requests, at most maxRetryAfter; zero
-// without a valid header. A date is compared with the answer's own Date header, so a wrong clock of the
-// receiver does no harm. Without that header it is compared with now.
+// retryAfter returns the delay that the Retry-After header of an answer asks for, at most
+// maxRetryAfter. It returns zero if the header is missing, not valid, or in the past.
+//
+// A date is compared with the Date header of the same answer, so that a wrong clock of the receiver
+// does no harm. Without a Date header it is compared with now.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

@@ -8,9 +8,11 @@ import (
 	"notifier/internal/route"
 )
 
-// Room returns how many calls to a host (host:port) could start now. each is the mean time until a
-// running call ends, so that another can start. While the host's circuit breaker is not closed,
-// room is 0: the next call is made for a notice that was deferred until then.
+// Room returns how many more calls to a host, given as host:port, can start now. each is the
+// expected time until the next running call ends. Both are 0 for a host without a limit.
+//
+// While the host's circuit breaker is open, room is 0. The breaker allows one call at a time, and
+// that call is made for a notice whose delay has ended.
 func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duration) {
 	v, ok := h.states.Load(r)
 	if !ok {

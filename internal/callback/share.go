@@ -165,11 +165,11 @@ func (h *Handler) MaxInstances(r *route.Route) int {
 	return few
 }
 
-// Slots returns how many attempts of a route may run at once at this instance. It is 0 if the
-// route's limits are so low that only other instances have a part of them.
+// Slots returns the maximum number of concurrent attempts of a route at this instance. It is 0 if
+// the limits of the route are so low that only other instances get a part of them.
 //
-// If the route calls a single host, Slots is at most this instance's part of the host's limit. A
-// notice above that limit then stays unclaimed, and the first instance with a free slot claims it.
+// On a route that calls a single host, this instance's part of the host's limit is the maximum too.
+// A notice above it stays unclaimed, so that the first instance with a free slot can claim it.
 func (h *Handler) Slots(r *route.Route) int {
 	n, few := r.Slots(), h.MaxInstances(r)
 	if few == 0 {

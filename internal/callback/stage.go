@@ -106,13 +106,12 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 	return c
 }
 
-// unsent reports whether a failed exchange may be sent again, because the receiver certainly did
-// not read the whole request. err is the error of the exchange. unsent is false on a new
-// connection.
+// unsent reports whether a failed exchange may be sent again, because the receiver cannot have read
+// the whole request. err is the error of the exchange.
 //
-// On a reused connection it is true if the request was not written to its end, or if the kernel
-// accepted no byte of it. Over HTTP/2 it is true if the transport reports that the receiver has not
-// processed the request.
+// It is always false for the first request on a connection. On a reused connection it is true if
+// the request was not written to its end, or if the kernel accepted no byte of it. Over HTTP/2 it
+// is true if the transport reports that the receiver has not processed the request.
 func (t *tracker) unsent(err error) bool {
 	u := t.on.Load()
 	switch {

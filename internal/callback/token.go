@@ -159,10 +159,12 @@ func (t *tokens) fetch(ctx context.Context) error {
 	return nil
 }
 
-// request asks the issuer for a token. The client's secret is sent in the Authorization header.
-// RFC 6749 also allows it in the form: if the issuer refuses the secret in the header, request
-// tries the form. The first request that succeeds decides for all later ones. x/oauth2 would try
-// the form also when the issuer is down. The caller holds the lock.
+// request asks the issuer for an access token. The first request sends the client's secret in the
+// Authorization header. If the issuer refuses it, the second sends the secret in the form, which
+// RFC 6749 also allows. The method that succeeds is used from then on.
+//
+// The automatic detection of x/oauth2 is not used: it would send the second request also while the
+// issuer is down. The caller holds the lock.
 func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
 	if t.config.AuthStyle != oauth2.AuthStyleAutoDetect {
 		return t.config.Token(ctx)
@@ -267,9 +269,9 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 // errorCode matches an error code of RFC 6749, section 5.2. The rest of an issuer's answer is not shown.
 var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// withoutToken returns the result of an attempt that got no token. If the issuer refused, the attempt counts,
-// because an operator has to correct the configuration. Otherwise the notice is deferred, because the issuer
-// may soon work again.
+// withoutToken returns the result of an attempt that got no access token. If the issuer refused the
+// client, the attempt counts as failed, because an operator has to correct the configuration. After
+// any other error the notice is deferred, because the issuer may soon work again.
 func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {

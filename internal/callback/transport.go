@@ -27,19 +27,20 @@ const (
 	maxResponseHeads = 64 << 10
 )
 
-// transportKey holds the settings that two routes must share to use the same connections. It
-// includes the addresses that the routes may call: an address is checked only when a connection is
-// opened, and then by the rules of the route that opens it.
+// transportKey holds the settings that two routes must have in common to share connections. allow
+// is one of them, because the addresses that it allows are checked only when a connection is
+// opened.
 type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
 	allow                string
 }
 
-// maxNewHosts is the number of new hosts after which a transport is replaced. net/http keeps a request that
-// waited for a connection to a host (Transport.idleConnWait) until a connection to that host becomes idle.
-// For an unreachable host that never happens. A producer that names hosts at random would fill the memory
-// with 700 bytes per host.
+// maxNewHosts is the number of new hosts after which a transport of net/http is replaced.
+//
+// The transport has a leak: it keeps each request that has waited for a connection to a host until
+// some connection to that host becomes idle (Transport.idleConnWait). For an unreachable host that
+// never happens, and 700 bytes per host stay in memory. Producers choose the hosts.
 const maxNewHosts = 16384
 
 // transportPool holds the transports of all routes with the same transportKey.
