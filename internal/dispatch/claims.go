@@ -109,12 +109,12 @@ func (q *routeQueue) lend(c call, f *flight) {
 	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// regain takes slots for the notices of a claim call whose reply came late. The slots of the call
-// were given to other calls in the meantime (see lend).
+// regain takes slots for the notices of a claim call whose reply came late. While the call had no
+// reply, lend gave its slots to other calls, so there may be too few now.
 //
-// next is the number of claimed notices whose previous attempt still runs here: each of them gets a
-// slot, even if none is free. others is the number of the remaining notices: they get free slots
-// only. regain returns how many of the others got one. The caller holds mu.
+// next is the number of claimed notices whose previous attempt still runs in this process. Each of
+// them gets a slot, even if none is free. others is the number of the remaining notices, which get
+// free slots only. regain returns how many of the others got one. The caller holds mu.
 func (q *routeQueue) regain(t trigger, next, others int) int {
 	q.d.total.force(&q.share, next)
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
@@ -288,13 +288,14 @@ func (q *routeQueue) work(j job, closed bool) {
 	}
 }
 
-// hintEarly repeats the hints of notices that Redis refused to claim because they were not due yet.
-// at is the time of the reply.
+// hintEarly repeats hints whose notices Redis did not claim because they were not due yet. at is
+// the time at which the reply arrived.
 //
-// In a cluster the node of the timer sends the expired event, and the node of the notice checks the
-// due time. The clock of the first may be ahead. Its event is sent only once: without the repeated
-// hint, the sweep would claim the notice one grace (50 ms) late. hintEarly skips notices that are
-// due later than the grace, because their own event is still to come.
+// Expired events can come too early in a cluster. The node that stores the timer sends the event,
+// and another node, whose clock may be behind, compares the due time. Each event is sent only once,
+// so without the repetition the notice would be claimed one grace (50 ms) late, by the sweep.
+//
+// A notice that is due later than the grace is skipped, because its own event is still to come.
 func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {

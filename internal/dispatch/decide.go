@@ -38,10 +38,12 @@ const (
 	CountUndone                   // the attempt that was counted at the push is deferred and no longer counts
 )
 
-// Decide returns the effect of an attempt's result res on notice n of route r: the end of the
-// attempt, the delay until the notice is due again, and the number of lock deferrals. It is a pure
-// function. In the first table, "step" is the next delay of the ladder, and "asked" is the delay
-// that the receiver asked for:
+// Decide returns what an attempt's result means for its notice: how the attempt ends, when the
+// notice is due again, and what is counted. r is the route of notice n, and res the result. Decide
+// is a pure function.
+//
+// "step" is the next delay of the route's ladder, "asked" is the delay that the receiver asked for,
+// and Locked counts the deferrals by locks:
 //
 //	result                                    Ending     After                   Locked
 //	delivered                                 delivered  –                       0
@@ -56,13 +58,13 @@ const (
 //	deferred by a lock                        deferred   asked, at least 10 ms   +1
 //	deferred, a report is still awaited       handed     asked, at least 10 ms   unchanged
 //
-// Asked delays are limited to one day. The due time of a postponed notice does not change, because
-// no exchange began, or because this service ended it. A deferral by a lock (status 423, or
-// a consumer's deferral) sets a new due time. A push does not change Locked, because its consumer
-// may find the lock and defer the notice again.
+// A delay that was asked for is limited to one day. A postponed notice keeps its due time, because
+// nothing was sent, or because this service ended the attempt. A lock (status 423, or a deferral by
+// a consumer) sets a new due time. A push leaves Locked unchanged, because the consumer of the
+// entry may find the same lock.
 //
-// The second table shows which [Counting] follows. An attempt whose report is awaited was counted
-// when it was pushed:
+// The second table shows what is counted. An attempt whose consumer has to report was counted when
+// its entry was pushed:
 //
 //	result           result of an attempt  report that was awaited
 //	deferred         CountNothing          CountUndone, or CountNothing if the wait continues
@@ -151,9 +153,11 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End computes the settlement of an attempt: the change to write to Redis for the result res of the
-// claim c. It updates the claim's notice. a provides the start and the duration of the attempt; End
-// sets its other fields. waits says how long each cause has delayed the notice so far.
+// End computes the settlement for the result of an attempt. A settlement is the change that Redis
+// writes to end the claim c. End also updates the notice of c.
+//
+// a provides the start and the duration of the attempt; End sets its other fields. waits contains
+// how long each cause has delayed the notice so far.
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)

@@ -34,10 +34,11 @@ type Timers interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler makes one attempt to deliver a notice. It must return soon after the route's timeout,
-// which it enforces itself, and soon after ctx ends, which is when this process stops. The lease of
-// the notice's claim is [route.Margin] longer than the timeout and is not renewed. If a handler
-// runs longer than the lease, another process may start a second handler for the same notice.
+// Handler delivers notices. Handle makes one attempt, and applies the timeout of the route itself.
+// It must return soon after that timeout, and soon after ctx ends, which is when the process stops.
+//
+// The lease of the notice's claim is longer than the timeout by [route.Margin] and is not renewed.
+// If Handle outlasts the lease, another process may start a second attempt for the same notice.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
@@ -59,10 +60,11 @@ func (a alone) MayStart(string) bool { return true }
 
 // Limits of the calls that claim and settle notices.
 //
-// maxBatch is the maximum number of notices in a call. maxCalls is the maximum number of concurrent
-// claim calls of a route, and of settle calls: Redis executes one while this process prepares the
-// next. A second call starts only with a minimum number of notices, because a call costs Redis as
-// much as about ten notices. The minimum is higher for settles, because no client waits for them.
+// A call contains at most maxBatch notices. A route has at most maxCalls concurrent claim calls per
+// process, and as many settle calls: while Redis executes one, the process prepares the next.
+//
+// A second concurrent call needs a minimum number of notices, because the fixed cost of a call is
+// about that of ten notices. The minimum is higher for settles, which no client waits for.
 const (
 	maxBatch       = 128
 	maxCalls       = 2
@@ -70,12 +72,12 @@ const (
 	settleBatchMin = 64
 )
 
-// settleInterval is the shortest time between two settle calls of a partition with few settles, so
-// that a call carries several. If the process is killed, another instance repeats the attempts that
-// are not settled yet, so the interval is short compared with a callback.
+// settleInterval is the minimum time between two settle calls of a partition (a route's notices in
+// one shard) under light load. Each call then settles several notices. The interval is short,
+// because unsettled attempts are repeated by another instance if this process is killed.
 //
-// If the load is divided among several instances or shards, the interval is multiplied by their
-// number, at most by mostSettleIntervals.
+// If several instances or shards divide the load, the interval is multiplied by their number, but
+// at most by mostSettleIntervals.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8
@@ -290,11 +292,13 @@ func (d *Dispatcher) InFlight(prefix string) int {
 	return q.running()
 }
 
-// Drain stops the Dispatcher and returns the number of attempts that were not settled. Drain stops
-// claiming, releases the claims whose attempts have not started, and waits for running handlers.
-// When ctx ends, it cancels the handlers with ErrShutdown. It returns when all attempts are settled,
-// at the latest the time flush after the end of ctx. The leases of attempts that are not settled
-// expire.
+// Drain stops the Dispatcher in order, and returns the number of attempts that were not settled.
+//
+//  1. It stops claiming, and releases claims whose attempts have not started.
+//  2. It waits for running handlers. When ctx ends, it cancels them with ErrShutdown.
+//  3. It waits until all attempts are settled, at most for flush after the end of ctx.
+//
+// A notice whose attempt was not settled is delivered again when its lease expires.
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
 		q.close()

@@ -11,9 +11,8 @@ import (
 // time is attributed to the following cause.
 const leastHeld = time.Second
 
-// span is the latest period in which nothing could be claimed from a partition, by this process's
-// clock. In the zero value there was none. from is zero if the period began before this process
-// started. until is zero while the period lasts.
+// span is a period in which this process could claim nothing from a partition, by its own clock. It
+// is zero if there was none; from is zero if it began before the process, until while it lasts.
 type span struct {
 	from, until time.Time
 	lasts       bool
@@ -33,9 +32,9 @@ func (s *span) end(now time.Time) {
 	}
 }
 
-// waits returns how long each cause has delayed a claimed notice since its due time, by Redis's
-// clock. It adds up the times in the record, the last postponement, pauses, and periods in which
-// Redis refused claims. The remaining time until now is counted under HeldNone.
+// waits returns how long each cause has delayed a claimed notice between its due time and now. The
+// causes are those in the notice's record, its last postponement, pauses of the route, and failures
+// of Redis. The remaining time has the cause HeldNone. All times are by Redis's clock.
 func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
 	w := c.Waits.Since(c.Due)

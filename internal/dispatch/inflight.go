@@ -23,10 +23,10 @@ type holding struct {
 // queue's mutex guards it.
 type inFlight struct {
 	held map[identity]holding
-	// finding is the number of running calls that may return claims of earlier calls. settledSince
-	// holds the claims that were settled during these calls: a call that found such a claim before
-	// its settle may return it after the settle.
-	finding      int
+	// finding is the number of running calls that may return claims of earlier calls.
+	finding int
+	// settledSince holds the claims that were settled during these calls. Such a call may still
+	// return the claim, if it found it before the settle.
 	settledSince map[identity]*store.Claim
 }
 
@@ -41,13 +41,17 @@ func (h *inFlight) endFinds() {
 	}
 }
 
-// add records claimed notices as in flight. It returns in had the indexes of the claims whose
-// attempts must not start, and in idle how many slots these claims do not need.
+// add records claimed notices as in flight, which means that their attempts run in this process.
 //
-// An attempt must not start for a claim that was recorded before, for a claim that is settled
-// already, and for a second claim of a notice whose attempt still runs here. A second claim is
-// possible if Redis has lost the first one, or if its clock has jumped ahead. It keeps its slot,
-// and waits for the settle of the running attempt; see [routeQueue.settleInFlight].
+// It returns in had the indexes of claims for which no attempt must start:
+//
+//   - the claim was recorded before, because a repeated call returned it again
+//   - the claim has already been settled
+//   - the notice has an older claim whose attempt still runs here; Redis has lost that claim, or
+//     its clock has jumped ahead
+//
+// In the last case the new claim keeps its slot and waits until the running attempt is settled; see
+// [routeQueue.settleInFlight]. idle is the number of slots that the claims do not need.
 func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 	for i := range won {
 		id := identify(&won[i])

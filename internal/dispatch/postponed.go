@@ -22,9 +22,8 @@ type postponement struct {
 	host string // empty = no host, or not counted by host
 }
 
-// postponed counts the due notices that this instance has postponed, by cause and host. A notice
-// counts until its postponement ends or this instance claims it. A claim by another instance and a
-// change by an operator do not end the count. The queue's mutex guards it.
+// postponed counts the due notices that this instance has postponed, by cause and host. A notice is
+// counted until its postponement ends or this instance claims it, whatever other instances do.
 type postponed struct{ n map[postponement]int }
 
 func postponementOf(end time.Time, held notice.Held, host string) postponement {

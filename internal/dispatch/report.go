@@ -29,16 +29,17 @@ type Finder interface {
 	Find(ctx context.Context, key string) (store.Found, error)
 }
 
-// Reports processes the reports of consumers on entries from lists and streams. It is safe for
-// concurrent use.
+// Reports processes the reports that consumers send about entries of lists and streams. A report
+// says whether the processing of an entry, which is one attempt of a notice, has succeeded.
 //
-// A report names one attempt of a notice. If the route awaits reports, the report ends that
-// attempt. Otherwise the attempt ended when the entry was pushed, and only a report of failure
-// changes something: the notice is pending again.
+// If the route awaits reports, the report ends the attempt. On other routes the attempt has ended
+// when the entry was pushed. Then only a report of failure has an effect: the notice is retried.
 //
-// A repeated report changes nothing and is not an error. A report that is too late, or that names
-// an earlier notice of the key, changes nothing and returns the current state. The script that
-// writes a report compares notice and attempt again.
+// Two kinds of reports change nothing and are not errors: a repeated report, and one that is late
+// or names an earlier notice of the same key. Take then returns the current state. The script that
+// writes the result compares notice and attempt once more.
+//
+// Reports is safe for concurrent use.
 type Reports struct {
 	Store   ReportStore
 	Notices Finder

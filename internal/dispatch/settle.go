@@ -20,12 +20,13 @@ const warnEvery = time.Minute
 // settleTries is the maximum number of attempts to get a settle confirmed: see settle.
 const settleTries = 5
 
-// settle writes finished attempts of one shard, and retries until Redis accepts them. The attempts
-// keep their slots until settle returns. A lost settle would cause a duplicate delivery.
+// settle writes the results of finished attempts of one shard to Redis. While Redis is unavailable
+// it retries, because a lost settle would cause a duplicate delivery. The attempts keep their slots
+// until settle returns.
 //
-// A settle that was written but not confirmed by replicas is retried too: if a failover has undone
-// the write, the retry writes it to the new master. The number of such retries is bounded, so that
-// unreachable replicas slow a route down but do not stop it.
+// A write that replicas have not confirmed is repeated as well, since a failover may have undone
+// it. The number of these repetitions is limited, so that unreachable replicas slow the route down
+// but do not stop it.
 func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	items := make([]store.Settlement, len(list))
 	for i := range list {
@@ -155,11 +156,12 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 	return rest, settled
 }
 
-// settleInFlight removes settled notices from those in flight. It returns the attempts whose
-// results are final, and the replies to their settles.
+// settleInFlight removes settled notices from the table of notices in flight. It returns the
+// attempts that have ended, with the replies to their settles.
 //
-// A notice may have been claimed here a second time during its attempt. Then the reply to the
-// settle decides:
+// During an attempt, the same process may have claimed its notice a second time. The reply to the
+// settle under the first claim then decides:
+//
 //   - Stale: Redis has lost the first claim. The result is settled again under the second claim,
 //     and the attempt is not returned yet.
 //   - Accepted: the notice has become due again. The attempt is returned, and the attempt of the

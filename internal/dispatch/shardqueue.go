@@ -80,13 +80,13 @@ func (q *routeQueue) setParts(n int) {
 	}
 }
 
-// openShards determines from which shards the route may claim, and reports whether there is any. A
-// shard is excluded while it is paused, while a call to it has no reply, and while Redis refuses
-// its claims or settles.
+// openShards determines the open shards, from which the route may claim now. It reports whether
+// there is any. A shard is not open while it is paused, while a claim call to it is overdue, and
+// while Redis refuses its claims or settles.
 //
-// Hints, the keys of notices whose timers have expired, are dropped for paused shards. For other
-// excluded shards they are dropped only if another shard may claim, so that they do not fill the
-// queue. A sweep finds the notices of dropped hints later. The caller holds mu.
+// Hints (keys whose timers have expired) for a paused shard are dropped. Hints for other shards
+// that are not open are dropped only if some shard is open, whose hints need the space. A sweep
+// finds the notices of dropped hints later. The caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
 	for _, l := range q.shards.all() {

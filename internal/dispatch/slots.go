@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// slots counts a route's slots in this process. A slot allows one attempt to run. free is negative
-// in two cases: after all was reduced below the number of taken slots, and while notices are
-// claimed ahead of free slots. The queue's mutex guards slots.
+// slots counts a route's slots in this process. Each running attempt takes one slot. free is
+// negative while too many are taken: after all was reduced, and while notices are claimed ahead of
+// slots.
 type slots struct {
 	all     int
 	free    int

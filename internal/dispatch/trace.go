@@ -14,12 +14,12 @@ import (
 	"notifier/internal/tracing"
 )
 
-// trace starts the span of an attempt of n. It returns a context with that span for the attempt's
-// handler. Without a tracer, and if the span is not sampled, it returns ctx and nil; the receiver
-// then gets the trace context that the producer has stored with the notice.
+// trace starts a tracing span for an attempt of notice n, and returns it with a context for the
+// handler. If the route is not traced or the span is not sampled, trace returns ctx and nil.
 //
-// The span is a child of that stored context. A replay or resend happens long after the stored
-// trace, so its span is a root with a link to the stored context.
+// The parent of the span is the trace context that the producer has stored with the notice. A
+// replay or resend happens long after that trace, so its span is a root span with a link to the
+// stored one.
 func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
 	if q.d.o.Tracer == nil {
 		return ctx, nil

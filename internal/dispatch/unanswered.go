@@ -6,15 +6,17 @@ import "time"
 // back when their lease expires.
 const maxUnanswered = 16
 
-// recoveries are the delays before the two recovery calls that follow a sweep whose reply was lost.
-// A recovery call finds the notices that the sweep claimed. Two are made, because Redis may run the
-// sweep late, after the first recovery call. Notices of a sweep that runs even later are claimed
-// again when the lease ends.
+// recoveries are the delays before the second and the third recovery call. A recovery call looks
+// for the claims of a sweep that got no reply. Redis may execute that sweep only after the first
+// recovery call.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered holds the claim calls of one shard that got no reply. Redis may have executed them. A
-// call that names keys is sent again, and the second reply has the claims of both. A sweep names no
-// keys, so a recovery call finds what it claimed. The queue's mutex guards unanswered.
+// unanswered holds the claim calls of one shard that got no reply, to be sent again. Redis may have
+// executed them, so notices may be claimed of which this process does not know.
+//
+// A call that names keys is repeated with the same token, and returns the claims of both calls. A
+// sweep names no keys. A recovery call takes its place and finds its claims by their token. The
+// queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
 // add appends a call, if there is room.

@@ -26,9 +26,9 @@ const (
 	// waitingEvery is how often the hosts of remembered notices are checked for slots that were
 	// freed without a call here.
 	waitingEvery = 250 * time.Millisecond
-	// A notice that waits for a slot of its host is postponed for leastFallback plus one and a half
-	// times the expected wait, at most for mostFallback. This instance claims it earlier if a slot
-	// is freed. The end of the postponement matters only if this instance dies or is paused.
+	// A notice that waits for a slot of its host is postponed by leastFallback plus one and a half
+	// times the expected wait, at most by mostFallback. Normally this instance claims it sooner,
+	// when a slot is free. The fallback is for the case that this instance dies or is suspended.
 	leastFallback = 2 * time.Second
 	mostFallback  = 30 * time.Second
 )
