@@ -100,10 +100,11 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 // Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices of one partition before their postponement ends. It skips
-// a notice whose score is not the given one: it was claimed, rescheduled or cancelled since. The
-// timers of claimed notices are deleted. A repeated call with the same token returns the same
-// claims.
+// ClaimPostponed claims postponed notices of one partition before their postponement ends, and
+// deletes their timers. It is called when a slot of their host is free.
+//
+// A notice is skipped if its score is not the given one: then it was claimed, rescheduled or
+// cancelled since. A repeated call with the same token returns the same claims.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
 	args := []any{s.Timers.Mode(p.Prefix)}
 	for i := range list {
@@ -141,10 +142,11 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
-// Recover returns the notices that an earlier call has claimed and whose reply was lost, with a new
-// lease. It finds them by the token of that call, which lease contains. ago is the time since that
-// call was sent. n is the maximum number: those whose old lease ends first are returned. Recover
-// may be repeated.
+// Recover returns the claims of an earlier call whose reply was lost, and renews their leases. It
+// finds them by the token of that call, which lease contains. It may be repeated.
+//
+// n is the maximum number of claims; those whose leases end first come first. ago is the time since
+// the earlier call was sent, and limits the search.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
 	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
@@ -252,10 +254,12 @@ func attention(score string) time.Time {
 	return time.UnixMilli(int64(f)).UTC()
 }
 
-// Reported returns the claim with which a consumer's report settles an attempt of f. There is no
-// claim call for a report: when the entry was pushed, settle.lua stored a token made of the
-// notice's generation and the attempt's number, and Reported computes the same token. A report for
-// an earlier notice of the key has another token, and settles nothing.
+// Reported returns the claim that is settled with a consumer's report about a pushed entry of f.
+//
+// No call claims a notice for a report. Instead, when the entry was pushed, settle.lua stored a
+// token that is made of the notice's generation and the number of the attempt. Reported computes
+// the same token. So a report about an earlier notice of the same key has another token, and
+// changes nothing.
 func Reported(f Found) Claim {
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
 	score := cmp.Or(f.score, "0")

@@ -111,9 +111,11 @@ func clientStart(name string) int {
 	return int(h.Sum32()%maxClient) + 1
 }
 
-// Number returns the number that stands for a client in records. The first call for a client assigns
-// a number. If Redis does not answer, Number returns the last known number, or 0 if none is known. At most
-// once a second it then also returns the error, so that callers log it no more often.
+// Number returns the number that stands for an API client in records, where it needs less space
+// than the name. The first call for a client assigns the number.
+//
+// If Redis does not answer, Number returns the last known number, or 0 if there is none. To keep
+// the log short, it returns the error only once a second, and nil otherwise.
 func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	c.check(c.l.Learnt())
 	now := time.Now()

@@ -1,14 +1,21 @@
-// Package store reads and writes notices in Redis. Each script in lua/ has one Go function that calls
-// it. Package wire sends the scripts.
+// Package store reads and writes notices in Redis. Each change of a notice's state is one Lua
+// script in lua/, called by one Go function and sent by package wire.
 //
 // # Guarantees
 //
-// The shadow is a zset of the keys of all pending notices by time; it decides which notices are pending.
-// Each script changes record, shadow, claim and timer of a notice together, in one slot, with the time of
-// Redis's clock. So a crash never leaves a partly written notice. In a cluster the timer is in another slot
-// and is set by a second command. If the timer is lost, the sweep claims the notice one grace (50 ms) late.
+// A crash never leaves a partly written notice. One script changes the four parts of a notice
+// together, within one slot of a cluster and with the time of Redis's clock:
 //
-// The integer part of a score in the shadow is a Unix time in ms. The fraction shows the notice's state:
+//	record  the content of the notice, in a hash
+//	shadow  a zset of the keys of all pending notices, by the time of their next change
+//	claim   a key with the token of the instance that delivers the notice; its TTL is the lease
+//	timer   a key whose expired event says that the notice is due
+//
+// The shadow decides which notices are pending. A timer only makes them punctual. In a cluster it
+// is in another slot and is set by a second command. If it is lost, a sweep of the shadow claims
+// the notice one grace (50 ms) late.
+//
+// The integer part of a score in the shadow is a Unix time in ms. The fraction encodes the state:
 //
 //	fraction        state
 //	.0              scheduled, with a timer
@@ -17,10 +24,9 @@
 //	(500+h)/1024    postponed, with a timer; h is the index of the cause in notice.Helds (0 < h < 9)
 //	.5 + h/256      postponed, without a timer
 //
-// A notice that is parked after expired leases keeps their number in the fraction, so c/1024 without a claim
-// means c expired leases.
+// A parked notice waits in a sequence and has no claim. Its fraction c/1024 means c expired leases.
 //
-// In the zset of settled notices, the fraction .0 means delivered and .5 cancelled.
+// In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled.
 //
 // # States
 //
@@ -32,8 +38,8 @@
 //	              │                             └── trim ──▶ none                 │
 //	              └───────────────────── amend: redrive ──────────────────────────┘
 //
-// The table has all changes of state. The letters are the operations of the script, as its header explains
-// them:
+// The table lists all changes of state. Names such as settle are those of scripts. A letter in
+// parentheses is an operation, which the header of the script explains:
 //
 //	from                      to                         by
 //	none                      scheduled                  schedule, adopt (a)
@@ -56,39 +62,46 @@
 //
 // # Sequences
 //
-// Notices of an ordered route with the same order key form a sequence. Its code is the prelude
-// layout/lua/order.lua, which describes its keys in [layout.Order]. Each script calls it where a notice
-// joins (schedule, adopt, redrive, resend, restore, replay), leaves (delivered, dead, cancelled, moved) or
-// is no longer in flight (settle). A claim checks the head before it reads records, and parks any other
-// notice. The script that changes a sequence makes the new head due in the same step. A lost wake message
-// delays it by a sweep, at most a second. A head whose holder died becomes due when its marker expires.
-// Notices without a position, which were scheduled before the route was ordered, join when they are
-// first claimed. A claim removes members whose notice is gone, and counts them in the field strays of
-// the shard's layout.
+// On an ordered route, the notices with the same order key form a sequence, and are delivered one
+// after another. Only the first one, the head, may be claimed. A claim parks any other notice
+// before it reads the record.
+//
+// The code is in layout/lua/order.lua, which other scripts include; see [layout.Order]. A notice
+// joins the sequence when it is scheduled, adopted, redriven, resent, restored or replayed. It
+// leaves when it is delivered, cancelled or moved, and when it is dead unless dead letters block the
+// route. The script that removes a head makes the next notice due in the same step, and sends a
+// wake message. If that message is lost, a sweep finds the notice within a second.
+//
+// If the instance that delivers a head dies, the head is due again when its marker in Redis
+// expires. Notices that were scheduled before the route was ordered join when they are first
+// claimed. A claim removes members whose notices are missing, and counts them in the field strays
+// of the shard's layout.
 //
 // # Prefixes
 //
-// Before the first call on a key, the store reads the layout of the data and all prefixes that may
-// contain notices: see package layout. Package reconcile describes how instances of different
+// Before its first call, the store reads the layout of the data, and all prefixes that may contain
+// notices: see package layout. Package reconcile describes how instances with different
 // configurations share notices.
 //
 // # Losses and duplicates
 //
-// A repeated schedule call creates no second notice as long as the first one is stored. After Trim
-// its tombstone prevents that: see tombstones.go.
+// A repeated schedule call creates no second notice while the first is stored. After the first was
+// trimmed, a tombstone prevents it: see tombstones.go.
 //
-// An acknowledged call is lost only if Redis loses its data. A Redis that loses its last second
-// (appendfsync everysec, failover) loses the notices scheduled in that second. It may also deliver
-// notices again that were settled in that second, unless NOTIFIER_DURABILITY_SETTLE had the settle
-// confirmed.
+// An acknowledged call is lost only if Redis loses data. A failover, or a crash with appendfsync
+// everysec, may lose the last second of writes. Notices scheduled in that second are lost, and
+// notices settled in that second may be delivered again. NOTIFIER_DURABILITY_SETTLE prevents the
+// latter.
 //
-// A claim holds its notice until its lease expires, or until another instance reclaims it from a dead
-// instance ([Store.TakeOver]). A settle after the end of the lease is accepted if no other claim was
-// made since. So a lost connection can cause a duplicate delivery only if it is lost for the rest of the
-// lease, and another instance claims the notice after that.
+// A claim is valid until its lease expires, or until another instance reclaims it from a dead one
+// ([Store.TakeOver]). A settle after the end of the lease is still accepted if no instance has
+// claimed the notice since. So losing the connection causes a duplicate delivery only if it lasts
+// for the rest of the lease and another instance then claims the notice.
 //
-// The client does not resend a write whose reply was lost: see [wire.Once]. Claims, settles and pushes
-// can be repeated. A repeated claim has the same token, and returns the notices that it holds already.
-// A repeated settle is stale. In a cluster a push to another slot leaves a marker, which makes a
-// repeated push do nothing.
+// The client never sends a write again by itself: see [wire.Once]. The callers repeat these calls:
+//
+//   - claims: a repeated call has the same token, and returns the claims that it already has
+//   - settles: a repeated settle is stale and changes nothing
+//   - pushes: in a cluster, a push to another slot leaves a marker, so that a repeated push does
+//     nothing
 package store

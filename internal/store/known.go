@@ -20,9 +20,11 @@ type Known struct {
 	After *notice.Notice
 }
 
-// SettleKnown settles notices that the history knows to be delivered or cancelled, after Redis was restored
-// from a backup. It returns their number. It adds no entries to the outbox, because the history has them.
-// It skips notices that have changed since List, so the call may be repeated.
+// SettleKnown settles notices that are pending or dead in Redis although the history contains their
+// delivery or cancellation. That happens after Redis was restored from a backup.
+//
+// It adds no history entries, because the history has them already. It skips notices that have
+// changed since List, and may be repeated. done is the number of settled notices.
 func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err error) {
 	by := map[keys.Partition][]amended{}
 	for i := range list {

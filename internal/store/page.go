@@ -66,9 +66,11 @@ const (
 	callsPerPage = 8
 )
 
-// List returns a page of notices. A listing contains each notice whose state does not change meanwhile
-// exactly once. A notice whose state changes may be listed twice or, after a redrive, not at all. In
-// a cluster, Page.Missing names the unreachable nodes, whose notices are skipped.
+// List returns a page of notices that match q. Page.Cursor leads to the next page.
+//
+// A notice whose state does not change during the listing is listed exactly once. One that changes
+// may be listed twice or, after a redrive, not at all. In a cluster, the notices of unreachable
+// nodes are skipped, and Page.Missing names these nodes.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	at, err := readCursor(q.Cursor)
 	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= s.space.Places() ||
@@ -278,9 +280,10 @@ type Bulk struct {
 	Delay func(n int) time.Duration
 }
 
-// AmendAll makes one step of a bulk change of dead letters: it changes the matching ones of one
-// page. In a dry run it only counts them. The caller repeats it with the returned cursor until that
-// is empty.
+// AmendAll makes one step of a bulk change of dead letters, such as the redrive of a route. A step
+// changes the matching dead letters of one page, or only counts them in a dry run.
+//
+// The caller repeats the call with the returned cursor until the cursor is empty.
 func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 	q := b.Query
 	q.State = notice.Dead

@@ -19,12 +19,15 @@ var pushSource string
 
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends the entry of a notice to a list or stream in another slot of a cluster than the
-// notice, where the script that settles the notice cannot push it.
+// Push appends the entry of a notice to a list or stream. It is needed in a cluster, if the list is
+// in another slot than the notice, so that the script that settles the notice cannot push the
+// entry.
 //
-// It may be repeated by any instance without adding a second entry, because it also writes a
-// marker, which expires after keep. The error ErrUnanswered means that Redis is unavailable and
-// that the entry may have been added. Any other error means that Redis refused the entry.
+// A repeated call adds no second entry, whichever instance makes it, because Push also writes a
+// marker. The marker expires after keep.
+//
+// ErrUnanswered means that Redis is unavailable, and that the entry may have been added. Any other
+// error means that Redis has refused the entry.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {

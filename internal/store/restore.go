@@ -30,10 +30,12 @@ type Letter struct {
 	Died time.Time
 }
 
-// Restore restores notices in one partition, and returns one reply for each, with the same index. It may be
-// repeated. A dead letter or pending notice that was restored before is returned as it is now. If the key
-// has another notice, Restore writes nothing for that key, and the reply has the other notice and the error
-// ErrTaken.
+// Restore writes notices back to Redis, for example dead letters from a download. All are of one
+// partition. It returns one reply for each, with the same index.
+//
+// A call may be repeated: a notice that is restored already is returned in its current state. If
+// the key has another notice by now, nothing is written for it. The reply then contains the other
+// notice and the error ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	since := s.LostMoves()
 	if len(s.OldShards()) > 0 || s.IsOldShard(p.Shard) {

@@ -31,11 +31,13 @@ type Batch struct {
 	Requests []Request // already checked by Content.Check
 }
 
-// Batched is the result of a [Batch]: one reply for each request, or one error for all. After an
-// error nothing was written, except that the outcome is unknown if the connection broke during the
-// call. The caller may then send the batch again. If writes were made but not confirmed as
-// NOTIFIER_DURABILITY requires, each successful reply has the error ErrUnconfirmed and still
-// describes the write.
+// Batched is the result of a [Batch]: one reply for each request, or one error for all of them.
+//
+// An error means that nothing was written, with one exception: if the connection broke during the
+// call, the outcome is unknown. In both cases the caller may send the batch again.
+//
+// If NOTIFIER_DURABILITY requires a confirmation and none arrived, the notices were written. Then
+// each successful reply has the error ErrUnconfirmed.
 type Batched struct {
 	Replies []Reply
 	Err     error
@@ -47,10 +49,12 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 	return out[0].Replies, out[0].Err
 }
 
-// ScheduleAll stores several batches of notices in one round trip, and returns one result for each,
-// with the same index. All batches must be for the same node (see Node): otherwise each would wait
-// for the slowest node. A batch with the result ErrSendAlone must be sent again alone. Two batches
-// of one partition have no defined order.
+// ScheduleAll stores several batches of notices in one round trip. It returns one result for each
+// batch, with the same index.
+//
+// All batches must be for the same cluster node (see [Store.Node]), because each one waits for the
+// slowest node. A batch with the error ErrSendAlone was not written, and must be sent again alone.
+// If two batches are for the same partition, their order is not defined.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	since := s.LostMoves()
 	if len(s.OldShards()) == 0 {
@@ -114,9 +118,11 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 	return out
 }
 
-// Node returns the name by which a caller groups batches: those of the same name may be sent
-// together. In a cluster it is the node of the partition's shard. A shard whose batches must be
-// sent alone has its own name. Outside a cluster the name is empty.
+// Node returns the name of the group that a partition belongs to. Batches of one group may be sent
+// together with [Store.ScheduleAll]. In a cluster a group is a node, and elsewhere all are one
+// group.
+//
+// A shard that takes no writes at present is a separate group, so that other batches do not wait.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
@@ -144,10 +150,11 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	return a
 }
 
-// creation is one call of a script that creates notices, schedule.lua or restore.lua. The script
-// checks all prefixes under which the keys may already have notices, so the call names the Redis
-// keys of these prefixes. If the prefixes change before the script runs, the script refuses to
-// write, and the call is sent again with other Redis keys.
+// creation is one call of a script that creates notices: schedule.lua or restore.lua.
+//
+// A key may already have a notice under another prefix, so the script checks all prefixes, and the
+// call names their Redis keys. If the set of prefixes changes before the script runs, the script
+// refuses to write. The call is then sent again with the new set.
 type creation struct {
 	keys.Partition
 	args   []any

@@ -60,10 +60,14 @@ type Settled struct {
 	Due time.Time
 }
 
-// Settle settles claims of one partition in one call. After an error the outcome is unknown, and the caller
-// may repeat the call: a settlement that the first call has written is then stale and changes nothing. If
-// the error is ErrUnconfirmed, the writes were made, and the results are valid. A repeated call then waits
-// for the confirmation, and makes the writes again if a failover has lost them.
+// Settle writes the results of attempts to Redis and ends their claims. All are of one partition.
+// It returns one result for each settlement, with the same index.
+//
+// After an error the outcome is unknown, and the caller may repeat the call. A settlement that was
+// written the first time is then reported as stale, and changes nothing.
+//
+// The error ErrUnconfirmed means that everything was written but not confirmed, and the results are
+// valid. A repeated call waits for the confirmation, and repeats writes that a failover has lost.
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
 	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")

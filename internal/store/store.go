@@ -23,11 +23,11 @@ type Options struct {
 	// shard. Without a Retention none is stored.
 	Retention time.Duration
 	Retain    int
-	// RepeatWindow is how long a repeated schedule call is recognized after its notice was removed
-	// because of Retain. It counts from the end of the notice, and is at most Retention. Zero = not
-	// at all. RepeatBytes is the maximum memory in Redis for that.
+	// RepeatWindow is how long after the end of a notice a repeated schedule call is recognized,
+	// even if Retain has removed the notice. It is at most Retention. Zero = not at all.
 	RepeatWindow time.Duration
-	RepeatBytes  int64
+	// RepeatBytes is the maximum memory in Redis for recognizing repeated calls.
+	RepeatBytes int64
 	// Adopts reports whether the route of a prefix adopts plain timers. Then a timer may be a producer's
 	// and is not overwritten. Nil = no route adopts.
 	Adopts func(prefix string) bool

@@ -14,11 +14,13 @@ import (
 	"notifier/internal/wire"
 )
 
-// Timers sets and touches the timers of notices. Outside a cluster scripts set them.
+// Timers sets and touches the timers of notices. A timer is a Redis key that expires when its
+// notice is due. To touch it is to read it when it is due, so that Redis expires it at once.
 //
-// In a cluster each timer is in its own slot, which may be on any node. Timers are set after the call
-// that has written their notices. That call does not wait, because one hanging node would block calls
-// for all others. Without its timer a notice is late by the grace.
+// Outside a cluster, the scripts that write notices also set their timers. In a cluster, a timer
+// may be on another node. It is set after the notice was written, and no caller waits for that,
+// because one hanging node would block all others. A notice without its timer is late by one grace
+// (50 ms).
 type Timers struct {
 	w       *wire.Client
 	cluster bool
@@ -115,9 +117,12 @@ func (s *Timers) newMode(prefix string) over {
 	return overAll
 }
 
-// arm sets timers in a cluster, by commands to their nodes. On a route with adoption, arm waits for the
-// replies, at most node.MaxSilence: the producer may set a timer of the same name itself after its call has
-// returned, and a late command must not overwrite that timer.
+// arm sets timers in a cluster, by commands to the nodes of the timers. It normally returns at
+// once.
+//
+// On a route with adoption, where producers set timers themselves, arm waits for the replies, for
+// at most node.MaxSilence. Otherwise a late command could overwrite a timer that the producer has
+// set after its call returned.
 func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.Time) {
 	kept := list[:0]
 	for _, t := range list {
@@ -191,11 +196,12 @@ type TouchGroup struct {
 	Keys []string
 }
 
-// TouchGroups reads timers in groups, so that Redis expires them and sends their events. left is
-// the number of timers that are not due yet by Redis's clock. Before each group it publishes, in
-// the same pipeline, the id of the instance that is to claim these notices. So subscribers receive
-// the id just before the events. In a cluster it must not be used, because timers are on several
-// nodes.
+// TouchGroups reads due timers, so that Redis expires them at once and sends their events. Each
+// group is preceded by a message with the id of the instance that is to claim the group's notices.
+//
+// Message and reads are in one pipeline, so subscribers receive the id just before the events. In a
+// cluster that does not hold, because the timers are on several nodes, so it must not be used
+// there. left is the number of timers that are not due yet by Redis's clock.
 func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGroup) (left int, err error) {
 	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, g := range list {

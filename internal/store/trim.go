@@ -37,12 +37,12 @@ type Trim struct {
 	Young  time.Duration
 }
 
-// Trim removes settled notices of one shard: those older than the retention, and the oldest ones
-// above the maximum number of their prefix. list names up to MaxTrims prefixes.
+// Trim removes settled notices of one shard that are older than the retention time, and the oldest
+// ones above the maximum number per prefix. list names the prefixes, at most MaxTrims.
 //
-// Trim removes at most n notices and returns how many it has removed. more reports whether others
-// remain. A notice that is removed because of the maximum number leaves a tombstone; see
-// tombstones.go. If a prefix cannot be read, Trim trims the others and returns an error.
+// A call removes at most n notices. It returns the number of removed ones, and whether more remain.
+// A notice that is removed because of the maximum number leaves a tombstone; see tombstones.go. If
+// one prefix cannot be read, Trim continues with the others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
 	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
@@ -108,10 +108,11 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int
 	return int(n[0]), nil
 }
 
-// retain returns the maximum number of settled notices of a prefix in a shard. It is Retain, except
-// after a reshard or migration to fewer shards, when each shard holds the settled notices of
-// several old shards. Until the retention has passed since then, it is Retain times the number of
-// old shards per shard.
+// retain returns the maximum number of settled notices per prefix and shard. Normally that is the
+// setting Retain.
+//
+// A reshard or migration to fewer shards puts the settled notices of several old shards into one.
+// So for one retention time afterwards, the maximum is Retain times that number of old shards.
 func (s *Store) retain() int {
 	now := s.space.Now()
 	if at, from := s.CameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
