@@ -40,9 +40,11 @@ type AssignmentOptions struct {
 	Logger  *zap.Logger
 }
 
-// Assignment decides which due notices this instance claims, and when. A hash of the notice's key
-// ranks the instances. The first, the preferred instance, claims at once. The others wait, so that
-// claims do not compete. The grace, 50 ms, is the unit of that wait:
+// Assignment decides for each due notice which instance claims it, and when. All instances could
+// claim every notice, but then most claims would be lost.
+//
+// A hash of the notice's key ranks the instances. The first, the preferred instance, claims at
+// once. Others wait for a multiple of the grace, 50 ms:
 //
 //	this instance                                     claims
 //	is preferred                                      at once
@@ -50,11 +52,12 @@ type AssignmentOptions struct {
 //	is ranked lower, all above it are inactive        at once
 //	is leaving, or has no part of the route's limits  one grace later for each of the other instances
 //
-// An instance is inactive for inactiveFor after it has not claimed its due notices within a grace.
+// An instance counts as inactive for inactiveFor if it has not claimed its due notices within a
+// grace.
 //
-// Instances do not agree on a ranking: each uses its own view of the fleet. If two views differ, a
-// notice is claimed one grace late, or twice, and Redis grants only one of the claims. Assignment
-// is safe for concurrent use.
+// Each instance uses its own view of the fleet. If two views differ, a notice is claimed one grace
+// late, or two instances try to claim it and Redis lets one of them. Assignment is safe for
+// concurrent use.
 type Assignment struct {
 	o        AssignmentOptions
 	inactive inactivePeers
@@ -105,10 +108,11 @@ func (a *Assignment) workers(r *route.Route) *View {
 	return few
 }
 
-// LeavesToPeer reports whether this instance ignores the expired event of a notice's timer because
-// another instance is preferred for the notice. On routes with adoption it is always false: clients
-// set timers themselves there, and an event may be the only trace of a timer that has no notice
-// yet.
+// LeavesToPeer reports whether this instance ignores an expired event, because another instance is
+// preferred for the notice with that key.
+//
+// It is always false on routes with adoption, where clients set timers themselves. An expired event
+// may then be the only trace of a timer that has no notice yet.
 func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	v := a.workers(r)
 	if r.Adopt || !v.SameConfig(r.Name) {
@@ -123,10 +127,11 @@ func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	return !a.inactive.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
 }
 
-// OwnsGroup reports whether this instance claims a group of notices that was announced for the
-// instance id. If ok is false, the announcement does not apply, for example because instances may
-// have different configurations of the route; the caller then decides for each notice with
-// [Assignment.LeavesToPeer].
+// OwnsGroup reports whether this instance claims a group of due notices. id is the instance to
+// which the announcement of the group has assigned it.
+//
+// If ok is false, the announcement is ignored, for example because the instances have different
+// configurations of the route. The caller then asks [Assignment.LeavesToPeer] for each notice.
 func (a *Assignment) OwnsGroup(r *route.Route, id string) (mine, ok bool) {
 	v := a.workers(r)
 	return id == v.ID(), !r.Adopt && v.Known() && v.SameConfig(r.Name)
@@ -163,16 +168,17 @@ func (a *Assignment) Alive() int { return a.View().Alive() }
 // maxGroup bounds how many notices that are due together are assigned to one instance as a group.
 const maxGroup = 8
 
-// Group returns how many notices of a partition that are due at the same time one instance may
-// claim together. It is at most a quarter of the instance's slots, and at most maxGroup, so that no
-// notice waits here while another instance has free slots.
+// Group returns how many notices of a partition one instance may claim as a group, if they are due
+// at the same time. It is at most maxGroup, and at most a quarter of the slots, so that no notice
+// waits while another instance has free slots.
 //
-// It is 1, which means that notices are not grouped, in these cases:
-//   - in a cluster, because expired events and the announcement of a group come from different
-//     nodes, in no fixed order
-//   - for a route with adoption, whose events may belong to timers of clients
-//   - if this instance is alone, or if the instances may have different configurations of the
-//     route
+// It is 1, which means no groups, in these cases:
+//
+//   - In a cluster: the announcement of a group and the expired events of its notices come from
+//     different nodes, in no fixed order.
+//   - On a route with adoption: the events may belong to timers that clients have set.
+//   - If this instance is alone, or if the instances may have different configurations of the
+//     route.
 func (a *Assignment) Group(p keys.Partition) int {
 	r := a.o.Routes.Prefix(p.Prefix)
 	v := a.workers(r)

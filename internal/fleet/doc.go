@@ -52,13 +52,14 @@
 //     has a TAKEOVER too.
 //   - Its last heartbeat found its subscription. Otherwise a missing subscription proves nothing.
 //   - Its channel has no subscriber now. The heartbeat script asks with PUBSUB NUMSUB.
-//   - The observer has reached that node for as long, without interruption: all its heartbeats
-//     succeeded, at most two intervals apart, and found its own subscription, which was not renewed.
+//   - During that TAKEOVER, the observer has reached the node without interruption. All its
+//     heartbeats succeeded, at most two intervals apart. Each found the observer's own
+//     subscription, which was not opened again.
 //
 // The last condition covers a failover, restart or pause of Redis, after which no instance is
-// subscribed. Every observer's TAKEOVER then begins again, and the others have that time to
-// reconnect. One observer is enough. It sets a mark in Redis with a script that checks the
-// conditions again, and all instances read the mark.
+// subscribed. Every observer's TAKEOVER then begins again, and the other instances have that time
+// to reconnect. One observer is enough. It runs a script that checks the conditions again and
+// writes a mark, which all instances read with their next heartbeat.
 //
 // With TAKEOVER=lease, or if PUBSUB NUMSUB or the subscription is forbidden, no instance is declared
 // dead, and claims are reclaimed when their leases end. Each instance publishes its TAKEOVER, and
@@ -69,17 +70,18 @@
 // An instance that finds itself declared dead takes a new id. Claims are made under an id
 // ([Fleet.ID] begins each claim's token), and [Fleet.MayStart] refuses claims of another id. Other
 // instances may have declared it dead before it reads the mark. So MayStart also refuses once the
-// last heartbeat is a TAKEOVER ago by the process's own clock. This is the only protection if Redis
-// has lost the fleet's keys.
+// last heartbeat is a TAKEOVER ago by the process's own clock. If Redis has lost the fleet's keys,
+// that clock is the only protection.
 //
 // # Unknown fleet
 //
 // Before the first heartbeat, after three failed ones, and if the keys contain foreign data, every
-// instance is preferred for all work. Limits stay as they were last divided, so an outage of the
-// node that stores heartbeats exceeds none. Before the first heartbeat they are undivided.
+// instance is preferred for all work. Limits stay as they were last divided, so no limit is
+// exceeded while the node that stores heartbeats is down. Before the first heartbeat, each instance
+// uses the whole of each limit.
 //
-// Instances of versions before the fleet publish no heartbeat. The others do not wait for them, and
-// they use limits undivided.
+// Versions of the service that are older than this package publish no heartbeat. Other instances do
+// not wait for them, and they use the whole of each limit.
 //
 // # Storage and cost
 //
@@ -89,11 +91,11 @@
 // node, and the subscription is opened again there. It is plain pub/sub, because the script asks its
 // own node; sharded pub/sub would need Redis 7 and bring nothing.
 //
-// Heartbeats are stored in a hash and not only published: a new instance then sees which heartbeats
+// Heartbeats are stored in a hash and not only published, so that a new instance sees which ones
 // are missing, with times of Redis's clock.
 //
-// Eight idle instances send eight commands a second. One costs Redis some 70 µs, and the instance
-// 0.05 % of a core. A kill -9 is detected 2 to 3 s later with a TAKEOVER of 3 s, since the last
-// heartbeat was up to one interval before. Deciding whether this instance is preferred for a key
-// takes 25 ns with eight instances.
+// Eight idle instances send eight commands a second. A command costs Redis some 70 µs, and the
+// instance 0.05 % of a core. A kill -9 is detected 2 to 3 s later with a TAKEOVER of 3 s, since the
+// last heartbeat was up to one interval before. Deciding whether this instance is preferred for a
+// key takes 25 ns with eight instances.
 package fleet

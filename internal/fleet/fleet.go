@@ -164,9 +164,11 @@ func New(o Options) (*Fleet, error) {
 // ID returns this instance's id. It changes when the instance was declared dead.
 func (f *Fleet) ID() string { return f.View().ID() }
 
-// ClaimID returns the id under which this instance makes claims: normally [Fleet.ID]. If its last
-// heartbeat is so old that other instances may have declared it dead, ClaimID returns an id that is
-// never published. Other instances then reclaim these claims only after their leases end.
+// ClaimID returns the id under which this instance makes claims, normally [Fleet.ID].
+//
+// If its last heartbeat is too old, other instances may have declared this one dead. Then ClaimID
+// returns an id that is never published. Claims under that id can be reclaimed only when their
+// leases expire.
 func (f *Fleet) ClaimID() string {
 	if f != nil && !f.trusted() {
 		return f.unknownID
@@ -209,9 +211,11 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// MayStart reports whether an attempt may start for the claim with that token. It is false if
-// another instance may have reclaimed the claim: this instance has a new id since, or its last
-// heartbeat is so old that it may have been declared dead. The caller then releases the claim.
+// MayStart reports whether an attempt may start for the claim with the given token. If not, the
+// caller has to release the claim, because another instance may have reclaimed it.
+//
+// That is so if this instance has a new id since the claim, or if its last heartbeat is so old that
+// other instances may have declared it dead.
 func (f *Fleet) MayStart(token string) bool {
 	if f == nil || under(token, f.unknownID) {
 		return true

@@ -97,10 +97,11 @@ type Roster struct {
 	Taps []string
 }
 
-// Publish stores a heartbeat in Redis and returns the roster: the heartbeats of all instances, and
-// the instances that have ended. It writes nothing and returns ErrLayout if this process already
-// knows that Redis has data of another layout. The script itself cannot check that, because in a
-// cluster the layout may be stored at another node.
+// Publish stores this instance's heartbeat in Redis. It returns the roster: the last heartbeats of
+// all instances, and the instances that have ended.
+//
+// If this process knows that Redis has data of another layout, Publish writes nothing and returns
+// ErrLayout. The script cannot check that, because in a cluster another node may store the layout.
 func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 	if err := s.l.Right(ctx); err != nil {
 		return Roster{}, err

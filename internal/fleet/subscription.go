@@ -28,11 +28,12 @@ type subscriber struct {
 
 func newSubscriber(f *Fleet) *subscriber { return &subscriber{f: f, end: func(error) {}} }
 
-// Delays between attempts to open the subscription. They start at minWait and double. The maximum
-// is usually maxWait, because the failure may last: the subscription may be forbidden, or a proxy
-// may open it at another node than the heartbeats. The maximum is lostWait if heartbeats had
-// already found the last subscription at their node, so that one is possible; without it, this
-// instance receives no messages.
+// Delays between attempts to open the fleet subscription, over which this instance receives
+// messages. A delay starts at minWait and doubles.
+//
+// The maximum is lostWait if a heartbeat had found the last subscription at its node, which proves
+// that one is possible. Otherwise it is maxWait, because the failure may be permanent: the
+// subscription may be forbidden, or a proxy may open it at another node.
 const (
 	minWait  = 50 * time.Millisecond
 	lostWait = time.Second

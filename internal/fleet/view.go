@@ -11,13 +11,13 @@ import (
 )
 
 // View is the state of the fleet as one instance, its owner, has read it. It answers two questions:
-// which instance does a piece of work first (the preferred instance), and which part of a limit is
-// the owner's. With a nil View the owner is preferred for all work, and has all of each limit.
+// which instance is preferred for a piece of work, and which part of a limit is the owner's.
 //
-// Both answers come from rendezvous hashing: each instance has a weight for each name, and the
-// highest weight wins. When an instance comes or goes, only its own part moves to others.
+// Both answers come from rendezvous hashing. Each instance has a weight for each name, and the
+// highest weight wins. So when an instance joins or leaves, only the work of that instance moves.
 //
-// A View does not change and is safe for concurrent use.
+// With a nil View, the owner is preferred for all work and has all of each limit. A View does not
+// change, and is safe for concurrent use.
 type View struct {
 	id string
 	// number changes with the members.
@@ -39,7 +39,7 @@ type View struct {
 	// be preferred. choose sets both.
 	candidates []uint64
 	excluded   bool
-	// none is true if the owner has no part of the limit that the view was reduced to.
+	// noShare is true if the owner has no part of the limit that the view was reduced to.
 	noShare      bool
 	unresponsive int
 	leaving      int
@@ -253,10 +253,12 @@ func (v *View) first(thing uint64) bool {
 	return true
 }
 
-// Share returns the owner's part of a limit on concurrency, such as the calls to a host. The parts
-// of all instances with the same view sum up to the limit. If there are more instances than units,
-// some get 0. A limit of 0 or less means no limit and is returned unchanged. The name decides which
-// instances get the remainder, so different names have different holders.
+// Share returns the owner's part of a limit on concurrency, such as the concurrent calls to a host.
+// Instances with the same view get parts that sum up to the limit.
+//
+// If the limit cannot be divided evenly, a hash of name decides which instances get one more. If
+// there are more instances than units, some get 0. A limit of 0 or less means no limit, and is
+// returned unchanged.
 func (v *View) Share(name string, limit int) int {
 	if v == nil || limit <= 0 || len(v.holders) == 0 {
 		return limit
@@ -275,10 +277,11 @@ func (v *View) Share(name string, limit int) int {
 	return share
 }
 
-// Rate returns the owner's part of a rate, in calls per second. An instance gets at least one per
-// second or nothing: with less, its notices could wait for minutes. So only as many instances get a
-// part as the rate has whole units, and a rate below two goes to one instance. A rate of 0 or less
-// means no limit and is returned unchanged.
+// Rate returns the owner's part of a rate, in calls per second. It is not below one call per
+// second, unless the whole rate is: notices would wait too long for a slower part.
+//
+// So at most as many instances get a part as the rate has whole units, and others get 0. A rate
+// below two goes to one instance. A rate of 0 or less means no limit, and is returned unchanged.
 func (v *View) Rate(name string, perSecond float64) float64 {
 	switch {
 	case v == nil || perSecond <= 0:
@@ -303,9 +306,11 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	return perSecond / float64(n)
 }
 
-// Sharers returns the view reduced to the instances that share a route's limit, at most as many as
-// the limit has units. All limits of a route are then divided among these instances. Otherwise one
-// instance could get the route's rate and another its slots, and neither could make a call.
+// Sharers returns the view reduced to the instances that share a limit: at most as many as the
+// limit has units. The name of the limit decides which ones.
+//
+// All limits of a route must be divided among the same instances. Otherwise one instance could get
+// the route's rate and another its slots, and neither could make a call.
 func (v *View) Sharers(name string, limit int) *View {
 	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v

@@ -17,9 +17,12 @@ var announceSource string
 
 var announceScript = wire.NewScript("announce", announceSource, true).Anywhere()
 
-// Announce replaces the current shards by next. It writes them to notifier:meta, then to each
-// shard, and then notifies all instances. An instance or script learns of the change at its next
-// call on a shard. Announce may be repeated.
+// Announce makes next the current shards, as the first step of a reshard. It writes them to
+// notifier:meta, then to each shard, and then notifies all instances.
+//
+// An instance that misses the notification learns of the change at its next call on a shard.
+// Announce may be repeated. It fails if next does not extend the current shards, or if another
+// reshard has changed them.
 func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	now := s.space.Now()
 	if !now.Grows(next) {
@@ -35,11 +38,14 @@ func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	return s.Spread(ctx)
 }
 
-// announceAgain writes to Redis the newer shards that this Layout knows and that Redis has lost,
-// because it restarted without its last writes. stands are the shards in Redis. Old shards need no
-// check: a write that was made there since the change is either lost too or still stored.
-func (s *Layout) announceAgain(ctx context.Context, stands, known keys.Space) error {
-	_, err := s.replace(ctx, stands, known) // if the shards have changed again, the next call retries
+// announceAgain writes the shards that this process knows to a Redis that has lost them, because it
+// restarted without its last writes. stored are the shards that Redis has, and known the newer
+// ones.
+//
+// The old shards need no check. Notices that were written there since the reshard are still stored,
+// or were lost as well.
+func (s *Layout) announceAgain(ctx context.Context, stored, known keys.Space) error {
+	_, err := s.replace(ctx, stored, known) // if the shards have changed again, the next call retries
 	return err
 }
 

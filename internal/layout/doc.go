@@ -1,23 +1,26 @@
-// Package layout defines the structure of the service's data in one Redis, and refuses writes by an
-// instance that does not know it. The structure is the version, the shards, the prefixes of
-// notices, and the role of this Redis in a migration.
+// Package layout describes how the service's data are arranged in one Redis, and prevents writes by
+// instances that do not know the present arrangement. The layout consists of a version, the shards,
+// the prefixes that have notices, and the role of this Redis in a migration.
 //
 // # The guard
 //
-// notifier:meta and a copy in each shard hold the layout; see meta.go. Each instance knows a digest
-// of the copy. A guarded script compares both in the same step as its writes, and changes nothing
-// if they differ. The instance then reads the layout and sends the script again ([Layout.Knowing]).
+// The key notifier:meta contains the layout, and each shard contains a copy; see meta.go. Every
+// process knows a digest of the copy. A guarded script compares this digest with that of its shard,
+// and writes nothing if they differ. The process then reads the layout and sends the script again
+// ([Layout.Knowing]). So a change of the layout takes effect at once, without a lock or a restart.
 //
 // # Places
 //
-// A place is a current shard, or an old shard that a reshard has replaced. [Layout.Where] returns
-// the place of a notice. Notices leave old shards in batches, in three steps: [Layout.MoveOut],
-// [Layout.MoveIn], [Layout.MoveEnd]. They are in this package, because a call that needs a notice
-// of a started batch completes the batch first ([Layout.Finish]). Package move decides when to
-// start a batch.
+// A place is the number of a shard: a current one, or an old one that a reshard has replaced.
+// [Layout.Where] returns the place of a notice.
+//
+// Notices leave old shards in batches. Each batch takes three steps: [Layout.MoveOut],
+// [Layout.MoveIn] and [Layout.MoveEnd]. Package move decides when to start a batch. The steps are
+// in this package because a call that needs a notice of a started batch first completes that batch
+// ([Layout.Finish]).
 //
 // # Sides
 //
-// During a migration to another Redis, the layout of each of the two says which calls it accepts:
-// see [Side].
+// During a migration to another Redis, each of the two has a role, called side. It says which calls
+// this Redis accepts: see [Side].
 package layout

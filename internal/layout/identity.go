@@ -20,11 +20,11 @@ var identitySource string
 // A full Redis must be able to store an identity.
 var identityScript = wire.NewScript("identity", identitySource, false).Anywhere()
 
-// Identity returns the data identity, a random id of the data in this Redis (the field id of
-// notifier:meta). The first call writes it. If Redis has no layout yet, the error is ErrNotBegun.
+// Identity returns the data identity: a random id of the data in this Redis, stored in
+// notifier:meta. The first call creates it. If Redis has no layout yet, the error is ErrNotBegun.
 //
-// Each call reads the field, because another Redis may answer. While Redis is unavailable, Identity
-// returns the last answer.
+// Each call reads the id again, because the address may lead to another Redis by now. While Redis
+// is unavailable, Identity returns the last known id.
 func (s *Layout) Identity(ctx context.Context) (string, error) {
 	was := s.identity.Load()
 	if was != nil {

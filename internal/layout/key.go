@@ -11,9 +11,11 @@ import (
 	"notifier/internal/wire"
 )
 
-// Key returns the service's key, and creates it if there is none: see package keyring. If several
-// instances start at the same time, one of them creates it. Each call reads it, since it may have
-// been replaced. While its cluster node does not answer, Key returns the last value.
+// Key returns the secret key of the service, which all instances share (package keyring). The first
+// call creates it. If several instances do so at the same time, they get the same key.
+//
+// Each call reads the key again, because it may have been replaced. While its cluster node does not
+// answer, Key returns the last known one.
 func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()

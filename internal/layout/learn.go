@@ -20,12 +20,11 @@ import (
 //go:embed lua/register.lua
 var registerSource string
 
-// Learn reads the layout of the data in Redis from every shard, and registers this instance's
-// prefixes there. If Redis has no layout yet, it writes one. It returns ErrLayout if Redis holds
-// something else.
+// Learn reads the layout from every shard, and registers the prefixes of this instance there. If
+// Redis has no layout yet, Learn writes one. It returns ErrLayout if Redis has another layout.
 //
-// In a cluster Learn succeeds if it reaches one shard. Calls that write learn the layout of their
-// shard themselves, so an unreachable shard is learnt later.
+// In a cluster, one reachable shard is enough. The layout of an unreachable shard is read later, by
+// the first call that writes there.
 func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
 	// Places that are added during the loop are learnt when they are needed.

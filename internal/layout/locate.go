@@ -21,10 +21,12 @@ var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// Others returns the other registered prefixes under which a notice of prefix may be stored.
-// Instances with another configuration have stored it there: under a shorter prefix before prefix
-// was configured, or under a longer one that is no route of this instance. own are the prefixes of
-// this instance. Longer own prefixes are left out, because their keys belong to those routes.
+// Others returns the other prefixes under which notices of a route may be stored. prefix is that of
+// the route, and own are the prefixes of all routes of this instance.
+//
+// Such notices come from instances with another configuration: some use a shorter prefix, because
+// they do not have this route, and some a longer one for a more specific route. A longer prefix
+// that this instance has too is left out, because its keys belong to that other route.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {

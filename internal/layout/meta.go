@@ -75,12 +75,14 @@ func newView(state string, prefixes, own []string, side Side) *View {
 	return v
 }
 
-// Discover returns the number of shards of a Redis and their tags, without writing anything.
+// Discover returns the number of shards in a Redis and their hash tags. It writes nothing.
 //
-// If notifier:meta exists, Discover returns the shards it names. want.Shards must then be 0 or the
-// same number. A number that a reshard has replaced is accepted, with a warning. If notifier:meta
-// does not exist, Discover returns want.Shards, or 1, and in a cluster the tags that the first
-// start will write. If the node of notifier:meta is unreachable, Discover reads a shard's copy.
+// They are read from notifier:meta, or from a shard's copy if the node of notifier:meta is
+// unreachable. If there is no layout yet, Discover returns the shards that the first start will
+// create: want.Shards, or one.
+//
+// want.Shards must be 0 or the number in Redis, or else err describes the difference. A number that
+// a reshard has replaced is accepted, with a warning.
 func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
 	name := found.Meta()
@@ -234,10 +236,12 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 // searchStep is the COUNT of one SCAN: about a millisecond.
 const searchStep = 2000
 
-// copied returns a copy of notifier:meta from a shard, because the node of notifier:meta is
-// unreachable; why is that error. A copy does not say which numbers of shards a reshard has
-// replaced. So if the copy has another number than want.Shards, copied returns an error, and the
-// caller waits for notifier:meta.
+// copied returns a shard's copy of notifier:meta. It is used if the node of notifier:meta is
+// unreachable; why is that error.
+//
+// A copy lacks the numbers of shards that reshards have replaced. So if it has another number than
+// want.Shards, copied cannot decide whether that is a mistake, and returns an error. The caller
+// then waits for notifier:meta.
 func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
 	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)

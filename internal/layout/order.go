@@ -15,28 +15,29 @@ import (
 //go:embed lua/order.lua
 var orderSource string
 
-// Order is Lua code that is added before the scripts that change pending or dead notices. It keeps
-// the notices of a sequence in order. A sequence is the notices of an ordered route with the same
-// order key ([keys.OrderKey]).
+// Order is Lua code that keeps notices of a sequence in order. It is added before each script that
+// changes pending or dead notices. A sequence consists of the notices of an ordered route that have
+// the same order key ([keys.OrderKey]).
 //
-// An attempt starts only if no notice of the sequence with an earlier position is pending, and no
-// other one is in flight. Otherwise the claim parks its notice: it starts no attempt, takes no
-// slot, and sets a due time minutes ahead. A script that removes a notice from the sequence, or
-// ends a claim, makes the first remaining notice, the head, due.
+// An attempt starts only for the head of a sequence, the pending notice with the first position,
+// and only if no other notice of the sequence is in flight. A claim of any other notice parks it:
+// no attempt starts, no slot is taken, and its time in the shadow is set to minutes ahead. A script
+// that removes a notice from the sequence, or ends its claim, makes the new head due.
 //
-// Each shard has for an ordered route:
+// Each shard stores for an ordered route:
 //
 //	order:<route>      zset with score 0: "<order key> <position> <key>". The head is the first of a sequence
 //	positions:<route>  hash: position by key
 //	waiting:<route>    zset: parked keys by the time their wait began
 //	sequence:<route>:<order key>  string: "<token> <key>" of the notice in flight, for its lease
 //
-// A position is first due time, generation and index in the call, in 27 hexadecimal digits. Space
-// and ! sort below all characters of keys, so no sequence is within the range of another.
+// A position has 27 hexadecimal digits: the first due time, the generation, and the index in the
+// schedule call. Space and ! sort below all characters of keys, so the ranges of two sequences
+// cannot overlap.
 //
-// The set ordered of the shard lists the ordered routes. A member with a final ! says that dead
-// letters of the route hold back their successors. Scripts follow this set and not the
-// configuration of their instance, so that all instances keep the same order.
+// The set "ordered" of a shard lists the ordered routes. A member with a final ! means that dead
+// letters of the route block their sequences. Scripts use this set, and not the configuration of an
+// instance, so that all instances keep the same order.
 var Order = wire.Prelude(orderSource)
 
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
@@ -129,9 +130,11 @@ func (s *Layout) KnownOrdered(prefix string) bool {
 	return members != nil && slices.Contains(*members, prefix)
 }
 
-// ForgetOrdered removes the members of notifier:ordered, the set of ordered prefixes, that no alive
-// instance has configured. wanted are the members that one has. A prefix stays while a shard has
-// sequences of it, so that these run out in order.
+// ForgetOrdered removes routes from notifier:ordered, the set of ordered routes, if no alive
+// instance has them configured. wanted are the members that some instance has.
+//
+// A route with notices in sequences is not removed before these are finished, so that they are
+// still delivered in order.
 func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 	members, err := s.Ordered(ctx)
 	if err != nil {

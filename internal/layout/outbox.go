@@ -117,10 +117,12 @@ func (s *Layout) HandsOver() bool {
 // concludes that no instance has one.
 const historyGone = 24 * time.Hour
 
-// EndHistory stops the outboxes of all shards if no instance relays their entries any more: an
-// entry was last relayed a day ago. It does nothing if this Layout has a history. It checks each
-// shard, because an earlier call may have been interrupted between two shards. ended reports
-// whether outboxes were stopped.
+// EndHistory stops the outboxes of all shards if no instance relays their entries. An outbox
+// buffers finalized notices until an instance writes them to the history database.
+//
+// Outboxes are stopped if no entry was relayed for a day, and if this instance has no history.
+// ended reports whether any was stopped. Each call checks all shards, because an earlier call may
+// have been interrupted.
 func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	v := s.view.Load()
 	if s.o.History > 0 || v == nil {

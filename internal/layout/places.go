@@ -101,9 +101,11 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// FindInOld finds the notices of keys in old shards, which reshards have replaced. The result maps
-// the index of a key in ks to the number of the shard. Only shards for which only returns true are
-// searched. If several hold a key, the newest is returned. now has the shards; the caller checks
+// FindInOld searches old shards, which a reshard has replaced, for the notices of the keys ks. The
+// result maps the index of a found key in ks to the number of its shard. If several shards have the
+// notice, the newest shard is returned.
+//
+// Only shards for which only returns true are searched. now has the shards; the caller must check
 // afterwards that they have not changed.
 func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
@@ -228,13 +230,15 @@ func (s *Layout) Place(ctx context.Context, key string) (int, error) {
 	return at[0], nil
 }
 
-// Drained returns how many old shards, which reshards have replaced, still hold notices. Before it
-// checks a shard, it makes sure that every writer knows that the shard is old, and completes the
-// batches that a mover has started. So a shard that is found empty stays empty.
+// Drained returns how many old shards still contain notices. An old shard is one that a reshard has
+// replaced. A shard that was found empty stays empty, because two steps precede the check:
 //
-// Once all were empty, only a writer that does not know of the reshard can still write to an old
-// shard, and one instance is enough to find such a notice. So from then on Drained checks only the
-// shards for which only returns true. A nil only means all of them.
+//  1. Every writer is made to know that the shard is old.
+//  2. The batches that a mover has started are completed.
+//
+// After all old shards were found empty once, only a writer with an outdated layout could still
+// write to them. One instance is enough to find such a notice. So from then on, Drained checks only
+// the shards for which only returns true, or all if only is nil.
 func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left int, err error) {
 	before := s.places.open.Load()
 	n := s.space.First()
