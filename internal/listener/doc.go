@@ -1,5 +1,5 @@
-// Package listener receives Redis's expired events. It passes the keys of due notices to package
-// dispatch as hints.
+// Package listener receives the expired events of Redis, which say that notices are due, and passes
+// their keys to package dispatch as hints.
 //
 //	Redis node ── expired event ──▶ is another instance preferred? ── no ──▶ Hints.Expired
 //	           ── wake channel ───▶ Wakes (package reconcile)
@@ -7,53 +7,60 @@
 //
 // # Guarantees
 //
-// Lost: events may be lost at any time. They are pub/sub messages: a disconnect loses them, and
-// a full queue of hints drops them. The reconciler finds their notices one grace (50 ms) later. The
-// listener guarantees only that it replaces a dead subscription within seconds. It reports each new
-// subscription to [State], so that all partitions are swept at once.
+// Lost: events may be lost at any time. They are pub/sub messages, so a disconnect loses them, and
+// they are dropped while the queue of hints is full. The reconciler finds the notices of lost
+// events one grace (50 ms) later. The listener guarantees only that it replaces a dead subscription
+// within seconds. After each new subscription all partitions are swept ([State]).
 //
-// Duplicated: an event usually arrives at several instances. The [Assignment] decides which of them
-// processes it; the claim decides if two do. Ordered: the messages of one connection are processed
-// in their order. Between nodes there is no order.
+// Duplicated: an event usually arrives at several instances. The [Assignment] decides which
+// instance processes it. If two do, the claim in Redis decides.
+//
+// Ordered: the messages of one connection are processed in their order. Messages of different nodes
+// have no order.
 //
 // # A subscription
 //
-// One connection to each master receives the expired events and the wake channel, on which
-// instances send messages to each other. go-redis never waits for the answer to its PINGs, so
-// a silent connection would look alive for minutes. Instead the listener publishes a message,
-// the beat, on the wake channel every second. If it has not received a beat for three seconds, it
-// closes the subscription and opens another.
+// A connection to each master receives the expired events and the wake channel, on which instances
+// send messages to each other. A silent connection must be replaced, but go-redis does not notice
+// one: it never waits for the answers to its PINGs. So every second the listener publishes a
+// message on the wake channel, the beat. If it has received no beat for three seconds, it closes
+// the subscription and opens another.
 //
-// When a subscription begins, the listener reads the node's role and notify flags. Flags belong to
-// a node and are neither persisted nor replicated, so both are read again, in the round trip of
-// a beat. The role is read every 5 s. For each node, one instance reads the flags every second; the
-// others read them every 10 s.
+// A node sends expired events only if its notify flags (notify-keyspace-events) say so. The flags
+// are not replicated and not saved, and the role of a node may change. So the listener reads both
+// when it subscribes and again later, in the round trip of a beat: the role every 5 s, and the
+// flags every 10 s. For each node one instance reads the flags every second.
 //
-// The keyspace events of routes with adoption use a separate connection. Unless the user may use all
-// channels, Redis accepts such a subscription only if the user's rights name exactly the same pattern. A
-// refusal must not end the subscription to expired events. The separate connection is closed with the
-// first one, and is checked by PINGs.
+// On routes with adoption, producers set timers themselves, and the listener also needs the
+// keyspace events of their keys. It subscribes to them over a separate connection, because Redis
+// may refuse this subscription, and that must not end the one to expired events. Redis accepts it
+// only if the rights of the user name the same pattern or all channels. The separate connection is
+// closed with the first one and is checked by PINGs.
 //
 // # Groups
 //
-// An instance can touch several timers together, so that Redis expires them at once. Before that it
-// publishes an announcement on the wake channel of the same node: the instance that is to claim
-// these notices. That instance then claims and settles them together. The announcement and the
-// events arrive over one connection in this order, so all instances that receive them agree. An
-// instance that missed the announcement decides by each notice's key. If the instances disagree,
-// a notice is claimed one grace later.
+// An instance can touch several timers together, so that Redis expires all of them at once. To
+// touch a timer is to read it when it is due. Before that, the instance publishes an announcement
+// on the wake channel of the same node. It names the instance that is to claim these notices, which
+// then claims and settles them in one batch.
+//
+// The announcement and the events arrive over one connection in this order, so all instances that
+// receive them agree. An instance that missed the announcement decides by the key of each notice.
+// If the instances disagree, a notice is claimed one grace later.
 //
 // # Whether events flow
 //
-// For each node the listener observes whether the event of a timer that this instance touches
-// arrives within the grace ([Listener.Touched]). If an event does not, the listener sends a probe: it
-// writes a key that expires at once. If the probe's event does not arrive either, or if the
-// subscription ends, the events of the node count as stopped. They flow again when ten probes in
-// a row have arrived. Unsuitable notify flags cause a probe too. The flags alone prove nothing,
-// because a managed Redis may refuse CONFIG and still send events.
+// The listener observes for each node whether expired events arrive. The sample is a timer that
+// this instance has touched ([Listener.Touched]): its event must arrive within the grace. If it
+// does not, the listener sends a probe, which is a key that expires at once.
 //
-// A stop is noticed within three seconds. Until then notices are late by the grace. Afterwards the
+// If the event of the probe does not arrive either, or if the subscription ends, the events of the
+// node count as stopped. They count as flowing again when ten probes in a row have arrived. Notify
+// flags that exclude events cause a probe too, but decide nothing: a managed Redis may refuse
+// CONFIG and still send events.
+//
+// A stop is noticed within three seconds. Until then notices are one grace late. Afterwards the
 // reconciler claims each notice at its due time.
 //
-// The reader of a connection never blocks: if the queue of hints is full, the event is dropped.
+// The reader of a connection never blocks: if the queue of hints is full, it drops the event.
 package listener

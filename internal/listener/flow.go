@@ -27,13 +27,15 @@ const (
 	probeTTL = time.Millisecond
 )
 
-// flow observes whether the expired events of one node arrive. It uses samples: a sample is a timer
-// that this instance touches, so that its event must arrive within the grace. If the event does not
-// arrive, the timer may have been deleted before the touch. So flow then sends a probe: it writes
-// a key of the service that expires at once, whose event must arrive.
+// flow observes whether the expired events of one node arrive.
 //
-// Notify flags that exclude events cause a probe too, and decide nothing by themselves: a managed
-// Redis may refuse CONFIG and still send events.
+// It uses samples. A sample is a timer that this instance touches, that is, reads when it is due,
+// so that its event must arrive soon. A missing event proves nothing yet, because the timer may
+// have been deleted before. So flow then sends a probe: it writes a key that expires at once, whose
+// event must arrive.
+//
+// A probe is also sent if the notify flags of the node exclude expired events. The flags alone
+// prove nothing, because a managed Redis may refuse CONFIG and still send events.
 type flow struct {
 	l *Listener
 	c *redis.Client

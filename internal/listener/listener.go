@@ -105,12 +105,17 @@ type Options struct {
 
 	// Grace is how long the event of a touched timer may take; zero = 50 ms.
 	Grace time.Duration
-	// Beat is the interval of beats, and Silence how long a subscription may miss its beat; zero =
-	// 1 s and 3 s. Check is the interval of reading the role; zero = 5 s. Flags is the interval of
-	// reading the flags where another instance is preferred or CONFIG is refused; zero = 10 s.
-	// Retry is the first wait after a failed subscription; zero = 50 ms. It doubles up to one
-	// second.
-	Beat, Silence, Check, Flags, Retry time.Duration
+	// Beat is the interval of the messages that check a subscription; zero = 1 s.
+	Beat time.Duration
+	// Silence is how long a subscription may receive no beat before it is replaced; zero = 3 s.
+	Silence time.Duration
+	// Check is the interval of reading a node's role; zero = 5 s.
+	Check time.Duration
+	// Flags is the interval of reading a node's notify flags if another instance is preferred for
+	// that, or if CONFIG is refused; zero = 10 s.
+	Flags time.Duration
+	// Retry is the delay after a failed subscription; zero = 50 ms. It doubles up to one second.
+	Retry time.Duration
 }
 
 // Listener receives the events of all masters. Use New to create one.
@@ -464,9 +469,11 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 // lookTimes are the times at which a node's role and flags were last read.
 type lookTimes struct{ role, flags time.Time }
 
-// round publishes a beat. If they are due, it reads the node's role and flags in the same round trip.
-// The flags of a node that refuses CONFIG are read less often, because each refusal is a line of its ACL
-// log. round reports whether it has added missing flags.
+// round publishes a beat, the message by which the listener checks its subscription. If the node's
+// role or notify flags are due to be read, that happens in the same round trip.
+//
+// The flags of a node that refuses CONFIG are read less often, because each refusal adds a line to
+// its ACL log. added reports whether round has added missing flags.
 func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTimes) (added bool, err error) {
 	var k look
 	var echoed *redis.IntCmd

@@ -18,9 +18,8 @@ const refusedChecks = 6
 
 var errRefused = errors.New("patterns were refused, subscribing to them again")
 
-// followPatterns keeps a subscription to the keyspace events of adopting routes until ctx ends. It
-// logs errors at level debug only: the main subscription logs an unreachable node, and adopting
-// logs refused patterns.
+// followPatterns keeps a subscription to the keyspace events of adopting routes until ctx ends. Its
+// errors are logged at level debug, because others already report an unreachable node or a refusal.
 func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 	loop := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second}
 	for {

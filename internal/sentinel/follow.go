@@ -139,12 +139,13 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 	return nil
 }
 
-// master asks a sentinel for the master, and for the master that the sentinel is failing over, if any.
-// A sentinel that does not return an epoch counts as epoch 0.
+// master asks a sentinel for the current master. failing is the master that this sentinel is
+// failing over, and is empty without a failover. A sentinel that does not return an epoch counts as
+// epoch 0.
 //
-// During a failover, SENTINEL MASTER already returns the new epoch, but still the old address. So the address
-// for clients is requested by a second command, after the first: at the end of the failover, a sentinel changes
-// the address in that answer.
+// The address is requested by a second command, because SENTINEL MASTER already returns the new
+// epoch during a failover, but still the old address. The second command must follow the first: at
+// the end of the failover a sentinel changes its answer to the second.
 func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing master, err error) {
 	all, err := c.Master(ctx, w.o.Master).Result()
 	if err == nil && all["ip"] != "" {

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// restMost is the maximum time for which nothing is sent to a master because a sentinel has begun
-// to fail it over.
+// restMost is the maximum duration of a rest, in which nothing is sent to a master because a
+// sentinel has begun a failover.
 //
-// It covers the usual failover. An election takes at most 11 s: it begins up to a second late, and
-// ends after min(failover-timeout, 10 s). The elected sentinel promotes a reachable replica at
-// once, and sees within two more seconds that it is a master. A longer failover waits for a replica
-// that does not answer, for up to twice the failover-timeout, which is minutes. The old master may
-// be needed in that time.
+// It covers the usual failover. The election takes at most 11 s: it begins up to a second late, and
+// ends after the shorter of failover-timeout and 10 s. The elected sentinel promotes a reachable
+// replica at once, and sees within two more seconds that it is a master.
+//
+// A failover takes longer only if the replica does not answer. It may then wait for minutes, twice
+// the failover-timeout, and the old master may be needed during that time.
 const restMost = 15 * time.Second
 
 // ErrFailover is returned by Dial during a rest. Nothing was sent.

@@ -25,12 +25,15 @@ type Options struct {
 	TLS *tls.Config
 	// DialTimeout bounds a connect; zero = 2 s.
 	DialTimeout time.Duration
-	// OnSwitch, if not nil, is called when another master is used. OnRest is called when nothing is
-	// sent to the master for now, because a failover has begun. OnResume is called when that ends
-	// without another master. text describes the event for a log. None of them may block or call
-	// the Watch.
-	OnSwitch         func(from, to string)
-	OnRest, OnResume func(text string)
+	// OnSwitch, OnRest and OnResume may be nil. They must not block or call the Watch. text
+	// describes the event for a log.
+
+	// OnSwitch is called when another master is used.
+	OnSwitch func(from, to string)
+	// OnRest is called when a failover has begun, so that nothing is sent to the master for now.
+	OnRest func(text string)
+	// OnResume is called when a rest ends without another master.
+	OnResume func(text string)
 }
 
 // Watch knows the current master. It is safe for concurrent use.
@@ -227,13 +230,13 @@ func (w *Watch) observe(from string, m, failing master) {
 	w.updateRest()
 }
 
-// replaced reports whether to accept another master without a higher epoch, the number that
-// increases with each failover. That is necessary after the sentinels were reinstalled, because
-// their epochs start at 0 again.
+// replaced reports whether to accept the master at addr although its epoch is not higher. The epoch
+// is a number that each failover increases. After sentinels were reinstalled, their epochs start at
+// 0 again.
 //
-// It counts the sentinels' recent answers. More than half of all sentinels that ever answered must
-// name addr. None may name the present master with its present epoch, and none its address, unless
-// that is addr.
+// Only the recent answers of sentinels count. More than half of all sentinels that ever answered
+// must name addr. No sentinel may name the present master with its present epoch. No sentinel may
+// name the address of the present master, unless that is addr.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
 	for _, s := range w.sentinels {

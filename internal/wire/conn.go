@@ -66,10 +66,14 @@ func (c *Conn) Server(addr string) *redis.Client {
 	return c.server(addr)
 }
 
-// Back returns a channel that receives a value when failed calls may succeed again. That is so when
-// a slow or unreachable cluster node has answered, when another Redis has become the master, and
-// when sentinels have given up a failover. One value may stand for several such events. The channel
-// is nil without a cluster and without sentinels.
+// Back returns a channel that receives a value when failed calls are likely to succeed again, so
+// that callers can retry at once. That is so after one of these events:
+//
+//   - a slow or unreachable cluster node has answered
+//   - another Redis has become the master
+//   - the sentinels have given up a failover
+//
+// One value may stand for several events. The channel is nil for a single Redis without sentinels.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
 // OnFailover sets a function that receives a text when sentinels start a failover, during which
@@ -110,10 +114,9 @@ func (c *Conn) Close() error {
 // Timeouts of connections to Redis, and the maximum size of a pool. A command without a reply
 // within readTimeout has failed.
 //
-// go-redis must not repeat a failed write: its first call may have taken effect, and a second claim
-// or push would have another effect. Only callers know which calls may be repeated. So MaxRetries
-// switches repetition off. The cluster client ignores MaxRetries, so its writes are sent as [Once];
-// it may repeat reads.
+// go-redis is not allowed to retry, by its setting MaxRetries. A failed write may have taken
+// effect, so that a second claim or push would do harm. Only callers know which calls may be
+// retried. The cluster client ignores MaxRetries, so writes to a cluster are sent as [Once].
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
@@ -127,10 +130,11 @@ type Address struct {
 	// URL is redis://, rediss:// or unix://; of sentinels …?master_name=m&addr=host:port,
 	// of a cluster …?addr=host:port.
 	URL string
-	// TLS, if not nil, is used for rediss:// URLs. It has the authorities that the server's
-	// certificate is checked against, and the certificate of the client. The server's certificate
-	// must be valid for the host of the URL. In a cluster and behind sentinels it must be valid for
-	// the address by which the node is known there.
+	// TLS holds the trusted authorities and the client's certificate for rediss:// URLs; it may be
+	// nil.
+	//
+	// A server's certificate must be valid for the host of the URL. In a cluster, and with
+	// sentinels, it must be valid for the address by which these know the node.
 	TLS *tls.Config
 	// SentinelUsername and SentinelPassword are for the sentinels: the user in the URL is
 	// Redis's.

@@ -40,9 +40,11 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 	return by
 }
 
-// AnyNode returns a client for commands that concern no key. In a cluster it is the client of the
-// first node that has a shard and is not slow. The cluster's own client would try all nodes in
-// turn, slow ones included.
+// AnyNode returns a client for commands that concern no key, such as INFO. In a cluster it is the
+// client of the first node that has a shard and is not slow.
+//
+// The cluster's own client is not suitable for such commands, because it would try all nodes in
+// turn, including hanging ones.
 func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		for shard := range w.Space.Places() {
@@ -98,10 +100,11 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 // are enough.
 const NodeTimeout = time.Second
 
-// EachNode calls f once for each node of a cluster, concurrently, with those keys of ks that the
-// node holds. It skips slow nodes and the nodes in silent, which have already failed to answer. The
-// calls end after NodeTimeout. EachNode returns the first error. Outside a cluster it calls f once
-// with all keys.
+// EachNode calls f once for each node of a cluster, concurrently, with those of the keys ks that
+// the node stores. Outside a cluster it calls f once, with all keys. It returns the first error.
+//
+// It skips slow nodes, and the nodes in silent, which have already failed to answer. The context of
+// f ends after NodeTimeout.
 func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context,
 	some []string) error) error {
 	if !w.Cluster {

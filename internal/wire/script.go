@@ -21,11 +21,12 @@ type Script struct {
 	// outbox is the index of the argument that handover.lua needs. It is 0 if the script finalizes no
 	// notice.
 	outbox int
-	// named says which arguments are the keys of notices that the script creates or changes, as the
-	// arguments of a Lua loop: first, last, step. It is empty if the script does neither. absent is
-	// the hash of the shard that must contain none of these keys: they are on the other side of a
-	// migration.
-	named, absent string
+	// named says which arguments are keys of notices that the script creates or changes, as the
+	// bounds of a Lua loop: first, last, step. It is empty if there are none.
+	named string
+	// absent is the name of the shard's hash that lists the keys on the other side of a migration.
+	// The script is refused if it contains one of the named keys.
+	absent string
 }
 
 // waits is the confirmation, by replicas or the disk, that a script waits for.
@@ -37,12 +38,14 @@ const (
 	waitsAsSettle
 )
 
-// NewScript creates a script and registers it. op names it in metrics and errors. mayGrow is true if
-// the script may need more memory, so that Redis refuses it when maxmemory is reached. All scripts
-// must be registered before the first Client is created, so they are package variables.
+// NewScript creates a script and registers it. op names the script in metrics and errors. mayGrow
+// is true if the script may need more memory; Redis then refuses it when maxmemory is reached.
 //
-// By default a script is guarded: it is refused if the layout of the data in Redis has changed. It
-// does not wait for replicas or for the disk; see [Script.Anywhere] and [Script.Confirmed].
+// By default a script is guarded, which means that it writes nothing if the layout of the data in
+// Redis has changed. It does not wait for replicas or for the disk. [Script.Anywhere] and
+// [Script.Confirmed] change that.
+//
+// All scripts must be registered before the first Client is created, so they are package variables.
 func NewScript(op, src string, mayGrow bool) *Script {
 	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(op, src)}
 	scripts = append(scripts, sc)

@@ -10,12 +10,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Traffic returns the number of round trips to Redis and of open connections. It is safe for
-// concurrent use, and does not wait for Redis.
+// Traffic returns the number of round trips to Redis since the start, and the number of open
+// connections, used and idle. It does not wait for Redis, and is safe for concurrent use.
 //
-// A round trip is a command or a pipeline that was sent and answered, or failed. trips counts round
-// trips by the name of the script, or of the command if it was not a script; a pipeline counts under
-// its first command. Connections of subscriptions are neither used nor idle.
+// A round trip is a command or pipeline that was sent and either answered or failed. trips counts
+// them by the name of the script or command. A pipeline counts under its first command. Connections
+// of subscriptions are not counted.
 func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 	trips = c.trips.all()
 	if len(trips) == 0 {

@@ -11,11 +11,12 @@ import (
 	"notifier/internal/node"
 )
 
-// Once is a write command that Redis executes at most once. The cluster client of go-redis sends
-// a command again if its connection broke or its reply is late, with any setting of MaxRetries. That
-// would do harm: the second claim of a notice loses to the first, and a second push adds a second
-// entry. A Once is sent again only if Redis certainly has not executed it. Redirections (MOVED and
-// ASK) are followed, because a node that redirects a command does not execute it.
+// Once is a write command that is sent to Redis again only if Redis certainly did not execute it.
+//
+// The cluster client of go-redis sends other commands again if their connection breaks or their
+// reply is late, whatever MaxRetries says. For a write that could do harm: a second claim would
+// lose against the first one, and a second push would add a second entry. Redirections (MOVED and
+// ASK) of a Once are followed, because a node that redirects a command does not execute it.
 type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
