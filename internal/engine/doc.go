@@ -1,23 +1,27 @@
-// Package engine delivers notices with one Redis, from schedule to settle. It creates the parts,
-// and starts and stops them in order. Package app makes a process of it, with the HTTP API.
+// Package engine delivers the notices that are stored in one Redis, from scheduling to the last
+// attempt. It creates the parts of the service that do so, and starts and stops them in order.
+// Package app adds the HTTP API and makes a process of it.
 //
 // # Lifecycle
 //
 //	New ──▶ Begin ──▶ Run ──▶ ctx ends ──▶ Drain ──▶ Close
 //
-// New opens no connection and never fails. Begin waits for Redis, reads the layout of its data and
-// creates the parts. A call before the end of Begin waits for half a second, and then returns
-// wire.ErrNotBegun. Run calls Begin, publishes this instance's heartbeats, and starts the parts:
-// listener, janitor, adopter, one sweeper per partition, and further loops.
+// The steps are:
 //
-// When Run's context ends, it first stops claiming. Then it waits until running handlers have ended
-// and are settled. The parts end last, because messages of other instances, such as a pause, must
-// be processed until then. API calls continue during the drain. The server ends them and then calls
-// Close, which waits for running schedule calls.
+//   - New opens no connection and never fails.
+//   - Begin waits for Redis, reads the layout of its data and creates the parts. Calls that need
+//     Redis wait for it, for at most half a second after New, and then return wire.ErrNotBegun.
+//   - Run calls Begin, publishes heartbeats of this instance, and starts the parts. These are the
+//     listener for expired events, a sweeper per partition, which claims overdue notices, the
+//     adopter of plain timers, the janitor, which cleans up, and further loops.
+//   - When the context of Run ends, Drain stops claiming, waits for running handlers, and settles
+//     their results. The parts still run during the drain, because messages of other instances,
+//     such as a pause, must take effect. API calls are served too.
+//   - Close waits for running schedule calls. The server calls it after the last API call has
+//     ended.
 //
 // # Ownership
 //
 // Run owns all goroutines of the parts and returns when they have ended. Close ends the goroutines
-// that send schedule calls. Parts that depend on each other are connected only in this package, as
-// small interfaces.
+// that send schedule calls. Only this package connects parts with each other, by small interfaces.
 package engine

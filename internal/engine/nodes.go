@@ -55,13 +55,13 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	}
 }
 
-// sweepsAfterReturn are the delays between the sweeps of all shards that follow the return of a
-// cluster node. The first sweep is immediate, and is not in the list.
+// sweepsAfterReturn are the delays between repeated sweeps of all shards after a cluster node has
+// returned. The first sweep is made at once and is not in the list.
 //
-// A node that resumes still executes schedule calls whose callers have given up. It publishes a
-// wake message for each notice, but instances that have lost their connection to it do not receive
-// the message. Without these sweeps such a notice would wait for the next sweep of an idle
-// partition.
+// The repetition is for schedule calls whose callers have given up. A node that resumes still
+// executes them, and publishes a wake message for each notice. Instances that have lost their
+// connection to the node do not receive the message. Such a notice would have to wait for the next
+// regular sweep.
 var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
 // reachTimeout is the timeout of a node's probe.

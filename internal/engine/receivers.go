@@ -16,9 +16,10 @@ const (
 	// failing receivers of other instances are read.
 	healthEvery = time.Second
 	syncEvery   = 10 * time.Second
-	// scanEvery is how often an instance with failing receivers considers counting the notices that
-	// wait for them. The preferred instance counts each time. Another instance counts only if no
-	// count has ended for scanLate, because the preferred one may not call these receivers.
+	// scanEvery is the interval at which an instance with failing receivers may count the notices
+	// that wait for them. The preferred instance counts each time. Another one counts only routes
+	// that were not counted for scanLate, because the preferred instance may not call these
+	// receivers.
 	scanEvery = 3 * time.Second
 	scanLate  = 2 * time.Minute
 )

@@ -8,10 +8,12 @@ import (
 // DigestSize is the length of a [Digest] in bytes.
 const DigestSize = 4 + 8
 
-// AppendDigest appends the digest of a notice key to b: 12 bytes that identify the key in the
-// record of removed notices (tombstones). The first 4 bytes are the hash that selects the key's
-// shard, so that a reshard can move a tombstone without knowing its key. The other 8 are from the
-// key's SHA-1, which Redis scripts can compute.
+// AppendDigest appends the digest of a notice key to b. The digest is 12 bytes that identify the
+// key in a tombstone, the short record of a removed notice.
+//
+// The first 4 bytes are the hash that selects the shard of the key. So a reshard can move a
+// tombstone although it does not contain the key. The other 8 bytes are the start of the key's
+// SHA-1, which Lua scripts in Redis can compute.
 func AppendDigest(b []byte, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, folded(key))
 	sum := sha1.Sum([]byte(key))

@@ -1,13 +1,13 @@
-// Package keys defines the syntax of notice keys and the names of all Redis keys of this service.
+// Package keys defines the syntax of notice keys, and the names of all Redis keys of this service.
 //
-// A notice key is app:module:type:id. It has three segments of 1 to 64 characters and an id of 1 to
-// 128, each of letters, digits, '_', '.', '~' and '-'. Expired events of other keys belong to other
-// programs; they are ignored and are not errors.
+// A notice key is app:module:type:id. The first three segments have 1 to 64 characters and the id
+// has 1 to 128. Letters, digits, '_', '.', '~' and '-' are allowed. Expired events of other keys
+// belong to other programs and are ignored.
 //
-// The shard of a notice is selected by its order key ([OrderKey]), so that all notices of one business
-// id are in one shard, in every configuration.
+// The shard of a notice depends on its order key ([OrderKey]), so that all notices of one business
+// id are in the same shard, whatever the configuration.
 //
-// The names of all keys of one notice contain its shard as a hash tag, {shard}, so that each script
-// runs within one slot of a cluster. Only the timer has no tag, because its name is the notice key
-// that the producer has chosen.
+// The names of a notice's Redis keys contain its shard as a hash tag, {shard}, so that a script can
+// use all of them within one slot of a cluster. Only the timer has no tag, because its name is the
+// notice key that the producer has chosen.
 package keys

@@ -170,10 +170,11 @@ func ParseTags(text string, n int) ([]string, error) {
 	return tags, nil
 }
 
-// Shard returns the number of the shard in which new notices of a key are stored. Old shards, which
-// reshards have replaced, have the first numbers. The shard is selected by FNV-1a of the key's
-// order key, modulo the number of current shards. The halves of the hash are folded together,
-// because its low bits alone are unevenly distributed.
+// Shard returns the number of the shard in which new notices with a key are stored.
+//
+// It is a hash (FNV-1a) of the key's order key modulo the number of current shards. The two halves
+// of the hash are combined, because the low bits alone are unevenly distributed. The first numbers
+// belong to old shards, which reshards have replaced, so the number of old shards is added.
 func (s Space) Shard(key string) int {
 	l := s.at()
 	return len(l.former) + spread(key, l.shards)
@@ -199,10 +200,15 @@ func folded(key string) uint32 {
 	return h ^ h>>16 ^ h>>8
 }
 
-// Partition identifies the notices of one route in one shard. A shard is a set of Redis keys with
-// the same hash tag, so in a cluster they are all in one slot, and a script can use them together.
-// A partition has four of these keys: the shadow (a zset of pending notices by due time), the hash
-// of records, the zset of dead letters, and the zset of settled notices.
+// Partition identifies the notices of one route in one shard.
+//
+// A shard is a set of Redis keys with the same hash tag. In a cluster they are in one slot, so that
+// a script can use them together. Four of these keys belong to a partition:
+//
+//   - the shadow: a zset of the pending notices, by due time
+//   - the hash of their records
+//   - the zset of dead letters
+//   - the zset of settled notices
 type Partition struct {
 	Prefix string // of the route
 	Shard  int

@@ -5,12 +5,17 @@ import "strings"
 // maxTurn is the maximum number of digits in the suffix that OrderKey removes.
 const maxTurn = 9
 
-// OrderKey returns the order key of a notice key: app:module: and the id without a trailing ~ and 1
-// to 9 digits. The notices of a sequence have the same order key. So app1:shop:created:O1,
-// app1:shop:paid:O1 and app1:shop:paid:O1~2 have the order key app1:shop:O1. An id that consists of such a
-// suffix keeps it, so that the ids ~1 and ~2 are not in one sequence.
+// OrderKey returns the order key of a notice key. On an ordered route, the notices with one order
+// key are delivered one after another. They are always in the same shard, whatever their routes.
 //
-// All notices of an order key are in the same shard, whatever their routes.
+// The order key is app:module:id, without the type. A suffix of the id that consists of ~ and 1 to
+// 9 digits is removed, so that one business id can have several notices of a type:
+//
+//	app1:shop:created:O1  app1:shop:O1
+//	app1:shop:paid:O1     app1:shop:O1
+//	app1:shop:paid:O1~2   app1:shop:O1
+//
+// An id that consists of nothing but such a suffix is not changed.
 func OrderKey(key string) string {
 	start, id := orderParts(key)
 	return start + id

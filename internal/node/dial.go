@@ -9,12 +9,12 @@ import (
 // Dialer makes a connection, as [net.Dialer.DialContext] does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Lazy returns a Dialer that never fails. If a dial fails, the first use of the returned connection gets its
-// error.
+// Lazy returns a Dialer that never fails. If a connection cannot be made, the first use of the
+// returned connection fails instead.
 //
-// A pool of go-redis counts failed dials. After as many of them as the pool may hold connections, it stops
-// dialling and checks the server once a second. Calls would then fail for up to a second after the server is
-// back.
+// It avoids a delay in the connection pool of go-redis. After as many failed dials as the pool may
+// hold connections, the pool stops dialling and checks the server once a second. Calls would then
+// fail for up to a second after the server has returned.
 func Lazy(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)

@@ -39,8 +39,8 @@ func (m member) has(slot int) bool {
 	return false
 }
 
-// readMembers parses the answer of CLUSTER NODES: the members by id, and the id of the answering node. A line
-// is
+// readMembers parses the reply to CLUSTER NODES. It returns the nodes of the cluster by their ids,
+// and the id of the node that has answered. Each line of the reply describes one node:
 //
 //	id ip:port@cport[,host] flags master ping-sent pong-recv config-epoch link-state slot…
 func readMembers(text string) (all map[string]member, self string) {

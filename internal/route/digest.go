@@ -11,15 +11,16 @@ import (
 	"strings"
 )
 
-// Digest returns a short hash of the route's configuration, which instances publish so that
-// differences are noticed without showing the settings. A setting without a value does not change
-// it, so a later version with more settings computes the same digest. CONCURRENCY is left out,
-// because it may differ between instances.
+// Digest returns a short hash of the route's configuration. Instances publish it, so that
+// differences between their configurations are noticed without showing any setting.
 //
-// Every reader of Redis can read the digest, and could test guessed passwords against it. So it is
-// keyed with the route's secrets, which are random. For a route without secrets, the digest leaves
-// out all values that may contain a password: header values, user and query of the target, user of
-// the proxy. A difference in these is then not noticed.
+// A setting without a value does not change the digest, so a later version that has more settings
+// computes the same one. CONCURRENCY is left out, because it may differ between instances.
+//
+// Anyone who can read Redis can read the digest, and could test guessed passwords against it. So
+// the hash is keyed with the route's secrets, which are random. For a route without secrets, values
+// that may contain a password are left out: header values, the proxy's user, and user and query of
+// the target. A difference in these is then not noticed.
 func (r *Route) Digest() string {
 	var key []byte
 	for _, s := range r.Secrets {

@@ -1,9 +1,15 @@
-// Package route holds the configuration of each key prefix, called a route, and finds the route of a key. The longest matching prefix
-// wins.
+// Package route contains the routes. A route is the configuration for all notices whose keys begin
+// with one prefix: where they are delivered, how often they are retried, and which limits apply.
 //
-//	key  app:module:type:id
-//	     [Table.Match] looks for a route of app:module:type, then app:module, then app
+// A key belongs to the route with the longest prefix that matches. [Table.Match] looks for prefixes
+// of one, two or three segments:
 //
-// A route also has the rules for a notice's own url, which producers choose: [Route.CheckTarget] for the url, [Route.CheckAddr] for the
-// address behind it, and [Route.CheckHeaders] for the headers that a host may get. Package callback applies them at each call.
+//	key     app:module:type:id
+//	tried   app:module:type, then app:module, then app
+//
+// # Urls of producers
+//
+// If a route allows it, each notice has its own url, which is chosen by a producer and not trusted.
+// The route checks the url ([Route.CheckTarget]), the address behind it ([Route.CheckAddr]), and
+// which headers the host may get ([Route.CheckHeaders]). Package callback does so for each call.
 package route

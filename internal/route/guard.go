@@ -40,9 +40,11 @@ var public = ssrf.New(ssrf.WithAnyPort(),
 	// Azure's metadata and DNS service has a public address.
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
-// CheckTarget returns an error if the url of a notice is forbidden on this route. It asks no DNS server. It
-// runs when the notice is scheduled, and again before each call. host is the url's host as normalized by
-// notice.Host; the call goes to that host.
+// CheckTarget returns an error if the route does not allow the url of a notice. It does not use
+// DNS. host is the host of u as normalized by notice.Host, and the host that is called.
+//
+// It runs when the notice is scheduled, and again before each call. [Route.CheckAddr] checks the
+// address when the call connects.
 func (r *Route) CheckTarget(u *url.URL, host string) error {
 	if r.HTTPSOnly && u.Scheme != "https" {
 		return &BlockedError{Why: "this route calls only https addresses", Literal: true, Route: r.Name}

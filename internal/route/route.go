@@ -198,9 +198,10 @@ const Margin = 5 * time.Second
 // route's timeout, so its lease is the same.
 func (r *Route) Lease() time.Duration { return r.Timeout + Margin }
 
-// Slots returns how many attempts of this route may run at once. For a fixed target it is at most the limit
-// of the single host. A notice above that limit would only be claimed and deferred. Instead it is not
-// claimed, and starts on time when a slot is free.
+// Slots returns the maximum number of concurrent attempts of this route. 0 means no limit.
+//
+// If the route calls a single host, the limit of that host applies too. A notice above it is then
+// not claimed until a slot is free, instead of being claimed and deferred.
 func (r *Route) Slots() int {
 	if r.Target.Kind == KindFixed && r.HostConcurrency > 0 && (r.Concurrency == 0 || r.HostConcurrency < r.Concurrency) {
 		return r.HostConcurrency
