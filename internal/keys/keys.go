@@ -118,6 +118,14 @@ func CheckPrefix(s string) error {
 	return nil
 }
 
+// Fill fills a prefix up to the three segments before an id.
+func Fill(prefix, segment string) string {
+	for range 2 - strings.Count(prefix, ":") {
+		prefix += ":" + segment
+	}
+	return prefix
+}
+
 // HasPrefix reports whether key is under prefix at the border of a segment: "app1" covers
 // "app1:a:b:c" and not "app12:a:b:c". An empty prefix covers all keys.
 func HasPrefix(key, prefix string) bool {
@@ -364,6 +372,9 @@ func (s Space) Serving() string { return s.Base(0) + "serving" }
 
 // Ended is the outbox: the list of finalized notices that the history has not confirmed.
 func (s Space) Ended(shard int) string { return s.Base(shard) + "ended" }
+
+// Deaths is the outbox of hooks: the list of dead letters whose hook's notice is not scheduled yet.
+func (s Space) Deaths(shard int) string { return s.Base(shard) + "deaths" }
 
 // History is the hash with the instance of the last relay to the history, its time, and the number
 // of entries dropped by the bound.

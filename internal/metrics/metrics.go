@@ -32,7 +32,7 @@ var operations = []string{
 	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
 	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key",
 	"locate", "mark", "cross", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
-	"identity", "client", "health", "ship", "shed", "endings", "backlog", "history", "forget", "replay",
+	"identity", "client", "health", "ship", "shed", "endings", "backlog", "deaths", "history", "forget", "replay",
 	"tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "countresend", "link",
 }
 

@@ -186,7 +186,10 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 	record := strconv.AppendInt([]byte(`{"due":`), n.Due.UnixMilli(), 10)
 	record = n.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(n.Made), 10))
 	a := amended{key: n.Key, when: "dead", record: string(record), was: f.record}
-	if t.Ending != EndDead {
+	switch {
+	case t.Ending == EndDead && t.Death != nil:
+		a.when += " " + t.Death.text(&n)
+	case t.Ending != EndDead:
 		a.when = string(appendWhen(nil, time.Time{}, t.After))
 	}
 	c, err := s.amend(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, reopen, []amended{a})

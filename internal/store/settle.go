@@ -40,6 +40,8 @@ type Settlement struct {
 	Push   *notice.Push
 	// Held is the cause of a postponement.
 	Held notice.Held
+	// Death is the entry for the hook of the notice's route; only for EndDead. Nil = the route has no hook.
+	Death *Death
 	// KeepRecord leaves the record unchanged; only for EndPostponed.
 	KeepRecord bool
 }
@@ -130,7 +132,12 @@ func (s *Settled) read(t *Settlement, v any) (ms int64) {
 func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	n := t.Claim.Notice
 	a.Text(t.Claim.token)
-	a.Buf = append(a.Buf, t.Ending...)
+	death := t.Ending == EndDead && t.Death != nil
+	if death {
+		a.Buf = append(a.Buf, 'h')
+	} else {
+		a.Buf = append(a.Buf, t.Ending...)
+	}
 	if pushes(t.Push) {
 		var at int
 		ks, at = addKey(ks, t.Push.Key)
@@ -166,6 +173,9 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 		a.Buf = n.AppendTail(a.Buf)
 	}
 	a.End()
+	if death {
+		a.Text(t.Death.text(n))
+	}
 	if pushes(t.Push) {
 		a.Number(int64(len(t.Push.Entry)))
 		for _, e := range t.Push.Entry {

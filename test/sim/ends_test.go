@@ -124,7 +124,7 @@ func (w *world) end(t *rapid.T, in *instance, j *job, e *settlement, f fate) {
 	c.Notice = e.notice
 	w.wire.lose(f)
 	out, err := in.store.Settle(w.ctx, j.at(), []store.Settlement{{Claim: c, Ending: e.ending, After: e.after.delay(), Push: e.push,
-		Held: e.held}})
+		Held: e.held, Death: w.death(j.key, j.body, e.used)}})
 	answered := w.sent(f, err)
 	if answered {
 		in.jobs = slices.DeleteFunc(in.jobs, func(o *job) bool { return o == j })
@@ -159,6 +159,7 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 		n.settle(notice.Delivered)
 	case store.EndDead:
 		w.ends(j.key, notice.EndDead)
+		w.addDeath(w.death(j.key, j.body, e.used))
 		if w.order != block {
 			w.leave(j.key)
 		}
@@ -276,7 +277,7 @@ func (w *world) report(t *rapid.T) {
 	in := w.any(t)
 	w.wire.lose(f)
 	out, err := in.store.Settle(w.ctx, keys.Partition{Prefix: found.Route, Shard: found.Shard},
-		[]store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay()}})
+		[]store.Settlement{{Claim: c, Ending: end.ending, After: end.after.delay(), Death: w.death(e.key, e.body, end.used)}})
 	w.sent(f, err)
 	if f == requestLost {
 		return
@@ -323,7 +324,8 @@ func (w *world) nack(t *rapid.T, r reopening) {
 	in := w.any(t)
 	w.say("the nack reopens key %d: %s, due %s%s", r.key, ending, after, f)
 	w.wire.lose(f)
-	c, err := in.store.Reopen(w.ctx, r.found, store.Settlement{Claim: store.Claim{Notice: &x}, Ending: ending, After: after.delay()})
+	c, err := in.store.Reopen(w.ctx, r.found, store.Settlement{Claim: store.Claim{Notice: &x}, Ending: ending, After: after.delay(),
+		Death: w.death(r.key, n.body, x.AttemptsMade)})
 	answered := w.sent(f, err)
 	if f == requestLost {
 		return
@@ -339,6 +341,7 @@ func (w *world) nack(t *rapid.T, r reopening) {
 	defer func() { w.wake(n.at()) }()
 	if ending == store.EndDead {
 		w.ends(r.key, notice.EndDead)
+		w.addDeath(w.death(r.key, n.body, x.AttemptsMade))
 		n.settle(notice.Dead)
 		if w.order == block {
 			w.join(r.key, 0, 0)

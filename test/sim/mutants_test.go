@@ -10,7 +10,7 @@ import (
 )
 
 // mutations are scripts with one wrong line, which the simulator must find.
-var mutations = slices.Concat(noticeMutations, sequenceMutations)
+var mutations = slices.Concat(noticeMutations, sequenceMutations, deathMutations)
 
 var noticeMutations = []mutation{
 	{"a claim is set over another", "token, 'NX', 'PX', lease)", "token, 'PX', lease)", ""},

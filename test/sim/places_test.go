@@ -293,6 +293,7 @@ func (w *world) comparePlaces() {
 	}
 	w.compareOldShards()
 	w.compareEndings()
+	w.compareDeaths()
 	w.compareList()
 }
 

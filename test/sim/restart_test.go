@@ -48,7 +48,7 @@ func (w *world) save(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.say("Redis has written all so far to its disk")
-	w.disk = &disk{dump: v, notes: w.notes, flights: maps.Clone(w.flights), timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held,
+	w.disk = &disk{dump: v, notes: w.notes, flights: maps.Clone(w.flights), timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held, deaths: slices.Clone(w.deaths),
 		last: map[*replaying]map[int]int{}, layouts: len(w.layouts)}
 	for _, r := range w.replays {
 		w.disk.last[r] = maps.Clone(r.last)
@@ -76,6 +76,7 @@ func (w *world) restart(t *rapid.T) {
 	w.notes, w.timers, w.list = w.disk.notes, w.disk.timers, slices.Clone(w.disk.list)
 	w.flights = w.disk.flights
 	w.endings, w.held = slices.Clone(w.disk.endings), w.disk.held
+	w.deaths, w.hooks = slices.Clone(w.disk.deaths), nil
 	for _, r := range w.replays {
 		r.last = map[int]int{}
 		maps.Copy(r.last, w.disk.last[r])

@@ -68,6 +68,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	if w.kind == moves || w.kind == adoption {
 		maps.Copy(all, w.endingsActions())
 	}
+	maps.Copy(all, w.deathActions())
 	return all
 }
 

@@ -173,6 +173,8 @@ type world struct {
 	between   func() // runs between the next two scripts of an adoption
 	nested    bool
 	endings   []ending // the outbox
+	deaths    []string // the facts of the deaths in the outbox of hooks
+	hooks     []readDeaths
 	texts     []string // the outbox entries at the last comparison
 	brought   []brought
 	held      hold
@@ -214,6 +216,7 @@ type disk struct {
 	list    []entry
 
 	endings []ending
+	deaths  []string
 	held    hold
 	last    map[*replaying]map[int]int
 	layouts int // number of layouts
@@ -392,6 +395,7 @@ func (w *world) look() {
 	}
 	w.collect()
 	w.compareEndings()
+	w.compareDeaths()
 	w.compareList()
 }
 

@@ -4,7 +4,7 @@
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
 --       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, settle or replace
---       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for reopen also "dead", for settle "delivered" or "cancelled"),
+--       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
 --       and two records: for reopen, resend and settle the new record and the record that was read, for replace the record's tail
 --       and "", else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
@@ -124,11 +124,14 @@ for i = 8, #ARGV, 4 do
     done = 1
   elseif op == 'reopen' and before == 'delivered' and record == ARGV[i + 3] then
     redis.call('ZREM', KEYS[4], key)
-    if when == 'dead' then
+    if string.sub(when, 1, 4) == 'dead' then
       redis.call('HSET', KEYS[2], key, ARGV[i + 2])
       redis.call('ZADD', KEYS[3], string.format('%.0f', now), key)
       if q and q.blocks then place(key, now, ARGV[i + 2]) end
       if hand then hand('x', key, ARGV[i + 2]) end
+      if #when > 5 then
+        redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', string.format('%.0f', reply[1]) .. string.sub(when, 5))
+      end
     else
       schedule(key, when, ARGV[i + 2])
     end

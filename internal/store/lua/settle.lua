@@ -6,6 +6,8 @@
 --       7 the number of claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
 --         operation  d delivered: whole record
 --                    x dead: whole record
+--                    h dead, on a route with a hook: whole record. A fifth argument follows, the entry of the outbox of hooks
+--                      without the time
 --                    r retry in ms, f deferred by ms to a new due time: record from ',"made"' on
 --                    p postponed by ms, the due time stays: whole record, or "-" = unchanged
 --                    w given to a consumer, whose report is awaited for ms: whole record. The claim's token becomes
@@ -40,6 +42,7 @@ local done, drop, ends, drops = {}, {}, 0, 0
 local fields, filled = {}, 0
 local settled, kept = {}, 0
 local moved, dead, forget = {}, {}, {}
+local deaths
 local q = order(KEYS[1], t)
 
 -- A delay starts at the next whole ms, so it is never too short.
@@ -95,7 +98,11 @@ for n = 1, count do
   local ours = holders[n] == ARGV[i]
   if not holders[n] then ours = untaken(key, facts) end
   i = i + 4
-  local refused
+  local refused, death
+  if op == 'h' then
+    death, op = ARGV[i], 'x'
+    i = i + 1
+  end
   if #op > 1 then
     local size = tonumber(ARGV[i])
     local entry = {}
@@ -123,6 +130,10 @@ for n = 1, count do
       if op == 'x' then
         dead[#dead + 1] = nowtext
         dead[#dead + 1] = key
+        if death then
+          deaths = deaths or {}
+          deaths[#deaths + 1] = format('%.0f', reply[1]) .. ' ' .. death
+        end
       elseif keep then
         settled[kept + 1], settled[kept + 2] = nowtext, key
         kept = kept + 2
@@ -167,6 +178,7 @@ if #dead > 0 then call('ZADD', KEYS[3], unpack(dead)) end
 if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
+if deaths then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', unpack(deaths)) end
 if q and q.finish() then head, earliest = head or math.huge, now end
 if head and (earliest < head or earliest < now + 51) then
   redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
