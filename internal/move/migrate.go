@@ -461,6 +461,10 @@ func (m *migrator) moveRest(ctx context.Context) error {
 			return err
 		}
 
+		if err := m.deaths(ctx); err != nil {
+			return err
+		}
+
 		held := got.Held
 		m.done.Claimed, m.done.Reported, m.done.Soon, m.done.Both = held.Claimed, held.Reported, held.Soon, held.Both
 		if got.Moved == 0 && held.Claimed+held.Soon == 0 || time.Now().After(until) {

@@ -111,6 +111,20 @@ func (s *side) total(x Redis) (records, pending int64) {
 	return records, pending
 }
 
+// deaths returns the entries of a side's outboxes of hooks.
+func deaths(t *testing.T, x Redis) (texts []string) {
+	t.Helper()
+	for place := range x.Space().Places() {
+		some, err := x.Deaths(t.Context(), place, 0, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, some...)
+	}
+	slices.Sort(texts)
+	return texts
+}
+
 // never is the number of a step that no migration reaches.
 const never = 1 << 30
 
@@ -119,6 +133,11 @@ const never = 1 << 30
 func killMigration(t *testing.T, n int, after bool) (steps int) {
 	a, b, old, fresh := two(t, 3)
 	states, claims := fill(t, old, 24)
+	for place := range 2 {
+		if err := old.AddDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	at := ""
 	m := newMigrator(migration(t, a, b))
 	m.dies = true
@@ -186,6 +205,10 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	check(t, b.srv, fresh, states, 0)
 	if records, pending := a.total(old); records+pending != 0 {
 		t.Fatalf("killed at %s: the old side has %d records, %d pending", at, records, pending)
+	}
+	left, there := deaths(t, old), deaths(t, fresh)
+	if len(left) > 0 || !slices.Equal(slices.Compact(there), []string{"0 a", "0 b", "1 a", "1 b"}) {
+		t.Fatalf("killed at %s: the outboxes of hooks have %q on the old side, %q on the new one", at, left, there)
 	}
 	return steps
 }
