@@ -170,6 +170,9 @@ func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, wa
 		t.Held = heldBy(c, res.Reason)
 		keep = !note(n, t.Held, waits) && keep
 	}
+	if d.Ending == store.EndDead {
+		t.Death = death(r, n, res.Host)
+	}
 	t.KeepRecord = keep
 	return t
 }

@@ -58,6 +58,10 @@ func (r *Route) Digest() string {
 	d.flag("https only", r.HTTPSOnly)
 	d.flag("adopt", r.Adopt)
 	d.add("order", string(r.Order))
+	if r.OnDead != nil {
+		d.add("on dead", r.OnDead.Prefix)
+		d.flag("on dead body", r.OnDeadBody > 0)
+	}
 	d.add("ca", r.CAFile)
 	d.add("cert", r.CertFile)
 	d.add("key file", r.KeyFile)

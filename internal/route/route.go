@@ -171,11 +171,15 @@ type Route struct {
 	HTTPSOnly   bool
 	Adopt       bool
 	Order       Order
-	CAFile      string
-	CertFile    string
-	KeyFile     string
-	Proxy       *Proxy // of outbound calls; nil = none
-	Method      string // empty = POST
+	// OnDead is the route that gets a notice of each dead letter; nil = none. OnDeadBody is the maximum length
+	// of that notice's body with the dead letter's body in it; 0 = without.
+	OnDead     *Route
+	OnDeadBody int64
+	CAFile     string
+	CertFile   string
+	KeyFile    string
+	Proxy      *Proxy // of outbound calls; nil = none
+	Method     string // empty = POST
 }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report
