@@ -148,7 +148,7 @@ type Client struct {
 // problem.
 func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]byte, error)) (*Config, error) {
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
-	r.known = map[string]bool{}
+	r.known, r.hookOf = map[string]bool{}, map[string]string{}
 	var raw serviceVars
 	var rawRedis redisVars
 	r.fill(Prefix, &rawRedis)

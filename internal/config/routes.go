@@ -132,6 +132,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 	rr.routePrefix(c)
 	rt.Adopt = rr.booleanAs(rr.prefix+"ADOPT", raw.Adopt)
 	rr.order()
+	rr.onDead(c)
 
 	if raw.Target == "" {
 		rr.bad("TARGET", "", "is missing; want http(s)://…, notice, list:<key>, stream:<key> or log")

@@ -101,6 +101,7 @@ func (r *reader) across(c *Config) {
 	r.perHost(c)
 	r.apiMemory(c)
 	r.signKeyIDs(c.Routes)
+	r.hooks(c)
 	byPrefix := map[string]string{}
 	for _, rt := range c.Routes {
 		if rt.Prefix == "" {

@@ -26,6 +26,8 @@ type reader struct {
 	*source
 	errs  Errors
 	known map[string]bool
+	// hookOf is the value of ON_DEAD by the name of its route.
+	hookOf map[string]string
 }
 
 // fill reads the variables of one table, with that prefix, through go-envconfig.

@@ -96,6 +96,8 @@ type routeVars struct {
 	Adopt              string `env:"ADOPT, default=false"`
 	Order              string `env:"ORDER, default=none"`
 	OrderDead          string `env:"ORDER_DEAD, default=skip"`
+	OnDead             string `env:"ON_DEAD"`
+	OnDeadBody         string `env:"ON_DEAD_BODY, default=none"`
 }
 
 // texts describes each variable of the table, for docs/configuration.md.
@@ -210,7 +212,10 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_ORDER":      "`none`, or `id`: notices of one business id are delivered one after another, in the order of their due times. See [order.md](order.md).",
 	"ROUTE_<NAME>_ORDER_DEAD": "With ORDER=id: whether a dead letter is skipped by its successors (`skip`), or holds them back until it is redriven, cancelled " +
 		"or purged (`block`).",
-	"ROUTE_<NAME>_MAXLEN": "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
+	"ROUTE_<NAME>_ON_DEAD": "The name of the route that gets a notice of each dead letter of this one. Its target is an address, `list:`, `stream:` or `log`, and " +
+		"it has no ON_DEAD itself. See [dead-letter hooks](callbacks.md#dead-letter-hooks).",
+	"ROUTE_<NAME>_ON_DEAD_BODY": "With ON_DEAD: `none`, or `include`: the hook's notice contains the body of the dead letter.",
+	"ROUTE_<NAME>_MAXLEN":       "The approximate number of entries to which a stream is trimmed; 0 = never trimmed.",
 	"ROUTE_<NAME>_ADOPT": "Whether plain `SET key payload EX n` timers under the prefix are adopted as notices. Needs RETENTION of at least `1h`, RETAIN of at " +
 		"least `10000`, and the notify flags `KEg$x`.",
 }

@@ -236,6 +236,9 @@ func (n needs) ofRoute(rt *route.Route) []command {
 	if len(list) > 0 && n.cluster {
 		list = append(list, command{args: []any{"SET", n.space.Pushed(rt.Target.Key, "x"), "", "NX", "PX", "1"}})
 	}
+	if rt.OnDead != nil {
+		list = append(list, command{args: []any{"LREM", n.space.Deaths(0), "1", "x"}})
+	}
 	if !rt.Adopt {
 		return list
 	}

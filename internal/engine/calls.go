@@ -356,12 +356,16 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
+	hooks, err := e.hookBacklog(ctx, missing)
+	if err != nil {
+		return metrics.Gauges{}, err
+	}
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster only the heartbeats' node may be unreachable
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := metrics.Gauges{History: h, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
+	g := metrics.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
 	}

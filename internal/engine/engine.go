@@ -129,6 +129,7 @@ type Engine struct {
 	reports   *dispatch.Reports
 	listener  *listener.Listener
 	janitor   *reconcile.Janitor
+	hooks     *reconcile.Hooks
 	adopter   *adopt.Adopter
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
@@ -237,6 +238,9 @@ func (e *Engine) newParts() {
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
 		Hints: e.dispatch, Observer: o.Metrics})
 
+	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Routes: o.Routes, Space: space, Assignment: e.assignment,
+		Logger: o.Logger})
+
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
 		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
 		Observer: o.Metrics, Logger: o.Logger})
@@ -326,6 +330,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g, loops := errgroup.WithContext(loops)
 	g.Go(func() error { return e.listener.Run(loops) })
 	g.Go(func() error { return e.janitor.Run(loops) })
+	g.Go(func() error { return e.hooks.Run(loops) })
 	g.Go(func() error { return e.adopter.Run(loops) })
 	g.Go(func() error { return e.watchOutages(loops) })
 	g.Go(func() error { return e.unadopted.Run(loops) })

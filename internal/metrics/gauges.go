@@ -18,6 +18,8 @@ type Gauges struct {
 	Routes []RouteGauges
 	// History is nil without an outbox.
 	History *HistoryGauges
+	// HookBacklog is the number of deaths whose hook's notice is not scheduled yet; -1 = no route has a hook.
+	HookBacklog int64
 	// Missing is the number of a cluster's shards that Routes does not include, because their node does not answer.
 	Missing int
 	// Orphaned is the number of notices whose prefix no route matches.
@@ -67,6 +69,7 @@ var (
 		"Whether expired events arrive at this process and trigger claims. If not, the reconciler claims due notices.")
 	missingDesc = desc("notifier_shards_missing",
 		"Shards whose cluster node did not answer this scrape. The gauges of routes do not include them.")
+	hookDesc     = desc("notifier_hook_backlog", "Dead letters of routes with ON_DEAD whose hook's notice is not scheduled yet.")
 	orphanedDesc = desc("notifier_orphaned", "Notices whose prefix no route matches. They are not delivered.")
 	pendingDesc  = desc("notifier_pending", "Notices scheduled and claimed.", "route")
 	overdueDesc  = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
@@ -127,6 +130,9 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 	s := snapshot{value(upDesc, 1), value(flowingDesc, boolValue(g.EventsFlowing)), value(orphanedDesc, float64(g.Orphaned)),
 		value(missingDesc, float64(g.Missing))}
 	s = append(s, g.History.gauges()...)
+	if g.HookBacklog >= 0 {
+		s = append(s, value(hookDesc, float64(g.HookBacklog)))
+	}
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
@@ -162,7 +168,7 @@ type snapshot []prometheus.Metric
 
 // Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
+	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, hookDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
 		repeatDesc, repeatSetDesc, inflightDesc,
 		pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d

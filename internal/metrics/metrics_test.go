@@ -49,7 +49,7 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 func TestPageShowsCounts(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
-		return Gauges{Orphaned: 3, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5,
+		return Gauges{Orphaned: 3, HookBacklog: 6, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5,
 			InFlight: 1,
 			Paused:   true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
 			HostsWaiting: 3, ReceiversFailing: 2},
@@ -119,7 +119,7 @@ func TestPageShowsCounts(t *testing.T) {
 		`notifier_pending{route="orders"} 10`, `notifier_overdue{route="orders"} 2`, `notifier_dead{route="orders"} 4`,
 		`notifier_repeat_window_seconds{route="orders"} 90`, `notifier_repeat_window_setting_seconds{route="orders"} 3600`,
 		`notifier_claims_total{result="parked",source="sweep"} 0`, `notifier_waiting_oldest_seconds{route="orders"} 90`,
-		`notifier_waiting{route="orders"} 7`, `notifier_receivers_failing{route="orders"} 2`, `notifier_hosts_waiting{route="orders"} 3`,
+		`notifier_hook_backlog 6`, `notifier_waiting{route="orders"} 7`, `notifier_receivers_failing{route="orders"} 2`, `notifier_hosts_waiting{route="orders"} 3`,
 		`notifier_settled{route="orders"} 5`, `notifier_inflight{route="orders"} 1`, `notifier_paused{route="orders"} 1`,
 	} {
 		if !strings.Contains(page, "\n"+want+"\n") {

@@ -30,7 +30,7 @@ func main() {
 func users() string {
 	example := &config.Config{
 		Redis: config.Redis{URL: "redis://redis:6379/0"}, Namespace: "notifier", Durability: notice.Durability{Replicas: 1},
-		Routes: []*route.Route{{Name: "orders", Prefix: "shop:orders", Target: route.Target{Kind: route.KindFixed}}},
+		Routes: []*route.Route{{Name: "orders", Prefix: "shop:orders", Target: route.Target{Kind: route.KindFixed}, OnDead: &route.Route{}}},
 	}
 	alone, cluster := doctor.Rights(example, false, 0, nil), doctor.Rights(example, true, 0, nil)
 	for _, rule := range alone {
