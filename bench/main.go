@@ -1,5 +1,5 @@
-// Command bench measures this project and its peers in one run on one machine, and writes one
-// table. See docs/benchmarks.md for the results.
+// Command bench measures this project and its peers, other delay queues, in one run on one machine, and writes one
+// table. The results are in docs/benchmarks.md.
 //
 //	go run . -size=quick            three minutes
 //	go run . -size=standard         all peers and cases, an hour and a half
@@ -8,7 +8,7 @@
 //	go run . -size=standard -render write the pages again from the last result
 //	go run . -age                   how old the published result is
 //
-// Only the sizes standard and nightly write pages, and they need a tree without uncommitted changes.
+// Only the sizes standard and nightly write pages. They refuse a working tree with uncommitted changes.
 package main
 
 import (

@@ -13,9 +13,9 @@ import (
 	"notifier/bench/peer"
 )
 
-// buckets is the design of Youzan's delay queue, as in ouqiang/delay-queue. It has a pool of
-// jobs by id, buckets of ids by due second, and a ready list. A popped job returns to its
-// bucket until it is finished.
+// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue). It stores jobs by id, three sorted sets of
+// ids by due second, and a list of due jobs. A job that a worker has taken is put back into its sorted set, due again
+// after bucketTTR, until the worker has finished it.
 type buckets struct{ onRedis }
 
 const (

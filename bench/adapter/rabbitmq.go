@@ -14,9 +14,9 @@ import (
 	"notifier/bench/server"
 )
 
-// rabbit is RabbitMQ with message TTL and a dead-letter exchange. A message expires only at the
-// head of its queue, so jobs of one queue need one due time. This adapter makes a delay queue
-// for each due second; a finer grain would need too many queues.
+// rabbit measures RabbitMQ with message TTLs and a dead-letter exchange. RabbitMQ expires a message only when it is at
+// the head of its queue. So all messages of a queue need the same due time, and this adapter makes one delay queue for
+// each due second. A finer grain would need too many queues.
 type rabbit struct {
 	srv     *server.Rabbit
 	addr    string

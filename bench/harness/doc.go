@@ -1,12 +1,11 @@
-// Package harness runs the cases of the benchmark. It defines the load of a peer, the counted
-// figures, and the order of the measurements.
+// Package harness runs the benchmark: it puts the same load on each measured system, a peer, and measures it in the
+// same way.
 //
-// A cell is one measurement of one peer in one case. Each cell runs in a separate process with
-// fresh servers. So no peer inherits another's memory, connections or goroutines, and a peer
-// that hangs spoils only its own cell. Repeats alternate: all peers once, then all peers again
-// in rotated order, so that a slow minute of the machine affects all peers alike.
+// A cell is one measurement of one peer in one case. Each cell runs in a separate process with fresh servers. So no
+// peer inherits another's memory, connections or goroutines, and a peer that hangs spoils only its own cell. Repeats
+// alternate: all peers are measured once, and then again in rotated order. So a slow minute of the machine affects all
+// peers alike.
 //
-// The harness counts alike for all peers. It knows each job's due time, records the start of
-// its handler, and counts jobs that started early, twice or never. A fast run with lost or
-// early jobs is no result.
+// The harness knows the due time of each job and records when its handler starts. It counts jobs that start early,
+// twice or never. A run with early or missing jobs is not a valid result, however fast it is.
 package harness

@@ -9,9 +9,8 @@ import (
 	"notifier/bench/peer"
 )
 
-// fleetSizes are the numbers of instances in the phases of the fleet case, on one server. One
-// instance is measured first and last, so that a drift of the machine affects both sides of
-// the ratio.
+// fleetSizes are the numbers of instances in successive phases of the fleet case. One instance is measured first and
+// last, because the speed of the machine may change between them.
 var fleetSizes = []int{1, 2, 4, 8, 1}
 
 // fleetRate is the number of due jobs a second.

@@ -59,9 +59,9 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 	return r, nil
 }
 
-// measure schedules the jobs of a phase, and returns their lateness and the cost of the
-// servers. It measures from the first due time to half a second after the last handler, so
-// that settles and second deliveries are included.
+// measure schedules the jobs of one phase, waits until they were handled, and returns their lateness and the resources
+// that the servers used. It measures from the first due time until half a second after the last handler, so that
+// settles and second deliveries are included.
 func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) (Values, error) {
 	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
 	r, err := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})

@@ -69,9 +69,8 @@ func (rs *receivers) stop() error {
 	return errors.Join(errs...)
 }
 
-// receiversCase delivers to many receivers, some of them slow. A measurement without slow
-// receivers comes before and after, so that a drift of the machine affects both sides of the
-// ratio.
+// receiversCase measures deliveries to many receivers, some of them slow. It also measures without slow receivers,
+// before and after, because the speed of the machine may change.
 func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 	const times = 4
 	per := int(float64(b.Size.Offered) * b.Size.Window.Seconds())
