@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// WithoutCredentials returns the environment without this service's credentials, for the processes that it starts. It
-// removes all NOTIFIER_ variables except known settings that hold no secret. Variables that name a secret's file stay,
-// as do all variables of other programs.
+// WithoutCredentials returns environ without this service's secrets, as the environment for child processes. It removes
+// every NOTIFIER_ variable that is unknown, is a secret, or contains a password. It keeps variables that name the file
+// of a secret, and the variables of other programs.
 func WithoutCredentials(environ []string) []string {
 	open := openNames()
 	var out []string
