@@ -11,10 +11,11 @@ import (
 var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "PEXPIREAT", "ZADD", "ZREM", "ZPOPMIN", "HSET", "HSETNX",
 	"HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
 
-// replay checks that the user default has the rights that Redis needs to load the append-only file. Redis executes the
-// commands in that file as the user default, even if that user is off. It checks the user's rights for commands between
-// MULTI and EXEC. The writes of scripts are such commands. Redis skips a command that the user may not execute, so
-// a restart would lose notices without an error.
+// replay checks that Redis can load its append-only file after a restart. Redis executes the commands in that file as
+// the user default, even if that user is off. If default lacks a right, Redis skips the command without an error, and a
+// restart would lose notices.
+//
+// Redis checks rights only for commands between MULTI and EXEC, and it writes the commands of a script in that form.
 func (n *node) replay(ctx context.Context) {
 	aof, ok := n.setting(ctx, "appendonly")
 	if on, known := n.info["aof_enabled"]; !ok && known {

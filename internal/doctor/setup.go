@@ -20,10 +20,11 @@ import (
 // SetupChecks lists the checks of [Setup]'s findings.
 var SetupChecks = []string{"clock", durability, "memory", "persistence", "restart", "rights", "version"}
 
-// Setup checks the configuration of Redis through an open connection. It does not check the data, and changes nothing.
-// It returns the findings of severity Error, and the warnings of the check durability. A setting that cannot be read,
-// because CONFIG, INFO or ACL is refused, gives no finding. An error means that Redis did not answer all commands, so
-// the result is unknown.
+// Setup checks the settings and rights of Redis through an open connection. It checks no notices and changes nothing.
+// It returns all findings of severity Error, and warnings about durability.
+//
+// If the Redis user may not read a setting, Setup returns no finding for it. If Redis does not answer, Setup returns an
+// error.
 func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
