@@ -1,20 +1,24 @@
-// Package mask hides parts of notices on the pages and in downloads.
+// Package mask hides sensitive parts of notices on the dashboard and in downloads. Hidden values are replaced by •••.
 //
-// Rules are JSON paths: $.card.number, items[*].cvv, $..pan (at any depth). Names match without
-// regard to case. A value that a path selects is replaced by the text •••. Everything else keeps
-// its order and the spelling of its numbers.
+// # Rules
 //
-// A body that cannot be parsed is hidden as a whole. A body is parsed if it is JSON of at most 1000
-// levels, or if its content type says that it is a form. Flattened names are read as paths too:
-// card[number] and card.number are $.card.number. JSON inside a string or a form's field is masked
-// like the body. A string that cannot be parsed is hidden if it contains the name of a hidden
-// member.
+// A rule is a JSON path: $.card.number, items[*].cvv, or $..pan at any depth. Names match without regard to case. All
+// other values keep their order and the spelling of their numbers.
 //
-// A hidden value of four or more bytes is also hidden in the rest of the notice: other members, the
-// address, headers and the receiver's answers. Plain and escaped occurrences are replaced. If the
-// value occurs in another encoding, such as base64, the whole text is hidden. If a text was hidden
-// because it could not be parsed, an answer that repeats one of its words is hidden too.
+// The rules apply to bodies in JSON and to forms. Flattened names of fields are read as paths too: card[number] and
+// card.number match $.card.number. They also apply to JSON that is a string inside of another JSON text or a form, to
+// the parameters of the address, and to the headers. The parameters and the headers are each treated as one object:
+// $.token hides the parameter token and the header token.
 //
-// The parameters of an address's query are masked as the members of one object, and so are a
-// notice's headers: $.token hides the parameter and the header of that name.
+// # Texts that cannot be parsed
+//
+// A body that is neither JSON, of at most 1000 levels, nor a form is hidden as a whole. A string inside of a body that
+// cannot be parsed is hidden if it contains the name of a member that a rule hides.
+//
+// # Repeated values
+//
+// A receiver may repeat a hidden value in its answer. So a hidden value of four or more bytes is also hidden in all
+// other parts of the notice: other members, the address, the headers and the answers. Plain and escaped occurrences are
+// replaced. If the value occurs in another encoding, such as base64, the whole text is hidden. If a text was hidden
+// because it could not be parsed, an answer that contains one of its words is hidden too.
 package mask

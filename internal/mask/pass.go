@@ -128,9 +128,8 @@ func (p *pass) header(name, value string) string {
 	return Hidden
 }
 
-// form returns the text of a form (a=1&b=2) without its hidden values. The rules apply to the
-// fields as to the members of one JSON object. A semicolon separates fields too, because some
-// receivers read it so. ok is false if the text is not a form.
+// form masks a form (a=1&b=2). The rules apply to its fields as to the members of one JSON object. A semicolon
+// separates fields too, because some receivers read it so. ok is false if the text is not a form.
 func (p *pass) form(form string) (shown string, ok bool) {
 	var out strings.Builder
 	for form != "" {

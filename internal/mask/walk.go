@@ -28,12 +28,11 @@ type walker struct {
 	hid bool // something is left out
 }
 
-// json copies a JSON text without its hidden values. If none is hidden, out is text itself. If the
-// text is cut off, whole is false, and out has the values before the cut. The result is an error if
-// the text cannot be parsed.
+// json masks a JSON text. If no value is hidden, out is text itself. If the text is incomplete, whole is false, and out
+// has the masked values before the end. json returns an error if the text cannot be parsed for another reason.
 //
-// t is the position of the text within an outer document: the rules apply to paths from there, and
-// to paths from the start of the text.
+// t is the position of the text within an outer document. A rule applies if its path matches from the start of the
+// outer document or from the start of the text.
 func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	if !utf8.Valid(text) {
 		return nil, false, errUTF8
