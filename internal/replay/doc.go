@@ -1,37 +1,33 @@
-// Package replay sends finalized notices of the history again: those that were finalized within
-// a window of time. Each notice is scheduled again under its own key.
+// Package replay delivers finalized notices of the history again. A replay selects the notices that were finalized
+// within a window of time, and schedules each under its own key.
 //
-//	Make:    reads the window's rows, selects notices, stores them in the database as items 1, 2, …
+//	Maker:   reads the window's rows, selects notices, stores them in the database as items 1, 2, …
 //	Driver:  reads the items, schedules them by a script in Redis, stores the progress in the database
 //
 // # Guarantees
 //
-// The items of a replay are selected and numbered once, when it is created. A dry run uses the same
-// code.
+//   - Selected once: the items are selected and numbered when the replay is created. A dry run uses the same code.
+//   - Scheduled once: no item is scheduled twice, even if a driver is killed. The script that schedules an item also
+//     stores its number, for each shard, and ignores items whose number is not above the stored one. Items of a shard
+//     are always sent in the order of their numbers.
+//   - Nothing lost by a replay: it never replaces a pending or claimed notice, or the dead letter of another notice.
+//     Such an item is counted as skipped. A delivered or cancelled notice is replaced, because the history has it.
+//   - Same identity: a replayed notice keeps its webhook-id. The numbers of its attempts continue, and so does the
+//     count of how often it was finalized. So no report of a consumer and no row of the history is confused with an
+//     earlier one. A replay with new ids schedules new notices.
 //
-// Each item is processed once, even if a driver is killed. For each shard, the script stores the
-// number of the last item, in the same step that schedules the item and counts its result. It
-// ignores numbers that are not above the last one. Every driver processes the items of a shard in
-// the order of their numbers, so none is skipped.
+// # Several drivers
 //
-// One driver at a time holds a replay, by a lease of 5 s that it renews, so that there is one rate
-// limit. If a driver was suspended and continues after its lease, two drivers send items. That does
-// no harm: the items of the first have numbers that the second has already used.
+// Every instance runs a driver. One driver at a time works on a replay, so that its rate limit holds. It has a lease of
+// 5 s, which it renews. If a driver is paused for longer, another one takes over, and both may send items when the
+// first continues. That does no harm, because the script ignores the items that were already sent.
 //
-// A replay never replaces a pending or claimed notice, or the dead letter of another notice: the
-// item is counted as skipped. It replaces a settled notice, which is in the history.
+// # Failures
 //
-// A replayed notice keeps its generation, and so its webhook-id. The numbers of its attempts and
-// endings continue, so that no consumer's report and no row of the history is confused with an
-// earlier one. With new ids it is a new notice.
+// If Redis loses its last writes in a crash or failover, the notices of a replay are lost like any others that were
+// scheduled at that time. The driver does not send them again, because they may have been delivered. They are counted
+// as neither sent nor skipped.
 //
-// # What may be lost
-//
-// Writes that Redis loses (its last second, a failover) are lost as for any other notice scheduled
-// at that time. The driver does not repeat them, because the notices may have been delivered. They
-// are counted as neither sent nor skipped.
-//
-// Progress is stored by shard. So a replay fails if its shards have changed, or if notices move to
-// another Redis or have moved there since it was created. During a migration no replay is created
-// or resumed.
+// Progress is stored by shard. So a replay fails if the number of shards has changed, or if notices have moved to
+// another Redis since it was created. During a migration no replay is created or resumed.
 package replay

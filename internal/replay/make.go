@@ -57,9 +57,9 @@ type Maker struct {
 	Space  keys.Space
 }
 
-// Make selects the notices of a replay. Unless dry is set, it stores the replay, and the drivers of all
-// instances begin to send it. If a replay with the same id and request exists, Make returns the existing
-// one, so a call may be repeated.
+// Make creates a replay: it selects the notices and stores them, and the drivers of all instances begin to send them.
+// With dry it only selects, and stores nothing. If the client already has a replay with the same name and the same
+// request, Make returns that replay. So a call may be repeated.
 func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
 	r.Name = cmp.Or(r.Name, r.ID)
 	if !dry {

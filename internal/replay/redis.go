@@ -60,9 +60,9 @@ type Answer struct {
 	Due    time.Time
 }
 
-// Replay schedules items of one shard, which must be ordered by their numbers. An item that was scheduled
-// by an earlier call, also of another instance, is skipped, so a call may be repeated. If the error is
-// ErrUnconfirmed, the answers are valid.
+// Replay schedules items of one shard, which must be sorted by number. It skips items that an earlier call, of this or
+// another instance, has scheduled, so a call may be repeated. If the error is ErrUnconfirmed, the items are scheduled,
+// but not yet as durable as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
 	since, given := s.LostMoves(), items
 	if len(s.OldShards()) > 0 {
@@ -181,10 +181,9 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 	return ks, list
 }
 
-// fromOldShards finds the items whose keys have notices in old shards, which a reshard has replaced
-// and in which the replay script does not look. A pending notice stays: its item gets the result
-// Pending. Any other notice is moved to the new shard, where the script replaces it. fromOldShards
-// returns all items.
+// fromOldShards handles items whose keys have notices in old shards, where the replay script does not look. Old shards
+// are those that a reshard has replaced. If the notice is pending, the item gets the result Pending and is not
+// scheduled. Any other notice is moved to the new shard, where the script replaces it. fromOldShards returns all items.
 func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
 	items = slices.Clone(items)
 	var todo []int
