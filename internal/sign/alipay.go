@@ -48,9 +48,8 @@ func CheckForm(body []byte, contentType string) error {
 	return err
 }
 
-// formText returns the text that the alipay scheme signs: the decoded fields of a form as
-// name=value, sorted by the bytes of their names and joined with &. It refuses a form that two
-// receivers could decode differently.
+// formText returns the text that the scheme alipay signs. It decodes the fields of the form, sorts them by name, and
+// joins them as name=value with &. It returns a [FormError] for a form that two receivers could decode differently.
 func formText(body []byte, contentType string) ([]byte, error) {
 	if err := checkFormType(contentType); err != nil {
 		return nil, err

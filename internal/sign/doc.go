@@ -1,4 +1,5 @@
-// Package sign signs callbacks in the ways that payment platforms do.
+// Package sign signs callbacks in the ways that payment platforms do. A callback is the HTTP request that delivers a
+// notice.
 //
 //	scheme            signs                      key
 //	standard          id.timestamp.body          each secret's bytes
@@ -9,21 +10,25 @@
 //	alipay            the form's fields, sorted  the first RSA key
 //	jws               protected header.body      the first Ed25519 or P-256 key
 //
-// A route can sign each callback with several schemes at once, so that its receivers can change
-// from one scheme to another one by one. [New] makes the [Chain] of a route's schemes. Each scheme
-// is a [Signer].
+// A route can sign each callback with several schemes, so that its receivers can change from one scheme to another one
+// at a time. Each scheme is a [Signer]. [New] makes a [Chain] of the schemes of a route. alipay runs first, because it
+// appends its signature to the body, and the other schemes sign the body that is sent.
 //
-// Order. alipay runs first: it appends its signature to the body, and the other schemes
-// sign the body that is sent.
+// # Keys and receivers
 //
-// Receivers. A secret that verifies can also forge. So the HMAC schemes sign with a key
-// derived for each receiver (see [Per]). The keys of the other schemes are asymmetric:
-// receivers hold the public part, which [Set] publishes. One such key signs for all
-// receivers, so a receiver must check that a callback was meant for it. jws signs the
-// receiver's host. With wechatpay and alipay the body must name the receiver.
+// The schemes standard, stripe and github use HMAC. A receiver that can verify such a signature could also forge it. So
+// each receiver gets a different key, derived from the secret (see [Per]).
 //
-// Time. The signatures of github and alipay contain no time. So a receiver cannot distinguish an
-// old callback that is sent again from a new one, except by its body.
+// The other schemes use private keys. Receivers only have the public part, which [Set] publishes. One key signs for all
+// receivers, so a receiver must check that a callback was meant for it. A jws signature contains the receiver's host.
+// With wechatpay and alipay the body must name the receiver.
 //
-// Errors and texts of this package never contain a secret, a private key or a body.
+// # Replayed callbacks
+//
+// The signatures of github and alipay contain no time. So a receiver cannot tell an old callback that an attacker sends
+// again from a new one, except by its body.
+//
+// # Secrets
+//
+// Errors of this package never contain a secret, a private key or a body.
 package sign

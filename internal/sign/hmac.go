@@ -11,10 +11,11 @@ import (
 	"sync"
 )
 
-// macs computes the HMACs of a route's messages, with the route's secrets and with keys that are
-// derived from them for one receiver. HMACs of the secrets are pooled, because creating one costs
-// as much as hashing a small body. HMACs of derived keys are created for each message, because a
-// pool of them would grow with every host that a producer names.
+// macs computes the HMACs that sign a route's callbacks. The keys are the route's secrets, and keys derived from them
+// for one receiver.
+//
+// HMACs with a route's secret are pooled, because creating one costs as much as hashing a small body. HMACs with a
+// derived key are not pooled, because the pool would grow with every host that producers name.
 type macs struct {
 	per    Per
 	text   bool         // the secrets' texts sign, not their bytes
