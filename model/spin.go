@@ -32,11 +32,11 @@ type result struct {
 	story                      []string
 }
 
-// search builds and runs the verifier of the model with these macros. For a mutant the search
-// is breadth-first, so that it finds a short failure.
+// search compiles the model with the given macros and searches its states. For a mutant it searches breadth-first, so
+// that it finds a short failure.
 //
-// States are stored without compression, up to 0.7 GB in a search. Spin's COLLAPSE needs half
-// of the memory and nearly twice the time.
+// States are stored without compression, which takes up to 0.7 GB. Spin's option COLLAPSE takes half of the memory and
+// nearly twice the time.
 func search(ctx context.Context, with []string, ends, mutant bool) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
