@@ -1,22 +1,20 @@
-// Package acceptance tests the built binary from outside. The tests start processes with an
-// environment, call the API over HTTP, and run receivers that answer or hang. The Redis is
-// real; tests kill it, pause it, fill its memory and fail it over.
+// Package acceptance tests the built binary from outside. The tests start service processes, call the API over HTTP,
+// and run receivers that answer or hang. Redis is real: tests kill it, pause it, fill its memory and fail it over.
 //
-// Most tests need minutes and the build tag fault (`make fault`). A small part runs with
-// the other tests.
+// Most tests need minutes and the build tag fault (`make fault`). A small part runs with the other tests.
 //
-// `make ways` runs the suite in each connection mode: as the user of deploy/users.acl, and
-// over TLS, Sentinel and clusters. newRedis starts the kind of Redis that NOTIFIER_TEST_WAY
-// names. The services use that mode, while the test's own client has all rights. A table
-// lists the tests that cannot run in a mode, with the reason.
+// Three assertions are exact: no attempt before its due millisecond, no notice lost, none delivered twice. Figures that
+// depend on the machine's load have a wide margin. The flag -v prints them.
 //
-// Three assertions are exact: no attempt before its due millisecond, no notice lost, none
-// delivered twice. Figures that depend on the machine's load have a wide margin. The flag
-// -v prints them.
+// # Connection modes
+//
+// `make ways` runs the suite in each connection mode: as the user of deploy/users.acl, and over TLS, Sentinel and
+// clusters. newRedis starts the kind of Redis that NOTIFIER_TEST_WAY names. The services use that mode, while the
+// test's own client has all rights. A table lists the tests that cannot run in a mode, with the reason.
 //
 // # Faults
 //
-// Each fault has one test here, which keeps a ledger of its calls:
+// Each fault has one test here. It compares the calls that the receiver got with those that were due:
 //
 //	master killed, Sentinel or cluster      KilledSentinelMasterLosesNothing, KilledClusterMasterLosesNothing
 //	manual failover, restarted master       ManualFailoverLeavesOldMasterUnused, RestartedMasterIsUnusedDuringFailover
@@ -33,11 +31,12 @@
 //	instances replaced                      RollingRestartLosesNothing
 //	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
-// The other suites do not repeat these faults. Package chaos combines faults and explains
-// every duplicate. Package load has no faults, package timetravel tests days of ladders in
-// virtual time, and package sim tests the scripts against a model.
+// The other suites do not repeat these faults. Package chaos combines faults and explains every duplicate. Package load
+// has no faults. Package timetravel tests days of retries in virtual time, and package sim tests the scripts against a
+// model.
 //
-// Redis, the services and the receivers share one machine and so one clock. A service whose
-// clock jumps still delivers on time, because the scripts compare due times with Redis's
-// clock; see package store.
+// # Clocks
+//
+// Redis, the services and the receivers share one machine and so one clock. A service whose clock jumps still delivers
+// on time, because the scripts compare due times with Redis's clock; see package store.
 package acceptance

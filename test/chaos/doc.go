@@ -1,12 +1,11 @@
-// Package chaos runs several instances of the built program under continuous faults. Redis
-// runs standalone, under Sentinel, and as a cluster. The tests compare the receiver's
-// requests with the calls that the service acknowledged. The package has the build tag chaos
-// and is run by `make chaos`.
+// Package chaos runs several instances of the built program under continuous faults, and checks that no acknowledged
+// notice is lost, early or duplicated. Redis runs standalone, under Sentinel, and as a cluster. The package has the
+// build tag chaos and is run by `make chaos`.
 //
 // # Ledger
 //
-// The ledger decides whether a run passes. It consists of the producer's log of acknowledged
-// calls and the receiver's log of requests and answers. It contains no data of the service.
+// The ledger decides whether a run passes. It consists of the producer's log of acknowledged calls and the receiver's
+// log of requests and answers. It contains no data of the service.
 //
 // A run fails if a notice is
 //   - lost: acknowledged, not cancelled, and neither answered with 200 nor a dead letter;
@@ -17,22 +16,21 @@
 //
 // # Duplicates
 //
-// Each fault declares whether it may cause duplicates. Such a fault explains a duplicate if
-// it hit the instance of the first attempt while that attempt was in flight. An attempt is
-// in flight from its request until half a second after its answer, by when it is settled.
-// The run lists each duplicate with its cause, and fails if one has no cause. The calls in
-// flight at the start of a fault are counted for each fault and instance.
-// TestMutantThatDuplicatesFailsRun shows that a program that duplicates without a fault
-// fails the run.
+// Each fault declares whether it may cause duplicates. Such a fault explains a duplicate if it hit the instance of the
+// first attempt while that attempt was in flight. An attempt is in flight from its request until half a second after
+// its answer, when it is surely settled. The run lists each duplicate with its cause, and fails if one has no cause.
+// The calls in flight at the start of a fault are counted for each fault and instance. TestMutantThatDuplicatesFailsRun
+// shows that a program that duplicates without a fault fails the run.
 //
 // # Modes
 //
-// In the mode safety, several faults are active at a time. After they end, all acknowledged
-// notices must be delivered. In the mode liveness, one fault is active at a time. The time
-// from its end until no due notice waits is measured and bounded.
+// In the mode safety, several faults are active at a time. After they end, all acknowledged notices must be delivered.
+// In the mode liveness, one fault is active at a time. The time from its end until no due notice waits is measured and
+// bounded.
 //
-// Redis runs under Debian's faketime, whose offset changes during the run. libc is preloaded
-// behind faketime, because faketime and jemalloc call each other before either is ready.
-// Without faketime, or without the rights to mount a small file system, the run skips the
-// faults that need them and reports so.
+// # Clocks
+//
+// Redis runs under Debian's faketime, whose offset changes during the run. libc is preloaded behind faketime, because
+// faketime and jemalloc call each other before either is ready. Without faketime, or without the rights to mount a
+// small file system, the run skips the faults that need them and reports so.
 package chaos

@@ -1,6 +1,7 @@
-// Package outside checks openapi.json with two client generators. The tests call a running
-// service with each generated client. It is a separate module, so that the service does not
-// depend on the generators. The clients are not committed: go generate writes them to testdata.
+// Package outside checks openapi.json with two code generators: the tests call a running service with the client that
+// each of them generates. go generate writes the clients to testdata. They are not committed.
+//
+// The package is a separate module, so that the service does not depend on the generators.
 package outside
 
 //go:generate go tool oapi-codegen -generate types,client -package oapicodegen -o testdata/oapicodegen/client.go ../../openapi.json

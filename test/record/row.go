@@ -8,9 +8,8 @@ import (
 	"strings"
 )
 
-// PutRow writes a row into the table of a section, and replaces the row with the same number.
-// The number is the first cell. So several runs can fill one table. The rows are in the
-// order of their numbers: 2 before 2.1 before 10.
+// PutRow writes a row into the table in a section of a page. It replaces the row with the same number, which is the
+// first cell. Rows are sorted by number: 2, 2.1, 10. So several test runs can fill one table.
 func PutRow(path, name string, header, row []string) error {
 	old, err := Section(path, name)
 	if err != nil {

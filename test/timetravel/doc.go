@@ -1,13 +1,13 @@
-// Package timetravel tests the whole engine in virtual time. The parts of package engine, a Redis
-// client, connections and an emulation of Redis run in one bubble of testing/synctest, whose clock
-// advances when all of them wait. A day takes seconds, and measurements are exact to the
-// nanosecond.
+// Package timetravel tests the whole engine in virtual time, so that a day takes seconds and measurements are exact to
+// the nanosecond. The parts of package engine, a Redis client, connections and an emulation of Redis run in one bubble
+// of testing/synctest. The clock of a bubble advances when all its goroutines wait.
 //
-// Connections are pipes within the process, because a bubble's time does not advance while a
-// goroutine waits for a socket. Tests can cut, hold and refuse connections. Emulation.Leap moves
-// the wall clock of Redis. The engine's clock is the bubble's and cannot be moved. That suffices,
-// because scripts take the time from Redis.
+// Connections are pipes within the process, because a bubble's time does not advance while a goroutine waits for a
+// socket. Tests can cut, hold and refuse connections.
 //
-// A ladder-day is one day of one notice's ladder. `make test` runs 2,000 ladder-days and `make
-// fault` 100,000, with faults that a seed selects.
+// Tests move the wall clock of Redis with Emulation.Leap. The engine's clock cannot be moved. Moving Redis's clock
+// suffices, because scripts take the time from Redis.
+//
+// A ladder is the list of delays between the attempts of a notice. A ladder-day is one day in the ladder of one notice.
+// `make test` runs 2,000 ladder-days and `make fault` 100,000, with faults that a seed selects.
 package timetravel

@@ -1,5 +1,5 @@
-// Package verifiers checks the signatures of real callbacks with third-party libraries. A built
-// service calls receivers that verify as a merchant does.
+// Package verifiers checks the signatures of real callbacks with third-party libraries. A service, the built program,
+// calls receivers that verify as a merchant does.
 //
 //	standard         standard-webhooks/libraries v0.0.1, the official library
 //	standard-ed25519 openssl; the official library's pull request 253 and Svix's Go library
@@ -10,8 +10,8 @@
 //	alipay           smartwalle/alipay v3.2.25 and go-pay/gopay v1.5.109
 //	jws              go-jose v4.1.9, with the published key set
 //
-// The code of docs/examples/verify is tested in each language that is installed. Access
-// tokens come from an issuer built on ory/fosite v0.49.0.
+// The code of docs/examples/verify is tested in each language that is installed. Access tokens come from an issuer
+// built on ory/fosite v0.49.0.
 //
-// The module is separate, so that the service does not depend on these libraries.
+// The package is a separate module, so that the service does not depend on these libraries.
 package verifiers
