@@ -71,11 +71,11 @@ func TestScopes(t *testing.T) {
 		there := two.do(c[0], "/v1/notices/app1:jobs:t:1"+c[1], c[2]).is(404)
 		absent := two.do(c[0], "/v1/notices/app1:jobs:t:9"+c[1], c[2]).is(404)
 		if strings.ReplaceAll(there.raw, "t:1", "t:9") != absent.raw {
-			t.Errorf("%v tells what exists: %s, %s", c, there.raw, absent.raw)
+			t.Errorf("%v shows whether the notice exists: %s, %s", c, there.raw, absent.raw)
 		}
 		own := two.do(c[0], "/v1/notices/app2:jobs:t:9"+c[1], c[2]).is(404)
 		if strings.ReplaceAll(own.raw, "app2", "app1") != absent.raw {
-			t.Errorf("%v tells what is outside: %s, %s", c, own.raw, absent.raw)
+			t.Errorf("%v shows whether a key is in the prefix: %s, %s", c, own.raw, absent.raw)
 		}
 	}
 	for _, path := range []string{"/v1/notices", "/v1/notices?prefix=app1", "/v1/notices?prefix=app1:", "/v1/notices?prefix=app2:",
@@ -95,7 +95,7 @@ func TestScopes(t *testing.T) {
 	two.do("GET", "/metrics", "").is(403)
 	two.do("GET", "/v1/instances", "").is(403)
 	if b.engine.Changes() != before {
-		t.Error("a client changed what is not its own")
+		t.Error("a client changed notices outside its prefix")
 	}
 	two.do("POST", "/v1/routes/other/pause", "").is(200).says(`"paused":true`)
 }

@@ -44,7 +44,7 @@ func (b *bench) cursor(query string) string {
 	return c
 }
 
-// A cursor was base64 of the last key that was looked at, which may be one that
+// A cursor was base64 of the last key that was read, which may be one that
 // the client is not to see.
 func TestACursorDoesNotShowKeys(t *testing.T) {
 	t.Parallel()
@@ -76,11 +76,11 @@ func TestACursorIsGoodForItsClientAndQueryOnly(t *testing.T) {
 		"another client": func() answer {
 			return b.as("token-of-one").do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+c, "")
 		},
-		"another prefix":       func() answer { return b.do("GET", "/v1/notices?prefix=app2&state=scheduled&cursor="+c, "") },
-		"no prefix":            func() answer { return b.do("GET", "/v1/notices?state=scheduled&cursor="+c, "") },
-		"another state":        func() answer { return b.do("GET", "/v1/notices?prefix=app1&state=dead&cursor="+c, "") },
-		"a bulk redrive":       func() answer { return b.do("POST", "/v1/routes/orders/redrive?prefix=app1&cursor="+c, "") },
-		"a service of its own": func() answer { return pages(t).do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+c, "") },
+		"another prefix":  func() answer { return b.do("GET", "/v1/notices?prefix=app2&state=scheduled&cursor="+c, "") },
+		"no prefix":       func() answer { return b.do("GET", "/v1/notices?state=scheduled&cursor="+c, "") },
+		"another state":   func() answer { return b.do("GET", "/v1/notices?prefix=app1&state=dead&cursor="+c, "") },
+		"a bulk redrive":  func() answer { return b.do("POST", "/v1/routes/orders/redrive?prefix=app1&cursor="+c, "") },
+		"another service": func() answer { return pages(t).do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+c, "") },
 		"a scope that changed": func() answer {
 			return newBench(t, withClients, with, rescoped).as("token-of-all").do("GET", "/v1/notices?prefix=app1&state=scheduled&cursor="+c, "")
 		},
@@ -132,7 +132,7 @@ func TestWithoutTheKeyOnlyCursorsAreRefused(t *testing.T) {
 	b.do("GET", "/v1/notices?limit=2&cursor="+c, "").is(200)
 }
 
-// halting redrives one notice and then fails; asked to go on, it ends.
+// halting redrives one notice and then fails; when it is called again, it ends.
 type halting struct {
 	*enginetest.Engine
 	asked []string // cursors
@@ -162,7 +162,7 @@ func TestABulkRedrivesCursorLeadsOn(t *testing.T) {
 	b.do("POST", "/v1/routes/other/redrive?reason=gone&cursor="+url.QueryEscape(c), "").is(400).says("begin again")
 	b.do("POST", "/v1/routes/orders/redrive?reason=gone&cursor="+url.QueryEscape(c), "").is(200)
 	if !slices.Equal(h.asked, []string{"", "inner", "inner"}) {
-		t.Errorf("the engine was asked to go on at %q", h.asked)
+		t.Errorf("the engine continued at %q", h.asked)
 	}
 }
 
@@ -177,7 +177,7 @@ func FuzzCursor(f *testing.F) {
 		c := *b
 		c.t = t
 		a := c.do("GET", "/v1/notices?limit=2&cursor="+url.QueryEscape(cursor), "")
-		// Only what was sealed here opens; nonces are random, so that is no text that fuzzing comes by.
+		// Only texts that were sealed here open. Nonces are random, so fuzzing does not find such a text.
 		if a.status != 400 && cursor != "" {
 			t.Errorf("%q: %d %s", cursor, a.status, a.raw)
 		}

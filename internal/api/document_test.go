@@ -28,7 +28,7 @@ func TestDocumentInTheRepositoryIsUpToDate(t *testing.T) {
 	t.Parallel()
 	got, err := os.ReadFile("../../openapi.json")
 	if err != nil || !bytes.Equal(got, api.Document(api.Unversioned)) {
-		t.Errorf("openapi.json is not what the code says (%v); run go generate ./internal/api", err)
+		t.Errorf("openapi.json is outdated (%v); run go generate ./internal/api", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func then(a, b func(*enginetest.Engine)) func(*enginetest.Engine) {
 	}
 }
 
-// Every operation answers every status it lists, with what the document says.
+// Every operation answers with every status that the document lists for it, in the form that the document describes.
 func TestContract(t *testing.T) {
 	t.Parallel()
 	var doc document
@@ -279,8 +279,7 @@ func (c call) make(t *testing.T, method, path string) answer {
 	return a
 }
 
-// made makes the call and returns what it was made to, too.
-// methodFor returns the method by which an answer with a status is provoked.
+// methodFor returns the method that provokes an answer with a status.
 func (c call) methodFor(status int, method string) string {
 	if c.head && status == http.StatusOK {
 		return http.MethodHead
@@ -289,6 +288,7 @@ func (c call) methodFor(status int, method string) string {
 	return strings.ToUpper(method)
 }
 
+// made makes the call, and returns the answer and the API that gave it.
 func (c call) made(t *testing.T, method, path string) (*bench, answer) {
 	t.Helper()
 	b := newBench(t, withClients, func(o *api.Options) {

@@ -12,7 +12,7 @@ import (
 	"notifier/internal/api"
 )
 
-// dice makes requests that nobody should send.
+// dice makes invalid and hostile requests.
 type dice struct{ *rand.Rand }
 
 func pick[T any](d dice, from ...T) T { return from[d.IntN(len(from))] }
@@ -158,7 +158,7 @@ func TestHostileRequests(t *testing.T) {
 		case w.Header().Get("X-Injected") != "":
 			t.Fatalf("request %d, %q, injected a header", i, call)
 		case strings.HasSuffix(token, "token-of-two") && strings.Contains(w.Body.String(), `"route":"jobs"`):
-			t.Fatalf("request %d, %q, shows app2's client what is app1's: %s", i, call, w.Body)
+			t.Fatalf("request %d, %q, shows app2's client a notice of app1: %s", i, call, w.Body)
 		}
 		before = after
 	}

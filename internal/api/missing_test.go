@@ -8,8 +8,8 @@ import (
 	"notifier/internal/wire"
 )
 
-// An answer that is without the shards of a node says so: by its address to who sees
-// everything, and to a client with a prefix without it.
+// An answer without the shards of an unreachable node has the member missing. Only a client without a prefix
+// gets the node's address.
 func TestAnswersSayWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
@@ -25,19 +25,18 @@ func TestAnswersSayWhatIsMissing(t *testing.T) {
 		b.as("token-of-all").do(c[0], c[1], "").is(200).says(`"missing":["10.0.0.3:6379","10.0.0.4:6379"]`)
 		a := b.as("token-of-one").do(c[0], c[1], "").is(200).says(`"missing":["a node of Redis"]`)
 		if strings.Contains(a.raw, "10.0.0") {
-			t.Errorf("%s tells a client with a prefix where Redis is: %s", c[1], a.raw)
+			t.Errorf("%s shows the address of Redis to a client with a prefix: %s", c[1], a.raw)
 		}
 	}
 }
 
-// What lies at one node alone cannot be answered without it; the problem names it to
-// who sees everything.
+// A call that needs an unreachable node fails. Only a client without a prefix gets the node's address.
 func TestAProblemNamesTheNodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, withClients)
 	b.engine.Fail(fmt.Errorf("audit: %w", &wire.NodeError{Node: "10.0.0.3:6379", Err: wire.ErrUnavailable}))
 	b.as("token-of-all").do("GET", "/v1/audit", "").is(503).says("Redis node 10.0.0.3:6379: ")
 	if a := b.as("token-of-one").do("GET", "/v1/audit", "").is(503); strings.Contains(a.raw, "10.0.0") {
-		t.Errorf("a client with a prefix is told where Redis is: %s", a.raw)
+		t.Errorf("a client with a prefix gets the address of Redis: %s", a.raw)
 	}
 }

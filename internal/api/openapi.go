@@ -108,7 +108,7 @@ func document(ops []operation, version string) []byte {
 
 func schemaName(t reflect.Type, hint string) string {
 	name := huma.DefaultSchemaNamer(t, hint)
-	if name == "" { // of an unnamed type, which gets no entry of its own
+	if name == "" { // of an unnamed type, which gets no entry
 		return ""
 	}
 	return strings.ToUpper(name[:1]) + name[1:]
@@ -190,7 +190,7 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 	return r
 }
 
-// meaning is what a status says, in the words of this API.
+// meaning returns the description of a status for the document.
 func meaning(status int) string {
 	switch status {
 	case http.StatusOK:

@@ -155,7 +155,7 @@ func TestEraseCommand(t *testing.T) {
 	}
 	if out, _ = d.run(0, "audit"); strings.Contains(out, "t:1") || strings.Contains(out, "shop.example") ||
 		!strings.Contains(out, "erase x2") || strings.Count(out, "erase") != 2 {
-		t.Errorf("the audit does not tell of it, or tells what was erased:\n%s", out)
+		t.Errorf("the audit has no entry of the erasure, or the entry contains erased data:\n%s", out)
 	}
 	for _, wrong := range [][]string{{}, {"--key", "a", "--host", "b"}, {"x"}} {
 		d.run(2, append([]string{"erase"}, wrong...)...)

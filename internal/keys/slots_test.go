@@ -12,7 +12,7 @@ func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{"123456789": 12739, "foo": 12182, "0": 13907, "{0}list": 13907, "a{0}b{1}": 13907,
 		"{}x": Slot("{}x"), "": 0} {
 		if got := Slot(key); got != want {
-			t.Errorf("%q lies in slot %d, want %d", key, got, want)
+			t.Errorf("%q is in slot %d, want %d", key, got, want)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestAPushsMarkerLiesBesideItsList(t *testing.T) {
 	for _, target := range []string{"todo", "{a}todo", "x{a}y{b}", "a}b", "{}a", "a{b", "{", "}", "a b", "ü"} {
 		marker := s.Pushed(target, "msg_1:1:0")
 		if Slot(marker) != Slot(target) {
-			t.Errorf("%q: %q lies in slot %d, want %d", target, marker, Slot(marker), Slot(target))
+			t.Errorf("%q: %q is in slot %d, want %d", target, marker, Slot(marker), Slot(target))
 		}
 		if Valid(marker) {
 			t.Errorf("%q could be a notice", marker)
@@ -70,7 +70,7 @@ func TestTagsSpreadOverTheMasters(t *testing.T) {
 		}
 	}
 	if SpreadTags(1) != nil {
-		t.Error("one shard has a tag of its own")
+		t.Error("one shard has a tag")
 	}
 	s := Space{Namespace: "n", Shards: 2, Tags: []string{"7", "9"}}
 	if s.Base(0) != "n:{7}:" || s.Base(1) != "n:{9}:" || s.Shadow(Partition{"p", 1}) != "n:{9}:shadow:p" ||

@@ -249,7 +249,7 @@ func TestShardsOfOneNodeShareARoundTrip(t *testing.T) {
 	})
 }
 
-// A node that does not answer delays only callers of its own shards.
+// A node that does not answer delays only callers of its shards.
 func TestASilentNodeHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		space := keys.Space{Namespace: "n", Shards: 2}
@@ -381,7 +381,7 @@ func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
 		put(1, 1)
 		put(0, 3)
 		if a, b := answered[0].Load(), answered[1].Load(); a != 4 || b != 0 {
-			t.Errorf("%d of 4 of the other shard were answered, %d of those that are apart", a, b)
+			t.Errorf("%d of 4 of the other shard were answered, %d of those sent alone", a, b)
 		}
 		all.Go(func() {
 			for i, r := range s.Many(t.Context(), []store.Request{{Key: by[0][0]}, {Key: by[1][2]}, {Key: by[1][3]}}) {
@@ -394,7 +394,7 @@ func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
 		close(st.away)
 		all.Wait()
 		if b := answered[1].Load(); b != 2 {
-			t.Errorf("%d of 2 that are apart were answered", b)
+			t.Errorf("%d of 2 sent alone were answered", b)
 		}
 		st.mu.Lock()
 		st.node = nil // many come together once more
@@ -523,7 +523,7 @@ func TestManyPartsByRouteAndShardAndKeepsOrder(t *testing.T) {
 		}
 	}
 	if len(due) != 100 {
-		t.Errorf("%d were told to be due at once, want 100", len(due))
+		t.Errorf("%d hints for notices due at once, want 100", len(due))
 	}
 	for _, c := range st.calls {
 		if len(c) > maxBatch {
