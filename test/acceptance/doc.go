@@ -14,7 +14,7 @@
 //
 // # Faults
 //
-// Each fault has one test here. It compares the calls that the receiver got with those that were due:
+// Each fault has one test here. It records all schedule calls, and checks what the receiver got for each:
 //
 //	master killed, Sentinel or cluster      KilledSentinelMasterLosesNothing, KilledClusterMasterLosesNothing
 //	manual failover, restarted master       ManualFailoverLeavesOldMasterUnused, RestartedMasterIsUnusedDuringFailover
