@@ -1,6 +1,7 @@
-// Package access decides who may call the API, which keys a client sees, and how much it may do.
+// Package access decides who may call the API, which keys a client may see, and how many calls it may make. The API and
+// the dashboard use the same rules.
 //
-// [Clients] maps a token to a [Caller], whose role allows calls and pages, and whose prefix limits the keys. The API
-// and the pages use the same rules. [Meter] limits the requests of each client, [Anonymous] the calls without a token,
-// and [Failures] attempts with a wrong token. All limits are for one instance.
+// [Clients] finds the [Caller] of a token. The caller's role decides which calls and pages are allowed, and its prefix
+// limits the keys. [Meter] limits the rate of each client, [Anonymous] limits calls without a token, and [Failures]
+// limits attempts with a wrong token. All limits apply to each instance separately.
 package access
