@@ -1,7 +1,7 @@
-// Package cli is the command line, with one file for each command.
+// Package cli implements the command line, with one file for each command.
 //
-// Commands that show or change notices call the HTTP API, configured by NOTIFIER_URL and NOTIFIER_TOKEN. serve, doctor,
-// routes, send-test, reshard, migrate and history read the service's own environment; consume reads both. Errors name
-// flags, arguments and variables, not the JSON members behind them. Exit codes: 0 done, 1 failed, 2 wrong usage or
-// configuration.
+// Commands that show or change notices call the HTTP API at NOTIFIER_URL with NOTIFIER_TOKEN. The commands serve,
+// doctor, routes, send-test, reshard, migrate and history read the service's own configuration instead; consume reads
+// both. Errors name flags, arguments and variables, and not the JSON fields behind them. Exit codes: 0 done, 1 failed,
+// 2 wrong usage or configuration.
 package cli

@@ -23,7 +23,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// samples are the templates that are part of the program.
+// samples are the built-in templates of the command trigger.
 //
 //go:embed templates/*.json
 var samples embed.FS
