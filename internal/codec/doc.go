@@ -1,9 +1,9 @@
-// Package codec reads and writes notices as JSON.
+// Package codec encodes and decodes notices as JSON.
 //
-// Each form has one type: [Notice] for the API, [Ending] for the history, [Snapshot] for downloads, imports and
-// restores, [Request] for schedule calls, and [Entry] for lists and streams. A type's tags define the names of its
-// members, their descriptions in openapi.json and the accepted values. [Append] writes any of these types; [Read] and
-// [Parse] read them. The record in Redis has another form, see package notice.
+// Each use has one type: [Notice] for the API, [Ending] for the history, [Snapshot] for downloads, imports and
+// restores, [Request] for schedule calls, and [Entry] for lists and streams. The struct tags define the names of
+// fields, their descriptions in openapi.json and the accepted values. [Append] encodes any of these types; [Read] and
+// [Parse] decode them. Records in Redis have another form; see package notice.
 //
-// All functions may be called concurrently.
+// All functions are safe for concurrent use.
 package codec
