@@ -1,4 +1,3 @@
-// Package embedded runs a temporary Redis for demonstrations and development. It starts a redis-server found
-// on PATH in a temporary directory. Without one, it starts an emulation in this process. Neither stores data
-// after Close: payments need a real Redis.
+// Package embedded runs a temporary Redis for demonstrations and development: a redis-server from PATH or, without one,
+// an emulation in this process. All data are lost on Close. Do not use it for payments.
 package embedded

@@ -13,12 +13,12 @@ import (
 	"notifier/internal/keys"
 )
 
-// Emulation is miniredis with three additions: a clock that expires keys to the millisecond, expired events,
-// and an answer to CONFIG. It is suited for some thousand timers. Its clock is the clock of the system, or of
-// the synctest bubble in which it was created. [Emulation.Leap] moves it.
+// Emulation is miniredis with three additions: keys expire to the millisecond, expired events are sent, and CONFIG is
+// answered. It is suited for some thousand timers.
 //
-// miniredis stores a TTL as a duration that counts from the last change of its clock. So the clock is advanced,
-// in whole milliseconds, before each command of a client and before each command of a script.
+// Its clock is the clock of the system, or of the synctest bubble in which it was created. [Emulation.Leap] moves that
+// clock. miniredis counts TTLs from the last time that its clock was set. So the Emulation sets it, in whole
+// milliseconds, before each command of a client and of a script.
 type Emulation struct {
 	m    *miniredis.Miniredis
 	stop chan struct{}
