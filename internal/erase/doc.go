@@ -1,18 +1,18 @@
-// Package erase deletes the finalized notices of one key, or of one called host, from the history's
-// database, from the outboxes and from Redis. An outbox is the list of finalized notices that wait
-// in Redis for the database.
+// Package erase deletes personal data: the finalized notices of one key, or of one host that was called. It deletes
+// them from the history's database, from the outboxes and from Redis. An outbox is a list in Redis of finalized notices
+// that are not in the database yet.
 //
-// # Order of the steps
+// # Steps
 //
-//	refuse      the database stores a record, by which it refuses these notices if an outbox delivers them later
+//	record      the database records the erasure; from then on it refuses entries of these notices
 //	Redis       settled notices, dead letters and their tombstones are deleted
 //	database    the rows are deleted last, because they name the notices to delete in Redis
 //
-// Each step may be repeated, so after an error the caller erases again.
+// Each step may be repeated. So after an error the caller calls [Eraser.Erase] again.
 //
 // # Guarantees
 //
-// Pending notices stay, and are counted. Their later outcome is recorded, because only entries that
-// ended before the erasure are refused. The record of an erasure contains a digest of the key or
-// host. It is deleted when all outboxes have passed the time of the erasure ([Eraser.Tend]).
+// Pending notices stay, and are counted. Their outcome is stored later, because the database refuses only entries of
+// notices that were finalized before the erasure. The record of an erasure contains a digest of the key or host. It is
+// deleted when no outbox may contain an older entry any more ([Eraser.Tend]).
 package erase

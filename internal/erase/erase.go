@@ -108,12 +108,12 @@ func (e *Eraser) Tend(ctx context.Context) {
 	}
 }
 
-// PassOutboxes drops the records of erasures that are no longer needed. The history keeps the
-// record of an erasure as long as an outbox of any Redis may hold a notice that was finalized
-// before it, and refuses such notices.
+// PassOutboxes deletes records of old erasures from the history. Such a record makes the history refuse notices that
+// were finalized before the erasure. It is needed as long as an outbox of any Redis may contain such a notice.
 //
-// PassOutboxes first records in the history until when this Redis's outboxes are empty. During a
-// migration it drops no record, because the other Redis may not have done so yet.
+// PassOutboxes first stores the time of the oldest entry in the outboxes of this Redis. Then it deletes the records
+// that are older than the stored times of all Redis. During a migration it deletes none, because the other Redis may
+// not have stored its time yet.
 func (e *Eraser) PassOutboxes(ctx context.Context) error {
 	home, err := e.o.Store.Home(ctx)
 	if err != nil {
