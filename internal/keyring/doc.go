@@ -1,10 +1,10 @@
-// Package keyring derives the keys with which one instance signs or encrypts texts that every other instance accepts: cursors of
-// listings, sessions and links.
+// Package keyring derives the keys that sign or encrypt texts, such as cursors of listings, sessions and links. Every
+// instance accepts texts of every other instance.
 //
-// All are derived from the service's key: 32 random bytes in Redis (notifier:key, created at the first start), or NOTIFIER_KEY where
-// others can read that Redis. Each purpose has a separate key, so a text made for one purpose is invalid for another. The service's key
-// is never used itself.
+// The keys are derived from the service's key. That is 32 random bytes in Redis (notifier:key, created at the first
+// start) or, if others can read that Redis, NOTIFIER_KEY. Each purpose has its own key, so a text made for one purpose
+// is invalid for another. The service's key itself signs nothing.
 //
-// The key is read for each use, so that all instances agree after Redis was emptied or restored. Texts made with an earlier key are then
-// invalid: users sign in again, and listings start again.
+// The service's key is read for each use, so that all instances use the same one after Redis was emptied or restored.
+// Texts made with an earlier key are then invalid: users sign in again, and listings start again.
 package keyring
