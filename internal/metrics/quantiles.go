@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// durations counts durations in fine buckets to compute quantiles. Each bucket is a sixteenth of a power of two wide,
-// so a quantile is wrong by at most 6 %. The histogram for Prometheus is coarser: its nineteen buckets show a p99 of
-// 11 ms as 19.9 ms. The methods of durations may be called concurrently.
+// durations counts durations in fine buckets and computes quantiles from the counts. Each bucket is a sixteenth of a
+// power of two wide, so a quantile is wrong by at most 6 %. With the coarser buckets of the Prometheus histogram, a p99
+// of 11 ms would be shown as 19.9 ms. The methods of durations are safe for concurrent use.
 type durations struct {
 	counts [durationBuckets]atomic.Uint64
 }
