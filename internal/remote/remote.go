@@ -1,9 +1,8 @@
-// Package remote determines the client of an HTTP request behind proxies.
+// Package remote determines the address of the client that sent an HTTP request, also behind proxies.
 //
-// X-Forwarded-For and X-Forwarded-Proto are read only if the connection comes from a
-// trusted proxy: anybody else could write any address there. The client's address is
-// the rightmost entry that is not a trusted proxy, over all header lines, because each
-// proxy appends the address of its peer.
+// It reads X-Forwarded-For and X-Forwarded-Proto only if the connection comes from a trusted proxy, because any other
+// sender could forge them. Each proxy appends the address of its peer to X-Forwarded-For. So the client is the
+// rightmost address, over all lines of the header, that is not a trusted proxy.
 package remote
 
 import (
