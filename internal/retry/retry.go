@@ -12,16 +12,14 @@ import (
 	"notifier/internal/alarm"
 )
 
-// Loop counts the failures in a row of an operation that is repeated until it
-// succeeds. Each failure doubles the delay before the next try, from Min to Max;
-// a random part of up to a quarter of the delay is taken off, so that operations that
-// failed together are not repeated together. A success begins again with Min.
+// Loop computes the delays between retries of an operation, and logs its failures. Each failure in a row doubles the
+// delay, from Min up to Max. A success resets it. A random part, up to a quarter, is subtracted from each delay, so
+// that operations that failed together are not retried together.
 //
-// The first failure in a row is logged as a warning, the others at level debug,
-// and the recovery at level info.
+// The first failure in a row is logged as a warning, the others at level debug, and the recovery at level info.
 //
-// A Loop is safe for concurrent use, and then counts the failures of all its
-// users. It must not be copied after first use.
+// A Loop is safe for concurrent use. It then counts the failures of all its users together. It must not be copied after
+// first use.
 type Loop struct {
 	// Min and Max bound the delay: Min is that of the first failure, and must be
 	// positive.
