@@ -1,24 +1,23 @@
-// Package schedule accepts notices: it finds their route, checks them, and stores them. Concurrent
-// calls share round trips.
+// Package schedule accepts notices: it finds the route of each, validates it, and stores it in Redis. Concurrent calls
+// share round trips:
 //
 //	Schedule ─┐
 //	Schedule ─┼─▶ one batch per node ─▶ one script call per partition ─▶ one round trip
 //	Schedule ─┘
 //
-// A node is a Redis server; in a cluster there are several. A call that finds its node idle is sent
-// alone and at once. While calls to that node are in flight, further calls are collected and then sent
-// together: one script call per partition, all in one round trip. So a single caller needs one round
-// trip, and many callers share one. A slow node delays only calls for its own notices.
+// A node is a Redis server; a cluster has several. A partition is the notices of one route in one shard. If no call to
+// a node is in flight, the next call is sent at once. Calls that arrive meanwhile are collected, and then sent together
+// in one round trip. So a single caller needs one round trip, and many callers share one. A slow node delays only calls
+// for its own notices.
 //
 // # Guarantees
 //
-// After a successful reply the notice is stored. After an error that is wire.ErrUnavailable it may
-// or may not be stored: the same call may be repeated, since it creates nothing new. Requests of
-// one key keep their order within [Scheduler.Many]. If a caller gives up before its notice is sent,
-// the notice is dropped. If it was sent already, it may be stored.
+// After a successful reply the notice is stored. After an error that wraps wire.ErrUnavailable, the notice may or may
+// not be stored. The same call may be repeated, because a repeated call creates no second notice. Requests of one key
+// keep their order within [Scheduler.Many].
 //
-// The Scheduler owns the calls in flight: they do not end when one of their callers gives up. Close
-// ends them.
+// If a caller's context ends before its notice is sent, the notice is dropped. After that it may be stored. Calls in
+// flight do not end when one of their callers gives up. Close ends them.
 package schedule
 
 import (
@@ -307,10 +306,11 @@ func (s *Scheduler) flush(all []waiting) {
 	}
 }
 
-// send stores batches in one round trip, with one script call for each, and passes the reply to
-// each request to deliver. The store may refuse to combine a batch with others (ErrSendAlone).
-// separate has the indexes of such batches: their requests got no reply, and the caller sends each
-// batch again alone. It is empty if there is only one batch.
+// send stores batches in one round trip, with one script call for each, and calls deliver with the reply to each
+// request.
+//
+// The store may refuse to send a batch together with others (ErrSendAlone). separate has the indexes of such batches.
+// Their requests got no reply, and the caller sends each of them again alone.
 func (s *Scheduler) send(ctx context.Context, batches []store.Batch, deliver func(batch, request int, r store.Reply)) (separate []int) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
 	defer cancel()
