@@ -1,32 +1,35 @@
-// Package session signs users in to the pages. It exchanges a client's token for a cookie, and a
-// portal link, which gives a merchant's support desk access to its own notices, for a narrower
-// cookie.
+// Package session manages the sessions of the dashboard. A user signs in with a client's token. A merchant's support
+// staff open a portal link instead, which shows only the notices of that merchant. Both get a cookie.
 //
 // # Cookies
 //
-// A cookie holds the facts of a session in JSON and their HMAC-SHA256, both in base64url. The
-// HMAC's key is derived from the service's key (package keyring), the purpose, and the hash of the
-// client's token. So every instance accepts cookies of all instances. The client's rights are read
-// from the configuration at each request. When the token is changed or the client is removed, its
-// sessions and links end.
+// A cookie holds the data of a session as JSON, with an HMAC-SHA256. The key of the HMAC is derived from the service's
+// key (package keyring), the purpose, and the hash of the client's token. So every instance accepts the cookies of all
+// instances. If the token is changed or the client is removed, its sessions and links end. The rights of the client are
+// read from the configuration at each request.
 //
-// Redis holds the ids of active sessions, so that every instance refuses a copied cookie after its
-// owner has signed out. A link and a client have at most [MaxSessions] each. A link at the maximum
-// cannot be opened; for a client, the session that expires first ends. A session that has ended
-// leaves nothing in Redis, so that sign-ins cannot fill Redis and sign-outs are permanent.
+// Redis stores the ids of active sessions. So if someone has copied a cookie, every instance refuses it after its owner
+// has signed out. A session that has ended leaves nothing in Redis, so sign-ins cannot fill it.
+//
+// A link and a client have at most [MaxSessions] sessions each. A link with the maximum cannot be opened. For a client,
+// the session that expires first is ended.
 //
 // # Links
 //
-// A link is signed in the same way, with a key of another purpose. It is valid while Redis has
-// a non-empty entry with its id. The entry expires with the link; a revocation empties the entry. A
-// link never has more rights than the client that made it, neither when it is made nor when it is
-// opened: the client's scope may have become narrower. Its cookie expires with the link.
+// A link is signed in the same way, with the key of another purpose. It is valid while Redis has an entry with its id
+// that is not empty. The entry expires with the link, and a revocation empties the entry. A cookie of a link expires
+// with the link.
 //
-// If Redis does not answer, a check fails with an error and access is refused.
+// A link never has more rights than the client that made it. That is checked when the link is made and again when it is
+// opened, because the client may have lost rights since.
+//
+// # Failures
+//
+// If Redis does not answer, a check returns an error and access is refused.
 //
 // # Without clients
 //
-// If no client is configured, any visitor may do everything. The visitor still gets an anonymous
-// session, whose token protects against requests forged by pages of other sites. Links narrow what
-// their own visitors see, but the pages stay open to everybody without a link.
+// If no client is configured, any visitor may do everything. Each visitor gets an anonymous session, whose token
+// protects against cross-site request forgery. A visitor with a link sees only the notices of the link, but the pages
+// stay open to everyone without a link.
 package session
