@@ -1,19 +1,23 @@
-// Package tap streams copies of attempts to developers. A tap is one such stream.
+// Package tap streams copies of delivery attempts to developers. A tap is one such stream.
 //
 //	handler → Publisher → Redis, pub/sub → Hub → Tap → GET /v1/tap
 //
-// An open tap is a member of a zset in Redis, which its instance renews. Each instance reads the
-// zset with its heartbeat, and publishes copies of attempts on matching keys only while there are
-// members. Without a tap an attempt costs one atomic load. When an instance has read a new tap, it
-// publishes that. So the tap's stream can report when it receives the copies of all instances.
+// # How instances find taps
 //
-// A copy never delays an attempt: [Publisher.Publish] puts it in a queue of bounded size, after the
-// handler has returned. The instances together publish at most [Copies] copies and [Bytes] bytes
-// a second. Each instance may publish an equal part of both; further copies are dropped and counted.
+// An open tap is a member of a sorted set in Redis, which its instance renews. Each instance reads the set with its
+// heartbeat. While the set has members, the instance publishes copies of attempts on matching keys. Otherwise an
+// attempt costs one atomic load. An instance that has read a new tap announces that, so that the stream can report when
+// it receives the copies of all instances.
 //
-// A copy has the notice's own headers and none of the route's. It lacks the parts that the history
-// hides: the values of secret headers and the password of the url. A copy has no signature.
-// [View] signs it with the key of one stream.
+// # Limits
 //
-// Pub/sub keeps nothing: copies published while a connection to Redis is down are lost.
+// A copy never delays an attempt: [Publisher.Publish] adds it to a bounded queue after the handler has returned. All
+// instances together publish at most [Copies] copies and [Bytes] bytes a second. Each instance may publish an equal
+// share. Further copies are dropped and counted. Copies that are published while a connection to Redis is down are
+// lost.
+//
+// # Content of a copy
+//
+// A copy has the notice's own headers, without the values of secret ones, and none of the route's headers. The password
+// of the url is removed. A copy has no signature; [View] signs it with a key that is only valid for one stream.
 package tap
