@@ -25,9 +25,10 @@ const (
 	signalMetrics = "metrics"
 )
 
-// Results of exporting spans and data points; metrics.TelemetryResults is the list. Overflow: the
-// queue was full. Failed: the collector could not be reached, or refused the whole request.
-// Rejected: the collector accepted the request and reported that it rejected some of its items.
+// Results of exporting spans and data points, as listed in metrics.TelemetryResults:
+//   - overflow: the queue was full;
+//   - failed: the collector could not be reached, or refused the whole request;
+//   - rejected: the collector accepted the request, but not this item.
 const (
 	resultExported = "exported"
 	resultOverflow = "overflow"
