@@ -1,6 +1,6 @@
-// Package tracing reads and writes W3C trace contexts, and names the attributes of spans.
+// Package tracing parses and formats W3C trace contexts, and defines the attributes of spans. It needs only
+// OpenTelemetry's API; package telemetry creates the tracer and exports its spans.
 //
-// It needs only OpenTelemetry's API. Packages that make spans take a trace.Tracer in their
-// options. A nil tracer means that tracing is off: no span is made, and nothing is
-// allocated. Package telemetry makes the tracer and exports its spans.
+// Packages that create spans take a trace.Tracer in their options. A nil tracer means that tracing is off: no span is
+// created and nothing is allocated.
 package tracing
