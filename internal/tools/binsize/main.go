@@ -2,9 +2,9 @@
 //
 //	CGO_ENABLED=0 go build -trimpath -o /tmp/notifier ./cmd/notifier && go run ./internal/tools/binsize /tmp/notifier
 //
-// The program must have its symbols, so it is built without -s. The sizes are those of the
-// code and data in the file. The tables of functions and lines belong to the code, so each module gets
-// the part of them that it has of the code. Types and strings have no symbols and are one row.
+// The program must be built with symbols, so without -s. A module's size is that of its code and data in the file, and
+// a share of the tables of functions and lines, in proportion to its code. Types and strings have no symbols and are
+// one row.
 package main
 
 import (

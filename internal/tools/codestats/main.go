@@ -1,12 +1,11 @@
-// Command codestats measures the size and density of the code under a directory, one
-// figure a line, so that two commits can be compared:
+// Command codestats measures the size and density of the code in a directory. It prints one figure a line, so that two
+// commits can be compared:
 //
 //	go run ./internal/tools/codestats [directory]
 //
-// It counts every Go file but generated ones and those in testdata. A file whose
-// name ends in _test.go counts as tests, every other one as code; the figures on
-// density are those of code. Cyclomatic complexity is 1 for a function, and 1 more for each
-// if, for, case, && and ||, function literals included.
+// It counts every Go file that is neither generated nor in testdata. Files named _test.go count as tests, all others as
+// code. Density is measured for code only. Cyclomatic complexity is 1 for a function, and 1 more for each if, for,
+// case, && and ||, function literals included.
 package main
 
 import (
