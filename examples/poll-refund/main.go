@@ -1,7 +1,7 @@
 // Command poll-refund polls a bank until a refund is completed.
 //
-// The intervals grow, and the polling ends after the last one: they are the notice's ladder. The
-// handler asks the bank once, and answers 200 if the refund is completed and 503 if not. The
+// Each poll is one attempt of a notice. The delays between attempts, the ladder, grow, and the polling ends after the
+// last one. The handler asks the bank once. It answers 200 if the refund is completed, and 503 to be called again. The
 // shop stores no state, and any of its servers may answer.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded

@@ -1,9 +1,9 @@
-// Command verify checks one callback with any scheme, by a key that is read from a file:
+// Command verify checks the signature of one callback, in any scheme, with a key from a file:
 //
 //	go run ./examples/verify SCHEME KEY-FILE BODY-FILE HEADER=VALUE...
 //
-// It exits with 0 if the callback is valid. A jws signature names the host for which it was made; this
-// command expects 127.0.0.1.
+// It exits with 0 if the signature is valid. A jws signature contains the host that it was made for, which must be
+// 127.0.0.1 for this command.
 package main
 
 import (
