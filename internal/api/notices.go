@@ -62,7 +62,7 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 		return p
 	}
 	v := ChangeAnswer{Changed: c.Done, Before: c.Before, InFlight: c.InFlight,
-		Notice: a.whole(&c.Found, a.scheduledBy(r.Context(), at.caller, c.Notice))}
+		Notice: a.wholeFor(r.Context(), at.caller, &c.Found)}
 	return answerObject(w, http.StatusOK, &RescheduleAnswer{v, ReadAs{at.readAs}})
 }
 

@@ -132,8 +132,7 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if reply.State == notice.Settled {
 		return answerObject(w, status, &SettledAnswer{settledOf(reply.Notice), reply.Created, reply.Replaced, ReadAs{it.readAs}})
 	}
-	v := a.whole(&reply.Found, a.scheduledBy(r.Context(), at.caller, reply.Notice))
-	return answerObject(w, status, &ScheduleAnswer{v, reply.Created, reply.Replaced, ReadAs{it.readAs}})
+	return answerObject(w, status, &ScheduleAnswer{a.wholeFor(r.Context(), at.caller, &reply.Found), reply.Created, reply.Replaced, ReadAs{it.readAs}})
 }
 
 // item is one line of a batch on its way.
@@ -205,7 +204,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 			result.Status, last = it.problem.Status, it.problem
 		} else {
 			result.Created, result.Replaced, result.ReadAs = &reply.Created, &reply.Replaced, ReadAs{it.readAs}
-			result.Notice = a.kept(&reply.Found, a.scheduledBy(r.Context(), c, reply.Notice), it.json)
+			result.Notice = a.kept(r.Context(), c, &reply.Found, it.json)
 		}
 		out = codec.Append(out, &result)
 		tally[result.Status]++

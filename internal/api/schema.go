@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -51,11 +52,12 @@ func (k *KeptNotice) AppendJSON(b []byte) []byte {
 }
 
 // kept shows a notice in the answer to a batch, without its body: it would double the traffic.
-func (a *api) kept(f *store.Found, by string, inline bool) *KeptNotice {
+func (a *api) kept(ctx context.Context, c caller, f *store.Found, inline bool) *KeptNotice {
 	if f.State == notice.Settled {
 		return &KeptNotice{settled: settledOf(f.Notice)}
 	}
-	return &KeptNotice{notice: a.view(f, by, inline)}
+	v := a.view(f, a.scheduledBy(ctx, c, f.Notice), inline)
+	return &KeptNotice{notice: waitsFor(v, c, f)}
 }
 
 // Schema is one of the two.

@@ -122,7 +122,11 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 
 // wholeFor is whole with the key of the notice that a parked one waits for, if it is in the caller's scope.
 func (a *api) wholeFor(ctx context.Context, c caller, f *store.Found) codec.Notice {
-	v := a.whole(f, a.scheduledBy(ctx, c, f.Notice))
+	return waitsFor(a.whole(f, a.scheduledBy(ctx, c, f.Notice)), c, f)
+}
+
+// waitsFor adds to the view of f the key of the notice that it waits for, if it is in the caller's scope.
+func waitsFor(v codec.Notice, c caller, f *store.Found) codec.Notice {
 	if f.WaitsFor != "" && c.Covers(f.WaitsFor) {
 		v.WaitsFor = f.WaitsFor
 	}

@@ -65,6 +65,32 @@ func TestParkedNoticeNamesTheOneItWaitsFor(t *testing.T) {
 	}
 }
 
+// The answers to a repeated call and to fire show a parked notice as waiting, and not the end of its park as the
+// time of its next attempt.
+func TestAnswersToCallsShowParkedNotices(t *testing.T) {
+	t.Parallel()
+	const first, waits = "app1:shop:created:O1", "app1:shop:paid:O1"
+	b := sequence(t, first, waits)
+	for _, call := range []struct{ target, body string }{
+		{"/v1/notices", `{"key":"` + waits + `","on_duplicate":"keep"}`},
+		{"/v1/notices/batch", `[{"key":"` + waits + `","on_duplicate":"keep"}]`},
+		{"/v1/notices/" + waits + "/fire", ""},
+	} {
+		a := b.as("token-of-all").do("POST", call.target, call.body).is(200).says(`"waits":true,"waits_for":"` + first + `"`)
+		if strings.Contains(a.raw, "next_attempt_at") {
+			t.Errorf("%s: the next attempt has a time: %s", call.target, a.raw)
+		}
+		if a := b.as("token-of-paid").do("POST", call.target, call.body).is(200).says(`"waits":true`); strings.Contains(a.raw, "created:") {
+			t.Errorf("%s: a client sees a key outside of its prefix: %s", call.target, a.raw)
+		}
+	}
+	for _, target := range []string{"/v1/notices", "/v1/notices/batch"} {
+		if a := b.as("token-of-all").do("POST", target, `{"key":"`+first+`","on_duplicate":"keep"}`).is(200); strings.Contains(a.raw, "waits") {
+			t.Errorf("%s: the head waits: %s", target, a.raw)
+		}
+	}
+}
+
 // A listing with a parked notice can be restored.
 func TestRestoreTakesAParkedNotice(t *testing.T) {
 	t.Parallel()

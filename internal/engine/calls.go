@@ -46,11 +46,33 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	if err := e.adopter.Follow(ctx, r.Key); err != nil {
 		return store.Reply{}, err
 	}
-	return e.schedule.Schedule(ctx, r)
+	out := make([]store.Reply, 1)
+	var err error
+	out[0], err = e.schedule.Schedule(ctx, r)
+	e.addWaits(ctx, out)
+	return out[0], err
 }
 
 // ScheduleMany stores notices and returns one reply for each.
 func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply {
+	out := e.scheduleMany(ctx, rs)
+	e.addWaits(ctx, out)
+	return out
+}
+
+// addWaits sets what the notices wait for that replies found parked. The calls have succeeded, so without an answer
+// the notices are shown as postponed.
+func (e *Engine) addWaits(ctx context.Context, replies []store.Reply) {
+	var found []*store.Found
+	for i := range replies {
+		if r := &replies[i]; r.Err == nil && !r.Created {
+			found = append(found, &r.Found)
+		}
+	}
+	_ = e.store.AddWaits(ctx, found...)
+}
+
+func (e *Engine) scheduleMany(ctx context.Context, rs []store.Request) []store.Reply {
 	refuse := func(err error) []store.Reply {
 		out := make([]store.Reply, len(rs))
 		for i := range out {
@@ -142,6 +164,9 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 	c, err := e.store.Amend(ctx, prefix, key, op, when)
 	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) {
 		e.hint(&c.Found)
+	}
+	if err == nil && c.Notice != nil {
+		_ = e.store.AddWaits(ctx, &c.Found) // the change is done: without an answer the notice is shown as postponed
 	}
 	return c, err
 }

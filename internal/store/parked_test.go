@@ -34,7 +34,11 @@ func TestCountsOfParkedNotices(t *testing.T) {
 	if n := count(); !n.Ordered || n.Parked != 2 || n.Waiting() != 2 || n.LongestWait < time.Minute || n.LongestWait > time.Hour {
 		t.Errorf("%+v", n)
 	}
-	s.end(t, Settlement{Claim: s.take(t, "app1:shop:created:O1", "t"), Ending: EndDelivered})
+	head := s.take(t, "app1:shop:created:O1", "t")
+	if n := count(); n.Pending != 3 || !n.NextDue.IsZero() {
+		t.Errorf("one is in flight and the others are parked: %+v", n)
+	}
+	s.end(t, Settlement{Claim: head, Ending: EndDelivered})
 	if n := count(); n.Parked != 1 || n.LongestWait >= time.Minute+30*time.Second {
 		t.Errorf("after the delivery of the head: %+v", n)
 	}

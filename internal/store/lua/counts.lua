@@ -2,12 +2,12 @@
 -- KEYS  1 shadow  2 dead  3 settled  4 trimmed  5 waiting, if the route is ordered
 -- ARGV  1 maximum number of entries read to find the next due time  2 prefix
 -- Reply {pending, overdue, dead, settled, next, repeat, parked, waited}: overdue counts due notices without a valid claim; next is the earliest due
---       time in ms in the shadow, "" if none was found; repeat is how many ms ago the newest notice was settled that was trimmed
---       because of the number (trim.lua) and has no tombstone any more, -1 = none; waited is for how many ms the first of the parked notices
---       has waited; without KEYS[5] the last two are 0
+--       time in ms in the shadow, without those of claimed and parked notices, "" if none was found; repeat is how many ms ago the newest
+--       notice was settled that was trimmed because of the number (trim.lua) and has no tombstone any more, -1 = none; waited is for
+--       how many ms the first of the parked notices has waited; without KEYS[5] the last two are 0
 -- Bound ARGV[1] entries.
 -- The fraction of a score distinguishes a due time from the end of a lease. Leases are not counted: they are sorted among the due
--- times, so each notice that is due before the last lease ends would have to be read.
+-- times, so each notice that is due before the last lease ends would have to be read. The score of a parked notice is no due time.
 local t = redis.call('TIME')
 local ms = t[1] * 1000 + math.floor(t[2] / 1000)
 local now = string.format('%.0f', ms)
@@ -15,7 +15,7 @@ local first = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORE
 local due = ''
 for i = 2, #first, 2 do
   local fraction = tonumber(first[i]) % 1
-  if fraction == 0 or fraction >= 500 / 1024 then
+  if fraction == 0 or fraction >= 500 / 1024 and not (KEYS[5] and redis.call('ZSCORE', KEYS[5], first[i - 1])) then
     due = string.match(first[i], '^%d+')
     break
   end
