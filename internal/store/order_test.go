@@ -371,6 +371,43 @@ func TestReshardKeepsPositions(t *testing.T) {
 	}
 }
 
+// A notice that stays in its old shard, because its new one has another notice of its key, keeps its position.
+func TestNoticeThatStaysInAReshardKeepsItsPosition(t *testing.T) {
+	s, srv := open(t)
+	ctx, c := t.Context(), srv.Client()
+	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{first, second} {
+		s.put(t, Request{Key: k})
+	}
+	before, err := s.sequences(ctx, c, partition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.grow(t, 1)
+	to := keys.Partition{Prefix: prefix, Shard: s.space.First()}
+	if err := errors.Join(c.HSet(ctx, s.space.Records(to), first, `{"due":1900000000000,"made":1}`).Err(),
+		c.ZAdd(ctx, s.space.Shadow(to), redis.Z{Score: 1_900_000_000_000, Member: first}).Err()); err != nil {
+		t.Fatal(err)
+	}
+	batch, _, err := s.MoveOut(ctx, partition, to.Shard, []string{first})
+	if err != nil || batch.Len() != 1 {
+		t.Fatalf("%+v, %v", batch, err)
+	}
+	stay, err := s.MoveIn(ctx, batch)
+	if err != nil || !slices.Equal(stay, []string{first}) {
+		t.Fatalf("%v stay, %v", stay, err)
+	}
+	if err := s.MoveEnd(ctx, batch, stay); err != nil {
+		t.Fatal(err)
+	}
+	if now, err := s.sequences(ctx, c, partition); err != nil || !maps.Equal(now.positions, before.positions) || now.wrong(false) != "" {
+		t.Errorf("%+v, want the positions %v; %s, %v", now, before.positions, now.wrong(false), err)
+	}
+}
+
 // A reclaimed notice stays in flight for its new holder: the settle of the dead holder frees nothing, and
 // its successor starts after the settle of the new one.
 func TestReclaimedNoticeHoldsItsSequence(t *testing.T) {

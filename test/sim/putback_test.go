@@ -92,7 +92,7 @@ func (w *world) endAsDead(t *rapid.T, in *instance, j *job, f fate) {
 	w.end(t, in, j, e, f)
 }
 
-// purge exports a dead letter and then cancels it.
+// purge exports a dead letter and then cancels or purges it.
 func (w *world) purge(t *rapid.T) {
 	var dead []int
 	for k := range w.notes {
@@ -102,7 +102,7 @@ func (w *world) purge(t *rapid.T) {
 	}
 	k := pick(t, "dead letter", dead)
 	w.note(t, k)
-	w.amendTo(t, k, store.Cancel, now, drawFate(t))
+	w.amendTo(t, k, pick(t, "operation", []store.Amendment{store.Cancel, store.Purge}), now, drawFate(t))
 }
 
 // counted returns a notice with the number of outcomes that its history entries have.

@@ -67,6 +67,7 @@ func (w *world) sequencesActions() map[string]func(*rapid.T) {
 		"overtake":    w.overtake,
 		"park one":    w.parkOne,
 		"change head": w.changeHead,
+		"last ms":     w.inLastMillisecond,
 	}
 }
 
@@ -87,11 +88,13 @@ func (w *world) pileUp(t *rapid.T) {
 		return
 	}
 	w.dies(t, ks[0])
-	switch rapid.IntRange(0, 3).Draw(t, "then") {
+	switch rapid.IntRange(0, 4).Draw(t, "then") {
 	case 1:
 		w.amendTo(t, ks[0], store.Redrive, drawWhen(t), arrives)
 	case 2:
 		w.erase(t, ks[0], arrives)
+	case 4:
+		w.amendTo(t, ks[0], store.Purge, now, arrives)
 	case 3:
 		if w.kind.putsBack() {
 			w.note(t, ks[0])
@@ -158,7 +161,7 @@ func (w *world) changeHead(t *rapid.T) {
 		}
 	}
 	k := pick(t, "head", heads)
-	ops := map[notice.State][]store.Amendment{notice.Dead: {store.Cancel, store.Redrive, "replace", "erase"},
+	ops := map[notice.State][]store.Amendment{notice.Dead: {store.Cancel, store.Purge, store.Redrive, "replace", "erase"},
 		notice.Claimed: {store.Cancel, "replace", "die"}, notice.Scheduled: {store.Cancel, store.Reschedule, "replace"}}
 	switch op := pick(t, "operation", ops[w.notes[k].public()]); op {
 	case "die":
@@ -172,6 +175,38 @@ func (w *world) changeHead(t *rapid.T) {
 	default:
 		w.amendTo(t, k, op, drawWhen(t), arrives)
 	}
+}
+
+// inLastMillisecond has an instance claim a notice in flight as in the last millisecond of its lease: the
+// claim has not expired yet, and the score is not in the future any more. The notice is not parked.
+func (w *world) inLastMillisecond(t *rapid.T) {
+	var flying []int
+	for k := range w.notes {
+		if n := &w.notes[k]; n.held() && n.lasts {
+			flying = append(flying, k)
+		}
+	}
+	k := pick(t, "in flight", flying)
+	n := &w.notes[k]
+	in := pick(t, "instance", w.serving(n))
+	shadow := w.layouts[len(w.layouts)-1].Shadow(n.at())
+	score := func(to float64) {
+		if err := w.plain.ZAdd(w.ctx, shadow, redis.Z{Score: to, Member: w.key(k)}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	was, err := w.plain.ZScore(w.ctx, shadow, w.key(k)).Result()
+	if err != nil {
+		t.Fatalf("key %d, %s, has no score: %v", k, n, err)
+	}
+	c := w.newCall(t, in)
+	w.say("%s claims key %d in the last ms of its lease", in.id, k)
+	score(was - 2*float64(long.Milliseconds()))
+	got, err := in.store.ClaimKeys(w.ctx, n.at(), c.lease(), []string{w.key(k)})
+	if err != nil || got.Lost != 1 {
+		t.Fatalf("claim of key %d, %s: %+v, %v", k, n, got, err)
+	}
+	score(was)
 }
 
 // dies settles key k's claim as dead.

@@ -229,7 +229,8 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 	}
 	before := n.public()
 	done := op == store.Cancel && (before == notice.Scheduled || before == notice.Claimed || before == notice.Dead) ||
-		(op == store.Reschedule || op == store.Fire) && before == notice.Scheduled || op == store.Redrive && before == notice.Dead
+		(op == store.Reschedule || op == store.Fire) && before == notice.Scheduled ||
+		(op == store.Redrive || op == store.Purge) && before == notice.Dead
 	if answered && (c.Done != done || c.Before != before || c.InFlight != (before == notice.Claimed)) {
 		t.Fatalf("%s of %s: done %v, before %s, in flight %v", op, n, c.Done, c.Before, c.InFlight)
 	}
@@ -237,7 +238,7 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 		return
 	}
 	defer func() { w.wake(n.at()) }()
-	if op == store.Cancel {
+	if op == store.Cancel || op == store.Purge {
 		w.leave(k)
 		if n.pending() {
 			w.disarm(k)
