@@ -28,6 +28,7 @@
 //	Redis killed, paused, full              AcknowledgedNoticesSurviveRedisKills, RedisPauseLosesNothing, FullRedisDeliversPendingNotices
 //	subscription cut off or silent          DroppedSubscriptionLosesNothing, SilentSubscriptionLosesNothing
 //	instance killed or paused               KilledInstanceClaimsAreReclaimed, PausedInstanceSettlesNothingAfterItsLease
+//	instances killed while notices die      DeathsReachTheHookThroughKills
 //	instances replaced                      RollingRestartLosesNothing
 //	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
