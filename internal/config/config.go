@@ -422,7 +422,7 @@ func describe(rt *route.Route, whose string) string {
 	case route.OrderBlock:
 		b.WriteString(", the notices of an id in order, and none after a dead letter")
 	}
-	return b.String()
+	return b.String() + hookText(rt)
 }
 
 func targetText(t route.Target) string {

@@ -74,3 +74,14 @@ func (r *reader) hook(c *Config, rt *route.Route, name string) (hook *route.Rout
 	}
 	return hook, ""
 }
+
+// hookText describes the hook of a route.
+func hookText(rt *route.Route) string {
+	switch {
+	case rt.OnDead == nil:
+		return ""
+	case rt.OnDeadBody > 0:
+		return ", a notice of each dead letter with its body to route " + rt.OnDead.Name
+	}
+	return ", a notice of each dead letter to route " + rt.OnDead.Name
+}

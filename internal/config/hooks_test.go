@@ -37,6 +37,9 @@ func TestOnDeadNamesRouteThatCanDeliver(t *testing.T) {
 		if rt := c.Routes[0]; rt.OnDead != c.Routes[1] || rt.OnDeadBody != 64<<10 {
 			t.Errorf("%s: %+v", target, rt)
 		}
+		if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, ", a notice of each dead letter with its body to route alarms") {
+			t.Errorf("%s: the hook is not in\n%s", target, text)
+		}
 		if c.Routes[1].OnDead != nil || c.Routes[1].OnDeadBody != 0 {
 			t.Errorf("%s: the hook has a hook", target)
 		}
