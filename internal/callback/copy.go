@@ -15,8 +15,8 @@ import (
 // with a tap (package tap). On a log route, which sends no requests, it is the request that a
 // callback would send.
 //
-// The copy contains no secrets: it lacks the route's own headers, headers with secret names, and
-// all signatures, and secrets in the url are hidden.
+// The copy lacks the route's own headers, headers with secret names, and all signatures. Secrets in
+// its url are hidden.
 func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
 	s := r.Signing()

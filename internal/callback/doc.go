@@ -1,12 +1,11 @@
 // Package callback delivers notices by HTTP. One attempt sends one signed request to the receiver,
-// and the answer decides the outcome: delivered, retry or dead.
+// and the answer decides the outcome: delivered, retry, dead or deferred.
 //
 //	deferral checks            → token → request → dial guard      → exchange → result
 //	(slots, rate, breaker)                         (notice targets)
 //
-// A deferral check that fails ends the attempt with a fourth outcome, deferred: nothing was sent,
-// and the notice is due again soon. The dial guard checks the address of a url that a producer has
-// chosen.
+// A notice is also deferred if a deferral check fails. Then nothing is sent, and the notice is due
+// again soon. The dial guard checks the address of a url that a producer has chosen.
 //
 // # Guarantees
 //

@@ -42,8 +42,8 @@ const (
 // notice is due again, and what is counted. r is the route of notice n, and res the result. Decide
 // is a pure function.
 //
-// "step" is the next delay of the route's ladder, "asked" is the delay that the receiver asked for,
-// and Locked counts the deferrals by locks:
+// "step" is the next delay of the route's ladder, and "asked" the delay that the receiver asked
+// for. Locked counts the deferrals by locks:
 //
 //	result                                    Ending     After                   Locked
 //	delivered                                 delivered  –                       0

@@ -48,7 +48,7 @@
 // with its own clock, from the time at which it sent the claim.
 //
 // Leases of running handlers are not renewed. Renewal would cost a call every few seconds for each
-// slow handler, and would help only if Redis becomes unavailable late in a slow handler.
+// slow handler. It would help only if Redis becomes unavailable late in a slow handler.
 //
 // # Slots
 //
@@ -94,8 +94,8 @@
 // # A node that hangs
 //
 // In a cluster, shards are on several nodes. If one node hangs, its failed claims and settles delay
-// only its own shards. A claim call without a reply for 100 ms gives its slots to other shards, and
-// no other call is sent for its shard before the reply. The notices of a late reply wait for free
+// only its own shards. A claim call without a reply for 100 ms gives its slots to other shards.
+// Before the reply, no other call is sent for its shard. The notices of a late reply wait for free
 // slots, or are released. So for each route and shard at most two calls of each kind wait for the
 // node, and they hold no slots.
 //

@@ -12,8 +12,8 @@
 //   - Begin waits for Redis, reads the layout of its data and creates the parts. Calls that need
 //     Redis wait for it, for at most half a second after New, and then return wire.ErrNotBegun.
 //   - Run calls Begin, publishes heartbeats of this instance, and starts the parts. These are the
-//     listener for expired events, a sweeper per partition, which claims overdue notices, the
-//     adopter of plain timers, the janitor, which cleans up, and further loops.
+//     listener for expired events, a sweeper of overdue notices per partition, the adopter of plain
+//     timers, the janitor for periodic cleaning, and further loops.
 //   - When the context of Run ends, Drain stops claiming, waits for running handlers, and settles
 //     their results. The parts still run during the drain, because messages of other instances,
 //     such as a pause, must take effect. API calls are served too.

@@ -56,7 +56,7 @@ type AssignmentOptions struct {
 // grace.
 //
 // Each instance uses its own view of the fleet. If two views differ, a notice is claimed one grace
-// late, or two instances try to claim it and Redis lets one of them. Assignment is safe for
+// late, or two instances try to claim it and one of them succeeds. Assignment is safe for
 // concurrent use.
 type Assignment struct {
 	o        AssignmentOptions

@@ -24,9 +24,10 @@
 //
 // The views of two instances may differ for one heartbeat. In that time, two instances or none may
 // be preferred for a notice, and limits may be exceeded by the part of one instance. If the
-// preferred instance does not claim a notice, another one claims it one grace (50 ms) later, and
-// then serves all notices of that instance for a second at a time; see [Assignment]. Attempts that
-// have started continue when their limit shrinks, also at an instance that is cut off.
+// preferred instance does not claim a notice, another one claims it one grace (50 ms) later. For a
+// second, notices of the first instance are then claimed by others at once; see [Assignment].
+// Attempts that have started continue when their limit shrinks, also at an instance that is cut
+// off.
 //
 // An instance is declared dead by mistake only if its connections were closed and it could not
 // reconnect within its TAKEOVER. The notices that it has in flight may then be delivered twice.
@@ -85,11 +86,11 @@
 //
 // # Storage and cost
 //
-// Three small keys and two channels ([keys.Space.FleetSigns] and its neighbours) share one hash tag,
-// so in a cluster one master has them all, and the subscription is opened there. When the slot
-// moves, or Sentinel switches to another master, the next heartbeat finds no subscription at its
-// node, and the subscription is opened again there. It is plain pub/sub, because the script asks its
-// own node; sharded pub/sub would need Redis 7 and bring nothing.
+// Three small keys and two channels ([keys.Space.FleetSigns] and its neighbours) share one hash
+// tag. So in a cluster one master has them all, and the subscription is opened at that master. The
+// slot may move, or Sentinel may switch to another master. The next heartbeat then finds no
+// subscription at its node, and a new one is opened. It is plain pub/sub, because the script asks
+// its own node; sharded pub/sub would need Redis 7 and bring nothing.
 //
 // Heartbeats are stored in a hash and not only published, so that a new instance sees which ones
 // are missing, with times of Redis's clock.

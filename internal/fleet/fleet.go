@@ -214,8 +214,8 @@ func (f *Fleet) Stats() Stats {
 // MayStart reports whether an attempt may start for the claim with the given token. If not, the
 // caller has to release the claim, because another instance may have reclaimed it.
 //
-// That is so if this instance has a new id since the claim, or if its last heartbeat is so old that
-// other instances may have declared it dead.
+// That is so if this instance has a new id since the claim. It is also so if its last heartbeat is
+// too old: other instances may have declared it dead.
 func (f *Fleet) MayStart(token string) bool {
 	if f == nil || under(token, f.unknownID) {
 		return true

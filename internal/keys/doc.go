@@ -4,10 +4,10 @@
 // has 1 to 128. Letters, digits, '_', '.', '~' and '-' are allowed. Expired events of other keys
 // belong to other programs and are ignored.
 //
-// The shard of a notice depends on its order key ([OrderKey]), so that all notices of one business
-// id are in the same shard, whatever the configuration.
+// The shard of a notice depends on its order key ([OrderKey]), so all notices of one business id
+// are in the same shard. That does not depend on the configuration.
 //
-// The names of a notice's Redis keys contain its shard as a hash tag, {shard}, so that a script can
-// use all of them within one slot of a cluster. Only the timer has no tag, because its name is the
-// notice key that the producer has chosen.
+// The names of a notice's Redis keys contain its shard as a hash tag, {shard}. So in a cluster they
+// are in one slot, and a script can use all of them. Only the timer has no tag, because its name is
+// the notice key that the producer has chosen.
 package keys

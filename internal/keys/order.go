@@ -8,9 +8,10 @@ const maxTurn = 9
 // OrderKey returns the order key of a notice key. On an ordered route, the notices with one order
 // key are delivered one after another. They are always in the same shard, whatever their routes.
 //
-// The order key is app:module:id, without the type. A suffix of the id that consists of ~ and 1 to
-// 9 digits is removed, so that one business id can have several notices of a type:
+// The order key is app:module:id, without the type. A suffix of ~ and 1 to 9 digits is removed from
+// the id. So one business id can have several notices of a type:
 //
+//	notice key            order key
 //	app1:shop:created:O1  app1:shop:O1
 //	app1:shop:paid:O1     app1:shop:O1
 //	app1:shop:paid:O1~2   app1:shop:O1

@@ -19,10 +19,11 @@ var orderSource string
 // changes pending or dead notices. A sequence consists of the notices of an ordered route that have
 // the same order key ([keys.OrderKey]).
 //
-// An attempt starts only for the head of a sequence, the pending notice with the first position,
-// and only if no other notice of the sequence is in flight. A claim of any other notice parks it:
-// no attempt starts, no slot is taken, and its time in the shadow is set to minutes ahead. A script
-// that removes a notice from the sequence, or ends its claim, makes the new head due.
+// The head of a sequence is the pending notice with the first position. An attempt starts only for
+// the head, and only if no other notice of the sequence is in flight. A claim of any other notice
+// parks it: no attempt starts, no slot is taken, and its time in the shadow is set to minutes
+// ahead. A script that removes a notice from the sequence, or ends its claim, makes the new head
+// due.
 //
 // Each shard stores for an ordered route:
 //

@@ -7,8 +7,8 @@
 //
 // In a cluster, the list may be in another slot than the notice. Then the handler pushes the entry
 // first, and the settle follows. A crash between the two duplicates the entry but never loses it.
-// If only the reply to the push was lost, the push is repeated with the same mark
-// ([notice.Notice.PushMark]), which Redis stores, and adds no second entry.
+// Each push has a mark ([notice.Notice.PushMark]), which Redis stores. If only the reply to the
+// push was lost, the push is repeated with the same mark and adds no second entry.
 //
 // # Format
 //

@@ -202,7 +202,7 @@ const Margin = 5 * time.Second
 // route's timeout, so its lease is the same.
 func (r *Route) Lease() time.Duration { return r.Timeout + Margin }
 
-// Slots returns the maximum number of concurrent attempts of this route. 0 means no limit.
+// Slots returns the maximum number of concurrent attempts of this route at one instance.
 //
 // If the route calls a single host, the limit of that host applies too. A notice above it is then
 // not claimed until a slot is free, instead of being claimed and deferred.

@@ -100,8 +100,8 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 // Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices of one partition before their postponement ends, and
-// deletes their timers. It is called when a slot of their host is free.
+// ClaimPostponed claims postponed notices before their postponement ends, and deletes their timers.
+// It is called when a slot of their host is free. All are of one route and shard.
 //
 // A notice is skipped if its score is not the given one: then it was claimed, rescheduled or
 // cancelled since. A repeated call with the same token returns the same claims.

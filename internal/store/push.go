@@ -19,9 +19,8 @@ var pushSource string
 
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends the entry of a notice to a list or stream. It is needed in a cluster, if the list is
-// in another slot than the notice, so that the script that settles the notice cannot push the
-// entry.
+// Push appends the entry of a notice to a list or stream. It is needed in a cluster if the list is
+// in another slot than the notice. The script that settles the notice cannot write to that slot.
 //
 // A repeated call adds no second entry, whichever instance makes it, because Push also writes a
 // marker. The marker expires after keep.

@@ -31,7 +31,7 @@ type Letter struct {
 }
 
 // Restore writes notices back to Redis, for example dead letters from a download. All are of one
-// partition. It returns one reply for each, with the same index.
+// partition, that is, of one route and shard. It returns one reply for each, with the same index.
 //
 // A call may be repeated: a notice that is restored already is returned in its current state. If
 // the key has another notice by now, nothing is written for it. The reply then contains the other

@@ -62,8 +62,8 @@ type Settled struct {
 	Due time.Time
 }
 
-// Settle writes the results of attempts to Redis and ends their claims. All are of one partition.
-// It returns one result for each settlement, with the same index.
+// Settle writes the results of attempts to Redis and ends their claims. All are of one partition,
+// that is, of one route and shard. It returns one result for each settlement, with the same index.
 //
 // After an error the outcome is unknown, and the caller may repeat the call. A settlement that was
 // written the first time is then reported as stale, and changes nothing.

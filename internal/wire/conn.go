@@ -73,7 +73,7 @@ func (c *Conn) Server(addr string) *redis.Client {
 //   - another Redis has become the master
 //   - the sentinels have given up a failover
 //
-// One value may stand for several events. The channel is nil for a single Redis without sentinels.
+// One value may stand for several events. The channel is nil for a standalone Redis.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
 // OnFailover sets a function that receives a text when sentinels start a failover, during which

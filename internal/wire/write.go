@@ -14,9 +14,9 @@ import (
 // Once is a write command that is sent to Redis again only if Redis certainly did not execute it.
 //
 // The cluster client of go-redis sends other commands again if their connection breaks or their
-// reply is late, whatever MaxRetries says. For a write that could do harm: a second claim would
-// lose against the first one, and a second push would add a second entry. Redirections (MOVED and
-// ASK) of a Once are followed, because a node that redirects a command does not execute it.
+// reply is late, whatever MaxRetries says. Sending a write twice could do harm: a second claim
+// would lose against the first one, and a second push would add a second entry. Redirections (MOVED
+// and ASK) of a Once are followed, because a node that redirects a command does not execute it.
 type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
