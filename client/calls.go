@@ -98,9 +98,9 @@ type Attempt struct {
 	Response   string    `json:"response"`
 }
 
-// Request is a notice to schedule. For an empty field the setting of the route applies. At most one of
-// Body, BodyText and BodyBase64 may be set, and at most one of Delay and Due. Without Delay and Due the
-// notice is due at once.
+// Request is a notice to schedule. Only Key is required. Empty fields take the settings of the notice's route. Set at
+// most one of Body, BodyText and BodyBase64, and at most one of Delay and Due. Without Delay and Due the notice is due
+// at once.
 type Request struct {
 	Key         string            `json:"key"` // app:module:type:id
 	Delay       time.Duration     `json:"-"`   // from now, by the service's clock
@@ -163,9 +163,11 @@ func (r Request) Line() ([]byte, error) {
 	return append(append(b, r.Body...), '}'), nil
 }
 
-// Schedule schedules a notice. The call is idempotent unless OnDuplicate is [Replace]: with the same
-// request it returns the existing notice. If that notice has been trimmed, its State is [Settled]. After
-// NOTIFIER_REPEAT_WINDOW a repeated call creates a second notice.
+// Schedule schedules a notice and returns it. The call is idempotent unless r.OnDuplicate is [Replace]: if the notice
+// exists with the same content, Schedule returns the existing one.
+//
+// If the existing notice was finalized and its data deleted, the returned State is [Settled]. The service recognises
+// such a repeated call for NOTIFIER_REPEAT_WINDOW. After that time, Schedule creates a second notice.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
 	if err != nil {
@@ -200,9 +202,9 @@ func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, options ...L
 	return c.lines(ctx, r, lines)
 }
 
-// RestoreLines restores up to 1,000 notices, each from one line of JSON. A line has the form of the
-// listing. For a dead letter it may also have the form of the history or of the dashboard's download.
-// The call is idempotent.
+// RestoreLines restores up to 1,000 notices, for example from a backup of a listing. Each line is one notice as JSON,
+// in the form that GET /v1/notices returns. Dead letters may also have the form of the history or of the dashboard's
+// download. The call is idempotent.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
 	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, idempotent: true}, lines)
 }
@@ -286,9 +288,10 @@ func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
 	return c.act(ctx, key, "redrive")
 }
 
-// Resend sends a delivered or dead notice again, with the same webhook-id. Key, ID and Ending of n
-// select the notice, as an earlier call returned it. The call fails if the notice was finalized again
-// since. The call is idempotent: repeated with the same n, it resends once.
+// Resend sends a delivered or dead notice again, with the same webhook-id. n is the notice as returned by an earlier
+// call. Only its Key, ID and Ending are used. If the notice has been finalized again since, Resend fails.
+//
+// Resend is idempotent: a second call with the same n does not resend the notice again.
 func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
 	body, err := json.Marshal(map[string]any{"id": n.ID, "ending": n.Ending})
 	if err != nil {
@@ -327,9 +330,9 @@ func (c *Client) Nack(ctx context.Context, key string, r Report) (*Notice, error
 	return c.report(ctx, key, "nack", r)
 }
 
-// Defer postpones a notice, which is handed out again with the same attempt number. Defer is not
-// idempotent: a repeated call could defer the next consumer's work. So the client does not retry it
-// after a lost answer.
+// Defer returns an unfinished notice to its list or stream, to be received again later with the same attempt number.
+// Defer is not idempotent, because a second call could defer the work of the next consumer. So the client does not
+// retry it if the answer is lost.
 func (c *Client) Defer(ctx context.Context, key string, r Report) (*Notice, error) {
 	return c.report(ctx, key, "defer", r)
 }

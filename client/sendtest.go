@@ -27,9 +27,11 @@ func (r *TestResult) Acknowledged() bool { return r.Outcome == "delivered" }
 // Next is NextMS as a duration.
 func (r *TestResult) Next() time.Duration { return time.Duration(r.NextMS) * time.Millisecond }
 
-// SendTest makes one signed callback with a test body to the receiver of a stored notice, which does not change. A
-// receiver that does not acknowledge it is a result, not an error. The error is a [*Problem] with status 409 if the
-// notice's route does not deliver over HTTP, and 429 after three tests of a route at once or six a minute.
+// SendTest sends one signed callback with a test body to the receiver of a stored notice. The notice does not change.
+// If the receiver rejects the callback or does not answer, the result says so, and the error is nil.
+//
+// The error is a [*Problem] with status 409 if the notice's route does not deliver over HTTP. It has status 429 if
+// three tests of the route are running, or six were made within a minute.
 func (c *Client) SendTest(ctx context.Context, key string) (*TestResult, error) {
 	r := &TestResult{}
 	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, "test"}}, r)

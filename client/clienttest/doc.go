@@ -1,5 +1,5 @@
-// Package clienttest is an in-memory notifier service, for tests of programs that schedule or receive
-// notices. It needs only the standard library: no Redis and no other process.
+// Package clienttest runs an in-memory notifier service, for tests of programs that schedule or receive notices. It
+// needs only the standard library: no Redis and no other process.
 //
 //	service := clienttest.New(clienttest.Options{Receiver: shop})
 //	defer service.Close()
@@ -8,22 +8,26 @@
 //	c.Schedule(ctx, client.Request{Key: "shop:orders:close:1", Delay: 15 * time.Minute, URL: "https://shop.example/close"})
 //	service.Advance(15 * time.Minute) // shop is called
 //
-// The clock of a [Service] only moves with [Service.Advance]. Advance makes all attempts that become due,
-// always in the same order, and then returns. So a test of a ladder of 25 hours takes no time. Only
-// signatures carry the real time, because receivers check it.
+// # Time
 //
-// These calls work like those of the real API, with its statuses, states and attempts. Tests of this
-// module make the same calls to both services and compare the answers.
+// The clock of a [Service] moves only when a test calls [Service.Advance]. Advance makes all attempts that become due,
+// always in the same order, and then returns. So a test of retries over 25 hours takes no time. Only signatures carry
+// the real time, because receivers check it.
+//
+// # Supported calls
+//
+// The following calls have the statuses, states and attempts of the real service. Tests of this module make the same
+// calls to both and compare the answers.
 //
 //   - POST /v1/notices and /v1/notices/batch schedule notices.
 //   - GET /v1/notices and /v1/notices/{key} list and read notices.
-//   - DELETE /v1/notices/{key} cancels a notice. POST …/redrive schedules a dead letter again. POST
-//     …/resend schedules a dead letter or a delivered notice again.
+//   - DELETE /v1/notices/{key} cancels a notice.
+//   - POST …/redrive schedules a dead letter again. POST …/resend does so for a dead letter or a delivered notice.
 //   - POST /v1/routes/{name}/redrive and …/purge change all matching dead letters of a route in one step.
 //   - POST /v1/notices/{key}/test sends a test request to the receiver of a notice.
 //   - POST …/ack, …/nack and …/defer report the outcome of entries that [Service.Take] has returned.
 //   - GET /healthz and /readyz.
 //
-// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts
-// differ from those of the service. To test other calls, run the real service: notifier serve --embedded.
+// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ from those
+// of the service. To test other calls, run the real service: notifier serve --embedded.
 package clienttest

@@ -189,10 +189,10 @@ func (s *Service) Take(route string) []Entry {
 // a receiver schedules a notice in each call.
 const maxAttempts = 100_000
 
-// Advance moves the clock forward by d, makes all attempts that become due, and returns their number.
-// The attempts run one at a time, in the order of their due times. Advance(0) makes the attempts that
-// are due now. Receivers may call the API during an attempt, but not Advance. Advance panics after
-// 100,000 attempts.
+// Advance moves the clock forward by d, makes all attempts that become due, and returns their number. Advance(0) makes
+// the attempts that are due now. Attempts run one at a time, in the order of their due times.
+//
+// A receiver may call the API during an attempt, but it must not call Advance. Advance panics after 100,000 attempts.
 func (s *Service) Advance(d time.Duration) (attempts int) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -1,9 +1,5 @@
-// Package webhook verifies the callbacks of notifier, for receivers written in Go. It needs only the
+// Package webhook verifies the signatures of notifier's callbacks, for receivers written in Go. It needs only the
 // standard library.
-//
-// By default a callback is signed as Standard Webhooks (https://www.standardwebhooks.com) version 1
-// defines. The header webhook-signature has the HMAC-SHA256 of "id.timestamp.body". The id and the
-// timestamp are in webhook-id and webhook-timestamp. [Verify] checks these three headers:
 //
 //	body, err := webhook.Payload(r, 1<<20)
 //	// …
@@ -12,12 +8,20 @@
 //		return
 //	}
 //
-// The body must be the received bytes, before any parsing. All attempts of a notice have the same
-// webhook-id, also after a redrive. Store the ids for some days, and answer a repeated callback with
-// success without processing it again.
+// body must be the received bytes, before any parsing.
 //
-// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both
-// too. A callback is valid if one signature is valid for one secret.
+// # Signatures
 //
-// A [Verifier] also verifies the other schemes of notifier, for example those with public keys.
+// By default a callback is signed as Standard Webhooks (https://www.standardwebhooks.com) version 1 defines. The header
+// webhook-signature has the HMAC-SHA256 of "id.timestamp.body". The headers webhook-id and webhook-timestamp have the
+// id and the timestamp. [Verify] checks these three headers. A [Verifier] also supports the other signature schemes of
+// notifier, for example those with public keys.
+//
+// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both too. A callback
+// is valid if one signature is valid for one secret.
+//
+// # Duplicates
+//
+// All attempts of a notice have the same webhook-id, also after a redrive. Store the ids for some days. Answer a
+// repeated callback with success, and do not process it again.
 package webhook

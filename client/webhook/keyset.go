@@ -29,11 +29,11 @@ const (
 	maxSet       = 1 << 20
 )
 
-// KeySet fetches and caches the sender's public keys from a JWKS URL. Keys are cached for the max-age of
-// the answer, at least 30 s and at most an hour. An unknown key id causes an earlier fetch, at most
-// every 30 s. If a fetch fails, the cached keys stay in use, and the next fetch is made 5 s later.
+// KeySet fetches the sender's public keys from a JWKS URL and caches them. It keeps them for the max-age of the answer,
+// but at least 30 s and at most an hour. A callback with an unknown key id causes an earlier fetch, at most every 30 s.
+// If a fetch fails, KeySet keeps using the cached keys, and fetches again 5 s later.
 //
-// Several Verifiers and goroutines may share a KeySet. One of them fetches at a time.
+// A KeySet is safe for concurrent use, also by several Verifiers. Only one fetch runs at a time.
 type KeySet struct {
 	address string
 	client  *http.Client
@@ -46,10 +46,11 @@ type KeySet struct {
 	failed  error     // error of the last fetch
 }
 
-// NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json.
-// http is only accepted for a loopback host, because an attacker who can change the answer can forge
-// callbacks. If client is nil, requests have a timeout of 10 s and follow no redirects. The error wraps
-// [ErrSecret].
+// NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json. It accepts http
+// only for a loopback host, because an attacker who can change the answer can forge callbacks. For another address it
+// returns an error that wraps [ErrSecret].
+//
+// If client is nil, requests time out after 10 s and follow no redirects. NewKeySet makes no request.
 func NewKeySet(address string, client *http.Client) (*KeySet, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {

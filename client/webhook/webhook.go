@@ -60,13 +60,13 @@ var (
 	ErrBody = errors.New("webhook: the body is not a signed form")
 )
 
-// Verify returns nil if a request was signed with one of the secrets, at most [Tolerance] ago. A secret
-// is whsec_ and base64: the value of the route's _SECRET, or of GET /v1/routes/{name}/secret. A string
-// may have several secrets, comma-separated. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature]
-// or [ErrSecret].
+// Verify checks that a request was signed with one of the secrets, and that its timestamp is at most [Tolerance] from
+// now. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature] or [ErrSecret].
 //
-// Verify parses the secrets in each call. A receiver of many requests should create a [Verifier] once,
-// with [New].
+// A secret is a text that begins with whsec_: the value of the route's _SECRET setting, or of GET
+// /v1/routes/{name}/secret. One string may contain several secrets, separated by commas.
+//
+// Verify parses the secrets in each call. A receiver of many requests should create a [Verifier] once, with [New].
 func Verify(h http.Header, body []byte, secrets ...string) error {
 	v, err := New(secrets...)
 	if err != nil {

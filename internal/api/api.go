@@ -170,9 +170,8 @@ func (a *api) page() *apidocs.Docs {
 	return docs
 }
 
-// itemLimit returns the maximum size of one notice in a request. The encoded body may be twice as
-// long as the body: enough for base64 and for ordinary text, although JSON can need six bytes for
-// one byte of a text. The decoded body is checked separately against maxBody.
+// itemLimit returns the maximum size, in bytes, of one notice in a request. It allows two bytes of JSON for each byte
+// of a body, which is enough for base64 and for ordinary text. The decoded body is checked against maxBody separately.
 func (a *api) itemLimit() int64 { return 2*a.maxBody + envelope }
 
 // readTimeout is how long a request may take to arrive: a batch of 32 MiB over a slow line.

@@ -86,9 +86,9 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// operated writes an audit entry for an operator's call: the client, its address, and the result.
-// err is the error of the call. If err proves that Redis changed nothing, operated writes no entry.
-// After any other error the change may have happened, so the entry says that the call failed.
+// operated writes an audit entry for an operator's call. err is the result of the call. If err proves that Redis
+// changed nothing, operated writes no entry. After any other error the change may have been made, so operated writes an
+// entry with the result failed.
 func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	switch {
 	case err == nil:

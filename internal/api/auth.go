@@ -39,11 +39,12 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 	return caller{}, refused
 }
 
-// admitLocal admits requests to an API without configured clients. It requires that the API listens
-// on a loopback address, and refuses two attacks by web pages in a browser on the same machine:
-//   - DNS rebinding: a page resolves its own host name to 127.0.0.1. The request's Host header has
-//     that name, which is not a loopback name.
-//   - Cross-site requests: the browser marks them in Sec-Fetch-Site or Origin.
+// admitLocal authenticates requests to an API that has no clients configured, and so no tokens. It only accepts
+// requests if the API listens on a loopback address. It rejects two attacks of web pages that a browser on the same
+// machine shows:
+//   - DNS rebinding: a page makes its own host name resolve to 127.0.0.1. The Host header then has that name, which is
+//     not a loopback name.
+//   - Cross-site requests: the browser marks them in the header Sec-Fetch-Site or Origin.
 func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if !a.loopback {
 		return caller{}, problem(http.StatusUnauthorized,

@@ -15,9 +15,9 @@ import (
 	"notifier/internal/store"
 )
 
-// cursors encrypts the cursors of one query. A cursor holds the last key that was read, which the
-// client may have no right to see, and the position of the next page, which the client must not
-// choose. An encrypted cursor is valid only for the same client, scope and query.
+// cursors encrypts and decrypts the cursors of one listing. A cursor contains the position of the next page and the
+// last key that was read. It is encrypted because the client may have no right to see that key, and must not choose the
+// position. A cursor is valid only for the same client and the same query.
 type cursors struct {
 	api   *api
 	bound []byte

@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// escapeHidden escapes control characters and characters that change the direction of text in
-// a JSON answer. On a terminal they could forge the rest of the answer. JSON has such characters
-// only within strings, so the result is still valid JSON.
+// escapeHidden escapes control characters, and characters that change the direction of text, in JSON. Without this,
+// they could make a terminal show a forged answer. They occur only inside strings of the JSON, so the result is valid
+// JSON with the same meaning.
 func escapeHidden(data []byte) []byte {
 	if bytes.IndexFunc(data, isHidden) < 0 {
 		return data

@@ -11,10 +11,12 @@ import (
 // DefaultMemory is the default of Options.Memory.
 const DefaultMemory = 128 << 20
 
-// memory bounds the bytes of all request bodies in flight, from the first byte of a body until its
-// call is answered. Half of the memory is reserved for the clients, in equal parts. A client that
-// needs more takes it from the other half, which all share. One client may hold at most a quarter
-// of the whole, so that it cannot use up the shared half alone.
+// memory limits the total size of all request bodies that the API holds in memory. A body counts from its first byte
+// until its call is answered.
+//
+// Half of the memory is divided equally among the clients and reserved for them. All clients share the other half. A
+// client uses its own part first. One client may hold at most a quarter of the total, so that it cannot use up the
+// shared half alone.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client

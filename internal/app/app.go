@@ -271,10 +271,14 @@ func (p *Process) MetricsAddr() string { return p.page.addr() }
 // PprofAddr is the address of the profiles; empty if they are not served.
 func (p *Process) PprofAddr() string { return p.pprof.addr() }
 
-// Run serves and delivers until ctx ends and the shutdown delay is over. Then it stops in order:
-// the API refuses new calls and answers running ones, claims end, running handlers finish and are
-// settled, running schedule calls end, and the metrics address and the connections close. Run also
-// checks the Redis configuration at intervals. It returns nil after an orderly stop.
+// Run serves the API and delivers notices until ctx ends and the shutdown delay has passed. Then it stops the parts in
+// this order:
+//  1. The API refuses new calls and answers those in progress.
+//  2. The engine claims no more notices, and waits for running handlers and their settles.
+//  3. Calls that are still being written to Redis end.
+//  4. The connections to Redis and to the history close.
+//
+// Run returns nil after an orderly stop.
 func (p *Process) Run(ctx context.Context) error {
 	for _, line := range config.Describe(p.o.Config) {
 		p.o.Logger.Info(line)

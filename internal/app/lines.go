@@ -14,9 +14,8 @@ const (
 	mostHeld = 256 << 10
 )
 
-// lines writes log lines to out. After a pause a line is written at once, so that a kill
-// does not lose it. Lines that follow within linePause are written together.
-// Sync returns once all lines are written.
+// lines is a buffered writer of log lines. A line after a pause is written at once, so that a kill does not lose it.
+// Lines that follow within linePause are written together. Sync writes all buffered lines.
 type lines struct {
 	out io.Writer
 

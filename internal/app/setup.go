@@ -15,9 +15,8 @@ import (
 	"notifier/internal/wire"
 )
 
-// Intervals of checks of the Redis configuration. It is checked every setupEvery, because it can
-// change while Redis runs. It is checked again after setupRetry if Redis did not answer, and if a
-// new subscription is to other servers than those of the last check.
+// Intervals between checks of the Redis configuration. It is checked every setupEvery, because operators can change it
+// while Redis runs. If Redis does not answer, it is checked again after setupRetry.
 const (
 	setupEvery = 10 * time.Minute
 	setupRetry = 5 * time.Second

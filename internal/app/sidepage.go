@@ -45,9 +45,9 @@ func metricsOnly(page, keySet http.Handler) http.Handler {
 	return mux
 }
 
-// profiles answers /debug/pprof/ for loopback hosts. Other hosts are refused, so that a web
-// page whose name resolves to this machine cannot read profiles. A profile or trace takes as
-// long as its parameter seconds says, so responses have no write deadline.
+// profiles serves /debug/pprof/ to requests for a loopback host. It refuses other hosts, so that a web page whose name
+// resolves to this machine cannot read profiles. Answers have no write deadline, because the request chooses how long a
+// profile takes.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

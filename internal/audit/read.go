@@ -30,9 +30,8 @@ type auditStream struct {
 // label names the stream in a place.
 func (x *auditStream) label() string { return x.client + ":" + x.class }
 
-// Audited reads at most limit entries of a range, the newest first. If the range has a client,
-// Audited reads the streams of that client and the streams that all former clients share.
-// Otherwise it reads the streams of all clients.
+// Audited returns at most limit entries of a range, newest first. If r.Client is set, Audited reads the streams of that
+// client, and those that all removed clients share. Otherwise it reads the streams of all clients.
 func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error) {
 	before, err := readPlace(r.Before)
 	if err != nil {

@@ -27,11 +27,11 @@ var auditScript = wire.NewScript("audit", auditSource, true).Anywhere()
 // Store keeps the audit in Redis. Its methods are safe for concurrent use.
 type Store struct{ Wire *wire.Client }
 
-// Audit appends an entry to the audit. If the same client made an equal call within the last
-// minute, Audit increments the count of its entry instead.
+// Audit appends an entry. If the same client made an equal call within the last minute, Audit increments the count of
+// that entry instead.
 //
-// In a cluster Audit returns an error as soon as the node of the audit is slow, so that its caller
-// does not wait. The entry may then still be written.
+// In a cluster, Audit returns an error as soon as the node of the audit responds slowly, so that the caller does not
+// wait. The entry may still be written later.
 func (s *Store) Audit(ctx context.Context, e Entry) error {
 	if !s.Wire.Cluster {
 		return s.addEntry(ctx, e)

@@ -34,10 +34,10 @@ var (
 	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
-// Tend keeps the audit's streams in step with the configured clients. It registers the clients of
-// this instance. It moves the entries of clients that no instance has configured to the shared
-// streams of former clients. It also moves the entries of the one stream of earlier versions to the
-// streams of their clients.
+// Tend updates the set of audit streams for the configured clients. It is called periodically, and does three things:
+//   - It registers the clients of this instance.
+//   - It moves the entries of clients that no instance has configured any more to the streams of removed clients.
+//   - It moves entries from the single stream of earlier versions to the streams of their clients.
 func (s *Store) Tend(ctx context.Context, clients []string) error {
 	if err := s.copyOldAudit(ctx, s); err != nil {
 		return err

@@ -69,9 +69,8 @@ type Query struct {
 	Limit  int
 }
 
-// Page is a page of entries, the newest first. It may hold fewer entries than the limit, even none,
-// although there are more. Next is empty on the last page. Otherwise it is the value of
-// Range.Before for the next page.
+// Page is one page of entries, newest first. It may have fewer entries than the limit, even none, although more pages
+// follow. Next is the Range.Before of the next page, and is empty on the last page.
 type Page struct {
 	Entries []Entry
 	Next    string

@@ -16,10 +16,11 @@ const (
 	dayLock = 0x6e6f746966794844
 )
 
-// makeDays creates the PostgreSQL partitions of the days of rows. In the last hour of a day it also
-// creates the partition of the next day. A partition is created as a separate table and then
-// attached: that does not wait for running searches. Creating it in place would wait for them, and
-// all writes would wait as well.
+// makeDays creates the PostgreSQL partitions for the days on which rows ended. During the last hour before midnight UTC
+// it also creates the partition of the next day.
+//
+// Each partition is created as a separate table and then attached. CREATE TABLE … PARTITION OF would wait for running
+// searches, and meanwhile block all writes.
 func (d *DB) makeDays(ctx context.Context, rows []Row) error {
 	if d.sqlite || len(rows) == 0 {
 		return nil
@@ -101,8 +102,8 @@ func (d *DB) alone(ctx context.Context, do func(tx *sql.Tx) error) error {
 // statements.
 const sqliteStep = 5000
 
-// Expire deletes entries older than the retention, and returns what it deleted: names of partitions of
-// PostgreSQL, or a count of rows of SQLite. All instances may call it.
+// Expire deletes entries older than the retention. It returns the number of deleted partitions (PostgreSQL) or rows
+// (SQLite). All instances may call it.
 func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) {
 	if d.o.Retention <= 0 {
 		return 0, nil

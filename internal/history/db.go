@@ -119,9 +119,8 @@ func Open(o Options) (*DB, error) {
 	return d, nil
 }
 
-// createPrivate creates a database's file for its owner only, whatever the umask. SQLite gives its other
-// files the same permissions. An existing file keeps its permissions. If the file cannot be created, the
-// first operation returns the error.
+// createPrivate creates a SQLite file that only its owner can read. An existing file keeps its permissions. Errors are
+// ignored, because the first operation on the database reports them.
 func createPrivate(path string) {
 	if f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err == nil {
 		_ = f.Close()
@@ -150,9 +149,9 @@ func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Cl
 // SQLite reports whether the database is a file of this machine.
 func (d *DB) SQLite() bool { return d.sqlite }
 
-// Begin migrates the database to the schema of this program, and checks that the history belongs to
-// this service. Every operation calls it first. It returns ErrNewer if the schema is newer than the
-// program, and ErrForeign if the history belongs to another service.
+// Begin migrates the database to this program's schema, and checks that the history belongs to this service. Every
+// operation calls Begin first. It returns ErrNewer if the schema is newer than the program, and ErrForeign if another
+// service owns the history.
 func (d *DB) Begin(ctx context.Context) error {
 	_, err := d.begin(ctx)
 	return err

@@ -1,37 +1,42 @@
-// Package history stores finalized notices in a database, PostgreSQL or SQLite, and searches them.
+// Package history stores finalized notices in a database, PostgreSQL or SQLite, and searches them. A notice is
+// finalized when it is delivered, dead, cancelled or replaced.
 //
-// # From a finalized notice to a row
+// # Data flow
 //
-//	a script finalizes a notice ──▶ outbox ──▶ Shipper ──▶ row in the database
-//	    (one step, in Redis)     (one per shard)   │            │
-//	                                  ▲            ◀─ commit ───┘
-//	                                  └── remove the entry
+//	a Lua script finalizes a notice ──▶ outbox ──▶ Shipper ──▶ row in the database
+//	      (one step, in Redis)      (one per shard)   │            │
+//	                                      ▲           ◀─ commit ───┘
+//	                                      └── remove the entry
 //
-// The script that finalizes a notice appends an entry to its shard's outbox, a list in Redis. The
-// entry has the outcome, the record, and Redis's time. A Shipper takes a lock on an outbox, the
-// hold. It reads entries from the beginning, writes them in one transaction, and removes the
-// entries that the database has committed. Every instance with a history has a Shipper.
+// An outbox is a list in Redis. The script that finalizes a notice appends an entry in the same step. The entry has the
+// outcome, the record of the notice, and the time by Redis's clock.
 //
-// An outbox has at most NOTIFIER_HISTORY_BACKLOG entries, and fewer while less than a fifth of
-// Redis's maxmemory is left. Above that bound the oldest entries are dropped and counted.
+// A [Shipper] moves entries from the outboxes to the database. Every instance with a history runs one. It locks an
+// outbox, reads entries from the head, and writes them in one transaction. After the commit it removes them from the
+// outbox.
+//
+// All outboxes together hold at most NOTIFIER_HISTORY_BACKLOG entries. Above that, the oldest entries are dropped and
+// counted. The same happens if Redis has less than a fifth of its maxmemory left while the Shippers fail or are far
+// behind.
 //
 // # Guarantees
 //
-//   - Lost: only entries that the bound or an erasure drops. A crash loses none: an entry is removed
-//     only after the database has committed it, and only if it is the entry that was read.
-//   - Duplicated: never. A row is identified by the time of its entry, the webhook-id and the number
-//     of the ending. All three come from the script, so a second write of an entry finds the row in
-//     the same partition and does nothing. A crash between commit and removal, or two Shippers with
-//     the same entries, do no harm. The hold (10 s, renewed) only avoids duplicate work.
-//   - Delivery never waits for the database. Only the outbox grows.
-//   - If Redis loses its last second, it may lose an entry. If the database already has the entry,
-//     the notice is claimed and finalized again, and the history has both entries, with different
-//     times.
+//   - Lost entries: only those that are dropped as above, and those of erased notices. A crash loses none, because an
+//     entry is removed only after the database has committed it.
+//   - Duplicate rows: none. A row is identified by the time of its entry, the webhook-id, and how often the notice was
+//     finalized. The script sets all three. If an entry is written a second time, the database finds the row and
+//     changes nothing. So a crash between commit and removal does no harm, and neither do two Shippers that write the
+//     same entries. The lock only avoids duplicate work. It expires after 10 s and is renewed.
+//   - Delivery never waits for the database. While the database is unavailable, the outboxes grow.
+//
+// If Redis crashes and loses its last second of writes, the outcome of a notice may be lost in Redis after its row was
+// written. The notice is then delivered and finalized again, and gets a second row with another time.
 //
 // # The database
 //
-// PostgreSQL has one partition per day. It is created before the first row of the day, and dropped
-// as a whole after the retention. Numbered migrations change the schema, by one instance at a time.
-// If the schema is newer than the program, the history returns ErrNewer and neither reads nor
-// writes; notices are still delivered. SQLite serves only the instances of one machine.
+// PostgreSQL has one partition per day. It is created before the first row of that day, and dropped when the retention
+// has passed. SQLite serves only the instances of one machine.
+//
+// Numbered migrations change the schema. One instance migrates at a time. If the schema is newer than the program,
+// operations return [ErrNewer] and neither read nor write. Notices are still delivered.
 package history

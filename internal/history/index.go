@@ -15,9 +15,9 @@ var errBuilding = errors.New("another instance builds the indexes")
 // idIndex is the index by webhook-id.
 const idIndex = "history_id"
 
-// BuildIndexes builds the index by webhook-id of each partition that lacks it, and returns how many it built.
-// Reads and writes go on during the build, and a search without the index takes longer. One instance builds
-// at a time; the others get an error. In SQLite the migration creates the index.
+// BuildIndexes builds the webhook-id index on each PostgreSQL partition that lacks it, and returns the number of
+// indexes built. Reads and writes continue during the build. Only one instance can build at a time: a concurrent call
+// returns an error. For SQLite, BuildIndexes does nothing, because a migration creates the index.
 func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if d.sqlite {
 		return 0, nil

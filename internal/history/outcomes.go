@@ -83,12 +83,12 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 // withoutBody lists all columns except the last two, which hold the body.
 func withoutBody() []string { return columns[:len(columns)-2] }
 
-// knownOutcome returns how a notice ended after a backup was made. In the backup the notice is
-// pending or dead. rows are all entries of the notice in the history, oldest first. endings is how
-// often the notice had been finalized in the backup: only entries with a higher number count.
+// knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries in
+// the history, oldest first. endings is how often the notice was finalized before the backup: rows with a Number up to
+// endings are ignored.
 //
-// A delivery decides, the last one if there are several. Otherwise a cancellation or replacement
-// decides, if it is the last entry; both give the state cancelled. In all other cases ok is false.
+// The latest delivery wins. Without a delivery, knownOutcome returns the last row if it is a cancellation or a
+// replacement, and the state is notice.Cancelled for both. Otherwise ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {

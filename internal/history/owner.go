@@ -111,10 +111,9 @@ const ownerVersion = 3
 // claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim transfers the history, with all its rows, from one owner to another. An owner is the data
-// of one Redis. If from is not the id of the present owner, Claim returns ErrForeign, and the error
-// has the right id. Unfinished replays fail. changed is false if the history belonged to the new
-// owner already.
+// Claim makes to the owner of the history and all its rows. from must be the ID of the present owner: otherwise Claim
+// returns an ErrForeign that names the right ID. Claim ends unfinished replays as failed. changed is false if to
+// already was the owner.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err

@@ -94,10 +94,13 @@ type Choice struct {
 	Key    keys.Key
 }
 
-// Choose calls each for every notice that a replay is to send, once per notice, ordered by time.
-// These are the notices that were delivered or died within the replay's window, and whose last
-// entry has one of the outcomes that the replay asks for. row is that last entry, without attempts
-// and some other columns. The Shard of the Choice is not set.
+// Choose selects the notices that the replay r sends again, and calls each once for every notice, ordered by time. It
+// selects a notice if both are true:
+//   - The notice was delivered or died within the replay's time window.
+//   - The notice's last entry has one of the outcomes in r.Outcomes.
+//
+// row is that last entry, without attempts and some other columns. Choose does not set Choice.Shard. It returns ErrSlow
+// if choosing takes longer than a minute.
 func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
 	if err := d.Begin(ctx); err != nil {
 		return err

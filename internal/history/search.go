@@ -5,10 +5,9 @@ import (
 	"sync"
 )
 
-// Limits of connections and of searches. A search for text, or for a part of a key, compares one
-// row after the other, for up to FindTimeout. Few of them may run at a time, in all and for each
-// client. Writes, lookups by key and searches have separate connections, so that slow searches do
-// not delay the others.
+// Limits of database connections and of slow searches. A slow search looks for text or for a part of a key, has no
+// index, and may run up to FindTimeout. Writes, lookups by key, and searches have separate connections, so slow
+// searches delay neither writes nor lookups.
 const (
 	writeConns  = 4
 	lookupConns = 2

@@ -22,12 +22,12 @@ type Settled struct {
 	Changed   int `json:"changed"`   // not settled, because they changed during the call
 }
 
-// Settle corrects a Redis that was restored from a backup, so that it does not deliver notices
-// again. A notice that is pending or dead in the backup, and that was delivered or cancelled later
-// by the history, becomes delivered or cancelled.
+// Settle prevents duplicate deliveries after Redis was restored from a backup. It looks up the history of every notice
+// that is pending or dead in Redis. If the history has a later delivery, Settle marks the notice as delivered. If it
+// has a later cancellation or replacement, Settle marks the notice as cancelled.
 //
-// With dryRun, Settle only counts such notices. It returns ErrNotPaused if the route of one is not
-// paused. It may be called again.
+// With dryRun, Settle only counts. Otherwise the routes of these notices must be paused, or Settle returns
+// ErrNotPaused. A call can be repeated safely.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {

@@ -162,12 +162,12 @@ type census struct {
 	lives        bool     // an instance is alive
 }
 
-// able returns ErrRefused if an alive instance lacks an ability: ok reports whether a heartbeat has
-// it, and what describes it in the error. It also returns ErrRefused if a connected instance
-// publishes no heartbeat. lives reports whether any instance is alive.
+// able checks that every alive instance supports an operation. ok reports whether the heartbeat of an instance shows
+// that support, and what names the operation in the error. lives reports whether any instance is alive.
 //
-// An instance that has just started may not have published its abilities yet, so able waits up to
-// tellWait for them. If some is true, able also waits until at least one instance is alive.
+// able returns ErrRefused if an instance lacks the support, or if a connected instance publishes no heartbeat. An
+// instance that has just started may not have published its heartbeat yet. So able polls for up to tellWait until all
+// instances comply. If some is true, able also waits until at least one instance is alive.
 func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
 	var c census
 	err = await(ctx, s, tellWait, func(list []fleet.Instance) bool {

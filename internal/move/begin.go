@@ -176,13 +176,12 @@ func (m *migrator) newSideEmpty(ctx context.Context) error {
 	return nil
 }
 
-// returns reports whether the new side can accept calls at once, before all notices have moved
-// there. A side is one of the two Redis of a migration.
+// returns reports whether the new side of a migration can accept calls at once, before all notices have moved there.
+// The sides are the old Redis and the new one.
 //
-// That is so if the new side accepts calls already. It is also so if the new side was the last to
-// accept calls, which happens when a migration is reversed before its target has opened. In both
-// cases the new side has a mark of each notice that is on the other side, and refuses calls on
-// these.
+// That is true if the new side accepts calls now, or was the last to do so. It happens when a migration is reversed:
+// the new side of the reversed migration is the old side of the first one. Such a side has a mark for every notice that
+// is on the other side, and refuses calls on marked notices.
 func (m *migrator) returns() bool {
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {

@@ -54,10 +54,11 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 	return out, err
 }
 
-// compare checks that every notice that has left the old side is on the new side, and counts the
-// notices of both. A notice may be absent from the new side without being lost, if it was finalized
-// when it left or has become due since: it may have been delivered and trimmed. Such a notice is
-// not counted as missing.
+// compare checks that no notice was lost in a migration, and counts the notices of both sides. It looks up each notice
+// that has left the old side on the new side, and counts those that are missing.
+//
+// A missing notice is not counted if it was finalized when it left, or has become due since. Such a notice may have
+// been delivered on the new side, and then deleted after its retention.
 func (m *migrator) compare(ctx context.Context) error {
 	if err := m.from.eachMark(ctx, func(place int, was map[string]string) error { return m.compareMarked(ctx, place, was) }); err != nil {
 		return err

@@ -16,10 +16,11 @@ var holdSource string
 
 var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
 
-// hold takes or extends the lock that lets only one reshard or migration run on this Redis. token
-// identifies the mover, and during is how long the lock lasts. hold reports whether the mover has
-// the lock. Each running mover is subscribed to its own channel: if the present holder has no
-// subscriber, it is dead, and hold takes the lock over.
+// hold acquires or extends the lock that allows only one reshard or migration at a time on this Redis. token identifies
+// the caller, and the lock expires after during. hold returns true if the caller has the lock.
+//
+// Every mover subscribes to a channel of its own while it runs. If the channel of the lock's holder has no subscriber,
+// the holder is dead, and hold takes the lock over.
 func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bool, error) {
 	name, dead := []string{s.Space().Resharding()}, ""
 	for range 2 {
@@ -55,9 +56,9 @@ func (s Redis) release(ctx context.Context, token string) error {
 	return s.Wire().Wrapped("resharding", s.Wire().Redis.Del(ctx, name).Err())
 }
 
-// unidentified counts the instances that are connected to this Redis and whose ids are not in the
-// list. An instance of any version has one subscription to wake messages at each master, so
-// unidentified counts subscribers. In a cluster it returns the count of the master with the most.
+// unidentified counts connected instances whose ids are not in the list. Every instance, of any version, has one
+// subscription to the wake channel at each master. So unidentified counts that channel's subscribers and subtracts the
+// connected instances of the list. In a cluster it uses the master with the most subscribers.
 func (s Redis) unidentified(ctx context.Context, instances []string) (int64, error) {
 	var mu sync.Mutex
 	var most int64

@@ -21,10 +21,11 @@ var marksScript = wire.NewScript("marks", marksSource, false)
 // paused may receive the expired event of their timers that late.
 const crossedFor = time.Hour
 
-// mark records in a shard that notices are on the other side of the migration, so that calls on
-// them are refused here. It skips notices with a record on this side. at is the state of this side
-// in which the marks are right. If another mover has changed the state, mark writes nothing and
-// returns an ErrUnavailable.
+// mark records in a shard that notices have moved to the other side of the migration. This side then refuses calls on
+// them. mark skips notices that have a record on this side.
+//
+// at is the role of this side that the caller knows. If another mover has changed the role, mark writes nothing and
+// returns an error that wraps ErrUnavailable.
 func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "+", ks)
 }
@@ -79,9 +80,9 @@ func (s Redis) elsewhere(ctx context.Context, shard int, cursor uint64, n int64)
 	return was, next, nil
 }
 
-// crossed stores the keys of notices that have moved to the other side, for crossedFor. An expired
-// event of such a key may still arrive, from the timer of the moved notice. With the key stored,
-// package adopt does not take that timer for a client's.
+// crossed stores, for crossedFor, the keys of notices that have moved to the other side. The timer of such a notice may
+// still send an expired event here. Package adopt ignores events of stored keys. Otherwise it would take the timer for
+// one that a client has set.
 func (s Redis) crossed(ctx context.Context, shard int, ks []string) error {
 	if len(ks) == 0 {
 		return nil

@@ -64,9 +64,9 @@ type resharder struct {
 	done  Done
 }
 
-// Reshard replaces the shards of a Redis by To new ones, and moves all notices to them, while the
-// instances deliver. If Reshard is interrupted, a second call with the same options continues. An
-// unfinished reshard to another number is finished first.
+// Reshard changes the number of shards to o.To, and moves all notices to the new shards. Delivery continues. If Reshard
+// is interrupted, another call with the same options continues. An unfinished reshard to another number is finished
+// first.
 func Reshard(ctx context.Context, o Options) (Done, error) {
 	cluster := o.Conn.Masters != nil
 	n, err := o.Conn.Exists(ctx, keys.Space{Namespace: o.Namespace}.Meta()).Result()

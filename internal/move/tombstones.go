@@ -141,13 +141,14 @@ func (s Redis) importTrimmed(ctx context.Context, marks map[string]int64) error 
 	return nil
 }
 
-// tombstones copies the tombstones, the traces of removed notices, from the old side to the new
-// one. The old side keeps its own, because it accepts schedule calls until it is closed.
+// tombstones copies all tombstones from the old side to the new one. A tombstone is the digest of a notice whose record
+// was deleted. Schedule calls need it to recognise a repeated call. The old side keeps its tombstones, because it
+// accepts schedule calls until it is closed.
 //
-// Tombstones are stored in buckets by time. A bucket that was copied before is copied again if its
-// number of tombstones has changed. It is also copied again if notices of its time were trimmed
-// since: their tombstones may have replaced others of the same keys, which leaves the number as it
-// was.
+// Tombstones are stored in buckets by time. A later call copies a bucket again in two cases:
+//   - The number of its tombstones has changed.
+//   - Notices of its time were deleted since. Their tombstones may have replaced others of the same keys, so the number
+//     may be the same.
 func (m *migrator) tombstones(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
 		if err := m.tombstonesOf(ctx, place); err != nil {
@@ -188,9 +189,9 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 	return m.step("trimmed", func() error { return m.to.importTrimmed(ctx, trimmed) })
 }
 
-// changedSince compares two results of trimmed, and returns the earliest time, in Unix ms, of a
-// notice that was trimmed in between. A prefix's notices are trimmed in the order in which they
-// were settled. So a bucket that ends before that time has not changed.
+// changedSince returns the earliest time, in Unix ms, of a notice that was deleted between two readings of the trim
+// positions by prefix. Notices of one prefix are deleted in the order of that time. So tombstone buckets that end
+// earlier have not changed.
 func changedSince(before, now map[string]int64) int64 {
 	since := int64(math.MaxInt64)
 	for prefix, ms := range now {

@@ -1,7 +1,6 @@
-// Package notice holds the vocabulary of the service: the notice, its states, the attempts made, the ladder of delays, and the
-// results of attempts.
+// Package notice defines the types that all packages share: the notice, its states, its attempts and their results, and
+// the ladder, which is the list of delays between attempts.
 //
-// It also has the codec of the record, the JSON text of a notice in Redis (record.go), and the checks of a producer's input.
-//
-// It does no I/O and imports no other package of this module, so every package can use it.
+// It also encodes and decodes records, the JSON form of notices in Redis, and validates the fields that producers send.
+// It does no I/O.
 package notice

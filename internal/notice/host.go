@@ -7,9 +7,10 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Host returns the normalized form of a host's name: lower case, punycode, without the final dot. An IPv6
-// address is in its shortest form, without brackets and zone. Keys are derived from this form, lists are
-// compared by it, and limits are kept for it. s is the host alone, without scheme, port or user.
+// Host returns the normalized form of a host name: lower case, punycode, without a final dot. An IPv6 address gets its
+// shortest form, without brackets and zone. s must be only the host, without scheme, port and user.
+//
+// Equal hosts must have equal names, because signing keys are derived, and limits are counted, by this name.
 func Host(s string) (string, error) {
 	name := s
 	if inner, ok := strings.CutPrefix(s, "["); ok {

@@ -94,15 +94,17 @@ func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 // NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
-// Made is the creation time of a notice, in µs since the start of 2020. It identifies the
-// generation of a key: which of the notices that ever had the key. Two notices of one key never
-// have the same Made, because Redis's clock advances between two scripts. Records of earlier
-// versions hold Unix ms; Made keeps such a number, because the webhook-id is derived from it.
+// Made is the creation time of a notice, in µs since the start of 2020. It distinguishes successive notices with the
+// same key: two notices of one key never have the same Made.
+//
+// Records of earlier versions hold Unix milliseconds instead. Made keeps such a number unchanged, because the
+// webhook-id is derived from it. [Made.Time] accepts both units.
 type Made int64
 
-// madeEpoch is the Unix time, in µs, from which a [Made] counts. From 2020 a count has one digit
-// less than from 1970, so that a record with a body of 200 bytes just fits Redis's allocation class
-// of 256. A Made below leastMicros is a time in Unix ms, as earlier versions wrote it.
+// madeEpoch is the Unix time, in µs, from which a [Made] counts. Counting from 2020 instead of 1970 saves one digit.
+// With that digit, a record with a body of 200 bytes would exceed Redis's allocation class of 256 bytes.
+//
+// A Made below leastMicros is in Unix milliseconds, as earlier versions wrote it.
 const (
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
@@ -278,13 +280,15 @@ type Push struct {
 	InPlaceOf []string
 }
 
-// PushMark returns the mark of the coming attempt's push to a list or stream. Redis remembers the marks of
-// pushes, so that a repeated push adds no second entry. inPlaceOf are the marks of the attempts directly before
-// the coming one that may have pushed without a known result: they were interrupted, or the push failed. If one
-// of them did push, the coming attempt pushes nothing.
+// PushMark returns a unique mark for the push of the coming attempt to a list or stream. Redis stores the marks of
+// completed pushes, so a repeated push adds no second entry.
 //
-// A consumer that defers a notice gets a new push of the same attempt. So the mark also contains Locked, the
-// number of such deferrals.
+// inPlaceOf are the marks of earlier attempts whose push may or may not have succeeded: the attempts directly before
+// this one that were interrupted or whose push failed. If Redis has one of these marks, the coming attempt pushes
+// nothing.
+//
+// A notice that its consumer deferred is pushed again under the same attempt number. So the mark also contains
+// n.Locked, the number of such deferrals.
 func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
 	id, locked := n.ID(), ":"+strconv.Itoa(n.Locked)
 	of := func(attempt int) string { return id + ":" + strconv.Itoa(attempt) + locked }

@@ -164,9 +164,8 @@ func (c *Content) appendHeaders(b []byte) []byte {
 	return append(b, ']')
 }
 
-// InlineJSON reports whether the body can be embedded in another JSON text unchanged. It must be a JSON value
-// in UTF-8, without white space around it, which a decoder would strip, and not nested so deep that the outer
-// text exceeds a decoder's limit.
+// InlineJSON reports whether the body can be embedded in another JSON text and read back byte for byte. That requires
+// valid JSON in UTF-8, without white space around it and without very deep nesting.
 func (c *Content) InlineJSON() bool { return inlineJSON(c.Body) }
 
 // maxDepth is far below the 10,000 levels that encoding/json accepts, because the record and the API's

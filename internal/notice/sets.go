@@ -3,11 +3,13 @@ package notice
 // The closed sets of this service. Each value is a label of a metric, a field of a log line or a filter of
 // the API, so the values are fixed.
 
-// State is the state of a notice. It is not stored: it follows from the sorted set that holds the notice, and
-// from its score there.
+// State is the state of a notice. It is not stored in the record. It is derived from the sorted set in Redis that holds
+// the notice, the notice's score in that set, and whether a claim exists.
 //
 //	scheduled → claimed → delivered | scheduled (retry) | dead
-//	scheduled | claimed → cancelled;  dead → scheduled (redrive)
+//	scheduled | claimed | dead → cancelled
+//	dead → scheduled (redrive)
+//	delivered | dead → scheduled (resend)
 type State string
 
 // The states.

@@ -2,9 +2,9 @@ package reconcile
 
 import "time"
 
-// clock estimates the time of Redis's clock. Between measurements it uses the monotonic clock of
-// this process, so that a sweeper does not sleep an hour too long if this machine's clock is set
-// back by an hour. Only one goroutine may use a clock.
+// clock estimates the present time of Redis's clock. It adds a measured offset to the monotonic clock of this process.
+// So if this machine's wall clock is set back by an hour, sweepers do not sleep an hour longer. A clock is not safe for
+// concurrent use.
 type clock struct {
 	base    time.Time     // of this process; all times are counted from here
 	offset  time.Duration // Redis's clock minus ours
@@ -12,11 +12,11 @@ type clock struct {
 	at      time.Time
 }
 
-// learn takes a measurement: Redis returned the time now at some moment between from and to. The
-// shorter this interval, the more precise the measurement.
+// learn updates the offset from one measurement: Redis returned the time now, at some moment between from and to. A
+// shorter interval is a more precise measurement.
 //
-// A less precise measurement replaces a more precise one in two cases. The earlier one is more than
-// five seconds old, because clocks drift. Or the two contradict each other, because a clock was
+// learn keeps the more precise of two measurements, with two exceptions. A measurement older than five seconds is
+// replaced, because clocks drift. One that contradicts the new measurement is replaced too, because a clock has been
 // set.
 func (c *clock) learn(now, from, to time.Time) {
 	half := to.Sub(from) / 2

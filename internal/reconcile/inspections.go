@@ -18,9 +18,8 @@ type Toucher interface {
 	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Inspections reads for all Sweepers of a process which notices are due. The inspections of idle
-// Sweepers are patient: they happen at the same instants and share calls to Redis, with up to
-// store.MaxLooks inspections in a call. Inspections is safe for concurrent use.
+// Inspections reads which notices are due, for all Sweepers of a process. Idle Sweepers allow their inspections to
+// wait, so that up to store.MaxLooks of them are sent in one call to Redis. Inspections is safe for concurrent use.
 type Inspections struct {
 	Toucher
 	store   BatchInspector

@@ -73,9 +73,9 @@ type Trims interface{ Tidies(p keys.Partition) bool }
 // Tidies implements Trims.
 func (alone) Tidies(keys.Partition) bool { return true }
 
-// Janitor does the regular work that is not urgent: it trims settled notices, reads which routes are
-// paused, and moves notices to their routes. Every instance runs one. Its steps are atomic scripts, so
-// several Janitors do not disturb each other.
+// Janitor does periodic work that is not urgent: it deletes settled notices after their retention, reads which routes
+// are paused, and moves notices to the routes that match their keys. Every instance runs one. They do not conflict,
+// because each step is one atomic script.
 type Janitor struct {
 	o       JanitorOptions
 	mover   *mover
@@ -122,9 +122,9 @@ const (
 	tidyEvery     = 30 * time.Second
 	unservedEvery = time.Second // shortest interval of rounds for notices without an instance
 	batch         = 500         // notices per call
-	// adoptedFor is how long settled notices of a route with adoption are kept, even above the
-	// maximum number. They show that a late expired event belongs to a settled notice, and not to a
-	// timer that was never adopted.
+	// adoptedFor is how long settled notices of a route with adoption are kept at least, even above the maximum number.
+	// An expired event may arrive late. Without the settled notice, it would be taken for the event of a timer that has
+	// not been adopted.
 	adoptedFor = 2 * time.Minute
 )
 

@@ -53,10 +53,11 @@ func newMover(o JanitorOptions) *mover {
 		reported: map[string]bool{}, separated: map[string]bool{}}
 }
 
-// drain moves notices away from prefixes that no instance serves, to the routes that match their
-// keys. It counts the notices that no route matches. A prefix that is empty stays registered, and
-// is drained again: an instance with an old configuration, or a copy of deploy/schedule.lua, may
-// still write under it.
+// drain moves notices from the unserved prefixes, those that no alive instance has a route for, to the routes that
+// match their keys. It counts pending and dead notices that no route matches as orphans.
+//
+// An emptied prefix stays registered and is drained again later, because an instance with an old configuration, or a
+// direct producer, may still write there.
 func (m *mover) drain(ctx context.Context, unserved []string) error {
 	orphans := int64(0)
 	var failed []error
@@ -124,13 +125,12 @@ func (m *mover) drainPartition(ctx context.Context, at keys.Partition) (orphans 
 	return orphans, nil
 }
 
-// separate moves notices of a prefix to routes with longer prefixes that cover their keys. The
-// longest prefix decides which settings apply to a notice, and where instances look for it after
-// its expired event. Such notices were scheduled before the longer route was configured, or by an
-// instance without that route.
+// separate moves notices from a prefix to routes with longer prefixes that match their keys. Such notices were
+// scheduled before the longer route was configured, or by an instance without it. They must move, because instances
+// look for a notice under the longest matching prefix and use the settings of that route.
 //
-// separate reads the whole partition. So it runs only at the start, as long as instances with
-// another configuration are alive, and once more after the last of them has ended.
+// separate reads all notices of the prefix, which is expensive. So once a prefix has none left to move, separate skips
+// it.
 func (m *mover) separate(ctx context.Context, prefix string) error {
 	closer := func(r *route.Route) bool { return keys.HasPrefix(r.Prefix, prefix) }
 	if m.separated[prefix] || !slices.ContainsFunc(m.routes.All(), closer) || time.Now().Before(m.nextSeparate) {

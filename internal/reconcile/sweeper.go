@@ -46,10 +46,9 @@ const (
 	callLimit        = 3 * time.Second        // timeout of one call
 	maxWait          = 250 * time.Millisecond // after a failed call
 
-	// Intervals of an instance that is not preferred for the partition. If nothing is due there, it
-	// inspects the partition every idleOthers. Otherwise it waits one grace for each instance
-	// ranked above it, so that they claim first, and then minAssistDelay and a random part of
-	// assistSpread.
+	// Intervals of an instance that is not preferred for the partition. Without due notices it inspects the partition
+	// every idleOthers. After a due time it first waits one grace for each instance that is ranked higher, so that
+	// those claim first. Then it waits minAssistDelay and a random part of assistSpread.
 	idleOthers     = time.Minute
 	minAssistDelay = 5 * time.Millisecond
 	assistSpread   = 10 * time.Millisecond
@@ -319,10 +318,9 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 	return s.plan(ctx, v, early)
 }
 
-// touchUpcoming touches those timers of the last inspection that are due now. early reports whether
-// Redis's clock has not reached the due time of one of them. If wait is positive, the next
-// inspection is not needed before that time has passed, because the last one still covers all
-// notices that become due until then.
+// touchUpcoming touches the timers that the last inspection listed and that are due now. early is true if one of them
+// is not due yet by Redis's clock. If wait is positive, the Sweeper may sleep that long before the next inspection,
+// because the last one lists all notices that become due until then.
 func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
 	now, n := s.clock.now(), 0
 	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
@@ -411,10 +409,9 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 	return 0
 }
 
-// unclaimed returns how many of the inspected notices are still unclaimed one grace after their due
-// time. These are the first ones of v.Near. It reports the instances that should have claimed them
-// to Peers. If more notices are overdue than this instance has free slots, it reports none: the
-// other instances are then only busy.
+// unclaimed counts the notices of an inspection that are still unclaimed one grace after their due time. It reports the
+// instances that should have claimed them to Peers. It reports none if more notices are overdue than this instance has
+// free slots, because the others may be as busy.
 func (s *Sweeper) unclaimed(v store.View) (n int) {
 	if !s.flowing() {
 		return 0 // without events all due notices are counted as overdue

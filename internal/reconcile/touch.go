@@ -7,13 +7,12 @@ import (
 	"notifier/internal/store"
 )
 
-// touch reads the timers of due notices, so that they are claimed: Redis deletes an expired key at
-// the first read, and then publishes its expired event. early reports whether some timers are not
-// due yet by Redis's clock.
+// touch reads the timers of due notices. Redis deletes an expired timer when it is read, and then sends the expired
+// event that makes an instance claim the notice. early is true if some of the timers are not due yet by Redis's clock.
 //
-// touch reads at most as many timers as all instances together have free slots, and estimates the
-// slots of the others by its own. The sweep claims the other notices. While no events arrive, the
-// sweep claims all of them.
+// touch reads at most as many timers as all instances have free slots, because more events would be dropped. It assumes
+// that the other instances have as many free slots as this one. A sweep claims the rest. While no events arrive, touch
+// reads no timer, and a sweep claims all notices.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
 	if !s.flowing() {
 		if len(due) > 0 {

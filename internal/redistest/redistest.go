@@ -195,10 +195,9 @@ func (s *Server) do(what string, f func(backend) error) {
 	}
 }
 
-// Ports start at lowestPort. Servers use one range of ports. The bus ports of cluster nodes, busOffset above
-// the servers' ports, are in a second range that does not overlap the first. Both ranges are below the ports
-// that the kernel uses for outgoing connections. Otherwise an outgoing connection could use the port of
-// a killed server, which then could not restart.
+// Servers listen on ports from lowestPort on. The bus port of a cluster node is busOffset higher, so the bus ports form
+// a second range above the first. Both ranges are below the ports that the kernel uses for outgoing connections.
+// Otherwise an outgoing connection could take the port of a killed server, and the server could not restart.
 const (
 	lowestPort = 12000
 	busOffset  = 10000
@@ -211,9 +210,9 @@ var given = struct {
 	at map[int]time.Time
 }{at: map[int]time.Time{}}
 
-// FreePort returns an unused port of the loopback interface. Its cluster bus port, busOffset above it, is
-// unused too. No other call in this process returns the port for ten minutes, even if the caller's server is
-// down meanwhile: sentinels that monitor the address must not find another server there.
+// FreePort returns an unused port of the loopback interface, whose cluster bus port is unused too. Later calls in this
+// process do not return the same port for ten minutes, even if nothing listens on it. Otherwise a sentinel that still
+// monitors the address could find another server there.
 func FreePort() (int, error) {
 	const tries = 50
 	now := time.Now()

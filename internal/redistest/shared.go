@@ -36,9 +36,8 @@ var shared struct {
 	databases int
 }
 
-// Shared returns an empty database on the server that all tests of this binary share, and a unique namespace
-// for its keys. The server sends expired events (notify-keyspace-events contains Ex). Tests share the
-// server's settings too, so a test that changes settings (CONFIG SET) uses Start.
+// Shared returns an empty database of the server that all tests of this binary share, with a unique namespace for keys.
+// The server sends expired events. Tests must not change its settings with CONFIG SET: a test that has to uses [Start].
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	o, err := sharedOptions(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Snapshot saves the keys that match a pattern. lose restores them to that state and deletes newer ones,
-// which simulates a Redis that restarts without its last writes. To simulate that for one node of
-// a cluster, use a pattern that matches only keys of that node's slots.
+// Snapshot saves all keys that match a pattern, and returns a function that restores that state: it deletes the
+// matching keys and writes the saved ones. This simulates a Redis that restarts without its last writes. To simulate
+// one node of a cluster, use a pattern that matches only keys in the slots of that node.
 func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 	t.Helper()
 	c := s.Client()

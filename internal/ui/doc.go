@@ -1,26 +1,27 @@
-// Package ui is the dashboard: pages under /ui/ for operators, support and merchants. They are rendered on
-// the server, in English or Chinese, and work without JavaScript.
+// Package ui serves the dashboard: pages under /ui/ for operators, support staff and merchants. The server renders
+// them, in English or Chinese. They work without JavaScript.
 //
-// The pages use the same [api.Engine] as the API and never access Redis directly. Each request has a
-// [Visitor] with a scope and a role. Pages count, draw and link nothing outside the scope.
+// The pages use the same [api.Engine] as the API and never access Redis directly. Each request has a [Visitor] with a
+// scope, the prefix of the keys that it may see, and a role. Pages neither show nor count anything outside the scope.
 //
 // # Texts
 //
-// Every text of a page is a message of messages.txt, which has it in each language. Handlers return texts
-// without a language (say). Templates render them (@say, or t for a message without arguments) in the
-// language that the context holds.
+// Every text of a page is a message in messages.txt, with its translation. Handlers return messages without choosing a
+// language (say). Templates render them in the language that the context holds, with @say, or with t for a message
+// without arguments.
 //
 // # Templates
 //
-// The templates are the .templ files, from which templ generates Go. Each page is a template named
-// …Content, inside of document. Each live block is a template, too. A template with many callers has the
-// directive go:noinline, because the compiler copies the code of a template to each call.
+// The templates are the .templ files. The program templ generates Go code from them. Each page is a template named
+// …Content, which the template document surrounds. Each live block, a part of a page that is updated while the page is
+// open, is a template too. A template with many callers has the directive go:noinline, because the compiler would copy
+// its code to each call.
 //
-// # Content of notices
+// # Untrusted content
 //
-// Keys, bodies, headers, responses and host names come from other parties. templ escapes them
-// everywhere, and a notice's url is never a link. The Content-Security-Policy allows scripts and styles
-// from the files of this service only, nothing inline, no request to another host and no frame.
+// Keys, bodies, headers, responses and host names come from other parties. templ escapes them everywhere, and the url
+// of a notice is never shown as a link. The Content-Security-Policy allows only scripts and styles from the files of
+// this service. It allows nothing inline, no request to another host and no frame.
 package ui
 
 //go:generate go tool -modfile=../../tools/go.mod templ generate

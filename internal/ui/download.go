@@ -13,12 +13,13 @@ import (
 	"notifier/internal/store"
 )
 
-// snapshotOf returns a dead letter as a line for `notifier import`, which can restore it as a dead letter
-// or schedule it again. The line has the whole notice, including passwords and secret headers, unless parts
-// are masked. Import refuses masked notices, because the receiver would get the mask as the body.
+// snapshotOf returns a dead letter as one line of the dashboard's download. The command `notifier import` can restore
+// it as a dead letter or schedule it again.
 //
-// A purged dead letter stays in Redis for the retention, so a schedule call with its key would be refused.
-// So the line asks to replace it.
+// Without masking, the line has the whole notice, including passwords and secret headers. Import refuses a line with
+// masked parts, because the receiver would get the mask instead of the content. The line says on_duplicate: replace,
+// because a purged dead letter stays in Redis for the retention and would otherwise make a schedule call with its key
+// fail.
 func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	content := p.view(f)
 	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due), CreatedAt: codec.Stamp(f.Made.Time()),

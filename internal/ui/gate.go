@@ -311,11 +311,12 @@ func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session
 	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages})
 }
 
-// openLink serves GET /ui/portal/{token}, the address of a portal link. It stores the link in a cookie and
-// redirects to [Pages.showOpened], at an address without the token, so that no browser history contains it.
+// openLink serves GET /ui/portal/{token}, the address of a portal link. It stores a session for the link in a cookie
+// and redirects to [Pages.showOpened]. The address of that page has no token, so the token is not in the browser's
+// history.
 //
-// showOpened starts the link's session, and asks first if the browser already has another session. openLink
-// cannot check that: a browser that follows a link from another site does not send the session cookie.
+// showOpened starts using the session. If the browser already has another session, showOpened asks the visitor first.
+// openLink cannot check that: if the link was opened from another site, the browser does not send the session cookie.
 func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
 	var full *session.Full

@@ -51,13 +51,15 @@ func readMessages(file string) map[string]string {
 	return texts
 }
 
-// text is a message with its arguments, not yet in a language: pages and errors are built once and then
-// shown in the language of each visitor. An empty text shows nothing.
+// text is a message with its arguments, which is translated when it is shown. So a page or an error is built once, and
+// each visitor sees it in their own language. An empty text shows nothing.
 //
-// The first element is the English message, as in messages.txt. The others are its arguments: %s is the
-// next argument, %[2]s the second. An ending in parentheses depends on the number before it: "%s notice(s)"
-// is "1 notice" or "2 notices", and "%s entr(y|ies)" is "1 entry" or "2 entries". `…` is code and **…** is
-// strong. A part before a bar, as in "nav|Now", distinguishes equal texts and is not shown.
+// The first element is the English message, as in messages.txt. The others are its arguments. A message may contain:
+//
+//	%s %[2]s                   the next argument, the second argument
+//	%s notice(s), entr(y|ies)  singular or plural, by the number before it
+//	`…` **…**                  code, strong
+//	nav|Now                    the part before the bar is not shown; it distinguishes equal texts
 type text []any
 
 // say is a text of messages.txt.

@@ -176,9 +176,9 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	}
 }
 
-// csrfHere is the placeholder of the visitor's CSRF token in blocks, the parts of a page that are
-// rendered once for all visitors of a scope. Each visitor's token replaces it. It is random, so that
-// no notice can contain it: otherwise the token would be inserted into that notice's text.
+// csrfHere is a placeholder for the CSRF token in blocks of HTML that are rendered once for several visitors. It is
+// replaced by the token of each visitor. It is random, so that no notice can contain it: otherwise the token would be
+// inserted into the text of that notice.
 var csrfHere = rand.Text()
 
 type block struct {

@@ -10,9 +10,10 @@ import (
 	"notifier/internal/api"
 )
 
-// An open page reads its notice every noticeEvery, less often if many pages are open. Reading one takes
-// about 7 commands, so all pages together cost at most 14 commands a second. A notice that waits for
-// another one takes twice as many, because that one is read too.
+// The live page of a notice reads the notice every noticeEvery. All such pages together read at most noticesASecond
+// notices per second, so with more open pages each one reads less often. One read takes about 7 Redis commands, so all
+// pages together cost at most 14 commands a second. For a notice that waits for another notice, that one is read too,
+// which doubles the cost.
 const (
 	noticeEvery     = 2 * time.Second
 	noticesASecond  = 2

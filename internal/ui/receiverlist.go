@@ -86,9 +86,8 @@ func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 	return out
 }
 
-// hostsOf returns the receivers of the routes within the visitor's prefix, receivers with problems first.
-// Each row adds up the figures of all instances. If only is not empty, the result has only the receiver
-// with that name.
+// hostsOf returns one row for each receiver that the visitor may see, with the figures of all instances added up.
+// Receivers with problems come first. If only is not empty, hostsOf returns only the receiver with that host.
 func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 	list := hostList{p: p, only: only, by: map[hostID]*hostRow{}}
 	for _, i := range b.Instances {
