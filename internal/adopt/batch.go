@@ -28,12 +28,12 @@ type place struct {
 // whose key the producer chose. Outside a cluster both are empty.
 type nodes struct{ shard, timer string }
 
-// followKeys brings the notices of keys in line with the keys' timers: it adopts new timers,
-// reschedules notices and cancels them. It returns an error for each key that could not be checked.
+// followKeys updates the notices of the given keys to match the keys' timers: it adopts new timers, reschedules
+// notices, and cancels them. some has the events received for each key. failed has an error for each key that could not
+// be checked.
 //
-// In a cluster a check needs two nodes, that of the timer and that of the notice. Keys that need
-// the same two nodes form a group. Groups are checked concurrently, so that a slow node delays only
-// its own keys.
+// In a cluster, a check needs the node of the timer and the node of the notice. Keys that need the same two nodes form
+// a group. Groups are checked concurrently, so that a slow node delays only its own keys.
 func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
 	var ks []string
 	for k := range some {

@@ -23,9 +23,8 @@ type payload struct {
 	read  bool // false until value is known
 }
 
-// payloads keeps the payloads of timers in memory while the cluster node that stores their notices
-// does not answer. The timers are on other nodes, and may expire before that node answers. The
-// caller holds Adopter.mu.
+// payloads keeps the payloads of timers in memory while the cluster node of their notices does not answer. The timers
+// are on other nodes, and may expire before that node answers. Callers must hold Adopter.mu.
 type payloads struct {
 	by    map[string]*payload
 	bytes int

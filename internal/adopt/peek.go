@@ -146,10 +146,9 @@ func (s Redis) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Se
 	return whole, nil
 }
 
-// timersApart reads timers with single commands instead of a script. Other clients' writes may run
-// between these commands. So it reads the expiry of a timer twice, before and after the value. If
-// the replies for a timer do not match, its key is returned in changed, and the caller reads that
-// timer again.
+// timersApart reads timers with single commands instead of a script. Other clients may write between these commands. So
+// it reads the expiry of each timer before and after the value. changed has the keys whose replies do not match: the
+// caller reads those timers again.
 func (s Redis) timersApart(ctx context.Context, ks []string, maxBody int64) (whole []Seen, changed []string, err error) {
 	got := make([]timerReplies, len(ks))
 	_, err = s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {

@@ -48,12 +48,11 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 	return masters(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
 }
 
-// Stranded reports, for each key, whether its notice is still in an old shard, one that a reshard
-// has replaced.
+// Stranded reports, for each key, whether its notice is still in an old shard, one that a reshard has replaced.
 //
-// It checks all old shards, also those that were already found empty, because a writer that does
-// not know of the reshard, such as an old copy of deploy/schedule.lua, may still write to them.
-// [layout.Layout.Where] does not find such a notice until [layout.Layout.Drained] has moved it.
+// It checks all old shards, even those that are known to be empty. A writer that does not know of the reshard, such as
+// an old copy of deploy/schedule.lua, may have written to them since. Then [layout.Layout.Where] does not find the
+// notice until [layout.Layout.Drained] has moved it.
 func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 	for {
 		now := s.Space().Now()
