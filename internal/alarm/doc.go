@@ -1,6 +1,6 @@
-// Package alarm waits for an instant with high precision.
+// Package alarm waits for a point in time with a precision of about 50 µs.
 //
-// The Go runtime waits for timers with epoll, which rounds up to whole milliseconds. On Linux an
-// [Alarm] is a timerfd, which wakes within some 50 µs; on other systems it is a time.Timer. [Wait]
-// uses a time.Timer, for callers that tolerate a millisecond.
+// The Go runtime waits for timers with epoll, which rounds up to whole milliseconds. So on Linux an [Alarm] uses a
+// timerfd. On other systems it is a time.Timer. [Wait] always uses a time.Timer, for callers that tolerate a
+// millisecond.
 package alarm

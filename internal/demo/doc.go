@@ -1,4 +1,4 @@
-// Package demo shows the service on a machine without any other software.
+// Package demo runs the service with everything it needs, to show it on a machine without any other software.
 //
 // It starts a separate Redis, a receiver that fails at first, and the service. The delays between attempts are
 // fractions of a second. It prints each attempt. [Run] ends after about three seconds. [Keep] adds traffic and the

@@ -111,9 +111,11 @@ const ownerVersion = 3
 // claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim makes to the owner of the history and all its rows. from must be the ID of the present owner: otherwise Claim
-// returns an ErrForeign that names the right ID. Claim ends unfinished replays as failed. changed is false if to
-// already was the owner.
+// Claim changes the owner of the history and all its rows. An owner is the data of one Redis. Unfinished replays end as
+// failed.
+//
+// from must be the ID of the present owner. Otherwise Claim returns an error that wraps ErrForeign and names that ID.
+// changed is false if the history already belonged to the new owner.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err

@@ -18,8 +18,9 @@ type Toucher interface {
 	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Inspections reads which notices are due, for all Sweepers of a process. Idle Sweepers allow their inspections to
-// wait, so that up to store.MaxLooks of them are sent in one call to Redis. Inspections is safe for concurrent use.
+// Inspections finds out which notices are due, for all [Sweeper]s of a process. A Sweeper without due notices allows
+// its call to wait. So up to store.MaxLooks such calls share one round trip to Redis. Inspections is safe for
+// concurrent use.
 type Inspections struct {
 	Toucher
 	store   BatchInspector

@@ -122,9 +122,9 @@ const (
 	tidyEvery     = 30 * time.Second
 	unservedEvery = time.Second // shortest interval of rounds for notices without an instance
 	batch         = 500         // notices per call
-	// adoptedFor is how long settled notices of a route with adoption are kept at least, even above the maximum number.
-	// An expired event may arrive late. Without the settled notice, it would be taken for the event of a timer that has
-	// not been adopted.
+	// adoptedFor is the minimum time for which settled notices are kept on routes that adopt plain timers (package
+	// adopt). An expired event may arrive late. If its notice were already deleted, the event would look like that of a
+	// new timer.
 	adoptedFor = 2 * time.Minute
 )
 

@@ -46,9 +46,10 @@ const (
 	callLimit        = 3 * time.Second        // timeout of one call
 	maxWait          = 250 * time.Millisecond // after a failed call
 
-	// Intervals of an instance that is not preferred for the partition. Without due notices it inspects the partition
-	// every idleOthers. After a due time it first waits one grace for each instance that is ranked higher, so that
-	// those claim first. Then it waits minAssistDelay and a random part of assistSpread.
+	// Intervals of an instance that is not the preferred one for a partition, the notices of one route in one shard.
+	// Without due notices it inspects the partition every idleOthers. After a due time it waits one grace for each
+	// instance with a higher rank, so that those claim first. Then it waits minAssistDelay and a random part of
+	// assistSpread.
 	idleOthers     = time.Minute
 	minAssistDelay = 5 * time.Millisecond
 	assistSpread   = 10 * time.Millisecond
@@ -409,9 +410,9 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 	return 0
 }
 
-// unclaimed counts the notices of an inspection that are still unclaimed one grace after their due time. It reports the
-// instances that should have claimed them to Peers. It reports none if more notices are overdue than this instance has
-// free slots, because the others may be as busy.
+// unclaimed counts the notices of an inspection that no instance has claimed one grace after their due time. It reports
+// the instances that should have claimed them (Peers.NotClaimedBy). If more notices are overdue than this instance has
+// free slots, it reports none, because the others may be as busy.
 func (s *Sweeper) unclaimed(v store.View) (n int) {
 	if !s.flowing() {
 		return 0 // without events all due notices are counted as overdue

@@ -1,6 +1,6 @@
-// Package browser tests the pages in Chromium: with mouse or keyboard, on a wide or a narrow screen, light
-// or dark, in English or Chinese, with JavaScript or without. It contains only tests. The service runs in
-// the process of the test, with a real Redis and a receiver.
+// Package browser tests the dashboard in Chromium. The tests cover mouse and keyboard, wide and narrow screens, light
+// and dark colours, English and Chinese, and pages without JavaScript. The service runs in the process of the test,
+// with a real Redis and a receiver. The package contains only tests.
 //
 // The screenshots of docs/dashboard.md are made by
 //

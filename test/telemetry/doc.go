@@ -1,4 +1,5 @@
-// Package telemetry checks the exported traces and metrics with the receiver of the
-// OpenTelemetry Collector, and records the trace in docs/records/trace.json. It is a separate
-// module, because the collector has many dependencies.
+// Package telemetry checks the traces and metrics that the service exports, with the receiver of the OpenTelemetry
+// Collector. It records one trace in docs/records/trace.json.
+//
+// The package is a separate module, because the collector has many dependencies.
 package telemetry

@@ -5,9 +5,9 @@
 // Connections are pipes within the process, because a bubble's time does not advance while a goroutine waits for a
 // socket. Tests can cut, hold and refuse connections.
 //
-// Tests move the wall clock of Redis with Emulation.Leap. The engine's clock cannot be moved. Moving Redis's clock
-// suffices, because scripts take the time from Redis.
+// The engine's clock cannot be moved, but tests move the clock of Redis (Emulation.Leap). That suffices, because
+// scripts take the time from Redis.
 //
 // A ladder is the list of delays between the attempts of a notice. A ladder-day is one day in the ladder of one notice.
-// `make test` runs 2,000 ladder-days and `make fault` 100,000, with faults that a seed selects.
+// `make test` runs 2,000 ladder-days, and `make fault` runs 100,000, with faults that a seed selects.
 package timetravel
