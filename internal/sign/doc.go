@@ -17,7 +17,7 @@
 // # Keys and receivers
 //
 // The schemes standard, stripe and github use HMAC. A receiver that can verify such a signature could also forge it. So
-// each receiver gets a different key, derived from the secret (see [Per]).
+// they can sign with a different key for each receiver, derived from the secret (see [Per]).
 //
 // The other schemes use private keys. Receivers only have the public part, which [Set] publishes. One key signs for all
 // receivers, so a receiver must check that a callback was meant for it. A jws signature contains the receiver's host.
