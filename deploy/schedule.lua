@@ -243,11 +243,17 @@ local function order(shadow, t)
   local members, positions = base .. 'order:' .. route, base .. 'positions:' .. route
   local waiting, markers = base .. 'waiting:' .. route, base .. 'sequence:' .. route .. ':'
   local touched, left, joined, freed, woken = {}, {}, {}, {}, false
+  local names, holders, parks = {}, {}, nil
   local q = {blocks = is[2] == 1}
 
   local function sequence(key)
-    local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
-    return start .. (match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+    local name = names[key]
+    if not name then
+      local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
+      name = start .. (string.find(id, '~', 1, true) and match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+      names[key] = name
+    end
+    return name
   end
 
   local function first(name)
@@ -342,8 +348,17 @@ local function order(shadow, t)
   end
 
   function q.mark(key, token, ms)
-    call('SET', markers .. sequence(key), token .. ' ' .. key, 'PX', ms)
-    call('ZREM', waiting, key)
+    local name = sequence(key)
+    holders[name] = token .. ' ' .. key
+    call('SET', markers .. name, holders[name], 'PX', ms)
+    if parks == nil then parks = call('EXISTS', waiting) == 1 end
+    if parks then call('ZREM', waiting, key) end
+  end
+
+  function q.look(list)
+    local read = {}
+    for i, key in ipairs(list) do read[i] = markers .. sequence(key) end
+    for i, holder in ipairs(call('MGET', unpack(read))) do holders[sequence(list[i])] = holder end
   end
 
   function q.gate(key, score, token, early)
@@ -361,7 +376,7 @@ local function order(shadow, t)
       call('HINCRBY', base .. 'layout', 'strays', 1)
       head, member = first(name)
     end
-    local holder, till = call('GET', markers .. name), nil
+    local holder, till = holders[name], nil
     if head ~= key then
       local own = name .. ' ' .. call('HGET', positions, key) .. ' ' .. key
       till = now + 300000 + 150 * call('ZLEXCOUNT', members, '[' .. name .. ' ', '(' .. own)
@@ -369,7 +384,10 @@ local function order(shadow, t)
       till = now + math.max(call('PTTL', markers .. name), 0) + 1
     end
     if not till or call('EXISTS', base .. 'claim:' .. key) == 1 then return nil end
-    if not early then call('ZADD', waiting, 'NX', now, key) end
+    if not early then
+      call('ZADD', waiting, 'NX', now, key)
+      parks = true
+    end
     return q.score(till, score)
   end
 

@@ -168,7 +168,12 @@ func BenchmarkSchedule(b *testing.B) {
 
 func benchSchedule(b *testing.B, callers, shards int) {
 	srv := redistest.Start(b)
-	e := benchKept(b, srv, &quick{}, testRoute("r", "app1"), keeping{shards: shards})
+	benchCallers(b, srv, benchKept(b, srv, &quick{}, testRoute("r", "app1"), keeping{shards: shards}), callers)
+}
+
+// benchCallers has callers schedule b.N notices for tomorrow, one a call.
+func benchCallers(b *testing.B, srv *redistest.Server, e *Engine, callers int) {
+	b.Helper()
 	b.ReportAllocs()
 	var next atomic.Int64
 	var wg sync.WaitGroup

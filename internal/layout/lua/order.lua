@@ -1,6 +1,7 @@
 -- Keeps the notices of a sequence in order; added before each script that changes pending or dead notices. See order.go.
 -- order(shadow, t) returns nil unless the route of the shadow is ordered; t is the reply of TIME. Otherwise it returns a table:
---   gate(key, score, token, early)  returns nil if an attempt may start, or if the notice is claimed, as in the last ms of a lease.
+--   look(keys)                reads who is in flight in the sequences of these keys
+--   gate(key, score, token, early)  after look; returns nil if an attempt may start, or if the notice is claimed, as in a lease's last ms.
 --                             Otherwise the score of the parked notice; early = it is not parked
 --   score(ms, old)            returns a score at that time, with the number of expired leases in the old score
 --   mark(key, token, ms)      the notice is in flight for ms, with that token
@@ -28,11 +29,17 @@ local function order(shadow, t)
   local members, positions = base .. 'order:' .. route, base .. 'positions:' .. route
   local waiting, markers = base .. 'waiting:' .. route, base .. 'sequence:' .. route .. ':'
   local touched, left, joined, freed, woken = {}, {}, {}, {}, false
+  local names, holders, parks = {}, {}, nil
   local q = {blocks = is[2] == 1}
 
   local function sequence(key)
-    local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
-    return start .. (match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+    local name = names[key]
+    if not name then
+      local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
+      name = start .. (string.find(id, '~', 1, true) and match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+      names[key] = name
+    end
+    return name
   end
 
   local function first(name)
@@ -127,8 +134,17 @@ local function order(shadow, t)
   end
 
   function q.mark(key, token, ms)
-    call('SET', markers .. sequence(key), token .. ' ' .. key, 'PX', ms)
-    call('ZREM', waiting, key)
+    local name = sequence(key)
+    holders[name] = token .. ' ' .. key
+    call('SET', markers .. name, holders[name], 'PX', ms)
+    if parks == nil then parks = call('EXISTS', waiting) == 1 end
+    if parks then call('ZREM', waiting, key) end
+  end
+
+  function q.look(list)
+    local read = {}
+    for i, key in ipairs(list) do read[i] = markers .. sequence(key) end
+    for i, holder in ipairs(call('MGET', unpack(read))) do holders[sequence(list[i])] = holder end
   end
 
   function q.gate(key, score, token, early)
@@ -146,7 +162,7 @@ local function order(shadow, t)
       call('HINCRBY', base .. 'layout', 'strays', 1)
       head, member = first(name)
     end
-    local holder, till = call('GET', markers .. name), nil
+    local holder, till = holders[name], nil
     if head ~= key then
       local own = name .. ' ' .. call('HGET', positions, key) .. ' ' .. key
       till = now + 300000 + 150 * call('ZLEXCOUNT', members, '[' .. name .. ' ', '(' .. own)
@@ -154,7 +170,10 @@ local function order(shadow, t)
       till = now + math.max(call('PTTL', markers .. name), 0) + 1
     end
     if not till or call('EXISTS', base .. 'claim:' .. key) == 1 then return nil end
-    if not early then call('ZADD', waiting, 'NX', now, key) end
+    if not early then
+      call('ZADD', waiting, 'NX', now, key)
+      parks = true
+    end
     return q.score(till, score)
   end
 

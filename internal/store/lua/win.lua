@@ -50,6 +50,7 @@ end
 -- exact contains its score: scores of retries and new due times have other fractions. For such a notice drop is called. left becomes
 -- 1 if the byte limit ends the loop.
 local function try(names, scores, exact, drop)
+  if q and #names > 0 then q.look(names) end
   for i = 1, #names do
     local key, text = names[i], scores[i]
     local score = text and tonumber(text)
