@@ -73,7 +73,7 @@ timetravel: ## Simulates 100,000 days of ladders in virtual time, which takes mi
 
 chaos: ## Lets everything go wrong for CHAOS_MINUTES while a ledger counts lost, early and duplicate deliveries
 	@scripts/chaos-deps.sh
-	$(GO) test -tags chaos -count 1 -timeout 12h -v -run 'TestChaos|TestMutant' ./test/chaos -chaos.minutes=$(CHAOS_MINUTES) $(CHAOS)
+	$(GO) test -tags chaos -count 1 -timeout 12h -v -run 'TestChaos|TestMutant|TestSequences' ./test/chaos -chaos.minutes=$(CHAOS_MINUTES) $(CHAOS)
 
 load: deps ## Runs LOAD_RATE notices a second among LOAD_PENDING for LOAD_MINUTES, then three times what fits; RECORD=1 writes docs
 	$(GO) test -tags load -count 1 -timeout 12h -v -run TestLoad ./test/load -load.minutes=$(LOAD_MINUTES) -load.rate=$(LOAD_RATE) -load.pending=$(LOAD_PENDING)

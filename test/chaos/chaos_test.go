@@ -108,6 +108,27 @@ func newRun(t testing.TB, binary, mode string, dice *rand.Rand) *run {
 
 // play runs the topology for a time, and judges.
 func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.Duration) {
+	x.start(servers, firstFail, "NOTIFIER_ROUTE_PAY_TIMEOUT=3s", "NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s")
+	ctx, stop := context.WithCancel(context.Background())
+	var produced sync.WaitGroup
+	produced.Go(func() { x.produce(ctx, *flagRate) })
+	until := time.Now().Add(long)
+	if x.mode == "safety" {
+		x.safety(until)
+	} else {
+		x.liveness(until)
+	}
+	stop()
+	x.over.Store(true)
+	produced.Wait()
+	x.settle()
+	x.verdict = x.ledger.judge()
+}
+
+// start starts the servers, the receiver and the instances, and waits until the instances are ready. env is more of their
+// environment.
+func (x *run) start(servers func(testing.TB, string, *clock) *servers, answer func(key string, attempt int) (time.Duration, bool),
+	env ...string) {
 	t := x.t
 	dir := t.TempDir()
 	data := filepath.Join(dir, "data")
@@ -120,13 +141,12 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 	}
 	x.clock = newClock(dir)
 	x.servers = servers(t, data, x.clock)
-	target := receive(t, x.ledger)
+	target := receive(t, x.ledger, answer)
 	proxies := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(prometheus.NewRegistry()), zerolog.Nop())
 	for i := range *flagInstances {
-		env := append(slices.Clone(x.servers.env), "NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay", "NOTIFIER_ROUTE_PAY_TARGET="+target,
-			"NOTIFIER_ROUTE_PAY_TIMEOUT=3s",
-			"NOTIFIER_ROUTE_PAY_RETRY=300ms,500ms,1s,1s,2s,2s,3s,3s,4s,5s,5s,5s", "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64",
-			"NOTIFIER_RETENTION=4h") // above the clock's leaps of at most 2 h, so that no leap trims a notice
+		env := slices.Concat(x.servers.env, []string{"NOTIFIER_ROUTES=pay", "NOTIFIER_ROUTE_PAY_PREFIX=pay",
+			"NOTIFIER_ROUTE_PAY_TARGET=" + target, "NOTIFIER_ROUTE_PAY_HOST_CONCURRENCY=64",
+			"NOTIFIER_RETENTION=4h"}, env) // above the clock's leaps of at most 2 h, so that no leap trims a notice
 		var proxy *toxiproxy.Proxy
 		if len(x.servers.nodes) == 1 {
 			proxy = toxiproxy.NewProxy(proxies, fmt.Sprint("p", i), "127.0.0.1:0", x.servers.nodes[0].addr())
@@ -149,20 +169,6 @@ func (x *run) play(servers func(testing.TB, string, *clock) *servers, long time.
 			t.Fatalf("%s is not ready: %s", n.name, b)
 		}
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	var produced sync.WaitGroup
-	produced.Go(func() { x.produce(ctx, *flagRate) })
-	until := time.Now().Add(long)
-	if x.mode == "safety" {
-		x.safety(until)
-	} else {
-		x.liveness(until)
-	}
-	stop()
-	x.over.Store(true)
-	produced.Wait()
-	x.settle()
-	x.verdict = x.ledger.judge()
 }
 
 // fail reports each promise that was not kept.
@@ -246,7 +252,7 @@ func (x *run) settle() {
 				x.ledger.mu.Unlock()
 			}
 		}
-		if len(x.servers.nodes) == 1 && len(x.clock.env) > 0 && time.Now().After(leap) {
+		if x.mode != "sequences" && len(x.servers.nodes) == 1 && len(x.clock.env) > 0 && time.Now().After(leap) {
 			leap = limit
 			s, end := x.ledger.begin("clock two hours ahead, at the end", true, time.Second)
 			x.ledger.strike(s, "")
@@ -305,8 +311,9 @@ func (x *run) fault() {
 
 // try makes a fault, notes it, and reports whether it was made. What two faults
 // at a time would undo for each other is made by one.
-func (x *run) try(what string) bool {
-	f := x.faults()[what]
+func (x *run) try(what string) bool { return x.make(what, x.faults()[what]) }
+
+func (x *run) make(what string, f fault) bool {
 	x.mu.Lock()
 	if x.busy[f.of] {
 		x.mu.Unlock()
@@ -321,6 +328,7 @@ func (x *run) try(what string) bool {
 		x.mu.Unlock()
 	}()
 	s, end := x.ledger.begin(what, f.duplicates, f.felt)
+	s.overtakes = f.overtakes
 	defer end()
 	return f.do(x, s)
 }

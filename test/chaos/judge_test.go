@@ -84,3 +84,46 @@ func TestLedgerCountsCallsInFlightAtStrikes(t *testing.T) {
 		t.Errorf("%d times", got["one"].times)
 	}
 }
+
+// An attempt that starts while an earlier notice of its sequence is pending or another one is in flight is an
+// overtake, unless a fault explains it.
+func TestLedgerFindsOvertakes(t *testing.T) {
+	from := time.Now().Add(-time.Hour)
+	at := func(s float64) time.Time { return from.Add(time.Duration(s * float64(time.Second))) }
+	delivered := &arrival{instance: "n0", attempt: 1, at: at(10), done: at(11), ok: true}
+	for name, c := range map[string]struct {
+		first, second []*arrival // of the sequence's two notices
+		acked         float64    // the first notice
+		fault         *span
+		want          string // how the overtake is reported; empty = there is none
+	}{
+		"in order":  {first: []*arrival{delivered}, second: []*arrival{{at: at(11), done: at(12), ok: true}}},
+		"before it": {second: []*arrival{{at: at(9), done: at(9.5), ok: true}}, first: []*arrival{delivered}, want: "was pending"},
+		"between two": {first: []*arrival{{at: at(8), done: at(8.5)}, delivered}, second: []*arrival{{at: at(9), done: at(9.5)}},
+			want: "was pending"},
+		"while it lasts": {first: []*arrival{delivered}, second: []*arrival{{at: at(10.5), done: at(12), ok: true}}, want: "was pending"},
+		"unknown yet":    {acked: 9.2, first: []*arrival{delivered}, second: []*arrival{{at: at(9), done: at(9.5), ok: true}}},
+		"a repetition of the first, amid the second": {first: []*arrival{delivered, {at: at(12.5), done: at(13), ok: true}},
+			second: []*arrival{{at: at(12), done: at(14), ok: true}}, want: "was in flight"},
+		"a repetition that a fault explains": {first: []*arrival{delivered, {instance: "n0", at: at(12.5), done: at(13), ok: true}},
+			second: []*arrival{{instance: "n1", at: at(12), done: at(14), ok: true}}, want: "was in flight: instance stopped",
+			fault: &span{what: "instance stopped", duplicates: true, from: at(9), to: at(20), strikes: []strike{{at(10), "n0"}}}},
+		"a fault that overtakes": {first: []*arrival{delivered}, second: []*arrival{{at: at(9), done: at(9.5), ok: true}},
+			want: "was pending: reshard", fault: &span{what: "reshard", overtakes: true, from: at(8), to: at(9.5)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := newLedger()
+			l.promises["pay:a:t0:7"] = &promise{due: at(8), acked: at(c.acked)}
+			l.promises["pay:a:t1:7"] = &promise{due: at(8), acked: at(8)}
+			l.promises["pay:a:safety:7"] = &promise{due: at(8), acked: at(8)} // has no sequence
+			l.arrivals["pay:a:t0:7"], l.arrivals["pay:a:t1:7"], l.arrivals["pay:a:safety:7"] = c.first, c.second, c.second
+			if c.fault != nil {
+				l.faults = []*span{c.fault}
+			}
+			got := l.overtakes()
+			if c.want == "" && len(got) > 0 || c.want != "" && (len(got) != 1 || !strings.Contains(got[0].String(), c.want)) {
+				t.Errorf("%v, want %q", got, c.want)
+			}
+		})
+	}
+}

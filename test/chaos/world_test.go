@@ -25,9 +25,20 @@ import (
 	"notifier/internal/redistest"
 )
 
-// receiver answers each notice's first attempts with 500, as its key decides, and
-// notes all.
-func receive(t testing.TB, l *ledger) string {
+// firstFail is the answer to an attempt of a notice: the key decides how many attempts fail, and how long
+// each takes.
+func firstFail(key string, attempt int) (takes time.Duration, fails bool) {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	dice := h.Sum32()
+	if takes = time.Duration(dice%50) * time.Millisecond; dice%97 == 0 {
+		takes = 2 * time.Second
+	}
+	return takes, attempt <= int(dice/100%4)
+}
+
+// receive starts a receiver that gives each attempt the answer of a function (fails = 500), and notes all in the ledger.
+func receive(t testing.TB, l *ledger, answer func(key string, attempt int) (takes time.Duration, fails bool)) string {
 	t.Helper()
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := &arrival{at: time.Now(), id: r.Header.Get("Webhook-Id"), instance: r.Header.Get("X-Instance")}
@@ -40,13 +51,7 @@ func receive(t testing.TB, l *ledger) string {
 		l.arrivals[key] = append(l.arrivals[key], a)
 		l.mu.Unlock()
 		_, _ = io.Copy(io.Discard, r.Body)
-		h := fnv.New32a()
-		_, _ = h.Write([]byte(key))
-		dice := h.Sum32()
-		takes := time.Duration(dice%50) * time.Millisecond
-		if dice%97 == 0 {
-			takes = 2 * time.Second
-		}
+		takes, fails := answer(key, a.attempt)
 		select {
 		case <-time.After(takes):
 		case <-r.Context().Done(): // who asked is gone: he has heard no answer
@@ -57,7 +62,7 @@ func receive(t testing.TB, l *ledger) string {
 		if r.Context().Err() != nil {
 			return
 		}
-		if a.attempt <= int(dice/100%4) {
+		if fails {
 			w.WriteHeader(http.StatusInternalServerError) // a 503 would ask for fewer calls
 			return
 		}
