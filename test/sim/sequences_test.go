@@ -87,14 +87,22 @@ func (w *world) pileUp(t *rapid.T) {
 	if rapid.Bool().Draw(t, "stays in flight") || w.notes[ks[0]].holder != c.token {
 		return
 	}
+	if rapid.Bool().Draw(t, "fails") {
+		w.retries(t, ks[0])
+		return
+	}
 	w.dies(t, ks[0])
-	switch rapid.IntRange(0, 4).Draw(t, "then") {
+	switch rapid.IntRange(0, 5).Draw(t, "then") {
 	case 1:
 		w.amendTo(t, ks[0], store.Redrive, drawWhen(t), arrives)
 	case 2:
 		w.erase(t, ks[0], arrives)
 	case 4:
 		w.amendTo(t, ks[0], store.Purge, now, arrives)
+	case 5:
+		w.look()
+		w.readToResend(t, ks[0])
+		w.resendRead(t, w.resends[len(w.resends)-1])
 	case 3:
 		if w.kind.putsBack() {
 			w.note(t, ks[0])
@@ -211,15 +219,33 @@ func (w *world) inLastMillisecond(t *rapid.T) {
 
 // dies settles key k's claim as dead.
 func (w *world) dies(t *rapid.T, k int) {
+	in, j := w.flying(t, k)
+	w.endAsDead(t, in, j, arrives)
+}
+
+// retries settles key k's claim after a failed attempt: the notice is scheduled again.
+func (w *world) retries(t *rapid.T, k int) {
+	in, j := w.flying(t, k)
+	j.stage = failed
+	e := w.outcome(t, j)
+	if e.used >= maxAttempts {
+		t.SkipNow()
+	}
+	e.ending, e.notice.Reason = store.EndRetry, ""
+	w.end(t, in, j, e, arrives)
+}
+
+// flying returns the job of key k's claim, and its instance.
+func (w *world) flying(t *rapid.T, k int) (*instance, *job) {
 	for _, in := range w.instances {
 		for _, j := range in.jobs {
 			if j.key == k && j.stage == claimed && !j.awaits && j.used+j.lapses < maxAttempts && j.end == nil {
-				w.endAsDead(t, in, j, arrives)
-				return
+				return in, j
 			}
 		}
 	}
 	t.SkipNow()
+	return nil, nil
 }
 
 // member reports whether key k's notice is in the sequence of a partition.
