@@ -146,11 +146,12 @@ func every(interval time.Duration, what string) func(context.Context, *run) {
 	}
 }
 
-// reshards changes the number of shards twice.
+// reshards changes the number of shards twice. Until a notice in flight has moved, half a minute at most, notices
+// in the new shards may overtake it.
 func reshards(_ context.Context, x *run) {
 	for _, to := range []int{6, 4} {
 		x.pause(3000, 4000)
-		x.make("reshard to "+strconv.Itoa(to), fault{of: "shards", overtakes: true, felt: time.Second, do: func(x *run, _ *span) bool {
+		x.make("reshard to "+strconv.Itoa(to), fault{of: "shards", overtakes: true, felt: 30 * time.Second, do: func(x *run, _ *span) bool {
 			c := exec.Command(x.binary, "reshard", "--to", strconv.Itoa(to))
 			c.Env = append(os.Environ(), x.servers.env...)
 			if out, err := c.CombinedOutput(); err != nil {
