@@ -11,12 +11,9 @@ import (
 	"notifier/internal/tap"
 )
 
-// Copy returns the request that the next attempt of n would send, for developers who watch a route
-// with a tap (package tap). On a log route, which sends no requests, it is the request that a
-// callback would send.
-//
-// The copy lacks the route's own headers, headers with secret names, and all signatures. Secrets in
-// its url are hidden.
+// Copy returns the request that the next attempt of n would send, for developers who watch a route (package tap). For
+// a log route, it returns the request that a callback would send. The route's own headers, headers with secret names
+// and signatures are left out, and secrets in the url are hidden.
 func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
 	s := r.Signing()

@@ -13,11 +13,8 @@ import (
 	"time"
 )
 
-// direct is the HTTP/1.1 transport that makes a call in the goroutine of its caller. It writes the
-// request to a pooled connection, and parses the answer with the parser of net/http.
-//
-// It exists because http.Transport runs two more goroutines per connection. Each call is passed
-// from one to the other, and idle connections hold buffers.
+// direct is an HTTP/1.1 transport that makes each call in the goroutine of its caller. It uses pooled connections.
+// http.Transport needs two more goroutines and their buffers for each connection.
 type direct struct {
 	dial             dialer
 	conf             *tls.Config
@@ -35,14 +32,10 @@ type exchange struct {
 	seen  *Exchange // receives the request and the answer's head; may be nil
 }
 
-// do sends the request of x and reads the answer.
-//
-// A kept connection may turn out to be closed by the receiver. If the request was not written
-// completely, do sends it again on another connection. If it was, do returns the error: the
-// receiver may already be processing the request, and a second one could be delivered twice.
-//
-// The loop ends, because each retry uses up one kept connection and a new connection is used once.
+// do sends the request of x and reads the answer. If the receiver has closed a kept connection, do uses another one.
+// But it never repeats a request that was written in full, because the receiver may be processing it.
 func (d *direct) do(ctx context.Context, x *exchange) error {
+	// The loop ends, because each retry uses up one kept connection and a new connection is used once.
 	for {
 		c := d.idle.take(x.call.to.origin)
 		reused := c != nil

@@ -48,12 +48,10 @@ func (c *directConn) close() { _ = c.Conn.Close() }
 // errClosed means that the receiver closed a kept connection before any byte of the request was written.
 var errClosed = errors.New("the connection was closed while it was idle")
 
-// write sends the request in b, and then returns b to the buffer pool. whole reports whether the
-// kernel accepted all bytes of the request.
-//
-// Where the platform supports it, a connection without TLS also waits here for the first byte of
-// the answer. So a connection that waits for an answer holds no buffer.
+// write sends the request in b, and then returns b to the buffer pool. whole reports whether the kernel accepted all
+// bytes of the request.
 func (c *directConn) write(b *[]byte, reused bool) (whole bool, err error) {
+	// raw also waits for the first byte of the answer, so that no buffer is held during the wait.
 	if c.raw != nil {
 		return c.raw.do(c.Conn, b, reused)
 	}

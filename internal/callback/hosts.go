@@ -6,17 +6,14 @@ import "time"
 // a bound, random names at 5,000 per second would fill 1.6 GB before the first of them expires.
 const hostsKept = 8192
 
-// hostTable is the table of the hosts that one route calls, with at most most idle hosts. A host
-// with running calls is never removed. Producers choose the hosts, so the table must be bounded.
-//
-// A full table removes the idle host whose last call is the oldest. Troubled hosts, which hang or
-// have asked for fewer calls, are in a separate list. If that list has more than half of all hosts,
-// one of its hosts is removed, otherwise one of the other list. So neither kind can displace the
-// other.
+// hostTable holds the hosts that one route calls, with at most most idle ones. A full table drops the idle host whose
+// last call is the oldest. A host with running calls is never dropped.
 type hostTable struct {
 	most   int
 	byName map[string]*host
 	// plain and marked hold the idle hosts.
+	// marked has the hosts that hang or asked for fewer calls. A host of marked is dropped if marked has more than
+	// half of all hosts, otherwise one of plain. So neither list can displace the other.
 	plain, marked hostList
 }
 

@@ -17,18 +17,12 @@ import (
 // is below the limits of usual servers, which close a connection after 5 s (Node) or more.
 const keptIdle = 4 * time.Second
 
-// keptConn wraps a connection of http.Transport so that it can be checked before reuse. It knows
-// three facts that http.Transport does not:
+// keptConn wraps a connection of http.Transport. It records whether the receiver has closed the connection, how long
+// the receiver keeps it open when idle, and how many bytes of a request the kernel has accepted. So the connection
+// can be checked before it is used again.
 //
-//   - whether the receiver has closed the connection
-//   - how long the receiver keeps an idle connection open
-//   - how many bytes of a request the kernel has accepted
-//
-// A setting of http.Transport, IdleConnTimeout, could not replace it: in a measurement with that
-// setting, a receiver that closes the connection after each answer failed one attempt in ten.
-//
-// An HTTP/1 connection carries one exchange at a time, between begin and becomeIdle. An HTTP/2
-// connection is not checked: with GOAWAY, the receiver itself reports which requests it ignored.
+// An HTTP/1 connection carries one exchange at a time, between begin and becomeIdle. HTTP/2 connections are not
+// checked.
 type keptConn struct {
 	net.Conn
 	check   *closedCheck // nil: not supported
@@ -52,6 +46,8 @@ func keepConns(dial dialer, keep time.Duration) dialer {
 			return nil, err
 		}
 
+		// The setting IdleConnTimeout of http.Transport cannot replace this. With that setting, a receiver that closes
+		// the connection after each answer failed one attempt in ten.
 		k := &keptConn{Conn: c, keep: keep}
 		if sc, ok := c.(syscall.Conn); ok {
 			if raw, err := sc.SyscallConn(); err == nil { // fails if the connection is closed; the first write reports that
@@ -99,9 +95,8 @@ type connUse struct {
 	mark   int64 // bytes written before the exchange
 }
 
-// begin starts an exchange on the connection, before the request is written. It first closes a
-// reused HTTP/1 connection that the receiver has closed or that was idle for too long. Writing the
-// request then fails, and http.Transport takes another connection.
+// begin starts an exchange on the connection, before the request is written. A reused HTTP/1 connection is closed if
+// the receiver has closed it or if it was idle for too long. http.Transport then takes another connection.
 func (k *keptConn) begin(c net.Conn, reused bool) *connUse {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -115,7 +110,7 @@ func (k *keptConn) begin(c net.Conn, reused bool) *connUse {
 
 	k.uses++
 	u := &connUse{keptConn: k, number: k.uses, mark: k.written.Load()}
-	if k.http2 {
+	if k.http2 { // the receiver itself reports, with GOAWAY, which requests it ignored
 		return u
 	}
 

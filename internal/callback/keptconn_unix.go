@@ -27,11 +27,8 @@ func newClosedCheck(raw syscall.RawConn) *closedCheck {
 	return l
 }
 
-// closed reports whether an idle connection cannot carry another request. It is true if the
-// receiver has closed or reset the connection, or has sent data without a request.
-//
-// Servers send such data only before they close, for example a TLS close alert or an answer with
-// status 408. closed reads none of it.
+// closed reports whether an idle connection can no longer be used, because the receiver has closed it or has sent
+// data without a request. Servers send such data only before they close. closed reads none of it.
 func (l *closedCheck) closed() bool {
 	l.gone = false
 	return l.raw.Control(l.ask) != nil || l.gone

@@ -79,12 +79,12 @@ func (l *limits) tell(word, name string) {
 	l.fleet.Broadcast(strings.Join([]string{word, l.prefix, name}, " "))
 }
 
-// heardOpen opens this instance's circuit breaker of a host, because another instance has opened
-// its own. from is the id of that instance, and trips the number of its failed tries. left is how
-// long its breaker stays open, and lasted how long ago its failures began.
+// heardOpen processes the message of another instance, from, that it has opened its circuit breaker of a host. trips
+// is the number of its failed tries, left how long its breaker stays open, and lasted how long ago its failures
+// began.
 //
-// If the host has answered this instance since the failures began, only the other instance has a
-// problem. Then heardOpen opens no breaker, and sends the reply that the host answers here.
+// heardOpen opens the breaker of this instance too. But if the host has answered this instance since the failures
+// began, it only replies that the host answers here.
 func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -116,15 +116,12 @@ func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Durat
 	}
 }
 
-// heardClosed processes the message of another instance, from, that a host answers its calls.
+// heardClosed processes the message of another instance, from, that a host answers its calls. again is true if that
+// instance has just closed its circuit breaker.
 //
-// If this instance's breaker of the host was opened only by messages, heardClosed closes it. If
-// this instance's own calls failed, the breaker stays open, because the host may be unreachable
-// only from here. Until a call from here succeeds, notices for the host are handed to the other
-// instance.
-//
-// again is true if the other instance has just closed its breaker. This instance may then try the
-// host at once.
+// If only messages have opened this instance's breaker of the host, heardClosed closes it. If calls of this instance
+// have failed, the breaker stays open. Notices for the host are then handed to the other instance until a call from
+// here succeeds.
 func (l *limits) heardClosed(from, name string, again bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -137,6 +134,7 @@ func (l *limits) heardClosed(from, name string, again bool) {
 
 	if h.own {
 		h.addPeer(from, now)
+		// The host may answer this instance again too, so it may try at once.
 		if again {
 			h.until = now
 		}
@@ -214,13 +212,10 @@ func (l *limits) toPeers(h *host, now time.Time) *deferral {
 	return &deferral{Result: res, ids: ids}
 }
 
-// others decides which instance makes the next call to a host whose circuit breaker is open. It
-// returns nil if this instance may make that call, and otherwise the instances of which one makes
-// it.
-//
-// The chosen instance may have no notice for the host, so the caller hands over the notice at hand.
-// If the call is overdue by more than breakerMost, every instance may make it.
+// others returns nil if this instance may make the next call to a host whose circuit breaker is open. Otherwise it
+// returns the instances of which one makes that call. The caller hands its notice to them.
 func (l *limits) others(h *host, now time.Time) View {
+	// A call that is overdue by more than breakerMost may be made by any instance.
 	if h.breaker.State() == gobreaker.StateClosed || now.Sub(h.until) > breakerMost {
 		return nil
 	}

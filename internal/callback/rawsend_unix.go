@@ -9,9 +9,8 @@ import (
 	"syscall"
 )
 
-// rawSend writes a request to a socket and waits for the first byte of the answer. Both happen
-// within one wait of the runtime's network poller, so an answer that arrives during the write is
-// noticed. While it waits, it holds no buffer. A rawSend belongs to one connection.
+// rawSend writes a request to one socket and then waits for the first byte of the answer. It holds no buffer during
+// the wait. An answer that arrives while the request is being written is noticed too.
 type rawSend struct {
 	raw         syscall.RawConn
 	step        func(fd uintptr) bool

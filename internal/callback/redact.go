@@ -132,11 +132,9 @@ func routeSecrets(r *route.Route) scrubber {
 	return s
 }
 
-// printable returns bytes that a receiver has sent as text that is safe to show. The text is cut to
-// notice.KeptResponse bytes. Control characters except tabs and line ends are escaped.
-//
-// If the bytes are not valid UTF-8 as a whole, all bytes outside ASCII are escaped as \x. The ones
-// that happen to form letters would suggest that the text was decoded correctly.
+// printable returns bytes from a receiver as text that is safe to show. The text is cut to notice.KeptResponse bytes.
+// Control characters except tabs and line ends are escaped. If the bytes are not valid UTF-8, all bytes outside ASCII
+// are escaped too.
 func printable(b []byte) string {
 	if len(b) > notice.KeptResponse {
 		b = b[:notice.KeptResponse]

@@ -11,11 +11,9 @@ import (
 // maxRetryAfter is the longest delay that a receiver can request.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter returns the delay that the Retry-After header of an answer asks for, at most
-// maxRetryAfter. It returns zero if the header is missing, not valid, or in the past.
-//
-// A date is compared with the Date header of the same answer, so that a wrong clock of the receiver
-// does no harm. Without a Date header it is compared with now.
+// retryAfter returns the delay in the Retry-After header of an answer, at most maxRetryAfter. It returns zero if the
+// header is missing, invalid or in the past. A date is compared with the answer's Date header if there is one,
+// because the receiver's clock may be wrong, and otherwise with now.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {

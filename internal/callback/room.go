@@ -8,11 +8,8 @@ import (
 	"notifier/internal/route"
 )
 
-// Room returns how many more calls to a host, given as host:port, can start now. each is the
-// expected time until the next running call ends. Both are 0 for a host without a limit.
-//
-// While the host's circuit breaker is open, room is 0. The breaker allows one call at a time, and
-// that call is made for a notice whose delay has ended.
+// Room returns how many more calls to a host (host:port) can start now. While the host's circuit breaker is open,
+// that is 0. each is the expected time until the next running call ends. Both are 0 for a host without a limit.
 func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duration) {
 	v, ok := h.states.Load(r)
 	if !ok {

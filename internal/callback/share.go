@@ -165,11 +165,8 @@ func (h *Handler) MaxInstances(r *route.Route) int {
 	return few
 }
 
-// Slots returns the maximum number of concurrent attempts of a route at this instance. It is 0 if
+// Slots returns the maximum number of attempts of a route that may run at the same time at this instance. It is 0 if
 // the limits of the route are so low that only other instances get a part of them.
-//
-// On a route that calls a single host, this instance's part of the host's limit is the maximum too.
-// A notice above it stays unclaimed, so that the first instance with a free slot can claim it.
 func (h *Handler) Slots(r *route.Route) int {
 	n, few := r.Slots(), h.MaxInstances(r)
 	if few == 0 {
@@ -189,6 +186,7 @@ func (h *Handler) Slots(r *route.Route) int {
 		return n
 	}
 
+	// A notice above the host's limit stays unclaimed, so that the first instance with a free slot can claim it.
 	part := v.Share(s.limits.hostName(s.fixed.port), r.HostConcurrency)
 	if r.Concurrency > 0 {
 		part = min(part, r.Concurrency)

@@ -106,12 +106,8 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 	return c
 }
 
-// unsent reports whether a failed exchange may be sent again, because the receiver cannot have read
-// the whole request. err is the error of the exchange.
-//
-// It is always false for the first request on a connection. On a reused connection it is true if
-// the request was not written to its end, or if the kernel accepted no byte of it. Over HTTP/2 it
-// is true if the transport reports that the receiver has not processed the request.
+// unsent reports whether a request may be sent again after the error err, because the receiver cannot have read all
+// of it. It is always false for the first request on a connection.
 func (t *tracker) unsent(err error) bool {
 	u := t.on.Load()
 	switch {
@@ -120,6 +116,7 @@ func (t *tracker) unsent(err error) bool {
 	case u.http2:
 		return strings.Contains(err.Error(), "http2: Transport: cannot retry err") // no value is exported
 	}
+	// The request was not written to its end, or the kernel accepted no byte of it.
 	return !t.sent.Load() || u.written.Load() == u.mark
 }
 

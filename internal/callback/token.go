@@ -159,18 +159,15 @@ func (t *tokens) fetch(ctx context.Context) error {
 	return nil
 }
 
-// request asks the issuer for an access token. The first request sends the client's secret in the
-// Authorization header. If the issuer refuses it, the second sends the secret in the form, which
-// RFC 6749 also allows. The method that succeeds is used from then on.
-//
-// The automatic detection of x/oauth2 is not used: it would send the second request also while the
-// issuer is down. The caller holds the lock.
+// request asks the issuer for an access token. It sends the client's secret in the Authorization header, and if the
+// issuer refuses that, in the form. The method that succeeds is used from then on. The caller holds the lock.
 func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
 	if t.config.AuthStyle != oauth2.AuthStyleAutoDetect {
 		return t.config.Token(ctx)
 	}
 
 	var first error
+	// The automatic detection of x/oauth2 would send the second request also while the issuer is down.
 	for _, style := range [...]oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams} {
 		c := &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: t.config.Scopes,
 			EndpointParams: t.config.EndpointParams, AuthStyle: style}
@@ -269,9 +266,8 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 // errorCode matches an error code of RFC 6749, section 5.2. The rest of an issuer's answer is not shown.
 var errorCode = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// withoutToken returns the result of an attempt that got no access token. If the issuer refused the
-// client, the attempt counts as failed, because an operator has to correct the configuration. After
-// any other error the notice is deferred, because the issuer may soon work again.
+// withoutToken returns the result of an attempt that got no access token. The attempt has failed if the issuer
+// refused the client. After any other error the notice is deferred.
 func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 	var refused *oauth2.RetrieveError
 	if !errors.As(err, &refused) || refused.Response == nil {

@@ -27,20 +27,16 @@ const (
 	maxResponseHeads = 64 << 10
 )
 
-// transportKey holds the settings that two routes must have in common to share connections. allow
-// is one of them, because the addresses that it allows are checked only when a connection is
-// opened.
+// transportKey holds the settings that routes must have in common to share connections. allow is one of them, because
+// addresses are checked only when a connection is opened.
 type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
 	allow                string
 }
 
-// maxNewHosts is the number of new hosts after which a transport of net/http is replaced.
-//
-// The transport has a leak: it keeps each request that has waited for a connection to a host until
-// some connection to that host becomes idle (Transport.idleConnWait). For an unreachable host that
-// never happens, and 700 bytes per host stay in memory. Producers choose the hosts.
+// maxNewHosts is the number of new hosts after which a transport of net/http is replaced. The transport leaks about
+// 700 bytes for each unreachable host: it keeps requests that wait for a connection (Transport.idleConnWait).
 const maxNewHosts = 16384
 
 // transportPool holds the transports of all routes with the same transportKey.
