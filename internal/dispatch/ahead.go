@@ -33,15 +33,14 @@ func (a *ahead) took(d time.Duration) {
 	a.mean += (d.Seconds() - a.mean) / 16
 }
 
-// size returns how many notices the route may claim beyond its free slots. It is the number that
-// the handlers, at their recent speed, start within aheadFor, but at most one per slot.
-//
-// Half of that number was measured too, with a receiver that answers at once: Redis got a seventh
-// more calls per callback, and throughput fell by 8 % (BenchmarkCallbacks, nine alternating runs).
+// size returns how many notices the route may claim in addition to its free slots: as many as its handlers, at their
+// recent speed, start within aheadFor, but at most slots.
 func (a *ahead) size(slots int) int {
 	if !a.known || slots <= 0 {
 		return 0
 	}
+	// With half of this number, throughput fell by 8 % and Redis got a seventh more calls per callback
+	// (BenchmarkCallbacks, nine alternating runs).
 	begin := float64(slots) * aheadFor.Seconds()
 	if begin >= float64(slots)*a.mean {
 		return slots

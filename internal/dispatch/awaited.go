@@ -11,11 +11,9 @@ const (
 	lateWait = time.Second
 )
 
-// awaits returns how much longer to wait for a consumer's report whose deadline has passed. It is 0
-// if the consumer had enough time.
-//
-// While Redis is unavailable, a consumer can neither read its entry nor report. So after an outage
-// it gets as much time as the outage lasted: at least reportGrace, at most the route's timeout.
+// awaits returns how much longer to wait for a consumer's report whose deadline has passed. After an outage of Redis,
+// in which the consumer could not report, that is as long as the outage lasted: at least reportGrace, at most the
+// route's timeout. Otherwise it is 0.
 func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	c := j.claim
 	if len(c.Attempts) == 0 || c.Attempts[len(c.Attempts)-1].At.IsZero() {

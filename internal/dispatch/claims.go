@@ -109,12 +109,9 @@ func (q *routeQueue) lend(c call, f *flight) {
 	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// regain takes slots for the notices of a claim call whose reply came late. While the call had no
-// reply, lend gave its slots to other calls, so there may be too few now.
-//
-// next is the number of claimed notices whose previous attempt still runs in this process. Each of
-// them gets a slot, even if none is free. others is the number of the remaining notices, which get
-// free slots only. regain returns how many of the others got one. The caller holds mu.
+// regain takes slots for the notices of a late reply to a claim call, whose slots were given to other calls. next is
+// the number of notices whose previous attempt still runs in this process. Each of them gets a slot, even if none is
+// free. The others get free slots only, and regain returns how many got one. The caller holds mu.
 func (q *routeQueue) regain(t trigger, next, others int) int {
 	q.d.total.force(&q.share, next)
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
@@ -288,14 +285,9 @@ func (q *routeQueue) work(j job, closed bool) {
 	}
 }
 
-// hintEarly repeats hints whose notices Redis did not claim because they were not due yet. at is
-// the time at which the reply arrived.
-//
-// Expired events can come too early in a cluster. The node that stores the timer sends the event,
-// and another node, whose clock may be behind, compares the due time. Each event is sent only once,
-// so without the repetition the notice would be claimed one grace (50 ms) late, by the sweep.
-//
-// A notice that is due later than the grace is skipped, because its own event is still to come.
+// hintEarly repeats the hints of notices that Redis did not claim, because they were not due yet by its clock. Those
+// that are due later than the grace are skipped, because their own events are still to come. at is the time at which
+// the reply arrived.
 func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {
@@ -303,6 +295,8 @@ func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 		if wait > grace {
 			continue
 		}
+		// The cluster node that has sent the event may have another clock. It sends each event only once, so without
+		// the repetition the sweep would claim the notice, one grace late.
 		time.AfterFunc(wait-time.Since(at), func() { q.hint(e.Key, t) })
 	}
 }

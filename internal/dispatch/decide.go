@@ -153,11 +153,9 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End computes the settlement for the result of an attempt. A settlement is the change that Redis
-// writes to end the claim c. End also updates the notice of c.
-//
-// a provides the start and the duration of the attempt; End sets its other fields. waits contains
-// how long each cause has delayed the notice so far.
+// End returns the settlement for the result of an attempt, which is the change that Redis writes to end the claim c.
+// End also updates the notice of c. a has the start and duration of the attempt; End sets its other fields. waits has
+// how long each cause has delayed the notice.
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)

@@ -34,11 +34,9 @@ type Timers interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler delivers notices. Handle makes one attempt, and applies the timeout of the route itself.
-// It must return soon after that timeout, and soon after ctx ends, which is when the process stops.
-//
-// The lease of the notice's claim is longer than the timeout by [route.Margin] and is not renewed.
-// If Handle outlasts the lease, another process may start a second attempt for the same notice.
+// Handler delivers notices. Handle makes one attempt, and applies the timeout of the route itself. It must return
+// soon after that timeout, and soon after ctx ends. If it runs longer than the timeout plus [route.Margin], another
+// process may start a second attempt for the same notice.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
@@ -58,13 +56,9 @@ type alone string
 func (a alone) ClaimID() string      { return string(a) }
 func (a alone) MayStart(string) bool { return true }
 
-// Limits of the calls that claim and settle notices.
-//
-// A call contains at most maxBatch notices. A route has at most maxCalls concurrent claim calls per
-// process, and as many settle calls: while Redis executes one, the process prepares the next.
-//
-// A second concurrent call needs a minimum number of notices, because the fixed cost of a call is
-// about that of ten notices. The minimum is higher for settles, which no client waits for.
+// Limits of the calls that claim and settle notices. A call has at most maxBatch notices. A route has at most
+// maxCalls concurrent claim calls per process, and as many settle calls. A second concurrent call needs at least
+// claimBatchMin or settleBatchMin notices, because the fixed cost of a call is about that of ten notices.
 const (
 	maxBatch       = 128
 	maxCalls       = 2
@@ -72,12 +66,9 @@ const (
 	settleBatchMin = 64
 )
 
-// settleInterval is the minimum time between two settle calls of a partition (a route's notices in
-// one shard) under light load. Each call then settles several notices. The interval is short,
-// because unsettled attempts are repeated by another instance if this process is killed.
-//
-// If several instances or shards divide the load, the interval is multiplied by their number, but
-// at most by mostSettleIntervals.
+// settleInterval is the minimum time between two settle calls for the same route and shard under light load. If
+// several instances or shards divide the load, it is multiplied by their number, but at most by mostSettleIntervals.
+// It is short, because attempts that are not settled when the process dies are repeated.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8

@@ -13,11 +13,8 @@ const (
 	maxBackoff = 250 * time.Millisecond
 )
 
-// health records whether Redis accepts the claims and the settles of one partition.
-//
-// After a failed claim, claims pause for a short time. While a settle fails, nothing is claimed
-// either: if this process died, all its unsettled attempts would be repeated. health is safe for
-// concurrent use.
+// health records whether Redis accepts the claims and settles of one partition. Claims pause for a short time after a
+// failed claim, and while a settle fails. health is safe for concurrent use.
 type health struct {
 	queue waker // woken, without a lock, at the end of a pause after failed claims
 

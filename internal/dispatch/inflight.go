@@ -41,20 +41,12 @@ func (h *inFlight) endFinds() {
 	}
 }
 
-// add records claimed notices as in flight, which means that their attempts run in this process.
-//
-// It returns in had the indexes of claims for which no attempt must start:
-//
-//   - the claim was recorded before, because a repeated call returned it again
-//   - the claim has already been settled
-//   - the notice has an older claim whose attempt still runs here; Redis has lost that claim, or
-//     its clock has jumped ahead
-//
-// In the last case the new claim keeps its slot and waits until the running attempt is settled; see
-// [routeQueue.settleInFlight]. idle is the number of slots that the claims do not need.
+// add records claimed notices as in flight: their attempts run in this process. had are the indexes of claims for
+// which no attempt may start, and idle is the number of slots that the claims do not need.
 func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 	for i := range won {
 		id := identify(&won[i])
+		// The claim has already been settled.
 		if e := h.settledSince[id]; e != nil && e.SameAs(&won[i]) {
 			idle++
 			had = append(had, i)
@@ -68,6 +60,8 @@ func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 		case held.claim.SameAs(&won[i]) || held.next != nil && held.next.claim.SameAs(&won[i]): // returned again
 			idle++
 		default:
+			// An older claim of the notice has an attempt that still runs here. Redis has lost that claim, or its clock
+			// has jumped. The new claim keeps its slot and waits until the attempt is settled: see settleInFlight.
 			later := j
 			later.claim = &won[i]
 			if held.next != nil { // it has a slot already

@@ -29,17 +29,14 @@ type Finder interface {
 	Find(ctx context.Context, key string) (store.Found, error)
 }
 
-// Reports processes the reports that consumers send about entries of lists and streams. A report
-// says whether the processing of an entry, which is one attempt of a notice, has succeeded.
+// Reports processes the reports of consumers about entries of lists and streams. A report says whether the consumer
+// has processed an entry successfully, which is one attempt of a notice.
 //
-// If the route awaits reports, the report ends the attempt. On other routes the attempt has ended
-// when the entry was pushed. Then only a report of failure has an effect: the notice is retried.
+// On a route that awaits reports, the report ends the attempt. On other routes the attempt ended when the entry was
+// pushed. There, only a report of failure has an effect: the notice is retried.
 //
-// Two kinds of reports change nothing and are not errors: a repeated report, and one that is late
-// or names an earlier notice of the same key. Take then returns the current state. The script that
-// writes the result compares notice and attempt once more.
-//
-// Reports is safe for concurrent use.
+// Late and repeated reports, and reports about an earlier notice of the same key, change nothing and are not errors.
+// Take then returns the current state. Reports is safe for concurrent use.
 type Reports struct {
 	Store   ReportStore
 	Notices Finder

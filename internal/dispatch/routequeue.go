@@ -10,11 +10,8 @@ import (
 	"notifier/internal/route"
 )
 
-// routeQueue claims the due notices of one route, runs the handler for them and settles the
-// results.
-//
-// It consists of parts such as hints, slots and inFlight. Each part has one task and does not use
-// the other parts. mu guards the fields below it.
+// routeQueue claims the due notices of one route, runs the handler for them and settles the results. mu guards the
+// fields below it.
 type routeQueue struct {
 	d       *Dispatcher
 	r       *route.Route
@@ -164,11 +161,8 @@ func (q *routeQueue) freeSlots(f freed) {
 	}
 }
 
-// claimMore starts claim calls as long as slots are free and notices wait to be claimed.
-//
-// Notices come from two sources, which are claimed by separate calls: hints, whose timers have just
-// expired, and the backlog, which sweeps find. Some slots are reserved for hints, so that a backlog
-// does not delay notices that are due now. The caller holds mu.
+// claimMore starts claim calls as long as slots are free and notices wait to be claimed. Some slots are reserved for
+// hints, so that a backlog does not delay notices that are due now. The caller holds mu.
 func (q *routeQueue) claimMore() {
 	for q.slots.room() > 0 && !q.closed && q.openShards() {
 		if !q.claimSome() {

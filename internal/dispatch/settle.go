@@ -20,13 +20,8 @@ const warnEvery = time.Minute
 // settleTries is the maximum number of attempts to get a settle confirmed: see settle.
 const settleTries = 5
 
-// settle writes the results of finished attempts of one shard to Redis. While Redis is unavailable
-// it retries, because a lost settle would cause a duplicate delivery. The attempts keep their slots
-// until settle returns.
-//
-// A write that replicas have not confirmed is repeated as well, since a failover may have undone
-// it. The number of these repetitions is limited, so that unreachable replicas slow the route down
-// but do not stop it.
+// settle writes the results of finished attempts of one shard to Redis. It retries while Redis is unavailable,
+// because a lost settle would cause a duplicate delivery. The attempts keep their slots until settle returns.
 func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	items := make([]store.Settlement, len(list))
 	for i := range list {
@@ -43,6 +38,8 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		if err == nil || short {
 			written = sooner(written, done)
 		}
+		// A failover may undo an unconfirmed write. The tries are limited, so that unreachable replicas do not stop the
+		// route.
 		if err == nil || short && tries >= settleTries {
 			if failed {
 				l.health.settleTaken()
@@ -156,23 +153,17 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 	return rest, settled
 }
 
-// settleInFlight removes settled notices from the table of notices in flight. It returns the
-// attempts that have ended, with the replies to their settles.
-//
-// During an attempt, the same process may have claimed its notice a second time. The reply to the
-// settle under the first claim then decides:
-//
-//   - Stale: Redis has lost the first claim. The result is settled again under the second claim,
-//     and the attempt is not returned yet.
-//   - Accepted: the notice has become due again. The attempt is returned, and the attempt of the
-//     second claim starts.
+// settleInFlight removes settled notices from the table of notices in flight. It returns the attempts that have
+// ended, with the replies to their settles.
 func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]finished, []store.Settled) {
 	var again []finished
 	var begin []job
 	q.mu.Lock()
 	closed, kept := q.closed, 0
 	for i := range list {
+		// This process has claimed the notice again during the attempt.
 		if next := q.inFlight.settled(&list[i].Claim); next != nil {
+			// Redis has lost the first claim. The result is settled under the second one.
 			if done[i].Stale {
 				e := list[i]
 				e.Claim.Take(next.claim)
@@ -180,6 +171,7 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 				begin = append(begin, job{trigger: next.trigger})
 				continue
 			}
+			// The notice has become due again, and the attempt of the second claim starts.
 			begin = append(begin, *next)
 		}
 		list[kept], done[kept] = list[i], done[i]

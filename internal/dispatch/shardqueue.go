@@ -80,13 +80,9 @@ func (q *routeQueue) setParts(n int) {
 	}
 }
 
-// openShards determines the open shards, from which the route may claim now. It reports whether
-// there is any. A shard is not open while it is paused, while a claim call to it is overdue, and
-// while Redis refuses its claims or settles.
-//
-// Hints (keys whose timers have expired) for a paused shard are dropped. Hints for other shards
-// that are not open are dropped only if some shard is open, whose hints need the space. A sweep
-// finds the notices of dropped hints later. The caller holds mu.
+// openShards finds out which shards are open, that is, from which the route may claim now, and reports whether there
+// is any. A shard is closed while it is paused, while a claim call to it is overdue, and while Redis refuses its
+// claims or settles. The caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
 	for _, l := range q.shards.all() {
@@ -96,6 +92,8 @@ func (q *routeQueue) openShards() (some bool) {
 	if all || len(q.hints.waiting) == 0 {
 		return some
 	}
+	// Hints for closed shards are dropped if the shard is paused, or if an open shard needs their space. Sweeps find
+	// their notices later.
 	q.hints.leave(func(key string) bool {
 		l := q.shards.at(q.d.o.Shards.Shard(key))
 		leave := l.paused || some && !l.open

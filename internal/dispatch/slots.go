@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// slots counts a route's slots in this process. Each running attempt takes one slot. free is
-// negative while too many are taken: after all was reduced, and while notices are claimed ahead of
-// slots.
+// slots counts a route's slots in this process. Each running attempt takes one. free is negative while too many are
+// taken: after the limit was reduced, or while notices are claimed ahead.
 type slots struct {
 	all     int
 	free    int

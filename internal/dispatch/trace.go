@@ -14,12 +14,8 @@ import (
 	"notifier/internal/tracing"
 )
 
-// trace starts a tracing span for an attempt of notice n, and returns it with a context for the
-// handler. If the route is not traced or the span is not sampled, trace returns ctx and nil.
-//
-// The parent of the span is the trace context that the producer has stored with the notice. A
-// replay or resend happens long after that trace, so its span is a root span with a link to the
-// stored one.
+// trace starts a tracing span for an attempt of notice n, and returns it with a context for the handler. If the route
+// is not traced or the span is not sampled, trace returns ctx and nil.
 func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Context, trace.Span) {
 	if q.d.o.Tracer == nil {
 		return ctx, nil
@@ -29,6 +25,7 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 	switch stored := tracing.Parse(n.Traceparent, n.Tracestate); {
 	case !stored.IsValid():
 	case n.Replay != "" || n.Resend > 0:
+		// A replay or resend happens long after the stored trace, so its span is a root span with a link.
 		options = append(options, trace.WithLinks(trace.Link{SpanContext: stored}))
 	default:
 		parent = trace.ContextWithRemoteSpanContext(ctx, stored)

@@ -6,17 +6,13 @@ import "time"
 // back when their lease expires.
 const maxUnanswered = 16
 
-// recoveries are the delays before the second and the third recovery call. A recovery call looks
-// for the claims of a sweep that got no reply. Redis may execute that sweep only after the first
-// recovery call.
+// recoveries are the delays before the second and third call that look for the claims of a sweep without a reply.
+// Redis may execute that sweep only after the first of these calls.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered holds the claim calls of one shard that got no reply, to be sent again. Redis may have
-// executed them, so notices may be claimed of which this process does not know.
-//
-// A call that names keys is repeated with the same token, and returns the claims of both calls. A
-// sweep names no keys. A recovery call takes its place and finds its claims by their token. The
-// queue's mutex guards unanswered.
+// unanswered holds the claim calls of one shard that got no reply and must be sent again. Redis may have executed
+// them. A call that names keys is repeated with the same token. A sweep is replaced by a recovery call, which finds
+// its claims by the token. The queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
 // add appends a call, if there is room.

@@ -26,10 +26,8 @@ const (
 	// waitingEvery is how often the hosts of remembered notices are checked for slots that were
 	// freed without a call here.
 	waitingEvery = 250 * time.Millisecond
-	// A notice that waits for a slot of its host is postponed by leastFallback plus one and a half
-	// times the expected wait. The maximum is mostFallback. Normally this instance claims it
-	// sooner, when a slot is free. The fallback is for the case that this instance dies or is
-	// suspended.
+	// A notice that waits for a slot of its host is postponed by leastFallback plus one and a half times the expected
+	// wait, at most by mostFallback. If a slot becomes free sooner, this instance claims it then.
 	leastFallback = 2 * time.Second
 	mostFallback  = 30 * time.Second
 )
