@@ -12,12 +12,8 @@ import (
 	"notifier/internal/wire"
 )
 
-// ErrSendAlone means that a batch was not written, and that the caller must send it again on its
-// own. [Store.ScheduleAll] returns it for one of several batches.
-//
-// The shard of the batch takes no writes at present, although its node answers. For example, the
-// cluster is moving the shard to another node. Other batches must not wait for that. The error
-// wraps wire.ErrUnavailable.
+// ErrSendAlone means that [Store.ScheduleAll] did not write a batch, because its shard takes no writes at present.
+// The caller must send the batch again in a call without other batches. The error wraps wire.ErrUnavailable.
 var ErrSendAlone = fmt.Errorf("%w: the shard takes no writes, send its batch alone", wire.ErrUnavailable)
 
 // aloneFor is how long a shard is sent separately after its last such answer.

@@ -112,11 +112,9 @@ type Amended struct {
 	When
 }
 
-// AmendMany applies one operation, such as a redrive, to many notices, usually those of a listing.
-// Notices that are no longer stored under the given prefix are skipped.
-//
-// done is the number of changed notices, and is valid also with an error. missing lists the cluster
-// nodes that did not answer. Notices on these nodes may or may not have been changed.
+// AmendMany applies one operation, such as a redrive, to many notices. It skips notices that are no longer stored
+// under the given prefix. done is the number of changed notices, and is valid also with an error. missing lists the
+// cluster nodes that did not answer, whose notices may or may not have been changed.
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
@@ -175,11 +173,9 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 	return done, moved, err
 }
 
-// Reopen undoes the delivery of a notice whose consumer has reported a failure. The notice is
-// scheduled for its next attempt, or becomes dead if t says so.
-//
-// f is the notice as the caller has read it, and t.Notice is its new content. If the notice has
-// been changed in the meantime, Reopen writes nothing, and the caller has to call Find again.
+// Reopen undoes the delivery of a notice whose consumer has reported a failure: the notice is scheduled for its next
+// attempt or, if t says so, becomes dead. f is the notice as the caller has read it, and t.Notice its new content. If
+// the notice has been changed since, Reopen writes nothing, and the caller must call Find again.
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery

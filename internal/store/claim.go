@@ -100,11 +100,9 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 // Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices before their postponement ends, and deletes their timers.
-// It is called when a slot of their host is free. All are of one route and shard.
-//
-// A notice is skipped if its score is not the given one: then it was claimed, rescheduled or
-// cancelled since. A repeated call with the same token returns the same claims.
+// ClaimPostponed claims postponed notices of one route and shard before their postponement ends, when a slot of their
+// host is free. It skips notices whose score is not the given one, because they have changed. A repeated call with
+// the same token returns the same claims.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
 	args := []any{s.Timers.Mode(p.Prefix)}
 	for i := range list {
@@ -142,11 +140,9 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
-// Recover returns the claims of an earlier call whose reply was lost, and renews their leases. It
-// finds them by the token of that call, which lease contains. It may be repeated.
-//
-// n is the maximum number of claims; those whose leases end first come first. ago is the time since
-// the earlier call was sent, and limits the search.
+// Recover returns at most n claims of an earlier call whose reply was lost, and renews their leases. lease has the
+// token of that call, and ago is the time since it was sent. Claims whose leases end first come first. A call may be
+// repeated.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
 	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
@@ -254,13 +250,10 @@ func attention(score string) time.Time {
 	return time.UnixMilli(int64(f)).UTC()
 }
 
-// Reported returns the claim that is settled with a consumer's report about a pushed entry of f.
-//
-// No call claims a notice for a report. Instead, when the entry was pushed, settle.lua stored a
-// token that is made of the notice's generation and the number of the attempt. Reported computes
-// the same token. So a report about an earlier notice of the same key has another token, and
-// changes nothing.
+// Reported returns the claim to settle with a consumer's report about a pushed entry of f. A report about an earlier
+// notice of the same key gets another token, so its settle changes nothing.
 func Reported(f Found) Claim {
+	// No call claims the notice. settle.lua has stored this token when the entry was pushed.
 	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
 	score := cmp.Or(f.score, "0")
 	return Claim{Notice: f.Notice, Shard: f.Shard, token: token, score: score, before: score}

@@ -111,11 +111,9 @@ func clientStart(name string) int {
 	return int(h.Sum32()%maxClient) + 1
 }
 
-// Number returns the number that stands for an API client in records, where it needs less space
-// than the name. The first call for a client assigns the number.
-//
-// If Redis does not answer, Number returns the last known number, or 0 if there is none. To keep
-// the log short, it returns the error only once a second, and nil otherwise.
+// Number returns the number of an API client, which records contain instead of its name. The first call for a client
+// assigns the number. If Redis does not answer, Number returns the last known number, or 0 if there is none. The
+// error is then returned only once a second, and is nil otherwise, to keep the log short.
 func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	c.check(c.l.Learnt())
 	now := time.Now()

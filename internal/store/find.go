@@ -44,11 +44,8 @@ func (f *Found) Untimed() bool {
 // HasRecord reports whether the notice has a record, even one that cannot be read.
 func (f *Found) HasRecord() bool { return f.record != "" }
 
-// NextAttemptAt returns when a scheduled notice is claimed for its next attempt. After a
-// postponement that is later than its due time.
-//
-// It is zero in other states. It is also zero for a parked notice, which waits for another notice
-// of its sequence.
+// NextAttemptAt returns when a scheduled notice is claimed for its next attempt. After a postponement that is later
+// than its due time. It is zero in other states, and for a notice that waits for another notice of its sequence.
 func (f *Found) NextAttemptAt() time.Time {
 	switch {
 	case f.State != notice.Scheduled || f.Waits:

@@ -20,11 +20,9 @@ type Known struct {
 	After *notice.Notice
 }
 
-// SettleKnown settles notices that are pending or dead in Redis although the history contains their
-// delivery or cancellation. That happens after Redis was restored from a backup.
-//
-// It adds no history entries, because the history has them already. It skips notices that have
-// changed since List, and may be repeated. done is the number of settled notices.
+// SettleKnown settles notices that are pending or dead in Redis although the history contains their delivery or
+// cancellation, as after a restore from a backup. It adds no history entries, and skips notices that have changed
+// since List. It may be repeated. done is the number of settled notices.
 func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err error) {
 	by := map[keys.Partition][]amended{}
 	for i := range list {

@@ -280,10 +280,8 @@ type Bulk struct {
 	Delay func(n int) time.Duration
 }
 
-// AmendAll makes one step of a bulk change of dead letters, such as the redrive of a route. A step
-// changes the matching dead letters of one page, or only counts them in a dry run.
-//
-// The caller repeats the call with the returned cursor until the cursor is empty.
+// AmendAll changes, or in a dry run counts, the matching dead letters of one page. An example is the redrive of a
+// route. The caller repeats the call with the returned cursor until the cursor is empty.
 func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 	q := b.Query
 	q.State = notice.Dead

@@ -20,13 +20,11 @@ type pendingCursor struct {
 	Skip  int64  `json:"n,omitempty"`
 }
 
-// Pending returns a page of the notices of a route that are pending and not claimed. Within each
-// shard they are sorted by the time of their next attempt.
+// Pending returns a page of a route's notices that are pending and not claimed, sorted by their next attempt within
+// each shard. after is the cursor of the previous page, and empty for the first page. The last page has an empty
+// cursor.
 //
-// after is the cursor of the previous page, empty for the first one. The last page has an empty
-// cursor. A notice that is rescheduled during the listing may be missed.
-//
-// Pending costs Redis a tenth of what List costs, so it suits callers that read all notices.
+// A notice that is rescheduled during the listing may be missed. Pending costs Redis a tenth of what List costs.
 func (s *Store) Pending(ctx context.Context, prefix, after string) (Page, error) {
 	var at pendingCursor
 	if after != "" && (json.Unmarshal([]byte(after), &at) != nil || at.Shard < 0 || at.Shard >= s.space.Places()) {

@@ -19,14 +19,12 @@ var pushSource string
 
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends the entry of a notice to a list or stream. It is needed in a cluster if the list is
-// in another slot than the notice. The script that settles the notice cannot write to that slot.
+// Push appends the entry of a notice to a list or stream. In a cluster it is needed if the script that settles the
+// notice cannot write there, because the list is in another slot. Push also writes a marker that expires after keep.
+// While Redis has the marker, a repeated call by any instance adds no second entry.
 //
-// A repeated call adds no second entry, whichever instance makes it, because Push also writes a
-// marker. The marker expires after keep.
-//
-// ErrUnanswered means that Redis is unavailable, and that the entry may have been added. Any other
-// error means that Redis has refused the entry.
+// ErrUnanswered means that Redis is unavailable, and that the entry may have been added. After any other error it was
+// not added.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {

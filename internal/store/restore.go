@@ -30,12 +30,9 @@ type Letter struct {
 	Died time.Time
 }
 
-// Restore writes notices back to Redis, for example dead letters from a download. All are of one
-// partition, that is, of one route and shard. It returns one reply for each, with the same index.
-//
-// A call may be repeated: a notice that is restored already is returned in its current state. If
-// the key has another notice by now, nothing is written for it. The reply then contains the other
-// notice and the error ErrTaken.
+// Restore writes notices of one route and shard back to Redis, for example dead letters from a download. It returns
+// one reply for each, with the same index. A notice that is restored already is returned in its current state, so a
+// call may be repeated. If the key has another notice by now, the reply contains that notice and the error ErrTaken.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	since := s.LostMoves()
 	if len(s.OldShards()) > 0 || s.IsOldShard(p.Shard) {

@@ -31,13 +31,11 @@ type Batch struct {
 	Requests []Request // already checked by Content.Check
 }
 
-// Batched is the result of a [Batch]: one reply for each request, or one error for all of them.
+// Batched is the result of a [Batch]: one reply for each request, or one error for all. After an error nothing was
+// written, or the outcome is unknown because the connection broke. The caller may send the batch again.
 //
-// An error means that nothing was written, with one exception: if the connection broke during the
-// call, the outcome is unknown. In both cases the caller may send the batch again.
-//
-// If NOTIFIER_DURABILITY requires a confirmation and none arrived, the notices were written. Then
-// each successful reply has the error ErrUnconfirmed.
+// A reply with the error ErrUnconfirmed means that the notice was written, but not confirmed as NOTIFIER_DURABILITY
+// requires.
 type Batched struct {
 	Replies []Reply
 	Err     error
@@ -49,12 +47,9 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 	return out[0].Replies, out[0].Err
 }
 
-// ScheduleAll stores several batches of notices in one round trip. It returns one result for each
-// batch, with the same index.
-//
-// All batches must be for the same cluster node (see [Store.Node]), because each one waits for the
-// slowest node. A batch with the error ErrSendAlone was not written, and must be sent again alone.
-// If two batches are for the same partition, their order is not defined.
+// ScheduleAll stores several batches of notices in one round trip. It returns one result for each batch, with the
+// same index. All batches must be of the same [Store.Node]. A batch with the error ErrSendAlone must be sent again
+// alone. If two batches are for the same route and shard, their order is not defined.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	since := s.LostMoves()
 	if len(s.OldShards()) == 0 {
@@ -118,11 +113,9 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 	return out
 }
 
-// Node returns the name of the group that a partition belongs to. Batches of one group may be sent
-// together with [Store.ScheduleAll]. In a cluster a group is a node, and elsewhere all are one
+// Node returns the name of the group of a partition. [Store.ScheduleAll] may send the batches of one group together.
+// In a cluster a group is a node, or one shard that takes no writes at present. Elsewhere all partitions are one
 // group.
-//
-// A shard that takes no writes at present is a separate group, so that other batches do not wait.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
@@ -150,11 +143,9 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	return a
 }
 
-// creation is one call of a script that creates notices: schedule.lua or restore.lua.
-//
-// A key may already have a notice under another prefix, so the script checks all prefixes, and the
-// call names their Redis keys. If the set of prefixes changes before the script runs, the script
-// refuses to write. The call is then sent again with the new set.
+// creation is one call of schedule.lua or restore.lua, the scripts that create notices. Its Redis keys are those of
+// all prefixes, because the notice's key may have a notice under another prefix. If the prefixes have changed, the
+// script writes nothing, and the call is sent again.
 type creation struct {
 	keys.Partition
 	args   []any

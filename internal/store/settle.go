@@ -62,14 +62,12 @@ type Settled struct {
 	Due time.Time
 }
 
-// Settle writes the results of attempts to Redis and ends their claims. All are of one partition,
-// that is, of one route and shard. It returns one result for each settlement, with the same index.
+// Settle writes the results of attempts to Redis and ends their claims. All are of one route and shard. It returns
+// one result for each settlement, with the same index.
 //
-// After an error the outcome is unknown, and the caller may repeat the call. A settlement that was
-// written the first time is then reported as stale, and changes nothing.
-//
-// The error ErrUnconfirmed means that everything was written but not confirmed, and the results are
-// valid. A repeated call waits for the confirmation, and repeats writes that a failover has lost.
+// After an error the caller may repeat the call. Settlements that were already written are then reported as stale.
+// With the error ErrUnconfirmed, everything was written and the results are valid, but replicas or disk have not
+// confirmed it yet; a repeated call waits for that. After any other error the outcome is unknown.
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
 	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")

@@ -14,13 +14,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// Timers sets and touches the timers of notices. A timer is a Redis key that expires when its
-// notice is due. To touch it is to read it when it is due, so that Redis expires it at once.
-//
-// Outside a cluster, the scripts that write notices also set their timers. In a cluster, a timer
-// may be on another node. It is set after the notice was written, and no caller waits for that,
-// because one hanging node would block all others. A notice without its timer is late by one grace
-// (50 ms).
+// Timers sets and touches the timers of notices. A timer is a Redis key that expires when its notice is due. To touch
+// a timer is to read it when it is due, so that Redis expires it at once. A notice without a timer is late by one
+// grace (50 ms).
 type Timers struct {
 	w       *wire.Client
 	cluster bool
@@ -117,13 +113,11 @@ func (s *Timers) newMode(prefix string) over {
 	return overAll
 }
 
-// arm sets timers in a cluster, by commands to the nodes of the timers. It normally returns at
-// once.
-//
-// On a route with adoption, where producers set timers themselves, arm waits for the replies, for
-// at most node.MaxSilence. Otherwise a late command could overwrite a timer that the producer has
-// set after its call returned.
+// arm sets timers in a cluster, by commands to their nodes. It waits for the replies only on a route with adoption,
+// at most for node.MaxSilence.
 func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.Time) {
+	// Outside a cluster, the scripts that write notices also set their timers. In a cluster, a timer may be on another
+	// node. It is set after the notice was written, and no caller waits for that, because that node may hang.
 	kept := list[:0]
 	for _, t := range list {
 		if t.over == remove || t.due > now.UnixMilli() {
@@ -134,6 +128,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 		return
 	}
 
+	// A late command could overwrite a timer that the producer has set after its call returned.
 	if s.adopted(prefix) {
 		s.armNow(ctx, kept)
 		return
@@ -196,12 +191,9 @@ type TouchGroup struct {
 	Keys []string
 }
 
-// TouchGroups reads due timers, so that Redis expires them at once and sends their events. Each
-// group is preceded by a message with the id of the instance that is to claim the group's notices.
-//
-// Message and reads are in one pipeline, so subscribers receive the id just before the events. In a
-// cluster that does not hold, because the timers are on several nodes, so it must not be used
-// there. left is the number of timers that are not due yet by Redis's clock.
+// TouchGroups reads due timers, so that Redis expires them at once and sends their events. Subscribers receive, just
+// before the events of a group, the id of the instance that is to claim the group's notices. left is the number of
+// timers that are not due yet by Redis's clock. It must not be used in a cluster, where the order is not kept.
 func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGroup) (left int, err error) {
 	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, g := range list {

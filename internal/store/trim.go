@@ -37,12 +37,11 @@ type Trim struct {
 	Young  time.Duration
 }
 
-// Trim removes settled notices of one shard that are older than the retention time, and the oldest
-// ones above the maximum number per prefix. list names the prefixes, at most MaxTrims.
+// Trim removes settled notices of one shard that are older than the retention time, and the oldest ones above the
+// maximum number per prefix. A call removes at most n notices of the prefixes in list, which has at most MaxTrims. It
+// returns the number of removed notices, and whether more remain.
 //
-// A call removes at most n notices. It returns the number of removed ones, and whether more remain.
-// A notice that is removed because of the maximum number leaves a tombstone; see tombstones.go. If
-// one prefix cannot be read, Trim continues with the others and returns an error.
+// If one prefix cannot be read, Trim continues with the others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
 	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
@@ -108,13 +107,11 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int
 	return int(n[0]), nil
 }
 
-// retain returns the maximum number of settled notices per prefix and shard. Normally that is the
-// setting Retain.
-//
-// A reshard or migration to fewer shards puts the settled notices of several old shards into one.
-// So for one retention time afterwards, the maximum is Retain times that number of old shards.
+// retain returns the maximum number of settled notices per prefix and shard. It is the setting Retain, except for one
+// retention time after the number of shards was reduced.
 func (s *Store) retain() int {
 	now := s.space.Now()
+	// A shard then has the settled notices of several old ones, so the maximum is multiplied by their number.
 	if at, from := s.CameFrom(); from > 0 && time.Since(at) <= s.o.Retention {
 		return s.o.Retain * max(1, (from+now.Shards-1)/now.Shards)
 	}
