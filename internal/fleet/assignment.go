@@ -108,13 +108,11 @@ func (a *Assignment) workers(r *route.Route) *View {
 	return few
 }
 
-// LeavesToPeer reports whether this instance ignores an expired event, because another instance is
-// preferred for the notice with that key.
-//
-// It is always false on routes with adoption, where clients set timers themselves. An expired event
-// may then be the only trace of a timer that has no notice yet.
+// LeavesToPeer reports whether this instance ignores an expired event, because another instance is preferred for the
+// notice with that key. It is always false on routes with adoption.
 func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	v := a.workers(r)
+	// On a route with adoption the event may be the only trace of a timer that has no notice yet.
 	if r.Adopt || !v.SameConfig(r.Name) {
 		return false
 	}
@@ -127,11 +125,9 @@ func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	return !a.inactive.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
 }
 
-// OwnsGroup reports whether this instance claims a group of due notices. id is the instance to
-// which the announcement of the group has assigned it.
-//
-// If ok is false, the announcement is ignored, for example because the instances have different
-// configurations of the route. The caller then asks [Assignment.LeavesToPeer] for each notice.
+// OwnsGroup reports whether this instance claims a group of due notices that was announced for the instance id. If ok
+// is false, for example because instances have different configurations of the route, the caller must ignore the
+// announcement and ask [Assignment.LeavesToPeer] for each notice.
 func (a *Assignment) OwnsGroup(r *route.Route, id string) (mine, ok bool) {
 	v := a.workers(r)
 	return id == v.ID(), !r.Adopt && v.Known() && v.SameConfig(r.Name)
@@ -168,21 +164,16 @@ func (a *Assignment) Alive() int { return a.View().Alive() }
 // maxGroup bounds how many notices that are due together are assigned to one instance as a group.
 const maxGroup = 8
 
-// Group returns how many notices of a partition one instance may claim as a group, if they are due
-// at the same time. It is at most maxGroup, and at most a quarter of the slots, so that no notice
-// waits while another instance has free slots.
-//
-// It is 1, which means no groups, in these cases:
-//
-//   - In a cluster: the announcement of a group and the expired events of its notices come from
-//     different nodes, in no fixed order.
-//   - On a route with adoption: the events may belong to timers that clients have set.
-//   - If this instance is alone, or if the instances may have different configurations of the
-//     route.
+// Group returns how many notices of a partition one instance may claim as a group, if they are due at the same time.
+// It is at most maxGroup, and at most a quarter of the slots, so that other instances with free slots get some.
+// Without groups it is 1: in a cluster, on a route with adoption, for an instance that is alone, and if the instances
+// may have different configurations of the route.
 func (a *Assignment) Group(p keys.Partition) int {
 	r := a.o.Routes.Prefix(p.Prefix)
 	v := a.workers(r)
 	if r.Adopt || a.o.Cluster || !v.Known() || !v.SameConfig(r.Name) || v.Alive() == 1 {
+		// In a cluster, a group's announcement and events come from different nodes, in no fixed order. On a route
+		// with adoption, the events may belong to timers that clients have set.
 		return 1
 	}
 

@@ -164,11 +164,9 @@ func New(o Options) (*Fleet, error) {
 // ID returns this instance's id. It changes when the instance was declared dead.
 func (f *Fleet) ID() string { return f.View().ID() }
 
-// ClaimID returns the id under which this instance makes claims, normally [Fleet.ID].
-//
-// If its last heartbeat is too old, other instances may have declared this one dead. Then ClaimID
-// returns an id that is never published. Claims under that id can be reclaimed only when their
-// leases expire.
+// ClaimID returns the id for the claims of this instance. It is [Fleet.ID], unless the last heartbeat is too old.
+// Then others may have declared this instance dead, and ClaimID returns an id that is never published. Claims with
+// that id can be reclaimed only when their leases expire.
 func (f *Fleet) ClaimID() string {
 	if f != nil && !f.trusted() {
 		return f.unknownID
@@ -211,11 +209,9 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// MayStart reports whether an attempt may start for the claim with the given token. If not, the
-// caller has to release the claim, because another instance may have reclaimed it.
-//
-// That is so if this instance has a new id since the claim. It is also so if its last heartbeat is
-// too old: other instances may have declared it dead.
+// MayStart reports whether an attempt may start for the claim with the given token. It is false if another instance
+// may have reclaimed the claim: if this instance has a new id since, or if its last heartbeat is too old. The caller
+// must then release the claim.
 func (f *Fleet) MayStart(token string) bool {
 	if f == nil || under(token, f.unknownID) {
 		return true

@@ -11,11 +11,8 @@ import (
 // it still does not claim, its notices start one grace late once more.
 const inactiveFor = time.Second
 
-// inactivePeers holds the other instances that did not claim their due notices within a grace (50
-// ms). Such an instance is paused, cut off or dead, or has no free slot. Missing heartbeats would
-// show that only seconds later.
-//
-// The zero value is ready to use. It is safe for concurrent use.
+// inactivePeers holds the other instances that did not claim their due notices within a grace (50 ms), because they
+// are paused, dead, cut off or busy. The zero value is ready to use. It is safe for concurrent use.
 type inactivePeers struct {
 	mu    sync.Mutex // serializes add
 	until atomic.Pointer[map[string]time.Time]

@@ -97,12 +97,11 @@ type Roster struct {
 	Taps []string
 }
 
-// Publish stores this instance's heartbeat in Redis. It returns the roster: the last heartbeats of
-// all instances, and the instances that have ended.
-//
-// If this process knows that Redis has data of another layout, Publish writes nothing and returns
-// ErrLayout. The script cannot check that, because in a cluster another node may store the layout.
+// Publish stores this instance's heartbeat in Redis. It returns the last heartbeats of all instances, and the
+// instances that have ended. If Redis is known to have data of another layout, it writes nothing and returns
+// ErrLayout.
 func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
+	// The script cannot check the layout, because in a cluster another node may store it.
 	if err := s.l.Right(ctx); err != nil {
 		return Roster{}, err
 	}

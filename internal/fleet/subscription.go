@@ -28,12 +28,9 @@ type subscriber struct {
 
 func newSubscriber(f *Fleet) *subscriber { return &subscriber{f: f, end: func(error) {}} }
 
-// Delays between attempts to open the fleet subscription, over which this instance receives
-// messages. A delay starts at minWait and doubles.
-//
-// The maximum is lostWait if a heartbeat had found the last subscription at its node, which proves
-// that one is possible. Otherwise it is maxWait, because the failure may be permanent: the
-// subscription may be forbidden, or a proxy may open it at another node.
+// Delays between attempts to open the fleet subscription, over which this instance receives messages. A delay starts
+// at minWait and doubles. The maximum is lostWait if the last subscription has worked, and otherwise maxWait, because
+// the failure may be permanent.
 const (
 	minWait  = 50 * time.Millisecond
 	lostWait = time.Second

@@ -10,14 +10,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// View is the state of the fleet as one instance, its owner, has read it. It answers two questions:
-// which instance is preferred for a piece of work, and which part of a limit is the owner's.
+// View is the state of the fleet as one instance, its owner, has read it. It says which instance is preferred for a
+// piece of work, and which part of a limit is the owner's. When an instance joins or leaves, only the work of that
+// instance moves (rendezvous hashing).
 //
-// Both answers come from rendezvous hashing. Each instance has a weight for each name, and the
-// highest weight wins. So when an instance joins or leaves, only the work of that instance moves.
-//
-// With a nil View, the owner is preferred for all work and has all of each limit. A View does not
-// change, and is safe for concurrent use.
+// A nil View gives its owner all work and all of each limit. A View does not change, and is safe for concurrent use.
 type View struct {
 	id string
 	// number changes with the members.
@@ -253,12 +250,9 @@ func (v *View) first(thing uint64) bool {
 	return true
 }
 
-// Share returns the owner's part of a limit on concurrency, such as the concurrent calls to a host.
-// Instances with the same view get parts that sum up to the limit.
-//
-// If the limit cannot be divided evenly, a hash of name decides which instances get one more. If
-// there are more instances than units, some get 0. A limit of 0 or less means no limit, and is
-// returned unchanged.
+// Share returns the owner's part of a limit on concurrency, such as the concurrent calls to a host. The parts of all
+// instances with the same view sum up to the limit. If there are more instances than units, some get 0. A limit of 0
+// or less means no limit, and is returned unchanged.
 func (v *View) Share(name string, limit int) int {
 	if v == nil || limit <= 0 || len(v.holders) == 0 {
 		return limit
@@ -270,6 +264,7 @@ func (v *View) Share(name string, limit int) int {
 
 	n := len(v.holders) + 1
 	share, over := limit/n, limit%n
+	// name decides which instances get one more.
 	if over > 0 && rank(v.self, v.holders, hashOf(name)) < over {
 		share++
 	}
@@ -277,11 +272,9 @@ func (v *View) Share(name string, limit int) int {
 	return share
 }
 
-// Rate returns the owner's part of a rate, in calls per second. It is not below one call per
-// second, unless the whole rate is: notices would wait too long for a slower part.
-//
-// So at most as many instances get a part as the rate has whole units, and others get 0. A rate
-// below two goes to one instance. A rate of 0 or less means no limit, and is returned unchanged.
+// Rate returns the owner's part of a rate, in calls per second. A part is at least one call per second, or the whole
+// rate if that is less. So if there are many instances, some get 0. A rate of 0 or less means no limit, and is
+// returned unchanged.
 func (v *View) Rate(name string, perSecond float64) float64 {
 	switch {
 	case v == nil || perSecond <= 0:
@@ -306,11 +299,9 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	return perSecond / float64(n)
 }
 
-// Sharers returns the view reduced to the instances that share a limit: at most as many as the
-// limit has units. The name of the limit decides which ones.
-//
-// All limits of a route must be divided among the same instances. Otherwise one instance could get
-// the route's rate and another its slots, and neither could make a call.
+// Sharers returns the view reduced to the instances that share a limit, at most as many as the limit has units. name
+// decides which ones. All limits of a route must be divided among the same instances: otherwise one could get the
+// route's rate and another its slots.
 func (v *View) Sharers(name string, limit int) *View {
 	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v

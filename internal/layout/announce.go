@@ -17,12 +17,8 @@ var announceSource string
 
 var announceScript = wire.NewScript("announce", announceSource, true).Anywhere()
 
-// Announce makes next the current shards, as the first step of a reshard. It writes them to
-// notifier:meta, then to each shard, and then notifies all instances.
-//
-// An instance that misses the notification learns of the change at its next call on a shard.
-// Announce may be repeated. It fails if next does not extend the current shards, or if another
-// reshard has changed them.
+// Announce starts a reshard: it makes next the current shards and notifies all instances. It fails if next does not
+// extend the current shards, or if another reshard has changed them. It may be repeated.
 func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	now := s.space.Now()
 	if !now.Grows(next) {
@@ -35,15 +31,12 @@ func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	if !done {
 		return fmt.Errorf("%w: the shards were changed by another reshard; start again", wire.ErrUnavailable)
 	}
+	// An instance that misses the notification learns of the change at its next call on a shard.
 	return s.Spread(ctx)
 }
 
-// announceAgain writes the shards that this process knows to a Redis that has lost them, because it
-// restarted without its last writes. stored are the shards that Redis has, and known the newer
-// ones.
-//
-// The old shards need no check. Notices that were written there since the reshard are still stored,
-// or were lost as well.
+// announceAgain writes the shards in known to a Redis that has lost them in a restart. stored are the shards that
+// Redis has. If these have changed since they were read, announceAgain writes nothing.
 func (s *Layout) announceAgain(ctx context.Context, stored, known keys.Space) error {
 	_, err := s.replace(ctx, stored, known) // if the shards have changed again, the next call retries
 	return err

@@ -20,11 +20,9 @@ var identitySource string
 // A full Redis must be able to store an identity.
 var identityScript = wire.NewScript("identity", identitySource, false).Anywhere()
 
-// Identity returns the data identity: a random id of the data in this Redis, stored in
-// notifier:meta. The first call creates it. If Redis has no layout yet, the error is ErrNotBegun.
-//
-// Each call reads the id again, because the address may lead to another Redis by now. While Redis
-// is unavailable, Identity returns the last known id.
+// Identity returns a random id of the data in this Redis. The first call creates it. Later calls read it again,
+// because the address may lead to another Redis by now. While Redis is unavailable, Identity returns the last known
+// id. If Redis has no layout yet, the error is ErrNotBegun.
 func (s *Layout) Identity(ctx context.Context) (string, error) {
 	was := s.identity.Load()
 	if was != nil {

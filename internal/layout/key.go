@@ -11,11 +11,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// Key returns the secret key of the service, which all instances share (package keyring). The first
-// call creates it. If several instances do so at the same time, they get the same key.
-//
-// Each call reads the key again, because it may have been replaced. While its cluster node does not
-// answer, Key returns the last known one.
+// Key returns the secret key of the service, which all instances share (package keyring). The first call creates it.
+// Later calls read it again, because it may have been replaced. While its cluster node does not answer, Key returns
+// the last known key.
 func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()

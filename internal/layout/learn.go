@@ -20,11 +20,9 @@ import (
 //go:embed lua/register.lua
 var registerSource string
 
-// Learn reads the layout from every shard, and registers the prefixes of this instance there. If
-// Redis has no layout yet, Learn writes one. It returns ErrLayout if Redis has another layout.
-//
-// In a cluster, one reachable shard is enough. The layout of an unreachable shard is read later, by
-// the first call that writes there.
+// Learn reads the layout from all reachable shards, and registers the prefixes of this instance there. If Redis has
+// no layout yet, Learn writes one. It returns ErrLayout if Redis has another layout. In a cluster, it succeeds if at
+// least one shard is reachable.
 func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
 	// Places that are added during the loop are learnt when they are needed.

@@ -21,15 +21,13 @@ var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// Others returns the other prefixes under which notices of a route may be stored. prefix is that of
-// the route, and own are the prefixes of all routes of this instance.
-//
-// Such notices come from instances with another configuration: some use a shorter prefix, because
-// they do not have this route, and some a longer one for a more specific route. A longer prefix
-// that this instance has too is left out, because its keys belong to that other route.
+// Others returns the other prefixes under which notices of a route may be stored, because instances with another
+// configuration have a longer or a shorter prefix for them. prefix is that of the route, and own are the prefixes of
+// all routes of this instance.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {
+		// The keys of a longer prefix of this instance belong to that other route.
 		if keys.HasPrefix(prefix, p) || keys.HasPrefix(p, prefix) && !slices.Contains(own, p) {
 			list = append(list, p)
 		}

@@ -75,16 +75,14 @@ func newView(state string, prefixes, own []string, side Side) *View {
 	return v
 }
 
-// Discover returns the number of shards in a Redis and their hash tags. It writes nothing.
+// Discover returns the number of shards in a Redis and their hash tags. If Redis has no layout yet, it returns the
+// shards that the first start will create: want.Shards, or one. It writes nothing.
 //
-// They are read from notifier:meta, or from a shard's copy if the node of notifier:meta is
-// unreachable. If there is no layout yet, Discover returns the shards that the first start will
-// create: want.Shards, or one.
-//
-// want.Shards must be 0 or the number in Redis, or else err describes the difference. A number that
-// a reshard has replaced is accepted, with a warning.
+// want.Shards must be 0 or the number in Redis, or err describes the difference. A number from before a reshard is
+// accepted, with a warning.
 func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
+	// If the node of notifier:meta is unreachable, a shard's copy is read instead.
 	name := found.Meta()
 	meta, err := readMeta(ctx, c, name, cluster)
 	if cluster && errors.Is(err, wire.ErrUnavailable) {
@@ -236,18 +234,16 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 // searchStep is the COUNT of one SCAN: about a millisecond.
 const searchStep = 2000
 
-// copied returns a shard's copy of notifier:meta. It is used if the node of notifier:meta is
-// unreachable; why is that error.
-//
-// A copy lacks the numbers of shards that reshards have replaced. So if it has another number than
-// want.Shards, copied cannot decide whether that is a mistake, and returns an error. The caller
-// then waits for notifier:meta.
+// copied returns a shard's copy of notifier:meta, whose node is unreachable with the error why. It fails if the copy
+// has another number of shards than want.Shards, unless that is 0.
 func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
 	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)
 		if err != nil || len(meta) == 0 {
 			continue
 		}
+		// The copy lacks the numbers that reshards have replaced, one of which would be accepted. So the caller waits
+		// for notifier:meta.
 		if found := meta["shards"]; want.Shards != 0 && found != strconv.Itoa(want.Shards) {
 			return nil, fmt.Errorf("%w; the copy in %s says %s shards, NOTIFIER_SHARDS is %d", why, name, found, want.Shards)
 		}

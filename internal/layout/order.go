@@ -131,11 +131,9 @@ func (s *Layout) KnownOrdered(prefix string) bool {
 	return members != nil && slices.Contains(*members, prefix)
 }
 
-// ForgetOrdered removes routes from notifier:ordered, the set of ordered routes, if no alive
-// instance has them configured. wanted are the members that some instance has.
-//
-// A route with notices in sequences is not removed before these are finished, so that they are
-// still delivered in order.
+// ForgetOrdered removes routes from the set of ordered routes, notifier:ordered. wanted are the members that alive
+// instances have configured, which stay. A route also stays while it has unfinished notices, so that their order is
+// kept.
 func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 	members, err := s.Ordered(ctx)
 	if err != nil {

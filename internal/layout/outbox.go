@@ -117,12 +117,8 @@ func (s *Layout) HandsOver() bool {
 // concludes that no instance has one.
 const historyGone = 24 * time.Hour
 
-// EndHistory stops the outboxes of all shards if no instance relays their entries. An outbox
-// buffers finalized notices until an instance writes them to the history database.
-//
-// Outboxes are stopped if no entry was relayed for a day, and if this instance has no history.
-// ended reports whether any was stopped. Each call checks all shards, because an earlier call may
-// have been interrupted.
+// EndHistory stops the outboxes of all shards if this instance has no history and no instance has relayed an entry
+// for a day. An outbox buffers finalized notices for the history database. ended reports whether any was stopped.
 func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	v := s.view.Load()
 	if s.o.History > 0 || v == nil {
@@ -132,6 +128,7 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	if err != nil || len(shards) == 0 {
 		return false, err
 	}
+	// Each call checks all shards, because an earlier call may have been interrupted.
 	for shard := range s.space.Places() {
 		name := s.space.History(shard)
 		p := s.c.Pipeline()

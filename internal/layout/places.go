@@ -101,12 +101,9 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// FindInOld searches old shards, which a reshard has replaced, for the notices of the keys ks. The
-// result maps the index of a found key in ks to the number of its shard. If several shards have the
-// notice, the newest shard is returned.
-//
-// Only shards for which only returns true are searched. now has the shards; the caller must check
-// afterwards that they have not changed.
+// FindInOld searches the shards that a reshard has replaced for the keys ks, but only those for which only returns
+// true. The result maps the index in ks of a found key to its shard, the newest one if there are several. now has the
+// shards. The caller must check afterwards that they have not changed.
 func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {
@@ -230,16 +227,12 @@ func (s *Layout) Place(ctx context.Context, key string) (int, error) {
 	return at[0], nil
 }
 
-// Drained returns how many old shards still contain notices. An old shard is one that a reshard has
-// replaced. A shard that was found empty stays empty, because two steps precede the check:
-//
-//  1. Every writer is made to know that the shard is old.
-//  2. The batches that a mover has started are completed.
-//
-// After all old shards were found empty once, only a writer with an outdated layout could still
-// write to them. One instance is enough to find such a notice. So from then on, Drained checks only
-// the shards for which only returns true, or all if only is nil.
+// Drained returns how many of the shards that reshards have replaced still contain notices. If all were empty in an
+// earlier call, it checks only the shards for which only returns true, or all if only is nil.
 func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left int, err error) {
+	// An empty shard stays empty: the first step below makes every writer know that the shard is old, and the second
+	// completes the batches of movers. Then only a writer with an outdated layout could still write there, and one
+	// instance is enough to find such a notice.
 	before := s.places.open.Load()
 	n := s.space.First()
 	var places []int

@@ -156,12 +156,9 @@ var sideScript = wire.NewScript("side", sideSource, false).Anywhere()
 // ErrOvertaken is returned if another migration has changed a side.
 var ErrOvertaken = fmt.Errorf("%w: another migration has begun", wire.ErrUnavailable)
 
-// SetSide changes the role of this Redis in a migration from was to next. It writes next to
-// notifier:meta, together with fields, then to each shard, and then notifies all instances.
-//
-// It returns the role that is stored now. If another migration has changed the role since the
-// caller read was, SetSide writes nothing and returns ErrOvertaken, which is also an
-// ErrUnavailable.
+// SetSide changes the role of this Redis in a migration from was to next, stores fields with it, and notifies all
+// instances. It returns the stored role. If another migration has changed the role since the caller read was, SetSide
+// writes nothing and returns ErrOvertaken.
 func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
 	next.Epoch = was.Epoch + 1
 	done, err := s.w.Int(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
