@@ -304,12 +304,8 @@ func (w watcher) LayoutChanged(err error) {
 // Subscribed is closed when the first subscription has begun.
 func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
 
-// Run delivers notices until ctx ends, and then stops in order. It stops claiming, waits until
-// running attempts are settled, ends the subscription to expired events, and leaves the fleet.
-// Until then this instance keeps its part of the limits.
-//
-// Run returns nil after an orderly stop. If the data in Redis have another layout, it delivers
-// nothing and returns layout.ErrLayout.
+// Run delivers notices until ctx ends. It then stops claiming, waits until running attempts are settled, leaves the
+// fleet and returns nil. If the data in Redis has another layout, Run delivers nothing and returns layout.ErrLayout.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.watchNodes(ctx)()
 	if err := e.Begin(ctx); err != nil {

@@ -20,11 +20,8 @@ import (
 // logHandler delivers notices to the log only.
 type logHandler struct{ logger *zap.Logger }
 
-// Handle delivers a notice by writing one line to the log. NOTIFIER_LOG_LEVEL does not apply,
-// because the line is the delivery.
-//
-// It returns when the line is written and not only buffered. The notice is settled afterwards, and
-// a buffered line would be lost with the process.
+// Handle delivers a notice by writing one line to the log, whatever NOTIFIER_LOG_LEVEL is. It returns when the line
+// is written and not only buffered.
 func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // the highest level that the setting allows
 		line.Level, line.Stack = zap.InfoLevel, ""

@@ -55,13 +55,9 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	}
 }
 
-// sweepsAfterReturn are the delays between repeated sweeps of all shards after a cluster node has
-// returned. The first sweep is made at once and is not in the list.
-//
-// The repetition is for schedule calls whose callers have given up. A node that resumes still
-// executes them, and publishes a wake message for each notice. Instances that have lost their
-// connection to the node do not receive the message. Such a notice would have to wait for the next
-// regular sweep.
+// sweepsAfterReturn are the delays between the repeated sweeps of all shards after a cluster node has returned. The
+// node may still execute old schedule calls, whose wake messages do not reach instances that have lost their
+// connection.
 var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
 // reachTimeout is the timeout of a node's probe.

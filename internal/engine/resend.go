@@ -15,12 +15,11 @@ import (
 // resendTries is how often Resend starts again after a concurrent change of the notice.
 const resendTries = 5
 
-// Resend schedules a delivered or dead notice again. Its webhook-id stays the same, and its ladder
-// starts again from the beginning. A repeated call changes nothing.
+// Resend schedules a delivered or dead notice again. Its webhook-id stays the same, and its ladder starts again. A
+// repeated call changes nothing.
 //
-// id is the webhook-id. ending is how often the notice had been finalized (delivered, dead or
-// cancelled) when the caller decided to resend it. If it has been finalized again since, or the key
-// has another notice, the error is a *replay.Refusal.
+// id is the webhook-id, and ending is how often the notice had been finalized (delivered, dead or cancelled) when the
+// caller decided to resend it. If either has changed since, the error is a *replay.Refusal.
 func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
 	for range resendTries {
 		f, row, err := e.lastEnding(ctx, key)

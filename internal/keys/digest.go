@@ -8,12 +8,9 @@ import (
 // DigestSize is the length of a [Digest] in bytes.
 const DigestSize = 4 + 8
 
-// AppendDigest appends the digest of a notice key to b. The digest is 12 bytes that identify the
-// key in a tombstone, the short record of a removed notice.
-//
-// The first 4 bytes are the hash that selects the shard of the key. So a reshard can move a
-// tombstone although it does not contain the key. The other 8 bytes are the start of the key's
-// SHA-1, which Lua scripts in Redis can compute.
+// AppendDigest appends the digest of a notice key to b: 12 bytes that identify the key in a tombstone, the short
+// record of a removed notice. The first 4 bytes are the hash that selects the shard of the key. So a reshard can move
+// a tombstone without knowing its key. The other 8 bytes are the start of the key's SHA-1.
 func AppendDigest(b []byte, key string) []byte {
 	b = binary.BigEndian.AppendUint32(b, folded(key))
 	sum := sha1.Sum([]byte(key))

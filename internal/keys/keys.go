@@ -178,13 +178,11 @@ func ParseTags(text string, n int) ([]string, error) {
 	return tags, nil
 }
 
-// Shard returns the number of the shard in which new notices with a key are stored.
-//
-// It is a hash (FNV-1a) of the key's order key modulo the number of current shards. The two halves
-// of the hash are combined, because the low bits alone are unevenly distributed. The first numbers
-// belong to old shards, which reshards have replaced, so the number of old shards is added.
+// Shard returns the number of the current shard that stores new notices with a key. It is a hash of the order key, so
+// notices with the same order key are in the same shard.
 func (s Space) Shard(key string) int {
 	l := s.at()
+	// The first numbers are those of old shards, which reshards have replaced.
 	return len(l.former) + spread(key, l.shards)
 }
 
@@ -208,15 +206,9 @@ func folded(key string) uint32 {
 	return h ^ h>>16 ^ h>>8
 }
 
-// Partition identifies the notices of one route in one shard.
-//
-// A shard is a set of Redis keys with the same hash tag. In a cluster they are in one slot, so that
-// a script can use them together. Four of these keys belong to a partition:
-//
-//   - the shadow: a zset of the pending notices, by due time
-//   - the hash of their records
-//   - the zset of dead letters
-//   - the zset of settled notices
+// Partition identifies the notices of one route in one shard. A shard is a set of Redis keys with the same hash tag,
+// so that a script can use them together. A partition has four of these keys: zsets of its pending, dead and settled
+// notices, and the hash of their records. The zset of pending notices is called the shadow.
 type Partition struct {
 	Prefix string // of the route
 	Shard  int

@@ -27,15 +27,10 @@ const (
 	probeTTL = time.Millisecond
 )
 
-// flow observes whether the expired events of one node arrive.
-//
-// It uses samples. A sample is a timer that this instance touches, that is, reads when it is due,
-// so that its event must arrive soon. A missing event proves nothing yet, because the timer may
-// have been deleted before. So flow then sends a probe: it writes a key that expires at once, whose
-// event must arrive.
-//
-// A probe is also sent if the notify flags of the node exclude expired events. The flags alone
-// prove nothing, because a managed Redis may refuse CONFIG and still send events.
+// flow observes whether the expired events of one node arrive. Its samples are timers that this instance touches,
+// that is, reads when they are due, so that their events must arrive soon. If the event of a sample is missing, flow
+// sends a probe: it writes a key that expires at once. If the event of the probe is missing too, events do not
+// arrive.
 type flow struct {
 	l *Listener
 	c *redis.Client

@@ -469,11 +469,8 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 // lookTimes are the times at which a node's role and flags were last read.
 type lookTimes struct{ role, flags time.Time }
 
-// round publishes a beat, the message by which the listener checks its subscription. If the node's
-// role or notify flags are due to be read, that happens in the same round trip.
-//
-// The flags of a node that refuses CONFIG are read less often, because each refusal adds a line to
-// its ACL log. added reports whether round has added missing flags.
+// round publishes a beat, the message by which the listener checks its subscription. If the node's role or notify
+// flags are due to be read, that happens in the same round trip. added reports whether round has added missing flags.
 func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTimes) (added bool, err error) {
 	var k look
 	var echoed *redis.IntCmd
@@ -484,6 +481,7 @@ func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTi
 			last.role = time.Now()
 			k.askRole(pctx, pipe)
 		}
+		// A node that refuses CONFIG is asked less often, because each refusal adds a line to its ACL log.
 		if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(f.c.Options().Addr); often || time.Since(last.flags) >= l.o.Flags {
 			last.flags = time.Now()
 			k.askFlags(pctx, pipe)

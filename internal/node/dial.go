@@ -9,12 +9,9 @@ import (
 // Dialer makes a connection, as [net.Dialer.DialContext] does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Lazy returns a Dialer that never fails. If a connection cannot be made, the first use of the
-// returned connection fails instead.
-//
-// It avoids a delay in the connection pool of go-redis. After as many failed dials as the pool may
-// hold connections, the pool stops dialling and checks the server once a second. Calls would then
-// fail for up to a second after the server has returned.
+// Lazy returns a Dialer that never fails: if a connection cannot be made, its first use fails. After failed dials,
+// the connection pool of go-redis checks the server only once a second, so calls would fail for up to a second after
+// the server has returned.
 func Lazy(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)

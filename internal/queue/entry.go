@@ -24,11 +24,9 @@ type Entry struct {
 	Lost        bool   // its body was never read, see package adopt
 }
 
-// Envelope returns the entry of a notice for a Redis list. The entry is a JSON object:
-// {"id","key","attempt","due","content_type","body"}.
-//
-// A JSON body is embedded byte for byte. Another body is embedded as a string if it is valid UTF-8.
-// Otherwise the member "body_base64" replaces "body".
+// Envelope returns the entry of a notice for a Redis list, a JSON object:
+// {"id","key","attempt","due","content_type","body"}. A JSON body is embedded byte for byte, and a UTF-8 body of
+// another type as a string. Otherwise the member "body_base64" replaces "body".
 func Envelope(n *notice.Notice) []byte {
 	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost,
 		Replay: n.Replay, Resend: n.Resend}

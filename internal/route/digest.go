@@ -11,17 +11,14 @@ import (
 	"strings"
 )
 
-// Digest returns a short hash of the route's configuration. Instances publish it, so that
-// differences between their configurations are noticed without showing any setting.
+// Digest returns a short hash of the route's configuration. Instances publish it, so that differences between their
+// configurations are noticed without showing any setting. Settings without a value do not change the digest. So later
+// versions with more settings compute the same one. CONCURRENCY is left out, because it may differ between instances.
 //
-// A setting without a value does not change the digest, so a later version that has more settings
-// computes the same one. CONCURRENCY is left out, because it may differ between instances.
-//
-// Anyone who can read Redis can read the digest, and could test guessed passwords against it. So
-// the hash is keyed with the route's secrets, which are random. For a route without secrets, values
-// that may contain a password are left out: header values, the proxy's user, and user and query of
-// the target. A difference in these is then not noticed.
+// For a route without secrets, values that may contain a password are left out too: header values, the proxy's user,
+// and user and query of the target.
 func (r *Route) Digest() string {
+	// Anyone who can read Redis could test guessed passwords against the digest. So the route's secrets are its key.
 	var key []byte
 	for _, s := range r.Secrets {
 		key = append(key, s.Bytes()...)

@@ -40,11 +40,8 @@ var public = ssrf.New(ssrf.WithAnyPort(),
 	// Azure's metadata and DNS service has a public address.
 	ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("168.63.129.16/32")))
 
-// CheckTarget returns an error if the route does not allow the url of a notice. It does not use
-// DNS. host is the host of u as normalized by notice.Host, and the host that is called.
-//
-// It runs when the notice is scheduled, and again before each call. [Route.CheckAddr] checks the
-// address when the call connects.
+// CheckTarget returns an error if the route does not allow the url of a notice. host is the host of u as normalized
+// by notice.Host. CheckTarget does not use DNS: [Route.CheckAddr] checks the address when the call connects.
 func (r *Route) CheckTarget(u *url.URL, host string) error {
 	if r.HTTPSOnly && u.Scheme != "https" {
 		return &BlockedError{Why: "this route calls only https addresses", Literal: true, Route: r.Name}

@@ -202,11 +202,10 @@ const Margin = 5 * time.Second
 // route's timeout, so its lease is the same.
 func (r *Route) Lease() time.Duration { return r.Timeout + Margin }
 
-// Slots returns the maximum number of concurrent attempts of this route at one instance.
-//
-// If the route calls a single host, the limit of that host applies too. A notice above it is then
-// not claimed until a slot is free, instead of being claimed and deferred.
+// Slots returns the maximum number of concurrent attempts of this route at one instance. If the route calls a single
+// host, it is at most the limit of that host.
 func (r *Route) Slots() int {
+	// Otherwise notices above the host's limit would be claimed only to be deferred.
 	if r.Target.Kind == KindFixed && r.HostConcurrency > 0 && (r.Concurrency == 0 || r.HostConcurrency < r.Concurrency) {
 		return r.HostConcurrency
 	}

@@ -139,13 +139,8 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 	return nil
 }
 
-// master asks a sentinel for the current master. failing is the master that this sentinel is
-// failing over, and is empty without a failover. A sentinel that does not return an epoch counts as
-// epoch 0.
-//
-// The address is requested by a second command, because SENTINEL MASTER already returns the new
-// epoch during a failover, but still the old address. The second command must follow the first: at
-// the end of the failover a sentinel changes its answer to the second.
+// master asks a sentinel for the current master. failing is the master that this sentinel is failing over, and is
+// empty without a failover. If the sentinel returns no epoch, the epoch is 0.
 func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing master, err error) {
 	all, err := c.Master(ctx, w.o.Master).Result()
 	if err == nil && all["ip"] != "" {
@@ -156,6 +151,8 @@ func (w *Watch) master(ctx context.Context, c *redis.SentinelClient) (m, failing
 		}
 	}
 
+	// During a failover, SENTINEL MASTER already returns the new epoch, but still the old address. This command must
+	// come second, because its answer changes at the end of the failover.
 	at, err := c.GetMasterAddrByName(ctx, w.o.Master).Result()
 	switch {
 	case errors.Is(err, redis.Nil):

@@ -7,15 +7,9 @@ import (
 	"time"
 )
 
-// restMost is the maximum duration of a rest, in which nothing is sent to a master because a
-// sentinel has begun a failover.
-//
-// It covers the usual failover. The election takes at most 11 s: it begins up to a second late, and
-// ends after the shorter of failover-timeout and 10 s. The elected sentinel promotes a reachable
-// replica at once, and sees within two more seconds that it is a master.
-//
-// A failover takes longer only if the replica does not answer. It may then wait for minutes, twice
-// the failover-timeout, and the old master may be needed during that time.
+// restMost is the maximum duration of a rest, in which nothing is sent to a master because a sentinel has begun a
+// failover. A usual failover takes at most 13 s: 11 s for the election and 2 s for the promotion. A longer one may
+// take minutes, and the old master may be needed during that time.
 const restMost = 15 * time.Second
 
 // ErrFailover is returned by Dial during a rest. Nothing was sent.

@@ -230,13 +230,9 @@ func (w *Watch) observe(from string, m, failing master) {
 	w.updateRest()
 }
 
-// replaced reports whether to accept the master at addr although its epoch is not higher. The epoch
-// is a number that each failover increases. After sentinels were reinstalled, their epochs start at
-// 0 again.
-//
-// Only the recent answers of sentinels count. More than half of all sentinels that ever answered
-// must name addr. No sentinel may name the present master with its present epoch. No sentinel may
-// name the address of the present master, unless that is addr.
+// replaced reports whether to accept the master at addr although its epoch is not higher, because the sentinels were
+// reinstalled. Their epochs, which each failover increases, then start at 0 again. More than half of all sentinels
+// that ever answered must have named addr recently, and none the present master.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
 	for _, s := range w.sentinels {
@@ -247,6 +243,7 @@ func (w *Watch) replaced(addr string) bool {
 		all++
 		switch late := time.Since(s.at) >= fresh; {
 		case late:
+		// No sentinel may name the present master with its present epoch, nor its address, unless that is addr.
 		case s.master == w.now:
 			return false
 		case s.addr == addr:

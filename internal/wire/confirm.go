@@ -339,14 +339,10 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 	return nil
 }
 
-// WaitsForDisk reports whether the command WAITAOF of a server is reliable, that is, whether it
-// returns only after a write is on disk. info is the server's reply to INFO server. The result is
-// true for Redis 8 and later.
-//
-// Redis before 7.2 does not have the command. With appendfsync everysec, early versions of Redis
-// 7.2 and 7.4 and all tried versions of Valkey (8.0.1 and 8.1.1) return too early. Redis 8.0.2 does
-// not.
+// WaitsForDisk reports whether the command WAITAOF of a server is reliable: it returns only after a write is on disk.
+// That is so for Redis 8 and later. info is the server's reply to INFO server.
 func WaitsForDisk(info string) bool {
+	// With appendfsync everysec, early versions of Redis 7.2 and 7.4, and Valkey 8.0.1 and 8.1.1, return too early.
 	major, _ := version(info)
 	return major >= 8 && !strings.Contains(info, "valkey_version:")
 }

@@ -66,14 +66,9 @@ func (c *Conn) Server(addr string) *redis.Client {
 	return c.server(addr)
 }
 
-// Back returns a channel that receives a value when failed calls are likely to succeed again, so
-// that callers can retry at once. That is so after one of these events:
-//
-//   - a slow or unreachable cluster node has answered
-//   - another Redis has become the master
-//   - the sentinels have given up a failover
-//
-// One value may stand for several events. The channel is nil for a standalone Redis.
+// Back returns a channel that receives a value when failed calls are likely to succeed again, so that callers can
+// retry at once: a cluster node answers again, Redis has a new master, or the sentinels have given up a failover. One
+// value may stand for several events. The channel is nil for a standalone Redis.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
 // OnFailover sets a function that receives a text when sentinels start a failover, during which
@@ -111,12 +106,9 @@ func (c *Conn) Close() error {
 	return errors.Join(errs...)
 }
 
-// Timeouts of connections to Redis, and the maximum size of a pool. A command without a reply
-// within readTimeout has failed.
-//
-// go-redis is not allowed to retry, by its setting MaxRetries. A failed write may have taken
-// effect, so that a second claim or push would do harm. Only callers know which calls may be
-// retried. The cluster client ignores MaxRetries, so writes to a cluster are sent as [Once].
+// Timeouts of connections to Redis, and the maximum size of a pool. A command without a reply within readTimeout has
+// failed. go-redis must not retry writes, because a failed write may have taken effect. Its cluster client ignores
+// the setting MaxRetries, so writes to a cluster are sent as [Once].
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second

@@ -40,12 +40,10 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 	return by
 }
 
-// AnyNode returns a client for commands that concern no key, such as INFO. In a cluster it is the
-// client of the first node that has a shard and is not slow.
-//
-// The cluster's own client is not suitable for such commands, because it would try all nodes in
-// turn, including hanging ones.
+// AnyNode returns a client for commands that concern no key, such as INFO. In a cluster it is the client of the first
+// node that has a shard and is not slow.
 func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
+	// The cluster's own client would try all nodes in turn, including hanging ones.
 	if c, ok := w.Redis.(*redis.ClusterClient); ok {
 		for shard := range w.Space.Places() {
 			if m, err := c.MasterForKey(ctx, w.Space.Base(shard)); err == nil && !w.Nodes.Slow(m.Options().Addr) {
@@ -100,11 +98,9 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 // are enough.
 const NodeTimeout = time.Second
 
-// EachNode calls f once for each node of a cluster, concurrently, with those of the keys ks that
-// the node stores. Outside a cluster it calls f once, with all keys. It returns the first error.
-//
-// It skips slow nodes, and the nodes in silent, which have already failed to answer. The context of
-// f ends after NodeTimeout.
+// EachNode calls f concurrently for each node of a cluster, with those of the keys ks that the node stores. Outside a
+// cluster it calls f once, with all keys. It returns the first error. Slow nodes and the nodes in silent are skipped.
+// In a cluster, the context of f ends after NodeTimeout.
 func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context,
 	some []string) error) error {
 	if !w.Cluster {

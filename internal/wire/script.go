@@ -38,12 +38,10 @@ const (
 	waitsAsSettle
 )
 
-// NewScript creates a script and registers it. op names the script in metrics and errors. mayGrow
-// is true if the script may need more memory; Redis then refuses it when maxmemory is reached.
-//
-// By default a script is guarded, which means that it writes nothing if the layout of the data in
-// Redis has changed. It does not wait for replicas or for the disk. [Script.Anywhere] and
-// [Script.Confirmed] change that.
+// NewScript creates a script and registers it. op names the script in metrics and errors. mayGrow is true if the
+// script may need more memory; Redis then refuses it when maxmemory is reached. The script writes nothing if the
+// layout in Redis has changed, unless it is made [Script.Anywhere]. It waits for no replica or disk, unless it is
+// made [Script.Confirmed].
 //
 // All scripts must be registered before the first Client is created, so they are package variables.
 func NewScript(op, src string, mayGrow bool) *Script {

@@ -10,12 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Traffic returns the number of round trips to Redis since the start, and the number of open
-// connections, used and idle. It does not wait for Redis, and is safe for concurrent use.
-//
-// A round trip is a command or pipeline that was sent and either answered or failed. trips counts
-// them by the name of the script or command. A pipeline counts under its first command. Connections
-// of subscriptions are not counted.
+// Traffic returns the number of round trips to Redis since the start, and of open connections, used and idle. A round
+// trip is one command or pipeline. trips counts them by the name of the script or first command. Connections of
+// subscriptions are not counted. Traffic does not wait for Redis, and is safe for concurrent use.
 func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 	trips = c.trips.all()
 	if len(trips) == 0 {

@@ -11,12 +11,9 @@ import (
 	"notifier/internal/node"
 )
 
-// Once is a write command that is sent to Redis again only if Redis certainly did not execute it.
-//
-// The cluster client of go-redis sends other commands again if their connection breaks or their
-// reply is late, whatever MaxRetries says. Sending a write twice could do harm: a second claim
-// would lose against the first one, and a second push would add a second entry. Redirections (MOVED
-// and ASK) of a Once are followed, because a node that redirects a command does not execute it.
+// Once is a write command that is sent to Redis again only if Redis certainly did not execute it. The cluster client
+// of go-redis sends other commands again if the connection breaks or the reply is late, and a second write could do
+// harm. MOVED and ASK redirections are followed.
 type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
