@@ -50,10 +50,8 @@ func (t *tally) add(now time.Time, failed bool) {
 	}
 }
 
-// Hosts returns the state of the hosts that this instance has recently called, at most as many as
-// most. Hosts without calls, deferred notices or failures to report are left out.
-//
-// The hosts are sorted by how much attention they need:
+// Hosts returns the state of at most most hosts that this instance has recently called. Hosts without calls, deferred
+// notices or failures to report are left out. The hosts are sorted by how much attention they need:
 //
 //  1. hosts whose circuit breaker is not closed
 //  2. hosts with deferred notices or reduced slots

@@ -17,12 +17,8 @@ import (
 // is below the limits of usual servers, which close a connection after 5 s (Node) or more.
 const keptIdle = 4 * time.Second
 
-// keptConn wraps a connection of http.Transport. It records whether the receiver has closed the connection, how long
-// the receiver keeps it open when idle, and how many bytes of a request the kernel has accepted. So the connection
-// can be checked before it is used again.
-//
-// An HTTP/1 connection carries one exchange at a time, between begin and becomeIdle. HTTP/2 connections are not
-// checked.
+// keptConn wraps a connection of http.Transport so that it can be checked before it is used again. An HTTP/1
+// connection carries one exchange at a time, between begin and becomeIdle. HTTP/2 connections are not checked.
 type keptConn struct {
 	net.Conn
 	check   *closedCheck // nil: not supported

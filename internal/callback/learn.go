@@ -79,12 +79,11 @@ func (l *limits) tell(word, name string) {
 	l.fleet.Broadcast(strings.Join([]string{word, l.prefix, name}, " "))
 }
 
-// heardOpen processes the message of another instance, from, that it has opened its circuit breaker of a host. trips
-// is the number of its failed tries, left how long its breaker stays open, and lasted how long ago its failures
-// began.
+// heardOpen opens this instance's circuit breaker of a host, because the instance from has opened its own. But if the
+// host has answered this instance since the failures began, heardOpen only replies that to the other instances.
 //
-// heardOpen opens the breaker of this instance too. But if the host has answered this instance since the failures
-// began, it only replies that the host answers here.
+// trips is the number of the sender's failed tries. left is how long its breaker stays open, and lasted how long ago
+// its failures began.
 func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -116,12 +115,12 @@ func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Durat
 	}
 }
 
-// heardClosed processes the message of another instance, from, that a host answers its calls. again is true if that
-// instance has just closed its circuit breaker.
+// heardClosed processes the message of the instance from that a host answers its calls. again is true if the sender
+// has just closed its circuit breaker.
 //
 // If only messages have opened this instance's breaker of the host, heardClosed closes it. If calls of this instance
-// have failed, the breaker stays open. Notices for the host are then handed to the other instance until a call from
-// here succeeds.
+// have failed, the breaker stays open, and notices for the host are handed to the sender until a call from here
+// succeeds.
 func (l *limits) heardClosed(from, name string, again bool) {
 	now := l.now()
 	l.mu.Lock()

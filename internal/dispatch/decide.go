@@ -38,12 +38,11 @@ const (
 	CountUndone                   // the attempt that was counted at the push is deferred and no longer counts
 )
 
-// Decide returns what an attempt's result means for its notice: how the attempt ends, when the
-// notice is due again, and what is counted. r is the route of notice n, and res the result. Decide
-// is a pure function.
+// Decide returns what the result res of an attempt means for the notice n of route r: how the attempt ends, when the
+// notice is due again, and what is counted. Decide is a pure function.
 //
-// "step" is the next delay of the route's ladder, and "asked" the delay that the receiver asked
-// for. Locked counts the deferrals by locks:
+// "step" is the next delay of the route's ladder. "asked" is the delay that the receiver asked for, at most one day.
+// Locked counts the deferrals by locks (status 423, or a deferral by a consumer):
 //
 //	result                                    Ending     After                   Locked
 //	delivered                                 delivered  –                       0
@@ -58,13 +57,10 @@ const (
 //	deferred by a lock                        deferred   asked, at least 10 ms   +1
 //	deferred, a report is still awaited       handed     asked, at least 10 ms   unchanged
 //
-// A delay that was asked for is limited to one day. A postponed notice keeps its due time, because
-// nothing was sent, or because this service ended the attempt. A lock (status 423, or a deferral by
-// a consumer) sets a new due time. A push leaves Locked unchanged, because the consumer of the
-// entry may find the same lock.
+// A postponed notice keeps its due time. A lock sets a new one.
 //
-// The second table shows what is counted. An attempt whose consumer has to report was counted when
-// its entry was pushed:
+// The second table shows what is counted. An attempt whose consumer has to report was counted when its entry was
+// pushed:
 //
 //	result           result of an attempt  report that was awaited
 //	deferred         CountNothing          CountUndone, or CountNothing if the wait continues
@@ -78,6 +74,7 @@ func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 	if n.AwaitsReport {
 		made, d.Counting = n.AttemptsMade, CountReported
 	}
+	// The consumer of a pushed entry may find the same lock.
 	if res.Push != nil {
 		d.Locked = n.Locked
 	}

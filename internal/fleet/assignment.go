@@ -40,11 +40,8 @@ type AssignmentOptions struct {
 	Logger  *zap.Logger
 }
 
-// Assignment decides for each due notice which instance claims it, and when. All instances could
-// claim every notice, but then most claims would be lost.
-//
-// A hash of the notice's key ranks the instances. The first, the preferred instance, claims at
-// once. Others wait for a multiple of the grace, 50 ms:
+// Assignment decides for each due notice which instance claims it, and when. A hash of the notice's key ranks the
+// instances. The first, the preferred instance, claims at once. Others wait for a multiple of the grace, 50 ms:
 //
 //	this instance                                     claims
 //	is preferred                                      at once
@@ -52,12 +49,10 @@ type AssignmentOptions struct {
 //	is ranked lower, all above it are inactive        at once
 //	is leaving, or has no part of the route's limits  one grace later for each of the other instances
 //
-// An instance counts as inactive for inactiveFor if it has not claimed its due notices within a
-// grace.
+// An instance counts as inactive for inactiveFor if it has not claimed its due notices within a grace.
 //
-// Each instance uses its own view of the fleet. If two views differ, a notice is claimed one grace
-// late, or two instances try to claim it and one of them succeeds. Assignment is safe for
-// concurrent use.
+// If two instances have different views of the fleet, a notice is claimed one grace late, or both try to claim it and
+// one succeeds. Assignment is safe for concurrent use.
 type Assignment struct {
 	o        AssignmentOptions
 	inactive inactivePeers
