@@ -1,6 +1,5 @@
-// Package engine delivers the notices that are stored in one Redis, from scheduling to the last
-// attempt. It creates the parts of the service that do so, and starts and stops them in order.
-// Package app adds the HTTP API and makes a process of it.
+// Package engine delivers the notices that are stored in one Redis, from scheduling to the last attempt. It creates
+// the parts of the service that do so, and starts and stops them in order. Package app adds the HTTP API.
 //
 // # Lifecycle
 //
@@ -15,13 +14,11 @@
 //     listener for expired events, a sweeper of overdue notices per partition, the adopter of plain
 //     timers, the janitor for periodic cleaning, and further loops.
 //   - When the context of Run ends, Drain stops claiming, waits for running handlers, and settles
-//     their results. The parts still run during the drain, because messages of other instances,
-//     such as a pause, must take effect. API calls are served too.
-//   - Close waits for running schedule calls. The server calls it after the last API call has
-//     ended.
+//     their results. Until then the parts run, and API calls are served.
+//   - Close waits for running schedule calls. The server calls it after the last API call has ended.
 //
 // # Ownership
 //
-// Run owns all goroutines of the parts and returns when they have ended. Close ends the goroutines
-// that send schedule calls. Only this package connects parts with each other, by small interfaces.
+// Run owns all goroutines of the parts and returns when they have ended. Close ends the goroutines that send schedule
+// calls. Only this package connects parts with each other, by small interfaces.
 package engine

@@ -5,18 +5,16 @@ import "strings"
 // maxTurn is the maximum number of digits in the suffix that OrderKey removes.
 const maxTurn = 9
 
-// OrderKey returns the order key of a notice key. On an ordered route, the notices with one order
-// key are delivered one after another. They are always in the same shard, whatever their routes.
+// OrderKey returns the order key of a notice key: app:module:id, without the type. On an ordered route, notices with
+// the same order key are delivered one after another. They are always in the same shard, whatever their routes.
 //
-// The order key is app:module:id, without the type. A suffix of ~ and 1 to 9 digits is removed from
-// the id. So one business id can have several notices of a type:
+// A suffix of ~ and 1 to 9 digits is removed from the id, unless nothing else is left. So one business id can have
+// several notices of a type:
 //
 //	notice key            order key
 //	app1:shop:created:O1  app1:shop:O1
 //	app1:shop:paid:O1     app1:shop:O1
 //	app1:shop:paid:O1~2   app1:shop:O1
-//
-// An id that consists of nothing but such a suffix is not changed.
 func OrderKey(key string) string {
 	start, id := orderParts(key)
 	return start + id

@@ -12,19 +12,6 @@ import (
 	"notifier/internal/wire"
 )
 
-//go:embed lua/order.lua
-var orderSource string
-
-// Order is Lua code that keeps notices of a sequence in order. It is added before each script that
-// changes pending or dead notices. A sequence consists of the notices of an ordered route that have
-// the same order key ([keys.OrderKey]).
-//
-// The head of a sequence is the pending notice with the first position. An attempt starts only for
-// the head, and only if no other notice of the sequence is in flight. A claim of any other notice
-// parks it: no attempt starts, no slot is taken, and its time in the shadow is set to minutes
-// ahead. A script that removes a notice from the sequence, or ends its claim, makes the new head
-// due.
-//
 // Each shard stores for an ordered route:
 //
 //	order:<route>      zset with score 0: "<order key> <position> <key>". The head is the first of a sequence
@@ -32,13 +19,24 @@ var orderSource string
 //	waiting:<route>    zset: parked keys by the time their wait began
 //	sequence:<route>:<order key>  string: "<token> <key>" of the notice in flight, for its lease
 //
-// A position has 27 hexadecimal digits: the first due time, the generation, and the index in the
-// schedule call. Space and ! sort below all characters of keys, so the ranges of two sequences
-// cannot overlap.
+// A position has 27 hexadecimal digits: the first due time, the generation, and the index in the schedule call. Space
+// and ! sort below all characters of keys, so the ranges of two sequences cannot overlap.
 //
-// The set "ordered" of a shard lists the ordered routes. A member with a final ! means that dead
-// letters of the route block their sequences. Scripts use this set, and not the configuration of an
-// instance, so that all instances keep the same order.
+// The set "ordered" of a shard lists the ordered routes. A member with a final ! means that dead letters of the route
+// block their sequences. Scripts use this set, and not the configuration of an instance, so that all instances keep the
+// same order.
+
+//go:embed lua/order.lua
+var orderSource string
+
+// Order is Lua code that keeps the notices of a sequence in order. It is added before each script that changes
+// pending or dead notices. A sequence consists of the notices of an ordered route with the same order key
+// ([keys.OrderKey]).
+//
+// The head of a sequence is the pending notice with the first position. An attempt starts only for the head, and only
+// if no other notice of the sequence is in flight. A claim of any other notice parks it: no attempt starts, no slot
+// is taken, and its next claim is minutes ahead. A script that ends a claim, or removes a notice, makes the new head
+// due.
 var Order = wire.Prelude(orderSource)
 
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
