@@ -99,8 +99,8 @@ type Attempt struct {
 }
 
 // Request is a notice to schedule. Only Key is required. Empty fields take the settings of the notice's route. Set at
-// most one of Body, BodyText and BodyBase64, and at most one of Delay and Due. Without Delay and Due the notice is due
-// at once.
+// most one of Body, BodyText and BodyBase64. Set at most one of Delay and Due: without both, the notice is due at
+// once.
 type Request struct {
 	Key         string            `json:"key"` // app:module:type:id
 	Delay       time.Duration     `json:"-"`   // from now, by the service's clock
@@ -163,11 +163,12 @@ func (r Request) Line() ([]byte, error) {
 	return append(append(b, r.Body...), '}'), nil
 }
 
-// Schedule schedules a notice and returns it. The call is idempotent unless r.OnDuplicate is [Replace]: if the notice
-// exists with the same content, Schedule returns the existing one.
+// Schedule schedules a notice and returns it. If the notice exists with the same content, Schedule returns the
+// existing one. So the call is idempotent, unless r.OnDuplicate is [Replace].
 //
-// If the existing notice was finalized and its data deleted, the returned State is [Settled]. The service recognises
-// such a repeated call for NOTIFIER_REPEAT_WINDOW. After that time, Schedule creates a second notice.
+// The service deletes the data of a finalized notice in time. It still recognises a repeated call until
+// NOTIFIER_REPEAT_WINDOW after the notice was finalized: the returned State is then [Settled]. Later, Schedule creates a
+// second notice.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
 	if err != nil {
@@ -203,8 +204,8 @@ func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, options ...L
 }
 
 // RestoreLines restores up to 1,000 notices, for example from a backup of a listing. Each line is one notice as JSON,
-// in the form that GET /v1/notices returns. Dead letters may also have the form of the history or of the dashboard's
-// download. The call is idempotent.
+// as GET /v1/notices returns it. Dead letters may also have the form of the history or of the dashboard's download.
+// The call is idempotent.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
 	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, idempotent: true}, lines)
 }
@@ -291,7 +292,7 @@ func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
 // Resend sends a delivered or dead notice again, with the same webhook-id. n is the notice as returned by an earlier
 // call. Only its Key, ID and Ending are used. If the notice has been finalized again since, Resend fails.
 //
-// Resend is idempotent: a second call with the same n does not resend the notice again.
+// Resend is idempotent: a second call with the same n does nothing.
 func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
 	body, err := json.Marshal(map[string]any{"id": n.ID, "ending": n.Ending})
 	if err != nil {
@@ -331,8 +332,7 @@ func (c *Client) Nack(ctx context.Context, key string, r Report) (*Notice, error
 }
 
 // Defer returns an unfinished notice to its list or stream, to be received again later with the same attempt number.
-// Defer is not idempotent, because a second call could defer the work of the next consumer. So the client does not
-// retry it if the answer is lost.
+// Defer is not idempotent, so the client does not retry it if the answer is lost.
 func (c *Client) Defer(ctx context.Context, key string, r Report) (*Notice, error) {
 	return c.report(ctx, key, "defer", r)
 }

@@ -33,10 +33,7 @@ type result struct {
 }
 
 // search compiles the model with the given macros and searches its states. For a mutant it searches breadth-first, so
-// that it finds a short failure.
-//
-// States are stored without compression, which takes up to 0.7 GB. Spin's option COLLAPSE takes half of the memory and
-// nearly twice the time.
+// that it finds a short failure. It uses up to 0.7 GB of memory.
 func search(ctx context.Context, with []string, ends, mutant bool) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -13,9 +13,9 @@ import (
 	"notifier/bench/peer"
 )
 
-// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue). It stores jobs by id, three sorted sets of
-// ids by due second, and a list of due jobs. A job that a worker has taken is put back into its sorted set, due again
-// after bucketTTR, until the worker has finished it.
+// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue). It stores jobs by id, three sorted sets
+// of ids by due second, and a list of due jobs. A job that a worker has taken becomes due again after bucketTTR,
+// unless the worker has finished it.
 type buckets struct{ onRedis }
 
 const (

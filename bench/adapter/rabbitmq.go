@@ -15,8 +15,8 @@ import (
 )
 
 // rabbit measures RabbitMQ with message TTLs and a dead-letter exchange. RabbitMQ expires a message only when it is at
-// the head of its queue. So all messages of a queue need the same due time, and this adapter makes one delay queue for
-// each due second. A finer grain would need too many queues.
+// the head of its queue. So the messages of a queue must all expire at the same time, and each due second has its own
+// delay queue.
 type rabbit struct {
 	srv     *server.Rabbit
 	addr    string

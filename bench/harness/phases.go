@@ -59,9 +59,8 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 	return r, nil
 }
 
-// measure schedules the jobs of one phase, waits until they were handled, and returns their lateness and the resources
-// that the servers used. It measures from the first due time until half a second after the last handler, so that
-// settles and second deliveries are included.
+// measure runs one phase: it schedules the jobs and waits until they were handled. It returns their lateness and the
+// resources that the servers used, from the first due time until half a second after the last handler.
 func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate float64) (Values, error) {
 	start := time.Now().Add(leadFor(b.Size, b.Info, jobs, rate))
 	r, err := p.schedule(ctx, b, phase{number, jobs, start, func(int) string { return "" }})
@@ -78,6 +77,7 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 	if err := r.Wait(ctx, start.Add(b.Size.Window+b.Size.Wait)); err != nil {
 		return nil, err
 	}
+	// Include settles and second deliveries.
 	if err := pause(ctx, 500*time.Millisecond); err != nil {
 		return nil, err
 	}

@@ -1,4 +1,3 @@
-// Package server starts the servers that the measured systems need. Each server runs on a free
-// port of the loopback interface, in a separate directory, and without persistence. It is
-// stopped by its process id.
+// Package server starts the servers that the measured systems need. Each server runs on a free port of the loopback
+// interface, in a separate directory, and without persistence.
 package server

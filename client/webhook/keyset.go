@@ -29,11 +29,11 @@ const (
 	maxSet       = 1 << 20
 )
 
-// KeySet fetches the sender's public keys from a JWKS URL and caches them. It keeps them for the max-age of the answer,
-// but at least 30 s and at most an hour. A callback with an unknown key id causes an earlier fetch, at most every 30 s.
-// If a fetch fails, KeySet keeps using the cached keys, and fetches again 5 s later.
+// KeySet fetches the sender's public keys from a JWKS URL and caches them for the max-age of the answer, but at least
+// 30 s and at most an hour. A callback with an unknown key id causes an earlier fetch, at most every 30 s. If a fetch
+// fails, KeySet keeps using the cached keys, and fetches again 5 s later.
 //
-// A KeySet is safe for concurrent use, also by several Verifiers. Only one fetch runs at a time.
+// A KeySet is safe for concurrent use. Only one fetch runs at a time.
 type KeySet struct {
 	address string
 	client  *http.Client
@@ -46,13 +46,13 @@ type KeySet struct {
 	failed  error     // error of the last fetch
 }
 
-// NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json. It accepts http
-// only for a loopback host, because an attacker who can change the answer can forge callbacks. For another address it
-// returns an error that wraps [ErrSecret].
+// NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json. It makes no
+// request. http is allowed only for a loopback host. For another address the error wraps [ErrSecret].
 //
-// If client is nil, requests time out after 10 s and follow no redirects. NewKeySet makes no request.
+// If client is nil, requests time out after 10 s and follow no redirects.
 func NewKeySet(address string, client *http.Client) (*KeySet, error) {
 	u, err := url.Parse(address)
+	// An attacker who can change the answer can forge callbacks.
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		return nil, fmt.Errorf("%w: the URL of the key set does not begin with https://", ErrSecret)
 	}

@@ -63,10 +63,10 @@ var (
 // Verify checks that a request was signed with one of the secrets, and that its timestamp is at most [Tolerance] from
 // now. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature] or [ErrSecret].
 //
-// A secret is a text that begins with whsec_: the value of the route's _SECRET setting, or of GET
-// /v1/routes/{name}/secret. One string may contain several secrets, separated by commas.
+// A secret begins with whsec_. It is the value of the route's _SECRET setting, or of GET /v1/routes/{name}/secret. One
+// string may contain several secrets, separated by commas.
 //
-// Verify parses the secrets in each call. A receiver of many requests should create a [Verifier] once, with [New].
+// Verify parses the secrets in each call. For many requests, create a [Verifier] once, with [New].
 func Verify(h http.Header, body []byte, secrets ...string) error {
 	v, err := New(secrets...)
 	if err != nil {

@@ -32,9 +32,8 @@ func builtVersion() string {
 	return "devel"
 }
 
-// gcPercent lets the heap grow to five times the live data before a garbage collection. A busy service has few MB of
-// live data and allocates a hundred times as much per second. With the default of 100, collections would use a good
-// part of a core. The variable GOGC overrides gcPercent.
+// gcPercent lets the heap grow to five times the live data before a garbage collection. With the default of 100, a
+// busy service would collect so often that it uses a good part of a core. The variable GOGC overrides gcPercent.
 const gcPercent = 400
 
 // secondSignal is closed by a second signal that comes within delay after the first: it ends

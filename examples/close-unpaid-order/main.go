@@ -1,8 +1,7 @@
 // Command close-unpaid-order closes orders that are not paid in time.
 //
-// Without notifier this is a cron job over the order table, or a set of sleeping goroutines
-// that a restart loses. With notifier it is one call when the order is made and one when it is
-// paid. The handler checks the order before it acts, so a second call is harmless.
+// The shop schedules a notice when the order is made, and cancels it when the order is paid. The handler checks the
+// order before it closes it, so a second call is harmless.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/close-unpaid-order

@@ -1,8 +1,9 @@
 // Command lock-conflict postpones a notice while another process holds the order's lock.
 //
 // The handler cannot take the lock, so it answers 423 with the header Retry-After. Such an answer does not count as an
-// attempt. Once the lock is free, the notice is delivered as attempt 1. After a hundred postponements an attempt is
-// counted. Consumers of a list or stream postpone a notice with exit code 75 under `notifier consume`, or with POST
+// attempt, up to a hundred times. Once the lock is free, the notice is delivered as attempt 1.
+//
+// Consumers of a list or stream postpone a notice with exit code 75 under `notifier consume`, or with POST
 // /v1/notices/{key}/defer.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded

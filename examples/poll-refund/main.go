@@ -1,8 +1,8 @@
 // Command poll-refund polls a bank until a refund is completed.
 //
-// Each poll is one attempt of a notice. The delays between attempts, the ladder, grow, and the polling ends after the
-// last one. The handler asks the bank once. It answers 200 if the refund is completed, and 503 to be called again. The
-// shop stores no state, and any of its servers may answer.
+// Each poll is one attempt of a notice. The handler asks the bank once. It answers 200 if the refund is completed, and
+// 503 to be called again. The delays between attempts grow, and the polling ends after the last one. The shop stores
+// no state, and any of its servers may answer.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/poll-refund

@@ -1,9 +1,9 @@
-// Command verify checks the signature of one callback, in any scheme, with a key from a file:
+// Command verify checks the signature of one callback, in any scheme, with a key from a file. It exits with 0 if the
+// signature is valid:
 //
 //	go run ./examples/verify SCHEME KEY-FILE BODY-FILE HEADER=VALUE...
 //
-// It exits with 0 if the signature is valid. A jws signature contains the host that it was made for, which must be
-// 127.0.0.1 for this command.
+// A jws signature contains the host of the receiver. This command accepts only 127.0.0.1.
 package main
 
 import (
