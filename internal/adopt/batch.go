@@ -29,11 +29,10 @@ type place struct {
 type nodes struct{ shard, timer string }
 
 // followKeys updates the notices of the given keys to match the keys' timers: it adopts new timers, reschedules
-// notices, and cancels them. some has the events received for each key. failed has an error for each key that could not
-// be checked.
+// notices, and cancels them. some has the events received for each key. The returned map has an error for each key
+// that could not be checked.
 //
-// In a cluster, a check needs the node of the timer and the node of the notice. Keys that need the same two nodes form
-// a group. Groups are checked concurrently, so that a slow node delays only its own keys.
+// In a cluster, keys that need the same two nodes are checked together, and a slow node delays only its own keys.
 func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
 	var ks []string
 	for k := range some {

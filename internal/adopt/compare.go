@@ -8,8 +8,8 @@ import (
 )
 
 // Intervals of the search for pending notices whose timers were deleted. A search covers the notices that are due
-// within soon. It runs every soonEvery while there are such notices. Otherwise it runs about a second before the next
-// notice is due, or after idle at the latest.
+// within soon, and runs every soonEvery while there are any. Otherwise it runs about a second before the next notice
+// is due, or after idle at the latest.
 const (
 	soon      = 1500 * time.Millisecond
 	soonEvery = time.Second
@@ -31,12 +31,11 @@ func (a *Adopter) eachPartition(f func(p place) error) error {
 	return nil
 }
 
-// compareAll cancels pending notices whose timers were deleted without an event. A missing timer may have another cause
-// in three cases, and then compareAll does nothing:
-//   - In a cluster, the node of a timer can lose it while another node keeps the notice.
-//   - If maxmemory-policy allows eviction, Redis may have evicted the timer.
-//   - If no events arrive, the timer may have been shortened, and have expired between two scans.
+// compareAll cancels pending notices whose timers were deleted without an event. It does nothing in a cluster, if
+// maxmemory-policy allows eviction, or if no events arrive: then a missing timer may have another cause.
 func (a *Adopter) compareAll(ctx context.Context) error {
+	// In a cluster, the node of a timer can lose it while another node keeps the notice. Without events, a client
+	// may have shortened the timer, which then expired between two scans.
 	if a.o.Cluster != nil || !a.o.Events.Adopting() {
 		return nil
 	}

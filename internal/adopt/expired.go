@@ -84,12 +84,11 @@ func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error
 	return rest, nil
 }
 
-// adoptReused creates notices for timers that have expired before their adoption, and whose keys had notices before. It
-// skips keys whose last notice was finalized within the last five minutes, because the expired event may belong to that
-// notice. The new notices have no body and are due now.
-//
-// In a cluster adoptReused creates none, because an old timer of a cancelled notice would look the same.
+// adoptReused creates notices without a body, due now, for timers that expired before their adoption and whose keys
+// had notices before. It skips keys whose last notice was finalized within the last five minutes.
 func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error {
+	// The expired event may belong to the last notice of the key. In a cluster none is created, because an old
+	// timer of a cancelled notice would look the same.
 	now, seen, _, err := a.o.Store.Peek(ctx, p.at, old, a.o.MaxBody)
 	if err != nil {
 		return err

@@ -146,10 +146,10 @@ func (s Redis) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Se
 	return whole, nil
 }
 
-// timersApart reads timers with single commands instead of a script. Other clients may write between these commands. So
-// it reads the expiry of each timer before and after the value. changed has the keys whose replies do not match: the
-// caller reads those timers again.
+// timersApart reads timers with single commands instead of a script. changed has the keys whose replies do not match,
+// because of a write meanwhile. The caller reads those timers again.
 func (s Redis) timersApart(ctx context.Context, ks []string, maxBody int64) (whole []Seen, changed []string, err error) {
+	// The expiry is read before and after the value, to notice writes between the commands.
 	got := make([]timerReplies, len(ks))
 	_, err = s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, k := range ks {

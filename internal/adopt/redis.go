@@ -49,10 +49,6 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 }
 
 // Stranded reports, for each key, whether its notice is still in an old shard, one that a reshard has replaced.
-//
-// It checks all old shards, even those that are known to be empty. A writer that does not know of the reshard, such as
-// an old copy of deploy/schedule.lua, may have written to them since. Then [layout.Layout.Where] does not find the
-// notice until [layout.Layout.Drained] has moved it.
 func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 	for {
 		now := s.Space().Now()
@@ -60,6 +56,9 @@ func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		if now.First() == 0 {
 			return found, nil
 		}
+		// Check also old shards that are known to be empty. A writer that does not know of the reshard, such as an old
+		// copy of deploy/schedule.lua, may have written there since. Then layout.Layout.Where does not find the notice
+		// until layout.Layout.Drained has moved it.
 		lies, err := s.FindInOld(ctx, now, ks, func(int) bool { return true })
 		if err != nil {
 			return nil, err

@@ -87,8 +87,7 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 }
 
 // operated writes an audit entry for an operator's call. err is the result of the call. If err proves that Redis
-// changed nothing, operated writes no entry. After any other error the change may have been made, so operated writes an
-// entry with the result failed.
+// changed nothing, operated writes no entry. After any other error it writes one with the result failed.
 func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	switch {
 	case err == nil:

@@ -39,11 +39,9 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 	return caller{}, refused
 }
 
-// admitLocal authenticates requests to an API that has no clients configured, and so no tokens. It only accepts
-// requests if the API listens on a loopback address. It rejects two attacks of web pages that a browser on the same
-// machine shows:
-//   - DNS rebinding: a page makes its own host name resolve to 127.0.0.1. The Host header then has that name, which is
-//     not a loopback name.
+// admitLocal admits a request to an API without configured clients. It refuses requests unless the API listens on a
+// loopback address. It also refuses two attacks of web pages in a browser on the same machine:
+//   - DNS rebinding: the page makes its own host name resolve to 127.0.0.1, so the Host header has that name.
 //   - Cross-site requests: the browser marks them in the header Sec-Fetch-Site or Origin.
 func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 	if !a.loopback {

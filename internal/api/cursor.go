@@ -16,8 +16,7 @@ import (
 )
 
 // cursors encrypts and decrypts the cursors of one listing. A cursor contains the position of the next page and the
-// last key that was read. It is encrypted because the client may have no right to see that key, and must not choose the
-// position. A cursor is valid only for the same client and the same query.
+// last key that was read, which the client may have no right to see. It is valid only for the same client and query.
 type cursors struct {
 	api   *api
 	bound []byte

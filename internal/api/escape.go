@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// escapeHidden escapes control characters, and characters that change the direction of text, in JSON. Without this,
-// they could make a terminal show a forged answer. They occur only inside strings of the JSON, so the result is valid
-// JSON with the same meaning.
+// escapeHidden escapes control characters, and characters that change the direction of text, in JSON. Otherwise they
+// could make a terminal show a forged answer. The result is valid JSON with the same meaning.
 func escapeHidden(data []byte) []byte {
 	if bytes.IndexFunc(data, isHidden) < 0 {
 		return data
 	}
+	// They occur only inside strings of the JSON.
 	out := make([]byte, 0, len(data)+64)
 	for _, c := range string(data) {
 		if isHidden(c) {

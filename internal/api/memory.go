@@ -14,9 +14,8 @@ const DefaultMemory = 128 << 20
 // memory limits the total size of all request bodies that the API holds in memory. A body counts from its first byte
 // until its call is answered.
 //
-// Half of the memory is divided equally among the clients and reserved for them. All clients share the other half. A
-// client uses its own part first. One client may hold at most a quarter of the total, so that it cannot use up the
-// shared half alone.
+// Each client has an equal part of one half for itself, and uses that first. All clients share the other half. One
+// client may hold at most a quarter of the total.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client

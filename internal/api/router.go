@@ -119,9 +119,8 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	return found.serve(w, a.beginSpan(r, call), site{caller: call.caller, call: call, param: param})
 }
 
-// find returns the operation for a method and an escaped path, and the decoded value of the path's parameter. The
-// operations are tried in order. If the path exists but not with this method, found is nil and allow lists the methods
-// of the path.
+// find returns the operation for a method and an escaped path, and the decoded value of the path's parameter. If the
+// path exists but not with this method, found is nil and allow lists the methods of the path.
 func (a *api) find(method, escaped string) (found *operation, param string, allow []string) {
 	segments := strings.Split(strings.TrimPrefix(escaped, "/"), "/")
 	if method == http.MethodHead {

@@ -46,8 +46,7 @@ func metricsOnly(page, keySet http.Handler) http.Handler {
 }
 
 // profiles serves /debug/pprof/ to requests for a loopback host. It refuses other hosts, so that a web page whose name
-// resolves to this machine cannot read profiles. Answers have no write deadline, because the request chooses how long a
-// profile takes.
+// resolves to this machine cannot read profiles. Answers have no write deadline.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)

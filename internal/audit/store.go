@@ -30,8 +30,8 @@ type Store struct{ Wire *wire.Client }
 // Audit appends an entry. If the same client made an equal call within the last minute, Audit increments the count of
 // that entry instead.
 //
-// In a cluster, Audit returns an error as soon as the node of the audit responds slowly, so that the caller does not
-// wait. The entry may still be written later.
+// In a cluster, Audit returns an error as soon as the node of the audit responds slowly. The entry may still be
+// written later.
 func (s *Store) Audit(ctx context.Context, e Entry) error {
 	if !s.Wire.Cluster {
 		return s.addEntry(ctx, e)

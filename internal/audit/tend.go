@@ -34,7 +34,7 @@ var (
 	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
-// Tend updates the set of audit streams for the configured clients. It is called periodically, and does three things:
+// Tend updates the audit streams for the configured clients. It is called periodically, and does three things:
 //   - It registers the clients of this instance.
 //   - It moves the entries of clients that no instance has configured any more to the streams of removed clients.
 //   - It moves entries from the single stream of earlier versions to the streams of their clients.

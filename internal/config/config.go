@@ -143,9 +143,9 @@ type Client struct {
 	Rate   float64 // requests a second
 }
 
-// Load reads the configuration of the service and checks all of it. lookup returns the value of a variable, environ
-// lists all variables like os.Environ, and readFile reads the files that _FILE variables name. On failure the error is
-// an [Errors], which lists every problem.
+// Load reads and checks the configuration of the service. lookup returns the value of a variable, environ lists all
+// variables like os.Environ, and readFile reads the files that _FILE variables name. An error is an [Errors], which
+// lists every problem.
 func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]byte, error)) (*Config, error) {
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
 	r.known, r.hookOf = map[string]bool{}, map[string]string{}

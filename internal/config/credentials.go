@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// WithoutCredentials returns environ without this service's secrets, as the environment for child processes. It removes
-// every NOTIFIER_ variable that is unknown, is a secret, or contains a password. It keeps variables that name the file
-// of a secret, and the variables of other programs.
+// WithoutCredentials returns environ, for child processes, without this service's secrets. It removes every NOTIFIER_
+// variable that is unknown, is a secret, or contains a password. It keeps those that name the file of a secret.
 func WithoutCredentials(environ []string) []string {
 	open := openNames()
 	var out []string

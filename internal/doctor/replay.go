@@ -12,10 +12,8 @@ var replayed = []string{"ZREMRANGEBYSCORE", "SET", "DEL", "UNLINK", "PEXPIRE", "
 	"HDEL", "SADD", "SREM", "RPUSH", "LTRIM", "HINCRBY", "XADD"}
 
 // replay checks that Redis can load its append-only file after a restart. Redis executes the commands in that file as
-// the user default, even if that user is off. If default lacks a right, Redis skips the command without an error, and a
-// restart would lose notices.
-//
-// Redis checks rights only for commands between MULTI and EXEC, and it writes the commands of a script in that form.
+// the user default, even if that user is off. If default lacks a right, Redis skips the command without an error, and
+// the restart loses notices.
 func (n *node) replay(ctx context.Context) {
 	aof, ok := n.setting(ctx, "appendonly")
 	if on, known := n.info["aof_enabled"]; !ok && known {
@@ -27,6 +25,8 @@ func (n *node) replay(ctx context.Context) {
 	const check, line = "restart", "user default off ~* &* +@all"
 	var refused []string
 	for _, c := range n.needs(ctx).commands() {
+		// Redis checks rights only for commands between MULTI and EXEC, and it writes the commands of a script in that
+		// form.
 		name, _ := c.args[0].(string)
 		if !slices.Contains(replayed, name) {
 			continue

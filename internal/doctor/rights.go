@@ -20,9 +20,8 @@ import (
 // ErrRights is wrapped by errors of [Allowed]: the user lacks a right that the service requires.
 var ErrRights = errors.New("the Redis user lacks rights")
 
-// Rights returns the ACL rules of a Redis user with exactly the rights that the configuration cfg requires. The form is
-// that of ACL SETUSER. db is the number of the database. held are the route prefixes that are stored in that database,
-// in the set notifier:routes.
+// Rights returns the ACL rules, as for ACL SETUSER, of a Redis user with exactly the rights that the configuration
+// requires. db is the number of the database. held are the route prefixes in its set notifier:routes.
 func Rights(cfg *config.Config, cluster bool, db int, held []string) []string {
 	n := needs{cfg: cfg, space: keys.Space{Namespace: cfg.Namespace, Shards: 1}, db: db, cluster: cluster, held: held}
 	rules, _ := n.keyRules()

@@ -20,11 +20,9 @@ import (
 // SetupChecks lists the checks of [Setup]'s findings.
 var SetupChecks = []string{"clock", durability, "memory", "persistence", "restart", "rights", "version"}
 
-// Setup checks the settings and rights of Redis through an open connection. It checks no notices and changes nothing.
-// It returns all findings of severity Error, and warnings about durability.
-//
-// If the Redis user may not read a setting, Setup returns no finding for it. If Redis does not answer, Setup returns an
-// error.
+// Setup checks the settings and rights of Redis through an open connection, and changes nothing. It returns all
+// findings of severity Error, and warnings about durability. For a setting that the Redis user may not read, it
+// returns no finding. It returns an error if Redis does not answer.
 func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()

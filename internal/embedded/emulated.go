@@ -17,8 +17,7 @@ import (
 // answered. It is suited for some thousand timers.
 //
 // Its clock is the clock of the system, or of the synctest bubble in which it was created. [Emulation.Leap] moves that
-// clock. miniredis counts TTLs from the last time that its clock was set. So the Emulation sets it, in whole
-// milliseconds, before each command of a client and of a script.
+// clock.
 type Emulation struct {
 	m    *miniredis.Miniredis
 	stop chan struct{}
