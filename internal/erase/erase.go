@@ -108,12 +108,11 @@ func (e *Eraser) Tend(ctx context.Context) {
 	}
 }
 
-// PassOutboxes deletes records of old erasures from the history. Such a record makes the history refuse notices that
-// were finalized before the erasure. It is needed as long as an outbox of any Redis may contain such a notice.
+// PassOutboxes deletes the records of erasures that are older than every entry in the outboxes of all Redis. A record
+// makes the history refuse notices that were finalized before the erasure.
 //
-// PassOutboxes first stores the time of the oldest entry in the outboxes of this Redis. Then it deletes the records
-// that are older than the stored times of all Redis. During a migration it deletes none, because the other Redis may
-// not have stored its time yet.
+// PassOutboxes first stores the time of the oldest entry of this Redis. During a migration it deletes no records,
+// because the other Redis may not have stored its time yet.
 func (e *Eraser) PassOutboxes(ctx context.Context) error {
 	home, err := e.o.Store.Home(ctx)
 	if err != nil {

@@ -16,11 +16,8 @@ const (
 	dayLock = 0x6e6f746966794844
 )
 
-// makeDays creates the PostgreSQL partitions that the given rows need, one for each day on which a notice was
-// finalized. During the last hour before midnight UTC it also creates the partition of the next day.
-//
-// Each partition is created as a separate table and then attached. CREATE TABLE … PARTITION OF would wait for running
-// searches, and meanwhile block all writes.
+// makeDays creates the PostgreSQL partitions that the rows need: one for each day on which a notice was finalized.
+// During the last hour before midnight UTC it also creates the partition of the next day.
 func (d *DB) makeDays(ctx context.Context, rows []Row) error {
 	if d.sqlite || len(rows) == 0 {
 		return nil

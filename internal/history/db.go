@@ -150,8 +150,8 @@ func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Cl
 func (d *DB) SQLite() bool { return d.sqlite }
 
 // Begin migrates the database to this program's schema, and checks that the history belongs to this service. Every
-// operation calls Begin first. It returns ErrNewer if the schema is newer than the program, and ErrForeign if another
-// service owns the history.
+// operation calls Begin first. The error wraps ErrNewer if the schema is newer than the program, and ErrForeign if
+// another service owns the history.
 func (d *DB) Begin(ctx context.Context) error {
 	_, err := d.begin(ctx)
 	return err

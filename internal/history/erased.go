@@ -13,13 +13,11 @@ import (
 // outbox. Each Redis that hands over publishes how far its outboxes are, so that records
 // can be dropped.
 
-// Unrefuse deletes the stored record of the erasure x. It is called after an erasure that found nothing to erase.
+// Unrefuse deletes the record of the erasure x, after an erasure that found nothing to erase. While the record exists,
+// Write rejects entries of the erased key or host.
 //
-// While the record exists, Write rejects entries of the erased key or host, because such entries may still wait in an
-// outbox. Unrefuse keeps the record in two cases:
-//   - The erasure was recorded after until.
-//   - Another Redis may still have an outbox entry from before until. home identifies the caller's own Redis, whose
-//     outboxes are already empty.
+// The record stays if the erasure was recorded after until, or if another Redis may still have an outbox entry from
+// before until. home identifies the caller's Redis, whose outboxes must be empty.
 func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home string) error {
 	return d.run(ctx, `DELETE FROM history_erased WHERE digest = ? AND at <= ?
 		AND NOT EXISTS (SELECT 1 FROM history_outboxes WHERE home <> ? AND passed < ?)`, x.digest(), d.time(until), home, d.time(until))

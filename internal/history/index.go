@@ -16,8 +16,8 @@ var errBuilding = errors.New("another instance builds the indexes")
 const idIndex = "history_id"
 
 // BuildIndexes builds the webhook-id index on each PostgreSQL partition that lacks it, and returns the number of
-// indexes built. Reads and writes continue during the build. Only one instance can build at a time: a concurrent call
-// returns an error. For SQLite, BuildIndexes does nothing, because a migration creates the index.
+// indexes built. Reads and writes continue during the build. A call during another instance's build returns an error.
+// For SQLite, BuildIndexes does nothing.
 func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if d.sqlite {
 		return 0, nil

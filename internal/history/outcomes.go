@@ -83,12 +83,11 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 // withoutBody lists all columns except the last two, which hold the body.
 func withoutBody() []string { return columns[:len(columns)-2] }
 
-// knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries in
-// the history, oldest first. endings is how often the notice was finalized before the backup: rows with a Number up to
-// endings are ignored.
+// knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries
+// in the history, oldest first. Rows with a Number up to endings are older than the backup, and are ignored.
 //
-// The latest delivery wins. Without a delivery, knownOutcome returns the last row if it is a cancellation or a
-// replacement, and the state is notice.Cancelled for both. Otherwise ok is false.
+// The latest delivery wins. Without one, a cancellation or replacement counts if it is the last row: the state is then
+// notice.Cancelled. Otherwise ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {

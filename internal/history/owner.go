@@ -111,11 +111,10 @@ const ownerVersion = 3
 // claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim changes the owner of the history and all its rows. An owner is the data of one Redis. Unfinished replays end as
-// failed.
-//
-// from must be the ID of the present owner. Otherwise Claim returns an error that wraps ErrForeign and names that ID.
+// Claim changes the owner of the history and all its rows from one Redis to another. Unfinished replays end as failed.
 // changed is false if the history already belonged to the new owner.
+//
+// from must be the ID of the present owner. Otherwise the error wraps ErrForeign and names that ID.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err

@@ -99,8 +99,8 @@ type Choice struct {
 //   - The notice was delivered or died within the replay's time window.
 //   - The notice's last entry has one of the outcomes in r.Outcomes.
 //
-// row is that last entry, without attempts and some other columns. Choose does not set Choice.Shard. It returns ErrSlow
-// if choosing takes longer than a minute.
+// row is that last entry, without attempts and some other columns. Choose does not set Choice.Shard. The error wraps
+// ErrSlow if choosing takes longer than a minute.
 func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
 	if err := d.Begin(ctx); err != nil {
 		return err

@@ -5,9 +5,8 @@ import (
 	"sync"
 )
 
-// Limits of database connections and of slow searches. A slow search looks for text or for a part of a key, has no
-// index, and may run up to FindTimeout. Writes, lookups by key, and searches have separate connections, so slow
-// searches delay neither writes nor lookups.
+// Limits of database connections and of text searches. A text search has no index, so it may run up to FindTimeout.
+// Writes, lookups by key, and searches have separate connections, so slow searches delay neither writes nor lookups.
 const (
 	writeConns  = 4
 	lookupConns = 2

@@ -162,12 +162,12 @@ type census struct {
 	lives        bool     // an instance is alive
 }
 
-// able checks that every alive instance supports an operation. ok reports whether the heartbeat of an instance shows
-// that support, and what names the operation in the error. lives reports whether any instance is alive.
+// able checks that every alive instance supports an operation. ok reports whether an instance's heartbeat shows the
+// support, and what names the operation in the error. lives reports whether any instance is alive. The error wraps
+// ErrRefused if an instance lacks the support or publishes no heartbeat.
 //
-// able returns ErrRefused if an instance lacks the support, or if a connected instance publishes no heartbeat. An
-// instance that has just started may not have published its heartbeat yet. So able polls for up to tellWait until all
-// instances comply. If some is true, able also waits until at least one instance is alive.
+// able polls for up to tellWait until all instances comply, because a new instance may not have published its
+// heartbeat yet. If some is true, able also waits until an instance is alive.
 func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
 	var c census
 	err = await(ctx, s, tellWait, func(list []fleet.Instance) bool {

@@ -177,12 +177,9 @@ func (m *migrator) newSideEmpty(ctx context.Context) error {
 }
 
 // returns reports whether the new side of a migration can accept calls at once, before all notices have moved there.
-// The sides are the old Redis and the new one.
-//
-// That is true if the new side accepts calls now, or was the last to do so. It happens when a migration is reversed:
-// the new side of the reversed migration is the old side of the first one. Such a side has a mark for every notice that
-// is on the other side, and refuses calls on marked notices.
+// That is true if it accepts calls now, or was the last to do so, as when a migration is reversed.
 func (m *migrator) returns() bool {
+	// Such a side has a mark for every notice on the other side, and refuses calls on marked notices.
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {
 	case layout.SideLeaving, layout.SideOpened:

@@ -54,11 +54,8 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 	return out, err
 }
 
-// compare checks that no notice was lost in a migration, and counts the notices of both sides. It looks up each notice
-// that has left the old side on the new side, and counts those that are missing.
-//
-// A missing notice is not counted if it was finalized when it left, or has become due since. Such a notice may have
-// been delivered on the new side, and then deleted after its retention.
+// compare looks up each notice that has left the old side on the new side, and counts those that are missing. It also
+// counts the notices of both sides.
 func (m *migrator) compare(ctx context.Context) error {
 	if err := m.from.eachMark(ctx, func(place int, was map[string]string) error { return m.compareMarked(ctx, place, was) }); err != nil {
 		return err
@@ -94,6 +91,8 @@ func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]
 			if err != nil {
 				return err
 			}
+			// A notice that was finalized when it left, or has become due since, is not missing: the new side may have
+			// delivered it and then deleted it after its retention.
 			if err := m.unmarkFound(ctx, place, m.found(some, missing, was, now)); err != nil {
 				return err
 			}

@@ -7,9 +7,8 @@ import (
 // deathsAtOnce is the maximum number of entries in one step.
 const deathsAtOnce = 100
 
-// deaths moves the entries of the old side's outboxes of hooks to the new side, which schedules their
-// notices: the old side refuses to. A kill between the two steps leaves entries on both sides. They have
-// one id, and so one notice.
+// deaths moves the entries of the old side's outboxes of hooks to the new side, which schedules their notices. A kill
+// between the two steps leaves entries on both sides. They have one id, and so one notice.
 func (m *migrator) deaths(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
 		for {

@@ -16,11 +16,9 @@ var holdSource string
 
 var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
 
-// hold acquires or extends the lock that allows only one reshard or migration at a time on this Redis. token identifies
-// the caller, and the lock expires after during. hold returns true if the caller has the lock.
-//
-// Every mover subscribes to a channel of its own while it runs. If the channel of the lock's holder has no subscriber,
-// the holder is dead, and hold takes the lock over.
+// hold acquires or extends the lock that allows only one reshard or migration at a time on this Redis. token
+// identifies the caller, and the lock expires after during. hold returns true if the caller has the lock. It takes the
+// lock from a dead holder at once.
 func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bool, error) {
 	name, dead := []string{s.Space().Resharding()}, ""
 	for range 2 {
@@ -32,6 +30,7 @@ func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bo
 			return true, nil
 		}
 
+		// Every mover subscribes to a channel of its own while it runs. So a holder without a subscriber is dead.
 		n, err := s.subscribers(ctx, []string{holder})
 		if err != nil || n > 0 {
 			return false, nil // if the check failed, the lock expires in time
@@ -56,10 +55,10 @@ func (s Redis) release(ctx context.Context, token string) error {
 	return s.Wire().Wrapped("resharding", s.Wire().Redis.Del(ctx, name).Err())
 }
 
-// unidentified counts connected instances whose ids are not in the list. Every instance, of any version, has one
-// subscription to the wake channel at each master. So unidentified counts that channel's subscribers and subtracts the
-// connected instances of the list. In a cluster it uses the master with the most subscribers.
+// unidentified counts connected instances whose ids are not in the list.
 func (s Redis) unidentified(ctx context.Context, instances []string) (int64, error) {
+	// Every instance, of any version, has one subscription to the wake channel at each master. In a cluster, use
+	// the master with the most subscribers.
 	var mu sync.Mutex
 	var most int64
 	count := func(ctx context.Context, c redis.Cmdable) error {

@@ -22,10 +22,10 @@ var marksScript = wire.NewScript("marks", marksSource, false)
 const crossedFor = time.Hour
 
 // mark records in a shard that notices have moved to the other side of the migration. This side then refuses calls on
-// them. mark skips notices that have a record on this side.
+// them. Notices that have a record on this side are skipped.
 //
-// at is the role of this side that the caller knows. If another mover has changed the role, mark writes nothing and
-// returns an error that wraps ErrUnavailable.
+// at is the role of this side as the caller knows it. If another mover has changed the role, mark writes nothing and
+// the error wraps ErrUnavailable.
 func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "+", ks)
 }
@@ -80,9 +80,8 @@ func (s Redis) elsewhere(ctx context.Context, shard int, cursor uint64, n int64)
 	return was, next, nil
 }
 
-// crossed stores, for crossedFor, the keys of notices that have moved to the other side. The timer of such a notice may
-// still send an expired event here. Package adopt ignores events of stored keys. Otherwise it would take the timer for
-// one that a client has set.
+// crossed stores, for crossedFor, the keys of notices that have moved to the other side. Package adopt ignores expired
+// events of stored keys: otherwise it would take their timers for ones that a client has set.
 func (s Redis) crossed(ctx context.Context, shard int, ks []string) error {
 	if len(ks) == 0 {
 		return nil

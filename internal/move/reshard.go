@@ -64,8 +64,8 @@ type resharder struct {
 	done  Done
 }
 
-// Reshard changes the number of shards to o.To, and moves all notices to the new shards. Delivery continues. If Reshard
-// is interrupted, another call with the same options continues. An unfinished reshard to another number is finished
+// Reshard changes the number of shards to o.To, and moves all notices to the new shards. Delivery continues. After an
+// interruption, another call with the same options continues. An unfinished reshard to another number is finished
 // first.
 func Reshard(ctx context.Context, o Options) (Done, error) {
 	cluster := o.Conn.Masters != nil

@@ -141,14 +141,8 @@ func (s Redis) importTrimmed(ctx context.Context, marks map[string]int64) error 
 	return nil
 }
 
-// tombstones copies all tombstones from the old side to the new one. A tombstone is the digest of a notice whose record
-// was deleted. Schedule calls need it to recognise a repeated call. The old side keeps its tombstones, because it
-// accepts schedule calls until it is closed.
-//
-// Tombstones are stored in buckets by time. A later call copies a bucket again in two cases:
-//   - The number of its tombstones has changed.
-//   - Notices of its time were deleted since. Their tombstones may have replaced others of the same keys, so the number
-//     may be the same.
+// tombstones copies all tombstones from the old side to the new one. A tombstone is the digest of a notice whose
+// record was deleted; schedule calls need it to recognise a repeated call. A later call copies only what has changed.
 func (m *migrator) tombstones(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
 		if err := m.tombstonesOf(ctx, place); err != nil {
@@ -168,6 +162,9 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 		return err
 	}
 
+	// Buckets of tombstones by time. A bucket is copied again if the number of its tombstones has changed, or if
+	// notices of its time were deleted since. Their tombstones may have replaced others of the same keys, so the
+	// number may be the same.
 	since := changedSince(m.trimmed[place], trimmed)
 	for bucket, size := range sizes {
 		name := fmt.Sprint(place, " ", bucket)
@@ -190,9 +187,9 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 }
 
 // changedSince returns the earliest time, in Unix ms, of a notice that was deleted between two readings of the trim
-// positions by prefix. Notices of one prefix are deleted in the order of that time. So tombstone buckets that end
-// earlier have not changed.
+// positions by prefix. Tombstone buckets that end earlier have not changed.
 func changedSince(before, now map[string]int64) int64 {
+	// Notices of one prefix are deleted in the order of that time.
 	since := int64(math.MaxInt64)
 	for prefix, ms := range now {
 		if had := before[prefix]; had != ms {

@@ -2,9 +2,8 @@ package reconcile
 
 import "time"
 
-// clock estimates the present time of Redis's clock. It adds a measured offset to the monotonic clock of this process.
-// So if this machine's wall clock is set back by an hour, sweepers do not sleep an hour longer. A clock is not safe for
-// concurrent use.
+// clock estimates the present time of Redis's clock: this process's monotonic clock plus a measured offset. Setting
+// this machine's wall clock does not change the estimate. A clock is not safe for concurrent use.
 type clock struct {
 	base    time.Time     // of this process; all times are counted from here
 	offset  time.Duration // Redis's clock minus ours
@@ -12,13 +11,11 @@ type clock struct {
 	at      time.Time
 }
 
-// learn updates the offset from one measurement: Redis returned the time now, at some moment between from and to. A
-// shorter interval is a more precise measurement.
-//
-// learn keeps the more precise of two measurements, with two exceptions. A measurement older than five seconds is
-// replaced, because clocks drift. One that contradicts the new measurement is replaced too, because a clock has been
-// set.
+// learn updates the offset from one measurement: Redis returned the time now, at some moment between from and to.
 func (c *clock) learn(now, from, to time.Time) {
+	// A shorter interval is a more precise measurement, so the offset of the shorter one is kept. There are two
+	// exceptions. A measurement older than five seconds is replaced, because clocks drift. One that contradicts the
+	// new measurement is replaced, because a clock has been set.
 	half := to.Sub(from) / 2
 	offset := now.Sub(c.own(from).Add(half))
 	difference := (offset - c.offset).Abs()

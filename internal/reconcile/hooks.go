@@ -39,11 +39,10 @@ type HooksOptions struct {
 	Logger     *zap.Logger
 }
 
-// Hooks schedules the hooks' notices of dead letters. Every instance runs one.
+// Hooks schedules the hooks' notices of dead letters. Every instance runs one. Each death causes one notice, even if
+// several instances read its entry or an instance is killed: the notice's id is the id of the death.
 //
-// An entry of the outbox is removed only after its notice was scheduled. The notice's id is that of the
-// death and it is scheduled with Keep, so entries that are read twice cause one notice: after a kill
-// between the two steps, by several instances, or on both sides of a migration.
+// An entry is removed from the outbox only after its notice was scheduled.
 type Hooks struct {
 	o    HooksOptions
 	hook string // prefix of a hook; empty = no route has one

@@ -18,9 +18,8 @@ type Toucher interface {
 	TouchGroups(ctx context.Context, prefix string, list []store.TouchGroup) (int, error)
 }
 
-// Inspections finds out which notices are due, for all [Sweeper]s of a process. A Sweeper without due notices allows
-// its call to wait. So up to store.MaxLooks such calls share one round trip to Redis. Inspections is safe for
-// concurrent use.
+// Inspections finds out which notices are due, for all [Sweeper]s of a process. Calls of Sweepers without due notices
+// share round trips to Redis, up to store.MaxLooks calls each. Inspections is safe for concurrent use.
 type Inspections struct {
 	Toucher
 	store   BatchInspector

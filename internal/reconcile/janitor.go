@@ -73,9 +73,8 @@ type Trims interface{ Tidies(p keys.Partition) bool }
 // Tidies implements Trims.
 func (alone) Tidies(keys.Partition) bool { return true }
 
-// Janitor does periodic work that is not urgent: it deletes settled notices after their retention, reads which routes
-// are paused, and moves notices to the routes that match their keys. Every instance runs one. They do not conflict,
-// because each step is one atomic script.
+// Janitor deletes settled notices after their retention, reads which routes are paused, and moves notices to the
+// routes that match their keys. Every instance runs one. Each step is one atomic script, so they do not conflict.
 type Janitor struct {
 	o       JanitorOptions
 	mover   *mover

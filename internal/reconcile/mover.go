@@ -53,11 +53,8 @@ func newMover(o JanitorOptions) *mover {
 		reported: map[string]bool{}, separated: map[string]bool{}}
 }
 
-// drain moves notices from the unserved prefixes, those that no alive instance has a route for, to the routes that
-// match their keys. It counts pending and dead notices that no route matches as orphans.
-//
-// An emptied prefix stays registered and is drained again later, because an instance with an old configuration, or a
-// direct producer, may still write there.
+// drain moves notices from the unserved prefixes to the routes that match their keys. An unserved prefix is one that
+// no alive instance has a route for. Pending and dead notices that no route matches are counted as orphans.
 func (m *mover) drain(ctx context.Context, unserved []string) error {
 	orphans := int64(0)
 	var failed []error
@@ -126,11 +123,7 @@ func (m *mover) drainPartition(ctx context.Context, at keys.Partition) (orphans 
 }
 
 // separate moves notices from a prefix to routes with longer prefixes that match their keys. Such notices were
-// scheduled before the longer route was configured, or by an instance without it. They must move, because instances
-// look for a notice under the longest matching prefix and use the settings of that route.
-//
-// separate reads all notices of the prefix, which is expensive. So once a prefix has none left to move, separate skips
-// it.
+// scheduled before the longer route was configured, or by an instance without it.
 func (m *mover) separate(ctx context.Context, prefix string) error {
 	closer := func(r *route.Route) bool { return keys.HasPrefix(r.Prefix, prefix) }
 	if m.separated[prefix] || !slices.ContainsFunc(m.routes.All(), closer) || time.Now().Before(m.nextSeparate) {

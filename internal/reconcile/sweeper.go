@@ -320,8 +320,7 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 }
 
 // touchUpcoming touches the timers that the last inspection listed and that are due now. early is true if one of them
-// is not due yet by Redis's clock. If wait is positive, the Sweeper may sleep that long before the next inspection,
-// because the last one lists all notices that become due until then.
+// is not due yet by Redis's clock. If wait is positive, the next inspection can wait that long.
 func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
 	now, n := s.clock.now(), 0
 	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
@@ -342,6 +341,7 @@ func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Dura
 		return false, 0, nil
 	}
 
+	// The last inspection listed all notices that become due before inspectedUntil.
 	// A notice that was scheduled before inspectedUntil since then has sent a wake.
 	if s.recheckAt.IsZero() {
 		s.recheckAt = s.recheck(due[0])
@@ -410,9 +410,8 @@ func (s *Sweeper) effectiveGrace() time.Duration {
 	return 0
 }
 
-// unclaimed counts the notices of an inspection that no instance has claimed one grace after their due time. It reports
-// the instances that should have claimed them (Peers.NotClaimedBy). If more notices are overdue than this instance has
-// free slots, it reports none, because the others may be as busy.
+// unclaimed counts the inspected notices that no instance has claimed one grace after their due time. It reports the
+// instances that should have claimed them to Peers.NotClaimedBy.
 func (s *Sweeper) unclaimed(v store.View) (n int) {
 	if !s.flowing() {
 		return 0 // without events all due notices are counted as overdue
@@ -422,6 +421,7 @@ func (s *Sweeper) unclaimed(v store.View) (n int) {
 		n++
 	}
 
+	// This instance has no free slot for all of them, and the others may be as busy. So none is reported.
 	if v.Overdue+int64(n) > int64(s.o.Dispatch.Room(s.o.Partition)) {
 		return n
 	}

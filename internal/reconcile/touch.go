@@ -8,11 +8,10 @@ import (
 )
 
 // touch reads the timers of due notices. Redis deletes an expired timer when it is read, and then sends the expired
-// event that makes an instance claim the notice. early is true if some of the timers are not due yet by Redis's clock.
+// event. early is true if some of the timers are not due yet by Redis's clock.
 //
-// touch reads at most as many timers as all instances have free slots, because more events would be dropped. It assumes
-// that the other instances have as many free slots as this one. A sweep claims the rest. While no events arrive, touch
-// reads no timer, and a sweep claims all notices.
+// touch reads at most as many timers as all instances have free slots. A sweep claims the rest. While no events
+// arrive, touch reads no timer, and a sweep claims all notices.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
 	if !s.flowing() {
 		if len(due) > 0 {
@@ -54,6 +53,8 @@ func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err
 
 // touchable returns the keys of the timers to touch, and records all as touched.
 func (s *Sweeper) touchable(due []store.Timer) []string {
+	// More events than free slots would be dropped. The other instances are assumed to have as many free slots as
+	// this one.
 	room := s.o.Dispatch.Room(s.o.Partition)
 	if n := s.o.Assignment.Alive(); n > 1 {
 		room = n * max(room, minTouched)

@@ -57,9 +57,8 @@ type Maker struct {
 	Space  keys.Space
 }
 
-// Make creates a replay: it selects the notices and stores them, and the drivers of all instances begin to send them.
-// With dry it only selects, and stores nothing. If the client already has a replay with the same name and the same
-// request, Make returns that replay. So a call may be repeated.
+// Make creates a replay: it selects the notices and stores them. The drivers of all instances then send them. With
+// dry, Make only selects. A repeated call with the same name and request returns the replay of the first one.
 func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, error) {
 	r.Name = cmp.Or(r.Name, r.ID)
 	if !dry {

@@ -60,9 +60,9 @@ type Answer struct {
 	Due    time.Time
 }
 
-// Replay schedules items of one shard, which must be sorted by number. It skips items that an earlier call, of this or
-// another instance, has scheduled, so a call may be repeated. If the error is ErrUnconfirmed, the items are scheduled,
-// but not yet as durable as configured.
+// Replay schedules items of one shard, which must be sorted by number. It skips items that an earlier call has
+// scheduled, so a call may be repeated. If the error is ErrUnconfirmed, the items are scheduled, but not yet as
+// durable as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
 	since, given := s.LostMoves(), items
 	if len(s.OldShards()) > 0 {
@@ -181,9 +181,9 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 	return ks, list
 }
 
-// fromOldShards handles items whose keys have notices in old shards, where the replay script does not look. Old shards
-// are those that a reshard has replaced. If the notice is pending, the item gets the result Pending and is not
-// scheduled. Any other notice is moved to the new shard, where the script replaces it. fromOldShards returns all items.
+// fromOldShards checks the old shards, those that a reshard has replaced, for notices with the items' keys. If such a
+// notice is pending, the item gets the result Pending and no Notice, so it is not scheduled. Other notices are moved
+// to the new shard. fromOldShards returns all items.
 func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
 	items = slices.Clone(items)
 	var todo []int
@@ -199,6 +199,7 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 	}
 
 	for j, i := range todo {
+		// The replay script does not check old shards.
 		if !s.IsOldShard(shards[j]) {
 			continue
 		}
