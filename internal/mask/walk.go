@@ -28,11 +28,10 @@ type walker struct {
 	hid bool // something is left out
 }
 
-// json masks a JSON text. If no value is hidden, out is text itself. If the text is incomplete, whole is false, and out
-// has the masked values before the end. json returns an error if the text cannot be parsed for another reason.
+// json masks a JSON text. If no value is hidden, out is text itself. If the text is incomplete, whole is false, and
+// out has the masked values before the end. json returns an error if the text cannot be parsed for another reason.
 //
-// t is the position of the text within an outer document. A rule applies if its path matches from the start of the
-// outer document or from the start of the text.
+// t is the position of the text within an outer document. A rule applies to its path in either document.
 func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	if !utf8.Valid(text) {
 		return nil, false, errUTF8

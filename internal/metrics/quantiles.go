@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// durations counts durations in fine buckets and computes quantiles from the counts. Each bucket is a sixteenth of a
-// power of two wide, so a quantile is wrong by at most 6 %. With the coarser buckets of the Prometheus histogram, a p99
-// of 11 ms would be shown as 19.9 ms. The methods of durations are safe for concurrent use.
+// durations counts durations and computes quantiles, which are wrong by at most 6 %. Its methods are safe for
+// concurrent use.
 type durations struct {
+	// Each bucket is a sixteenth of a power of two wide. With the coarser buckets of the Prometheus histogram, a
+	// p99 of 11 ms would be shown as 19.9 ms.
 	counts [durationBuckets]atomic.Uint64
 }
 

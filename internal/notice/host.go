@@ -9,8 +9,6 @@ import (
 
 // Host returns the normalized form of a host name: lower case, punycode, without a final dot. An IPv6 address gets its
 // shortest form, without brackets and zone. s must be only the host, without scheme, port and user.
-//
-// Equal hosts must have equal names, because signing keys are derived, and limits are counted, by this name.
 func Host(s string) (string, error) {
 	name := s
 	if inner, ok := strings.CutPrefix(s, "["); ok {

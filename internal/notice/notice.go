@@ -94,17 +94,16 @@ func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 // NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
-// Made is the creation time of a notice, in µs since the start of 2020. It distinguishes successive notices with the
-// same key: two notices of one key never have the same Made.
+// Made is the creation time of a notice, in µs since the start of 2020. Two notices of one key never have the same
+// Made.
 //
-// Records of earlier versions hold Unix milliseconds instead. Made keeps such a number unchanged, because the
-// webhook-id is derived from it. [Made.Time] accepts both units.
+// Records of earlier versions hold Unix milliseconds instead, and keep them, because the webhook-id is derived from
+// Made. [Made.Time] accepts both units.
 type Made int64
 
-// madeEpoch is the Unix time, in µs, from which a [Made] counts. Counting from 2020 instead of 1970 saves one digit.
-// With that digit, a record with a body of 200 bytes would exceed Redis's allocation class of 256 bytes.
-//
-// A Made below leastMicros is in Unix milliseconds, as earlier versions wrote it.
+// madeEpoch is the time from which a [Made] counts. With one more digit, a record with a body of 200 bytes would
+// exceed Redis's allocation class of 256 bytes. A Made below leastMicros is in Unix milliseconds, from an earlier
+// version.
 const (
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
@@ -283,13 +282,11 @@ type Push struct {
 // PushMark returns a unique mark for the push of the coming attempt to a list or stream. Redis stores the marks of
 // completed pushes, so a repeated push adds no second entry.
 //
-// inPlaceOf are the marks of earlier attempts whose push may or may not have succeeded: the attempts directly before
-// this one that were interrupted or whose push failed. If Redis has one of these marks, the coming attempt pushes
-// nothing.
-//
-// A notice that its consumer deferred is pushed again under the same attempt number. So the mark also contains
-// n.Locked, the number of such deferrals.
+// inPlaceOf are the marks of earlier attempts whose push may or may not have succeeded. If Redis has one of these
+// marks, the coming attempt pushes nothing.
 func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
+	// A notice that its consumer deferred is pushed again under the same attempt number, so the number of deferrals
+	// is part of the mark.
 	id, locked := n.ID(), ":"+strconv.Itoa(n.Locked)
 	of := func(attempt int) string { return id + ":" + strconv.Itoa(attempt) + locked }
 	for i := len(n.Attempts) - 1; i >= 0; i-- {

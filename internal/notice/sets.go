@@ -3,8 +3,7 @@ package notice
 // The closed sets of this service. Each value is a label of a metric, a field of a log line or a filter of
 // the API, so the values are fixed.
 
-// State is the state of a notice. It is not stored in the record. It is derived from the sorted set in Redis that holds
-// the notice, the notice's score in that set, and whether a claim exists.
+// State is the state of a notice. It is not stored in the record, but derived from the notice's place in Redis.
 //
 //	scheduled → claimed → delivered | scheduled (retry) | dead
 //	scheduled | claimed | dead → cancelled

@@ -195,9 +195,8 @@ func (s *Server) do(what string, f func(backend) error) {
 	}
 }
 
-// Servers listen on ports from lowestPort on. The bus port of a cluster node is busOffset higher, so the bus ports form
-// a second range above the first. Both ranges are below the ports that the kernel uses for outgoing connections.
-// Otherwise an outgoing connection could take the port of a killed server, and the server could not restart.
+// Servers listen on ports from lowestPort on. The bus port of a cluster node is busOffset higher. The kernel does not
+// use these ports for outgoing connections. So no such connection takes the port of a killed server.
 const (
 	lowestPort = 12000
 	busOffset  = 10000
@@ -211,8 +210,7 @@ var given = struct {
 }{at: map[int]time.Time{}}
 
 // FreePort returns an unused port of the loopback interface, whose cluster bus port is unused too. Later calls in this
-// process do not return the same port for ten minutes, even if nothing listens on it. Otherwise a sentinel that still
-// monitors the address could find another server there.
+// process do not return the same port for ten minutes.
 func FreePort() (int, error) {
 	const tries = 50
 	now := time.Now()
@@ -224,6 +222,7 @@ func FreePort() (int, error) {
 	for range tries {
 		at = (at + 617) % busOffset
 		port := lowestPort + at
+		// A sentinel may still monitor the address of an earlier server, and must not find another one there.
 		if now.Sub(given.at[port]) > 10*time.Minute && unused(port) && unused(port+busOffset) {
 			given.at[port] = now
 			return port, nil

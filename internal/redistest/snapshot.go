@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Snapshot saves all keys that match a pattern, and returns a function that restores that state: it deletes the
-// matching keys and writes the saved ones. This simulates a Redis that restarts without its last writes. To simulate
-// one node of a cluster, use a pattern that matches only keys in the slots of that node.
+// Snapshot saves all keys that match a pattern, and returns a function that restores that state. This simulates a
+// Redis that restarts without its last writes. To simulate one node of a cluster, use a pattern that matches only keys
+// in the node's slots.
 func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 	t.Helper()
 	c := s.Client()

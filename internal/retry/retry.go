@@ -13,13 +13,11 @@ import (
 )
 
 // Loop computes the delays between retries of an operation, and logs its failures. Each failure in a row doubles the
-// delay, from Min up to Max. A success resets it. A random part, up to a quarter, is subtracted from each delay, so
-// that operations that failed together are not retried together.
+// delay, from Min up to Max. A success resets it. Each delay is shortened by a random part, up to a quarter.
 //
 // The first failure in a row is logged as a warning, the others at level debug, and the recovery at level info.
 //
-// A Loop is safe for concurrent use. It then counts the failures of all its users together. It must not be copied after
-// first use.
+// A Loop is safe for concurrent use, and counts the failures of all its users together. It must not be copied.
 type Loop struct {
 	// Min and Max bound the delay: Min is that of the first failure, and must be
 	// positive.

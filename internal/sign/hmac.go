@@ -11,11 +11,8 @@ import (
 	"sync"
 )
 
-// macs computes the HMACs that sign a route's callbacks. The keys are the route's secrets, and keys derived from them
-// for one receiver.
-//
-// HMACs with a route's secret are pooled, because creating one costs as much as hashing a small body. HMACs with a
-// derived key are not pooled, because the pool would grow with every host that producers name.
+// macs computes the HMACs that sign a route's callbacks, with the route's secrets or with keys derived from them for
+// one receiver.
 type macs struct {
 	per    Per
 	text   bool         // the secrets' texts sign, not their bytes
@@ -24,6 +21,8 @@ type macs struct {
 }
 
 func newMACs(s *Settings, text bool) *macs {
+	// Creating an HMAC costs as much as hashing a small body, so those with a secret are pooled. Those with derived
+	// keys are not: the pool would grow with every host that producers name.
 	m := &macs{per: s.Per, text: text}
 	for _, secret := range s.Secrets {
 		m.bytes = append(m.bytes, pool(secret.key))

@@ -76,11 +76,11 @@ var ErrNoKeys = errors.New("it has no key; " + wantKeys)
 const wantKeys = "want one or more private keys in PEM (PKCS#8 or PKCS#1), each RSA of at least 2048 bits, Ed25519 or P-256, " +
 	"or whsk_ and base64 for an Ed25519 key; a CERTIFICATE of one of them may stand beside it"
 
-// ParseKeys reads private keys from a text with PEM blocks and whsk_ keys, separated by commas or white space, in any
-// order. Errors name a key by its position and never contain it.
+// ParseKeys reads private keys from a text with PEM blocks and whsk_ keys, in any order, separated by commas or white
+// space. Errors name a key by its position and never contain it.
 //
-// Receivers identify an RSA key by a serial number. If text contains the key's certificate, the number is that of the
-// certificate. If ids is not empty, it has the numbers instead, one for each RSA key in order.
+// ids are the serial numbers by which receivers identify RSA keys, one for each RSA key in order. If ids is empty, the
+// numbers are those of the keys' certificates in text.
 func ParseKeys(text string, ids []string) ([]*Key, error) {
 	p := &keyParser{}
 	if err := p.read(text); err != nil {

@@ -17,10 +17,10 @@ import (
 // it as a dead letter or schedule it again.
 //
 // Without masking, the line has the whole notice, including passwords and secret headers. Import refuses a line with
-// masked parts, because the receiver would get the mask instead of the content. The line says on_duplicate: replace,
-// because a purged dead letter stays in Redis for the retention and would otherwise make a schedule call with its key
-// fail.
+// masked parts, because the receiver would get the mask instead of the content.
 func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
+	// OnDuplicate is Replace because a purged dead letter stays in Redis for the retention. Without it, scheduling
+	// the line would fail.
 	content := p.view(f)
 	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due), CreatedAt: codec.Stamp(f.Made.Time()),
 		SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: slices.Clone(f.Attempts),

@@ -312,12 +312,10 @@ func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session
 }
 
 // openLink serves GET /ui/portal/{token}, the address of a portal link. It stores a session for the link in a cookie
-// and redirects to [Pages.showOpened]. The address of that page has no token, so the token is not in the browser's
-// history.
-//
-// showOpened starts using the session. If the browser already has another session, showOpened asks the visitor first.
-// openLink cannot check that: if the link was opened from another site, the browser does not send the session cookie.
+// and redirects to [Pages.showOpened], which asks the visitor before it replaces another session.
 func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
+	// The redirect keeps the token out of the browser's history. Another session cannot be checked here: if the
+	// link was opened from another site, the browser does not send the session cookie.
 	value, _, err := p.o.Sessions.Enter(r.Context(), r.PathValue("token"))
 	var full *session.Full
 	switch {

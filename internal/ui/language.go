@@ -51,8 +51,7 @@ func readMessages(file string) map[string]string {
 	return texts
 }
 
-// text is a message with its arguments, which is translated when it is shown. So a page or an error is built once, and
-// each visitor sees it in their own language. An empty text shows nothing.
+// text is a message with its arguments, which is translated when it is shown. An empty text shows nothing.
 //
 // The first element is the English message, as in messages.txt. The others are its arguments. A message may contain:
 //

@@ -176,9 +176,8 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	}
 }
 
-// csrfHere is a placeholder for the CSRF token in blocks of HTML that are rendered once for several visitors. It is
-// replaced by the token of each visitor. It is random, so that no notice can contain it: otherwise the token would be
-// inserted into the text of that notice.
+// csrfHere is a placeholder for the CSRF token in HTML that is rendered once for several visitors. Each visitor's
+// token replaces it. It is random, so that no notice can contain it.
 var csrfHere = rand.Text()
 
 type block struct {

@@ -10,10 +10,9 @@ import (
 	"notifier/internal/api"
 )
 
-// The live page of a notice reads the notice every noticeEvery. All such pages together read at most noticesASecond
-// notices per second, so with more open pages each one reads less often. One read takes about 7 Redis commands, so all
-// pages together cost at most 14 commands a second. For a notice that waits for another notice, that one is read too,
-// which doubles the cost.
+// A notice's live page reads the notice every noticeEvery. All such pages together read at most noticesASecond notices
+// a second, so with more open pages each one reads less often. One read takes about 7 Redis commands, or twice that if
+// the notice waits for another one.
 const (
 	noticeEvery     = 2 * time.Second
 	noticesASecond  = 2
