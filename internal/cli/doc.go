@@ -2,6 +2,5 @@
 //
 // Commands that show or change notices call the HTTP API at NOTIFIER_URL with NOTIFIER_TOKEN. The commands serve,
 // doctor, routes, send-test, reshard, migrate and history read the service's own configuration instead; consume reads
-// both. Errors name flags, arguments and variables, and not the JSON fields behind them. Exit codes: 0 done, 1 failed,
-// 2 wrong usage or configuration.
+// both. Errors name flags, arguments and variables. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
 package cli

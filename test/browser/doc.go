@@ -1,6 +1,6 @@
-// Package browser tests the dashboard in Chromium. The tests cover mouse and keyboard, wide and narrow screens, light
-// and dark colours, English and Chinese, and pages without JavaScript. The service runs in the process of the test,
-// with a real Redis and a receiver. The package contains only tests.
+// Package browser tests the dashboard in Chromium: with mouse and keyboard, on wide and narrow screens, in light and
+// dark colours, in English and Chinese, and without JavaScript. The service runs in the process of the test, with a
+// real Redis and a receiver.
 //
 // The screenshots of docs/dashboard.md are made by
 //

@@ -1,5 +1,5 @@
-// Package outside checks openapi.json with two code generators: the tests call a running service with the client that
-// each of them generates. go generate writes the clients to testdata. They are not committed.
+// Package outside checks openapi.json with two code generators. Each generates a client, with which the tests call a
+// running service. go generate writes the clients to testdata; they are not committed.
 //
 // The package is a separate module, so that the service does not depend on the generators.
 package outside

@@ -1,7 +1,6 @@
 // Package record writes the results of long test runs into the documentation, so that no figure there is written by
-// hand. A short result becomes a section of a page, between the lines `<!-- record: name -->` and `<!-- end: name -->`.
-// A long result becomes a file in docs/records.
+// hand. A short result becomes a section of a page, between the lines `<!-- record: name -->` and `<!-- end: name
+// -->`. A long result becomes a file in docs/records.
 //
-// The package also reads model/transitions.txt, which lists the steps of the model with the lines of code that they
-// stand for.
+// The package also reads model/transitions.txt, which names the lines of code for each step of the model.
 package record

@@ -2,9 +2,8 @@
 //
 //	CGO_ENABLED=0 go build -trimpath -o /tmp/notifier ./cmd/notifier && go run ./internal/tools/binsize /tmp/notifier
 //
-// The program must be built with symbols, so without -s. A module's size is that of its code and data in the file, and
-// a share of the tables of functions and lines, in proportion to its code. Types and strings have no symbols and are
-// one row.
+// The program must be built with symbols, so without -s. A module's size is that of its code and data, and a share of
+// the tables of functions and lines in proportion to its code. Types and strings have no symbols and are one row.
 package main
 
 import (

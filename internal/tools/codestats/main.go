@@ -3,9 +3,9 @@
 //
 //	go run ./internal/tools/codestats [directory]
 //
-// It counts every Go file that is neither generated nor in testdata. Files named _test.go count as tests, all others as
-// code. Density is measured for code only. Cyclomatic complexity is 1 for a function, and 1 more for each if, for,
-// case, && and ||, function literals included.
+// It counts every Go file that is neither generated nor in testdata. Files named _test.go count as tests. Density is
+// measured for all other files. Cyclomatic complexity is 1 for a function, and 1 more for each if, for, case, && and
+// ||, function literals included.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // Command docfacts lists facts that the Markdown pages of an earlier revision have and the pages of the working tree
 // lack. It helps to shorten a text without losing a fact.
 //
-// A fact is a text in backticks (a setting, command, metric, message or error), a number with a unit, or the anchor of
-// a heading. It counts as kept if any page has it.
-//
 //	go run ./internal/tools/docfacts REVISION
+//
+// A fact is a text in backticks, a number with a unit, or the anchor of a heading. It counts as kept if any page has
+// it.
 package main
 
 import (
