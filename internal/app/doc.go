@@ -1,4 +1,4 @@
-// Package app runs the process of `notifier serve`. From a configuration it makes a [Process]: an [engine.Engine], the
-// HTTP API, the dashboard, the metrics, the log, and a periodic check of the Redis configuration. The Process starts
-// and stops these parts in order.
+// Package app runs the process of `notifier serve`. From a configuration it makes a [Process]. That starts and stops
+// an [engine.Engine], the HTTP API, the dashboard, the metrics, the log, and a periodic check of the Redis
+// configuration.
 package app

@@ -1,15 +1,15 @@
-// Package audit records who changed what, and when. It records calls that operators make through the API or the
-// dashboard. It does not record schedule calls of producers and reports of consumers.
+// Package audit records who changed what, and when. It records the calls that operators make through the API or the
+// dashboard, but not schedule calls of producers and reports of consumers.
 //
 // # Storage
 //
-// Entries are stored in Redis, in two streams for each client: one for rare actions, such as sign-ins, pauses and
+// Entries are stored in Redis. Each client has two streams: one for rare actions, such as sign-ins, pauses and
 // erasures, and one for all other actions (see [Class]). A stream keeps its newest 2,000 entries. So no client
-// displaces the entries of another client, and frequent actions such as cancels do not displace rare ones. Clients that
-// were removed from the configuration share two streams.
+// displaces the entries of another client, and frequent actions do not displace rare ones. Clients that were removed
+// from the configuration share two streams.
 //
-// If a client makes equal calls within a minute, they are one entry with a count. Calls are equal if all their fields
-// are equal. Only the error details of failed calls may differ.
+// Equal calls of a client within a minute are one entry with a count. Calls are equal if all their fields are equal,
+// except for the error details of failed calls.
 //
 // # Failures
 //
@@ -18,5 +18,6 @@
 //
 // # Access
 //
-// An admin without a prefix reads all entries. Any other client reads only its own. Sessions of portal links read none.
+// An admin without a prefix reads all entries. Any other client reads only its own. Sessions of portal links read
+// none.
 package audit

@@ -1,6 +1,6 @@
 // Package erase deletes personal data: the finalized notices of one key, or of one host that was called. It deletes
-// them from the history's database, from the outboxes and from Redis. An outbox is a list in Redis of finalized notices
-// that are not in the database yet.
+// them from the history's database, from Redis, and from the outboxes. An outbox is a list in Redis of finalized
+// notices that are not in the database yet.
 //
 // # Steps
 //
@@ -12,7 +12,9 @@
 //
 // # Guarantees
 //
-// Pending notices stay, and are counted. Their outcome is stored later, because the database refuses only entries of
-// notices that were finalized before the erasure. The record of an erasure contains a digest of the key or host. It is
-// deleted when no outbox may contain an older entry any more ([Eraser.Tend]).
+// Pending notices stay, and are counted. The database will store their outcome, because it refuses only notices that
+// were finalized before the erasure.
+//
+// The record of an erasure contains a digest of the key or host. [Eraser.Tend] deletes it when no outbox may contain
+// an older entry any more.
 package erase

@@ -4,22 +4,21 @@
 // # Storage
 //
 // Each instance observes the attempts that it settles ([Tracker]). Once a second it writes the changes to one hash per
-// route (keys.Space.Health). A script merges the observations of several instances: the last success is the latest one,
-// and a receiver is failing since the first failure after that.
+// route (keys.Space.Health). A script merges the observations of several instances: the last success is the latest
+// one, and a receiver is failing since the first failure after that.
 //
-// A receiver that has never failed has no entry. While a receiver with an entry succeeds, its entry is written once a
-// minute. One write has at most 64 receivers. A hash has at most 1,000 entries. If it is full, the healthy receiver
-// with the oldest last attempt is removed, and counted as removed. An entry is kept for 48 hours after the last
-// attempt.
+// A receiver that has never failed has no entry. A succeeding receiver with an entry is written once a minute. A write
+// has at most 64 receivers, and a hash at most 1,000 entries. If the hash is full, the healthy receiver with the
+// oldest last attempt is removed, and counted as removed. An entry is kept for 48 hours after the last attempt.
 //
-// A second hash (keys.Space.HealthDay) has, for the page of each of these receivers, its attempts by hour for a day and
-// its last ten answers.
+// For each of these receivers, a second hash (keys.Space.HealthDay) has the attempts by hour for a day, and the last
+// ten answers. The receiver's page shows them.
 //
 // # Accuracy
 //
-// The counts may be incomplete: an instance that is killed loses the observations of its last second. A failed write is
-// retried with the next one.
+// The counts may be incomplete: an instance that is killed loses the observations of its last second. A failed write
+// is retried with the next one.
 //
-// The number of waiting notices has no such error, because it is counted from the notices themselves ([Scanner]). One
-// instance counts them and stores the time of the count.
+// The number of waiting notices does not have this error, because one instance counts the notices themselves
+// ([Scanner]). It stores the number with the time of the count.
 package health

@@ -5,20 +5,19 @@
 //
 // # Which server
 //
-// For [Shared], the first available of these:
+// [Shared] uses the first available of these:
 //  1. the server at NOTIFIER_TEST_REDIS_URL
 //  2. a container, if Docker answers and has or can pull the image redis:local (built by scripts/test-image.sh) or
 //     redis:7-alpine
 //  3. a redis-server on PATH
 //
-// For [Start], a redis-server on PATH is tried first and a container second, because such a server must receive
-// signals. If NOTIFIER_TEST_REDIS_SERVER is set, it is the path of a redis-server or valkey-server to run instead of
-// both.
+// [Start] uses a redis-server on PATH, or else a container. NOTIFIER_TEST_REDIS_SERVER is the path of a redis-server
+// or valkey-server to run instead of both.
 //
 // Without any server the test fails, with the command that installs one. No test is skipped.
 //
 // # Leaks
 //
-// No goroutine outlives a call, so that packages can check for leaked goroutines. Each server has a small shell
-// process, which ends the server when the test binary has ended in any way.
+// No goroutine outlives a call, so that packages can check for leaked goroutines. A server ends with the test binary,
+// however that ends.
 package redistest

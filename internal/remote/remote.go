@@ -2,7 +2,7 @@
 //
 // It reads X-Forwarded-For and X-Forwarded-Proto only if the connection comes from a trusted proxy, because any other
 // sender could forge them. Each proxy appends the address of its peer to X-Forwarded-For. So the client is the
-// rightmost address, over all lines of the header, that is not a trusted proxy.
+// rightmost address that is not a trusted proxy, over all lines of the header.
 package remote
 
 import (

@@ -6,9 +6,8 @@
 //	Schedule ─┘
 //
 // A node is a Redis server; a cluster has several. A partition is the notices of one route in one shard. If no call to
-// a node is in flight, the next call is sent at once. Calls that arrive meanwhile are collected, and then sent together
-// in one round trip. So a single caller needs one round trip, and many callers share one. A slow node delays only calls
-// for its own notices.
+// a node is in flight, the next call is sent at once. Calls that arrive meanwhile are then sent together in one round
+// trip. A slow node delays only calls for its own notices.
 //
 // # Guarantees
 //
@@ -16,8 +15,8 @@
 // not be stored. The same call may be repeated, because a repeated call creates no second notice. Requests of one key
 // keep their order within [Scheduler.Many].
 //
-// If a caller's context ends before its notice is sent, the notice is dropped. After that it may be stored. Calls in
-// flight do not end when one of their callers gives up. Close ends them.
+// If a caller's context ends before its notice is sent, the notice is dropped. If it ends later, the notice may be
+// stored. Only Close ends calls in flight.
 package schedule
 
 import (

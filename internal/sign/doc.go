@@ -10,23 +10,23 @@
 //	alipay            the form's fields, sorted  the first RSA key
 //	jws               protected header.body      the first Ed25519 or P-256 key
 //
-// A route can sign each callback with several schemes, so that its receivers can change from one scheme to another one
-// at a time. Each scheme is a [Signer]. [New] makes a [Chain] of the schemes of a route. alipay runs first, because it
-// appends its signature to the body, and the other schemes sign the body that is sent.
+// Each scheme is a [Signer]. [New] makes a [Chain] of the schemes of a route. A route can have several schemes, so
+// that its receivers can change from one to another one at a time. alipay runs first, because it appends its signature
+// to the body, and the other schemes sign the body that is sent.
 //
 // # Keys and receivers
 //
-// The schemes standard, stripe and github use HMAC. A receiver that can verify such a signature could also forge it. So
-// they can sign with a different key for each receiver, derived from the secret (see [Per]).
+// The schemes standard, stripe and github use HMAC. A receiver that can verify such a signature could also forge it.
+// So they can sign with a different key for each receiver, derived from the secret (see [Per]).
 //
-// The other schemes use private keys. Receivers only have the public part, which [Set] publishes. One key signs for all
-// receivers, so a receiver must check that a callback was meant for it. A jws signature contains the receiver's host.
-// With wechatpay and alipay the body must name the receiver.
+// The other schemes use private keys, and [Set] publishes the public ones. One key signs for all receivers, so a
+// receiver must check that a callback was meant for it. A jws signature contains the receiver's host. With wechatpay
+// and alipay the body must name the receiver.
 //
 // # Replayed callbacks
 //
-// The signatures of github and alipay contain no time. So a receiver cannot tell an old callback that an attacker sends
-// again from a new one, except by its body.
+// The signatures of github and alipay contain no time. So an attacker can send an old callback again, and a receiver
+// can only tell by its body.
 //
 // # Secrets
 //

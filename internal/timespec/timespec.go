@@ -1,9 +1,8 @@
 // Package timespec parses times as people write them, in a time zone: 14:00, today 14:00, yesterday, 14:00+08:00,
 // 2026-11-22 09:30, or RFC 3339.
 //
-// A time of day without a date is the last such time or the next one; the caller chooses. When daylight saving time
-// begins or ends, some times of a zone do not exist and others exist twice. Such a time is an error, unless it has an
-// offset, as in 02:30+02:00.
+// A time of day without a date is the last such time or the next one; the caller chooses. A time that a change of
+// daylight saving time skips or repeats is an error, unless it has an offset, as in 02:30+02:00.
 package timespec
 
 import (
