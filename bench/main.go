@@ -1,5 +1,5 @@
-// Command bench measures this project and its peers, other delay queues, in one run on one machine, and writes one
-// table. The results are in docs/benchmarks.md.
+// Command bench measures this project and its peers, other delay queues, in one run on one machine. It writes one
+// table of results; see docs/benchmarks.md.
 //
 //	go run . -size=quick            three minutes
 //	go run . -size=standard         all peers and cases, an hour and a half

@@ -1,5 +1,4 @@
-// Package client calls the HTTP API of notifier. It needs only the standard library, and any program
-// may import it.
+// Package client calls the HTTP API of notifier. It needs only the standard library, and any program may import it.
 //
 //	c, err := client.New(client.Options{URL: os.Getenv("NOTIFIER_URL"), Token: os.Getenv("NOTIFIER_TOKEN")})
 //	// …
@@ -12,21 +11,19 @@
 //
 // # Retries
 //
-// A [Client] retries a call that never reached the service, and an idempotent call that failed
-// temporarily. Schedule calls are idempotent: the service compares the key and the content. So a
-// producer that got no answer may call again, even after a restart. An error answer of the service is
-// returned as a [*Problem].
+// A [Client] retries a call that never reached the service, and an idempotent call that failed temporarily. Schedule
+// calls are idempotent: the service compares the key and the content. So a producer that got no answer may call again,
+// even after a restart. An error answer of the service is returned as a [*Problem].
 //
 // # Related packages
 //
-// Package client/webhook verifies callbacks in the receiver. Package client/clienttest is an in-memory
-// service for tests of programs that schedule or receive notices.
+// Package client/webhook verifies callbacks in the receiver. Package client/clienttest is an in-memory service for
+// tests of programs that schedule or receive notices.
 //
 // # Import
 //
-// The module path, notifier, names no host, so go get cannot fetch the module. Until it is published
-// under another path, check the repository out. Then add to your go.mod, with the folder of the
-// checkout on the right:
+// The module path, notifier, names no host, so go get cannot fetch the module. Until it is published under another
+// path, check the repository out. Then add to your go.mod, with the folder of the checkout on the right:
 //
 //	require notifier v0.0.0
 //

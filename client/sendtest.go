@@ -30,8 +30,8 @@ func (r *TestResult) Next() time.Duration { return time.Duration(r.NextMS) * tim
 // SendTest sends one signed callback with a test body to the receiver of a stored notice. The notice does not change.
 // If the receiver rejects the callback or does not answer, the result says so, and the error is nil.
 //
-// The error is a [*Problem] with status 409 if the notice's route does not deliver over HTTP. It has status 429 if
-// three tests of the route are running, or six were made within a minute.
+// The error is a [*Problem] with status 409 if the notice's route does not deliver over HTTP. Its status is 429 if the
+// client has sent too many tests of the route: three at once, or six within a minute.
 func (c *Client) SendTest(ctx context.Context, key string) (*TestResult, error) {
 	r := &TestResult{}
 	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, "test"}}, r)

@@ -16,8 +16,7 @@
 //
 // # Supported calls
 //
-// The following calls have the statuses, states and attempts of the real service. Tests of this module make the same
-// calls to both and compare the answers.
+// The following calls have the statuses, states and attempts of the real service.
 //
 //   - POST /v1/notices and /v1/notices/batch schedule notices.
 //   - GET /v1/notices and /v1/notices/{key} list and read notices.
@@ -28,6 +27,6 @@
 //   - POST …/ack, …/nack and …/defer report the outcome of entries that [Service.Take] has returned.
 //   - GET /healthz and /readyz.
 //
-// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ from those
-// of the service. To test other calls, run the real service: notifier serve --embedded.
+// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ from
+// those of the service. To test other calls, run the real service: notifier serve --embedded.
 package clienttest

@@ -12,13 +12,13 @@
 //
 // # Signatures
 //
-// By default a callback is signed as Standard Webhooks (https://www.standardwebhooks.com) version 1 defines. The header
-// webhook-signature has the HMAC-SHA256 of "id.timestamp.body". The headers webhook-id and webhook-timestamp have the
-// id and the timestamp. [Verify] checks these three headers. A [Verifier] also supports the other signature schemes of
-// notifier, for example those with public keys.
+// By default a callback is signed by version 1 of Standard Webhooks (https://www.standardwebhooks.com). The header
+// webhook-signature has the HMAC-SHA256 of "id.timestamp.body". The id and the timestamp are in the headers webhook-id
+// and webhook-timestamp. [Verify] checks these three headers. A [Verifier] also supports the other signature schemes
+// of notifier, for example those with public keys.
 //
-// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both too. A callback
-// is valid if one signature is valid for one secret.
+// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both too. A
+// callback is valid if one signature is valid for one secret.
 //
 // # Duplicates
 //

@@ -1,8 +1,7 @@
 // Command payment-notice notifies a merchant of a payment until the merchant acknowledges it.
 //
-// The merchant's server is down at first, then answers with an error, then accepts the notice.
-// It checks the signature, so that only this service can report payments. It recognises a
-// repeated notice by the webhook-id.
+// The merchant's server is down at first, then answers with an error, then accepts the notice. It checks the
+// signature, and recognises a repeated notice by the webhook-id.
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/payment-notice

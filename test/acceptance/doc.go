@@ -3,8 +3,8 @@
 //
 // Most tests need minutes and the build tag fault (`make fault`). A small part runs with the other tests.
 //
-// Three assertions are exact: no attempt before its due millisecond, no notice lost, none delivered twice. Figures that
-// depend on the machine's load have a wide margin. The flag -v prints them.
+// Three assertions are exact: no attempt before its due millisecond, no notice lost, none delivered twice. Figures
+// that depend on the machine's load have a wide margin. The flag -v prints them.
 //
 // # Connection modes
 //
@@ -14,7 +14,7 @@
 //
 // # Faults
 //
-// Each fault has one test here. It records all schedule calls, and checks what the receiver got for each:
+// Each fault has one test here, which records all schedule calls and checks the requests to the receiver:
 //
 //	master killed, Sentinel or cluster      KilledSentinelMasterLosesNothing, KilledClusterMasterLosesNothing
 //	manual failover, restarted master       ManualFailoverLeavesOldMasterUnused, RestartedMasterIsUnusedDuringFailover
@@ -32,9 +32,9 @@
 //	instances replaced                      RollingRestartLosesNothing
 //	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
-// The other suites do not repeat these faults. Package chaos combines faults and explains every duplicate. Package load
-// has no faults. Package timetravel tests days of retries in virtual time, and package sim tests the scripts against a
-// model.
+// The other suites do not repeat these faults. Package chaos combines faults and explains every duplicate. Package
+// load has no faults. Package timetravel tests days of retries in virtual time, and package sim tests the scripts
+// against a model.
 //
 // # Clocks
 //

@@ -17,10 +17,11 @@
 // # Duplicates
 //
 // Each fault declares whether it may cause duplicates. Such a fault explains a duplicate if it hit the instance of the
-// first attempt while that attempt was in flight. An attempt is in flight from its request until half a second after
-// its answer, when it is surely settled. The run lists each duplicate with its cause, and fails if one has no cause.
-// The calls in flight at the start of a fault are counted for each fault and instance. TestMutantThatDuplicatesFailsRun
-// shows that a program that duplicates without a fault fails the run.
+// first attempt while that attempt was in flight: from its request until half a second after its answer. The run lists
+// each duplicate with its cause, and fails if one has no cause. It also counts the calls in flight at the start of
+// each fault, for each instance.
+//
+// TestMutantThatDuplicatesFailsRun shows that a program that duplicates without a fault fails the run.
 //
 // # Modes
 //
@@ -30,7 +31,6 @@
 //
 // # Clocks
 //
-// Redis runs under Debian's faketime, whose offset changes during the run. libc is preloaded behind faketime, because
-// faketime and jemalloc call each other before either is ready. Without faketime, or without the rights to mount a
-// small file system, the run skips the faults that need them and reports so.
+// Redis runs under Debian's faketime, whose offset changes during the run. Without faketime, or without the rights to
+// mount a small file system, the run skips the faults that need them and reports so.
 package chaos

@@ -308,6 +308,7 @@ func newClock(dir string) *clock {
 		c.why = err.Error()
 		return c
 	}
+	// libc is preloaded behind faketime, because faketime and jemalloc call each other before either is ready.
 	c.env = []string{"LD_PRELOAD=" + lib + ":" + libc, "FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1",
 		"FAKETIME_DONT_FAKE_MONOTONIC=1"}
 	return c

@@ -32,8 +32,8 @@
 // # Tools
 //
 // pgregory.net/rapid chooses the steps and shortens a failing run. A second part of the package makes calls
-// concurrently and records their arguments and replies. Then github.com/anishathalye/porcupine searches an order of the
-// calls that explains all replies.
+// concurrently and records their arguments and replies. Then github.com/anishathalye/porcupine searches an order of
+// the calls that explains all replies.
 //
-// Mutants, which are scripts with one wrong line, test the simulator: it must find all of them.
+// Mutants are scripts with one wrong line. The simulator must find all of them.
 package sim
