@@ -14,6 +14,11 @@
 //	DEL, RENAME                   the notice is cancelled
 //	PERSIST, SET without expiry   the notice is cancelled: a key that never expires is not a timer
 //
+// # Rules for clients
+//
+// Do not use adoption for timers whose expiry other programs rely on under another name or type. Do not write to the
+// timers that the service sets for retries: SET replaces the notice, and DEL cancels it.
+//
 // # How it works
 //
 //	keyspace event ─┐
@@ -23,11 +28,12 @@
 // An event only says which key to check, so events may come late, twice or in the wrong order.
 //
 // A scan checks all keys under the prefixes of the routes. It runs at the start, after each new subscription, after
-// notify flags had to be set again, and every minute. It also looks for notices whose timer is missing or has another
-// type. For notices that are due soon, that search runs more often (see compare.go). A check costs Redis about 7 µs a
-// key (measured with 200,000), in calls of at most half a millisecond. Scans take at most 2 % of the time, so with many
-// keys they run less often. If Redis sends no events, and the service may not enable them, scans run every second,
-// within the same bound.
+// notify flags had to be set again, and every minute. If Redis sends no events, and the service may not enable them,
+// it runs every second. Scans take at most 2 % of the time, so with many keys they run less often. Checking a key
+// costs Redis about 7 µs (measured with 200,000), in calls of at most half a millisecond.
+//
+// A scan also looks for notices whose timer is missing or has another type. For notices that are due soon, that search
+// runs more often (see compare.go).
 //
 // # The service's own timers
 //
@@ -59,10 +65,12 @@
 // If a notice must not be lost in these ways, schedule it with the API or with deploy/schedule.lua.
 //
 // Lost deletions. If the event of a DEL is lost, the next search for missing timers cancels the notice, at the latest
-// 0.5 to 1.5 s before it is due. The notice is delivered all the same if the timer was deleted later, or lived for less
-// than about six seconds. It is also delivered in a cluster, if Redis may evict, and without events. Where that
-// matters, cancel with the API. The search has a cost: a timer that was shortened, and expired while no instance was
-// subscribed, looks deleted, and its notice is cancelled.
+// 0.5 to 1.5 s before it is due. The notice is delivered all the same if the timer was deleted later, or lived for
+// less than about six seconds. It is also delivered in a cluster, if Redis may evict, and without events. Where that
+// matters, cancel with the API.
+//
+// Unseen expiries. A timer that was shortened, and expired while no instance was subscribed, looks deleted. So its
+// notice is cancelled.
 //
 // Expiry in the past. Redis deletes such a key at once, as DEL does, so EXPIRE k 0 cancels the notice. A SET with such
 // an expiry is delivered without its body, if at all.
@@ -73,9 +81,9 @@
 //
 // Payloads that look like an attempt number. A SET over a scheduled notice with "0" or the number of the next attempt
 // looks like the service's own timer. Only its event shows the difference. If that event is lost, or arrives more than
-// 250 ms after a scan, the new expiry is used and the payload is not. Such a payload is adopted 250 ms after its event,
-// because an EXPIRE of the service's own timer may have come between the event and the check. A timer that expires in
-// less than half a second is adopted at once; then such an EXPIRE makes the number a payload.
+// 250 ms after a scan, the new expiry is used and the payload is not. Such a payload is adopted 250 ms after its
+// event, because an EXPIRE of the service's own timer may have come between the event and the check. A timer that
+// expires in less than half a second is adopted at once; then such an EXPIRE makes the number a payload.
 //
 // # Clusters
 //
@@ -89,9 +97,4 @@
 //     of the retry.
 //   - If a timer is shortened and expires before its check, the due time of its notice stays the same. The expired
 //     event may be that of a timer that is about to be replaced by a later one.
-//
-// # Rules for clients
-//
-// Do not use adoption for timers whose expiry other programs rely on under another name or type. Do not write to the
-// timers that the service sets for retries: SET replaces the notice, and DEL cancels it.
 package adopt

@@ -1,12 +1,13 @@
-// Package api implements the HTTP API: JSON over HTTP/1.1, with errors as RFC 9457 problems. It also serves the OpenAPI
-// 3.1 document that describes the API.
+// Package api implements the HTTP API: JSON over HTTP/1.1, with errors as RFC 9457 problems. It also serves the
+// OpenAPI 3.1 document that describes the API.
 //
-// One table of operations (operations.go) has the method, path, parameters, statuses and handler of each call. The
-// router and the document are both made from this table, so they cannot differ.
+// One table of operations (operations.go) has the method, path, parameters, statuses and handler of each call. Both
+// the router and the document are made from this table.
 //
 // # Order of the checks
 //
-// A request is checked in this order, and the first failed check determines the answer:
+// A request is checked in this order, and the first failed check determines the answer. A call changes nothing before
+// all checks have passed.
 //
 //	length of the address                               414
 //	method                                              405
@@ -22,8 +23,7 @@
 //	syntax                                              400
 //	everything else, reported together                  422
 //
-// The path is checked after the token, so that a caller without a token does not learn which paths exist. A call
-// changes nothing before all checks have passed.
+// The path is checked after the token, so that a caller without a token does not learn which paths exist.
 //
 // # Scopes
 //

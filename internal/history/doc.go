@@ -8,8 +8,8 @@
 //	                                      ▲           ◀─ commit ───┘
 //	                                      └── remove the entry
 //
-// An outbox is a list in Redis. The script that finalizes a notice appends an entry in the same step. The entry has the
-// outcome, the record of the notice, and the time by Redis's clock.
+// An outbox is a list in Redis. The script that finalizes a notice appends an entry in the same step. The entry has
+// the outcome, the record of the notice, and the time by Redis's clock.
 //
 // A [Shipper] moves entries from the outboxes to the database. Every instance with a history runs one. It locks an
 // outbox, reads entries from the head, and writes them in one transaction. After the commit it removes them from the
@@ -24,13 +24,12 @@
 //   - Lost entries: only those that are dropped as above, and those of erased notices. A crash loses none, because an
 //     entry is removed only after the database has committed it.
 //   - Duplicate rows: none. A row is identified by the time of its entry, the webhook-id, and how often the notice was
-//     finalized. The script sets all three. If an entry is written a second time, the database finds the row and
-//     changes nothing. So a crash between commit and removal does no harm, and neither do two Shippers that write the
-//     same entries. The lock only avoids duplicate work. It expires after 10 s and is renewed.
+//     finalized. If an entry is written again, after a crash or by a second Shipper, the database finds the row and
+//     changes nothing. The lock only avoids duplicate work. It expires after 10 s and is renewed.
 //   - Delivery never waits for the database. While the database is unavailable, the outboxes grow.
 //
-// If Redis crashes and loses its last second of writes, the outcome of a notice may be lost in Redis after its row was
-// written. The notice is then delivered and finalized again, and gets a second row with another time.
+// A crash of Redis that loses its last second of writes may undo the outcome of a notice that has a row already. The
+// notice is then delivered and finalized again, and gets a second row with another time.
 //
 // # The database
 //

@@ -21,15 +21,15 @@
 // write to the hash notifier:meta. From then on, new notices go to the new shards. Old shards keep their numbers and
 // stay in service until they are empty. So a killed mover delays no notice.
 //
-// Instances learn of the change at different times. An instance that still uses the old shards for new notices is
-// stopped by the guard (package layout). Each shard has a copy of the layout. Every script receives the layout's digest
-// from its caller, and refuses to write if the digest differs from that of the copy. The refused instance reads
+// Instances learn of the change at different times. The guard (package layout) stops an instance that would still
+// write new notices to old shards. Each shard has a copy of the layout. Every script receives the layout's digest from
+// its caller, and refuses to write if the digest differs from that of the copy. The refused instance reads
 // notifier:meta and sends its call again. The first call on a shard writes the new layout there. An instance with the
-// old layout can still settle its claims, because the old shards stay.
+// old layout can still settle its claims.
 //
-// A call that creates a notice must not create a second notice of the same key. So the call first checks the old shards
-// that may contain the key, oldest first, and then the key's new shard. The check is a guarded script too: after it has
-// run, no instance adds a notice to that old shard. All other calls check shards in the same order.
+// A call that creates a notice must not create a second notice of the same key. So the call first checks the old
+// shards that may contain the key, oldest first, and then the key's new shard. The check is a guarded script too:
+// after it has run, no instance adds a notice to that old shard. All other calls check shards in the same order.
 //
 // The checks stop when all old shards are empty. Outside a cluster, the first instance that finds them empty stores
 // that fact in each shard, where the guard compares it. In a cluster each instance checks for itself.
@@ -42,8 +42,8 @@
 //	         a number that is not above the last one changes nothing
 //	commit   in the source: deletes the hash
 //
-// A source has at most one batch at a time. If the mover is killed after an export, the hash remains. Then the batch is
-// completed by the first of these: a call that looks for one of its notices, the next mover, or an instance that
+// A source has at most one batch at a time. If the mover is killed after an export, the hash remains. Then the batch
+// is completed by the first of these: a call that looks for one of its notices, the next mover, or an instance that
 // empties old shards. If the batch was imported already, the second import changes nothing.
 //
 // Three kinds of notices stay in the source until they are settled: claimed ones, those with an expired claim, and
@@ -53,9 +53,9 @@
 // An instance finds such a notice within a minute and moves it. If the target has a finalized notice of the same key,
 // the moved one replaces it. If the target has a pending one, both stay and both are delivered.
 //
-// Timers are named after their notices, so a reshard does not touch them. Tombstones (package store) are copied to the
-// new shards before the notices move, and deleted from the old shards afterwards. So schedule calls find them at any
-// time.
+// A reshard does not touch timers, because they are named after their notices. It copies tombstones (package store) to
+// the new shards before the notices move, and deletes them from the old shards afterwards. So schedule calls find them
+// at any time.
 //
 // # Lost writes
 //
@@ -85,17 +85,16 @@
 //	                     refuses calls on them; an import removes the marks
 //	left       open      all notices have arrived
 //
-// Both sides deliver all the time. The mover makes several passes over the notices, until a pass moves only few. Both
-// sides refuse calls from the start of the last pass until the new side opens, and [Migrated] reports how long that
-// took. It depends on how many notices were scheduled since the previous pass, and not on how many have moved: at 1,000
-// a second it is below a second.
+// Both sides deliver all the time. The mover makes several passes over the notices, until a pass moves only few. From
+// the start of the last pass until the new side opens, both sides refuse calls. [Migrated] reports how long that took:
+// below a second if 1,000 notices a second are scheduled, however many have moved.
 //
 // An instance cannot complete the batch of a killed mover, because it does not know the other Redis. Only the next
 // mover can. So notices that are due soon are not exported.
 //
 // Tombstones are copied at the start of each pass. The old side keeps its own. Plain timers, which clients set without
-// the API, are adopted on either side at any time. If a direct producer writes a notice on the old side after a notice
-// of the same key has left, the later one replaces the earlier one when it is moved.
+// the API, are adopted on either side at any time. A direct producer may write a notice on the old side after one of
+// the same key has left. The later notice then replaces the earlier one when it is moved.
 //
 // # Changing direction
 //
@@ -110,12 +109,11 @@
 // The mover writes the two states one after the other. Between the writes at most one side accepts calls. So if the
 // mover is killed there, the next one can go on in either direction.
 //
-// Marks are removed only while no call reads them: on a side that is open, or that refuses all calls. Replacing all
-// marks instead would be correct too, but both sides would have to refuse calls until that was done.
+// Marks are removed only while no call reads them: on a side that is open, or that refuses all calls.
 //
 // # Concurrent movers
 //
-// A mover locks both sides. If a mover is paused for longer than its lock lasts, it may continue while another mover
+// A mover locks both sides. A mover that is paused for longer than its lock lasts may continue while another mover
 // runs, which may have changed the direction. So each mover starts with a new epoch, a higher number, on both sides.
 // Scripts that change states or marks, or export notices, refuse a mover with an older epoch. Imports and commits
 // compare the number of the batch instead.

@@ -1,5 +1,5 @@
 // Package reconcile makes Redis send the expired events of due notices on time, and finds due notices whose event was
-// lost. It is the reason that a lost event costs a delay of one grace (50 ms), and never a notice.
+// lost. So a lost event costs a delay of one grace (50 ms), and never a notice.
 //
 //	                        ┌── wake message: an earlier notice was scheduled
 //	                        ▼
@@ -9,14 +9,14 @@
 //
 //	Janitor, every 5 s:    trim settled notices · read the pauses · move notices to their routes
 //
-// Every pending notice is in the shadow, a sorted set in Redis ordered by due time. Most also have a timer: a Redis key
-// that expires at the due time. A partition is the notices of one route in one shard.
+// Every pending notice is in the shadow, a sorted set in Redis ordered by due time. Most also have a timer: a Redis
+// key that expires at the due time. A partition is the notices of one route in one shard.
 //
-// Redis sends an expired event when it deletes the timer. On its own, Redis may delete the timer seconds or minutes
-// after the due time. It deletes the timer at once when a client reads it. So a [Sweeper] sleeps until the earliest
-// timer of its partition is due, and then touches the timer, which means to read it. The event makes an instance claim
-// the notice. If a notice has no claim one grace after its due time, the Sweeper sweeps it: an instance claims the
-// notice without an event.
+// Redis sends an expired event when it deletes the timer. On its own, Redis may do so seconds or minutes after the due
+// time. It does so at once when a client reads the timer. So a [Sweeper] sleeps until the earliest timer of its
+// partition is due, and then touches the timer, which means to read it. The event makes an instance claim the notice.
+// If a notice has no claim one grace after its due time, the Sweeper sweeps it: an instance claims the notice without
+// an event.
 //
 // # Guarantees
 //
@@ -24,8 +24,8 @@
 //     without a timer are swept when they are due. While no events arrive, all notices are.
 //   - Duplicated: none by a sweep, because only one claim of a notice succeeds.
 //   - Ordered: a sweep claims in the order of due times. Between partitions there is no order.
-//   - Early: never. Redis's clock decides what is due. The Sweeper estimates that clock to half a round trip. If it
-//     touches a timer too early, the timer still exists, and the Sweeper touches it again.
+//   - Early: never. Redis's clock decides what is due. If the Sweeper touches a timer too early, the timer still
+//     exists, and the Sweeper touches it again.
 //
 // # Failures
 //
@@ -45,15 +45,14 @@
 // # Several instances
 //
 // The instances are ranked for each partition ([Assignment]). The first one, the preferred instance, inspects the
-// partition and touches its timers. The second inspects it one grace and a few ms after a due time, the third after two
-// graces, and so on. They sweep notices that are still unclaimed. Without due notices they inspect the partition once a
-// minute. So if the preferred instance dies, its notices are late by the grace and at most 20 ms, or by two graces if
-// the second instance is dead too. All instances work on a backlog.
+// partition and touches its timers. The others inspect it later and sweep notices that are still unclaimed: the second
+// one grace and a few ms after a due time, the third after two graces, and so on. Without due notices they inspect the
+// partition once a minute. So if the preferred instance dies, its notices are late by the grace and at most 20 ms, or
+// by two graces if the second instance is dead too. All instances work on a backlog.
 //
 // All instances receive all events, and each notice is claimed by the instance that is preferred for its key. Notices
-// that are due together are grouped, and the instance preferred for the first notice claims the whole group. So the
-// load is even. If instances have different configurations of a route, or the fleet is unknown, every instance is
-// preferred for that route.
+// that are due together are claimed as a group, by the instance preferred for the first of them. If instances have
+// different configurations of a route, or the fleet is unknown, every instance is preferred for that route.
 //
 // # Instances of different configurations
 //
@@ -70,9 +69,9 @@
 //  4. A claim is named after the key alone, so it holds under every prefix. A claimed notice is settled under the
 //     prefix where it was claimed, and moves only afterwards.
 //  5. Each instance claims the notices under its own prefixes, and delivers them with its own settings of that route.
-//     So for the minutes of a rollout, either configuration may deliver a notice. An instance ignores an event of a
-//     notice that is stored under a prefix without a route of that instance. An instance with such a route receives the
-//     event too, or sweeps the notice one grace later.
+//     So during a rollout either configuration may deliver a notice. An instance ignores events of notices under
+//     prefixes that it has no route for. An instance that has one receives the event too, or sweeps the notice one
+//     grace later.
 //  6. Instances publish the prefixes of their routes every few seconds, and remove them when they stop. Notices under a
 //     prefix of another instance are not moved. Notices under a prefix of no instance are moved to the route that
 //     matches their keys. That happens within seconds after the last such instance has left, or has published nothing
@@ -84,6 +83,6 @@
 //     rules, such as an old copy of deploy/schedule.lua. If both have the same content, they are merged. A pending
 //     notice replaces a settled one. Otherwise the second waits, counted as an orphan, until the first is finalized.
 //
-// Rules 1 to 4 hold at every moment. Rules 6 and 7 only save time. If their data is old, for example about a paused
-// instance, the cost is unnecessary moves, and no notice is lost.
+// Rules 1 to 4 hold at every moment. Rules 6 and 7 only save time: old data costs unnecessary moves, and no notice is
+// lost.
 package reconcile

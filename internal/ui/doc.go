@@ -2,20 +2,20 @@
 // them, in English or Chinese. They work without JavaScript.
 //
 // The pages use the same [api.Engine] as the API and never access Redis directly. Each request has a [Visitor] with a
-// scope, the prefix of the keys that it may see, and a role. Pages neither show nor count anything outside the scope.
+// role, and a scope: the prefix of the keys that it may see. Pages neither show nor count anything outside the scope.
 //
 // # Texts
 //
 // Every text of a page is a message in messages.txt, with its translation. Handlers return messages without choosing a
-// language (say). Templates render them in the language that the context holds, with @say, or with t for a message
-// without arguments.
+// language (say). Templates render them in the language of the context: with @say, or with t for a message without
+// arguments.
 //
 // # Templates
 //
-// The templates are the .templ files. The program templ generates Go code from them. Each page is a template named
-// …Content, which the template document surrounds. Each live block, a part of a page that is updated while the page is
-// open, is a template too. A template with many callers has the directive go:noinline, because the compiler would copy
-// its code to each call.
+// The program templ generates Go code from the .templ files. Each page is a template named …Content, which the
+// template document surrounds. Each live block, a part of a page that is updated while the page is open, is a template
+// too. A template with many callers has the directive go:noinline, because the compiler would copy its code to each
+// call.
 //
 // # Untrusted content
 //
