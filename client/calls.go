@@ -99,8 +99,7 @@ type Attempt struct {
 }
 
 // Request is a notice to schedule. Only Key is required. Empty fields take the settings of the notice's route. Set at
-// most one of Body, BodyText and BodyBase64. Set at most one of Delay and Due: without both, the notice is due at
-// once.
+// most one of Body, BodyText and BodyBase64. Set at most one of Delay and Due; without both, the notice is due now.
 type Request struct {
 	Key         string            `json:"key"` // app:module:type:id
 	Delay       time.Duration     `json:"-"`   // from now, by the service's clock

@@ -71,9 +71,9 @@ type rule struct {
 // rules is the decision table for a key. It maps the facts about the key, its timer and its notice to an operation.
 // The first matching rule decides. The last rule matches every key.
 //
-// A timer of the service holds the number of the next attempt, and expires 1 ms before its notice is due. If it
-// expires at another time, a client has changed the expiry with EXPIRE, or has set a payload that equals the number.
-// Only the event of that command shows which.
+// A timer of the service holds the number of the next attempt, and expires 1 ms before its notice is due. There are
+// two reasons why it may expire at another time: a client used EXPIRE, or a client set a payload that equals the
+// number. Only the event of that command shows which.
 var rules = []rule{
 	// The key is missing, holds another type or never expires. A missing key is no reason to cancel
 	// if Redis evicts.

@@ -14,8 +14,8 @@ const DefaultMemory = 128 << 20
 // memory limits the total size of all request bodies that the API holds in memory. A body counts from its first byte
 // until its call is answered.
 //
-// Each client has an equal part of one half for itself, and uses that first. All clients share the other half. One
-// client may hold at most a quarter of the total.
+// Half of the memory is reserved for the clients, in equal parts. The other half is shared. A client uses its own part
+// first, and may hold at most a quarter of the total.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client

@@ -84,10 +84,10 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 func withoutBody() []string { return columns[:len(columns)-2] }
 
 // knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries
-// in the history, oldest first. Rows with a Number up to endings are older than the backup, and are ignored.
+// in the history, oldest first. It ignores rows whose Number is at most endings, because the backup contains them.
 //
-// The latest delivery wins. Without one, a cancellation or replacement counts if it is the last row: the state is then
-// notice.Cancelled. Otherwise ok is false.
+// The latest delivery wins. Without a delivery, the last row counts if it is a cancellation or a replacement: the
+// state is notice.Cancelled for both. Otherwise ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {

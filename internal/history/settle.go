@@ -22,9 +22,9 @@ type Settled struct {
 	Changed   int `json:"changed"`   // not settled, because they changed during the call
 }
 
-// Settle prevents duplicate deliveries after Redis was restored from a backup. Every notice that is pending or dead in
-// Redis, but was delivered later by the history, is marked as delivered. One that was cancelled or replaced later is
-// marked as cancelled.
+// Settle prevents duplicate deliveries after Redis was restored from a backup. It compares every notice that is
+// pending or dead in Redis with the history. If the history has a later delivery, the notice is marked as delivered.
+// If it has a later cancellation or replacement, the notice is marked as cancelled.
 //
 // With dryRun, Settle only counts. Otherwise the routes of these notices must be paused, or Settle returns
 // ErrNotPaused. A call can be repeated safely.

@@ -163,8 +163,8 @@ type census struct {
 }
 
 // able checks that every alive instance supports an operation. ok reports whether an instance's heartbeat shows the
-// support, and what names the operation in the error. lives reports whether any instance is alive. The error wraps
-// ErrRefused if an instance lacks the support or publishes no heartbeat.
+// support. what names the operation in the error. The error wraps ErrRefused if an instance lacks the support or
+// publishes no heartbeat. lives reports whether any instance is alive.
 //
 // able polls for up to tellWait until all instances comply, because a new instance may not have published its
 // heartbeat yet. If some is true, able also waits until an instance is alive.

@@ -97,14 +97,14 @@ func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 // Made is the creation time of a notice, in µs since the start of 2020. Two notices of one key never have the same
 // Made.
 //
-// Records of earlier versions hold Unix milliseconds instead, and keep them, because the webhook-id is derived from
-// Made. [Made.Time] accepts both units.
+// Records of earlier versions hold Unix milliseconds instead. The number is kept, because the webhook-id is derived
+// from it. [Made.Time] accepts both units.
 type Made int64
 
-// madeEpoch is the time from which a [Made] counts. With one more digit, a record with a body of 200 bytes would
-// exceed Redis's allocation class of 256 bytes. A Made below leastMicros is in Unix milliseconds, from an earlier
+// madeEpoch is the time from which a [Made] counts. A Made below leastMicros is in Unix milliseconds, from an earlier
 // version.
 const (
+	// With one more digit, a record with a body of 200 bytes would exceed Redis's allocation class of 256 bytes.
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
 )

@@ -10,8 +10,8 @@ import (
 // touch reads the timers of due notices. Redis deletes an expired timer when it is read, and then sends the expired
 // event. early is true if some of the timers are not due yet by Redis's clock.
 //
-// touch reads at most as many timers as all instances have free slots. A sweep claims the rest. While no events
-// arrive, touch reads no timer, and a sweep claims all notices.
+// touch reads at most as many timers as all instances have free slots, and none while no events arrive. A sweep claims
+// the other notices.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
 	if !s.flowing() {
 		if len(due) > 0 {

@@ -305,9 +305,9 @@ func (s *Scheduler) flush(all []waiting) {
 	}
 }
 
-// send stores batches in one round trip, with one script call for each, and calls deliver with the reply to each
-// request. separate has the indexes of batches that the store refused to send together with others (ErrSendAlone). The
-// caller sends each of them again alone.
+// send stores batches in one round trip, with one script call for each. It calls deliver with the reply to each
+// request. separate has the indexes of batches that the store does not send together with others (ErrSendAlone). Their
+// requests got no reply, and the caller sends each batch again alone.
 func (s *Scheduler) send(ctx context.Context, batches []store.Batch, deliver func(batch, request int, r store.Reply)) (separate []int) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
 	defer cancel()

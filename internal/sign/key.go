@@ -79,8 +79,8 @@ const wantKeys = "want one or more private keys in PEM (PKCS#8 or PKCS#1), each 
 // ParseKeys reads private keys from a text with PEM blocks and whsk_ keys, in any order, separated by commas or white
 // space. Errors name a key by its position and never contain it.
 //
-// ids are the serial numbers by which receivers identify RSA keys, one for each RSA key in order. If ids is empty, the
-// numbers are those of the keys' certificates in text.
+// Receivers identify an RSA key by a serial number. ids are these numbers, one for each RSA key in order. Without ids,
+// an RSA key has the serial number of its certificate, if text contains that.
 func ParseKeys(text string, ids []string) ([]*Key, error) {
 	p := &keyParser{}
 	if err := p.read(text); err != nil {

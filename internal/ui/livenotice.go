@@ -10,9 +10,8 @@ import (
 	"notifier/internal/api"
 )
 
-// A notice's live page reads the notice every noticeEvery. All such pages together read at most noticesASecond notices
-// a second, so with more open pages each one reads less often. One read takes about 7 Redis commands, or twice that if
-// the notice waits for another one.
+// A notice's live page reads the notice every noticeEvery. All these pages together read at most noticesASecond
+// notices a second. One read takes about 7 Redis commands, or twice that if the notice waits for another one.
 const (
 	noticeEvery     = 2 * time.Second
 	noticesASecond  = 2
