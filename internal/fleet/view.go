@@ -299,9 +299,9 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	return perSecond / float64(n)
 }
 
-// Sharers returns the view reduced to the instances that share a limit, at most as many as the limit has units. name
-// decides which ones. All limits of a route must be divided among the same instances: otherwise one could get the
-// route's rate and another its slots.
+// Sharers returns a view of those instances that share a limit. A limit of n is shared by at most n instances, so
+// that each gets at least one unit. A hash of name selects them. All limits of a route must use the same name:
+// otherwise one instance could get the route's rate and another its slots.
 func (v *View) Sharers(name string, limit int) *View {
 	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v

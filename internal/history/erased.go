@@ -13,11 +13,11 @@ import (
 // outbox. Each Redis that hands over publishes how far its outboxes are, so that records
 // can be dropped.
 
-// Unrefuse deletes the record of the erasure x, after an erasure that found nothing to erase. While the record exists,
-// Write rejects entries of the erased key or host.
+// Unrefuse deletes the record of an erasure that found nothing to erase. While the record exists, Write rejects
+// entries of the erased key or host.
 //
-// The record stays if the erasure was recorded after until. It also stays if another Redis may have an outbox entry
-// from before until. home identifies the caller's Redis, whose outboxes must be empty.
+// The record stays if the erasure was recorded after the time until. It also stays if a Redis other than home has
+// outbox entries from before until, which Write must still reject. The outboxes of home must be empty.
 func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home string) error {
 	return d.run(ctx, `DELETE FROM history_erased WHERE digest = ? AND at <= ?
 		AND NOT EXISTS (SELECT 1 FROM history_outboxes WHERE home <> ? AND passed < ?)`, x.digest(), d.time(until), home, d.time(until))

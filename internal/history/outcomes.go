@@ -84,7 +84,8 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 func withoutBody() []string { return columns[:len(columns)-2] }
 
 // knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries
-// in the history, oldest first. It ignores rows whose Number is at most endings, because the backup contains them.
+// in the history, oldest first. A row's Number counts the notice's outcomes. endings is that count in the backup:
+// rows up to it are ignored.
 //
 // The latest delivery wins. Without a delivery, the last row counts if it is a cancellation or a replacement: the
 // state is notice.Cancelled for both. Otherwise ok is false.

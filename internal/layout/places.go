@@ -101,9 +101,9 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// FindInOld searches the shards that a reshard has replaced for the keys ks, but only those for which only returns
-// true. The result maps the index in ks of a found key to its shard, the newest one if there are several. now has the
-// shards. The caller must check afterwards that they have not changed.
+// FindInOld searches the shards that a reshard has replaced for the keys ks. It skips shards for which only returns
+// false. The result maps the index in ks of each found key to its shard. If several shards have the key, it is the
+// newest one. now is the caller's view of the shards. The caller must check afterwards that it is still current.
 func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {

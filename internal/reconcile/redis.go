@@ -41,12 +41,13 @@ func (s Redis) Unsettled(ctx context.Context, p keys.Partition) (int64, error) {
 	return pending.Val() + dead.Val(), nil
 }
 
-// Rehome moves notices of one shard from one prefix to another. moved is the number of moved notices. stuck are the
-// keys of pending or dead notices that had to stay. They can move once the notice in to is settled.
+// Rehome moves notices of one shard from the prefix of from to the prefix to. moved is the number of moved notices.
+// stuck are the keys of pending or dead notices that had to stay. Each can move once the notice of its key under to
+// is settled.
 //
-// If both prefixes have a notice of the same key, Rehome compares the two:
-//   - Their contents are equal: Rehome keeps the one in to, or the one in from if that has progressed further.
-//   - Their contents differ, and only the one in to is settled: the one in from replaces it.
+// If both prefixes have a notice of the same key, Rehome compares the old notice with the new one, under to:
+//   - Their contents are equal: it keeps the new one, or the old one if that has progressed further.
+//   - Their contents differ, and only the new one is settled: the old one replaces it.
 //   - Otherwise both stay.
 func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error) {
 	moved, both, err := s.rehome(ctx, from, to, ks, make([]string, len(ks)))
