@@ -159,7 +159,8 @@ func (a *Adopter) lookAgain(ctx context.Context) error {
 	return nil
 }
 
-// takeSecondLooks returns the second checks that are due, at most one page, and what they check.
+// takeSecondLooks returns the second checks that are due, at most one page, and the
+// events of each key.
 func (a *Adopter) takeSecondLooks() (looks []secondLook, some map[string]eventSet) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

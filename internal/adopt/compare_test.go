@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest"
 
@@ -37,12 +38,18 @@ func secondLooks(t *testing.T, a *Adopter) {
 	}
 }
 
-func TestTimersAreComparedByScansAndShortlyBeforeTheyAreDue(t *testing.T) {
+// adopting returns an Adopter that no goroutine runs, its store, and a client of their Redis.
+func adopting(t *testing.T) (*Adopter, *store.Store, *redis.Client) {
+	t.Helper()
 	srv := redistest.Start(t)
-	ctx, c := t.Context(), srv.Client()
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
-	a := New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	s := store.New(store.Options{Client: srv.Client(), Space: space, Retention: 24 * time.Hour, Retain: 1000})
+	return New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)}), s, srv.Client()
+}
+
+func TestTimersAreComparedByScansAndShortlyBeforeTheyAreDue(t *testing.T) {
+	ctx := t.Context()
+	a, s, c := adopting(t)
 	state := func(k string, want notice.State) {
 		t.Helper()
 		if f, err := s.Find(ctx, "app1", k); err != nil || f.State != want {
@@ -155,11 +162,8 @@ func (away) Stranded(_ context.Context, ks []string) ([]bool, error) {
 // The service's own timer whose expiry a client changes is not taken for a payload, although the
 // first check comes between the events of the service's SET and that of the client's EXPIRE.
 func TestExpireAfterTheServicesOwnSetIsNoPayload(t *testing.T) {
-	srv := redistest.Start(t)
-	ctx, c := t.Context(), srv.Client()
-	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	s := store.New(store.Options{Client: c, Space: space, Retention: 24 * time.Hour, Retain: 1000})
-	a := New(Options{Store: Redis{s}, Routes: table(t), Space: space, MaxBody: 1 << 10, Logger: zaptest.NewLogger(t)})
+	ctx := t.Context()
+	a, s, c := adopting(t)
 	const moved, set = "app1:a:moved:1", "app1:a:set:1"
 	for _, k := range []string{moved, set} {
 		if _, err := s.Schedule(ctx, keys.Partition{Prefix: "app1"}, []store.Request{{Key: k, Delay: time.Hour,

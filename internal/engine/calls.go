@@ -46,11 +46,13 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	if err := e.adopter.Follow(ctx, r.Key); err != nil {
 		return store.Reply{}, err
 	}
-	out := make([]store.Reply, 1)
-	var err error
-	out[0], err = e.schedule.Schedule(ctx, r)
-	e.addWaits(ctx, out)
-	return out[0], err
+	out, err := e.schedule.Schedule(ctx, r)
+	if out.Created { // a new notice is not parked
+		return out, err
+	}
+	many := []store.Reply{out}
+	e.addWaits(ctx, many)
+	return many[0], err
 }
 
 // ScheduleMany stores notices and returns one reply for each.
@@ -60,8 +62,8 @@ func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.R
 	return out
 }
 
-// addWaits sets what the notices wait for that replies found parked. The calls have succeeded, so without an answer
-// the notices are shown as postponed.
+// addWaits adds to each reply whether its notice is parked, and which notice it waits for. The schedule calls have
+// succeeded already: if Redis does not answer here, a parked notice is shown as postponed.
 func (e *Engine) addWaits(ctx context.Context, replies []store.Reply) {
 	var found []*store.Found
 	for i := range replies {

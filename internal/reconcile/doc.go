@@ -8,6 +8,7 @@
 //	                        └─ one grace later: notices that are still unclaimed ─▶ sweep (dispatch)
 //
 //	Janitor, every 5 s:    trim settled notices · read the pauses · move notices to their routes
+//	Hooks, every second:   schedule a notice for each dead letter of a route with ON_DEAD
 //
 // Every pending notice is in the shadow, a sorted set in Redis ordered by due time. Most also have a timer: a Redis
 // key that expires at the due time. A partition is the notices of one route in one shard.

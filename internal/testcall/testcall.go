@@ -12,6 +12,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/callback"
 	"notifier/internal/history"
+	"notifier/internal/keys"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -153,7 +154,7 @@ func (s *Sender) exchange(ctx context.Context, rt *route.Route, f *store.Found, 
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	key := rt.Prefix + strings.Repeat(":test", 4-len(strings.Split(rt.Prefix, ":")))
+	key := keys.Fill(rt.Prefix, "test") + ":test"
 	body, typ := rt.TestContent()
 	return s.o.Probe(ctx, rt, &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now), Due: now,
 		Content: notice.Content{URL: f.URL, Audience: f.Audience, Method: f.Method, Body: body, ContentType: typ}})

@@ -20,7 +20,7 @@ type fault struct {
 	// duplicates: an attempt that is in flight on an instance that the fault hits may be
 	// made again. Every other fault must not duplicate.
 	duplicates bool
-	// overtakes: a notice of an ordered route may overtake its predecessor.
+	// overtakes: while the fault lasts, a notice of an ordered route may overtake its predecessor.
 	overtakes bool
 	// felt is how long after its end the fault may still have that effect.
 	felt time.Duration

@@ -103,7 +103,7 @@ func TestLedgerFindsOvertakes(t *testing.T) {
 			want: "was pending"},
 		"while it lasts": {first: []*arrival{delivered}, second: []*arrival{{at: at(10.5), done: at(12), ok: true}}, want: "was pending"},
 		"unknown yet":    {acked: 9.2, first: []*arrival{delivered}, second: []*arrival{{at: at(9), done: at(9.5), ok: true}}},
-		"a repetition of the first, amid the second": {first: []*arrival{delivered, {at: at(12.5), done: at(13), ok: true}},
+		"a repetition of the first, during the second": {first: []*arrival{delivered, {at: at(12.5), done: at(13), ok: true}},
 			second: []*arrival{{at: at(12), done: at(14), ok: true}}, want: "was in flight"},
 		"a repetition that a fault explains": {first: []*arrival{delivered, {instance: "n0", at: at(12.5), done: at(13), ok: true}},
 			second: []*arrival{{instance: "n1", at: at(12), done: at(14), ok: true}}, want: "was in flight: instance stopped",

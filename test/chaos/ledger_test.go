@@ -15,7 +15,7 @@ type span struct {
 	strikes  []strike
 	// duplicates: while the fault lasts, an attempt in flight may be made again.
 	duplicates bool
-	// overtakes: meanwhile a notice of an ordered route may overtake its predecessor.
+	// overtakes: while the fault lasts, a notice of an ordered route may overtake its predecessor.
 	overtakes bool
 	// felt is how long after its end the fault may still be the cause.
 	felt time.Duration

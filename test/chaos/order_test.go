@@ -18,8 +18,8 @@ func sequenceOf(key string) (sequence string, nth int, ok bool) {
 }
 
 // sequences returns the promised notices of each sequence in the order in which they must be delivered, that of the
-// calls: each call has the delay of the one before, and follows its acknowledgement. The due times in the
-// answers do not tell: the answer to a repeated call has that of the next attempt.
+// calls: all calls for a sequence have the same delay, and each follows the acknowledgement of the previous call. The
+// due times in the answers are no order: the answer to a repeated call has the due time of the next attempt.
 func (l *ledger) sequences() map[string][]string {
 	list := map[string][]string{}
 	for key := range l.promises {

@@ -67,7 +67,7 @@ func TestSequences(t *testing.T) {
 	}
 }
 
-// judgeOrder reports the overtakes, and what the run was.
+// judgeOrder fails the test for each unexplained overtake, and logs the counts of the run.
 func (x *run) judgeOrder(took time.Duration) {
 	t, v := x.t, x.verdict
 	if want := *flagSequences * ofSequence; v.Promised != want {
@@ -130,7 +130,7 @@ func (x *run) produceSequences(n, rate int) {
 	calls.Wait()
 }
 
-// every makes a fault again and again, each a time after the start of the one before.
+// every returns a function that makes a fault at each interval.
 func every(interval time.Duration, what string) func(context.Context, *run) {
 	return func(ctx context.Context, x *run) {
 		tick := time.NewTicker(interval)

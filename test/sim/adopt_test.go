@@ -23,7 +23,7 @@ type following struct {
 	ops   map[int]adopt.Operation // operations that must follow from the last Peek
 	begun bool                    // another step has run between the scripts
 
-	pass, next pass         // what the adopter checks now, and what it checks after that
+	pass, next pass         // the running pass, and the pass after it
 	later      map[int]bool // the keys that wait for another check, of those checked for a second time
 }
 
@@ -36,14 +36,14 @@ const (
 	secondly // see instance.first
 )
 
-// begin starts the next pass. The adopter has completed the one before.
+// begin starts the next pass. The adopter has completed the running pass.
 func (f *following) begin(in *instance) {
 	f.end(in)
 	f.pass, f.next = f.next, secondly
 	f.later = map[int]bool{}
 }
 
-// end completes a pass: second checks are made but those that wait once more.
+// end completes a pass. After a pass of second checks it removes the checked keys, except keys that need another check.
 func (f *following) end(in *instance) {
 	if f.pass == secondly {
 		for k := range in.first {
@@ -55,7 +55,7 @@ func (f *following) end(in *instance) {
 	f.pass = byEvents
 }
 
-// told returns what the adopter knows of a key's events in this pass.
+// told returns the events of a key that the adopter knows in this pass.
 func (f *following) told(in *instance, k int) told {
 	if f.pass != secondly {
 		return f.heard[k]

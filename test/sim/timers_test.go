@@ -269,7 +269,7 @@ type told struct {
 
 	// Of a second check.
 	compared bool
-	expire   int64 // what the first check has read
+	expire   int64 // the expiry in the first check
 }
 
 func (h told) and(name string) told {
