@@ -19,7 +19,7 @@ LOAD_RATE  ?= 3000
 LOAD_PENDING ?= 1000000
 # A test that hangs must end before the job that runs it does.
 TIMEOUT    ?= 10m
-# How many tests of a package run at once: half of their time is waiting.
+# How many packages, and tests of a package, run at once: half of their time is waiting.
 PARALLEL   ?= 4
 
 .DEFAULT_GOAL := help
@@ -42,7 +42,7 @@ deps: ## Installs what the tests need: redis-server, PostgreSQL, Chromium, and a
 	@scripts/deps.sh
 
 test: deps ## Runs the tests under the race detector but those that take long or need a browser, a database or a built program
-	scripts/test.sh ./... -race -tags quick -parallel $(PARALLEL) -timeout $(TIMEOUT)
+	scripts/test.sh ./... -race -tags quick -p $(PARALLEL) -parallel $(PARALLEL) -timeout $(TIMEOUT)
 
 check: deps ## Runs what CI runs, within 25 minutes: lint, all tests, generated clients, alerts, the model, the simulator, each benchmark once
 	@scripts/check.sh

@@ -1,14 +1,15 @@
-// Command bench measures this project and its peers, other delay queues, in one run on one machine. It writes one
-// table of results; see docs/benchmarks.md.
+// Command bench compares this project with other delay queues, its peers. It measures all of them in one run on one
+// machine and prints a table of results. See docs/benchmarks.md.
 //
-//	go run . -size=quick            three minutes
-//	go run . -size=standard         all peers and cases, an hour and a half
-//	go run . -size=nightly          the same with longer windows
-//	go run . -peers=all -cases=late-10 -size=quick
-//	go run . -size=standard -render write the pages again from the last result
-//	go run . -age                   how old the published result is
+//	go run . -size=quick                             three minutes
+//	go run . -size=standard                          all peers and cases, an hour and a half
+//	go run . -size=nightly                           the same, but each case measures for longer
+//	go run . -size=quick -peers=all -cases=late-10   only one case, for all peers
+//	go run . -size=standard -render                  write the pages again from the last result
+//	go run . -age                                    print the age of the published result
 //
-// Only the sizes standard and nightly write pages. They refuse a working tree with uncommitted changes.
+// By default the sizes standard and nightly also write the results to pages in docs. For that the working tree must
+// have no uncommitted changes.
 package main
 
 import (
@@ -83,34 +84,42 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if flags.NArg() > 0 {
 		return fmt.Errorf("unknown argument %q", flags.Arg(0))
 	}
+
 	if *age {
 		res, err := load(filepath.Join(*docs, "benchmarks", "standard.json"))
 		if err != nil {
 			return err
 		}
+
 		fmt.Fprintln(stdout, harness.Age(ctx, res, time.Now()))
 		return nil
 	}
+
 	size, err := harness.SizeNamed(*sizeName)
 	if err != nil {
 		return err
 	}
+
 	if *repeats > 0 {
 		size.Repeats, size.Once, size.Often = *repeats, nil, nil
 	}
+
 	if *list {
 		return printList(stdout, size)
 	}
+
 	publish := size.Published() && !*keep
 	file := *out
 	if file == "" && (publish || *render || *add) {
 		file = filepath.Join(*docs, "benchmarks", size.Name+".json")
 	}
+
 	res, err := result(ctx, file, *render, *add, harness.Options{Size: size, Entries: adapter.All(), Peers: split(*peers),
 		Cases: split(*cases), Publish: publish, Log: stderr, Save: func(r *harness.Result) error { return save(file, r) }})
 	if err != nil && (res == nil || len(res.Cells) == 0) {
 		return err
 	}
+
 	fmt.Fprint(stdout, report.Text(res))
 	if err != nil {
 		return fmt.Errorf("cut off, no page is written: %w", err)
@@ -121,6 +130,7 @@ func measure(ctx context.Context, args []string, stdout, stderr io.Writer) error
 	if err := report.Write(*docs, res); err != nil {
 		return err
 	}
+
 	return report.Readme(*readme, res)
 }
 
@@ -130,13 +140,16 @@ func result(ctx context.Context, file string, render, add bool, o harness.Option
 	if render {
 		return load(file)
 	}
+
 	if add {
 		base, err := load(file)
 		if err != nil {
 			return nil, err
 		}
+
 		o.Base = base
 	}
+
 	return harness.Run(ctx, o)
 }
 
@@ -150,15 +163,18 @@ func printList(w io.Writer, size harness.Size) error {
 		if m := harness.Missing(e.Info); m != "" {
 			note = "NOT HERE: " + m
 		}
+
 		if _, err := fmt.Fprintf(w, "peer %-20s %s\n", e.Info.Name, note); err != nil {
 			return err
 		}
 	}
+
 	for _, c := range harness.Cases(size) {
 		if _, err := fmt.Fprintf(w, "case %-20s %s\n", c.Name, c.What); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -170,6 +186,7 @@ func save(file string, res *harness.Result) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fmt.Errorf("make the directory of the result file: %w", err)
 	}
+
 	b, err := json.MarshalIndent(res, "", " ")
 	if err != nil {
 		return fmt.Errorf("write the result: %w", err)
@@ -177,6 +194,7 @@ func save(file string, res *harness.Result) error {
 	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
 		return fmt.Errorf("write the result: %w", err)
 	}
+
 	return nil
 }
 
@@ -185,10 +203,12 @@ func load(file string) (*harness.Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the result: %w", err)
 	}
+
 	res := &harness.Result{}
 	if err := json.Unmarshal(b, res); err != nil {
 		return nil, fmt.Errorf("read the result %s: %w", file, err)
 	}
+
 	return res, nil
 }
 
@@ -207,14 +227,17 @@ func cell(ctx context.Context, arg string, stdout io.Writer) error {
 	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
 		return fmt.Errorf("read the cell's task: %w", err)
 	}
+
 	e, err := entry(spec.Peer)
 	if err != nil {
 		return err
 	}
+
 	v, err := harness.Measure(ctx, spec, e)
 	if err != nil {
 		return err
 	}
+
 	return json.NewEncoder(stdout).Encode(v)
 }
 
@@ -224,10 +247,12 @@ func work(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) er
 	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
 		return fmt.Errorf("read the worker's task: %w", err)
 	}
+
 	e, err := entry(spec.Peer)
 	if err != nil {
 		return err
 	}
+
 	return harness.Work(ctx, spec, e, stdin, stdout)
 }
 
@@ -237,10 +262,12 @@ func call(ctx context.Context, arg string, stdin io.Reader, stdout io.Writer) er
 	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
 		return fmt.Errorf("read the worker's task: %w", err)
 	}
+
 	e, err := entry(spec.Peer)
 	if err != nil {
 		return err
 	}
+
 	return harness.Call(ctx, spec, e, stdin, stdout)
 }
 
@@ -250,9 +277,11 @@ func bare(ctx context.Context, arg string, stdout io.Writer) error {
 	if err := json.Unmarshal([]byte(arg), &spec); err != nil {
 		return fmt.Errorf("read the loop's task: %w", err)
 	}
+
 	rate, err := harness.Bare(ctx, spec)
 	if err != nil {
 		return err
 	}
+
 	return json.NewEncoder(stdout).Encode(rate)
 }

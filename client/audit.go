@@ -31,6 +31,7 @@ func (e *AuditEntry) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(e)); err != nil {
 		return err
 	}
+
 	e.keep(bytes.Clone(b))
 	return nil
 }
@@ -67,6 +68,7 @@ func (c *Client) AuditEntries(ctx context.Context, q AuditQuery) iter.Seq2[*Audi
 		if err != nil {
 			return nil, "", err
 		}
+
 		return a.Items, a.Cursor, nil
 	})
 }

@@ -19,6 +19,7 @@ func (c *Client) ScheduleBatch(ctx context.Context, requests []Request) ([]Resul
 		if err != nil {
 			return nil, fmt.Errorf("notice %d: %w", i+1, err)
 		}
+
 		lines[i], idempotent = line, idempotent && requests[i].OnDuplicate != Replace
 	}
 
@@ -35,6 +36,7 @@ func (c *Client) ScheduleBatch(ctx context.Context, requests []Request) ([]Resul
 	if len(out) != len(requests) {
 		return nil, fmt.Errorf("the answer to a batch of %d has %d results", len(requests), len(out))
 	}
+
 	return out, nil
 }
 
@@ -47,6 +49,7 @@ func (c *Client) Notices(ctx context.Context, q Query) iter.Seq2[*Notice, error]
 		if err != nil {
 			return nil, "", err
 		}
+
 		return p.Items, p.Cursor, nil
 	})
 }
@@ -66,6 +69,7 @@ func pages[T any](cursor string, read func(cursor string) (items []T, next strin
 					return
 				}
 			}
+
 			if cursor = next; cursor == "" {
 				return
 			}
@@ -90,9 +94,11 @@ func (b Bulk) values() url.Values {
 	if b.Rate != "" {
 		v.Set("rate", b.Rate)
 	}
+
 	if b.DryRun {
 		v.Set("dry_run", "true")
 	}
+
 	return v
 }
 

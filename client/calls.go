@@ -49,6 +49,7 @@ type Notice struct {
 	AttemptsMade int               `json:"attempts_made"`
 	MaxAttempts  int               `json:"max_attempts"`
 	URL          string            `json:"url"`
+	ScheduledURL string            `json:"scheduled_url"` // of the schedule call, without query, if URL was changed since
 	Audience     string            `json:"audience"`
 	Method       string            `json:"method"`
 	ContentType  string            `json:"content_type"`
@@ -58,6 +59,7 @@ type Notice struct {
 	Ending       int               `json:"ending"`           // how often the notice has been finalized
 	EndedBefore  int               `json:"ended_before"`     // how often it was finalized before: redriven or resent since
 	Replay       string            `json:"replay"`           // the id of the replay that sends it again
+	Redirect     string            `json:"redirect"`         // the id of the redirect that last changed URL
 	Resend       int               `json:"resend"`           // how often it was resent; callbacks carry it in notifier-resend
 	ResentAfter  int               `json:"resent_after"`     // value of Ending at the last resend
 	Client       string            `json:"client"`           // name of the client that scheduled it; shown to clients without a prefix
@@ -84,6 +86,7 @@ func (n *Notice) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(n)); err != nil {
 		return err
 	}
+
 	n.keep(bytes.Clone(b))
 	return nil
 }
@@ -129,10 +132,12 @@ func Ladder(steps ...time.Duration) string {
 	if len(steps) == 0 {
 		return "none"
 	}
+
 	s := make([]string, len(steps))
 	for i, d := range steps {
 		s[i] = d.String()
 	}
+
 	return strings.Join(s, ",")
 }
 
@@ -158,21 +163,21 @@ func (r Request) Line() ([]byte, error) {
 	if !json.Valid(r.Body) {
 		return nil, fmt.Errorf("the body is not JSON; give it as text or base64")
 	}
+
 	b = append(b[:len(b)-1], `,"body":`...)
 	return append(append(b, r.Body...), '}'), nil
 }
 
-// Schedule schedules a notice and returns it. If the notice exists with the same content, Schedule returns the
-// existing one. So the call is idempotent, unless r.OnDuplicate is [Replace].
-//
-// The service deletes the data of a finalized notice in time. It still recognises a repeated call until
-// NOTIFIER_REPEAT_WINDOW after the notice was finalized: the returned State is then [Settled]. Later, Schedule creates a
-// second notice.
+// Schedule schedules a notice, a callback at a later time, and returns it. The call may be repeated, unless
+// r.OnDuplicate is [Replace]: if a notice with the same key and content exists, Schedule returns that notice. If the
+// service has already deleted the notice's data, the returned State is [Settled]. When NOTIFIER_REPEAT_WINDOW has
+// passed since the end of the notice, a repeated call may schedule a second one.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
 	if err != nil {
 		return nil, err
 	}
+
 	n := &Notice{}
 	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices"}, body: body, idempotent: r.OnDuplicate != Replace}, n)
 }
@@ -199,12 +204,13 @@ func (c *Client) ScheduleLines(ctx context.Context, lines [][]byte, options ...L
 	for _, o := range options {
 		o(&r)
 	}
+
 	return c.lines(ctx, r, lines)
 }
 
-// RestoreLines restores up to 1,000 notices, for example from a backup of a listing. Each line is one notice as JSON,
-// as GET /v1/notices returns it. Dead letters may also have the form of the history or of the dashboard's download.
-// The call is idempotent.
+// RestoreLines restores up to 1,000 notices, for example from a backup. Each line is one pending or dead notice as
+// JSON, as GET /v1/notices returns it. A dead notice may also be in the form of the history, or of a download from the
+// dashboard. The call may be repeated.
 func (c *Client) RestoreLines(ctx context.Context, lines [][]byte) ([]Result, error) {
 	return c.lines(ctx, request{method: "POST", path: []string{"v1", "notices", "restore"}, idempotent: true}, lines)
 }
@@ -223,11 +229,14 @@ func (c *Client) lines(ctx context.Context, r request, lines [][]byte) ([]Result
 		if err := dec.Decode(&r); err != nil {
 			return nil, fmt.Errorf("cannot decode the answer to a batch: %w", err)
 		}
+
 		out = append(out, r)
 	}
+
 	if len(out) != len(lines) {
 		return nil, fmt.Errorf("the answer to a batch of %d has %d results", len(lines), len(out))
 	}
+
 	return out, nil
 }
 
@@ -258,6 +267,7 @@ func (c *Client) reschedule(ctx context.Context, key string, to map[string]strin
 	if err != nil {
 		return nil, err
 	}
+
 	n := &Notice{}
 	return n, c.into(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, body: body, idempotent: true}, n)
 }
@@ -289,14 +299,14 @@ func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
 }
 
 // Resend sends a delivered or dead notice again, with the same webhook-id. n is the notice as returned by an earlier
-// call. Only its Key, ID and Ending are used. If the notice has been finalized again since, Resend fails.
-//
-// Resend is idempotent: a second call with the same n does nothing.
+// call; only its Key, ID and Ending are used. A repeated call with the same n normally sends nothing. Otherwise Resend
+// fails if the notice has been scheduled again since n was returned, for example by [Client.Redrive].
 func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
 	body, err := json.Marshal(map[string]any{"id": n.ID, "ending": n.Ending})
 	if err != nil {
 		return nil, err
 	}
+
 	resent := &Notice{}
 	return resent, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", n.Key, "resend"}, body: body, idempotent: true}, resent)
 }
@@ -341,6 +351,7 @@ func (c *Client) report(ctx context.Context, key, verb string, r Report) (*Notic
 	if err != nil {
 		return nil, err
 	}
+
 	n := &Notice{}
 	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}, body: body, idempotent: verb != "defer"}, n)
 }
@@ -373,12 +384,15 @@ func (q Query) values() url.Values {
 			v.Set(name, s)
 		}
 	}
+
 	if q.Waiting {
 		v.Set("waiting", "true")
 	}
+
 	if q.Limit > 0 {
 		v.Set("limit", strconv.Itoa(q.Limit))
 	}
+
 	return v
 }
 
@@ -558,6 +572,7 @@ func (c *Client) ReceiverSecret(ctx context.Context, r Receiver) (*ReceiverSecre
 			q.Set(name, v)
 		}
 	}
+
 	out := &ReceiverSecret{}
 	return out, c.into(ctx, request{method: "GET", path: []string{"v1", "routes", r.Route, "secret"}, query: q, idempotent: true}, out)
 }

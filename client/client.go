@@ -70,9 +70,11 @@ func New(o Options) (*Client, error) {
 	case o.Retries < 0:
 		c.opts.Retries = 0
 	}
+
 	if o.Pause <= 0 {
 		c.opts.Pause = 200 * time.Millisecond
 	}
+
 	return c, nil
 }
 
@@ -85,6 +87,7 @@ func address(text string) (*url.URL, error) {
 	if u.User != nil || u.RawQuery != "" {
 		return nil, errors.New("the URL of the service has a user or a query; give the token separately")
 	}
+
 	return u, nil
 }
 
@@ -95,10 +98,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 type Problem struct {
 	// Type is the kind of problem, if the status alone is not enough.
 	//
-	//   - "unconfirmed", with 503: the change is stored, but not yet as durable as the service requires.
-	//     Repeat the call.
-	//   - "moved", with 503: notices are being moved to another Redis, and nothing was changed. Repeat
-	//     the call, at the latest at the service of the other Redis.
+	//   - "unconfirmed", with 503: Redis has not confirmed the change as durably as the service requires. The change
+	//     may be stored. Repeat the call.
+	//   - "moved", with 503: notices are being moved to another Redis, and nothing was changed. Repeat the call later,
+	//     or send it to the service of the other Redis.
 	Type    string   `json:"type,omitempty"`
 	Title   string   `json:"title"`
 	Status  int      `json:"status"` // the HTTP status
@@ -123,13 +126,16 @@ func (p *Problem) Error() string {
 	if len(p.Errors) == 0 && p.Detail != "" {
 		b.WriteString(": " + p.Detail)
 	}
+
 	for i, e := range p.Errors {
 		sep := "; "
 		if i == 0 {
 			sep = ": "
 		}
+
 		b.WriteString(sep + strings.TrimPrefix(e.Location, "body.") + " " + e.Message)
 	}
+
 	return b.String()
 }
 
@@ -166,12 +172,15 @@ func (c *Client) do(ctx context.Context, r request) (status int, raw []byte, err
 		if wait > maxWaiting {
 			return status, raw, err
 		}
+
 		if c.opts.OnRetry != nil {
 			c.opts.OnRetry(err, wait)
 		}
+
 		if !sleep(ctx, wait) {
 			return status, raw, err
 		}
+
 		pause = min(2*pause, maxPause)
 	}
 }
@@ -184,6 +193,7 @@ func retryPause(err error, pause time.Duration) time.Duration {
 	if errors.As(err, &p) {
 		wait = max(wait, p.RetryAfter)
 	}
+
 	return wait
 }
 
@@ -217,6 +227,7 @@ func repeatable(r request, err error) bool {
 	if errors.As(err, &op) && op.Op == "dial" {
 		return true
 	}
+
 	var broken *transport
 	return r.idempotent && errors.As(err, &broken)
 }
@@ -234,6 +245,7 @@ func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 	for i, s := range r.path {
 		segments[i] = url.PathEscape(s)
 	}
+
 	u.RawPath = c.base.EscapedPath() + "/" + strings.Join(segments, "/")
 	u.Path = c.base.Path + "/" + strings.Join(r.path, "/")
 	u.RawQuery = r.query.Encode()
@@ -245,6 +257,7 @@ func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 	if r.body != nil {
 		req.Header.Set("Content-Type", cmp.Or(r.ctype, "application/json"))
 	}
+
 	req.Header.Set("Accept", cmp.Or(r.accept, "application/json")+", application/problem+json")
 	req.Header.Set("User-Agent", cmp.Or(c.opts.UserAgent, "notifier-client"))
 	if c.opts.Token != "" {
@@ -257,8 +270,10 @@ func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 		if errors.As(err, &ue) {
 			err = ue.Err // without the URL: the error below names the host
 		}
+
 		return 0, nil, &transport{fmt.Errorf("no answer from %s: %w", c.base.Host, err)}
 	}
+
 	defer func() { _ = res.Body.Close() }()
 
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
@@ -268,6 +283,7 @@ func (c *Client) once(ctx context.Context, r request) (int, []byte, error) {
 	if res.StatusCode >= 300 && res.StatusCode != r.accepted {
 		return res.StatusCode, raw, c.problem(res, raw)
 	}
+
 	return res.StatusCode, raw, nil
 }
 
@@ -278,10 +294,12 @@ func (c *Client) problem(res *http.Response, raw []byte) error {
 		// A proxy, or another program, has answered.
 		p = &Problem{Title: http.StatusText(res.StatusCode), Detail: fmt.Sprintf("the answer of %s is not of this service", c.base.Host)}
 	}
+
 	p.Status = res.StatusCode
 	if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
 		p.RetryAfter = time.Duration(s) * time.Second
 	}
+
 	return p
 }
 
@@ -294,6 +312,7 @@ func (c *Client) into(ctx context.Context, r request, out interface{ keep([]byte
 	if err := json.Unmarshal(raw, out); err != nil {
 		return fmt.Errorf("cannot decode the answer of %s: %w", c.base.Host, err)
 	}
+
 	out.keep(raw)
 	return nil
 }

@@ -28,6 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func serve(t *testing.T, wrap func(http.Handler) http.Handler) (*client.Client, *enginetest.Engine) {
 	t.Helper()
 	table, err := route.NewTable([]*route.Route{{Name: "jobs", Prefix: "app1:jobs", Target: route.Target{Kind: route.KindList},
+		Ladder: notice.DefaultLadder}, {Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice},
 		Ladder: notice.DefaultLadder}})
 	if err != nil {
 		t.Fatal(err)
@@ -67,6 +68,9 @@ func TestClientCalls(t *testing.T) {
 	}
 	if n, err = c.RescheduleIn(ctx, key, 2*time.Hour); err != nil || n.Due.Year() == 2031 {
 		t.Errorf("%+v, %v", n, err)
+	}
+	if _, err = c.Readdress(ctx, key, client.Address{URL: "https://new.example/"}); !client.IsStatus(err, 422) {
+		t.Errorf("the address of a notice for a list: %v", err)
 	}
 	if _, err = c.Fire(ctx, key); err != nil {
 		t.Error(err)
@@ -111,7 +115,7 @@ func TestClientCalls(t *testing.T) {
 	if r, err := c.Resume(ctx, "jobs"); err != nil || r.Paused {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 1 || s.Routes[0].Settled != 1 {
+	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 2 || s.Routes[0].Settled != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	e.SetReady(api.Readiness{Reasons: []string{"down"}})

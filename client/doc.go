@@ -1,4 +1,5 @@
-// Package client calls the HTTP API of notifier. It needs only the standard library, and any program may import it.
+// Package client calls the HTTP API of notifier, a service that delivers callbacks at a later time. Package client
+// needs only the standard library, and any program may import it.
 //
 //	c, err := client.New(client.Options{URL: os.Getenv("NOTIFIER_URL"), Token: os.Getenv("NOTIFIER_TOKEN")})
 //	// …
@@ -11,9 +12,10 @@
 //
 // # Retries
 //
-// A [Client] retries a call that never reached the service, and an idempotent call that failed temporarily. Schedule
-// calls are idempotent: the service compares the key and the content. So a producer that got no answer may call again,
-// even after a restart. An error answer of the service is returned as a [*Problem].
+// A [Client] retries a call that could not connect or got status 429, and an idempotent call that failed temporarily.
+// Schedule calls are idempotent, unless they replace notices: the service compares the key and the content. So a
+// producer that got no answer may call again, even after a restart. An error answer of the service is returned as a
+// [*Problem].
 //
 // # Related packages
 //

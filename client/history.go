@@ -49,6 +49,7 @@ func (e *Ending) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, (*plain)(e)); err != nil {
 		return err
 	}
+
 	e.keep(bytes.Clone(b))
 	return nil
 }
@@ -86,6 +87,7 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (*Endings, error) 
 			v.Set(name, value)
 		}
 	}
+
 	return e, c.into(ctx, request{method: "GET", path: []string{"v1", "history"}, query: v, idempotent: true}, e)
 }
 
@@ -97,6 +99,7 @@ func (c *Client) Endings(ctx context.Context, q HistoryQuery) iter.Seq2[*Ending,
 		if err != nil {
 			return nil, "", err
 		}
+
 		return e.Items, e.Cursor, nil
 	})
 }
@@ -106,6 +109,7 @@ func joinStates(list []State) string {
 	for i, s := range list {
 		texts[i] = string(s)
 	}
+
 	return strings.Join(texts, ",")
 }
 

@@ -45,6 +45,7 @@ func (c *Client) PortalLink(ctx context.Context, r PortalLinkRequest) (*PortalLi
 	if err != nil {
 		return nil, err
 	}
+
 	l := &PortalLink{}
 	return l, c.into(ctx, request{method: "POST", path: []string{"v1", "portal-links"}, body: body}, l)
 }

@@ -38,20 +38,25 @@ func (r ReplayRequest) MarshalJSON() ([]byte, error) {
 	if !r.Until.IsZero() {
 		v["until"] = r.Until.Format(time.RFC3339Nano)
 	}
+
 	for name, value := range map[string]string{"id": r.ID, "prefix": r.Prefix, "host": r.Host, "rate": r.Rate} {
 		if value != "" {
 			v[name] = value
 		}
 	}
+
 	if len(r.Outcome) > 0 {
 		v["outcome"] = r.Outcome
 	}
+
 	if r.NewIDs {
 		v["new_ids"] = true
 	}
+
 	if r.DryRun {
 		v["dry_run"] = true
 	}
+
 	return json.Marshal(v)
 }
 
@@ -108,10 +113,12 @@ func (c *Client) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 	if r.ID == "" && !r.DryRun {
 		r.ID = "rpl_" + strings.ToLower(rand.Text()[:20])
 	}
+
 	body, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
+
 	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, idempotent: true}, x)
 }
 

@@ -27,11 +27,10 @@ func (r *TestResult) Acknowledged() bool { return r.Outcome == "delivered" }
 // Next is NextMS as a duration.
 func (r *TestResult) Next() time.Duration { return time.Duration(r.NextMS) * time.Millisecond }
 
-// SendTest sends one signed callback with a test body to the receiver of a stored notice. The notice does not change.
-// If the receiver rejects the callback or does not answer, the result says so, and the error is nil.
-//
-// The error is a [*Problem] with status 409 if the notice's route does not deliver over HTTP. Its status is 429 if the
-// client has sent too many tests of the route: three at once, or six within a minute.
+// SendTest sends one signed callback with a test body to the receiver of the stored notice with that key. The notice
+// does not change. If the receiver rejects the callback or does not answer, the result says so, and the error is nil.
+// The error is a [*Problem] with status 409 if the route does not deliver over HTTP, and 429 after too many tests: a
+// client may send three at once to a route, then six a minute.
 func (c *Client) SendTest(ctx context.Context, key string) (*TestResult, error) {
 	r := &TestResult{}
 	return r, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, "test"}}, r)

@@ -6,8 +6,7 @@
 --     notifier:{0}:settled:app1:orders app1:orders:close:4711 app1:orders:close:4711 +900000 reject {"order":4711}
 --   EXEC
 --
--- Load it once with SCRIPT LOAD, and again when Redis answers NOSCRIPT. It writes the same bytes as a call of the API; a test
--- compares them.
+-- Load it with SCRIPT LOAD, and again when Redis answers NOSCRIPT. It writes the bytes that the API writes, as a test checks.
 --
 -- {0} is the hash tag of the shard. It is the tag with one shard and no notifier reshard since the first start. Otherwise
 -- HGET notifier:meta tags has the tags, comma-separated ("" = 0, 1, 2, …), and HGET notifier:meta shards their number. The index
@@ -16,9 +15,8 @@
 -- (h ^ h>>16 ^ h>>8) mod shards, all in 32 bits. A script with another tag is refused, and the error names the right tag. So a
 -- producer may also try any tag first.
 --
--- After a reshard the script is refused until all notices have been moved ("are being moved"): schedule through the API until then.
--- While notifier migrate moves notices to another Redis, the script is refused for moved notices ("on the other side"), and in
--- the end for all ("have moved to another one").
+-- After a reshard the script is refused until all notices have been moved ("are being moved"): use the API until then. During a
+-- migration it is refused for moved notices ("on the other side"), and in the end for all ("have moved to another one").
 --
 -- KEYS  1 <namespace>:{<tag>}:shadow:<prefix>   2 …:records:<prefix>   3 …:dead:<prefix>   4 …:settled:<prefix>
 --       namespace is NOTIFIER_NAMESPACE, prefix that of the route with the longest match
@@ -38,8 +36,7 @@
 --       commands are executed
 -- Bound one notice. The body is read several times: keep it below 64 KiB, because a longer one blocks Redis for milliseconds.
 --
--- The notice has no client, unlike one that is scheduled through an API with several clients. The script does not check these
--- rules of the API: the url's host, the client's scope, NOTIFIER_MAX_BODY.
+-- The notice has no client. The script does not check the url's host, the client's scope and NOTIFIER_MAX_BODY.
 
 local function refuse(text) return redis.error_reply('NOTIFIER ' .. text) end
 
@@ -64,7 +61,6 @@ if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') en
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
 if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is not a header value') end
 if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https://') end
-
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
 -- UTF-8 without surrogates and without overlong forms.
@@ -87,9 +83,8 @@ local function utf8(s)
   end
 end
 
--- JSON as the service accepts it: RFC 8259 without white space around it, at most 1,000 levels deep. This function checks strings
--- and numbers, because cjson accepts NaN, hexadecimal numbers and control characters, and refuses half a surrogate pair. cjson
--- checks the structure.
+-- JSON as the service accepts it: RFC 8259 without white space around it, at most 1,000 levels deep. cjson checks the structure. This
+-- function checks strings and numbers: cjson accepts NaN, hexadecimal numbers and control characters, and refuses half a surrogate pair.
 local function json(s)
   if s == '' or string.find(s, '^[ \t\r\n]') or string.find(s, '[ \t\r\n]$') then return false end
   local rest, n, from = {}, 0, 1
@@ -237,32 +232,67 @@ local function order(shadow, t)
   local route = string.sub(shadow, #base + 8)
   local is = call('SMISMEMBER', base .. 'ordered', route, route .. '!')
   if is[1] == 0 then return nil end
-  local format, match, floor = string.format, string.match, math.floor
+  local format, match, find, sub, floor = string.format, string.match, string.find, string.sub, math.floor
   local now = t[1] * 1000 + floor(t[2] / 1000)
   local part = 0.535 + t[2] % 1000 / 2200
-  local members, positions = base .. 'order:' .. route, base .. 'positions:' .. route
-  local waiting, markers = base .. 'waiting:' .. route, base .. 'sequence:' .. route .. ':'
-  local touched, left, joined, freed, woken = {}, {}, {}, {}, false
-  local names, holders, parks = {}, {}, nil
+  local first, later, positions = base .. 'order:' .. route, base .. 'successors:' .. route, base .. 'positions:' .. route
+  local waiting, marked, claim = base .. 'waiting:' .. route, base .. 'markers:' .. route, base .. 'claim:'
+  local names, heads, holders, exists = {}, {}, {}, {}
+  local touched, left, joined, freed, sets, woken = {}, {}, {}, {}, nil, false
   local q = {blocks = is[2] == 1}
+
+  local function any(key)
+    if exists[key] == nil then exists[key] = call('EXISTS', key) == 1 end
+    return exists[key]
+  end
 
   local function sequence(key)
     local name = names[key]
     if not name then
       local start, id = match(key, '^([^:]+:[^:]+:)[^:]+:(.+)$')
-      name = start .. (string.find(id, '~', 1, true) and match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
+      name = start .. (find(id, '~', 1, true) and match(id, '^(.+)~%d%d?%d?%d?%d?%d?%d?%d?%d?$') or id)
       names[key] = name
     end
     return name
   end
 
-  local function first(name)
-    local found = call('ZRANGEBYLEX', members, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
-    return found and string.sub(found, #name + 30), found
+  local function marker(name) return base .. 'sequence:' .. route .. ':' .. name end
+
+  local function load(keys)
+    local ask, n = {}, 0
+    for i = 1, #keys do
+      local name = sequence(keys[i])
+      if heads[name] == nil then
+        n = n + 1
+        ask[n], heads[name] = name, false
+      end
+    end
+    if n == 0 then return end
+    local entries = call('HMGET', first, unpack(ask))
+    for i = 1, n do heads[ask[i]] = entries[i] end
   end
 
-  local function at(due, made, n)
-    return format('%011x%013x%03x', floor(due), floor(made), n)
+  local function head(name)
+    if heads[name] == nil then heads[name] = call('HGET', first, name) end
+    return heads[name] and sub(heads[name], 29)
+  end
+
+  local function holder(name)
+    if not any(marked) then return nil end
+    if holders[name] == nil then holders[name] = call('GET', marker(name)) end
+    return holders[name]
+  end
+
+  local function mark(name, held, ms)
+    ms = math.max(tonumber(ms), 1)
+    holders[name], exists[marked] = held, true
+    call('SET', marker(name), held, 'PX', ms)
+    if call('PTTL', marked) < ms then call('SET', marked, 1, 'PX', ms) end
+  end
+
+  local function hold(key)
+    local token = call('GET', claim .. key)
+    if token and not holder(sequence(key)) then mark(sequence(key), token .. ' ' .. key, call('PTTL', claim .. key)) end
   end
 
   local function made(key)
@@ -270,39 +300,103 @@ local function order(shadow, t)
     return tonumber(record and match(record, '"made":(%d+)') or 0)
   end
 
-  local function write()
-    local names = {}
-    for key in pairs(left) do names[#names + 1] = key end
-    if #names > 0 then
-      local old, gone = call('HMGET', positions, unpack(names)), {}
-      for i, key in ipairs(names) do
-        if old[i] then gone[#gone + 1] = sequence(key) .. ' ' .. old[i] .. ' ' .. key end
+  local function set(name, entry)
+    local n = #sets
+    heads[name], sets[n + 1], sets[n + 2] = entry, name, entry
+  end
+
+  local function remove(all)
+    local empty, gone = {}, {}
+    for i = 1, #all do
+      local key = all[i]
+      local name = names[key]
+      if heads[name] and sub(heads[name], 29) == key then
+        heads[name], empty[#empty + 1] = false, name
+      else
+        gone[#gone + 1] = key
       end
-      if #gone > 0 then
-        call('ZREM', members, unpack(gone))
-        call('HDEL', positions, unpack(names))
-      end
-      call('ZREM', waiting, unpack(names))
     end
-    local adds, fields = {}, {}
+    if #gone > 0 and any(later) then
+      local members = {}
+      for i, position in ipairs(call('HMGET', positions, unpack(gone))) do
+        if position then members[#members + 1] = names[gone[i]] .. ' ' .. position .. ' ' .. gone[i] end
+      end
+      if #members > 0 then
+        call('ZREM', later, unpack(members))
+        call('HDEL', positions, unpack(gone))
+      end
+    end
+    if any(waiting) then call('ZREM', waiting, unpack(all)) end
+    return empty
+  end
+
+  local function promote(name)
+    local member = call('ZRANGEBYLEX', later, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
+    if not member then return end
+    set(name, sub(member, #name + 2))
+    call('ZREM', later, member)
+    call('HDEL', positions, sub(member, #name + 30))
+  end
+
+  local function add()
+    local members, fields = {}, {}
+    local function after(name, entry)
+      local n = #members
+      members[n + 1], members[n + 2] = 0, name .. ' ' .. entry
+      fields[n + 1], fields[n + 2] = sub(entry, 29), sub(entry, 1, 27)
+    end
     for key, position in pairs(joined) do
-      adds[#adds + 1], fields[#fields + 1] = 0, key
-      adds[#adds + 1], fields[#fields + 1] = sequence(key) .. ' ' .. position .. ' ' .. key, position
-    end
-    if #adds > 0 then
-      call('ZADD', members, unpack(adds))
-      call('HSET', positions, unpack(fields))
-    end
-    if #freed > 0 then
-      local names, free = {}, {}
-      for i, f in ipairs(freed) do names[i] = f[1] end
-      local held = call('MGET', unpack(names))
-      for i, f in ipairs(freed) do
-        if held[i] == f[2] then free[#free + 1] = f[1] end
+      local name, entry = names[key], position .. ' ' .. key
+      local old = heads[name]
+      if not old then
+        set(name, entry)
+      elseif sub(old, 1, 27) <= position and sub(old, 29) ~= key then
+        after(name, entry)
+      else
+        local behind = sub(old, 29)
+        if behind ~= key then after(name, old) end
+        if not joined[behind] then hold(behind) end
+        set(name, entry)
       end
-      if #free > 0 then call('DEL', unpack(free)) end
     end
-    left, joined, freed = {}, {}, {}
+    if #members > 0 then
+      call('ZADD', later, unpack(members))
+      call('HSET', positions, unpack(fields))
+      exists[later] = true
+    end
+  end
+
+  local function write()
+    local new, position = next(joined)
+    if new and not next(left) and not next(joined, new) and call('HSETNX', first, names[new], position .. ' ' .. new) == 1 then
+      heads[names[new]], joined = position .. ' ' .. new, {}
+      return
+    end
+    for key in pairs(new and any(later) and joined or {}) do left[key] = true end
+    local all, out, n = {}, {}, 0
+    for key in pairs(left) do
+      n = n + 1
+      all[n], out[n] = key, key
+    end
+    for key in pairs(joined) do
+      n = n + 1
+      all[n] = key
+    end
+    if n == 0 then return end
+    load(all)
+    sets = {}
+    local empty = #out > 0 and remove(out) or out
+    if #empty > 0 and any(later) then
+      for i = 1, #empty do promote(empty[i]) end
+    end
+    add()
+    local dels = {}
+    for i = 1, #empty do
+      if not heads[empty[i]] then dels[#dels + 1] = empty[i] end
+    end
+    if #sets > 0 then call('HSET', first, unpack(sets)) end
+    if #dels > 0 then call('HDEL', first, unpack(dels)) end
+    left, joined = {}, {}
   end
 
   local function alive(key)
@@ -310,7 +404,10 @@ local function order(shadow, t)
   end
 
   function q.position(key)
-    return joined[key] or not left[key] and call('HGET', positions, key) or nil
+    if joined[key] or left[key] then return joined[key] end
+    local name = sequence(key)
+    if head(name) == key then return sub(heads[name], 1, 27) end
+    return any(later) and call('HGET', positions, key) or nil
   end
 
   function q.score(ms, old)
@@ -322,12 +419,20 @@ local function order(shadow, t)
 
   function q.awaited(key)
     local name = sequence(key)
-    local holder = call('GET', markers .. name)
-    return holder and match(holder, ' (.+)$') or first(name)
+    local held = holder(name)
+    return held and match(held, ' (.+)$') or head(name)
+  end
+
+  local function touch(key)
+    local name = sequence(key)
+    if any(waiting) then touched[name] = true end
+    return name
   end
 
   function q.leave(key)
-    touched[sequence(key)], left[key], joined[key] = true, true, nil
+    touch(key)
+    left[key], joined[key] = true, nil
+    if not freed[key] then hold(key) end
   end
 
   function q.put(key, position)
@@ -335,78 +440,89 @@ local function order(shadow, t)
     joined[key] = position
   end
 
-  function q.join(key, due, made, n) q.put(key, at(due, made, n or 0)) end
+  local last, text
+  local function at(due, made, n)
+    if last ~= made then last, text = made, format('%013x', floor(made)) end
+    return format('%011x%s%03x', floor(due), text, n)
+  end
+
+  function q.enter(key, due, made, n)
+    sequence(key)
+    joined[key] = at(due, made, n)
+  end
+
+  function q.join(key, due, made) q.put(key, at(due, made, 0)) end
 
   function q.keep(key, due, made)
-    if q.position(key) then touched[sequence(key)] = true else q.join(key, due, made) end
+    if q.position(key) then touch(key) else q.join(key, due, made) end
   end
 
   function q.free(key, token)
-    local name = sequence(key)
-    touched[name] = true
-    freed[#freed + 1] = {markers .. name, token .. ' ' .. key}
+    local name = touch(key)
+    freed[key] = true
+    if holder(name) == token .. ' ' .. key then
+      call('DEL', marker(name))
+      holders[name] = false
+    end
   end
 
-  function q.mark(key, token, ms)
+  function q.start(key) if any(waiting) then call('ZREM', waiting, key) end end
+
+  function q.renew(key, token, ms)
     local name = sequence(key)
-    holders[name] = token .. ' ' .. key
-    call('SET', markers .. name, holders[name], 'PX', ms)
-    if parks == nil then parks = call('EXISTS', waiting) == 1 end
-    if parks then call('ZREM', waiting, key) end
+    local held = holder(name)
+    if held and match(held, ' (.+)$') == key then mark(name, token .. ' ' .. key, ms) end
   end
 
-  function q.look(list)
+  function q.look(keys)
+    load(keys)
+    if not any(marked) then return end
     local read = {}
-    for i, key in ipairs(list) do read[i] = markers .. sequence(key) end
-    for i, holder in ipairs(call('MGET', unpack(read))) do holders[sequence(list[i])] = holder end
+    for i = 1, #keys do read[i] = marker(sequence(keys[i])) end
+    for i, held in ipairs(call('MGET', unpack(read))) do holders[sequence(keys[i])] = held end
   end
 
   function q.gate(key, score, token, early)
     local name = sequence(key)
-    local head, member = first(name)
-    if head ~= key and not call('HGET', positions, key) then
+    if not head(name) or head(name) ~= key and not (any(later) and call('HGET', positions, key)) then
       q.join(key, score, made(key))
       write()
-      head, member = first(name)
     end
-    while head ~= key and not alive(head) do
-      call('ZREM', members, member)
-      call('HDEL', positions, head)
-      call('ZREM', waiting, head)
+    while head(name) ~= key and not alive(head(name)) do
+      q.leave(head(name))
+      write()
       call('HINCRBY', base .. 'layout', 'strays', 1)
-      head, member = first(name)
     end
-    local holder, till = holders[name], nil
-    if head ~= key then
+    local held, till = holder(name), nil
+    if head(name) ~= key then
       local own = name .. ' ' .. call('HGET', positions, key) .. ' ' .. key
-      till = now + 300000 + 150 * call('ZLEXCOUNT', members, '[' .. name .. ' ', '(' .. own)
-    elseif holder and holder ~= token .. ' ' .. key then
-      till = now + math.max(call('PTTL', markers .. name), 0) + 1
+      till = now + 300150 + 150 * call('ZLEXCOUNT', later, '[' .. name .. ' ', '(' .. own)
+    elseif held and held ~= token .. ' ' .. key then
+      till = now + math.max(call('PTTL', marker(name)), 0) + 1
     end
-    if not till or call('EXISTS', base .. 'claim:' .. key) == 1 then return nil end
+    if not till or call('EXISTS', claim .. key) == 1 then return nil end
     if not early then
       call('ZADD', waiting, 'NX', now, key)
-      parks = true
+      exists[waiting] = true
     end
     return q.score(till, score)
   end
 
   function q.finish()
     write()
-    if next(touched) and call('EXISTS', waiting) == 1 then
+    if next(touched) and any(waiting) then
       for name in pairs(touched) do
-        local head = first(name)
-        if head and call('ZSCORE', waiting, head) then
-          local left = call('PTTL', markers .. name)
-          call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, call('ZSCORE', shadow, head) or 0), head)
+        local key = head(name)
+        if key and call('ZSCORE', waiting, key) then
+          local left = holder(name) and call('PTTL', marker(name)) or -1
+          call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, call('ZSCORE', shadow, key) or 0), key)
           if left < 0 then
-            call('ZREM', waiting, head)
+            call('ZREM', waiting, key)
             woken = true
           end
         end
       end
     end
-    touched = {}
     return woken
   end
 
@@ -444,8 +560,12 @@ local due = tonumber(ms)
 if sign == '+' then due = due > 0 and now + due + (t[2] % 1000 > 0 and 1 or 0) or now end
 if due < now then due = now end
 local text = string.format('%.0f', due)
+-- If the route is ordered, the notice joins its sequence.
+local joins, leaves = order(KEYS[1], t), there ~= prefix and order(base .. 'shadow:' .. there, t) or nil
 if old then
   made = math.max(made, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
+  if joins and there == prefix then joins.leave(key) end
+  if leaves then leaves.leave(key) end
   redis.call('DEL', base .. 'claim:' .. key)
   redis.call('ZREM', base .. 'shadow:' .. there, key)
   local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
@@ -460,8 +580,6 @@ if old then
     end
   end
 end
--- If the route is ordered, the notice joins its sequence.
-local joins, leaves = order(KEYS[1], t), there ~= prefix and order(base .. 'shadow:' .. there, t) or nil
 redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', made) .. tail)
 if due > now then
   if KEYS[5] and redis.pcall('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)).err then text = text .. '.5' end
@@ -471,12 +589,9 @@ else
   if old and KEYS[5] then redis.pcall('DEL', key) end
 end
 local earliest = due
-if leaves then
-  leaves.leave(key)
-  leaves.finish()
-end
+if leaves then leaves.finish() end
 if joins then
-  joins.join(key, due, made, 1)
+  joins.enter(key, due, made, 1)
   if joins.finish() then earliest = now end
 end
 if earliest < head or earliest < now + 51 then

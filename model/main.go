@@ -28,6 +28,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
+
 	if !ok {
 		stop()
 		os.Exit(1)
@@ -64,9 +65,11 @@ func check(ctx context.Context, stories, write bool) (bool, error) {
 		fmt.Printf("\nAll took %.0f s of processor time, more than the %.0f s that they may: make the model or the runs smaller.\n",
 			took.Seconds(), budget.Seconds())
 	}
+
 	if write && ok {
 		return ok, record.Save(".", "model", page.String())
 	}
+
 	return ok, nil
 }
 
@@ -90,9 +93,11 @@ func searchAll(ctx context.Context) (results, error) {
 			}
 		})
 	}
+
 	for i := range errs {
 		work <- i
 	}
+
 	close(work)
 	wg.Wait()
 
@@ -101,6 +106,7 @@ func searchAll(ctx context.Context) (results, error) {
 			return found, err
 		}
 	}
+
 	return found, nil
 }
 
@@ -130,9 +136,11 @@ func writeRuns(page *strings.Builder, found []result) bool {
 			finds = fmt.Sprintf("**%s**, at step %d", f.broke, f.step)
 			fmt.Printf("%s fails: %s, at step %d\n  %s\n", r.name, f.broke, f.step, strings.Join(f.story, "\n  "))
 		}
+
 		states, transitions = states+f.states, transitions+f.transitions
 		fmt.Fprintf(page, "| %s | `%s` | %d | %d | %d | %s |\n", r.name, strings.Join(r.with, " "), f.states, f.transitions, f.depth, finds)
 	}
+
 	fmt.Fprintf(page, "| all | | %d | %d | | |\n\n", states, transitions)
 	return ok
 }
@@ -148,11 +156,13 @@ func writeMutants(page *strings.Builder, found []result, stories bool) bool {
 			broke, step = "**nothing**", "–"
 			fmt.Printf("the mutant %s does not fail\n", m.name)
 		}
+
 		fmt.Fprintf(page, "| `%s` | %s | %s | %s |\n", m.name, m.what, broke, step)
 		if stories {
 			fmt.Printf("%s: %s\n  %s\n", m.name, m.what, strings.Join(found[i].story, "\n  "))
 		}
 	}
+
 	return ok
 }
 
@@ -161,5 +171,6 @@ func version(ctx context.Context) string {
 	if err != nil {
 		return "spin of an unknown version"
 	}
+
 	return strings.TrimSpace(string(out))
 }

@@ -41,6 +41,7 @@ func search(ctx context.Context, with []string, ends, mutant bool) (result, erro
 	if err != nil {
 		return result{}, fmt.Errorf("make a directory: %w", err)
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }()
 	text, err := os.ReadFile(filepath.Join(folder, source))
 	if err != nil {
@@ -49,14 +50,17 @@ func search(ctx context.Context, with []string, ends, mutant bool) (result, erro
 	if err := os.WriteFile(filepath.Join(dir, source), text, 0o600); err != nil {
 		return result{}, fmt.Errorf("copy the model: %w", err)
 	}
+
 	macros := make([]string, 0, len(with)+1)
 	for _, w := range with {
 		macros = append(macros, "-D"+w)
 	}
+
 	optimise := "-O1" // more takes the compiler longer than it saves
 	if mutant {       // its search ends soon
 		optimise = "-O0"
 	}
+
 	cc := []string{"-w", optimise, "-DVECTORSZ=1024", "-o", "pan", "pan.c"}
 	args := []string{"-m1000000"}
 	switch {
@@ -69,20 +73,24 @@ func search(ctx context.Context, with []string, ends, mutant bool) (result, erro
 	default:
 		cc = append(cc, "-DSAFETY")
 	}
+
 	if _, err := command(ctx, dir, "spin", append(append([]string{}, macros...), "-a", source)...); err != nil {
 		return result{}, err
 	}
 	if _, err := command(ctx, dir, "gcc", cc...); err != nil {
 		return result{}, err
 	}
+
 	out, err := command(ctx, dir, "./pan", args...)
 	if err != nil {
 		return result{}, err
 	}
+
 	r, err := read(out)
 	if err != nil || r.broke == "" {
 		return r, err
 	}
+
 	told, err := command(ctx, dir, "spin", append(append([]string{}, macros...), "-k", source+".trail", source)...)
 	r.story = story(told)
 	return r, err
@@ -102,6 +110,7 @@ func command(ctx context.Context, dir, name string, args ...string) (string, err
 	if c.ProcessState != nil {
 		used.Add(int64(c.ProcessState.UserTime() + c.ProcessState.SystemTime()))
 	}
+
 	var status *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
@@ -111,6 +120,7 @@ func command(ctx context.Context, dir, name string, args ...string) (string, err
 	case errors.As(err, &status) && name == "gcc", err != nil && !errors.As(err, &status):
 		return "", fmt.Errorf("%s: %w\n%s", name, err, out.String())
 	}
+
 	return out.String(), nil
 }
 
@@ -130,6 +140,7 @@ func read(out string) (result, error) {
 	if d == nil || !states.MatchString(out) || !transitions.MatchString(out) {
 		return r, fmt.Errorf("the search did not end:\n%s", out)
 	}
+
 	r.depth = number(d[1])
 	r.states = number(states.FindStringSubmatch(out)[1])
 	r.transitions = number(transitions.FindStringSubmatch(out)[1])
@@ -139,6 +150,7 @@ func read(out string) (result, error) {
 		}
 		return r, nil
 	}
+
 	if m := broken.FindStringSubmatch(out); m != nil {
 		r.broke, r.step = promises[m[1]], number(m[2])
 	} else if m := cycle.FindStringSubmatch(out); m != nil {
@@ -146,9 +158,11 @@ func read(out string) (result, error) {
 	} else if m := stuck.FindStringSubmatch(out); m != nil {
 		r.broke, r.step = m[1], number(m[2])
 	}
+
 	if r.broke == "" {
 		return r, fmt.Errorf("an error that says nothing:\n%s", out)
 	}
+
 	return r, nil
 }
 
@@ -176,6 +190,7 @@ func story(out string) []string {
 			list = append(list, line)
 		}
 	}
+
 	return list
 }
 

@@ -60,6 +60,7 @@ func (w *workers) stop() {
 	if w == nil {
 		return
 	}
+
 	w.cancel()
 	w.wg.Wait()
 }
@@ -100,6 +101,7 @@ func (w *workers) pool(n int, handle peer.Handle) chan<- string {
 			}
 		})
 	}
+
 	return jobs
 }
 
@@ -121,6 +123,7 @@ func unpack(b []byte) (id string, err error) {
 	if len(b) <= n || b[n] != '\n' {
 		return "", fmt.Errorf("%.40q is no scheduled job", b)
 	}
+
 	return string(b[:n]), nil
 }
 
@@ -129,6 +132,7 @@ func unpackJob(b []byte) (peer.Job, error) {
 	if err != nil {
 		return peer.Job{}, err
 	}
+
 	return job(id, b[len(id)+1:]), nil
 }
 
@@ -146,6 +150,7 @@ func job(id string, payload []byte) peer.Job {
 	if !bytes.HasPrefix(payload, []byte("http")) {
 		return peer.Job{ID: id, Body: payload}
 	}
+
 	url, body, _ := bytes.Cut(payload, []byte{'\n'})
 	return peer.Job{ID: id, URL: string(url), Body: body}
 }
@@ -161,6 +166,7 @@ func secondsUp(due time.Time) int64 {
 	if d <= 0 {
 		return 0
 	}
+
 	return int64((d + time.Second - 1) / time.Second)
 }
 
@@ -177,9 +183,11 @@ func hold[T any](n int, open func() (T, error)) (*held[T], error) {
 		if err != nil {
 			return h, err
 		}
+
 		h.all = append(h.all, c)
 		h.free <- c
 	}
+
 	return h, nil
 }
 
@@ -197,10 +205,12 @@ func (h *held[T]) close(fn func(T) error) error {
 	if h == nil {
 		return nil
 	}
+
 	var errs []error
 	for _, c := range h.all {
 		errs = append(errs, fn(c))
 	}
+
 	return errors.Join(errs...)
 }
 

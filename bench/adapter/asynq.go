@@ -48,6 +48,7 @@ func (q *queue) Start(ctx context.Context, env peer.Env) error {
 	if err := q.start(ctx, env); err != nil {
 		return err
 	}
+
 	q.client = asynq.NewClientFromRedisClient(q.rdb)
 	return nil
 }
@@ -74,11 +75,13 @@ func (q *queue) Call(_ context.Context, handlers int, call peer.Call) error {
 		if !ok {
 			return errors.New("a task without id")
 		}
+
 		return call(ctx, job(id, t.Payload()))
 	}))
 	if err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
+
 	return nil
 }
 

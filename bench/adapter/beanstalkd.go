@@ -52,6 +52,7 @@ func beanstalkdAligned() peer.Entry {
 	for _, c := range []string{"schedule", "schedule-batch", "drain", "bytes", "idle", "crash", "race"} {
 		info.Skip[c] = "the same server as beanstalkd"
 	}
+
 	return peer.Entry{Info: info, New: func() peer.Peer { return &beans{aligned: true} }}
 }
 
@@ -62,14 +63,17 @@ func (b *beans) Start(ctx context.Context, env peer.Env) error {
 		if err != nil {
 			return err
 		}
+
 		b.srv, b.addr = srv, srv.Addr
 	}
+
 	b.workers = newWorkers()
 	put, err := hold(callers, func() (*beanstalk.Conn, error) { return beanstalk.Dial("tcp", b.addr) })
 	b.put = put
 	if err != nil {
 		return fmt.Errorf("connect to beanstalkd: %w", err)
 	}
+
 	return nil
 }
 
@@ -110,9 +114,11 @@ func (b *beans) Call(_ context.Context, handlers int, call peer.Call) error {
 		if err != nil {
 			return fmt.Errorf("connect to beanstalkd: %w", err)
 		}
+
 		b.work = append(b.work, c)
 		b.workers.run(func(ctx context.Context) error { return reserve(ctx, c, wait, call) })
 	}
+
 	return nil
 }
 
@@ -125,16 +131,19 @@ func reserve(ctx context.Context, c *beanstalk.Conn, wait time.Duration, call pe
 		if err != nil {
 			return fmt.Errorf("reserve: %w", err)
 		}
+
 		j, err := unpackJob(body)
 		if err != nil {
 			return err
 		}
+
 		if call(ctx, j) != nil {
 			if err := c.Release(n, 0, retryAfter); err != nil {
 				slog.Warn("beanstalkd did not take a job back", "error", err)
 			}
 			continue
 		}
+
 		if err := c.Delete(n); err != nil {
 			slog.Warn("beanstalkd did not delete a job", "error", err)
 		}
@@ -149,18 +158,22 @@ func (b *beans) Usage(ctx context.Context) (peer.Usage, error) {
 		if err != nil {
 			return fmt.Errorf("ask beanstalkd for its stats: %w", err)
 		}
+
 		for _, name := range []string{"cmd-put", "cmd-reserve", "cmd-reserve-with-timeout", "cmd-delete", "cmd-release"} {
 			n, err := strconv.ParseInt(stats[name], 10, 64)
 			if err != nil {
 				return fmt.Errorf("read %s of beanstalkd's stats: %w", name, err)
 			}
+
 			u.Commands += n
 		}
+
 		return nil
 	})
 	if err != nil || b.srv == nil {
 		return u, err
 	}
+
 	u.PIDs = []int{b.srv.PID()}
 	u.Bytes, err = server.RSS(b.srv.PID())
 	return u, err
@@ -172,10 +185,12 @@ func (b *beans) Stop() error {
 	if b.workers != nil {
 		b.workers.cancel()
 	}
+
 	var errs []error
 	for _, c := range b.work { // a cancelled context does not wake a blocked read
 		errs = append(errs, c.Close())
 	}
+
 	b.workers.stop()
 	errs = append(errs, b.put.close((*beanstalk.Conn).Close))
 	return errors.Join(append(errs, b.srv.Stop())...)

@@ -13,9 +13,9 @@ import (
 	"notifier/bench/peer"
 )
 
-// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue). It stores jobs by id, three sorted sets
-// of ids by due second, and a list of due jobs. A job that a worker has taken becomes due again after bucketTTR,
-// unless the worker has finished it.
+// buckets rebuilds the design of Youzan's delay queue (ouqiang/delay-queue) on Redis: jobs by id, three sorted sets of
+// job ids by due second (the buckets), and a list of due jobs from which workers take. A job that a worker has taken
+// becomes due again after bucketTTR, unless the worker has finished the job by then.
 type buckets struct{ onRedis }
 
 const (
@@ -59,11 +59,13 @@ func (b *buckets) Work(_ context.Context, handlers int, handle peer.Handle) erro
 		bucket := "bucket:" + strconv.Itoa(n)
 		b.workers.every(time.Second, func(ctx context.Context) error { return b.tick(ctx, bucket) })
 	}
+
 	for range handlers {
 		b.workers.run(func(ctx context.Context) error {
 			return b.blockingPop(ctx, readyKey, func(id string) error { return b.handleOne(ctx, id, handle) })
 		})
 	}
+
 	return nil
 }
 
@@ -77,6 +79,7 @@ func (b *buckets) tick(ctx context.Context, bucket string) error {
 		if len(head) == 0 || int64(head[0].Score) > time.Now().Unix() {
 			return nil
 		}
+
 		id := fmt.Sprint(head[0].Member)
 		if err := b.rdb.Get(ctx, id).Err(); err == nil {
 			if err := b.rdb.LPush(ctx, readyKey, id).Err(); err != nil {
@@ -85,6 +88,7 @@ func (b *buckets) tick(ctx context.Context, bucket string) error {
 		} else if !errors.Is(err, redis.Nil) {
 			return fmt.Errorf("read the job: %w", err)
 		}
+
 		if err := b.rdb.ZRem(ctx, bucket, id).Err(); err != nil {
 			return fmt.Errorf("remove from the bucket: %w", err)
 		}
@@ -99,6 +103,7 @@ func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) 
 	if err != nil {
 		return fmt.Errorf("read the job: %w", err)
 	}
+
 	back := float64(time.Now().Add(bucketTTR).Unix())
 	if err := b.rdb.ZAdd(ctx, bucketOf(id), redis.Z{Score: back, Member: id}).Err(); err != nil {
 		return fmt.Errorf("put back: %w", err)
@@ -106,9 +111,11 @@ func (b *buckets) handleOne(ctx context.Context, id string, handle peer.Handle) 
 	if !strings.HasPrefix(body, "{") {
 		return fmt.Errorf("%.40q is no scheduled job", body)
 	}
+
 	handle(id)
 	if err := b.rdb.Del(ctx, id).Err(); err != nil {
 		return fmt.Errorf("finish: %w", err)
 	}
+
 	return nil
 }

@@ -33,10 +33,12 @@ func (e *expired) Work(ctx context.Context, handlers int, handle peer.Handle) er
 	if err := e.rdb.ConfigSet(ctx, "notify-keyspace-events", "Ex").Err(); err != nil {
 		return fmt.Errorf("switch the events on: %w", err)
 	}
+
 	sub := e.rdb.Subscribe(ctx, "__keyevent@0__:expired")
 	if _, err := sub.Receive(ctx); err != nil {
 		return fmt.Errorf("subscribe: %w", err)
 	}
+
 	jobs := e.workers.pool(handlers, handle)
 	events := sub.Channel(redis.WithChannelSize(200_000))
 	e.workers.run(func(ctx context.Context) error {

@@ -39,6 +39,7 @@ func (g *gocraft) Start(ctx context.Context, env peer.Env) error {
 	if err := g.start(ctx, env); err != nil {
 		return err
 	}
+
 	n := callers + connections(env.Handlers)
 	g.conns = &redis.Pool{MaxIdle: n, MaxActive: 2 * n, Wait: true,
 		Dial: func() (redis.Conn, error) { return redis.Dial("tcp", g.addr) }}
@@ -64,6 +65,7 @@ func (g *gocraft) Call(_ context.Context, handlers int, call peer.Call) error {
 		if err := w.ArgError(); err != nil {
 			return err
 		}
+
 		return call(g.workers.ctx, job(id, []byte(body)))
 	})
 	g.pool.Start()
@@ -74,10 +76,12 @@ func (g *gocraft) Stop() error {
 	if g.pool != nil {
 		g.pool.Stop()
 	}
+
 	if g.conns != nil {
 		if err := g.conns.Close(); err != nil {
 			return err
 		}
 	}
+
 	return g.onRedis.Stop()
 }

@@ -52,6 +52,7 @@ func (m *inMemory) Start(_ context.Context, env peer.Env) error {
 	if env.Attach != "" {
 		return errors.New("a queue in memory has no second instance")
 	}
+
 	m.workers = newWorkers()
 	return nil
 }
@@ -65,11 +66,13 @@ func (m *inMemory) ScheduleBatch(_ context.Context, jobs []peer.Job) error {
 	for _, j := range jobs {
 		heap.Push(&m.jobs, j)
 	}
+
 	m.mu.Unlock()
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
+
 	return nil
 }
 
@@ -86,6 +89,7 @@ func (m *inMemory) Work(_ context.Context, handlers int, handle peer.Handle) err
 				}
 				continue
 			}
+
 			timer.Reset(wait)
 			select {
 			case <-ctx.Done():
@@ -108,6 +112,7 @@ func (m *inMemory) next() (id string, wait time.Duration) {
 	if wait := time.Until(m.jobs[0].Due); wait > 0 {
 		return "", wait
 	}
+
 	return heap.Pop(&m.jobs).(peer.Job).ID, 0
 }
 
@@ -116,6 +121,7 @@ func (m *inMemory) Usage(context.Context) (peer.Usage, error) {
 	if err != nil {
 		return peer.Usage{}, fmt.Errorf("own memory: %w", err)
 	}
+
 	return peer.Usage{Bytes: rss, Commands: -1, Trips: -1}, nil
 }
 

@@ -30,6 +30,7 @@ func readEntry(s string) (due time.Time, id string, err error) {
 	if !ok || numErr != nil {
 		return due, "", fmt.Errorf("%.40q is no scheduled job", s)
 	}
+
 	id, err = unpack([]byte(rest))
 	return time.UnixMilli(n), id, err
 }
@@ -43,6 +44,7 @@ func (l *list) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	for i, j := range jobs {
 		entries[i] = l.entry(j)
 	}
+
 	return l.rdb.LPush(ctx, readyKey, entries...).Err()
 }
 
@@ -69,6 +71,7 @@ func (l *list) round(ctx context.Context, jobs chan<- string) error {
 	if err != nil {
 		return fmt.Errorf("measure the list: %w", err)
 	}
+
 	for range n {
 		s, err := l.rdb.RPop(ctx, readyKey).Result()
 		if errors.Is(err, redis.Nil) {
@@ -77,20 +80,24 @@ func (l *list) round(ctx context.Context, jobs chan<- string) error {
 		if err != nil {
 			return fmt.Errorf("pop: %w", err)
 		}
+
 		due, id, err := readEntry(s)
 		if err != nil {
 			return err
 		}
+
 		if time.Now().Before(due) {
 			if err := l.rdb.LPush(ctx, readyKey, s).Err(); err != nil {
 				return fmt.Errorf("put back: %w", err)
 			}
 			continue
 		}
+
 		if err := send(ctx, jobs, id); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -112,6 +119,7 @@ func listBlock() peer.Entry {
 						if err := sleepUntil(ctx, due); err != nil {
 							return err
 						}
+
 						handle(id)
 						return nil
 					})

@@ -53,8 +53,10 @@ func (n *natsPeer) Start(ctx context.Context, env peer.Env) error {
 		if n.srv, err = server.NATS(ctx, path, env.Dir); err != nil {
 			return err
 		}
+
 		n.addr = n.srv.Addr
 	}
+
 	n.workers = newWorkers()
 	var err error
 	if n.nc, err = nats.Connect("nats://"+n.addr, nats.Timeout(10*time.Second)); err != nil {
@@ -63,6 +65,7 @@ func (n *natsPeer) Start(ctx context.Context, env peer.Env) error {
 	if n.js, err = jetstream.New(n.nc, jetstream.WithPublishAsyncMaxPending(4096)); err != nil {
 		return fmt.Errorf("make the JetStream context: %w", err)
 	}
+
 	_, err = n.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
 		Name: natsStream, Subjects: []string{"later.>", natsWork}, Storage: jetstream.MemoryStorage, AllowMsgSchedules: true,
 		AllowMsgTTL: true, NoAck: false,
@@ -70,6 +73,7 @@ func (n *natsPeer) Start(ctx context.Context, env peer.Env) error {
 	if err != nil {
 		return fmt.Errorf("make the stream: %w", err)
 	}
+
 	return nil
 }
 
@@ -91,8 +95,10 @@ func (n *natsPeer) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
+
 		acks = append(acks, ack)
 	}
+
 	for _, a := range acks {
 		select {
 		case <-a.Ok():
@@ -102,6 +108,7 @@ func (n *natsPeer) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 			return ctx.Err()
 		}
 	}
+
 	return nil
 }
 
@@ -116,6 +123,7 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 	if err != nil {
 		return fmt.Errorf("make the consumer: %w", err)
 	}
+
 	msgs := make(chan jetstream.Msg, 1)
 	for range handlers {
 		n.workers.run(func(ctx context.Context) error {
@@ -131,6 +139,7 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 			}
 		})
 	}
+
 	n.worker, err = cons.Consume(func(m jetstream.Msg) {
 		select {
 		case msgs <- m:
@@ -140,6 +149,7 @@ func (n *natsPeer) Call(ctx context.Context, handlers int, call peer.Call) error
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
+
 	return nil
 }
 
@@ -154,9 +164,11 @@ func callOne(ctx context.Context, m jetstream.Msg, call peer.Call) error {
 	if call(ctx, j) != nil {
 		end = func() error { return m.NakWithDelay(retryAfter) }
 	}
+
 	if err := end(); err != nil {
 		return fmt.Errorf("acknowledge: %w", err)
 	}
+
 	return nil
 }
 
@@ -165,6 +177,7 @@ func (n *natsPeer) Usage(context.Context) (peer.Usage, error) {
 	if n.srv == nil {
 		return u, nil
 	}
+
 	u.PIDs = []int{n.srv.PID()}
 	var err error
 	u.Bytes, err = server.RSS(n.srv.PID())
@@ -177,9 +190,11 @@ func (n *natsPeer) Stop() error {
 	if n.worker != nil {
 		n.worker.Stop()
 	}
+
 	n.workers.stop()
 	if n.nc != nil {
 		n.nc.Close()
 	}
+
 	return n.srv.Stop()
 }

@@ -70,14 +70,17 @@ func (e *inProcess) Start(ctx context.Context, env peer.Env) error {
 		if err != nil {
 			return err
 		}
+
 		e.srv, e.addr = srv, srv.Addr
 	}
+
 	e.workers = newWorkers()
 	e.rdb = redis.NewClient(&redis.Options{Addr: e.addr})
 	var err error
 	if e.producer, e.conn, err = e.open(nil, nil); err != nil {
 		return err
 	}
+
 	return e.producer.Begin(ctx)
 }
 
@@ -100,16 +103,19 @@ func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *w
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the route: %w", err)
 	}
+
 	conn, err := wire.Open(wire.Address{URL: "redis://" + e.addr + "/0"})
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to Redis: %w", err)
 	}
+
 	level := zap.NewProductionConfig()
 	level.Level, level.OutputPaths = zap.NewAtomicLevelAt(zap.WarnLevel), []string{"stderr"}
 	log, err := level.Build()
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the log: %w", err)
 	}
+
 	return engine.New(engine.Options{
 		Conn: conn, Space: keys.Space{Namespace: "notifier", Shards: 1}, Routes: table,
 		Handler:  handlerFunc(call),
@@ -133,11 +139,13 @@ func (e *inProcess) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	for i, j := range jobs {
 		requests[i] = request(j)
 	}
+
 	for _, r := range e.producer.ScheduleMany(ctx, requests) {
 		if r.Err != nil {
 			return r.Err
 		}
 	}
+
 	return nil
 }
 
@@ -151,6 +159,7 @@ func (e *inProcess) Call(ctx context.Context, _ int, call peer.Call) error {
 	if err != nil {
 		return err
 	}
+
 	e.worker, e.workConn = worker, conn
 	e.workers.run(worker.Run)
 	select {
@@ -190,12 +199,15 @@ func (e *inProcess) InVain() (n int64, err error) {
 		if !strings.HasPrefix(name, "notifier_claims_total{") || strings.Contains(name, `"`+string(notice.ClaimWon)+`"`) {
 			continue
 		}
+
 		f, err := strconv.ParseFloat(value, 64)
 		if err != nil {
 			return 0, fmt.Errorf("read the metrics: %w", err)
 		}
+
 		n += int64(f)
 	}
+
 	return n, nil
 }
 
@@ -209,8 +221,10 @@ func (e *inProcess) Stop() error {
 			errs = append(errs, c.Close())
 		}
 	}
+
 	if e.rdb != nil {
 		errs = append(errs, e.rdb.Close())
 	}
+
 	return errors.Join(append(errs, e.srv.Stop())...)
 }

@@ -56,15 +56,18 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 	if s.redis, err = server.Redis(ctx, env.Dir); err != nil {
 		return err
 	}
+
 	s.addr = s.redis.Addr
 	s.rdb = redis.NewClient(&redis.Options{Addr: s.addr})
 	if s.receiver, err = server.Receive(s.received); err != nil {
 		return err
 	}
+
 	api, err := server.FreeAddr()
 	if err != nil {
 		return err
 	}
+
 	n := strconv.Itoa(env.Handlers)
 	run := server.Service{Name: "notifier", Path: path, Args: []string{"serve"}, Dir: env.Dir, Addr: api, URL: "http://" + api + "/readyz",
 		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api,
@@ -83,12 +86,15 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET="+s.receiver.URL)
 		}
 	}
+
 	if env.Cores > 0 {
 		run.Env = append(run.Env, "GOMAXPROCS="+strconv.Itoa(env.Cores))
 	}
+
 	if s.api, err = server.Program(ctx, run); err != nil {
 		return err
 	}
+
 	s.metrics = "http://" + api + "/metrics"
 	s.base = "http://" + api + "/v1/notices"
 	s.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: callers,
@@ -128,16 +134,19 @@ func (s *service) metric(ctx context.Context, begin string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	resp, err := s.http.Do(req)
 	if err != nil {
 		return 0, err
 	}
+
 	defer resp.Body.Close()
 	for lines := bufio.NewScanner(resp.Body); lines.Scan(); {
 		if text, ok := strings.CutPrefix(lines.Text(), begin); ok {
 			return strconv.ParseFloat(text, 64)
 		}
 	}
+
 	return 0, fmt.Errorf("%s does not show %s", s.metrics, strings.TrimSpace(begin))
 }
 
@@ -146,6 +155,7 @@ func appendRequest(b []byte, j peer.Job) []byte {
 	if j.URL != "" {
 		b = fmt.Appendf(b, `"url":%q,`, j.URL)
 	}
+
 	b = append(b, `"body":`...)
 	return append(append(b, j.Body...), '}')
 }
@@ -155,16 +165,19 @@ func (s *service) post(ctx context.Context, url, contentType string, body []byte
 	if err != nil {
 		return err
 	}
+
 	req.Header.Set("Content-Type", contentType)
 	resp, err := s.http.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
 		answer, err := io.ReadAll(io.LimitReader(resp.Body, 600))
 		return errors.Join(fmt.Errorf("the API answered %s: %s", resp.Status, strings.TrimSpace(string(answer))), err)
 	}
+
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
 }
@@ -178,6 +191,7 @@ func (s *service) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	for _, j := range jobs {
 		body = append(appendRequest(body, j), '\n')
 	}
+
 	return s.post(ctx, s.base+"/batch", "application/x-ndjson", body)
 }
 
@@ -192,6 +206,7 @@ func (s *service) Usage(ctx context.Context) (peer.Usage, error) {
 	if err == nil {
 		u.PIDs = append(u.PIDs, s.api.PID())
 	}
+
 	return u, err
 }
 
@@ -201,9 +216,11 @@ func (s *service) Stop() error {
 	if s.http != nil {
 		s.http.CloseIdleConnections()
 	}
+
 	errs := []error{s.api.Stop(), s.receiver.Stop()}
 	if s.rdb != nil {
 		errs = append(errs, s.rdb.Close())
 	}
+
 	return errors.Join(append(errs, s.redis.Stop())...)
 }

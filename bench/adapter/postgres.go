@@ -33,16 +33,20 @@ func (p *onPostgres) start(ctx context.Context, env peer.Env) error {
 		if err != nil {
 			return err
 		}
+
 		p.srv, p.addr = srv, srv.Addr
 	}
+
 	conf, err := pgxpool.ParseConfig(p.addr)
 	if err != nil {
 		return fmt.Errorf("read the address of PostgreSQL: %w", err)
 	}
+
 	conf.MaxConns = 48
 	if p.db, err = pgxpool.NewWithConfig(ctx, conf); err != nil {
 		return fmt.Errorf("connect to PostgreSQL: %w", err)
 	}
+
 	p.workers = newWorkers()
 	return nil
 }
@@ -57,9 +61,11 @@ func (p *onPostgres) Usage(ctx context.Context) (peer.Usage, error) {
 	if err != nil {
 		return u, fmt.Errorf("ask PostgreSQL for its usage: %w", err)
 	}
+
 	if p.srv != nil {
 		u.PIDs = []int{p.srv.PID()}
 	}
+
 	return u, nil
 }
 
@@ -68,5 +74,6 @@ func (p *onPostgres) Stop() error {
 	if p.db != nil {
 		p.db.Close()
 	}
+
 	return p.srv.StopFast()
 }

@@ -14,9 +14,10 @@ import (
 	"notifier/bench/server"
 )
 
-// rabbit measures RabbitMQ with message TTLs and a dead-letter exchange. RabbitMQ expires a message only when it is at
-// the head of its queue. So the messages of a queue must all expire at the same time, and each due second has its own
-// delay queue.
+// rabbit measures RabbitMQ as a delay queue, with message TTLs and a dead-letter exchange. RabbitMQ expires a message
+// only when it is at the head of its queue. So a message waits for those ahead of it that expire later. To limit this
+// delay, the messages of each due second have a separate queue. Messages due in more than a minute share a queue per
+// minute, and those due in more than an hour one per hour.
 type rabbit struct {
 	srv     *server.Rabbit
 	addr    string
@@ -50,25 +51,31 @@ func (r *rabbit) Start(ctx context.Context, env peer.Env) error {
 		if err != nil {
 			return err
 		}
+
 		r.srv, r.addr = srv, srv.Addr
 	}
+
 	r.workers = newWorkers()
 	if err := r.dial(ctx); err != nil {
 		return fmt.Errorf("connect to RabbitMQ: %w", err)
 	}
+
 	ch, err := r.conn.Channel()
 	if err != nil {
 		return fmt.Errorf("open a channel: %w", err)
 	}
+
 	defer ch.Close()
 	if _, err := ch.QueueDeclare(rabbitWork, false, false, false, false, nil); err != nil {
 		return fmt.Errorf("declare the work queue: %w", err)
 	}
+
 	r.put, err = hold(callers, func() (*amqp.Channel, error) {
 		ch, err := r.conn.Channel()
 		if err != nil {
 			return nil, err
 		}
+
 		return ch, ch.Confirm(false)
 	})
 	return err
@@ -82,6 +89,7 @@ func (r *rabbit) dial(ctx context.Context) error {
 			r.conn = conn
 			return nil
 		}
+
 		if time.Now().After(end) {
 			return err
 		}
@@ -101,6 +109,7 @@ func delayQueue(due time.Time) (name string, expires time.Duration) {
 	case left > time.Minute:
 		grain = time.Minute
 	}
+
 	return "delay." + grain.String() + "." + strconv.FormatInt(due.Truncate(grain).Unix(), 10), left + grain + time.Minute
 }
 
@@ -111,12 +120,14 @@ func (r *rabbit) declare(ch *amqp.Channel, due time.Time) (string, error) {
 	if r.known[name] {
 		return name, nil
 	}
+
 	_, err := ch.QueueDeclare(name, false, false, false, false, amqp.Table{
 		"x-dead-letter-exchange": "", "x-dead-letter-routing-key": rabbitWork, "x-expires": max(expires, time.Minute).Milliseconds(),
 	})
 	if err != nil {
 		return "", fmt.Errorf("declare a delay queue: %w", err)
 	}
+
 	r.known[name] = true
 	return name, nil
 }
@@ -126,6 +137,7 @@ func (r *rabbit) publish(ctx context.Context, ch *amqp.Channel, j peer.Job) (*am
 	if err != nil {
 		return nil, err
 	}
+
 	// Rounded up: a millisecond late at worst, never early.
 	ttl := max(0, (time.Until(j.Due) + time.Millisecond - 1).Milliseconds())
 	return ch.PublishWithDeferredConfirmWithContext(ctx, "", name, false, false,
@@ -144,8 +156,10 @@ func (r *rabbit) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 			if err != nil {
 				return fmt.Errorf("publish: %w", err)
 			}
+
 			confirms = append(confirms, c)
 		}
+
 		for _, c := range confirms {
 			ok, err := c.WaitContext(ctx)
 			if err != nil {
@@ -155,6 +169,7 @@ func (r *rabbit) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 				return errors.New("RabbitMQ refused a message")
 			}
 		}
+
 		return nil
 	})
 }
@@ -167,13 +182,16 @@ func (r *rabbit) Work(_ context.Context, handlers int, handle peer.Handle) error
 	if err := ch.Qos(4*handlers, 0, false); err != nil {
 		return fmt.Errorf("set the prefetch: %w", err)
 	}
+
 	msgs, err := ch.Consume(rabbitWork, "", false, false, false, false, nil)
 	if err != nil {
 		return fmt.Errorf("consume: %w", err)
 	}
+
 	for range handlers {
 		r.workers.run(func(ctx context.Context) error { return handleAll(ctx, msgs, handle) })
 	}
+
 	return nil
 }
 
@@ -187,6 +205,7 @@ func handleAll(ctx context.Context, msgs <-chan amqp.Delivery, handle peer.Handl
 			if !ok {
 				return errors.New("the channel was closed")
 			}
+
 			handle(m.MessageId)
 			if err := m.Ack(false); err != nil {
 				return fmt.Errorf("acknowledge: %w", err)
@@ -200,10 +219,12 @@ func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
 	if r.srv == nil {
 		return u, nil
 	}
+
 	pids, err := server.Tree(r.srv.PID())
 	if err != nil {
 		return u, err
 	}
+
 	u.PIDs = []int{r.srv.PID()}
 	for _, pid := range pids {
 		// The emulator is by far the largest of them.
@@ -211,6 +232,7 @@ func (r *rabbit) Usage(context.Context) (peer.Usage, error) {
 			u.Bytes += rss
 		}
 	}
+
 	return u, nil
 }
 
@@ -221,5 +243,6 @@ func (r *rabbit) Stop() error {
 	if r.conn != nil && !r.conn.IsClosed() {
 		_ = r.conn.Close() // the node is stopped next
 	}
+
 	return r.srv.Stop()
 }

@@ -25,8 +25,10 @@ func (r *onRedis) start(ctx context.Context, env peer.Env, args ...string) error
 		if err != nil {
 			return err
 		}
+
 		r.srv, r.addr = srv, srv.Addr
 	}
+
 	r.rdb = redis.NewClient(&redis.Options{Addr: r.addr, PoolSize: callers + 2*connections(env.Handlers)})
 	r.workers = newWorkers()
 	return nil
@@ -41,18 +43,22 @@ func (r *onRedis) Usage(ctx context.Context) (peer.Usage, error) {
 	if err != nil {
 		return peer.Usage{}, err
 	}
+
 	commands, err := server.RedisCommands(ctx, r.rdb)
 	if err != nil {
 		return peer.Usage{}, err
 	}
+
 	trips, err := server.RedisTrips(ctx, r.rdb)
 	if err != nil {
 		return peer.Usage{}, err
 	}
+
 	u := peer.Usage{Bytes: bytes, Commands: commands, Trips: trips}
 	if r.srv != nil {
 		u.PIDs = []int{r.srv.PID()}
 	}
+
 	return u, nil
 }
 
@@ -63,6 +69,7 @@ func (r *onRedis) Stop() error {
 			return fmt.Errorf("close the connection to Redis: %w", err)
 		}
 	}
+
 	return r.srv.Stop()
 }
 

@@ -61,6 +61,7 @@ func (r *rivers) Start(ctx context.Context, env peer.Env) error {
 	if err := r.start(ctx, env); err != nil {
 		return err
 	}
+
 	driver := riverpgxv5.New(r.db)
 	if env.Attach == "" {
 		m, err := rivermigrate.New(driver, &rivermigrate.Config{Logger: quiet()})
@@ -71,10 +72,12 @@ func (r *rivers) Start(ctx context.Context, env peer.Env) error {
 			return fmt.Errorf("migrate: %w", err)
 		}
 	}
+
 	c, err := river.NewClient(driver, &river.Config{Logger: quiet()})
 	if err != nil {
 		return fmt.Errorf("make the client: %w", err)
 	}
+
 	r.client = c
 	return nil
 }
@@ -92,6 +95,7 @@ func (r *rivers) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 		params[i] = river.InsertManyParams{Args: riverArgsOf(j),
 			InsertOpts: &river.InsertOpts{ScheduledAt: j.Due}}
 	}
+
 	_, err := r.client.InsertManyFast(ctx, params)
 	return err
 }
@@ -129,6 +133,7 @@ func (r *rivers) work(n int, call peer.Call) error {
 	if err := c.Start(r.workers.ctx); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
+
 	r.worker = c
 	return nil
 }

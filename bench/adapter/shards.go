@@ -67,6 +67,7 @@ func (s *shards) Work(_ context.Context, handlers int, handle peer.Handle) error
 	for n := range shardCount {
 		s.workers.every(100*time.Millisecond, func(ctx context.Context) error { return s.sendDue(ctx, n, jobs) })
 	}
+
 	return nil
 }
 
@@ -77,11 +78,13 @@ func (s *shards) sendDue(ctx context.Context, n int, jobs chan<- string) error {
 		if err != nil {
 			return err
 		}
+
 		for _, id := range ids {
 			if err := send(ctx, jobs, fmt.Sprint(id)); err != nil {
 				return err
 			}
 		}
+
 		if len(ids) < zsetPage {
 			return nil
 		}
@@ -100,5 +103,6 @@ func (s *shards) pop(ctx context.Context, n int) ([]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("pop: unexpected reply %T", got[0])
 	}
+
 	return ids, nil
 }

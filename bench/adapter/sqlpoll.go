@@ -31,12 +31,14 @@ func (p *polled) Start(ctx context.Context, env peer.Env) error {
 	if env.Attach != "" {
 		return nil
 	}
+
 	_, err := p.db.Exec(ctx,
 		`CREATE TABLE notices (id text PRIMARY KEY, due timestamptz NOT NULL, body text NOT NULL, taken boolean NOT NULL DEFAULT false);
 		CREATE INDEX notices_due ON notices (due) WHERE NOT taken`)
 	if err != nil {
 		return fmt.Errorf("make the table: %w", err)
 	}
+
 	return nil
 }
 
@@ -71,15 +73,18 @@ func (p *polled) poll(ctx context.Context, jobs chan<- string) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("take the due: %w", err)
 	}
+
 	type row struct{ ID, Body string }
 	due, err := pgx.CollectRows(rows, pgx.RowToStructByPos[row])
 	if err != nil {
 		return 0, fmt.Errorf("take the due: %w", err)
 	}
+
 	for _, r := range due {
 		if err := send(ctx, jobs, r.ID); err != nil {
 			return 0, err
 		}
 	}
+
 	return len(due), nil
 }

@@ -29,6 +29,7 @@ func (z *zset) ScheduleBatch(ctx context.Context, jobs []peer.Job) error {
 	for i, j := range jobs {
 		members[i] = redis.Z{Score: float64(j.Due.UnixMilli()), Member: pack(j)}
 	}
+
 	return z.rdb.ZAdd(ctx, zsetKey, members...).Err()
 }
 
@@ -61,6 +62,7 @@ func (z *zset) pollOnce(ctx context.Context, jobs chan<- string) error {
 		if err != nil {
 			return fmt.Errorf("read the due: %w", err)
 		}
+
 		for _, m := range due {
 			n, err := z.rdb.ZRem(ctx, zsetKey, m).Result()
 			if err != nil {
@@ -69,6 +71,7 @@ func (z *zset) pollOnce(ctx context.Context, jobs chan<- string) error {
 			if n == 0 {
 				continue // another poller was faster
 			}
+
 			id, err := unpack([]byte(m))
 			if err != nil {
 				return err
@@ -77,6 +80,7 @@ func (z *zset) pollOnce(ctx context.Context, jobs chan<- string) error {
 				return err
 			}
 		}
+
 		if len(due) < zsetPage {
 			return nil
 		}
@@ -107,6 +111,7 @@ func (z *zset) popAll(ctx context.Context, jobs chan<- string) error {
 		if err != nil {
 			return fmt.Errorf("pop: %w", err)
 		}
+
 		for _, m := range due {
 			id, err := unpack([]byte(m))
 			if err != nil {
@@ -116,6 +121,7 @@ func (z *zset) popAll(ctx context.Context, jobs chan<- string) error {
 				return err
 			}
 		}
+
 		if len(due) < zsetPage {
 			return nil
 		}
@@ -164,6 +170,7 @@ func (r *onRedis) popReady(ctx context.Context, handle peer.Handle) error {
 		if err != nil {
 			return err
 		}
+
 		handle(id)
 		return nil
 	})

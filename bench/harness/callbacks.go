@@ -82,6 +82,7 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 				if n >= spec.Calls || ctx.Err() != nil {
 					return
 				}
+
 				if err := post(ctx, client, spec.URL, peer.Job{ID: peer.ID(n), Body: peer.Body(n)}); err != nil {
 					errs <- err
 					return
@@ -89,6 +90,7 @@ func Bare(ctx context.Context, spec BareSpec) (float64, error) {
 			}
 		})
 	}
+
 	wg.Wait()
 	took := time.Since(start)
 	select {
@@ -110,21 +112,25 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	if err != nil {
 		return 0, 0, err
 	}
+
 	defer r.Stop()
 	spec, err := json.Marshal(BareSpec{URL: r.URL, Calls: b.Size.Calls, Callers: b.Env.Handlers})
 	if err != nil {
 		return 0, 0, err
 	}
+
 	before, err := server.OwnCPU()
 	if err != nil {
 		return 0, 0, err
 	}
+
 	cmd := exec.CommandContext(ctx, b.Self, "bare", string(spec))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		return 0, 0, fmt.Errorf("bare loop: %w", err)
 	}
+
 	after, err := server.OwnCPU()
 	if err != nil {
 		return 0, 0, err
@@ -132,6 +138,7 @@ func bareProcess(ctx context.Context, b *Bench, takes time.Duration) (rate, cpu 
 	if err := json.Unmarshal(out, &rate); err != nil {
 		return 0, 0, fmt.Errorf("bare loop: %w", err)
 	}
+
 	spent := after - before + cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	return rate, float64(spent.Microseconds()) / float64(b.Size.Calls), nil
 }
@@ -143,6 +150,7 @@ func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values,
 	if err != nil {
 		return nil, err
 	}
+
 	with := *b
 	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
 	var receiver *server.Receiver
@@ -160,16 +168,19 @@ func callbackCase(ctx context.Context, b *Bench, takes time.Duration) (_ Values,
 		if receiver, err = server.Receive(slow); err != nil {
 			return err
 		}
+
 		worker, err = startCalling(ctx, &with, receiver.URL)
 		return err
 	})
 	if err := errors.Join(err, worker.stop(), receiver.Stop()); err != nil {
 		return nil, err
 	}
+
 	after, cpuAfter, err := bareProcess(ctx, b, takes)
 	if err != nil {
 		return nil, err
 	}
+
 	v["bare"], v["cpu_bare"] = (before+after)/2, (cpuBefore+cpuAfter)/2
 	v["percent"] = 100 * v["rate"] / v["bare"]
 	return v, nil

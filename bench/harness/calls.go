@@ -44,12 +44,14 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 	if err != nil {
 		return err
 	}
+
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(server.KeyHeader, j.ID)
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
+
 	defer resp.Body.Close()
 	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 		return err
@@ -57,6 +59,7 @@ func post(ctx context.Context, client *http.Client, url string, j peer.Job) erro
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("%s answered %s", url, resp.Status)
 	}
+
 	return nil
 }
 
@@ -67,10 +70,12 @@ func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, ou
 	if !ok {
 		return fmt.Errorf("%s has no way to report a failed job", spec.Peer)
 	}
+
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	if err := c.Start(ctx, spec.Env); err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
+
 	client := newClient(spec.Env.Handlers, callTimeout)
 	defer client.CloseIdleConnections()
 	err = c.Call(ctx, spec.Env.Handlers, func(ctx context.Context, j peer.Job) error {
@@ -78,6 +83,7 @@ func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, ou
 		if err != nil {
 			slog.Warn("a call failed", "id", j.ID, "error", err) // the job is missing, or retried
 		}
+
 		return err
 	})
 	if err != nil {
@@ -86,6 +92,7 @@ func Call(ctx context.Context, spec CallSpec, entry peer.Entry, in io.Reader, ou
 	if _, err := fmt.Fprintln(out, callReady); err != nil {
 		return err
 	}
+
 	_, err = io.Copy(io.Discard, in)
 	return err
 }
@@ -101,22 +108,26 @@ func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
 	if _, ok := b.Peer.(peer.Caller); !ok {
 		return nil, nil
 	}
+
 	dir, err := os.MkdirTemp(b.Env.Dir, "calls")
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	env := b.Env
 	env.Dir, env.Attach = dir, b.Peer.Addr()
 	spec, err := json.Marshal(CallSpec{Peer: b.Info.Name, Env: env, URL: url})
 	if err != nil {
 		return nil, err
 	}
+
 	cmd := exec.CommandContext(ctx, b.Self, "call", string(spec))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
+
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -124,10 +135,12 @@ func startCalling(ctx context.Context, b *Bench, url string) (*calling, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the worker: %w", err)
 	}
+
 	c := &calling{cmd: cmd, in: in}
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != callReady+"\n" {
 		return nil, errors.Join(fmt.Errorf("the worker said %q at its start", line), err, c.stop())
 	}
+
 	b.worker = cmd.Process.Pid
 	return c, nil
 }
@@ -137,11 +150,13 @@ func (c *calling) stop() error {
 	if c == nil {
 		return nil
 	}
+
 	kill := time.AfterFunc(10*time.Second, func() { _ = c.cmd.Process.Kill() }) // it may have ended already
 	defer kill.Stop()
 	if err := c.in.Close(); err != nil {
 		return fmt.Errorf("end the worker: %w", err)
 	}
+
 	_ = c.cmd.Wait() // its exit status is not measured; its messages are on stderr
 	return nil
 }

@@ -152,6 +152,7 @@ func Cases(size Size) []Case {
 			Handlers: lateHandlers,
 			Run:      func(ctx context.Context, b *Bench) (Values, error) { return lateCase(ctx, b, 1000, b.Size.Window, n) }})
 	}
+
 	return all
 }
 
@@ -160,6 +161,7 @@ func thousands(n int) string {
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
+
 	return s
 }
 
@@ -183,18 +185,22 @@ func produceCase(ctx context.Context, b *Bench, batch int) (Values, error) {
 	if _, err := warm(ctx, b); err != nil {
 		return nil, err
 	}
+
 	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	n, rate, err := produce(ctx, b.Peer, b.Size.Schedule, batch)
 	if err != nil {
 		return nil, err
 	}
+
 	after, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	v := Values{"rate": rate}
 	after.perJob(v, before, n)
 	return v, nil
@@ -204,6 +210,7 @@ func bytesCase(ctx context.Context, b *Bench) (Values, error) {
 	if _, err := warm(ctx, b); err != nil {
 		return nil, err
 	}
+
 	before, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return nil, err
@@ -211,10 +218,12 @@ func bytesCase(ctx context.Context, b *Bench) (Values, error) {
 	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Bytes); err != nil {
 		return nil, err
 	}
+
 	after, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	return Values{"bytes": float64(after.Bytes-before.Bytes) / float64(b.Size.Bytes)}, nil
 }
 
@@ -225,12 +234,14 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 	if err != nil {
 		return nil, err
 	}
+
 	n := b.Size.Drain
 	due := time.Now().Add(leadFor(b.Size, b.Info, n, rate)).Truncate(time.Second).Add(time.Second)
 	before, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	r, err := scheduleDue(ctx, b, repeat(due, n), due)
 	if err != nil {
 		return nil, err
@@ -244,6 +255,7 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 	if err := pause(ctx, time.Until(due)-20*time.Millisecond); err != nil {
 		return nil, err
 	}
+
 	from, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
@@ -251,22 +263,27 @@ func drainCase(ctx context.Context, b *Bench, work func(peer.Handle) error) (Val
 	if err := r.Wait(ctx, due.Add(b.Size.DrainMax)); err != nil {
 		return nil, err
 	}
+
 	to, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	v := Values{}
 	r.Counts(v)
 	to.perJob(v, from, r.handled.Load())
 	if before.Trips >= 0 {
 		v["trips"] = float64(to.usage.Trips-before.Trips) / float64(n)
 	}
+
 	if r.handled.Load() == 0 {
 		return v, nil // all are missing, and counted as that
 	}
+
 	if pace, ok := r.Pace(); ok {
 		v["pace"] = pace
 	}
+
 	v["rate"], err = r.Rate(due)
 	return v, err
 }
@@ -276,6 +293,7 @@ func repeat(t time.Time, n int) []time.Time {
 	for i := range due {
 		due[i] = t
 	}
+
 	return due
 }
 
@@ -289,6 +307,7 @@ func scheduleDue(ctx context.Context, b *Bench, due []time.Time, first time.Time
 	if over := time.Since(first); over > 0 {
 		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
+
 	return r, nil
 }
 
@@ -302,6 +321,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 			return nil, err
 		}
 	}
+
 	n := int(float64(rate) * window.Seconds())
 	start := time.Now().Add(leadFor(b.Size, b.Info, n, speed))
 	due := randomDue(start, window, n)
@@ -309,6 +329,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
 		return nil, err
 	}
+
 	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
 	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
 		return nil, err
@@ -319,6 +340,7 @@ func lateCase(ctx context.Context, b *Bench, rate int, window time.Duration, pen
 	if err := r.Wait(ctx, start.Add(window+b.Size.Wait)); err != nil {
 		return nil, err
 	}
+
 	r.Counts(v)
 	r.Lateness(v)
 	return v, nil
@@ -337,6 +359,7 @@ func fillMeasured(ctx context.Context, b *Bench, pending int, v Values) (float64
 	if err != nil {
 		return 0, err
 	}
+
 	before, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return 0, err
@@ -344,10 +367,12 @@ func fillMeasured(ctx context.Context, b *Bench, pending int, v Values) (float64
 	if _, err := fill(ctx, b.Peer, b.Info, pending); err != nil {
 		return 0, err
 	}
+
 	after, err := b.Peer.Usage(ctx)
 	if err != nil {
 		return 0, err
 	}
+
 	grown := float64(after.Bytes - before.Bytes)
 	v["bytes"], v["total_mb"] = grown/float64(pending), grown/1e6
 	return speed, nil
@@ -357,6 +382,7 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if _, err := fill(ctx, b.Peer, b.Info, 1000); err != nil {
 		return nil, err
 	}
+
 	r := NewRecorder(nil)
 	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
 		return nil, err
@@ -365,6 +391,7 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
 		return nil, err
 	}
+
 	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
@@ -372,16 +399,19 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := pause(ctx, b.Size.Idle); err != nil {
 		return nil, err
 	}
+
 	after, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	seconds := after.at.Sub(before.at).Seconds()
 	v := Values{"cpu_worker": 100 * (after.own - before.own).Seconds() / seconds,
 		"cpu_server": 100 * (after.all() - before.all()).Seconds() / seconds}
 	if before.usage.Commands >= 0 {
 		v["commands"] = float64(after.usage.Commands-before.usage.Commands) / seconds
 	}
+
 	return v, nil
 }
 
@@ -406,6 +436,7 @@ func raceCase(ctx context.Context, b *Bench) (Values, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	second := b.New()
 	defer second.Stop()
 	env := b.Env
@@ -413,11 +444,13 @@ func raceCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := second.Start(ctx, env); err != nil {
 		return nil, fmt.Errorf("start the second instance: %w", err)
 	}
+
 	for _, p := range []peer.Peer{b.Peer, second} {
 		if err := p.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
 			return nil, err
 		}
 	}
+
 	job := func(n int) peer.Job { return peer.Job{ID: peer.ID(n), Due: due[n], Body: peer.Body(n)} }
 	if err := schedule(ctx, b.Peer, b.Info, job, 0, n); err != nil {
 		return nil, err
@@ -429,6 +462,7 @@ func raceCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := pause(ctx, 2*time.Second); err != nil {
 		return nil, err
 	}
+
 	v := Values{}
 	r.Counts(v)
 	v["doubled_percent"] = 100 * v["doubled"] / float64(n)

@@ -24,16 +24,19 @@ func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err er
 	if err != nil {
 		return nil, err
 	}
+
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+
 	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self,
 		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers}}
 	defer func() { err = errors.Join(err, b.Peer.Stop()) }()
 	if err := b.Peer.Start(ctx, b.Env); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Peer, err)
 	}
+
 	return c.Run(ctx, b)
 }
 

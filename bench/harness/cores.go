@@ -40,9 +40,11 @@ func coresCaseOf(size Size) Case {
 			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", of.value, n), fmt.Sprintf("%s, %d", of.title, n), of.less})
 		}
 	}
+
 	for _, n := range projectedCores {
 		c.Columns = append(c.Columns, Column{fmt.Sprintf("projected_%d", n), fmt.Sprintf("projected/s, %d", n), false})
 	}
+
 	return c
 }
 
@@ -54,16 +56,20 @@ func coresCase(ctx context.Context, b *Bench) (Values, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 			v[name] += w[name]
 		}
+
 		for _, name := range []string{"rate", "cpu_service", "cpu_redis", "locks"} {
 			v[fmt.Sprintf("%s_%d", name, n)] += w[name] / 2
 		}
 	}
+
 	for _, n := range projectedCores {
 		v[fmt.Sprintf("projected_%d", n)] = projected(v, n)
 	}
+
 	return v, nil
 }
 
@@ -73,6 +79,7 @@ func projected(v Values, n int) float64 {
 	for have := 2; have < n; have *= 2 {
 		each *= grows
 	}
+
 	return min(float64(n)*1e6/each, 1e6/v["cpu_redis_2"])
 }
 
@@ -82,11 +89,13 @@ func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	p := b.New()
 	c, ok := p.(Contender)
 	if !ok {
 		return nil, fmt.Errorf("%s does not report its waits for locks", b.Info.Name)
 	}
+
 	with := *b
 	with.Peer, with.Env.Dir, with.Env.Cores = p, dir, n
 	with.Size.Drain, with.Size.DrainMax = b.Size.Calls, max(b.Size.DrainMax, time.Minute)
@@ -94,23 +103,28 @@ func withCores(ctx context.Context, b *Bench, n int) (v Values, err error) {
 	if err := p.Start(ctx, with.Env); err != nil {
 		return nil, fmt.Errorf("start %s with %d cores: %w", b.Info.Name, n, err)
 	}
+
 	var before time.Duration
 	if v, err = drainCase(ctx, &with, func(handle peer.Handle) (err error) {
 		if err := p.Work(ctx, with.Env.Handlers, handle); err != nil {
 			return err
 		}
+
 		before, err = c.LockWait(ctx)
 		return err
 	}); err != nil {
 		return nil, err
 	}
+
 	after, err := c.LockWait(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if v["rate"] > 0 {
 		took := (v["jobs"] - v["missing"]) / v["rate"] * drainHandlers // seconds of all that were under way
 		v["locks"] = 100 * (after - before).Seconds() / took
 	}
+
 	return v, nil
 }

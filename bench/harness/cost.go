@@ -21,15 +21,18 @@ func spentSoFar(ctx context.Context, b *Bench) (s spent, err error) {
 	if s.usage, err = b.Peer.Usage(ctx); err != nil {
 		return s, err
 	}
+
 	if b.worker != 0 {
 		s.usage.PIDs = append(s.usage.PIDs, b.worker)
 	}
+
 	s.servers = make([]time.Duration, len(s.usage.PIDs))
 	for i, pid := range s.usage.PIDs {
 		if s.servers[i], err = server.CPU(pid); err != nil {
 			return s, err
 		}
 	}
+
 	s.own, err = server.OwnCPU()
 	s.at = time.Now()
 	return s, err
@@ -47,6 +50,7 @@ func (s spent) perJob(v Values, before spent, n int64) {
 	if n == 0 {
 		return
 	}
+
 	each := func(name string, d time.Duration) { v[name] = float64(d.Microseconds()) / float64(n) }
 	each("cpu_own", s.own-before.own)
 	each("cpu_servers", s.all()-before.all())

@@ -44,12 +44,14 @@ func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 	if err := p.Start(ctx, spec.Env); err != nil {
 		return fmt.Errorf("attach: %w", err)
 	}
+
 	var mu sync.Mutex
 	tell := func(e event) {
 		line, err := json.Marshal(e)
 		if err != nil {
 			return
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
 		_, _ = out.Write(append(line, '\n')) // without a reader, this process is killed next
@@ -62,6 +64,7 @@ func Work(ctx context.Context, spec WorkSpec, entry peer.Entry, in io.Reader, ou
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(io.Discard, in)
 	return err
 }
@@ -84,10 +87,12 @@ func (l *crashLog) read(r io.Reader) {
 		if json.Unmarshal(s.Bytes(), &e) != nil {
 			continue // a line cut off by the kill
 		}
+
 		n, ok := peer.Index(e.ID)
 		if !ok || n >= len(l.due) {
 			continue
 		}
+
 		l.note(n, e)
 	}
 }
@@ -101,15 +106,18 @@ func (l *crashLog) note(n int, e event) {
 		}
 		return
 	}
+
 	l.finished[n]++
 	if l.finished[n] > 1 {
 		return
 	}
+
 	l.left--
 	l.last = time.Unix(0, e.NS)
 	if l.left == len(l.due)/2 {
 		close(l.half)
 	}
+
 	if l.left == 0 {
 		close(l.all)
 	}
@@ -122,12 +130,14 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	if _, err := scheduleDue(ctx, b, due, start); err != nil {
 		return nil, err
 	}
+
 	l := &crashLog{due: due, started: make([]int64, n), finished: make([]int, n), left: n, half: make(chan struct{}),
 		all: make(chan struct{})}
 	first, err := startWorker(ctx, b, l, "first")
 	if err != nil {
 		return nil, err
 	}
+
 	deadline := time.NewTimer(time.Until(start.Add(crashWindow + b.Size.Crash)))
 	defer deadline.Stop()
 	select {
@@ -137,14 +147,17 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	if err := first.kill(); err != nil {
 		return nil, err
 	}
+
 	killed := time.Now()
 	second, err := startWorker(ctx, b, l, "second")
 	if err != nil {
 		return nil, err
 	}
+
 	select {
 	case <-l.all:
 		// Jobs that will be finished a second time may still be running.
@@ -155,9 +168,11 @@ func crashCase(ctx context.Context, b *Bench) (Values, error) {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+
 	if err := second.kill(); err != nil {
 		return nil, err
 	}
+
 	return l.values(killed), nil
 }
 
@@ -176,6 +191,7 @@ func (l *crashLog) values(killed time.Time) Values {
 			doubled++
 		}
 	}
+
 	total := float64(len(l.due))
 	return Values{"jobs": total, "early": float64(early), "missing": float64(missing), "doubled": float64(doubled),
 		"lost_percent": 100 * float64(missing) / total, "again_percent": 100 * float64(doubled) / total, "recovery_s": max(0,
@@ -193,18 +209,21 @@ func startWorker(ctx context.Context, b *Bench, l *crashLog, name string) (*work
 	if err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	env := b.Env
 	env.Dir, env.Attach = dir, b.Peer.Addr()
 	spec, err := json.Marshal(WorkSpec{Peer: b.Info.Name, Env: env})
 	if err != nil {
 		return nil, err
 	}
+
 	cmd := exec.CommandContext(ctx, b.Self, "work", string(spec))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
+
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -212,6 +231,7 @@ func startWorker(ctx context.Context, b *Bench, l *crashLog, name string) (*work
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start a worker: %w", err)
 	}
+
 	w := &worker{cmd: cmd, in: in, read: make(chan struct{})}
 	go func() {
 		defer close(w.read)
@@ -225,6 +245,7 @@ func (w *worker) kill() error {
 	if err := w.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill the worker: %w", err)
 	}
+
 	<-w.read
 	_ = w.cmd.Wait() // the error is "signal: killed"
 	return nil

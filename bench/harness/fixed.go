@@ -35,10 +35,12 @@ func measureFixed(ctx context.Context, dir string) (f Fixed, err error) {
 	if f.Set, err = fixedRedis(ctx, dir); err != nil {
 		return f, err
 	}
+
 	r, err := server.Receive(func(string) {})
 	if err != nil {
 		return f, err
 	}
+
 	defer r.Stop()
 	f.HTTP, err = Bare(ctx, BareSpec{URL: r.URL, Calls: fixedPosts, Callers: fixedCallers})
 	return f, err
@@ -52,11 +54,13 @@ func fixedRedis(ctx context.Context, dir string) (float64, error) {
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return 0, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	defer os.RemoveAll(dir)
 	redis, err := server.Redis(ctx, dir)
 	if err != nil {
 		return 0, err
 	}
+
 	defer redis.Stop()
 
 	host, port, _ := strings.Cut(redis.Addr, ":")
@@ -65,6 +69,7 @@ func fixedRedis(ctx context.Context, dir string) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("redis-benchmark: %w", err)
 	}
+
 	return setRate(string(out))
 }
 
@@ -74,10 +79,12 @@ func setRate(out string) (float64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("redis-benchmark: %w", err)
 	}
+
 	for _, row := range rows {
 		if len(row) > 1 && row[0] == "SET" {
 			return strconv.ParseFloat(row[1], 64)
 		}
 	}
+
 	return 0, fmt.Errorf("redis-benchmark: no line SET in %q", out)
 }

@@ -33,6 +33,7 @@ func fleetColumns() []Column {
 			list = append(list, Column{fmt.Sprintf("%s_%d", c.value, n), fmt.Sprintf("%s, %d", c.title, n), true})
 		}
 	}
+
 	return append(list, Column{"vain", "asked for in vain/job, 8", true})
 }
 
@@ -40,6 +41,7 @@ func fleetCase(ctx context.Context, b *Bench) (Values, error) {
 	if _, err := fill(ctx, b.Peer, b.Info, b.Size.Pending); err != nil {
 		return nil, err
 	}
+
 	f := &fleet{b: b, phases: newPhases(int(fleetRate*b.Size.Window.Seconds()), len(fleetSizes))}
 	defer func() { _ = f.shrink(0) }()
 	measured := make([]Values, len(fleetSizes))
@@ -47,12 +49,15 @@ func fleetCase(ctx context.Context, b *Bench) (Values, error) {
 		if err := f.resize(ctx, n); err != nil {
 			return nil, err
 		}
+
 		w, err := f.measure(ctx, phase)
 		if err != nil {
 			return nil, err
 		}
+
 		measured[phase] = w
 	}
+
 	return fleetValues(measured), nil
 }
 
@@ -61,11 +66,13 @@ func (f *fleet) resize(ctx context.Context, n int) error {
 	if err := errors.Join(f.grow(ctx, n), f.shrink(n)); err != nil {
 		return err
 	}
+
 	for _, m := range f.members() {
 		if err := m.Others(ctx, n-1); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -77,10 +84,12 @@ func fleetValues(measured []Values) Values {
 		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 			v[name] += w[name]
 		}
+
 		for _, name := range fleetFigures {
 			key := fmt.Sprintf("%s_%d", name, fleetSizes[phase])
 			figures[key] = append(figures[key], w[name])
 		}
+
 		if fleetSizes[phase] == 8 {
 			v["vain"] = w["vain"]
 		}
@@ -91,9 +100,11 @@ func fleetValues(measured []Values) Values {
 			v[name] += x / float64(len(list))
 		}
 	}
+
 	for _, name := range fleetFigures {
 		v[name+"_ratio"] = v[name+"_8"] / v[name+"_1"]
 	}
+
 	return v
 }
 
@@ -113,6 +124,7 @@ func (f *fleet) members() []Member {
 	if m, ok := f.b.Peer.(Member); ok {
 		list = append(list, m)
 	}
+
 	return append(list, f.others...)
 }
 
@@ -123,16 +135,19 @@ func (f *fleet) grow(ctx context.Context, n int) error {
 			return err
 		}
 	}
+
 	for len(f.others)+1 < n {
 		dir, err := os.MkdirTemp(f.b.Env.Dir, "instance")
 		if err != nil {
 			return fmt.Errorf("make a scratch directory: %w", err)
 		}
+
 		p := f.b.New()
 		m, ok := p.(Member)
 		if !ok {
 			return fmt.Errorf("%s is no member of a fleet", f.b.Info.Name)
 		}
+
 		f.others = append(f.others, m)
 		env := f.b.Env
 		env.Dir, env.Attach = dir, f.b.Peer.Addr()
@@ -143,6 +158,7 @@ func (f *fleet) grow(ctx context.Context, n int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -153,6 +169,7 @@ func (f *fleet) shrink(n int) error {
 		errs = append(errs, f.others[last].Stop())
 		f.others = f.others[:last]
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -162,10 +179,12 @@ func (f *fleet) measure(ctx context.Context, n int) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	v, err := f.phases.measure(ctx, f.b, n, f.phases.per, 10*slowest)
 	if err != nil {
 		return nil, err
 	}
+
 	after, err := f.inVain()
 	v["vain"] = float64(after-before) / float64(f.phases.per)
 	return v, err
@@ -177,6 +196,7 @@ func (f *fleet) inVain() (sum int64, err error) {
 		if err != nil {
 			return 0, err
 		}
+
 		sum += n
 	}
 	return sum, nil

@@ -31,6 +31,7 @@ func schedule(ctx context.Context, p peer.Peer, info peer.Info, jobs func(n int)
 		for n := a; n < b; n++ {
 			batch = append(batch, jobs(n))
 		}
+
 		return p.ScheduleBatch(ctx, batch)
 	})
 }
@@ -49,6 +50,7 @@ func spread(ctx context.Context, callers, from, to, step int, fn func(ctx contex
 				if a >= to {
 					return
 				}
+
 				if err := fn(ctx, a, min(a+step, to)); err != nil {
 					cancel(fmt.Errorf("schedule: %w", err))
 					return
@@ -56,6 +58,7 @@ func spread(ctx context.Context, callers, from, to, step int, fn func(ctx contex
 			}
 		})
 	}
+
 	wg.Wait()
 	return context.Cause(ctx)
 }
@@ -87,6 +90,7 @@ func fillAt(ctx context.Context, p peer.Peer, info peer.Info, from, n int) (floa
 	if err := schedule(ctx, p, info, farJob(start), from, from+n); err != nil {
 		return 0, fmt.Errorf("fill: %w", err)
 	}
+
 	return float64(n) / time.Since(start).Seconds(), nil
 }
 
@@ -97,6 +101,7 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n in
 	if batch > 0 {
 		callers = batchCallers
 	}
+
 	start := time.Now()
 	end := start.Add(d)
 	job := farJob(start)
@@ -111,14 +116,17 @@ func produce(ctx context.Context, p peer.Peer, d time.Duration, batch int) (n in
 				if errs[c] = scheduleOnce(ctx, p, batch, a, job); errs[c] != nil {
 					return
 				}
+
 				done.Add(int64(n))
 			}
 		})
 	}
+
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return 0, 0, fmt.Errorf("schedule: %w", err)
 	}
+
 	return done.Load(), float64(done.Load()) / time.Since(start).Seconds(), nil
 }
 
@@ -127,10 +135,12 @@ func scheduleOnce(ctx context.Context, p peer.Peer, batch, first int, job func(i
 	if batch == 0 {
 		return p.Schedule(ctx, job(first))
 	}
+
 	jobs := make([]peer.Job, batch)
 	for i := range jobs {
 		jobs[i] = job(first + i)
 	}
+
 	return p.ScheduleBatch(ctx, jobs)
 }
 
@@ -147,5 +157,6 @@ func randomDue(start time.Time, window time.Duration, n int) []time.Time {
 	for i := range due {
 		due[i] = start.Add(time.Duration(rand.Int64N(window.Milliseconds())) * time.Millisecond)
 	}
+
 	return due
 }

@@ -36,17 +36,21 @@ func ThisMachine() Machine {
 			}
 		}
 	}
+
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {
 		var kb float64
 		if _, err := fmt.Sscanf(string(b), "MemTotal: %f kB", &kb); err == nil {
 			m.MemoryGB = kb / 1024 / 1024
 		}
 	}
+
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
 		m.Load, _, _ = strings.Cut(string(b), " ")
 	}
+
 	if b, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel = "Linux " + strings.TrimSpace(string(b))
 	}
+
 	return m
 }

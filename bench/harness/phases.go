@@ -29,6 +29,7 @@ func (p *phases) handle(id string) {
 			return
 		}
 	}
+
 	if r := p.recorders[0].Load(); r != nil {
 		r.Handle(id) // a stray, or too early by a phase
 	}
@@ -56,6 +57,7 @@ func (p *phases) schedule(ctx context.Context, b *Bench, ph phase) (*Recorder, e
 	if over := time.Since(ph.start); over > 0 {
 		return nil, fmt.Errorf("scheduling ended %s after the first job was due: %w", over, errLate)
 	}
+
 	return r, nil
 }
 
@@ -70,6 +72,7 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
 		return nil, err
 	}
+
 	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
@@ -81,10 +84,12 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 	if err := pause(ctx, 500*time.Millisecond); err != nil {
 		return nil, err
 	}
+
 	after, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	v := Values{}
 	r.Counts(v)
 	r.Lateness(v)
@@ -95,5 +100,6 @@ func (p *phases) measure(ctx context.Context, b *Bench, number, jobs int, rate f
 			v[name] = float64(n) / float64(jobs)
 		}
 	}
+
 	return v, nil
 }

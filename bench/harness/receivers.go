@@ -34,8 +34,10 @@ func startReceivers(n int, handle peer.Handle) (*receivers, error) {
 		if takes <= fastReceiver {
 			rs.fast = i + 1
 		}
+
 		rs.takes = append(rs.takes, takes)
 	}
+
 	for i := range n {
 		r, err := server.Receive(func(id string) {
 			rs.flying.Add(1)
@@ -46,8 +48,10 @@ func startReceivers(n int, handle peer.Handle) (*receivers, error) {
 		if err != nil {
 			return rs, err
 		}
+
 		rs.all = append(rs.all, r)
 	}
+
 	return rs, nil
 }
 
@@ -66,6 +70,7 @@ func (rs *receivers) stop() error {
 	for _, r := range rs.all {
 		errs = append(errs, r.Stop())
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -80,10 +85,12 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	worker, err := startCalling(ctx, b, "")
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { err = errors.Join(err, worker.stop()) }()
 	c := &calls{b: b, p: p, rs: rs, speed: 10 * slowest}
 	var v [times]Values
@@ -92,11 +99,13 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 		if n == 0 { // it makes connections, and shows how fast jobs are scheduled
 			jobs = min(per, 4*warmJobs)
 		}
+
 		rs.slow.Store(n == 2)
 		if v[n], err = c.measure(ctx, n, jobs); err != nil {
 			return nil, err
 		}
 	}
+
 	return compare(v[0], v[2], v[1], v[3]), nil
 }
 
@@ -106,6 +115,7 @@ func compare(warm, slow, before, after Values) Values {
 	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 		slow[name] += warm[name] + before[name] + after[name]
 	}
+
 	for name, even := range map[string]string{"fast_p50_ms": "fast_p50_even_ms", "fast_p99_ms": "fast_p99_even_ms",
 		"in_flight": "in_flight_even", "cpu_redis": "cpu_redis_even", "cpu_service": "cpu_service_even", "cpu_own": "cpu_own_even"} {
 		x, ok := before[name]
@@ -114,9 +124,11 @@ func compare(warm, slow, before, after Values) Values {
 			slow[even] = (x + y) / 2
 		}
 	}
+
 	if even := slow["fast_p99_even_ms"]; even > 0 && slow["fast_p99_ms"] > 0 { // else it is early
 		slow["p99_ratio"] = slow["fast_p99_ms"] / even
 	}
+
 	return slow
 }
 
@@ -138,22 +150,27 @@ func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if n == 0 {
 		c.speed = float64(jobs) / time.Since(began).Seconds()
 	}
+
 	if err := pause(ctx, time.Until(start)-20*time.Millisecond); err != nil {
 		return nil, err
 	}
+
 	before, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	pid := before.usage.PIDs[len(before.usage.PIDs)-1]
 	if n == 1 {
 		if c.base, err = server.RSS(pid); err != nil {
 			return nil, err
 		}
 	}
+
 	flying, resident, err := c.watch(ctx, pid, start)
 	if err != nil {
 		return nil, err
@@ -166,15 +183,18 @@ func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
 	if err := pause(ctx, 2*slowestReceiver); err != nil {
 		return nil, err
 	}
+
 	after, err := spentSoFar(ctx, b)
 	if err != nil {
 		return nil, err
 	}
+
 	v := Values{}
 	r.Counts(v)
 	if r.handled.Load() == 0 {
 		return v, nil // all are missing, and counted as that
 	}
+
 	after.perJob(v, before, r.handled.Load())
 	late := r.late(func(n int) bool { return n%len(c.rs.all) < c.rs.fast })
 	v["fast_p50_ms"], v["fast_p99_ms"] = Quantile(late, 0.5), Quantile(late, 0.99)
@@ -182,6 +202,7 @@ func (c *calls) measure(ctx context.Context, n, jobs int) (Values, error) {
 	if flying >= 1 {
 		v["kb"] = (resident - float64(c.base)) / flying / 1000
 	}
+
 	v["rate"], err = r.Rate(start)
 	return v, err
 }
@@ -192,17 +213,20 @@ func (c *calls) watch(ctx context.Context, pid int, start time.Time) (flying, re
 	if err := pause(ctx, time.Until(start.Add(c.b.Size.Window/2))); err != nil {
 		return 0, 0, err
 	}
+
 	var n float64
 	for end := start.Add(c.b.Size.Window); n == 0 || time.Now().Before(end); n++ {
 		rss, err := server.RSS(pid)
 		if err != nil {
 			return 0, 0, err
 		}
+
 		resident += float64(rss)
 		flying += float64(c.rs.flying.Load())
 		if err := pause(ctx, 20*time.Millisecond); err != nil {
 			return 0, 0, err
 		}
 	}
+
 	return flying / n, resident / n, nil
 }

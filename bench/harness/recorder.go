@@ -37,9 +37,11 @@ func (r *Recorder) handleAt(id string, at time.Time) {
 		r.strays.Add(1)
 		return
 	}
+
 	if r.count[n].Add(1) > 1 {
 		return
 	}
+
 	ns := at.UnixNano()
 	r.first[n].Store(ns)
 	for {
@@ -48,6 +50,7 @@ func (r *Recorder) handleAt(id string, at time.Time) {
 			break
 		}
 	}
+
 	if r.handled.Add(1) == int64(len(r.due)) {
 		close(r.all)
 	}
@@ -58,6 +61,7 @@ func (r *Recorder) Wait(ctx context.Context, deadline time.Time) error {
 	if len(r.due) == 0 {
 		return nil
 	}
+
 	t := time.NewTimer(time.Until(deadline))
 	defer t.Stop()
 	select {
@@ -85,6 +89,7 @@ func (r *Recorder) Counts(v Values) {
 			early++
 		}
 	}
+
 	v["jobs"] = float64(len(r.due))
 	v["early"] = float64(early) + float64(r.strays.Load())
 	v["missing"] = float64(missing)
@@ -99,6 +104,7 @@ func (r *Recorder) late(counts func(n int) bool) []float64 {
 			late = append(late, float64(ns-r.due[n].UnixNano())/1e6)
 		}
 	}
+
 	slices.Sort(late)
 	return late
 }
@@ -110,10 +116,12 @@ func (r *Recorder) Lateness(v Values) {
 	if len(late) == 0 {
 		return
 	}
+
 	var sum float64
 	for _, l := range late {
 		sum += l
 	}
+
 	v["mean_ms"] = sum / float64(len(late))
 	v["p50_ms"] = Quantile(late, 0.5)
 	v["p99_ms"] = Quantile(late, 0.99)
@@ -126,6 +134,7 @@ func Quantile(sorted []float64, q float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}
+
 	n := int(q*float64(len(sorted)) + 0.999999)
 	return sorted[min(max(n, 1), len(sorted))-1]
 }
@@ -136,10 +145,12 @@ func (r *Recorder) Rate(start time.Time) (float64, error) {
 	if r.handled.Load() == 0 {
 		return 0, fmt.Errorf("no job was handled")
 	}
+
 	d := last.Sub(start)
 	if d <= 0 {
 		return 0, fmt.Errorf("all jobs were handled %s before they were due", -d)
 	}
+
 	return float64(r.handled.Load()) / d.Seconds(), nil
 }
 
@@ -152,9 +163,11 @@ func (r *Recorder) Pace() (float64, bool) {
 			first = min(first, ns)
 		}
 	}
+
 	d := time.Duration(r.last.Load() - first)
 	if r.handled.Load() < 2 || d <= 0 {
 		return 0, false
 	}
+
 	return float64(r.handled.Load()-1) / d.Seconds(), true
 }

@@ -65,20 +65,24 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	revision := Revision(ctx)
 	if err := o.oneRevision(revision); err != nil {
 		return nil, err
 	}
+
 	scratch, err := makeScratch()
 	if err != nil {
 		return nil, err
 	}
+
 	defer os.RemoveAll(scratch)
 
 	res := o.Base
 	if res == nil {
 		res = &Result{Started: time.Now().UTC(), Commit: revision, Machine: ThisMachine(), Size: o.Size, Missing: map[string]string{}}
 	}
+
 	res.renew(o.Size, plan.cells)
 	res.addPeers(o.Entries, plan.entries)
 	for _, e := range plan.entries {
@@ -94,6 +98,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := res.measure(ctx, o, scratch, plan.cells); err != nil {
 		return res, err
 	}
+
 	return res, res.addFixed(ctx, o, scratch, "after")
 }
 
@@ -110,6 +115,7 @@ func makeScratch() (string, error) {
 	if err := os.Mkdir(filepath.Join(scratch, "bin"), 0o755); err != nil {
 		return "", fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	return scratch, nil
 }
 
@@ -119,6 +125,7 @@ func (r *Result) addFixed(ctx context.Context, o Options, scratch, when string) 
 	if err != nil {
 		return fmt.Errorf("fixed workload: %w", err)
 	}
+
 	fmt.Fprintf(o.Log, "fixed workload %s: SET %.0f/s, HTTP %.0f/s\n", when, f.Set, f.HTTP)
 	r.Fixed = append(r.Fixed, f)
 	return o.Save(r)
@@ -131,19 +138,23 @@ func (r *Result) measure(ctx context.Context, o Options, scratch string, cells [
 		if r.Missing[c.Peer] != "" {
 			continue
 		}
+
 		c = runCell(ctx, o, c, filepath.Join(scratch, fmt.Sprintf("cell%d", i)), filepath.Join(scratch, "bin"))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+
 		fmt.Fprintf(o.Log, "[%d/%d] %-14s %-20s %5.1f s  %s\n", i+1, total, c.Case, c.Peer, c.Seconds, summary(c))
 		r.Cells = append(r.Cells, c)
 		if o.Base == nil { // otherwise the page describes an earlier run
 			r.Ended = time.Now().UTC()
 		}
+
 		if err := o.Save(r); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -157,10 +168,12 @@ func (o *Options) oneRevision(revision string) error {
 	if o.Base == nil {
 		return nil
 	}
+
 	if dirty || o.Base.Commit != revision || len(o.Base.OtherRevisions()) > 0 {
 		return fmt.Errorf("-append: the result is of revision %s and this tree of %s; a result holds one clean revision: measure all again",
 			o.Base.Commit, revision)
 	}
+
 	return nil
 }
 
@@ -185,9 +198,11 @@ func (r *Result) addPeers(all, now []peer.Entry) {
 				!slices.ContainsFunc(now, func(e peer.Entry) bool { return is(e.Info) }) {
 				info = r.Peers[old]
 			}
+
 			infos = append(infos, info)
 		}
 	}
+
 	r.Peers = infos
 }
 
@@ -202,6 +217,7 @@ func makePlan(o Options) (p plan, err error) {
 	if p.entries, err = wantedEntries(o); err != nil {
 		return p, err
 	}
+
 	cases, err := wantedCases(o)
 	if err != nil {
 		return p, err
@@ -224,6 +240,7 @@ func wantedEntries(o Options) (entries []peer.Entry, err error) {
 	if len(names) == 0 {
 		names = o.Size.Peers
 	}
+
 	for _, n := range names {
 		if n != "all" && !slices.ContainsFunc(o.Entries, func(e peer.Entry) bool { return e.Info.Name == n }) {
 			return nil, fmt.Errorf("-peers: there is no peer %q", n)
@@ -235,6 +252,7 @@ func wantedEntries(o Options) (entries []peer.Entry, err error) {
 			entries = append(entries, e)
 		}
 	}
+
 	return entries, nil
 }
 
@@ -244,6 +262,7 @@ func wantedCases(o Options) ([]Case, error) {
 	if len(names) == 0 {
 		names = o.Size.Cases
 	}
+
 	cases := Cases(o.Size)
 	for _, n := range names {
 		if !slices.ContainsFunc(cases, func(c Case) bool { return c.matches(n) }) {
@@ -269,9 +288,11 @@ func cellsOf(c Case, peers []string, size Size) (cells []Cell) {
 			if r > 0 && len(size.Often) > 0 && !slices.Contains(size.Often, name) {
 				continue
 			}
+
 			cells = append(cells, Cell{Peer: name, Case: c.Name, Repeat: r})
 		}
 	}
+
 	return cells
 }
 
@@ -290,6 +311,7 @@ func peersOf(c Case, entries []peer.Entry, o Options) []string {
 			}
 		}
 	}
+
 	var names []string
 	for _, e := range entries {
 		if e.Info.Skip[c.Name] != "" || (c.Only != nil && !c.Only(e.Info)) || (len(only) > 0 && !slices.Contains(only, e.Info.Name)) {
@@ -297,6 +319,7 @@ func peersOf(c Case, entries []peer.Entry, o Options) []string {
 		}
 		names = append(names, e.Info.Name)
 	}
+
 	return names
 }
 
@@ -308,9 +331,11 @@ func Missing(info peer.Info) string {
 			lacks = append(lacks, fmt.Sprintf("%s (Debian: apt-get install %s)", n.Program, n.Package))
 		}
 	}
+
 	if len(lacks) == 0 {
 		return ""
 	}
+
 	return "needs " + strings.Join(lacks, " and ") + "; scripts/bench-deps.sh installs it"
 }
 
@@ -320,6 +345,7 @@ func cellTimeout(s Size) time.Duration {
 	for _, n := range s.Growth {
 		largest = max(largest, n)
 	}
+
 	return 3*time.Minute + 2*(s.DrainMax+s.Wait+s.Window+s.Small+s.Crash) + time.Duration(largest)*200*time.Microsecond
 }
 
@@ -330,6 +356,7 @@ func runCell(ctx context.Context, o Options, c Cell, dir, bin string) Cell {
 	if err != nil {
 		c.Error = err.Error()
 	}
+
 	return c
 }
 
@@ -337,15 +364,18 @@ func cellProcess(ctx context.Context, o Options, c Cell, dir, bin string) (_ Val
 	if err := os.Mkdir(dir, 0o711); err != nil {
 		return nil, fmt.Errorf("make a scratch directory: %w", err)
 	}
+
 	defer os.RemoveAll(dir)
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+
 	spec, err := json.Marshal(Spec{Peer: c.Peer, Case: c.Case, Size: o.Size, Dir: dir, Bin: bin})
 	if err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, cellTimeout(o.Size), errors.New("the cell hung"))
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -364,15 +394,18 @@ func cellProcess(ctx context.Context, o Options, c Cell, dir, bin string) (_ Val
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
+
 		// A cell that died may have left servers.
 		family.Kill()
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		return nil, fmt.Errorf("%w: %s", err, lastLines(stderr.String(), 4))
 	}
+
 	var v Values
 	if err := json.Unmarshal(stdout.Bytes(), &v); err != nil {
 		return nil, fmt.Errorf("read the cell's values: %w", err)
 	}
+
 	return v, nil
 }
 
@@ -385,15 +418,18 @@ func summary(c Cell) string {
 	if c.Error != "" {
 		return "FAILED: " + c.Error
 	}
+
 	names := make([]string, 0, len(c.Values))
 	for n := range c.Values {
 		names = append(names, n)
 	}
+
 	slices.Sort(names)
 	var b strings.Builder
 	for _, n := range names {
 		fmt.Fprintf(&b, "%s %.4g  ", n, c.Values[n])
 	}
+
 	return strings.TrimSpace(b.String())
 }
 
@@ -404,6 +440,7 @@ func Revision(ctx context.Context) string {
 	if err != nil {
 		return "unknown"
 	}
+
 	return strings.TrimSpace(string(out))
 }
 
@@ -414,11 +451,13 @@ func Age(ctx context.Context, r *Result, now time.Time) string {
 	if out, err := exec.CommandContext(ctx, "git", "rev-list", "--count", since).Output(); err == nil {
 		newer = strings.TrimSpace(string(out))
 	}
+
 	text := fmt.Sprintf("%s: revision %s, measured on %s, %.0f days and %s commits ago", r.Size.Name, r.Commit,
 		r.Started.Format(time.DateOnly), now.Sub(r.Started).Hours()/24, newer)
 	if n := len(r.OtherRevisions()); n > 0 {
 		text += fmt.Sprintf("; some cells are of %d other revisions", n)
 	}
+
 	return text
 }
 
@@ -430,6 +469,7 @@ func (r *Result) OtherRevisions() []string {
 			list = append(list, c.Commit)
 		}
 	}
+
 	slices.Sort(list)
 	return slices.Compact(list)
 }

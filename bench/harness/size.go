@@ -121,5 +121,6 @@ func SizeNamed(name string) (Size, error) {
 	if !ok {
 		return Size{}, fmt.Errorf("-size %q: want tiny, quick, standard or nightly", name)
 	}
+
 	return s, nil
 }

@@ -28,6 +28,7 @@ func steadyCaseOf(size Size) Case {
 			c.Columns = append(c.Columns, Column{fmt.Sprintf("%s_%d", x.value, rate), fmt.Sprintf("%s, %s/s", x.title, thousands(rate)), true})
 		}
 	}
+
 	return c
 }
 
@@ -36,25 +37,30 @@ func steadyCase(ctx context.Context, b *Bench) (Values, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	jobsAt := func(rate int) int { return int(float64(rate) * b.Size.Window.Seconds()) }
 	all := newPhases(jobsAt(slices.Max(steadyRates)), len(steadyRates))
 	if err := b.Peer.Work(ctx, b.Env.Handlers, all.handle); err != nil {
 		return nil, err
 	}
+
 	v := Values{}
 	for i, rate := range steadyRates {
 		w, err := all.measure(ctx, b, i, jobsAt(rate), speed)
 		if err != nil {
 			return nil, err
 		}
+
 		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
 			v[name] += w[name]
 		}
+
 		for _, name := range []string{"cpu_servers", "commands", "p99_ms"} {
 			if x, ok := w[name]; ok {
 				v[fmt.Sprintf("%s_%d", name, rate)] = x
 			}
 		}
 	}
+
 	return v, nil
 }

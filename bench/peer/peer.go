@@ -159,6 +159,7 @@ func Index(id string) (n int, ok bool) {
 	if len(id) != len(idPrefix)+13 || id[:len(idPrefix)] != idPrefix {
 		return 0, false
 	}
+
 	n, err := strconv.Atoi(id[len(idPrefix):])
 	return n, err == nil
 }
@@ -172,5 +173,6 @@ func Body(n int) []byte {
 	for i := 0; len(b) < BodyLen-2; i++ {
 		b = append(b, "abcdefghijklmnopqrstuvwxyz"[(n+i*7)%26])
 	}
+
 	return append(b, `"}`...)
 }

@@ -48,6 +48,7 @@ func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Re
 		if sum == 0 {
 			return ""
 		}
+
 		return fmt.Sprintf("service, Redis and receivers take %.0f µs a call of %d cores: ≤ %s, and at %s they are %.0f %% busy", sum,
 			res.Machine.Cores,
 			rate(most), rate(of(res)), 100*of(res)/most)
@@ -61,6 +62,7 @@ func spent(res *harness.Result, cas string) (sum, most float64) {
 	if sum = own.Median + servers.Median; sum > 0 && own.N > 0 && servers.N > 0 {
 		return sum, 1e6 * float64(res.Machine.Cores) / sum
 	}
+
 	return 0, 0
 }
 
@@ -72,6 +74,7 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 		if commands.N == 0 || late.N == 0 {
 			return ""
 		}
+
 		return fmt.Sprintf("each due ms has a separate claim call, %s commands a job, p99 %s late; %s hands out due jobs every "+
 			"10 ms, p99 %s",
 			Number(commands.Median), ms(ours.Median), beside, ms(late.Median))
@@ -84,6 +87,7 @@ func everyEvent(res *harness.Result) string {
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer "+
 		"fit a call "+
 		"of each", Number(eight.Median), Number(one.Median))
@@ -95,6 +99,7 @@ func eightBesideOne(res *harness.Result) string {
 	if eight.N == 0 || one.N == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each",
 		ms(eight.Median), ms(one.Median))
 }
@@ -108,9 +113,11 @@ func ratio(what, want, cas, value string, others []string, least float64) goal {
 				best, who = s.Median, o
 			}
 		}
+
 		if ours.N == 0 || best == 0 {
 			return 0, "", false
 		}
+
 		r := ours.Median / best
 		return r, fmt.Sprintf("%.1f × %s (%s)", r, who, rate(best)), true
 	}, func(v float64) bool { return v >= least }, nil}
@@ -127,9 +134,11 @@ func atMost(what, rate string, factor float64, others ...string) goal {
 				least, who = s.Median, o
 			}
 		}
+
 		if ours.N == 0 || who == "" || least == 0 {
 			return 0, "", false
 		}
+
 		r := ours.Median / least
 		return r, fmt.Sprintf("%.2f × %s (%s and %s µs)", r, who, Number(ours.Median), Number(least)), true
 	}, most(factor), nil}
@@ -144,6 +153,7 @@ func binaryBesideProcess(factor float64) goal {
 		if binary.N == 0 || own.N == 0 || own.Median == 0 {
 			return 0, "", false
 		}
+
 		r := binary.Median / own.Median
 		return r, fmt.Sprintf("%s (%s)", times(r), rate(binary.Median)), true
 	}, least(factor), nil}
@@ -167,6 +177,7 @@ func beside(what string, least float64, others ...string) goal {
 		if ours == 0 || theirs == 0 {
 			return 0, "", false
 		}
+
 		r := ours / theirs
 		return r, fmt.Sprintf("%.2f × %s (%s)", r, best, rate(theirs)), true
 	}, func(v float64) bool { return v >= least }, nil}
@@ -186,6 +197,7 @@ func redisAlone(cas string) func(res *harness.Result) string {
 		if s.N == 0 || s.Median == 0 {
 			return ""
 		}
+
 		return fmt.Sprintf("Redis takes %.1f µs a job: ≤ %s", s.Median, rate(1e6/s.Median))
 	}
 }
@@ -197,6 +209,7 @@ func allTogether(cas string) func(res *harness.Result) string {
 		if sum == 0 {
 			return ""
 		}
+
 		return fmt.Sprintf("client, service and Redis take %.1f µs a job of %d cores: ≤ %s", sum, res.Machine.Cores, rate(most))
 	}
 }
@@ -207,6 +220,7 @@ func bareAndRedis(res *harness.Result) string {
 	if bare.N == 0 || redis.N == 0 || bare.Median == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("the bare loop takes %.0f µs a call of the cores and Redis %.0f more: ≤ %.0f %%", bare.Median, redis.Median,
 		100*bare.Median/(bare.Median+redis.Median))
 }
@@ -284,13 +298,16 @@ func goalTable(res *harness.Result) table {
 		if g.limit != nil && ok {
 			row[4] = g.limit(res)
 		}
+
 		switch {
 		case !ok:
 			row[2], row[3] = "–", "not measured in this size"
 		case g.reached(v):
 			row[3] = "yes"
 		}
+
 		t.rows = append(t.rows, row)
 	}
+
 	return t
 }

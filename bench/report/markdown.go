@@ -53,6 +53,7 @@ func (t table) markdown() string {
 		}
 		line(r)
 	}
+
 	return b.String()
 }
 
@@ -62,6 +63,7 @@ func (t table) text() string {
 	for _, r := range append([][]string{t.head}, t.rows...) {
 		fmt.Fprintln(w, strings.ReplaceAll(strings.Join(r, "\t"), "**", ""))
 	}
+
 	w.Flush()
 	return b.String()
 }
@@ -79,6 +81,7 @@ func cellStat(res *harness.Result, peer, cas, value string) Stat {
 	if value != "cpu" {
 		return stat(res, peer, cas, value)
 	}
+
 	a, b := stat(res, peer, cas, "cpu_worker"), stat(res, peer, cas, "cpu_server")
 	return Stat{a.Median + b.Median, a.Min + b.Min, a.Max + b.Max, a.N}
 }
@@ -95,6 +98,7 @@ func summaryTable(res *harness.Result) table {
 			t.head = append(t.head, h.Title)
 		}
 	}
+
 	t.head = append(t.head, "early / missing / doubled, all cases")
 	for _, p := range res.Peers {
 		row := []string{rowName(p)}
@@ -103,9 +107,11 @@ func summaryTable(res *harness.Result) table {
 			for range len(cols) {
 				row = append(row, "")
 			}
+
 			t.rows = append(t.rows, row)
 			continue
 		}
+
 		for _, h := range cols {
 			s := cellStat(res, p.Name, h.Case, h.Value)
 			switch {
@@ -117,8 +123,10 @@ func summaryTable(res *harness.Result) table {
 				row = append(row, Number(s.Median))
 			}
 		}
+
 		t.rows = append(t.rows, append(row, allFaults(res, p.Name)))
 	}
+
 	return t
 }
 
@@ -132,9 +140,11 @@ func allFaults(res *harness.Result, peer string) string {
 			sum[i] += c.Values[name]
 		}
 	}
+
 	if sum[3] == 0 {
 		return "–"
 	}
+
 	return fmt.Sprintf("%s / %s / %s of %s", Number(sum[0]), Number(sum[1]), Number(sum[2]), Number(sum[3]))
 }
 
@@ -144,24 +154,29 @@ func caseTable(res *harness.Result, c harness.Case) table {
 	for _, col := range c.Columns {
 		t.head = append(t.head, col.Title)
 	}
+
 	if c.Counts {
 		t.head = append(t.head, "early / missing / doubled")
 	}
+
 	for _, p := range res.Peers {
 		row := []string{rowName(p)}
 		reason := failure(res, p, c.Name)
 		if !ran(res, p.Name, c.Name) && reason == "" {
 			continue // not in this case, or not in this size
 		}
+
 		var any bool
 		for _, col := range c.Columns {
 			s := stat(res, p.Name, c.Name, col.Value)
 			any = any || s.N > 0
 			row = append(row, s.String())
 		}
+
 		if c.Counts {
 			row = append(row, faults(res, p.Name, c.Name))
 		}
+
 		switch {
 		case !any && reason != "":
 			row = append(row[:1], make([]string, len(row)-1)...)
@@ -169,8 +184,10 @@ func caseTable(res *harness.Result, c harness.Case) table {
 		case reason != "":
 			row[1] += " (a repeat failed: " + reason + ")"
 		}
+
 		t.rows = append(t.rows, row)
 	}
+
 	return t
 }
 
@@ -179,15 +196,18 @@ func refusals(res *harness.Result, c harness.Case) string {
 	if !c.Refusals {
 		return ""
 	}
+
 	var b strings.Builder
 	for _, p := range res.Peers {
 		if p.Refused != "" && ran(res, p.Name, c.Name) {
 			fmt.Fprintf(&b, "- %s: %s.\n", p.Title, p.Refused)
 		}
 	}
+
 	if b.Len() == 0 {
 		return ""
 	}
+
 	return "\nWhat becomes of a job whose receiver answers 500:\n\n" + b.String()
 }
 
@@ -201,29 +221,36 @@ func patternTable(res *harness.Result) table {
 		if p.Kind == peer.System && p.Name != "rabbitmq" {
 			continue
 		}
+
 		late := "–"
 		if s := stat(res, p.Name, "late-1000", "mean_ms"); s.N > 0 {
 			late = Number(s.Median) + " / " + Number(stat(res, p.Name, "late-1000", "p99_ms").Median)
 		}
+
 		crash := p.Traits.Crash
 		if s := stat(res, p.Name, "crash", "lost_percent"); s.N > 0 {
 			crash = fmt.Sprintf("%s: %s %% measured", crash, Number(s.Median))
 		}
+
 		race := p.Traits.Race
 		if s := stat(res, p.Name, "race", "doubled_percent"); s.N > 0 {
 			race = fmt.Sprintf("%s: %s %% twice", race, Number(s.Median))
 		}
+
 		idle := "–"
 		if s := cellStat(res, p.Name, "idle", "cpu"); s.N > 0 {
 			commands := "–"
 			if c := stat(res, p.Name, "idle", "commands"); c.N > 0 {
 				commands = Number(c.Median)
 			}
+
 			idle = commands + ", " + Number(s.Median)
 		}
+
 		t.rows = append(t.rows, []string{rowName(p), late, faults(res, p.Name, "late-1000"), crash, race, p.Traits.Ladder,
 			p.Traits.Cancel, idle})
 	}
+
 	return t
 }
 
@@ -233,6 +260,7 @@ func peersTable(res *harness.Result) table {
 		t.rows = append(t.rows, []string{rowName(p) + " (`" + p.Name + "`)", string(p.Kind), p.Version, p.Settings, p.BytesOf,
 			p.CommandsOf})
 	}
+
 	return t
 }
 
@@ -249,6 +277,7 @@ func mixedLine(res *harness.Result) string {
 	if len(list) == 0 {
 		return ""
 	}
+
 	return fmt.Sprintf("**Not one revision:** some cells are of %s. They were added before the program refused that; "+
 		"the next run replaces all.\n",
 		strings.Join(list, ", "))
@@ -264,6 +293,7 @@ func fixedLine(res *harness.Result) string {
 	for _, f := range res.Fixed {
 		set, http = append(set, Number(f.Set)), append(http, Number(f.HTTP))
 	}
+
 	return fmt.Sprintf("Fixed workload before and after, by which to compare absolute rates: redis-benchmark SET %s/s; "+
 		"an empty HTTP loop %s/s.\n",
 		strings.Join(set, " and "), strings.Join(http, " and "))
@@ -274,10 +304,12 @@ func serversLine(res *harness.Result) string {
 	for n := range res.Machine.Servers {
 		names = append(names, n)
 	}
+
 	slices.Sort(names)
 	for i, n := range names {
 		names[i] = n + ": " + res.Machine.Servers[n]
 	}
+
 	return strings.Join(names, "; ")
 }
 
@@ -289,6 +321,7 @@ func Text(res *harness.Result) string {
 		fmt.Fprintf(&b, "%s (%s)\n%s\n%s%s\n", c.Title, c.Name, wrap(c.What+addedLater(res, c.Name), 140), caseTable(res, c).text(),
 			refusals(res, c))
 	}
+
 	fmt.Fprintf(&b, "Peers\n%s\nGoals\n%s\nSummary (medians)\n%s\n", peersTable(res).text(), goalTable(res).text(), summaryTable(res).text())
 	fmt.Fprintf(&b, "Patterns built by hand (a figure was measured; a text is the documented property)\n%s\nTried and dropped\n%s\n",
 		patternTable(res).text(), dropped.text())
@@ -306,9 +339,11 @@ func wrap(s string, width int) string {
 			b.WriteByte(' ')
 			n++
 		}
+
 		b.WriteString(w)
 		n += utf8.RuneCountInString(w)
 	}
+
 	return b.String()
 }
 
@@ -324,9 +359,11 @@ func addedLater(res *harness.Result, cas string) string {
 			}
 		}
 	}
+
 	if commit == "" {
 		return ""
 	}
+
 	return fmt.Sprintf(" Measured later than the rest, at revision %s: %s.", commit, strings.Join(peers, ", "))
 }
 
@@ -339,18 +376,21 @@ func Write(docs string, res *harness.Result) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("make the directory of the plots: %w", err)
 	}
+
 	plots := plotsOf(res)
 	for _, p := range plots {
 		if err := os.WriteFile(filepath.Join(dir, p.file), []byte(p.svg), 0o644); err != nil {
 			return fmt.Errorf("write a plot: %w", err)
 		}
 	}
+
 	if err := os.WriteFile(filepath.Join(dir, casesFile), []byte(Text(res)), 0o644); err != nil {
 		return fmt.Errorf("write the cases: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(docs, "benchmarks.md"), []byte(Page(res, plots)), 0o644); err != nil {
 		return fmt.Errorf("write the page: %w", err)
 	}
+
 	return nil
 }
 
@@ -381,6 +421,7 @@ The service's own goals, by the medians of this run.
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}
+
 	fmt.Fprintf(&b, `[Every case](benchmarks/%s), with the versions and settings of each peer, changes that were tried and dropped, and the patterns
 built by hand with their properties ([explained](patterns.md)).
 

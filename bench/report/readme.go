@@ -28,6 +28,7 @@ func shortTable(res *harness.Result) table {
 			}
 		}
 	}
+
 	return t
 }
 
@@ -41,14 +42,17 @@ func Readme(file string, res *harness.Result) error {
 	if err != nil {
 		return fmt.Errorf("read the page of patterns: %w", err)
 	}
+
 	before, rest, ok := strings.Cut(string(b), markBegin)
 	_, after, ended := strings.Cut(rest, markEnd)
 	if !ok || !ended {
 		return nil
 	}
+
 	page := before + markBegin + "\n" + shortTable(res).markdown() + markEnd + after
 	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		return fmt.Errorf("write the page of patterns: %w", err)
 	}
+
 	return nil
 }

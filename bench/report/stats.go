@@ -21,11 +21,13 @@ func NewStat(values []float64) Stat {
 	if len(values) == 0 {
 		return Stat{}
 	}
+
 	s := slices.Sorted(slices.Values(values))
 	m := s[len(s)/2]
 	if len(s)%2 == 0 {
 		m = (s[len(s)/2-1] + m) / 2
 	}
+
 	return Stat{m, s[0], s[len(s)-1], len(s)}
 }
 
@@ -38,6 +40,7 @@ func Number(v float64) string {
 		for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 			s = s[:i] + "," + s[i:]
 		}
+
 		return s
 	case a >= 100 || v == math.Trunc(v):
 		return fmt.Sprintf("%.0f", v)
@@ -67,6 +70,7 @@ func stat(res *harness.Result, peer, cas, value string) Stat {
 			vs = append(vs, v)
 		}
 	}
+
 	return NewStat(vs)
 }
 
@@ -78,14 +82,17 @@ func faults(res *harness.Result, peer, cas string) string {
 		if c.Peer != peer || c.Case != cas || c.Error != "" {
 			continue
 		}
+
 		seen, jobs = true, max(jobs, c.Values["jobs"])
 		for i, name := range []string{"early", "missing", "doubled"} {
 			worst[i] = max(worst[i], c.Values[name])
 		}
 	}
+
 	if !seen {
 		return "–"
 	}
+
 	return fmt.Sprintf("%s / %s / %s of %s", Number(worst[0]), Number(worst[1]), Number(worst[2]), Number(jobs))
 }
 
@@ -98,11 +105,13 @@ func failure(res *harness.Result, info peer.Info, cas string) string {
 	if reason := info.Skip[cas]; reason != "" {
 		return reason
 	}
+
 	for _, c := range res.Cells {
 		if c.Peer == info.Name && c.Case == cas && c.Error != "" {
 			return firstLine(c.Error)
 		}
 	}
+
 	return ""
 }
 
@@ -112,6 +121,7 @@ func firstLine(s string) string {
 	if len(s) > 160 {
 		s = s[:160] + "…"
 	}
+
 	return s
 }
 
@@ -127,5 +137,6 @@ func casesOf(res *harness.Result) []harness.Case {
 			cs = append(cs, c)
 		}
 	}
+
 	return cs
 }

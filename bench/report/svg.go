@@ -30,6 +30,7 @@ func plotsOf(res *harness.Result) []plot {
 			}
 		}
 	}
+
 	for _, g := range []struct{ value, file, title string }{
 		{"p99_ms", "growth-lateness.svg", "Lateness p99 by pending jobs, ms (both scales logarithmic; flat is good)"},
 		{"total_mb", "growth-memory.svg", "Memory by pending jobs, MB (both scales logarithmic)"},
@@ -38,6 +39,7 @@ func plotsOf(res *harness.Result) []plot {
 			ps = append(ps, plot{g.file, g.title, Lines(g.title, lines)})
 		}
 	}
+
 	return ps
 }
 
@@ -56,6 +58,7 @@ func lateBars(res *harness.Result, cas string) []Bar {
 		if mean.N == 0 {
 			continue
 		}
+
 		b := Bar{Label: p.Title, Mean: mean.Median, P99: p99.Median, Ours: p.Kind == peer.Ours}
 		var notes []string
 		for _, name := range []string{"early", "missing", "doubled"} {
@@ -63,9 +66,11 @@ func lateBars(res *harness.Result, cas string) []Bar {
 				notes = append(notes, Number(s.Max)+" "+name)
 			}
 		}
+
 		b.Note = strings.Join(notes, ", ")
 		bars = append(bars, b)
 	}
+
 	// Peers with early, lost or doubled jobs come last.
 	slices.SortStableFunc(bars, func(a, b Bar) int {
 		return cmp.Or(cmp.Compare(min(1, len(a.Note)), min(1, len(b.Note))), cmp.Compare(a.P99, b.P99))
@@ -89,10 +94,12 @@ func growthLines(res *harness.Result, value string) []Line {
 				l.X, l.Y = append(l.X, float64(n)), append(l.Y, s.Median)
 			}
 		}
+
 		if len(l.X) > 1 {
 			lines = append(lines, l)
 		}
 	}
+
 	return lines
 }
 
@@ -142,12 +149,15 @@ func newScale(values []float64, from, to float64) scale {
 			low, high = math.Min(low, math.Floor(math.Log10(v))), math.Max(high, math.Ceil(math.Log10(v)))
 		}
 	}
+
 	if math.IsInf(low, 1) {
 		low, high = 0, 1
 	}
+
 	if high <= low {
 		high = low + 1
 	}
+
 	return scale{low, high, from, to}
 }
 
@@ -155,6 +165,7 @@ func (s scale) at(v float64) float64 {
 	if v <= 0 {
 		return s.from
 	}
+
 	e := (math.Log10(v) - s.low) / (s.high - s.low)
 	return s.from + math.Min(math.Max(e, 0), 1)*(s.to-s.from)
 }
@@ -164,6 +175,7 @@ func (s scale) ticks() []float64 {
 	for e := s.low; e <= s.high; e++ {
 		t = append(t, math.Pow(10, e))
 	}
+
 	return t
 }
 
@@ -176,18 +188,21 @@ func Bars(title string, bars []Bar) string {
 	for _, b := range bars {
 		values = append(values, b.Mean, b.P99)
 	}
+
 	s := newScale(values, left, width-right)
 	bottom := float64(top + row*len(bars))
 	for _, t := range s.ticks() {
 		c.line(s.at(t), top-8, s.at(t), bottom, colourGrid)
 		c.text(s.at(t), bottom+16, strconv.FormatFloat(t, 'g', -1, 64), "middle", colourOther, "")
 	}
+
 	for i, b := range bars {
 		y := float64(top + row*i)
 		colour := colourOther
 		if b.Ours {
 			colour = colourOurs
 		}
+
 		c.text(left-10, y+17, b.Label, "end", colourText, weight(b.Ours))
 		fmt.Fprintf(c, `<rect x="%d" y="%.1f" width="%.1f" height="11" rx="2" fill="%s"/>`+"\n", left, y+2,
 			math.Max(s.at(b.Mean)-left, 1.5), colour)
@@ -200,6 +215,7 @@ func Bars(title string, bars []Bar) string {
 			c.text(end+float64(7*len(label))+8, y+17, b.Note, "start", "#b3261e", "")
 		}
 	}
+
 	return c.end()
 }
 
@@ -218,30 +234,36 @@ func Lines(title string, lines []Line) string {
 	for _, l := range lines {
 		xs, ys = append(xs, l.X...), append(ys, l.Y...)
 	}
+
 	sx, sy := newScale(xs, left, width-right), newScale(ys, bottom, top)
 	for _, t := range sx.ticks() {
 		c.line(sx.at(t), top, sx.at(t), bottom, colourGrid)
 		c.text(sx.at(t), bottom+18, Number(t), "middle", colourOther, "")
 	}
+
 	for _, t := range sy.ticks() {
 		c.line(left, sy.at(t), width-right, sy.at(t), colourGrid)
 		c.text(left-8, sy.at(t)+4, strconv.FormatFloat(t, 'g', -1, 64), "end", colourOther, "")
 	}
+
 	labels := labelRows(lines, sy)
 	for i, l := range lines {
 		colour, thick := colours[i%len(colours)], 1.8
 		if l.Ours {
 			colour, thick = colourOurs, 3
 		}
+
 		var points []string
 		for j := range l.X {
 			points = append(points, fmt.Sprintf("%.1f,%.1f", sx.at(l.X[j]), sy.at(l.Y[j])))
 			fmt.Fprintf(c, `<circle cx="%.1f" cy="%.1f" r="3" fill="%s"/>`+"\n", sx.at(l.X[j]), sy.at(l.Y[j]), colour)
 		}
+
 		fmt.Fprintf(c, `<polyline points="%s" fill="none" stroke="%s" stroke-width="%.1f"/>`+"\n", strings.Join(points, " "), colour,
 			thick)
 		c.text(width-right+12, labels[i], l.Label+": "+Number(l.Y[len(l.Y)-1]), "start", colour, weight(l.Ours))
 	}
+
 	return c.end()
 }
 
@@ -254,11 +276,13 @@ func labelRows(lines []Line, s scale) []float64 {
 	for i, l := range lines {
 		order[i], rows[i] = i, s.at(l.Y[len(l.Y)-1])+4
 	}
+
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(rows[a], rows[b]) })
 	for i := 1; i < len(order); i++ {
 		if prev := rows[order[i-1]]; rows[order[i]] < prev+gap {
 			rows[order[i]] = prev + gap
 		}
 	}
+
 	return rows
 }

@@ -11,10 +11,12 @@ func Beanstalkd(ctx context.Context, dir string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
+
 	p, err := start(command{name: "beanstalkd", path: path, args: []string{"-l", "127.0.0.1", "-p", port(addr)}, dir: dir, addr: addr})
 	if err != nil {
 		return nil, err
@@ -22,5 +24,6 @@ func Beanstalkd(ctx context.Context, dir string) (*Process, error) {
 	if err := p.ready(ctx, dialable(addr)); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
+
 	return p, nil
 }

@@ -13,17 +13,20 @@ func Find(program string, paths ...string) (string, error) {
 	if p, err := exec.LookPath(program); err == nil {
 		return p, nil
 	}
+
 	for _, pattern := range paths {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", program, err)
 		}
+
 		for _, p := range found {
 			if info, err := os.Stat(p); err == nil && info.Mode()&0o111 != 0 {
 				return p, nil
 			}
 		}
 	}
+
 	return "", fmt.Errorf("%s is neither on PATH nor in %v", program, paths)
 }
 
@@ -33,10 +36,12 @@ func Version(program, flag string, paths ...string) string {
 	if err != nil {
 		return "not installed"
 	}
+
 	out, err := exec.Command(path, flag).CombinedOutput()
 	if err != nil {
 		return "unknown"
 	}
+
 	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
 	return line
 }
@@ -48,11 +53,13 @@ func ModuleDir() string {
 	if err != nil {
 		return "."
 	}
+
 	for d := dir; d != filepath.Dir(d); d = filepath.Dir(d) {
 		if b, err := os.ReadFile(filepath.Join(d, "go.mod")); err == nil && strings.HasPrefix(string(b), "module notifier/bench\n") {
 			return d
 		}
 	}
+
 	return dir
 }
 
@@ -62,5 +69,6 @@ func PackageVersion(name string) string {
 	if err != nil || len(out) == 0 {
 		return "not installed"
 	}
+
 	return string(out)
 }

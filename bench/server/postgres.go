@@ -25,10 +25,12 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Process, er
 	if path, err = filepath.EvalSymlinks(path); err != nil {
 		return nil, fmt.Errorf("find initdb beside postgres: %w", err)
 	}
+
 	data := filepath.Join(dir, "pg")
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
+
 	initdb := exec.CommandContext(ctx, filepath.Join(filepath.Dir(path), "initdb"), "-D", data, "-U", "bench", "-A", "trust", "-N",
 		"-E", "UTF8", "--locale", "C")
 	initdb.Dir = data
@@ -38,6 +40,7 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Process, er
 		if err != nil {
 			return nil, err
 		}
+
 		initdb.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 		if err := os.Chown(data, int(cred.Uid), int(cred.Gid)); err != nil {
 			return nil, fmt.Errorf("hand over the data directory: %w", err)
@@ -47,32 +50,39 @@ func Postgres(ctx context.Context, dir string, settings ...string) (*Process, er
 			return nil, fmt.Errorf("open the scratch directory: %w", err)
 		}
 	}
+
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w: %s", err, out)
 	}
+
 	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
+
 	args := []string{"-D", data, "-p", port(addr), "-k", "", "-c", "listen_addresses=127.0.0.1"}
 	for _, s := range settings {
 		args = append(args, "-c", s)
 	}
+
 	url := "postgres://bench@" + addr + "/postgres?sslmode=disable"
 	p, err := start(command{name: "postgres", path: path, args: args, dir: dir, user: pgUser, addr: url})
 	if err != nil {
 		return nil, err
 	}
+
 	err = p.ready(ctx, func(ctx context.Context) error {
 		conn, err := pgx.Connect(ctx, url)
 		if err != nil {
 			return err
 		}
+
 		return conn.Close(ctx)
 	})
 	if err != nil {
 		return nil, errors.Join(err, p.stop(syscall.SIGINT))
 	}
+
 	return p, nil
 }
 

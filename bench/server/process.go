@@ -50,6 +50,7 @@ func start(c command) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
+
 	defer log.Close()
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, log, log
@@ -59,8 +60,10 @@ func start(c command) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", c.name, err)
 		}
+
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: cred}
 	}
+
 	read := func() {}
 	if c.line != nil {
 		cmd.Stderr = nil
@@ -68,11 +71,14 @@ func start(c command) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("start %s: %w", c.name, err)
 		}
+
 		read = func() { readLines(out, logPath, c.line) }
 	}
+
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
+
 	p := &Process{Addr: c.addr, cmd: cmd, log: logPath, done: make(chan struct{})}
 	go func() {
 		read()         // before Wait, which closes the pipe
@@ -92,6 +98,7 @@ func readLines(from io.Reader, logPath string, line func([]byte)) {
 	if err == nil {
 		defer log.Close()
 	}
+
 	lines := bufio.NewScanner(from)
 	lines.Buffer(make([]byte, 256<<10), 256<<10)
 	for kept := 0; lines.Scan(); line(lines.Bytes()) {
@@ -111,6 +118,7 @@ func (p *Process) ready(ctx context.Context, ask func(context.Context) error) er
 		if err == nil {
 			return nil
 		}
+
 		select {
 		case <-p.done:
 			return fmt.Errorf("%s ended at its start: %s", filepath.Base(p.cmd.Path), tail(p.log))
@@ -136,14 +144,17 @@ func (p *Process) stop(sig syscall.Signal) error {
 	if err := p.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("stop %s: %w", filepath.Base(p.cmd.Path), err)
 	}
+
 	select {
 	case <-p.done:
 		return nil
 	case <-time.After(stopTimeout):
 	}
+
 	if err := p.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s: %w", filepath.Base(p.cmd.Path), err)
 	}
+
 	<-p.done
 	return nil
 }
@@ -153,9 +164,11 @@ func tail(path string) string {
 	if err != nil {
 		return err.Error()
 	}
+
 	if len(b) > 600 {
 		b = b[len(b)-600:]
 	}
+
 	return strings.TrimSpace(string(b))
 }
 
@@ -166,6 +179,7 @@ func dialable(addr string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		return conn.Close()
 	}
 }
@@ -176,6 +190,7 @@ func FreeAddr() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find a free port: %w", err)
 	}
+
 	defer l.Close()
 	return l.Addr().String(), nil
 }
@@ -187,13 +202,16 @@ func credential(name string) (*syscall.Credential, error) {
 	if err != nil {
 		return nil, fmt.Errorf("this server refuses to run as root: %w", err)
 	}
+
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {
 		return nil, err
 	}
+
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
 	if err != nil {
 		return nil, err
 	}
+
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }

@@ -17,11 +17,13 @@ func Build(ctx context.Context, bin, name, moduleDir, pkg string) (string, error
 	if _, err := os.Stat(path); err == nil {
 		return path, nil // bin lives as long as the run
 	}
+
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", path, pkg)
 	cmd.Dir = moduleDir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s in %s: %w: %s", pkg, moduleDir, err, out)
 	}
+
 	return path, nil
 }
 
@@ -31,10 +33,12 @@ func NATS(ctx context.Context, path, dir string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	monitor, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
+
 	args := []string{"-a", "127.0.0.1", "-p", port(addr), "-m", port(monitor), "-js", "-sd", filepath.Join(dir, "js")}
 	p, err := start(command{name: "nats", path: path, args: args, dir: dir, addr: addr})
 	if err != nil {
@@ -43,6 +47,7 @@ func NATS(ctx context.Context, path, dir string) (*Process, error) {
 	if err := p.ready(ctx, httpOK("http://"+monitor+"/healthz")); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
+
 	return p, nil
 }
 
@@ -69,6 +74,7 @@ func Program(ctx context.Context, s Service) (*Process, error) {
 	if err := p.ready(ctx, httpOK(s.URL)); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
+
 	return p, nil
 }
 
@@ -78,14 +84,17 @@ func httpOK(url string) func(context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return err
 		}
+
 		defer resp.Body.Close()
 		if resp.StatusCode/100 != 2 {
 			return fmt.Errorf("%s answered %s", url, resp.Status)
 		}
+
 		return nil
 	}
 }

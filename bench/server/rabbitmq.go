@@ -25,16 +25,19 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	epmdPath, err := Find("epmd", "/usr/lib/erlang/erts-*/bin/epmd")
 	if err != nil {
 		return nil, err
 	}
+
 	var addrs [3]string
 	for i := range addrs {
 		if addrs[i], err = FreeAddr(); err != nil {
 			return nil, err
 		}
 	}
+
 	amqp, dist, mapper := addrs[0], addrs[1], addrs[2]
 	// Started by hand: the one that Erlang would start is a daemon, and stays.
 	epmd, err := start(command{name: "epmd", path: epmdPath, args: []string{"-port", port(mapper), "-address", "127.0.0.1"}, dir: dir})
@@ -44,12 +47,14 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 	if err := epmd.ready(ctx, dialable(mapper)); err != nil {
 		return nil, errors.Join(err, epmd.Stop())
 	}
+
 	plugins := filepath.Join(dir, "enabled_plugins")
 	conf := filepath.Join(dir, "rabbitmq.conf")
 	if err := errors.Join(os.WriteFile(plugins, []byte("[].\n"), 0o600),
 		os.WriteFile(conf, []byte("vm_memory_high_watermark.relative = 0.8\ndisk_free_limit.absolute = 50MB\n"), 0o600)); err != nil {
 		return nil, errors.Join(fmt.Errorf("write RabbitMQ's configuration: %w", err), epmd.Stop())
 	}
+
 	env := []string{
 		"RABBITMQ_NODENAME=bench" + port(amqp) + "@localhost", "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + port(amqp),
 		"RABBITMQ_DIST_PORT=" + port(dist), "ERL_EPMD_PORT=" + port(mapper), "ERL_EPMD_ADDRESS=127.0.0.1",
@@ -62,10 +67,12 @@ func RabbitMQ(ctx context.Context, dir string) (*Rabbit, error) {
 	if err != nil {
 		return nil, errors.Join(err, epmd.Stop())
 	}
+
 	r := &Rabbit{p, epmd}
 	if err := p.ready(ctx, dialable(amqp)); err != nil {
 		return nil, errors.Join(err, r.Stop())
 	}
+
 	return r, nil
 }
 

@@ -27,6 +27,7 @@ func Receive(handle func(id string)) (*Receiver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the receiver: %w", err)
 	}
+
 	r := &Receiver{URL: "http://" + l.Addr().String() + "/callback", end: make(chan error, 1)}
 	r.srv = &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		handle(req.Header.Get(KeyHeader))
@@ -43,13 +44,16 @@ func (r *Receiver) Stop() error {
 	if r == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := r.srv.Shutdown(ctx); err != nil {
 		_ = r.srv.Close()
 	}
+
 	if err := <-r.end; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("receiver: %w", err)
 	}
+
 	return nil
 }

@@ -17,20 +17,24 @@ func Redis(ctx context.Context, dir string, args ...string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	addr, err := FreeAddr()
 	if err != nil {
 		return nil, err
 	}
+
 	all := append([]string{"--port", port(addr), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir}, args...)
 	p, err := start(command{name: "redis", path: path, args: all, dir: dir, addr: addr})
 	if err != nil {
 		return nil, err
 	}
+
 	c := redis.NewClient(&redis.Options{Addr: addr})
 	defer c.Close()
 	if err := p.ready(ctx, func(ctx context.Context) error { return c.Ping(ctx).Err() }); err != nil {
 		return nil, errors.Join(err, p.Stop())
 	}
+
 	return p, nil
 }
 
@@ -40,11 +44,13 @@ func RedisBytes(ctx context.Context, c *redis.Client) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask Redis for its memory: %w", err)
 	}
+
 	for line := range strings.Lines(info) {
 		if rest, ok := strings.CutPrefix(line, "used_memory:"); ok {
 			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
 		}
 	}
+
 	return 0, fmt.Errorf("ask Redis for its memory: no used_memory in %q", info)
 }
 
@@ -54,11 +60,13 @@ func RedisTrips(ctx context.Context, c *redis.Client) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask Redis for its reads: %w", err)
 	}
+
 	for line := range strings.Lines(info) {
 		if rest, ok := strings.CutPrefix(line, "total_reads_processed:"); ok {
 			return strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
 		}
 	}
+
 	return -1, nil // before Redis 6
 }
 
@@ -69,6 +77,7 @@ func RedisCommands(ctx context.Context, c *redis.Client) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("ask Redis for its commands: %w", err)
 	}
+
 	return sumCalls(info)
 }
 
@@ -79,12 +88,15 @@ func sumCalls(info string) (int64, error) {
 		if !ok || name == "cmdstat_info" {
 			continue
 		}
+
 		calls, _, _ := strings.Cut(rest, ",")
 		n, err := strconv.ParseInt(calls, 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("read commandstats: %w", err)
 		}
+
 		sum += n
 	}
+
 	return sum, nil
 }

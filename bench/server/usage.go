@@ -28,6 +28,7 @@ func readStat(pid int) (stat, error) {
 	if err != nil {
 		return stat{}, err
 	}
+
 	return parseStat(b)
 }
 
@@ -37,26 +38,31 @@ func parseStat(b []byte) (stat, error) {
 	if len(f) < 20 {
 		return stat{}, fmt.Errorf("%q is no line of /proc/pid/stat", b)
 	}
+
 	parent, err := strconv.Atoi(string(f[1]))
 	if err != nil {
 		return stat{}, err
 	}
+
 	start, err := strconv.ParseInt(string(f[19]), 10, 64)
 	if err != nil {
 		return stat{}, err
 	}
+
 	s := stat{parent: parent, start: start}
 	for i, field := range f[11:15] {
 		n, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
 			return stat{}, err
 		}
+
 		if i < 2 {
 			s.cpu += time.Duration(n) * clockTick
 		} else {
 			s.ended += time.Duration(n) * clockTick
 		}
 	}
+
 	return s, nil
 }
 
@@ -67,16 +73,19 @@ func running(pid int) (total time.Duration) {
 	if err != nil {
 		return 0
 	}
+
 	for _, t := range threads {
 		b, err := os.ReadFile(t)
 		if err != nil {
 			continue // it has ended
 		}
+
 		text, _, _ := strings.Cut(string(b), " ")
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			total += time.Duration(n)
 		}
 	}
+
 	return total
 }
 
@@ -86,20 +95,24 @@ func Tree(root int) ([]int, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list the processes: %w", err)
 	}
+
 	children := map[int][]int{}
 	for _, d := range dirs {
 		pid, err := strconv.Atoi(filepath.Base(d))
 		if err != nil {
 			continue
 		}
+
 		if s, err := readStat(pid); err == nil { // otherwise it has ended
 			children[s.parent] = append(children[s.parent], pid)
 		}
 	}
+
 	all := []int{root}
 	for i := 0; i < len(all); i++ {
 		all = append(all, children[all[i]]...)
 	}
+
 	return all, nil
 }
 
@@ -114,12 +127,14 @@ func FamilyOf(root int) (Family, error) {
 	if err != nil {
 		return Family{}, err
 	}
+
 	f := Family{started: map[int]int64{}}
 	for _, pid := range pids {
 		if s, err := readStat(pid); err == nil {
 			f.started[pid] = s.start
 		}
 	}
+
 	return f, nil
 }
 
@@ -140,15 +155,18 @@ func CPU(pids ...int) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
+
 		for _, pid := range tree {
 			s, err := readStat(pid)
 			if err != nil && pid == root {
 				return 0, fmt.Errorf("read the processor time of %d: %w", pid, err)
 			}
+
 			// Ticks count threads that ended, too.
 			total += max(s.cpu, running(pid)) + s.ended
 		}
 	}
+
 	return total, nil
 }
 
@@ -158,18 +176,22 @@ func OwnCPU() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read one's own processor time: %w", err)
 	}
+
 	f := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
 	if len(f) < 13 {
 		return 0, fmt.Errorf("read one's own processor time: %q", b)
 	}
+
 	var total time.Duration
 	for _, field := range f[11:13] {
 		n, err := strconv.ParseInt(string(field), 10, 64)
 		if err != nil {
 			return 0, fmt.Errorf("read one's own processor time: %w", err)
 		}
+
 		total += time.Duration(n) * clockTick
 	}
+
 	return total, nil
 }
 
@@ -179,14 +201,17 @@ func RSS(pid int) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
 	}
+
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
 			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
 			}
+
 			return kb * 1024, nil
 		}
 	}
+
 	return 0, fmt.Errorf("read the memory of %d: no VmRSS", pid)
 }

@@ -15,9 +15,9 @@ import (
 )
 
 // reasons are the reasons that a dead letter may have in the service.
-var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", "status_4xx", "status_5xx", "status", "ack_mismatch", "redirect",
-	"too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "rejected", "unreported", "queue", "unreadable",
-	"missing", "locked", "busy", "rate", "breaker", "headers", "token", "shutdown", "lease"}
+var reasons = []string{"dns", "connect", "tls", "timeout", "reset", "protocol", "status_4xx", "status_5xx", "status", "ack_mismatch",
+	"redirect", "too_large", "blocked", "invalid", "gone", "aborted", "panic", "interrupted", "exhausted", "rejected", "unreported", "queue",
+	"unreadable", "missing", "locked", "busy", "rate", "breaker", "headers", "token", "paused", "shutdown", "lease"}
 
 // bulk is a bulk redrive or a bulk purge.
 type bulk struct {
@@ -33,6 +33,7 @@ func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem
 	if p != nil {
 		return 0, nil, p
 	}
+
 	if !b.dryRun {
 		for i, n := range letters {
 			s.revive(n)
@@ -41,6 +42,7 @@ func (s *Service) redriveRoute(r *http.Request, body []byte) (int, any, *problem
 			}
 		}
 	}
+
 	return http.StatusOK, b.answer("redriven", letters), nil
 }
 
@@ -49,11 +51,13 @@ func (s *Service) purgeRoute(r *http.Request, body []byte) (int, any, *problem) 
 	if p != nil {
 		return 0, nil, p
 	}
+
 	if !b.dryRun {
 		for _, n := range letters {
 			n.state, n.settledAt = client.Cancelled, s.now
 		}
 	}
+
 	return http.StatusOK, b.answer("purged", letters), nil
 }
 
@@ -62,6 +66,7 @@ func (b *bulk) answer(verb string, letters []*notice) map[string]any {
 	if b.dryRun {
 		changed = 0
 	}
+
 	return map[string]any{"dry_run": b.dryRun, "matched": len(letters), verb: changed}
 }
 
@@ -77,9 +82,11 @@ func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, [
 			return nil, nil, wrongField("query."+name, "is given twice")
 		}
 	}
+
 	if p := noBody(body); p != nil {
 		return nil, nil, p
 	}
+
 	b, p := readBulk(q)
 	if p != nil {
 		return nil, nil, p
@@ -89,6 +96,7 @@ func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, [
 	if s.routeNamed(name) == nil {
 		return nil, nil, noRoute(name)
 	}
+
 	// All is done in one step, so no cursor is valid.
 	if _, err := base64.RawURLEncoding.DecodeString(q.Get("cursor")); err != nil || q.Get("cursor") != "" {
 		p := wrongField("query.cursor", "is not a cursor of this call; begin again without one")
@@ -102,13 +110,15 @@ func (s *Service) bulkOf(r *http.Request, body []byte, more ...string) (*bulk, [
 			letters = append(letters, n)
 		}
 	}
+
 	slices.SortFunc(letters, func(a, b *notice) int { return cmp.Or(a.settledAt.Compare(b.settledAt), strings.Compare(a.key, b.key)) })
 	return b, letters, nil
 }
 
 // readBulk reads the parameters of a bulk call.
 func readBulk(q url.Values) (*bulk, *problem) {
-	b := &bulk{host: strings.ToLower(strings.TrimSuffix(q.Get("host"), ".")), prefix: strings.TrimSuffix(q.Get("prefix"), ":"), reason: q.Get("reason")}
+	b := &bulk{host: strings.ToLower(strings.TrimSuffix(q.Get("host"), ".")), prefix: strings.TrimSuffix(q.Get("prefix"), ":"),
+		reason: q.Get("reason")}
 	switch {
 	case strings.ContainsAny(b.host, ":/ ") && !strings.Contains(b.host, "::"):
 		return nil, wrongField("query.host", "want a host without scheme, port and path")
@@ -136,6 +146,7 @@ func readBulk(q url.Values) (*bulk, *problem) {
 	default:
 		return nil, wrongField("query.dry_run", "want true or false")
 	}
+
 	return b, b.setRate(q.Get("rate"))
 }
 
@@ -144,6 +155,7 @@ func instant(q url.Values, name string) (time.Time, *problem) {
 	if err != nil && q.Get(name) != "" {
 		return t, wrongField("query."+name, "want a time such as 2026-11-21T09:30:00Z")
 	}
+
 	return t, nil
 }
 
@@ -152,12 +164,14 @@ func (b *bulk) setRate(text string) *problem {
 	if text == "" {
 		return nil
 	}
+
 	count, unit, _ := strings.Cut(text, "/")
 	n, err := strconv.ParseFloat(count, 64)
 	span, known := map[string]time.Duration{"s": time.Second, "m": time.Minute, "h": time.Hour}[unit]
 	if err != nil || n <= 0 || !known {
 		return wrongField("query.rate", "want a rate such as 5/s")
 	}
+
 	b.rate = n / span.Seconds()
 	return nil
 }
@@ -174,9 +188,11 @@ func (n *notice) host() string {
 	if address == "" && targetKind(n.route.Target) == "http" {
 		address = n.route.Target
 	}
+
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
+
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 }

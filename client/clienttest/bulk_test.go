@@ -24,7 +24,8 @@ func deadLetters(t *testing.T, o clienttest.Options) (*clienttest.Service, *int)
 	s := clienttest.New(o)
 	t.Cleanup(s.Close)
 	for i := range 3 {
-		if _, err := s.Client().Schedule(t.Context(), client.Request{Key: fmt.Sprint("shop:orders:paid:", i), URL: "https://Shop.example./"}); err != nil {
+		if _, err := s.Client().Schedule(t.Context(), client.Request{Key: fmt.Sprint("shop:orders:paid:", i),
+			URL: "https://Shop.example./"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -77,14 +78,15 @@ func TestReasonsAreThoseOfTheService(t *testing.T) {
 
 func TestSendTestCallsTheReceiverOnce(t *testing.T) {
 	var got []string
-	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "all"}}, Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
-		got = append(got, r.Header.Get("Notifier-Key")+" "+r.URL.Path+" "+string(body))
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})})
+	s := clienttest.New(clienttest.Options{Routes: []clienttest.Route{{Name: "all"}},
+		Receiver: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			got = append(got, r.Header.Get("Notifier-Key")+" "+r.URL.Path+" "+string(body))
+			w.WriteHeader(http.StatusServiceUnavailable)
+		})})
 	defer s.Close()
 	c := s.Client()
 	n, err := c.Schedule(t.Context(), client.Request{Key: "shop:orders:paid:1", URL: "https://shop.example/hook", Delay: time.Hour})
@@ -92,7 +94,8 @@ func TestSendTestCallsTheReceiverOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, err := c.SendTest(t.Context(), n.Key)
-	if err != nil || r.Acknowledged() || r.Status != 503 || r.Reason != "status_5xx" || r.Host != "shop.example" || r.Next() != 15*time.Second {
+	if err != nil || r.Acknowledged() || r.Status != 503 || r.Reason != "status_5xx" || r.Host != "shop.example" ||
+		r.Next() != 15*time.Second {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if want := `test:test:test:test /hook {"test":true}`; strings.Join(got, "; ") != want {

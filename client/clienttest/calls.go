@@ -43,6 +43,7 @@ func (s *Service) handler() http.Handler {
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, do) })
 	}
+
 	mux.HandleFunc("POST /v1/notices/batch", s.batch)
 	return mux
 }
@@ -63,11 +64,13 @@ func (s *Service) begin(w http.ResponseWriter, r *http.Request) (body []byte, ok
 		s.failing--
 		p = failed(s.status, "clienttest: failed by Fail")
 	}
+
 	if p != nil {
 		s.mu.Unlock()
 		write(w, p.Status, p)
 		return nil, false
 	}
+
 	return body, true
 }
 
@@ -77,6 +80,7 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, do call) {
 	if !ok {
 		return
 	}
+
 	status, answer, p := do(r, body)
 	// The answer refers to notices, so it is written under the lock.
 	defer s.mu.Unlock()
@@ -84,6 +88,7 @@ func (s *Service) answer(w http.ResponseWriter, r *http.Request, do call) {
 		write(w, p.Status, p)
 		return
 	}
+
 	write(w, status, answer)
 }
 
@@ -92,6 +97,7 @@ func (s *Service) schedule(_ *http.Request, body []byte) (int, any, *problem) {
 	if p != nil {
 		return 0, nil, p
 	}
+
 	return status, n.view(true, withDelay(body, map[string]any{"created": status == http.StatusCreated, "replaced": replaced})), nil
 }
 
@@ -105,6 +111,7 @@ func withDelay(request []byte, answer map[string]any) map[string]any {
 			answer["delay"] = spell(d)
 		}
 	}
+
 	return answer
 }
 
@@ -144,6 +151,7 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+
 	defer s.mu.Unlock()
 
 	items, lines := batchItems(body)
@@ -167,6 +175,7 @@ func (s *Service) batch(w http.ResponseWriter, r *http.Request) {
 			status = all
 		}
 	}
+
 	if !lines {
 		write(w, status, answers)
 		return
@@ -192,6 +201,7 @@ func batchItems(body []byte) (items []json.RawMessage, lines bool) {
 			items = append(items, line)
 		}
 	}
+
 	return items, true
 }
 
@@ -203,6 +213,7 @@ func (s *Service) batchItem(item json.RawMessage, i int) (answer any, status int
 		_ = json.Unmarshal(item, &given) // an invalid item may have no key
 		return map[string]any{"key": given.Key, "status": p.Status, "problem": p}, p.Status
 	}
+
 	return withDelay(item, map[string]any{"key": n.key, "status": status, "created": status == http.StatusCreated,
 		"replaced": replaced, "notice": n.view(false, nil)}), status
 }
@@ -216,6 +227,7 @@ func (s *Service) find(r *http.Request) (*notice, *problem) {
 	if n := s.kept[key]; n != nil {
 		return n, nil
 	}
+
 	return nil, failed(http.StatusNotFound, "there is no notice with the key %s", key)
 }
 
@@ -224,6 +236,7 @@ func (s *Service) get(r *http.Request, _ []byte) (int, any, *problem) {
 	if p != nil {
 		return 0, nil, p
 	}
+
 	return http.StatusOK, n.view(true, nil), nil
 }
 
@@ -241,9 +254,11 @@ func (s *Service) change(r *http.Request, verb string, do func(*notice), from ..
 		p.State = before
 		return 0, nil, p
 	}
+
 	if fits {
 		do(n)
 	}
+
 	return http.StatusOK, n.changed(before, fits, fits && before == client.Claimed), nil
 }
 
@@ -278,6 +293,7 @@ func readResend(body []byte) (id string, ending int, p *problem) {
 	case json.Unmarshal(m["ending"], &ending) != nil || ending < 1:
 		p = wrongField("body.ending", "want the notice's ending, from 1")
 	}
+
 	return id, ending, p
 }
 
@@ -287,6 +303,7 @@ func (s *Service) resend(r *http.Request, body []byte) (int, any, *problem) {
 	if p != nil {
 		return 0, nil, p
 	}
+
 	n, p := s.find(r)
 	if p != nil {
 		return 0, nil, p
@@ -315,9 +332,11 @@ func (n *notice) ending() int {
 	if !n.settledAt.IsZero() {
 		ending++
 	}
+
 	if n.state == client.Cancelled && n.reason != "" { // finalized twice: dead, then cancelled
 		ending++
 	}
+
 	return ending
 }
 
@@ -337,10 +356,12 @@ func (s *Service) report(verb string, known ...string) call {
 		case json.Unmarshal(m["id"], &id) != nil || id == "":
 			return 0, nil, wrongField("body.id", "want the id of the entry")
 		}
+
 		res, p := reported(verb, m)
 		if p != nil {
 			return 0, nil, p
 		}
+
 		return s.settle(r, id, attempt, res)
 	}
 }
@@ -362,9 +383,11 @@ func reported(verb string, m map[string]json.RawMessage) (res result, p *problem
 			if err != nil {
 				return res, wrongField("body.after", "%v", err)
 			}
+
 			res.after = cmp.Or(d, deferral)
 		}
 	}
+
 	return res, nil
 }
 
@@ -392,12 +415,14 @@ func (s *Service) settle(r *http.Request, id string, number int, res result) (in
 		if undoes { // the notice is finalized once more
 			n.ended++
 		}
+
 		n.handed, n.settledAt = true, time.Time{}
 		s.end(n, res)
 		return http.StatusOK, n.changed(before, true, false), nil
 	case n.repeats(number, res):
 		return http.StatusOK, n.changed(before, false, false), nil
 	}
+
 	p = failed(http.StatusConflict, "the notice is %s, so it cannot be reported on as attempt %d", before, number)
 	p.State = before
 	return 0, nil, p
@@ -426,13 +451,16 @@ func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor stri
 		fresh.Errors = p.Errors
 		return nil, "", fresh
 	}
+
 	if name := q.Get("route"); name != "" && s.routeNamed(name) == nil {
 		return nil, "", noRoute(name)
 	}
+
 	since, p := instant(q, "since")
 	if p != nil {
 		return nil, "", p
 	}
+
 	until, p := instant(q, "until")
 	if p != nil {
 		return nil, "", p
@@ -446,8 +474,10 @@ func (s *Service) matching(q url.Values, limit int) (page []*notice, cursor stri
 		if len(page) == limit {
 			return page, base64.RawURLEncoding.EncodeToString([]byte(page[limit-1].key)), nil
 		}
+
 		page = append(page, n)
 	}
+
 	return page, "", nil
 }
 
@@ -458,10 +488,12 @@ func (n *notice) matches(q url.Values) bool {
 			return false
 		}
 	}
+
 	host := strings.ToLower(q.Get("host"))
 	if q.Get("waiting") == "true" { // no route of the fake has an order
 		return false
 	}
+
 	return under(n.key, q.Get("prefix")) && (host == "" || n.host() == host)
 }
 
@@ -471,6 +503,7 @@ func (n *notice) within(since, until time.Time) bool {
 	if !n.settledAt.IsZero() {
 		at = n.settledAt
 	}
+
 	return !at.Before(since) && (until.IsZero() || at.Before(until))
 }
 
@@ -484,13 +517,15 @@ func limitOf(q url.Values) (limit int, p *problem) {
 		}
 	}
 
-	state, states := client.State(q.Get("state")), []client.State{client.Scheduled, client.Claimed, client.Delivered, client.Cancelled, client.Dead}
+	state, states := client.State(q.Get("state")), []client.State{client.Scheduled, client.Claimed, client.Delivered, client.Cancelled,
+		client.Dead}
 	if state != "" && !slices.Contains(states, state) {
 		return 0, wrongField("query.state", "want scheduled, claimed, delivered, cancelled or dead")
 	}
 	if q.Get("reason") != "" && state != client.Dead {
 		return 0, wrongField("query.reason", "only dead letters have a reason; add state=dead")
 	}
+
 	return limit, nil
 }
 
@@ -500,6 +535,7 @@ func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
 	if p != nil {
 		return 0, nil, p
 	}
+
 	page, cursor, p := s.matching(q, limit)
 	if p != nil {
 		return 0, nil, p
@@ -509,9 +545,11 @@ func (s *Service) list(r *http.Request, _ []byte) (int, any, *problem) {
 	for i, n := range page {
 		items[i] = n.view(true, nil)
 	}
+
 	answer := map[string]any{"items": items}
 	if cursor != "" {
 		answer["cursor"] = cursor
 	}
+
 	return http.StatusOK, answer, nil
 }

@@ -87,6 +87,7 @@ func (s *Service) attempt(n *notice) {
 			s.hand(n)
 			return
 		}
+
 		s.end(n, result{})
 	case "log":
 		s.end(n, result{})
@@ -131,6 +132,7 @@ func (s *Service) end(n *notice, r result) {
 			n.used--
 			n.attempts = n.attempts[:len(n.attempts)-1]
 		}
+
 		n.locked++
 		n.state, n.handed, n.due = client.Scheduled, false, s.now.Add(r.after)
 		return
@@ -141,6 +143,7 @@ func (s *Service) end(n *notice, r result) {
 	} else {
 		s.count(n, r)
 	}
+
 	n.handed, n.locked = false, 0
 
 	step := n.used - n.redriven - 1
@@ -162,9 +165,11 @@ func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
 	for name, value := range n.headers {
 		req.Header.Set(name, value)
 	}
+
 	if n.contentType != "" && req.Method != http.MethodGet {
 		req.Header.Set("Content-Type", n.contentType)
 	}
+
 	req.Header.Set("User-Agent", "notifier/clienttest")
 	req.Header.Set("Webhook-Id", n.id)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
@@ -174,11 +179,13 @@ func (s *Service) request(n *notice) (*http.Request, context.CancelFunc) {
 	if n.resend > 0 {
 		req.Header.Set("Notifier-Resend", strconv.Itoa(n.resend))
 	}
+
 	if n.route.Secret != "" {
 		if err := webhook.Sign(req.Header, n.id, time.Now(), signed, strings.Split(n.route.Secret, ",")...); err != nil {
 			panic("clienttest: " + err.Error()) // New has checked the secret
 		}
 	}
+
 	return req, cancel
 }
 
@@ -200,6 +207,7 @@ func (n *notice) unsigned(ctx context.Context) (req *http.Request, signed []byte
 	if req, err = http.NewRequestWithContext(ctx, method, u.String(), body); err != nil {
 		panic("clienttest: " + err.Error())
 	}
+
 	return req, signed
 }
 
@@ -217,12 +225,14 @@ func (s *Service) call(req *http.Request, locked int) result {
 			return broken(err)
 		}
 	}
+
 	defer func() { _ = res.Body.Close() }()
 
 	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
 	if err != nil {
 		return broken(err)
 	}
+
 	return judge(res, cut(b), locked)
 }
 
@@ -239,6 +249,7 @@ func broken(err error) result {
 	case errors.As(err, &op) && op.Op == "dial":
 		return result{reason: "connect", response: err.Error()}
 	}
+
 	return result{reason: "reset", response: err.Error()}
 }
 
@@ -262,9 +273,11 @@ func judge(res *http.Response, text string, locked int) result {
 	case "disable":
 		r.reason, r.final, r.deferred = "gone", true, false
 	}
+
 	if !r.deferred {
 		r.after = retryAfter(res.Header)
 	}
+
 	return r
 }
 
@@ -273,6 +286,7 @@ func statusReason(status int) string {
 	if status == http.StatusGone {
 		return "gone"
 	}
+
 	switch status / 100 {
 	case 2:
 		return ""
@@ -283,6 +297,7 @@ func statusReason(status int) string {
 	case 5:
 		return "status_5xx"
 	}
+
 	return "status"
 }
 
@@ -297,6 +312,7 @@ func retryAfter(h http.Header) time.Duration {
 	if t, err := http.ParseTime(v); err == nil {
 		return min(max(0, time.Until(t)), most)
 	}
+
 	return 0
 }
 
@@ -307,5 +323,6 @@ func cut(b []byte) string {
 		_, size := utf8.DecodeLastRuneInString(s)
 		s = s[:len(s)-size]
 	}
+
 	return s
 }

@@ -1,5 +1,5 @@
-// Package clienttest runs an in-memory notifier service, for tests of programs that schedule or receive notices. It
-// needs only the standard library: no Redis and no other process.
+// Package clienttest runs an in-memory notifier service, for tests of programs that schedule or receive notices
+// (callbacks at a later time). It needs only the standard library: no Redis and no other process.
 //
 //	service := clienttest.New(clienttest.Options{Receiver: shop})
 //	defer service.Close()
@@ -11,22 +11,24 @@
 // # Time
 //
 // The clock of a [Service] moves only when a test calls [Service.Advance]. Advance makes all attempts that become due,
-// always in the same order, and then returns. So a test of retries over 25 hours takes no time. Only signatures carry
-// the real time, because receivers check it.
+// one after the other in a fixed order, and then returns. So a test of retries over 25 hours takes no time. Signatures
+// carry the real time, because receivers check it.
 //
 // # Supported calls
 //
-// The following calls have the statuses, states and attempts of the real service.
+// The following calls usually have the statuses, states and attempts of the real service. A dead letter is a notice
+// whose delivery was given up.
 //
 //   - POST /v1/notices and /v1/notices/batch schedule notices.
 //   - GET /v1/notices and /v1/notices/{key} list and read notices.
 //   - DELETE /v1/notices/{key} cancels a notice.
 //   - POST …/redrive schedules a dead letter again. POST …/resend does so for a dead letter or a delivered notice.
-//   - POST /v1/routes/{name}/redrive and …/purge change all matching dead letters of a route in one step.
+//   - POST /v1/routes/{name}/redrive and …/purge schedule or cancel all matching dead letters of a route in one step.
 //   - POST /v1/notices/{key}/test sends a test request to the receiver of a notice.
-//   - POST …/ack, …/nack and …/defer report the outcome of entries that [Service.Take] has returned.
+//   - POST …/ack, …/nack and …/defer report that an entry from [Service.Take] was processed, has failed, or is to come
+//     again later.
 //   - GET /healthz and /readyz.
 //
-// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ from
-// those of the service. To test other calls, run the real service: notifier serve --embedded.
+// All other calls get a 404. There are no tokens, no limits, no history and no dashboard. Error texts differ. To test
+// other calls, run the real service: notifier serve --embedded.
 package clienttest

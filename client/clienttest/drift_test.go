@@ -79,8 +79,8 @@ func receiver(t *testing.T) http.Handler {
 
 func realWorld(t *testing.T) *world {
 	server := redistest.Start(t)
-	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_ROUTES": "hook,push,jobs,test1,test2",
-		"NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
+	env := map[string]string{"NOTIFIER_REDIS_URL": server.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0",
+		"NOTIFIER_ROUTES": "hook,push,jobs,test1,test2", "NOTIFIER_HISTORY_URL": "sqlite://" + t.TempDir() + "/history.db"}
 	for name, value := range map[string]string{"HOOK_PREFIX": "cmp:hook", "HOOK_TARGET": "notice", "HOOK_RETRY": "1h,2h",
 		"HOOK_SECRET": secret,
 		"HOOK_ALLOW":  "127.0.0.1", "PUSH_PREFIX": "cmp:push", "PUSH_TARGET": "list:pushed", "PUSH_RETRY": "1h", "JOBS_PREFIX": "cmp:jobs",
@@ -479,9 +479,10 @@ func bulk(w *world) {
 		w.note(fmt.Sprintf("purge %s %+v", route, b), json.RawMessage(r.JSON), err)
 	}
 	long := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for _, b := range []client.Bulk{{Prefix: prefix}, {Prefix: prefix + ":"}, {Prefix: "cmp:hook:other"}, {Prefix: prefix, Reason: "gone"}, {Prefix: prefix, Reason: "timeout"},
-		{Prefix: prefix, Host: "127.0.0.1"}, {Prefix: prefix, Host: "shop.example"}, {Prefix: prefix, Until: long}, {Prefix: prefix, Since: long},
-		{Reason: "none"}, {Prefix: "a:b:c:d"}, {Host: "http://shop.example/"}, {Since: long, Until: long}, {Cursor: "%"}, {Cursor: "bm90aGluZw"}} {
+	for _, b := range []client.Bulk{{Prefix: prefix}, {Prefix: prefix + ":"}, {Prefix: "cmp:hook:other"}, {Prefix: prefix, Reason: "gone"},
+		{Prefix: prefix, Reason: "timeout"}, {Prefix: prefix, Host: "127.0.0.1"}, {Prefix: prefix, Host: "shop.example"},
+		{Prefix: prefix, Until: long}, {Prefix: prefix, Since: long}, {Reason: "none"}, {Prefix: "a:b:c:d"}, {Host: "http://shop.example/"},
+		{Since: long, Until: long}, {Cursor: "%"}, {Cursor: "bm90aGluZw"}} {
 		b.DryRun = true
 		redrive(route, b)
 		purge(route, b)
@@ -513,7 +514,8 @@ func tests(w *world) {
 		r, err := w.c.SendTest(ctx, key)
 		w.note("test "+key, json.RawMessage(r.JSON), err)
 	}
-	for path, route := range inOrder(map[string]string{"200": "test1", "423": "test1", "500": "test1", "404": "test2", "410": "test2", "abort": "test2"}) {
+	for path, route := range inOrder(map[string]string{"200": "test1", "423": "test1", "500": "test1", "404": "test2", "410": "test2",
+		"abort": "test2"}) {
 		key := "cmp:" + route + ":go:" + path
 		w.schedule(client.Request{Key: key, Delay: time.Hour, URL: w.shop + "/" + path, Body: []byte(`{"n":1}`), Headers: map[string]string{"X-Tenant": "7"}})
 		test(key)
@@ -569,7 +571,8 @@ func reporting(w *world) {
 func listing(w *world) {
 	ctx := w.t.Context()
 	for _, q := range []client.Query{{Route: "hook", State: client.Dead}, {State: client.Dead, Reason: "gone"}, {Prefix: "cmp:jobs"},
-		{Route: "none"}, {Reason: "gone"}, {State: client.Dead, Host: "127.0.0.1"}, {State: client.Dead, Host: "shop.example"}, {State: "asleep"}, {Limit: 1001}, {Cursor: "%"}} {
+		{Route: "none"}, {Reason: "gone"}, {State: client.Dead, Host: "127.0.0.1"}, {State: client.Dead, Host: "shop.example"},
+		{State: "asleep"}, {Limit: 1001}, {Cursor: "%"}} {
 		p, err := w.c.List(ctx, q)
 		if err == nil {
 			// A page of the real service may be short although more follow.

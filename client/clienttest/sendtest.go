@@ -13,10 +13,12 @@ func (s *Service) sendTest(r *http.Request, body []byte) (int, any, *problem) {
 	if p := noBody(body); p != nil {
 		return 0, nil, p
 	}
+
 	n, p := s.find(r)
 	if p != nil {
 		return 0, nil, p
 	}
+
 	if kind := targetKind(n.route.Target); kind != "notice" && kind != "http" {
 		p := failed(http.StatusConflict, "the route does not deliver over HTTP, so no test can be sent")
 		p.State = n.state
@@ -39,9 +41,11 @@ func testKey(prefix string) string {
 	if prefix == "" {
 		parts = nil
 	}
+
 	for len(parts) < 4 {
 		parts = append(parts, "test")
 	}
+
 	return strings.Join(parts, ":")
 }
 
@@ -53,6 +57,7 @@ func testAnswer(n *notice, address *url.URL, got result) map[string]any {
 			v[name] = text
 		}
 	}
+
 	if got.status != 0 {
 		v["status"] = got.status
 	}
@@ -70,6 +75,7 @@ func testAnswer(n *notice, address *url.URL, got result) map[string]any {
 	default:
 		v["outcome"], v["next_ms"] = "retry", max(steps[0], got.after).Milliseconds()
 	}
+
 	return v
 }
 
@@ -78,11 +84,13 @@ func noBody(body []byte) *problem {
 	if strings.TrimSpace(string(body)) == "null" {
 		return nil
 	}
+
 	if m, p := fields(body, "body."); p != nil && m == nil {
 		if p.Status == http.StatusBadRequest {
 			return p
 		}
 		return failed(http.StatusUnprocessableEntity, "this call takes no body")
 	}
+
 	return nil
 }

@@ -39,9 +39,9 @@ type Route struct {
 	Report bool
 	// Timeout limits an attempt, and the time until a report. 0 means 10 s.
 	Timeout time.Duration
-	// Secret has the keys that sign callbacks, whsec_…, comma-separated. The receiver verifies with the
-	// same keys. Empty means unsigned. A real service may derive a receiver's key from the route's
-	// secret; [client.Client.ReceiverSecret] returns that key.
+	// Secret is one or more keys that sign callbacks, separated by commas. Each begins with whsec_. The receiver
+	// verifies with the same keys. If Secret is empty, callbacks are not signed. A real service may sign with a key
+	// that it derives from the route's secret for each receiver; [client.Client.ReceiverSecret] returns that key.
 	Secret string
 }
 
@@ -89,10 +89,12 @@ func New(o Options) *Service {
 	if o.Start.IsZero() {
 		s.now = time.Now().UTC()
 	}
+
 	s.now = s.now.Truncate(time.Millisecond)
 	if len(o.Routes) == 0 {
 		o.Routes = []Route{{Name: "all"}}
 	}
+
 	for _, r := range o.Routes {
 		s.routes = append(s.routes, newRoute(r))
 	}
@@ -108,22 +110,27 @@ func newRoute(r Route) *routeState {
 	if r.Target == "" {
 		r.Target = "notice"
 	}
+
 	if r.Retry == nil {
 		r.Retry = defaultLadder
 	}
+
 	if r.Timeout <= 0 {
 		r.Timeout = 10 * time.Second
 	}
 
 	kind := targetKind(r.Target)
 	if r.Name == "" || kind == "" {
-		panic(fmt.Sprintf("clienttest: route %q to %q: want a name, and the target notice, http(s)://…, list:<key>, stream:<key> or log", r.Name, r.Target))
+		panic(fmt.Sprintf("clienttest: route %q to %q: want a name, and the target notice, http(s)://…, list:<key>, stream:<key> or log",
+			r.Name, r.Target))
 	}
+
 	if r.Secret != "" {
 		if _, err := webhook.New(r.Secret); err != nil {
 			panic("clienttest: route " + r.Name + ": " + err.Error())
 		}
 	}
+
 	return &routeState{Route: r}
 }
 
@@ -152,6 +159,7 @@ func (s *Service) Client() *client.Client {
 	if err != nil {
 		panic("clienttest: " + err.Error()) // the URL is valid
 	}
+
 	return c
 }
 
@@ -182,6 +190,7 @@ func (s *Service) Take(route string) []Entry {
 			return list
 		}
 	}
+
 	panic("clienttest: no route is named " + route)
 }
 
@@ -189,10 +198,9 @@ func (s *Service) Take(route string) []Entry {
 // a receiver schedules a notice in each call.
 const maxAttempts = 100_000
 
-// Advance moves the clock forward by d, makes all attempts that become due, and returns their number. Advance(0) makes
-// the attempts that are due now. Attempts run one at a time, in the order of their due times.
-//
-// A receiver may call the API during an attempt, but it must not call Advance. Advance panics after 100,000 attempts.
+// Advance moves the clock forward by d, makes all attempts that become due until then, and returns their number.
+// Advance(0) makes the attempts that are due now. Attempts run one at a time, in the order of their due times. A
+// receiver may call the API, but must not call Advance. Advance panics after 100,000 attempts.
 func (s *Service) Advance(d time.Duration) (attempts int) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
@@ -205,9 +213,12 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 		if n == nil {
 			break
 		}
+
+		// During an attempt the clock shows its due time. An overdue attempt runs at the present time.
 		if n.due.After(s.now) {
 			s.now = n.due
 		}
+
 		if n.handed {
 			s.unreported(n)
 			continue
@@ -216,11 +227,14 @@ func (s *Service) Advance(d time.Duration) (attempts int) {
 		if attempts++; attempts > maxAttempts {
 			panic("clienttest: Advance stopped after 100,000 attempts; does the receiver schedule a notice in each call?")
 		}
+
 		s.attempt(n)
 	}
+
 	if end.After(s.now) {
 		s.now = end
 	}
+
 	return attempts
 }
 
@@ -232,10 +246,12 @@ func (s *Service) next(end time.Time) *notice {
 		if !waits || n.due.After(end) {
 			continue
 		}
+
 		if first == nil || n.due.Before(first.due) || n.due.Equal(first.due) && n.serial < first.serial {
 			first = n
 		}
 	}
+
 	return first
 }
 
@@ -247,6 +263,7 @@ func (s *Service) routeOf(key string) *routeState {
 			best = r
 		}
 	}
+
 	return best
 }
 

@@ -43,6 +43,7 @@ func (c *content) differs(o *content) []string {
 			d = append(d, f.name)
 		}
 	}
+
 	return d
 }
 
@@ -51,18 +52,22 @@ func (c *content) query() string {
 	if !strings.Contains(c.contentType, "json") {
 		return string(c.body)
 	}
+
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(c.body, &fields) != nil {
 		return ""
 	}
+
 	v := url.Values{}
 	for name, raw := range fields {
 		text := string(raw)
 		if raw[0] == '"' {
 			_ = json.Unmarshal(raw, &text) // raw is valid JSON
 		}
+
 		v.Set(name, text)
 	}
+
 	return v.Encode()
 }
 
@@ -75,9 +80,11 @@ func spell(d time.Duration) string {
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
+
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
 	}
+
 	return s
 }
 
@@ -88,12 +95,15 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	if n.attempts == nil {
 		v["attempts"] = []attempt{}
 	}
+
 	if n.state == client.Scheduled || n.state == client.Claimed {
 		v["attempt"] = n.used + 1
 	}
+
 	if n.state == client.Scheduled {
 		v["next_attempt_at"] = stamp(n.due)
 	}
+
 	n.addOptional(v)
 
 	switch {
@@ -103,6 +113,7 @@ func (n *notice) view(withBody bool, more map[string]any) map[string]any {
 	default:
 		v["body_base64"] = base64.StdEncoding.EncodeToString(n.body)
 	}
+
 	maps.Copy(v, more)
 	return v
 }
@@ -115,6 +126,7 @@ func (n *notice) addOptional(v map[string]any) {
 			v[name] = s
 		}
 	}
+
 	if n.steps != nil {
 		v["retry"] = spelt(n.steps)
 	}
@@ -123,6 +135,7 @@ func (n *notice) addOptional(v map[string]any) {
 	if len(shown) > 0 {
 		v["headers"] = shown
 	}
+
 	if len(withheld) > 0 {
 		v["headers_withheld"] = withheld
 	}
@@ -131,9 +144,11 @@ func (n *notice) addOptional(v map[string]any) {
 	if n.ended > 0 {
 		v["ended_before"] = n.ended
 	}
+
 	if n.resend > 0 {
 		v["resend"], v["resent_after"] = n.resend, n.resent
 	}
+
 	if !n.settledAt.IsZero() {
 		v["settled_at"] = stamp(n.settledAt)
 	}
@@ -150,6 +165,7 @@ func (n *notice) shownHeaders() (shown map[string]string, withheld []string) {
 			shown[name] = n.headers[name]
 		}
 	}
+
 	return shown, withheld
 }
 
@@ -168,6 +184,7 @@ func spelt(steps []time.Duration) []string {
 	for i, d := range steps {
 		out[i] = spell(d)
 	}
+
 	return out
 }
 
@@ -205,17 +222,20 @@ func fields(data []byte, at string, known ...string) (map[string]json.RawMessage
 	if len(bytes.TrimSpace(data)) == 0 {
 		data = []byte("{}")
 	}
+
 	if err := json.Unmarshal(data, &m); err != nil {
 		if json.Valid(data) {
 			return nil, wrongField("body", "want a JSON object")
 		}
 		return nil, failed(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if !slices.Contains(known, name) {
 			return nil, wrongField(at+name, "no such field; the fields are %s", strings.Join(known, ", "))
 		}
 	}
+
 	return m, nil
 }
 
@@ -252,13 +272,16 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 		if !given {
 			continue
 		}
+
 		if strings.HasPrefix(name, "body") {
 			bodies++
 		}
+
 		if err := r.set(name, raw); err != nil {
 			return r, wrongField(at+name, "%v", err)
 		}
 	}
+
 	if bodies > 1 {
 		return r, wrongField(at+"body", "only one of body, body_text and body_base64 may be given")
 	}
@@ -266,9 +289,11 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	if r.due, p = s.time(m, at); p != nil {
 		return r, p
 	}
+
 	if r.contentType == "" && json.Valid(r.body) {
 		r.contentType = "application/json"
 	}
+
 	return r, s.place(&r, at)
 }
 
@@ -300,6 +325,7 @@ func (r *request) setBody(name string, raw json.RawMessage) error {
 		if json.Unmarshal(raw, &text) != nil {
 			return errors.New("want a string")
 		}
+
 		r.body = []byte(text)
 	case "body_base64":
 		if json.Unmarshal(raw, &r.body) != nil {
@@ -331,6 +357,7 @@ func (r *request) setText(name string, raw json.RawMessage) error {
 			return errors.New("want reject, keep or replace")
 		}
 	}
+
 	return nil
 }
 
@@ -365,8 +392,10 @@ func ladder(raw json.RawMessage) ([]time.Duration, error) {
 		if err != nil || d < time.Millisecond {
 			return nil, fmt.Errorf("step %d is not a duration of 1ms or more", i+1)
 		}
+
 		steps[i] = d
 	}
+
 	return steps, nil
 }
 
@@ -383,9 +412,11 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 	if secs, serr := strconv.ParseFloat(text, 64); serr == nil && math.Abs(secs) < 1e9 {
 		d, err = time.Duration(secs*float64(time.Second)), nil
 	}
+
 	if err != nil || d < 0 {
 		return 0, errors.New("want a duration such as \"15s\" or \"1h30m\", or a number of seconds")
 	}
+
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond), nil
 }
 
@@ -400,14 +431,17 @@ func (s *Service) time(m map[string]json.RawMessage, at string) (time.Time, *pro
 		if err != nil {
 			return time.Time{}, wrongField(at+"delay", "%v", err)
 		}
+
 		return s.now.Add(d), nil
 	case due != nil:
 		var t time.Time
 		if json.Unmarshal(due, &t) != nil {
 			return t, wrongField(at+"due", "want a time such as 2026-11-21T09:30:00Z")
 		}
+
 		return t.Add(time.Millisecond - 1).Truncate(time.Millisecond).UTC(), nil
 	}
+
 	return s.now, nil
 }
 
@@ -416,6 +450,7 @@ func (s *Service) place(r *request, at string) *problem {
 	if !segments.MatchString(r.key) {
 		return wrongField(at+"key", "want app:module:type:id")
 	}
+
 	rt := s.routeOf(r.key)
 	switch {
 	case rt == nil:
@@ -425,6 +460,7 @@ func (s *Service) place(r *request, at string) *problem {
 	case rt.Target != "notice" && r.url != "":
 		return wrongField(at+"url", "the target of route %s is %s, so its notices have no url", rt.Name, targetKind(rt.Target))
 	}
+
 	return nil
 }
 
@@ -435,10 +471,12 @@ func write(w http.ResponseWriter, status int, v any) {
 	if err := enc.Encode(v); err != nil {
 		panic("clienttest: " + err.Error()) // the answer has strings, numbers and valid JSON
 	}
+
 	w.Header().Set("Content-Type", "application/json")
 	if status >= 400 {
 		w.Header().Set("Content-Type", "application/problem+json")
 	}
+
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes()) // fails if the caller has closed the connection
 }
@@ -448,5 +486,6 @@ func readAll(r *http.Request) ([]byte, *problem) {
 	if err != nil {
 		return nil, failed(http.StatusBadRequest, "the body of the request is incomplete")
 	}
+
 	return b, nil
 }

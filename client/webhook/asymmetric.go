@@ -38,6 +38,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 		if err != nil {
 			return Result{}, err
 		}
+
 		values[i] = value
 	}
 
@@ -45,6 +46,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 	if err != nil {
 		return Result{}, fmt.Errorf("%w: %s-signature is not base64", ErrHeader, strings.ToLower(v.header))
 	}
+
 	at, err := v.timestamp(strings.ToLower(v.header)+"-timestamp", values[0])
 	if err != nil {
 		return Result{}, err
@@ -57,6 +59,7 @@ func (v *Verifier) wechatPay(ctx context.Context, h http.Header, body []byte) (R
 	if !rsaFits(keys, []byte(values[0]+"\n"+values[1]+"\n"+string(body)+"\n"), signature) {
 		return Result{}, ErrSignature
 	}
+
 	return Result{At: at, KeyID: values[3]}, nil
 }
 
@@ -66,6 +69,7 @@ func (v *Verifier) alipay(ctx context.Context, body []byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+
 	keys, err := v.keysFor(ctx, "", "RSA")
 	if err != nil {
 		return Result{}, err
@@ -73,6 +77,7 @@ func (v *Verifier) alipay(ctx context.Context, body []byte) (Result, error) {
 	if !rsaFits(keys, []byte(text), signature) {
 		return Result{}, ErrSignature
 	}
+
 	return Result{}, nil
 }
 
@@ -82,11 +87,13 @@ func formText(body string) (text string, signature []byte, err error) {
 	if err != nil || !utf8.ValidString(body) {
 		return "", nil, fmt.Errorf("%w: it is not a form", ErrBody)
 	}
+
 	for _, values := range form {
 		if len(values) > 1 {
 			return "", nil, fmt.Errorf("%w: a field is given twice", ErrBody)
 		}
 	}
+
 	if form.Get("sign_type") != "RSA2" || form.Get("sign") == "" {
 		return "", nil, fmt.Errorf("%w: sign is missing, or sign_type is not RSA2", ErrBody)
 	}
@@ -100,6 +107,7 @@ func formText(body string) (text string, signature []byte, err error) {
 	for i, name := range fields {
 		fields[i] = name + "=" + form.Get(name)
 	}
+
 	return strings.Join(fields, "&"), signature, nil
 }
 
@@ -121,6 +129,7 @@ func (v *Verifier) jws(ctx context.Context, h http.Header, body []byte) (Result,
 	if err != nil {
 		return Result{}, err
 	}
+
 	p, signature, err := v.parseJWS(value)
 	if err != nil {
 		return Result{}, err
@@ -139,9 +148,11 @@ func (v *Verifier) jws(ctx context.Context, h http.Header, body []byte) (Result,
 	case h.Get("Webhook-Id") != "" && h.Get("Webhook-Id") != p.ID:
 		return Result{}, fmt.Errorf("%w: webhook-id is not the signed one", ErrHeader)
 	}
+
 	if err := v.fresh(at); err != nil {
 		return Result{}, err
 	}
+
 	return Result{ID: p.ID, At: at, KeyID: p.Key}, nil
 }
 
@@ -157,6 +168,7 @@ func (v *Verifier) parseJWS(value string) (p *protected, signature []byte, err e
 	if p.Base64 == nil || *p.Base64 || !slices.Equal(p.Critical, []string{"b64"}) {
 		return nil, nil, fmt.Errorf("%w: the JWS needs b64 false and crit with b64 only", ErrHeader)
 	}
+
 	return p, signature, nil
 }
 
@@ -166,6 +178,7 @@ func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signatu
 	if kind == "" {
 		return fmt.Errorf("%w: the JWS has the algorithm %.40q; want EdDSA or ES256", ErrHeader, p.Algorithm)
 	}
+
 	keys, err := v.keysFor(ctx, p.Key, kind)
 	if err != nil {
 		return err
@@ -185,6 +198,7 @@ func (v *Verifier) jwsSignature(ctx context.Context, p *protected, text, signatu
 			}
 		}
 	}
+
 	return ErrSignature
 }
 
@@ -194,5 +208,6 @@ func hostOf(host string) string {
 	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
 		return ip.String()
 	}
+
 	return host
 }

@@ -1,5 +1,5 @@
-// Package webhook verifies the signatures of notifier's callbacks, for receivers written in Go. It needs only the
-// standard library.
+// Package webhook verifies the signatures of notifier's callbacks, for receivers written in Go. A callback is an HTTP
+// request that delivers a notice. Package webhook needs only the standard library.
 //
 //	body, err := webhook.Payload(r, 1<<20)
 //	// …
@@ -17,8 +17,8 @@
 // and webhook-timestamp. [Verify] checks these three headers. A [Verifier] also supports the other signature schemes
 // of notifier, for example those with public keys.
 //
-// While a secret is rotated, the sender signs with the old and the new secret. A receiver may have both too. A
-// callback is valid if one signature is valid for one secret.
+// While a secret is rotated, the sender signs with the old and the new secret, and a receiver may pass both to
+// [Verify]. One of the signatures has to be valid for one of the secrets.
 //
 // # Duplicates
 //

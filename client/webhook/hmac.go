@@ -33,6 +33,7 @@ func (v *Verifier) timestamp(name, stamp string) (time.Time, error) {
 	if err != nil || strconv.FormatInt(seconds, 10) != stamp {
 		return time.Time{}, fmt.Errorf("%w: %s is not a number of seconds", ErrHeader, name)
 	}
+
 	at := time.Unix(seconds, 0)
 	return at, v.fresh(at)
 }
@@ -43,6 +44,7 @@ func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Re
 	if err != nil {
 		return Result{}, err
 	}
+
 	stamp, err := one(h, "Webhook-Timestamp")
 	if err != nil {
 		return Result{}, err
@@ -52,6 +54,7 @@ func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Re
 	if given == "" {
 		return Result{}, fmt.Errorf("%w: %s is missing", ErrHeader, strings.ToLower(v.header))
 	}
+
 	at, err := v.timestamp("webhook-timestamp", stamp)
 	if err != nil {
 		return Result{}, err
@@ -64,9 +67,11 @@ func (v *Verifier) standard(ctx context.Context, h http.Header, body []byte) (Re
 	} else if ok, err = v.ed25519(ctx, strings.Fields(given), head, body); err != nil {
 		return Result{}, err
 	}
+
 	if !ok {
 		return Result{}, ErrSignature
 	}
+
 	return Result{ID: id, At: at}, nil
 }
 
@@ -80,6 +85,7 @@ func (v *Verifier) anySum(given []string, head string, body []byte) bool {
 			found = hmac.Equal([]byte(g), want) || found
 		}
 	}
+
 	return found
 }
 
@@ -97,12 +103,14 @@ func (v *Verifier) ed25519(ctx context.Context, given []string, head string, bod
 		if !ok || err != nil {
 			continue
 		}
+
 		for _, k := range keys {
 			if public, ok := k.key.(ed25519.PublicKey); ok && ed25519.Verify(public, text, signature) {
 				return true, nil
 			}
 		}
 	}
+
 	return false, nil
 }
 
@@ -133,6 +141,7 @@ func (v *Verifier) stripe(h http.Header, body []byte) (Result, error) {
 	if !v.anyHex(given, stamp+".", body) {
 		return Result{}, ErrSignature
 	}
+
 	return Result{At: at}, nil
 }
 
@@ -142,6 +151,7 @@ func (v *Verifier) github(h http.Header, body []byte) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+
 	encoded, ok := strings.CutPrefix(value, "sha256=")
 	if !ok {
 		return Result{}, fmt.Errorf("%w: %s does not begin with sha256=", ErrHeader, strings.ToLower(v.header))
@@ -149,6 +159,7 @@ func (v *Verifier) github(h http.Header, body []byte) (Result, error) {
 	if !v.anyHex([]string{encoded}, "", body) {
 		return Result{}, ErrSignature
 	}
+
 	return Result{}, nil
 }
 
@@ -161,5 +172,6 @@ func (v *Verifier) anyHex(given []string, head string, body []byte) bool {
 			found = hmac.Equal([]byte(g), want) || found
 		}
 	}
+
 	return found
 }

@@ -31,11 +31,14 @@ func (v *Verifier) readKeys(texts []string) error {
 		if wrong != "" {
 			return fmt.Errorf("%w: key %d %s; want PEM (PUBLIC KEY or CERTIFICATE) or whpk_ and base64", ErrSecret, len(v.keys)+1, wrong)
 		}
+
 		v.keys = append(v.keys, keys...)
 	}
+
 	if len(v.keys) == 0 && v.set == nil {
 		return fmt.Errorf("%w: the scheme %s needs Keys or a KeySet", ErrSecret, v.scheme)
 	}
+
 	return nil
 }
 
@@ -47,6 +50,7 @@ func parseKeys(text string) (keys []publicKey, wrong string) {
 		if err != nil || len(b) != ed25519.PublicKeySize {
 			return nil, "is not 32 bytes in base64 after whpk_"
 		}
+
 		k, wrong := keyOf(ed25519.PublicKey(b), "")
 		return []publicKey{k}, wrong
 	}
@@ -56,12 +60,15 @@ func parseKeys(text string) (keys []publicKey, wrong string) {
 		if block == nil {
 			return nil, "is not readable"
 		}
+
 		k, wrong := parseBlock(block)
 		if wrong != "" {
 			return nil, wrong
 		}
+
 		keys, rest = append(keys, k), after
 	}
+
 	return keys, ""
 }
 
@@ -72,15 +79,19 @@ func parseBlock(b *pem.Block) (publicKey, string) {
 		if err != nil {
 			return publicKey{}, "is not a readable certificate"
 		}
+
 		return keyOf(c.PublicKey, strings.ToUpper(c.SerialNumber.Text(16)))
 	}
+
 	if b.Type != "PUBLIC KEY" {
 		return publicKey{}, fmt.Sprintf("is in a PEM block %.40q", b.Type)
 	}
+
 	public, err := x509.ParsePKIXPublicKey(b.Bytes)
 	if err != nil {
 		return publicKey{}, "is not a readable public key"
 	}
+
 	return keyOf(public, "")
 }
 
@@ -110,6 +121,7 @@ func thumbprint(format string, parts ...[]byte) string {
 	for i, p := range parts {
 		encoded[i] = base64.RawURLEncoding.EncodeToString(p)
 	}
+
 	sum := sha256.Sum256(fmt.Appendf(nil, format, encoded...))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
@@ -139,9 +151,11 @@ func (v *Verifier) keysFor(ctx context.Context, id, kind string) ([]publicKey, e
 	if named == nil {
 		named = nameless
 	}
+
 	if named == nil {
 		return nil, fmt.Errorf("%w: there is no %s key with the id %.100q", ErrKey, kind, id)
 	}
+
 	return named, nil
 }
 
@@ -165,18 +179,22 @@ func parseSet(data []byte) ([]publicKey, error) {
 	if err := json.Unmarshal(data, &set); err != nil {
 		return nil, err
 	}
+
 	var out []publicKey
 	for _, j := range set.Keys {
 		if j.Use != "" && j.Use != "sig" {
 			continue
 		}
+
 		k, wrong := keyOf(j.public(), j.ID)
 		if wrong != "" {
 			continue
 		}
+
 		k.id = j.ID
 		out = append(out, k)
 	}
+
 	return out, nil
 }
 
@@ -186,6 +204,7 @@ func decode(s string) []byte {
 	if err != nil {
 		return nil
 	}
+
 	return b
 }
 
@@ -197,6 +216,7 @@ func (j *jwk) public() crypto.PublicKey {
 		if !e.IsInt64() || e.Int64() < 3 || e.Int64() > 1<<31-1 {
 			return nil
 		}
+
 		return &rsa.PublicKey{N: new(big.Int).SetBytes(decode(j.Modulus)), E: int(e.Int64())}
 	case "OKP Ed25519":
 		if x := decode(j.X); len(x) == ed25519.PublicKeySize {

@@ -29,16 +29,15 @@ const (
 	maxSet       = 1 << 20
 )
 
-// KeySet fetches the sender's public keys from a JWKS URL and caches them for the max-age of the answer, but at least
-// 30 s and at most an hour. A callback with an unknown key id causes an earlier fetch, at most every 30 s. If a fetch
-// fails, KeySet keeps using the cached keys, and fetches again 5 s later.
-//
-// A KeySet is safe for concurrent use. Only one fetch runs at a time.
+// KeySet holds the public keys of a sender. It fetches them from a JWKS URL, and caches them for the max-age of the
+// answer, at least 30 s and at most an hour. Without a max-age, it caches them for 5 minutes. An unknown key id usually
+// causes an earlier fetch, at most every 30 s. If a fetch fails, the cached keys stay in use. A KeySet is safe for
+// concurrent use.
 type KeySet struct {
 	address string
 	client  *http.Client
 	now     func() time.Time
-	lock    chan struct{} // a lock for the fields below, with one token
+	lock    chan struct{} // a lock for the fields below, with one token; held during a fetch
 
 	keys    []publicKey
 	fetched time.Time // time of the last successful fetch
@@ -47,18 +46,20 @@ type KeySet struct {
 }
 
 // NewKeySet returns a KeySet for an https URL, such as https://notifier.example/.well-known/jwks.json. It makes no
-// request. http is allowed only for a loopback host. For another address the error wraps [ErrSecret].
+// request. An http URL is allowed only for a loopback host. For any other URL the error wraps [ErrSecret].
 //
-// If client is nil, requests time out after 10 s and follow no redirects.
+// Requests time out after 10 s. If client is nil, they follow no redirects.
 func NewKeySet(address string, client *http.Client) (*KeySet, error) {
 	u, err := url.Parse(address)
 	// An attacker who can change the answer can forge callbacks.
 	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
 		return nil, fmt.Errorf("%w: the URL of the key set does not begin with https://", ErrSecret)
 	}
+
 	if client == nil {
 		client = &http.Client{Timeout: fetchTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
+
 	return &KeySet{address: address, client: client, now: time.Now, lock: make(chan struct{}, 1)}, nil
 }
 
@@ -75,6 +76,7 @@ func (s *KeySet) get(ctx context.Context, id string) ([]publicKey, error) {
 	case <-ctx.Done():
 		return nil, fmt.Errorf("%w: %w", ErrKey, ctx.Err())
 	}
+
 	defer func() { <-s.lock }()
 
 	now := s.now()
@@ -83,9 +85,11 @@ func (s *KeySet) get(ctx context.Context, id string) ([]publicKey, error) {
 	if due || !known && s.failed == nil && now.Sub(s.fetched) >= refetchEvery {
 		s.fetch(ctx, now)
 	}
+
 	if s.keys == nil {
 		return nil, fmt.Errorf("%w: cannot fetch the key set: %w", ErrKey, s.failed)
 	}
+
 	return s.keys, nil
 }
 
@@ -96,10 +100,12 @@ func (s *KeySet) fetch(ctx context.Context, now time.Time) {
 	if err != nil && ctx.Err() != nil {
 		return // the caller gave up, so the next call may fetch at once
 	}
+
 	if err != nil {
 		s.next = now.Add(retryEvery)
 		return
 	}
+
 	s.keys, s.fetched, s.next = keys, now, now.Add(age)
 }
 
@@ -118,10 +124,12 @@ func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error
 	if err != nil {
 		return nil, 0, err
 	}
+
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		return nil, 0, fmt.Errorf("status %d", resp.StatusCode)
 	}
+
 	data, err := io.ReadAll(io.LimitReader(resp.Body, maxSet))
 	if err != nil {
 		return nil, 0, err
@@ -134,6 +142,7 @@ func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error
 	if len(keys) == 0 {
 		return nil, 0, errNoKeys
 	}
+
 	return keys, maxAge(resp.Header), nil
 }
 

@@ -61,17 +61,16 @@ var (
 )
 
 // Verify checks that a request was signed with one of the secrets, and that its timestamp is at most [Tolerance] from
-// now. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature] or [ErrSecret].
+// now. A secret is the value of the route's _SECRET setting, and begins with whsec_. One string may contain several
+// secrets, separated by commas. The error wraps [ErrHeader], [ErrTimestamp], [ErrSignature] or [ErrSecret].
 //
-// A secret begins with whsec_. It is the value of the route's _SECRET setting, or of GET /v1/routes/{name}/secret. One
-// string may contain several secrets, separated by commas.
-//
-// Verify parses the secrets in each call. For many requests, create a [Verifier] once, with [New].
+// For many requests, create a [Verifier] once, with [New]: Verify parses the secrets in each call.
 func Verify(h http.Header, body []byte, secrets ...string) error {
 	v, err := New(secrets...)
 	if err != nil {
 		return err
 	}
+
 	return v.Verify(h, body)
 }
 
@@ -142,6 +141,7 @@ func NewVerifier(o Options) (*Verifier, error) {
 	if !known {
 		return nil, fmt.Errorf("%w: there is no scheme %q", ErrSecret, v.scheme)
 	}
+
 	if v.header == "" {
 		v.header = usual
 	}
@@ -152,6 +152,7 @@ func NewVerifier(o Options) (*Verifier, error) {
 	if v.scheme == JWS && v.host == "" {
 		return nil, fmt.Errorf("%w: the scheme jws needs Host, the host of this receiver", ErrSecret)
 	}
+
 	return v, v.readKeys(o.Keys)
 }
 
@@ -169,12 +170,15 @@ func (v *Verifier) readSecrets(lists []string) error {
 			if wrong != "" {
 				return fmt.Errorf("%w: number %d %s; want whsec_ and 24 to 64 bytes in base64", ErrSecret, len(v.secrets)+1, wrong)
 			}
+
 			v.secrets = append(v.secrets, secret{key, strings.TrimSpace(s)})
 		}
 	}
+
 	if len(v.secrets) == 0 {
 		return fmt.Errorf("%w: no secret is given", ErrSecret)
 	}
+
 	return nil
 }
 
@@ -186,6 +190,7 @@ func parse(s string) (key []byte, wrong string) {
 	if !ok {
 		return nil, "does not begin with whsec_"
 	}
+
 	key, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(encoded, "="))
 	switch {
 	case err != nil:
@@ -193,6 +198,7 @@ func parse(s string) (key []byte, wrong string) {
 	case len(key) < least || len(key) > most:
 		return nil, fmt.Sprintf("has %d bytes", len(key))
 	}
+
 	return key, ""
 }
 
@@ -209,10 +215,12 @@ func (v *Verifier) Check(ctx context.Context, h http.Header, body []byte) (Resul
 	if err != nil {
 		return Result{}, err
 	}
+
 	r.Scheme = v.scheme
 	if r.At.IsZero() || v.Tolerance < 0 {
 		r.TimeUnchecked = true
 	}
+
 	return r, nil
 }
 
@@ -257,12 +265,15 @@ func (v *Verifier) fresh(at time.Time) error {
 	if v.Now != nil {
 		now = v.Now
 	}
+
 	if most == 0 {
 		most = Tolerance
 	}
+
 	if off := now().Sub(at); off > most || off < -most {
 		return fmt.Errorf("%w: by %s, more than the tolerance of %s", ErrTimestamp, off.Abs().Round(time.Second), most)
 	}
+
 	return nil
 }
 
@@ -272,10 +283,12 @@ func Payload(r *http.Request, most int64) ([]byte, error) {
 	if r.Method == http.MethodGet {
 		return []byte(r.URL.RawQuery), nil
 	}
+
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, most))
 	if err != nil {
 		return nil, fmt.Errorf("webhook: read the body: %w", err)
 	}
+
 	return body, nil
 }
 
@@ -292,6 +305,7 @@ func Sign(h http.Header, id string, at time.Time, body []byte, secrets ...string
 	for i, s := range v.secrets {
 		all[i] = "v1," + base64.StdEncoding.EncodeToString(sum(s.key, id+"."+stamp+".", body))
 	}
+
 	h.Set("Webhook-Id", id)
 	h.Set("Webhook-Timestamp", stamp)
 	h.Set("Webhook-Signature", strings.Join(all, " "))

@@ -29,6 +29,7 @@ func builtVersion() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version
 	}
+
 	return "devel"
 }
 
@@ -42,6 +43,7 @@ func secondSignal(delay time.Duration) <-chan struct{} {
 	if delay <= 0 {
 		return nil
 	}
+
 	signals, second := make(chan os.Signal, 2), make(chan struct{})
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
@@ -60,6 +62,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+
 	// The first signal asks for an orderly stop; a second one ends at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
@@ -75,6 +78,7 @@ func main() {
 				if o.Keep {
 					show = demo.Keep
 				}
+
 				return show(ctx, demo.Options{Out: o.Stdout, Emulated: o.Emulated, Version: o.Version})
 			},
 		})

@@ -1,7 +1,8 @@
 // Command close-unpaid-order closes orders that are not paid in time.
 //
-// The shop schedules a notice when the order is made, and cancels it when the order is paid. The handler checks the
-// order before it closes it, so a second call is harmless.
+// The shop schedules a notice, a callback to itself, when the order is made, and cancels it when the order is paid. The
+// handler of the callback checks the order before it closes the order, so a second call is harmless. To run the
+// example, start the service, and then the program in another terminal:
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/close-unpaid-order
@@ -83,6 +84,7 @@ func main() {
 	if id != "order-2" || orders["order-1"] != "paid" {
 		log.Fatalf("wrong: %s was closed, and the orders are %v", id, orders)
 	}
+
 	fmt.Println("done: order-1 paid, order-2 closed")
 }
 

@@ -1,4 +1,4 @@
-// Command lock-conflict postpones a notice while another process holds the order's lock.
+// Command lock-conflict shows how a receiver postpones a notice while another process holds the lock of an order.
 //
 // The handler cannot take the lock, so it answers 423 with the header Retry-After. Such an answer does not count as an
 // attempt, up to a hundred times. Once the lock is free, the notice is delivered as attempt 1.
@@ -56,6 +56,7 @@ func main() {
 				http.Error(w, "locked", http.StatusLocked)
 				return
 			}
+
 			defer order.Unlock()
 			log.Printf("attempt %s: order 9 is settled", r.Header.Get("Notifier-Attempt"))
 			done <- visit{r.Header.Get("Notifier-Attempt"), locked}
@@ -74,6 +75,7 @@ func main() {
 	if v.attempt != "1" || v.locked == 0 {
 		log.Fatalf("wrong: attempt %s after %d times locked", v.attempt, v.locked)
 	}
+
 	fmt.Println("done: the lock cost no attempt")
 }
 

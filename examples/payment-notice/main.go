@@ -1,7 +1,8 @@
 // Command payment-notice notifies a merchant of a payment until the merchant acknowledges it.
 //
-// The merchant's server is down at first, then answers with an error, then accepts the notice. It checks the
-// signature, and recognises a repeated notice by the webhook-id.
+// The merchant's server is down at first, then answers with an error, then accepts the notice. The server checks the
+// signature, and recognises a repeated notice by the webhook-id. To run the example, start the service, and then the
+// program in another terminal:
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/payment-notice
@@ -32,9 +33,9 @@ func main() {
 	check(err)
 	defer api.Close()
 
-	// Done once, when the merchant signs up: the key with which it verifies callbacks. It is not
-	// the route's secret, with which each merchant could forge notices for the others.
-	// "notifier secret shop --host 127.0.0.1" prints the same key.
+	// Done once, when the merchant signs up: get the key with which this merchant verifies callbacks. The key is
+	// derived from the route's secret for the merchant's host. With the secret itself, each merchant could forge
+	// notices for the others. "notifier secret shop --host 127.0.0.1" prints the same key.
 	his, err := api.ReceiverSecret(ctx, client.Receiver{Route: "shop", Host: "127.0.0.1"})
 	check(err)
 	signed, err := webhook.New(his.Secrets...)
@@ -68,28 +69,33 @@ func main() {
 			if err == nil {
 				err = signed.Verify(r.Header, body)
 			}
+
 			if err != nil {
 				log.Printf("refused: %v", err)
 				http.Error(w, err.Error(), http.StatusUnauthorized)
 				return
 			}
+
 			attempt := r.Header.Get("Notifier-Attempt")
 			if attempt < "3" {
 				log.Printf("attempt %s: the merchant's database is down", attempt)
 				http.Error(w, "database", http.StatusInternalServerError)
 				return
 			}
+
 			if id := r.Header.Get("Webhook-Id"); !seen[id] {
 				seen[id] = true
 				log.Printf("attempt %s: the merchant books %s", attempt, body)
 				paid <- len(seen)
 			}
+
 			w.WriteHeader(http.StatusOK) // also for one that he has had already
 		})))
 	}()
 	if <-paid != 1 {
 		log.Fatal("wrong: booked twice")
 	}
+
 	fmt.Println("done: the merchant has booked the payment once")
 }
 

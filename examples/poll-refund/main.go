@@ -1,8 +1,9 @@
 // Command poll-refund polls a bank until a refund is completed.
 //
-// Each poll is one attempt of a notice. The handler asks the bank once. It answers 200 if the refund is completed, and
-// 503 to be called again. The delays between attempts grow, and the polling ends after the last one. The shop stores
-// no state, and any of its servers may answer.
+// Each poll is one attempt of a notice, a callback that the service retries. The handler asks the bank once. It answers
+// 200 if the refund is completed, and 503 to be called again. The delays between attempts grow, and the polling ends
+// after the last one. The shop stores no state, so any of its servers may handle the callback. To run the example,
+// start the service, and then the program in another terminal:
 //
 //	env $(cat examples/serve.env) go run ./cmd/notifier serve --embedded
 //	go run ./examples/poll-refund
@@ -55,6 +56,7 @@ func main() {
 				http.Error(w, state, http.StatusServiceUnavailable)
 				return
 			}
+
 			end <- state
 		})))
 	}()
@@ -74,6 +76,7 @@ func main() {
 	if state := <-end; state != "refunded" {
 		log.Fatalf("wrong: %s", state)
 	}
+
 	// What support sees. The notice is settled a moment after the answer.
 	for {
 		n, err := api.Get(ctx, key)
@@ -82,9 +85,11 @@ func main() {
 			time.Sleep(*unit / 10)
 			continue
 		}
+
 		for _, a := range n.Attempts {
 			fmt.Println(a.At.Format("15:04:05.000"), a.Status, a.Response)
 		}
+
 		fmt.Printf("done: refunded, with %d calls of the bank\n", len(n.Attempts))
 		return
 	}

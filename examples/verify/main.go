@@ -1,9 +1,11 @@
-// Command verify checks the signature of one callback, in any scheme, with a key from a file. It exits with 0 if the
-// signature is valid:
+// Command verify checks the signature of one callback, in any signature scheme of notifier. It exits with 0 if the
+// callback is valid, and with 1 otherwise:
 //
 //	go run ./examples/verify SCHEME KEY-FILE BODY-FILE HEADER=VALUE...
 //
-// A jws signature contains the host of the receiver. This command accepts only 127.0.0.1.
+// SCHEME is, for example, standard or jws. KEY-FILE contains a key, or the URL of the sender's key set. A signature is
+// valid for five minutes if it contains a time. A jws signature contains the host of the receiver, and this command
+// accepts only 127.0.0.1.
 package main
 
 import (
@@ -66,6 +68,7 @@ func verifier(scheme, key, host string) (*webhook.Verifier, error) {
 	default:
 		o.Keys = []string{key}
 	}
+
 	return webhook.NewVerifier(o)
 }
 

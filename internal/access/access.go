@@ -62,6 +62,7 @@ func NewClients(list []Client) *Clients {
 	for i, c := range list {
 		cs.list[i] = credential{Caller{Name: c.Name, Prefix: c.Prefix, Role: c.Role}, sha256.Sum256([]byte(c.Token))}
 	}
+
 	return cs
 }
 
@@ -77,9 +78,11 @@ func (cs *Clients) Find(token string) (Caller, bool) {
 		match := subtle.ConstantTimeCompare(sum[:], cs.list[i].sum[:])
 		found = subtle.ConstantTimeSelect(match, i, found)
 	}
+
 	if found < 0 {
 		return Caller{}, false
 	}
+
 	return cs.list[found].caller, true
 }
 

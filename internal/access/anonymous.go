@@ -27,6 +27,7 @@ func NewAnonymous() *Anonymous {
 	for i := range p.buckets {
 		p.buckets[i] = rate.NewLimiter(anonymousRate, anonymousBurst)
 	}
+
 	return p
 }
 

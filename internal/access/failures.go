@@ -28,8 +28,6 @@ type FailuresOptions struct {
 	Logger *zap.Logger
 	// Count is called for each failure. Nil means no count.
 	Count func(via string)
-	// Now is the clock. Nil means time.Now.
-	Now func() time.Time
 }
 
 // Failures limits and logs attempts with a wrong token, by address. It never limits a correct token, because clients
@@ -53,12 +51,11 @@ func NewFailures(o FailuresOptions) *Failures {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
+
 	if o.Count == nil {
 		o.Count = func(string) {}
 	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
+
 	return &Failures{o: o, addresses: map[string]*failing{}}
 }
 
@@ -69,16 +66,18 @@ func (f *Failures) Add(address, via string) (wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
-	now := f.o.Now()
+	now := time.Now()
 	a := f.of(network(address), now)
 	f.log(a, address, via, now)
 	if a.recovered.Before(now) {
 		a.recovered = now
 	}
+
 	next := a.recovered.Add(failureEvery)
 	if wait = next.Sub(now) - failureBurst*failureEvery; wait > 0 {
 		return wait
 	}
+
 	a.recovered = next
 	return 0
 }
@@ -89,6 +88,7 @@ func (f *Failures) log(a *failing, address, via string, now time.Time) {
 	if !a.logged.IsZero() && now.Sub(a.logged) < logEvery {
 		return
 	}
+
 	f.o.Logger.Warn("authentication failed: unknown token", zap.String("address", address), zap.String("via", via),
 		zap.Int("failures", a.unlogged))
 	a.logged, a.unlogged = now, 0
@@ -101,9 +101,11 @@ func (f *Failures) of(network string, now time.Time) *failing {
 		if len(f.addresses) >= maxAddresses {
 			f.makeRoom(now)
 		}
+
 		a = &failing{}
 		f.addresses[network] = a
 	}
+
 	return a
 }
 
@@ -132,9 +134,11 @@ func network(address string) string {
 	if a = a.Unmap(); a.Is4() {
 		return a.String()
 	}
+
 	p, err := a.WithZone("").Prefix(64)
 	if err != nil {
 		return address
 	}
+
 	return p.String()
 }

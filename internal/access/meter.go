@@ -27,8 +27,10 @@ func NewMeter(list []Client) *Meter {
 		if perSecond <= 0 {
 			perSecond = DefaultRate
 		}
+
 		m.limits[c.Name] = rate.NewLimiter(rate.Limit(perSecond), max(1, int(perSecond)))
 	}
+
 	return m
 }
 
@@ -38,11 +40,13 @@ func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool
 	if l == nil {
 		return 0, true
 	}
+
 	r := l.ReserveN(now, 1)
 	if wait = r.DelayFrom(now); wait > 0 {
 		r.CancelAt(now)
 		return wait, false
 	}
+
 	return 0, true
 }
 
@@ -63,6 +67,7 @@ func (m *Meter) charge(client string, requests int, now time.Time) {
 	if l == nil {
 		return
 	}
+
 	for range requests {
 		l.ReserveN(now, 1) // one at a time, because a reservation above the burst fails
 	}

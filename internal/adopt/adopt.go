@@ -119,15 +119,19 @@ func New(o Options) *Adopter {
 	if o.Every == 0 {
 		o.Every = time.Minute
 	}
+
 	if o.Confirm == 0 {
 		o.Confirm = 250 * time.Millisecond
 	}
+
 	if o.Events == nil {
 		o.Events = silent{}
 	}
+
 	if o.Observer == nil {
 		o.Observer = silent{}
 	}
+
 	a := &Adopter{o: o, wake: make(chan struct{}, 1), pending: map[string]eventSet{}, held: map[string]eventSet{},
 		first: map[string]firstLook{}}
 	for _, r := range o.Routes.All() {
@@ -135,6 +139,7 @@ func New(o Options) *Adopter {
 			a.prefixes = append(a.prefixes, r.Prefix)
 		}
 	}
+
 	return a
 }
 
@@ -165,10 +170,12 @@ func (a *Adopter) Follow(ctx context.Context, ks ...string) error {
 	if !a.Adopts() {
 		return nil
 	}
+
 	some := map[string]eventSet{}
 	for _, k := range ks {
 		some[k] = eventSet{asked: true}
 	}
+
 	_, err := a.followKeys(ctx, some)
 	return err
 }
@@ -178,10 +185,12 @@ func (a *Adopter) FollowEach(ctx context.Context, ks []string) map[string]error 
 	if !a.Adopts() {
 		return nil
 	}
+
 	some := map[string]eventSet{}
 	for _, k := range ks {
 		some[k] = eventSet{asked: true}
 	}
+
 	failed, _ := a.followKeys(ctx, some) // each has its own error
 	return failed
 }
@@ -199,6 +208,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
+
 	again := retry.Loop{Min: 40 * time.Millisecond, Max: time.Second, Logger: a.o.Logger,
 		Failure: "adoption failed, retrying", Recovered: "adopting again"}
 	next := time.Now().Add(a.o.Every)
@@ -210,6 +220,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 				alarm.Wait(ctx, pause)
 				continue
 			}
+
 			a.hold(pause)
 		}
 
@@ -224,6 +235,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		case <-time.After(time.Until(turn)):
 		}
 	}
+
 	return nil
 }
 
@@ -235,6 +247,7 @@ func (a *Adopter) work(ctx context.Context, next *time.Time) error {
 			return err
 		}
 	}
+
 	if !a.scanDue(next) {
 		return nil
 	}
@@ -244,8 +257,10 @@ func (a *Adopter) work(ctx context.Context, next *time.Time) error {
 	if err != nil && a.o.Cluster == nil {
 		a.Scan() // in a cluster the next turn, or the subscription at the node that is back, does
 	}
+
 	if later := time.Now().Add(scanShare * time.Since(from)); later.After(*next) {
 		*next = later
 	}
+
 	return err
 }

@@ -28,11 +28,9 @@ type place struct {
 // whose key the producer chose. Outside a cluster both are empty.
 type nodes struct{ shard, timer string }
 
-// followKeys updates the notices of the given keys to match the keys' timers: it adopts new timers, reschedules
-// notices, and cancels them. some has the events received for each key. The returned map has an error for each key
-// that could not be checked.
-//
-// In a cluster, keys that need the same two nodes are checked together, and a slow node delays only its own keys.
+// followKeys creates, replaces, reschedules or cancels notices, so that they match the timers (keys with an expiry)
+// that clients have set directly in Redis. some has the keys to check, and the Redis messages received about each. The
+// returned map has an error for each key that could not be checked. If it is not empty, the second result is an error.
 func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map[string]error, error) {
 	var ks []string
 	for k := range some {
@@ -43,14 +41,18 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 			ks = append(ks, k)
 		}
 	}
+
 	shards, err := a.o.Store.Where(ctx, ks)
 	if err != nil {
 		failed := make(map[string]error, len(ks))
 		for _, k := range ks {
 			failed[k] = err
 		}
+
 		return failed, err
 	}
+
+	// A slow cluster node delays only the keys whose timer or notice it stores.
 	by := map[nodes]map[place][]string{}
 	for i, k := range ks {
 		r := a.o.Routes.Match(k)
@@ -58,11 +60,14 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 		if a.o.Cluster != nil {
 			n = nodes{a.o.Cluster.Master(ctx, a.o.Space.Base(p.at.Shard)), a.o.Cluster.Master(ctx, k)}
 		}
+
 		if by[n] == nil {
 			by[n] = map[place][]string{}
 		}
+
 		by[n][p] = append(by[n][p], k)
 	}
+
 	var mu sync.Mutex
 	failed, errs := map[string]error{}, []error{}
 	var all sync.WaitGroup
@@ -78,6 +83,7 @@ func (a *Adopter) followKeys(ctx context.Context, some map[string]eventSet) (map
 			errs = append(errs, err)
 		})
 	}
+
 	all.Wait()
 	return failed, errors.Join(errs...)
 }
@@ -93,14 +99,17 @@ func (a *Adopter) followPlaces(ctx context.Context, places map[place][]string, e
 				if one == nil {
 					continue
 				}
+
 				err = one
 			}
+
 			why := cmp.Or(err, ctx.Err())
 			for _, k := range part {
 				failed[k] = why
 			}
 		}
 	}
+
 	return failed, cmp.Or(err, ctx.Err())
 }
 
@@ -114,18 +123,22 @@ func (a *Adopter) followPartition(ctx context.Context, p place, ks []string, eve
 		if t.expired {
 			expired = append(expired, k)
 		}
+
 		if t.event || !t.expired {
 			todo = append(todo, k)
 		}
 	}
+
 	for len(todo) > 0 && tries > 0 {
 		tries--
 		again, err := a.adoptBatch(ctx, p, todo, events)
 		if err != nil {
 			return err
 		}
+
 		todo = again
 	}
+
 	return a.adoptExpired(ctx, p, expired)
 }
 
@@ -137,21 +150,25 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 		if err != nil {
 			return nil, err
 		}
+
 		ks = ks[min(max(looked, 1), len(ks)):]
 		if a.o.Cluster != nil {
 			if list, err = a.confirmCancels(ctx, p, list, events); err != nil {
 				return nil, err
 			}
 		}
+
 		if len(list) == 0 {
 			continue
 		}
+
 		cctx, cancel := context.WithTimeout(ctx, a.callLimit())
 		done, err := a.o.Store.Adopt(cctx, p.at, list)
 		cancel()
 		if err != nil {
 			return nil, err
 		}
+
 		n, lost := 0, 0
 		for i := range list {
 			switch {
@@ -164,6 +181,7 @@ func (a *Adopter) adoptBatch(ctx context.Context, p place, ks []string, events m
 				}
 			}
 		}
+
 		a.count(p, n, lost)
 	}
 	return again, nil
@@ -178,6 +196,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 	if err != nil {
 		return nil, 0, err
 	}
+
 	// A number without a notice may be the service's own timer of a notice in another place.
 	var doubtful []string
 	for i := range seen {
@@ -185,15 +204,18 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 			doubtful = append(doubtful, seen[i].Key)
 		}
 	}
+
 	others, err := a.notStranded(ctx, doubtful)
 	if err != nil {
 		return nil, 0, err
 	}
+
 	for i := range seen {
 		s := &seen[i]
 		if isAttempt(s) && !slices.Contains(others, s.Key) {
 			continue
 		}
+
 		op := decide(s, events[s.Key], now, a.o.Cluster != nil)
 		switch op {
 		case "":
@@ -204,6 +226,7 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 			a.lookLater(s.Key, first)
 			continue
 		}
+
 		x := Adoption{Seen: *s, Op: op}
 		if op == OpAdopt {
 			x.Content = notice.Content{Body: s.Value, Adopted: true, Lost: s.Value == nil}
@@ -211,13 +234,16 @@ func (a *Adopter) peek(ctx context.Context, p place, ks []string, events map[str
 				a.o.Logger.Error("cannot adopt a timer", zap.String("key", s.Key), zap.Error(err))
 				continue
 			}
+
 			if x.Content.Lost {
 				a.o.Logger.Error("a timer's payload is longer than NOTIFIER_MAX_BODY, its notice has no body", zap.String("key", s.Key),
 					zap.Int64("bytes", s.Length), zap.Int64("limit", a.o.MaxBody))
 			}
 		}
+
 		list = append(list, x)
 	}
+
 	return list, looked, nil
 }
 
@@ -226,6 +252,7 @@ func isAttempt(s *Seen) bool {
 	if s.Notice != nil || s.Length < 1 || s.Length > 3 {
 		return false
 	}
+
 	_, err := strconv.ParseUint(string(s.Value), 10, 16)
 	return err == nil
 }
@@ -243,14 +270,17 @@ func (a *Adopter) confirmCancels(ctx context.Context, p place, list []Adoption, 
 			rest = append(rest, x)
 		}
 	}
+
 	if len(doubtful) == 0 {
 		return list, nil
 	}
+
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-time.After(a.o.Confirm):
 	}
+
 	second, _, err := a.peek(ctx, p, doubtful, events)
 	return append(rest, second...), err
 }

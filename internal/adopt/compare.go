@@ -7,13 +7,12 @@ import (
 	"notifier/internal/keys"
 )
 
-// Intervals of the search for pending notices whose timers were deleted. A search covers the notices that are due
-// within soon, and runs every soonEvery while there are any. Otherwise it runs about a second before the next notice
-// is due, or after idle at the latest.
+// Times of the search for pending notices whose timers were deleted. Within the limits below, the next search runs
+// about a second before the next notice is due.
 const (
-	soon      = 1500 * time.Millisecond
-	soonEvery = time.Second
-	idle      = 5 * time.Second
+	soon      = 1500 * time.Millisecond // a search checks the notices that are due within this time
+	soonEvery = time.Second             // the minimum time between two searches
+	idle      = 5 * time.Second         // the maximum time between two searches
 )
 
 // eachPartition calls f with the partitions of the routes that adopt.
@@ -39,21 +38,25 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 	if a.o.Cluster != nil || !a.o.Events.Adopting() {
 		return nil
 	}
+
 	var err error
 	if a.evicts, err = a.o.Store.Evicts(ctx); err != nil || a.evicts {
 		return err
 	}
+
 	return a.eachPartition(func(p place) error {
 		for cursor := ""; cursor != "0"; {
 			if cursor == "" {
 				cursor = "0"
 			}
+
 			call, cancel := context.WithTimeout(ctx, callLimit)
 			ks, next, err := a.o.Store.Strays(call, p.at, cursor)
 			cancel()
 			if err != nil {
 				return err
 			}
+
 			a.compareLater(ks...)
 			if err := a.Drain(ctx); err != nil {
 				return err
@@ -61,6 +64,7 @@ func (a *Adopter) compareAll(ctx context.Context) error {
 			if err := a.lookAgain(ctx); err != nil {
 				return err
 			}
+
 			cursor = next
 		}
 		return nil
@@ -72,6 +76,7 @@ func (a *Adopter) compareDue(ctx context.Context) error {
 	if a.o.Cluster != nil || a.evicts || !a.o.Events.Adopting() || time.Now().Before(a.compare) {
 		return nil
 	}
+
 	wait := idle
 	err := a.eachPartition(func(p place) error {
 		call, cancel := context.WithTimeout(ctx, callLimit)
@@ -80,9 +85,11 @@ func (a *Adopter) compareDue(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		if next > 0 {
 			wait = min(wait, max(next-soon+soonEvery/2, soonEvery))
 		}
+
 		a.compareLater(ks...)
 		return nil
 	})
@@ -95,11 +102,13 @@ func (a *Adopter) nextTurn(turn time.Time) time.Time {
 	if a.o.Cluster == nil && !a.evicts && a.o.Events.Adopting() && a.compare.Before(turn) {
 		turn = a.compare
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.second) > 0 && a.second[0].at.Before(turn) {
 		turn = a.second[0].at
 	}
+
 	return turn
 }
 
@@ -131,6 +140,7 @@ func (a *Adopter) lookLater(key string, t eventSet) {
 	if earlier, there := a.first[key]; there {
 		t = earlier.events.and(t)
 	}
+
 	at := time.Now().Add(a.o.Confirm)
 	a.first[key] = firstLook{t, at}
 	a.second = append(a.second, secondLook{key, at})
@@ -143,6 +153,7 @@ func (a *Adopter) lookAgain(ctx context.Context) error {
 	if len(looks) == 0 {
 		return nil
 	}
+
 	_, err := a.followKeys(ctx, some)
 
 	a.mu.Lock()
@@ -151,11 +162,13 @@ func (a *Adopter) lookAgain(ctx context.Context) error {
 		a.second = append(looks, a.second...)
 		return err
 	}
+
 	for _, l := range looks {
 		if a.first[l.key].at.Equal(l.at) {
 			delete(a.first, l.key)
 		}
 	}
+
 	return nil
 }
 
@@ -168,6 +181,7 @@ func (a *Adopter) takeSecondLooks() (looks []secondLook, some map[string]eventSe
 	for n < min(len(a.second), scanBatch) && !a.second[n].at.After(now) {
 		n++
 	}
+
 	looks, a.second = a.second[:n:n], a.second[n:]
 	some = make(map[string]eventSet, n)
 	for _, l := range looks {
@@ -175,5 +189,6 @@ func (a *Adopter) takeSecondLooks() (looks []secondLook, some map[string]eventSe
 			some[l.key] = first.events.and(eventSet{compared: true})
 		}
 	}
+
 	return looks, some
 }

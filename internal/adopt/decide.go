@@ -8,8 +8,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// clusterMargin is the minimum time until a timer's expiry for it to be followed in a cluster,
-// whose nodes have different clocks.
+// clusterMargin is the minimum time until a notice is due for it to be cancelled in a cluster, whose
+// nodes have different clocks.
 const clusterMargin = time.Second
 
 // comparedMargin is the minimum time until a notice is due for it to be cancelled without an event:
@@ -68,12 +68,9 @@ type rule struct {
 	then          Operation
 }
 
-// rules is the decision table for a key. It maps the facts about the key, its timer and its notice to an operation.
-// The first matching rule decides. The last rule matches every key.
-//
-// A timer of the service holds the number of the next attempt, and expires 1 ms before its notice is due. There are
-// two reasons why it may expire at another time: a client used EXPIRE, or a client set a payload that equals the
-// number. Only the event of that command shows which.
+// rules is the decision table for one key that a client may have set as a timer. The facts about the key, its notice
+// and its events select an operation: for example, OpAdopt turns the timer into a notice. The first matching rule
+// decides, and the last rule matches every key.
 var rules = []rule{
 	// The key is missing, holds another type or never expires. A missing key is no reason to cancel
 	// if Redis evicts.
@@ -93,8 +90,9 @@ var rules = []rule{
 
 	// A timer at another time than its pending notice.
 	{hasOwnTimer | inCluster, hasEvent, opNothing}, // the service is setting it now
-	// Its events say whether it is a payload. After a SET, an EXPIRE may be on its way; without any
-	// event, a scan reschedules the notice.
+	// The service's own timers have the number of the next attempt, or 0, as their value. Here either a client has used
+	// EXPIRE on such a timer, or a client has set a payload that equals the number. The events say which. After a SET,
+	// an EXPIRE may be on its way; without any event, a scan reschedules the notice.
 	{hasOwnTimer | isNumber | wasSet | isLasting, isBody | inCluster | isSame, opWait},
 	{hasOwnTimer | isNumber | wasSet, isBody | inCluster, OpAdopt},
 	{hasOwnTimer | isNumber | isAsked, isBody | hasEvent, opNothing},
@@ -118,12 +116,15 @@ func decide(s *Seen, t eventSet, now time.Time, cluster bool) Operation {
 		if f&r.with != r.with || f&r.without != 0 {
 			continue
 		}
+
 		if r.then == opDueNow {
 			s.Expire = now.UnixMilli() - 1
 			return OpMove
 		}
+
 		return r.then
 	}
+
 	return opNothing // unreachable: the last rule always matches
 }
 
@@ -148,6 +149,7 @@ func timerFacts(s *Seen, now time.Time) facts {
 	if s.Value == nil { // longer than the maximum
 		sameBody = s.Lost
 	}
+
 	last := string(s.Value) == strconv.Itoa(s.AttemptsMade)
 	return f | fact(isNumber, number) | fact(isBody, sameBody) | fact(isOurs, number || sameBody) | fact(isLeftOver, number ||
 		sameBody || last)
@@ -163,6 +165,7 @@ func noticeFacts(s *Seen, now time.Time, cluster bool) facts {
 	if cluster {
 		margin = clusterMargin
 	}
+
 	next := s.NextAttemptAt() // later than Due if the notice was postponed
 	expiry := s.Expire + 1    // when the timer has expired
 	f := hasNotice | fact(isAdopted, s.Adopted) | fact(isUntried, s.AttemptsMade == 0) |

@@ -14,20 +14,24 @@ func (a *Adopter) adoptExpired(ctx context.Context, p place, expired []string) e
 	if len(expired) == 0 {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, a.callLimit())
 	defer cancel()
 	unknown, old, err := a.o.Store.Unknown(ctx, p.at, expired, late)
 	if err != nil {
 		return err
 	}
+
 	if len(old) > 0 && a.o.Cluster == nil {
 		if err := a.adoptReused(ctx, p, old); err != nil {
 			return err
 		}
 	}
+
 	if unknown, err = a.notStranded(ctx, unknown); err != nil || len(unknown) == 0 {
 		return err
 	}
+
 	return a.scheduleLost(ctx, p, unknown)
 }
 
@@ -43,6 +47,7 @@ func (a *Adopter) scheduleLost(ctx context.Context, p place, unknown []string) e
 			}
 		}
 	}
+
 	replies, err := a.o.Store.Schedule(ctx, p.at, reqs)
 	if err != nil {
 		return err
@@ -59,10 +64,12 @@ func (a *Adopter) scheduleLost(ctx context.Context, p place, unknown []string) e
 			whole++
 		}
 	}
+
 	a.count(p, whole, 0)
 	if len(bodiless) > 0 {
 		a.countBodiless(p, len(bodiless), bodiless[0])
 	}
+
 	return nil
 }
 
@@ -71,16 +78,19 @@ func (a *Adopter) notStranded(ctx context.Context, ks []string) ([]string, error
 	if len(ks) == 0 {
 		return nil, nil
 	}
+
 	stranded, err := a.o.Store.Stranded(ctx, ks)
 	if err != nil {
 		return nil, err
 	}
+
 	var rest []string
 	for i, k := range ks {
 		if !stranded[i] {
 			rest = append(rest, k)
 		}
 	}
+
 	return rest, nil
 }
 
@@ -93,6 +103,7 @@ func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error 
 	if err != nil {
 		return err
 	}
+
 	var list []Adoption
 	for _, s := range seen {
 		// A timer that exists by now has its own events.
@@ -101,19 +112,23 @@ func (a *Adopter) adoptReused(ctx context.Context, p place, old []string) error 
 			list = append(list, Adoption{Seen: s, Op: OpAdopt, Content: notice.Content{Lost: true}})
 		}
 	}
+
 	if len(list) == 0 {
 		return nil
 	}
+
 	done, err := a.o.Store.Adopt(ctx, p.at, list)
 	if err != nil {
 		return err
 	}
+
 	n := 0
 	for _, ok := range done {
 		if ok {
 			n++
 		}
 	}
+
 	a.countBodiless(p, n, list[0].Key)
 	return nil
 }

@@ -44,9 +44,11 @@ func (p *payloads) expect(key string) *payload {
 	if p.by[key] != nil || p.bytes+size > maxPayloads {
 		return nil
 	}
+
 	if p.by == nil {
 		p.by = map[string]*payload{}
 	}
+
 	x := &payload{}
 	p.by[key], p.bytes = x, p.bytes+size
 	return x
@@ -58,10 +60,12 @@ func (p *payloads) put(key string, x *payload, value []byte) {
 	if p.by[key] != x {
 		return
 	}
+
 	if p.bytes+len(value) > maxPayloads {
 		p.drop(key)
 		return
 	}
+
 	x.value, x.read, p.bytes = value, true, p.bytes+len(value)
 }
 
@@ -73,34 +77,41 @@ func (a *Adopter) keepPayloads(ctx context.Context, some map[string]eventSet, fa
 	if a.o.Cluster == nil || len(failed) == 0 {
 		return
 	}
+
 	by, expected := map[string][]string{}, map[string]*payload{}
 	a.mu.Lock()
 	for k := range failed {
 		if !keys.Valid(k) {
 			continue
 		}
+
 		if _, aside := a.held[k]; !aside {
 			if _, named := a.pending[k]; !named {
 				a.payloads.drop(k)
 				continue
 			}
 		}
+
 		if t := some[k]; !t.event && t.expired {
 			continue // the timer has expired or was deleted
 		}
+
 		if x := a.payloads.expect(k); x != nil {
 			expected[k] = x
 		}
 	}
+
 	a.mu.Unlock()
 	for k := range expected {
 		node := a.o.Cluster.Master(ctx, k)
 		by[node] = append(by[node], k)
 	}
+
 	var all sync.WaitGroup
 	for _, ks := range by {
 		all.Go(func() { a.readPayloads(ctx, ks, expected) })
 	}
+
 	all.Wait()
 }
 
@@ -114,6 +125,7 @@ func (a *Adopter) readPayloads(ctx context.Context, ks []string, expected map[st
 		if err == nil { // otherwise the rest is not tried
 			seen, err = a.o.Store.PeekTimers(ctx, part, a.o.MaxBody)
 		}
+
 		a.mu.Lock()
 		values := map[string][]byte{}
 		for i := range seen {
@@ -122,6 +134,7 @@ func (a *Adopter) readPayloads(ctx context.Context, ks []string, expected map[st
 				values[s.Key] = s.Value
 			}
 		}
+
 		for _, k := range part {
 			if value, ok := values[k]; ok {
 				a.payloads.put(k, expected[k], value)
@@ -129,6 +142,7 @@ func (a *Adopter) readPayloads(ctx context.Context, ks []string, expected map[st
 				a.payloads.drop(k)
 			}
 		}
+
 		a.mu.Unlock()
 	}
 }
@@ -140,5 +154,6 @@ func (a *Adopter) payloadOf(key string) ([]byte, bool) {
 	if x := a.payloads.by[key]; x != nil && x.read {
 		return x.value, true
 	}
+
 	return nil, false
 }

@@ -50,18 +50,22 @@ func (s Redis) Peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 		if err != nil {
 			return now, nil, 0, err
 		}
+
 		n := 1
 		for n < len(ks) && at[n] == at[0] {
 			n++
 		}
+
 		if ks = ks[:n]; at[0] != "" {
 			p.Prefix = at[0]
 		}
 	}
+
 	now, seen, looked, err = s.peek(ctx, p, ks, maxBody)
 	for i := range seen {
 		seen[i].under = p.Prefix
 	}
+
 	return now, seen, looked, err
 }
 
@@ -69,20 +73,20 @@ func (s Redis) peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 	if s.Wire().Cluster {
 		return s.peekApart(ctx, p, ks, maxBody)
 	}
-	args := []any{s.Space().ClaimPrefix(p.Shard), maxBody, maxPeekBytes}
-	for _, k := range ks {
-		args = append(args, k)
-	}
+
+	args := append([]any{s.Space().ClaimPrefix(p.Shard), maxBody, maxPeekBytes}, wire.Texts(ks)...)
 	v, err := s.Wire().Parts(ctx, peekScript, 2, s.Space().States(p), args)
 	if err != nil {
 		return now, nil, 0, err
 	}
+
 	n, _ := v[1].(int64)
 	for _, x := range v[2:] {
 		a, ok := x.([]any)
 		if !ok || len(a) != 5 {
 			return now, nil, 0, fmt.Errorf("peek: unexpected answer %T", x)
 		}
+
 		w := Seen{}
 		w.Key, _ = a[0].(string)
 		value, _ := a[1].(string)
@@ -91,13 +95,16 @@ func (s Redis) peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 		if w.Length <= maxBody {
 			w.Value = []byte(value)
 		}
+
 		f, err := store.ReadFound(w.Key, p.Prefix, a[4])
 		if err != nil {
 			return now, nil, 0, err
 		}
+
 		w.read(f)
 		seen = append(seen, w)
 	}
+
 	return wire.Micros(v[0]), seen, int(n), nil
 }
 
@@ -117,22 +124,28 @@ func (s Redis) peekApart(ctx context.Context, p keys.Partition, ks []string, max
 		if whole, left, err = s.timersApart(ctx, left, maxBody); err != nil {
 			return now, nil, 0, s.Wire().Fail("peek", err)
 		}
+
 		seen = append(seen, whole...)
 	}
+
 	names := make([]string, len(seen))
 	for i := range seen {
 		names[i] = seen[i].Key
 	}
+
 	notices, err := s.FindMany(ctx, p, names)
 	if err != nil {
 		return now, nil, 0, err
 	}
+
 	for i := range seen {
 		seen[i].read(notices[i])
 	}
+
 	if now, err = s.Wire().Holder(ctx, s.Space().Base(p.Shard)).Time(ctx).Result(); err != nil {
 		return now, nil, 0, s.Wire().Fail("peek", err)
 	}
+
 	return now, seen, len(ks), nil
 }
 
@@ -143,6 +156,7 @@ func (s Redis) PeekTimers(ctx context.Context, ks []string, maxBody int64) ([]Se
 	if err != nil {
 		return nil, s.Wire().Fail("peek", err)
 	}
+
 	return whole, nil
 }
 
@@ -174,6 +188,7 @@ func (s Redis) timersApart(ctx context.Context, ks []string, maxBody int64) (who
 			changed = append(changed, k)
 		}
 	}
+
 	return whole, changed, nil
 }
 
@@ -210,8 +225,10 @@ func (a *timerReplies) seen(key string, maxBody int64) (w Seen, ok bool) {
 	case otherType:
 		w.Length = NoString
 	}
+
 	if w.Length >= 0 && w.Length <= maxBody {
 		w.Value = []byte(a.value.Val())
 	}
+
 	return w, true
 }

@@ -43,6 +43,7 @@ func (t eventSet) and(o eventSet) eventSet {
 	case t.value == valueSet && o.value == valueExpire:
 		value = valueSetExpire
 	}
+
 	return eventSet{event: t.event || o.event, removed: t.removed || o.removed, expired: t.expired || o.expired,
 		compared: t.compared || o.compared, asked: t.asked || o.asked, scanned: t.scanned && o.scanned, value: value,
 		firstExpire: cmp.Or(o.firstExpire, t.firstExpire)}
@@ -71,6 +72,7 @@ func (a *Adopter) note(key string, t eventSet) {
 	if t.changes() {
 		a.payloads.drop(key)
 	}
+
 	a.add(key, t)
 	a.mu.Unlock()
 	a.signal()
@@ -101,6 +103,7 @@ func (a *Adopter) putBack(some map[string]eventSet) {
 	for k, t := range some {
 		a.add(k, t)
 	}
+
 	a.mu.Unlock()
 }
 
@@ -113,6 +116,7 @@ func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed
 			a.payloads.drop(k)
 		}
 	}
+
 	for k := range failed {
 		t := some[k]
 		later, told := a.pending[k]
@@ -127,6 +131,7 @@ func (a *Adopter) putAside(ctx context.Context, some map[string]eventSet, failed
 			a.scan = true
 		}
 	}
+
 	a.mu.Unlock()
 	a.keepPayloads(ctx, some, failed)
 }
@@ -146,17 +151,20 @@ func (a *Adopter) release(turn time.Time) (time.Time, bool) {
 	if len(a.held) == 0 {
 		return turn, false
 	}
+
 	if time.Now().Before(a.until) {
 		if a.until.Before(turn) {
 			turn = a.until
 		}
 		return turn, true
 	}
+
 	held := a.held
 	a.held = map[string]eventSet{}
 	for k, t := range held {
 		a.add(k, t)
 	}
+
 	return time.Now(), true
 }
 
@@ -173,9 +181,11 @@ func (a *Adopter) Drain(ctx context.Context) error {
 		a.o.Logger.Error("expired timers arrived faster than they were checked, those without a notice are not delivered",
 			zap.Int("timers", lost))
 	}
+
 	if len(some) == 0 {
 		return nil
 	}
+
 	failed, err := a.followKeys(ctx, some)
 	switch {
 	case a.o.Cluster != nil:
@@ -183,6 +193,7 @@ func (a *Adopter) Drain(ctx context.Context) error {
 	case err != nil:
 		a.putBack(some)
 	}
+
 	return err
 }
 

@@ -27,16 +27,19 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 			if masters != nil { // other goroutines wait for it
 				part, cancel = context.WithTimeout(ctx, wire.NodeTimeout)
 			}
+
 			ks, next, err := c.Scan(part, cursor, pattern, n).Result()
 			cancel()
 			if err != nil {
 				return s.Wire().Fail("scan", err)
 			}
+
 			if len(ks) > 0 {
 				if err := f(ctx, ks); err != nil {
 					return err
 				}
 			}
+
 			if cursor = next; cursor == 0 {
 				return nil
 			}
@@ -45,6 +48,7 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 	if masters == nil {
 		return scan(ctx, s.Wire().Redis)
 	}
+
 	return masters(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
 }
 
@@ -56,6 +60,7 @@ func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		if now.First() == 0 {
 			return found, nil
 		}
+
 		// Check also old shards that are known to be empty. A writer that does not know of the reshard, such as an old
 		// copy of deploy/schedule.lua, may have written there since. Then layout.Layout.Where does not find the notice
 		// until layout.Layout.Drained has moved it.
@@ -63,9 +68,11 @@ func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		for i := range lies {
 			found[i] = true
 		}
+
 		if s.Space().First() == now.First() {
 			return found, nil
 		}

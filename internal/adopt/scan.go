@@ -27,11 +27,13 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 	if !a.scan && time.Now().Before(*next) {
 		return false
 	}
+
 	a.scan = false
 	every := a.o.Every
 	if !a.o.Events.Adopting() {
 		every = min(every, everyBlind)
 	}
+
 	*next = time.Now().Add(every + rand.N(every/4+1))
 	return true
 }
@@ -53,19 +55,23 @@ func (a *Adopter) Look(ctx context.Context) error {
 			for _, k := range ks {
 				some[k] = eventSet{scanned: true}
 			}
+
 			failed, err := a.followKeys(ctx, some)
 			if err != nil && a.o.Cluster == nil {
 				return err
 			}
+
 			if a.o.Cluster != nil {
 				a.putAside(ctx, some, failed)
 			}
+
 			if err := a.Drain(ctx); err != nil && a.o.Cluster == nil {
 				return err
 			}
 			if err := a.lookAgain(ctx); err != nil {
 				return err
 			}
+
 			return a.compareDue(ctx)
 		})
 		if err != nil {

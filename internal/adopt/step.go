@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
@@ -51,12 +49,15 @@ func (s Redis) Adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		for n < len(list) && list[n].under == list[0].under {
 			n++
 		}
+
 		some, err := s.adopt(ctx, p.Under(cmp.Or(list[0].under, p.Prefix)), list[:n])
 		if err != nil {
 			return nil, err
 		}
+
 		done, list = append(done, some...), list[n:]
 	}
+
 	return done, nil
 }
 
@@ -67,15 +68,17 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		args = append(args, list[i].args()...)
 	}
 
-	v, err := s.Knowing(ctx, s.Space().Base(p.Shard), func(at *layout.View) *redis.Cmd {
+	v, err := s.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *layout.View) ([]string, []any, error) {
 		if p.Shard < at.First && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
-			return layout.Replaced(ctx)
+			return nil, nil, layout.ErrReplaced
 		}
+
 		ks := s.Space().States(p)
 		for _, other := range at.Others(p.Prefix, nil) {
 			ks = append(ks, s.Space().Records(p.Under(other)))
 		}
-		return s.Send(ctx, at, adoptScript, ks, args)
+
+		return ks, args, nil
 	}).Slice()
 	if which := layout.ElsewhereIn(err); which != nil {
 		return s.adoptRest(ctx, p, list, which)
@@ -86,10 +89,12 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 	if len(v) != len(list)+1 {
 		return nil, fmt.Errorf("adopt: %d answers to %d steps", len(v)-1, len(list))
 	}
+
 	done := make([]bool, len(list))
 	for i := range list {
 		done[i] = v[i+1] == int64(1)
 	}
+
 	return done, nil
 }
 
@@ -105,6 +110,7 @@ func (a *Adoption) args() []any {
 		sum := sha1.Sum(a.Value) // no security depends on it
 		digest = hex.EncodeToString(sum[:])
 	}
+
 	if a.Notice != nil {
 		made = a.Made
 	}
@@ -114,6 +120,7 @@ func (a *Adoption) args() []any {
 		n := notice.Notice{Content: a.Content}
 		tail = n.AppendTail(nil)
 	}
+
 	return []any{a.Key, string(a.Op), digest, a.Expire, a.score, int64(made), tail}
 }
 
@@ -124,14 +131,17 @@ func (s Redis) adoptRest(ctx context.Context, p keys.Partition, list []Adoption,
 	if len(some) == 0 {
 		return done, nil
 	}
+
 	rest, err := s.adopt(ctx, p, some)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range done {
 		if !which[i] {
 			done[i], rest = rest[0], rest[1:]
 		}
 	}
+
 	return done, nil
 }

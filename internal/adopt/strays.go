@@ -37,6 +37,7 @@ func (s Redis) StraysDue(ctx context.Context, p keys.Partition, within time.Dura
 	if err != nil || score == "" {
 		return ks, 0, err
 	}
+
 	due, _ := strconv.ParseFloat(score, 64)
 	return ks, time.UnixMilli(int64(due)).Sub(now), nil
 }
@@ -49,11 +50,13 @@ func (s Redis) strays(ctx context.Context, p keys.Partition, mode, arg string) (
 	if len(v) < 2 {
 		return now, nil, "", fmt.Errorf("strays: %d answers", len(v))
 	}
+
 	next, _ = v[1].(string)
 	for _, x := range v[2:] {
 		k, _ := x.(string)
 		ks = append(ks, k)
 	}
+
 	return wire.Micros(v[0]), ks, next, nil
 }
 
@@ -66,6 +69,7 @@ func (s Redis) Evicts(ctx context.Context) (bool, error) {
 	if err != nil {
 		return true, s.Wire().Fail("info", err)
 	}
+
 	limited, policy := false, ""
 	for line := range strings.Lines(info) {
 		if v, ok := strings.CutPrefix(line, "maxmemory:"); ok {
@@ -75,6 +79,7 @@ func (s Redis) Evicts(ctx context.Context) (bool, error) {
 			policy = strings.TrimSpace(v)
 		}
 	}
+
 	return limited && policy != "noeviction", nil
 }
 
@@ -88,6 +93,7 @@ func (s Redis) Unknown(ctx context.Context, p keys.Partition, ks []string, late 
 	if err != nil {
 		return nil, nil, s.Wire().Fail("unknown", err)
 	}
+
 	_, err = s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		for i, key := range ks {
 			has[i], crossed[i] = pipe.HExists(ctx, k[1], key), pipe.SIsMember(ctx, s.Space().Crossed(p.Shard), key)
@@ -98,6 +104,7 @@ func (s Redis) Unknown(ctx context.Context, p keys.Partition, ks []string, late 
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return nil, nil, s.Wire().Fail("unknown", err)
 	}
+
 	before := float64(now.Add(-late).UnixMilli())
 	for i, key := range ks {
 		if !has[i].Val() {
@@ -113,5 +120,6 @@ func (s Redis) Unknown(ctx context.Context, p keys.Partition, ks []string, late 
 			}
 		}
 	}
+
 	return none, old, nil
 }

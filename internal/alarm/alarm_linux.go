@@ -19,6 +19,7 @@ func New() Alarm {
 	if err != nil {
 		return NewTimer()
 	}
+
 	t := &timerfd{c: make(chan struct{}, 1), f: os.NewFile(uintptr(fd), "timerfd"), done: make(chan struct{})}
 	go t.read()
 	return t
@@ -45,6 +46,7 @@ func (t *timerfd) Set(d time.Duration) {
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { _ = unix.TimerfdSettime(int(fd), 0, &spec, nil) })
 	}
+
 	if err != nil {
 		notify(t.c) // closed, or not to be set: better too early than never
 	}

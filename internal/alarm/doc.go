@@ -1,5 +1,5 @@
-// Package alarm waits for a point in time with a precision of about 50 µs.
+// Package alarm waits for a point in time, on Linux with a precision of about 50 µs.
 //
-// On Linux an [Alarm] uses a timerfd, because Go's timers have a precision of a millisecond. On other systems it is a
-// time.Timer. [Wait] always uses a time.Timer.
+// Go's timers have a precision of only a millisecond. So on Linux an [Alarm] made by [New] uses a timerfd, a timer of
+// the kernel. On other systems it uses a time.Timer, as [NewTimer] and [Wait] do on all systems.
 package alarm

@@ -78,81 +78,89 @@ const (
 
 // api answers the HTTP calls.
 type api struct {
-	scheduler Scheduler
-	finder    Finder
-	changer   Changer
-	restorer  Restorer
-	reporter  Reporter
-	lister    Lister
-	operator  Operator
-	counter   Counter
-	prober    Prober
-	numberer  Numberer
-	several   bool // more than one client is configured
-	musterer  Musterer
-	tapper    Tapper
-	tests     *testcall.Sender
-	mask      *mask.Rules
-	tapTimes  tapTimes
-	trail     *audit.Trail
-	replayer  Replayer  // nil = there is no history
-	eraser    Eraser    // nil = there is no history
-	historian Historian // nil = there is no history
-	sessions  *session.Office
-	routes    *route.Table
-	clients   *access.Clients
-	failures  *access.Failures
-	maxBody   int64
-	maxBatch  int64
-	memory    *memory
-	meter     *access.Meter
-	observer  Observer
-	tracer    trace.Tracer // nil = there are no spans
-	keys      *keyring.Ring
-	metrics   http.Handler
-	log       *zap.Logger
-	logCalls  LogCalls
-	loopback  bool
-	document  func() []byte // made by the first call, as docs is
-	docs      func() *apidocs.Docs
-	tree      []operation
-	now       func() time.Time
-	crossSite *http.CrossOriginProtection
-	keySets   *KeySet
+	scheduler  Scheduler
+	finder     Finder
+	changer    Changer
+	restorer   Restorer
+	reporter   Reporter
+	lister     Lister
+	operator   Operator
+	holder     Holder
+	counter    Counter
+	prober     Prober
+	numberer   Numberer
+	several    bool // more than one client is configured
+	musterer   Musterer
+	tapper     Tapper
+	redirector Redirector
+	tests      *testcall.Sender
+	mask       *mask.Rules
+	tapTimes   tapTimes
+	trail      *audit.Trail
+	replayer   Replayer  // nil = there is no history
+	eraser     Eraser    // nil = there is no history
+	historian  Historian // nil = there is no history
+	sessions   *session.Office
+	routes     *route.Table
+	clients    *access.Clients
+	failures   *access.Failures
+	maxBody    int64
+	maxBatch   int64
+	memory     *memory
+	meter      *access.Meter
+	observer   Observer
+	tracer     trace.Tracer // nil = there are no spans
+	keys       *keyring.Ring
+	metrics    http.Handler
+	log        *zap.Logger
+	logCalls   LogCalls
+	loopback   bool
+	document   func() []byte // made by the first call, as docs is
+	docs       func() *apidocs.Docs
+	tree       []operation
+	now        func() time.Time
+	crossSite  *http.CrossOriginProtection
+	keySets    *KeySet
 }
 
 // New is the handler of the whole API.
 func New(o Options) http.Handler {
 	a := &api{
 		scheduler: o.Engine, restorer: o.Engine, finder: o.Engine, changer: o.Engine, reporter: o.Engine, lister: o.Engine, operator: o.Engine,
-		counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1,
-		clients: access.NewClients(o.Clients), routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls,
-		loopback:  o.Loopback,
+		holder: o.Engine, counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, redirector: o.Engine,
+		tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients),
+		routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
 		keySets: NewKeySet(o.Routes), tracer: o.Tracer,
 	}
 	if a.maxBody <= 0 {
 		a.maxBody = defaultMaxBody
 	}
+
 	if a.keys == nil {
 		own := make([]byte, keyring.Size)
 		_, _ = rand.Read(own) // it never fails
 		a.keys = keyring.Fixed(own)
 	}
+
 	if a.log == nil {
 		a.log = zap.NewNop()
 	}
+
 	if a.failures = o.Failures; a.failures == nil {
 		a.failures = access.NewFailures(access.FailuresOptions{Logger: a.log})
 	}
+
 	a.trail = audit.NewTrail(o.Engine, a.log)
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
 	if a.meter = o.Meter; a.meter == nil {
 		a.meter = access.NewMeter(o.Clients)
 	}
+
 	if a.observer = o.Observer; a.observer == nil {
 		a.observer = unobserved{}
 	}
+
 	a.memory = newMemory(o.Memory, len(o.Clients), a.observer)
 	a.maxBatch = min(max(maxBatchBytes, a.itemLimit()), a.memory.perClient)
 	a.tree = a.operations()
@@ -167,6 +175,7 @@ func (a *api) page() *apidocs.Docs {
 	if err != nil {
 		panic("api: " + err.Error()) // it does not depend on input
 	}
+
 	return docs
 }
 
@@ -201,14 +210,17 @@ func (c caller) check(key string) error {
 		f.Add("path.key", codec.Clip(key, 100), "%s", codec.Clip(err.Error(), 200))
 		return refusal(f)
 	}
+
 	if !c.Covers(key) {
 		return absent(key)
 	}
+
 	return nil
 }
 
 func absent(key string) *Problem {
-	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, was erased, or was settled longer ago than the retention",
+	return problem(http.StatusNotFound, "no notice is kept under %s: it was never scheduled, was erased, or was settled longer ago than the "+
+		"retention",
 		key)
 }
 
@@ -266,9 +278,11 @@ func (a *api) failure(ctx context.Context, err error) *Problem {
 	case ctx.Err() != nil && errors.Is(err, context.Canceled):
 		return problem(http.StatusServiceUnavailable, "the request was given up by its caller").with("Retry-After", "1")
 	}
+
 	if p := Explain(err); p != nil {
 		return p
 	}
+
 	a.log.Error("an API call failed", zap.Error(err))
 	return problem(http.StatusInternalServerError, "this is a defect of the service, not of the request; its log has the cause")
 }

@@ -31,7 +31,7 @@ type AuditEntry struct {
 	Client  string      `json:"client" doc:"The client's name; empty if no clients are configured."`
 	Address string      `json:"address" doc:"The address of the caller; behind a proxy that is not trusted, the proxy's address." example:"10.0.0.7"`
 	Via     string      `json:"via" enum:"api,pages"`
-	Action  string      `json:"action" doc:"cancel, fire, reschedule, redrive, resend, purge, send-test, pause, resume, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were restored), replay, replay-stop, replay-resume, tap (copies of attempts were streamed), erase." example:"cancel"`
+	Action  string      `json:"action" doc:"cancel, fire, reschedule, readdress (url or headers were changed), redrive, resend, purge, send-test, pause, resume, pause-receiver, resume-receiver, limit-receiver, secret (a receiver's keys were shown), sign-in, sign-out, portal-link, portal-revoke, restore (notices were restored), replay, replay-stop, replay-resume, redirect, redirect-stop, redirect-resume, tap (copies of attempts were streamed), erase." example:"cancel"`
 	Key     string      `json:"key,omitempty" doc:"The key of the notice, for a call on one notice."`
 	Prefix  string      `json:"prefix,omitempty" doc:"The common prefix of the keys, for a call on several notices. Absent: all keys."`
 	Route   string      `json:"route,omitempty" doc:"The route's name, for a call on a route."`
@@ -51,6 +51,7 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	if p != nil {
 		return p
 	}
+
 	var f codec.Faults
 	var q audit.Query
 	q.Since, q.Until = span(values, &f)
@@ -61,18 +62,22 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 			f.Add("query.prefix", codec.Clip(s, 100), "%s, or the key of a notice", codec.Clip(err.Error(), 200))
 		}
 	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}
+
 	cursors := a.cursors("audit", at, values)
 	var err error
 	if q.Before, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
 		return err
 	}
+
 	page, err := a.trail.Read(r.Context(), at.Caller, q)
 	if err != nil {
 		return err
 	}
+
 	out := Audit{Items: make([]AuditEntry, len(page.Entries))}
 	for i := range page.Entries {
 		e := &page.Entries[i]
@@ -80,9 +85,11 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 			Action: string(e.Action), Key: e.Key,
 			Prefix: e.Prefix, Route: e.Route, Result: string(e.Result), Detail: e.Detail}
 	}
+
 	if out.Cursor, err = cursors.seal(r.Context(), page.Next); err != nil {
 		return err
 	}
+
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -97,6 +104,7 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
+
 	e.Client, e.Address, e.Via = at.Name, remote.Of(r).Address, audit.API
 	at.call.noted = true
 	a.trail.Note(r.Context(), e, zap.String("operation", at.call.id()))

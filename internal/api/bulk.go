@@ -79,6 +79,7 @@ func (a *api) bulk(w http.ResponseWriter, r *http.Request, at site, call bulkCal
 	if err := noBody(w, r); err != nil {
 		return err
 	}
+
 	b, p := a.bulkOf(values, call)
 	if p != nil {
 		return p
@@ -86,6 +87,7 @@ func (a *api) bulk(w http.ResponseWriter, r *http.Request, at site, call bulkCal
 	if err := a.choose(r.Context(), &b.Query, at.caller, at.param); err != nil {
 		return err
 	}
+
 	cursors := a.cursors(string(call.op), at, values)
 	if err := b.open(r.Context(), cursors, values.Get("cursor")); err != nil {
 		return err
@@ -96,6 +98,7 @@ func (a *api) bulk(w http.ResponseWriter, r *http.Request, at site, call bulkCal
 		if err := a.runBulk(r, at, b, &out); err != nil {
 			return err
 		}
+
 		var err error
 		if out.Cursor, err = b.seal(r.Context(), cursors); err != nil {
 			// A new call continues: the notices that were changed are no dead letters any more.
@@ -103,9 +106,11 @@ func (a *api) bulk(w http.ResponseWriter, r *http.Request, at site, call bulkCal
 			return err
 		}
 	}
+
 	if call.op == store.Purge {
 		return writeJSON(w, http.StatusOK, Purged{out, b.changed - before})
 	}
+
 	return writeJSON(w, http.StatusOK, Redriven{out, b.changed - before})
 }
 
@@ -122,20 +127,24 @@ func (a *api) bulkOf(values url.Values, call bulkCall) (*bulking, *Problem) {
 	default:
 		f.Add("query.dry_run", codec.Clip(s, 60), "want true or false")
 	}
+
 	if s := values.Get("rate"); s != "" {
 		var err error
 		if b.rate, err = notice.ParseRate(s); err != nil {
 			f.Add("query.rate", codec.Clip(s, 60), "%v", err)
 		}
 	}
+
 	if b.host != "" {
 		b.Fits = func(f *store.Found) bool { return a.hostOf(f.Notice) == b.host }
 	}
+
 	if b.rate > 0 {
 		b.Delay = func(n int) time.Duration {
 			return time.Duration(float64(b.changed+n) / b.rate * float64(time.Second))
 		}
 	}
+
 	return b, refusal(f)
 }
 
@@ -154,20 +163,24 @@ func (a *api) runBulk(r *http.Request, at site, b *bulking, out *Bulk) error {
 			}
 			return err
 		}
+
 		out.Matched += step.Matched
 		b.changed += step.Changed
 		missing = wire.Together(missing, step.Missing)
 		if err == nil {
 			b.Cursor = step.Cursor
 		}
+
 		if err != nil || b.Cursor == "" || ctx.Err() != nil {
 			break
 		}
 	}
+
 	out.Missing = at.missing(missing)
 	if n := b.changed - before; n > 0 {
 		a.operated(r, at, a.bulkEntry(b, n), nil)
 	}
+
 	return nil
 }
 
@@ -176,12 +189,14 @@ func (b *bulking) open(ctx context.Context, c cursors, sealed string) (err error
 	if b.Cursor, err = c.open(ctx, sealed); err != nil || b.rate == 0 || b.Cursor == "" {
 		return err
 	}
+
 	count, rest, _ := strings.Cut(b.Cursor, " ")
 	b.changed, err = strconv.Atoi(count)
 	b.Cursor = rest
 	if err != nil {
 		return store.ErrCursor
 	}
+
 	return nil
 }
 
@@ -198,24 +213,31 @@ func (a *api) bulkEntry(b *bulking, n int) audit.Entry {
 	if rt := a.routes.Prefix(e.Prefix); rt != nil {
 		e.Route = rt.Name
 	}
+
 	if (access.Caller{Prefix: e.Prefix}).Owns(b.Prefix) {
 		e.Prefix = b.Prefix
 	}
+
 	if b.Reason != "" {
 		e.Detail += ", of reason " + string(b.Reason)
 	}
+
 	if b.host != "" {
 		e.Detail += ", of host " + b.host
 	}
+
 	if !b.Since.IsZero() {
 		e.Detail += ", since " + b.Since.Format(time.RFC3339)
 	}
+
 	if !b.Until.IsZero() {
 		e.Detail += ", until " + b.Until.Format(time.RFC3339)
 	}
+
 	if b.rate > 0 {
 		e.Detail += ", at " + spellRate(b.rate)
 	}
+
 	return e
 }
 
@@ -225,10 +247,12 @@ func hostParam(values url.Values, f *codec.Faults) string {
 	if s == "" {
 		return ""
 	}
+
 	host, err := notice.Host(s)
 	if err != nil {
 		f.Add("query.host", codec.Clip(s, 100), "%s", codec.Clip(strings.TrimPrefix(err.Error(), "invalid: "), 200))
 	}
+
 	return host
 }
 
@@ -237,13 +261,16 @@ func (a *api) hostOf(n *notice.Notice) string {
 	if n.URL != "" {
 		return history.HostOf(n.URL)
 	}
+
 	rt := a.routes.Prefix(n.Route)
 	if rt == nil || rt.Target.Kind != route.KindFixed {
 		return ""
 	}
+
 	host, err := notice.Host(rt.Target.URL.Hostname())
 	if err != nil {
 		return ""
 	}
+
 	return host
 }

@@ -57,7 +57,8 @@ func TestRedriveSpreadsByRate(t *testing.T) {
 			t.Errorf("%s is due %s after the first, want %s", key, after, want)
 		}
 	}
-	if p, err := b.engine.List(t.Context(), store.Query{Routes: []string{"app1:orders"}, State: notice.Dead, Limit: 10}); err != nil || len(p.Items) != 0 {
+	if p, err := b.engine.List(t.Context(), store.Query{Routes: []string{"app1:orders"}, State: notice.Dead, Limit: 10}); err != nil ||
+		len(p.Items) != 0 {
 		t.Errorf("%d dead letters are left, %v", len(p.Items), err)
 	}
 }

@@ -49,6 +49,7 @@ func (l LogCalls) level(c *calling) zapcore.Level {
 	if l == LogAll || l == LogChanges && c.op.method != http.MethodGet && !slices.Contains(schedules, c.op.id) {
 		return zapcore.InfoLevel
 	}
+
 	return zapcore.DebugLevel
 }
 

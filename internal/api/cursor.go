@@ -42,13 +42,16 @@ func (c cursors) writePage(w http.ResponseWriter, r *http.Request, out []byte, i
 	if err != nil {
 		return err
 	}
+
 	out = append(out, ']')
 	if cursor != "" {
 		out = codec.AppendAny(append(out, `,"cursor":`...), cursor)
 	}
+
 	if len(missing) > 0 {
 		out = codec.AppendAny(append(out, `,"missing":`...), missing)
 	}
+
 	return writeRaw(w, http.StatusOK, "application/json", append(out, '}', '\n'))
 }
 
@@ -59,6 +62,7 @@ func (c cursors) open(ctx context.Context, outer string) (string, error) {
 	if errors.Is(err, keyring.ErrForeign) {
 		return "", store.ErrCursor
 	}
+
 	return inner, c.explain(err)
 }
 
@@ -67,6 +71,7 @@ func (c cursors) explain(err error) error {
 	if !errors.Is(err, keyring.ErrUnreadable) {
 		return err
 	}
+
 	c.api.log.Warn("listings of more than a page are refused", zap.Error(err))
 	return problem(http.StatusServiceUnavailable, "the key that cursors are sealed with cannot be read at the moment; "+
 		"what fits one page is listed, and all else goes on. Repeat the call").with("Retry-After", "1")

@@ -17,6 +17,8 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
+	"notifier/internal/holds"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -124,7 +126,8 @@ func provoke() map[string]map[int]call {
 			409: {path: key + "/test"}, 422: {path: "/v1/notices/x/test"}},
 		"tap": {200: {path: "/v1/tap", head: true}, 400: {path: "/v1/tap?%zz"}, 404: {path: "/v1/tap?prefix=app2", token: "token-of-narrow"},
 			422: {path: "/v1/tap?prefix=x:y:z:w"}},
-		"listRoutes": {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},
+		"listRoutes":    {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},
+		"listReceivers": {200: {path: "/v1/receivers"}, 400: {path: "/v1/receivers?%zz"}, 422: {path: "/v1/receivers?host=a/b"}},
 		"redriveRoute": {200: {path: "/v1/routes/jobs/redrive"}, 400: {path: "/v1/routes/jobs/redrive?%zz"},
 			404: {path: "/v1/routes/none/redrive"},
 			422: {path: "/v1/routes/jobs/redrive?dry_run=x"}},
@@ -145,6 +148,17 @@ func provoke() map[string]map[int]call {
 			409: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","id":"other"}`},
 			422: {path: "/v1/replays", body: `{}`}, 403: {path: "/v1/replays", body: `{"since":"2026-11-20T00:00:00Z","prefix":"app2"}`,
 				token: "token-of-one"}},
+		"redirect": {201: {path: "/v1/redirects", body: redirectBody},
+			200: {path: "/v1/redirects", body: `{"host":"shop.example","to":"https://new.example","dry_run":true}`},
+			403: {path: "/v1/redirects", body: `{"host":"shop.example","to":"https://new.example","prefix":"app2"}`, token: "token-of-one"},
+			409: {path: "/v1/redirects", body: redirectBody, prepare: manyRedirects}, 422: {path: "/v1/redirects", body: `{}`}},
+		"redirects": {200: {path: "/v1/redirects", prepare: someRedirects}, 400: {path: "/v1/redirects?%zz"}, 422: {path: "/v1/redirects?x=1"}},
+		"showRedirect": {200: {path: "/v1/redirects/rdr_done", prepare: someRedirects}, 400: {path: "/v1/redirects/rdr_done?%zz"},
+			404: {path: "/v1/redirects/rdr_none"}, 422: {path: "/v1/redirects/rdr_done?x=1"}},
+		"stopRedirect": {200: {path: "/v1/redirects/rdr_stopped", prepare: someRedirects}, 404: {path: "/v1/redirects/rdr_none"},
+			409: {path: "/v1/redirects/rdr_done", prepare: someRedirects}, 422: {path: "/v1/redirects/rdr_done?x=1"}},
+		"resumeRedirect": {200: {path: "/v1/redirects/rdr_stopped/resume", prepare: someRedirects}, 404: {path: "/v1/redirects/rdr_none/resume"},
+			409: {path: "/v1/redirects/rdr_done/resume", prepare: someRedirects}, 422: {path: "/v1/redirects/rdr_done/resume?x=1"}},
 		"replays": {200: {path: "/v1/replays"}, 400: {path: "/v1/replays?%zz"}, 422: {path: "/v1/replays?x=1"}},
 		"showReplay": {200: {path: "/v1/replays/rpl_runs"}, 400: {path: "/v1/replays/rpl_runs?%zz"}, 404: {path: "/v1/replays/rpl_none"},
 			409: {path: "/v1/replays/rpl_both"},
@@ -175,6 +189,18 @@ func provoke() map[string]map[int]call {
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
+	tooMany := func(e *enginetest.Engine) { e.Fail(layout.ErrReceiversFull) }
+	for id, path := range map[string]string{"pauseReceiver": "pause", "resumeReceiver": "resume", "limitReceiver": "limits"} {
+		path = "/v1/receivers/" + path
+		shop := `{"host":"shop.example"}`
+		m[id] = map[int]call{200: {path: path, body: shop}, 400: {path: path, body: "{"}, 409: {path: path, body: shop, prepare: tooMany},
+			403: {path: path, body: `{"host":"shop.example","prefix":"app2"}`, token: "token-of-one"},
+			413: {path: path, body: huge}, 415: {path: path, body: shop, header: []string{"Content-Type", "text/plain"}},
+			422: {path: path, body: `{"host":"https://shop.example"}`}}
+	}
+	m["resumeReceiver"][200] = call{path: "/v1/receivers/resume", body: `{"host":"shop.example"}`, prepare: func(e *enginetest.Engine) {
+		_ = e.Engine.PauseReceiver(context.Background(), holds.Receiver{Host: "shop.example"}, time.Time{}, 0)
+	}}
 	for _, verb := range []string{"pause", "resume"} {
 		m[verb] = map[int]call{200: {path: "/v1/routes/jobs/" + verb}, 404: {path: "/v1/routes/none/" + verb}, 422: {path: "/v1/routes/jobs/" +
 			verb + "?x=1"},

@@ -22,11 +22,13 @@ type Engine interface {
 	Reporter
 	Lister
 	Operator
+	Holder
 	Counter
 	Prober
 	Musterer
 	Numberer
 	Tapper
+	Redirector
 	audit.Keeper
 	session.Register
 }
@@ -64,6 +66,8 @@ type Changer interface {
 	Fire(ctx context.Context, key string) (store.Change, error)
 	Redrive(ctx context.Context, key string) (store.Change, error)
 	Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error)
+	// Readdress changes url and headers, and the due time if when is not nil. was is the notice before the change.
+	Readdress(ctx context.Context, key string, x notice.Address, when *store.When) (c store.Change, was *notice.Notice, err error)
 	// Resend sends the delivered or dead notice of an id and an ending once more; the error is a *replay.Refusal if it cannot.
 	Resend(ctx context.Context, key, id string, ending int) (store.Change, error)
 }

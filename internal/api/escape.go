@@ -12,6 +12,7 @@ func escapeHidden(data []byte) []byte {
 	if bytes.IndexFunc(data, isHidden) < 0 {
 		return data
 	}
+
 	// They occur only inside strings of the JSON.
 	out := make([]byte, 0, len(data)+64)
 	for _, c := range string(data) {
@@ -21,6 +22,7 @@ func escapeHidden(data []byte) []byte {
 			out = append(out, string(c)...)
 		}
 	}
+
 	return out
 }
 

@@ -7,6 +7,7 @@ const (
 
 	exampleSchedule = `{"key": "app1:orders:paid:4711", "delay": "15s", "url": "https://shop.example/hooks", "body": {"order": 4711, "paid": "12.90"}}`
 
+	exampleRedirect   = `{"from": "https://shop.example/hooks", "to": "https://new.example/hooks", "dry_run": true}`
 	exampleReschedule = `{"delay": "1h30m"}`
 
 	exampleResend = `{"id": "` + exampleID + `", "ending": 1}`
@@ -22,6 +23,12 @@ const (
 	exampleDefer = `{"id": "` + exampleID + `", "attempt": 1, "after": "30s"}`
 
 	exampleReplay = `{"id": "orders-of-friday", "prefix": "app1:orders", "since": "2026-11-20T00:00:00Z", "until": "2026-11-21T00:00:00Z", "rate": "50/s"}`
+
+	examplePauseReceiver = `{"host": "shop.example"}`
+
+	exampleResumeReceiver = `{"host": "shop.example", "over": "30m"}`
+
+	exampleLimitReceiver = `{"host": "shop.example", "rate": "5/s", "concurrency": 2}`
 
 	examplePortalLink = `{"prefix": "app1:orders", "audience": "m17", "ttl": "8h"}`
 )

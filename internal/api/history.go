@@ -36,13 +36,14 @@ type Eraser interface {
 
 var eraseParams = []parameter{paramKey, paramEndHost}
 
-var historyParams = []parameter{paramKey, paramID, paramPart, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince, paramEndUntil, paramText,
-	paramLimit, paramCursor}
+var historyParams = []parameter{paramKey, paramID, paramPart, paramPrefix, paramEndHost, paramOutcome, paramEndReason, paramEndSince,
+	paramEndUntil, paramText, paramLimit, paramCursor}
 
 var (
 	paramKey  = parameter{"key", "The key of one notice.", "app1:orders:paid:4711"}
 	paramID   = parameter{"id", "A webhook-id.", "msg_0123456789abcdef0123456789"}
-	paramPart = parameter{"part", "A part of a key or, with a colon, the beginning of one; needs since unless it has the three colons of app:module:type:id.",
+	paramPart = parameter{"part", "A part of a key or, with a colon, the beginning of one; needs since unless it has the three colons of " +
+		"app:module:type:id.",
 		"app1:orders:paid:2026112"}
 	paramEndHost = parameter{"host", "The host that was called, without port.", "shop.example"}
 	paramOutcome = parameter{"outcome", "delivered, dead, cancelled or replaced; several, comma-separated; all if it is left out.",
@@ -71,33 +72,40 @@ func (a *api) history(w http.ResponseWriter, r *http.Request, at site) error {
 	if a.historian == nil {
 		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set for this instance")
 	}
+
 	q, p := a.endingsAsked(values)
 	if p != nil {
 		return p
 	}
+
 	cursors := a.cursors("history", at, values)
 	var err error
 	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
 		return err
 	}
+
 	var page history.Page
 	if q.Client = at.Name; at.within(&q) {
 		if page, err = a.historian.Find(r.Context(), q); err != nil {
 			return a.historyProblem(err)
 		}
 	}
+
 	out := []byte(`{"items":[`)
 	n := 0
 	for i := range page.Rows {
 		if !at.Covers(page.Rows[i].Key) {
 			continue
 		}
+
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
+
 		v := a.ending(&page.Rows[i])
 		out = codec.Append(out, &v)
 	}
+
 	return cursors.writePage(w, r, out, page.Cursor, nil)
 }
 
@@ -115,6 +123,7 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 			f.Add("query.prefix", nil, "goes with no key")
 		}
 	}
+
 	q.Host = hostParam(values, &f)
 	if s := values.Get("outcome"); s != "" {
 		for part := range strings.SplitSeq(s, ",") {
@@ -123,21 +132,27 @@ func (a *api) endingsAsked(values url.Values) (history.Query, *Problem) {
 				f.Add("query.outcome", codec.Clip(part, 60), "want %s, or several, comma-separated", codec.Join(notice.Endings))
 				break
 			}
+
 			q.Outcomes = append(q.Outcomes, o)
 		}
 	}
+
 	if q.ID != "" && !notice.IsID(q.ID) {
 		f.Add("query.id", codec.Clip(q.ID, 100), "want a webhook-id: msg_ and 26 hexadecimal digits")
 	}
+
 	if len(q.Part) > keys.MaxKey {
 		f.Add("query.part", nil, "has %d bytes, at most %d are allowed", len(q.Part), keys.MaxKey)
 	}
+
 	if len(q.Text) > maxText {
 		f.Add("query.text", nil, "has %d bytes, at most %d are allowed", len(q.Text), maxText)
 	}
+
 	if q.Unindexed() && q.Since.IsZero() {
 		f.Add("query.since", nil, "is missing; a search for text or for a part of a key needs the start of a window")
 	}
+
 	return q, refusal(f)
 }
 
@@ -146,6 +161,7 @@ func (s site) within(q *history.Query) bool {
 	if q.Key != "" {
 		return s.Covers(q.Key)
 	}
+
 	narrowed := store.Query{Prefix: q.Prefix}
 	ok := s.narrow(&narrowed)
 	q.Prefix = narrowed.Prefix
@@ -165,6 +181,7 @@ func (a *api) historyProblem(err error) error {
 	case errors.Is(err, context.Canceled), errors.Is(err, wire.ErrUnavailable):
 		return err
 	}
+
 	a.log.Warn("the history database does not answer", zap.Error(err))
 	text := "the history's database does not answer at the moment; notices are delivered all the same, and finalized ones wait to be " +
 		"written. Repeat the call"
@@ -174,6 +191,7 @@ func (a *api) historyProblem(err error) error {
 	case errors.Is(err, history.ErrForeign):
 		text = "the history's database belongs to another service, so this one has no history; notifier doctor names the remedy"
 	}
+
 	return problem(http.StatusServiceUnavailable, "%s", text).with("Retry-After", "5")
 }
 
@@ -189,6 +207,7 @@ func (a *api) ending(r *history.Row) codec.Ending {
 	if rt := a.routes.Prefix(n.Route); rt != nil {
 		v.Route = rt.Name
 	}
+
 	return v
 }
 
@@ -198,6 +217,7 @@ func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok boo
 	if a.historian == nil {
 		return store.Found{}, false, nil
 	}
+
 	row, ok, err := a.historian.Latest(ctx, key)
 	if errors.Is(err, history.ErrForeign) { // there is none of this service
 		return store.Found{}, false, nil
@@ -208,6 +228,7 @@ func (a *api) remembered(ctx context.Context, key string) (f store.Found, ok boo
 	if !ok {
 		return store.Found{}, false, nil
 	}
+
 	return store.Found{Notice: row.Notice, State: notice.State(row.Outcome), SettledAt: row.Ended.Truncate(time.Millisecond)}, true, nil
 }
 
@@ -230,6 +251,7 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	if a.eraser == nil {
 		return problem(http.StatusNotFound, "there is no history: NOTIFIER_HISTORY_URL is not set for this instance")
 	}
+
 	q, p := a.endingsAsked(values)
 	switch {
 	case p != nil:
@@ -243,6 +265,7 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	case q.Host != "" && at.Prefix != "":
 		return problem(http.StatusForbidden, "erasing a host concerns all keys, and this client has a prefix; erase keys one by one")
 	}
+
 	x := history.Erasure{Key: q.Key, Host: q.Host}
 	done, err := a.eraser.Erase(r.Context(), x)
 	a.operated(r, at, audit.Entry{Action: audit.Erase, Detail: fmt.Sprintf("%s: %s, %d in Redis", x, notice.Count(done.Rows, "row"),
@@ -253,5 +276,6 @@ func (a *api) erase(w http.ResponseWriter, r *http.Request, at site) error {
 	case err != nil:
 		return err
 	}
+
 	return writeJSON(w, http.StatusOK, Erased{Rows: done.Rows, Redis: done.Redis, Pending: done.Pending})
 }

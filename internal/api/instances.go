@@ -34,14 +34,17 @@ func (a *api) instances(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
+
 	list, err := a.musterer.Instances(r.Context())
 	if err != nil {
 		return err
 	}
+
 	own := map[string]string{}
 	for _, rt := range a.routes.All() {
 		own[rt.Name] = rt.Digest()
 	}
+
 	self := a.musterer.Self()
 	out := Instances{Items: make([]Instance, len(list))}
 	for i, x := range list {
@@ -49,5 +52,6 @@ func (a *api) instances(w http.ResponseWriter, r *http.Request, at site) error {
 			Started: codec.Stamp(x.Started), Seen: codec.Stamp(x.Seen), TakeoverMS: x.Takeover, Limits: x.Limits,
 			RoutesDiffer: fleet.Differences(own, x.Routes)}
 	}
+
 	return writeJSON(w, http.StatusOK, out)
 }

@@ -29,6 +29,7 @@ func NewKeySet(routes *route.Table) *KeySet {
 	for _, r := range routes.All() {
 		keys = append(keys, r.SignKeys...)
 	}
+
 	return &KeySet{body: sign.Set(keys), limit: access.NewAnonymous()}
 }
 
@@ -44,6 +45,7 @@ func (k *KeySet) answer(w http.ResponseWriter, r *http.Request) *Problem {
 		return problem(http.StatusTooManyRequests,
 			"this address makes too many calls without a token; repeat the call in 1 s").with("Retry-After", "1")
 	}
+
 	w.Header().Set("Cache-Control", fmt.Sprintf("public, max-age=%d", int(sign.MaxAge.Seconds())))
 	_ = writeRaw(w, http.StatusOK, keySetType, k.body) // it returns nil
 	return nil

@@ -24,8 +24,8 @@ var (
 	paramRoute  = parameter{"route", "The name of a route; all routes if absent.", "orders"}
 	paramPrefix = parameter{"prefix", "app, app:module or app:module:type: the prefix of the keys.", "app1:orders:paid"}
 	paramState  = parameter{"state", "scheduled, claimed, delivered, cancelled or dead; all if absent.", "dead"}
-	paramWaits  = parameter{"waiting", "true: only notices that are due while another one of their sequence comes first, the longest wait first; " +
-		"since and until are then the start of the wait. Only routes with an order have any.", "true"}
+	paramWaits  = parameter{"waiting", "true: only notices that are due while another one of their sequence comes first, the longest wait " +
+		"first; since and until are then the start of the wait. Only routes with an order have any.", "true"}
 	paramReason = parameter{"reason", "The reason of dead letters.", "status_5xx"}
 	paramSince  = parameter{"since", "RFC 3339; by due time, or for finalized notices by the time of the end.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
@@ -44,6 +44,7 @@ func noQuery(r *http.Request) error {
 	if p != nil {
 		return p
 	}
+
 	return nil
 }
 
@@ -52,19 +53,23 @@ func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
 	if r.URL.RawQuery == "" {
 		return nil, nil
 	}
+
 	q, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return nil, problem(http.StatusBadRequest, "the query cannot be read: an escape or a separator is wrong")
 	}
+
 	var f codec.Faults
 	names := make([]string, len(known))
 	for i, p := range known {
 		names[i] = p.name
 	}
+
 	given := make([]string, 0, len(q))
 	for name := range q {
 		given = append(given, name)
 	}
+
 	slices.Sort(given)
 	for _, name := range given {
 		switch {
@@ -76,6 +81,7 @@ func queryOf(r *http.Request, known []parameter) (url.Values, *Problem) {
 			f.Add("query."+name, nil, "is given twice")
 		}
 	}
+
 	return q, refusal(f)
 }
 
@@ -88,11 +94,13 @@ func (a *api) filter(q url.Values, f *codec.Faults) store.Query {
 			f.Add("query.prefix", codec.Clip(p, 100), "%s", codec.Clip(err.Error(), 200))
 		}
 	}
+
 	if s := q.Get("reason"); s != "" {
 		if out.Reason = notice.Reason(s); !slices.Contains(notice.Reasons, out.Reason) {
 			f.Add("query.reason", codec.Clip(s, 60), "want one of %s", codec.Join(notice.Reasons))
 		}
 	}
+
 	out.Since, out.Until = span(q, f)
 	return out
 }
@@ -104,17 +112,20 @@ func span(q url.Values, f *codec.Faults) (since, until time.Time) {
 		if s == "" {
 			return time.Time{}
 		}
+
 		t, err := time.Parse(time.RFC3339Nano, s)
 		if err != nil || t.Year() < 1970 || t.Year() > 2200 {
 			f.Add("query."+name, codec.Clip(s, 60), "want a time such as 2026-11-21T09:30:00Z")
 			return time.Time{}
 		}
+
 		return t.UTC()
 	}
 	since, until = instant("since"), instant("until")
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
 		f.Add("query.until", nil, "is not after since")
 	}
+
 	return since, until
 }
 
@@ -124,11 +135,13 @@ func limitOf(q url.Values, f *codec.Faults) int {
 	if s == "" {
 		return defaultPage
 	}
+
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > maxPage {
 		f.Add("query.limit", codec.Clip(s, 60), "want a number from 1 to %d", maxPage)
 		return defaultPage
 	}
+
 	return n
 }
 
@@ -153,9 +166,11 @@ func waitingOf(q url.Values, state notice.State, f *codec.Faults) bool {
 	default:
 		f.Add("query.waiting", codec.Clip(s, 60), "want true or false")
 	}
+
 	if state != "" && state != notice.Scheduled {
 		f.Add("query.waiting", nil, "waiting notices are scheduled; leave state out")
 	}
+
 	return true
 }
 
@@ -165,6 +180,7 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 	if p != nil {
 		return p
 	}
+
 	var f codec.Faults
 	q := a.filter(values, &f)
 	q.Limit = limitOf(values, &f)
@@ -173,42 +189,51 @@ func (a *api) list(w http.ResponseWriter, r *http.Request, at site) error {
 			f.Add("query.state", codec.Clip(s, 60), "want one of %s", codec.Join(notice.States))
 		}
 	}
+
 	q.Waiting = waitingOf(values, q.State, &f)
 	host := hostParam(values, &f)
 	if q.Reason != "" && q.State != notice.Dead {
 		f.Add("query.reason", nil, "only dead letters have a reason; add state=dead")
 	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}
+
 	within := at.narrow(&q)
 	if name := values.Get("route"); name != "" || within {
 		if err := a.choose(r.Context(), &q, at.caller, name); err != nil {
 			return err
 		}
 	}
+
 	page, cursors := store.Page{}, a.cursors("list", at, values)
 	var err error
 	if q.Cursor, err = cursors.open(r.Context(), values.Get("cursor")); err != nil {
 		return err
 	}
+
 	if within && len(q.Routes) > 0 {
 		if page, err = a.lister.List(r.Context(), q); err != nil {
 			return err
 		}
 	}
+
 	out := []byte(`{"items":[`)
 	n := 0
 	for _, item := range page.Items {
 		if !at.Covers(item.Key) || host != "" && a.hostOf(item.Notice) != host {
 			continue
 		}
+
 		if n++; n > 1 {
 			out = append(out, ',', '\n')
 		}
+
 		v := a.wholeFor(r.Context(), at.caller, &item)
 		out = codec.Append(out, &v)
 	}
+
 	return cursors.writePage(w, r, out, page.Cursor, at.missing(page.Missing).Nodes)
 }
 
@@ -221,30 +246,37 @@ func (a *api) choose(ctx context.Context, q *store.Query, c caller, name string)
 			q.Routes = []string{route.Prefix}
 			return nil
 		}
+
 		if !c.Meets(name) {
 			return missing
 		}
+
 		unrouted, err := a.lister.Unrouted(ctx)
 		if err == nil && !slices.Contains(unrouted, name) {
 			err = missing
 		}
+
 		q.Routes = []string{name}
 		return err
 	}
+
 	unrouted, err := a.lister.Unrouted(ctx)
 	if err != nil {
 		return err
 	}
+
 	all := make([]string, 0, len(unrouted))
 	for _, route := range a.routes.All() {
 		all = append(all, route.Prefix)
 	}
+
 	for _, p := range append(all, unrouted...) {
 		// A prefix without such keys costs a call, and a page takes few.
 		if c.Meets(p) && (access.Caller{Prefix: q.Prefix}).Meets(p) {
 			q.Routes = append(q.Routes, p)
 		}
 	}
+
 	return nil
 }
 

@@ -11,11 +11,9 @@ import (
 // DefaultMemory is the default of Options.Memory.
 const DefaultMemory = 128 << 20
 
-// memory limits the total size of all request bodies that the API holds in memory. A body counts from its first byte
-// until its call is answered.
-//
-// Half of the memory is reserved for the clients, in equal parts. The other half is shared. A client uses its own part
-// first, and may hold at most a quarter of the total.
+// memory limits the total size of the request bodies that the API holds in memory, from their first byte until their
+// calls are answered. Half of the total is reserved in equal parts for the clients, and the other half is shared. One
+// client may hold at most a quarter of the total.
 type memory struct {
 	perClient int64 // the most that one client may hold
 	reserved  int64 // held for each client
@@ -40,10 +38,12 @@ func (m *memory) take(client string, n int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	before := m.held[client]
+	// A client uses its reserved part first.
 	more := max(0, before+n-m.reserved) - max(0, before-m.reserved)
 	if before+n > m.perClient || m.beyond+more > m.common {
 		return false
 	}
+
 	m.held[client] = before + n
 	m.beyond += more
 	m.observer.BytesInFlight(n)
@@ -58,6 +58,7 @@ func (m *memory) giveBack(client string, n int64) {
 	if m.held[client] = before - n; before == n {
 		delete(m.held, client)
 	}
+
 	m.observer.BytesInFlight(-n)
 }
 
@@ -88,6 +89,7 @@ func (m *memory) open(r *http.Request, client string, limit int64) (*body, error
 			return nil, err
 		}
 	}
+
 	r.Body = b
 	return b, nil
 }
@@ -96,6 +98,7 @@ func (b *body) grow(n int64) error {
 	if !b.memory.take(b.client, n) {
 		return noMemory()
 	}
+
 	b.held += n
 	return nil
 }
@@ -108,9 +111,11 @@ func (b *body) Read(p []byte) (int, error) {
 			return 0, refused
 		}
 	}
+
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return n, problem(http.StatusRequestTimeout, "the request's body did not arrive within %.0f s", readTimeout.Seconds())
 	}
+
 	return n, err
 }
 

@@ -18,9 +18,11 @@ func (c caller) missing(lost []wire.Lost) Missing {
 	if c.Prefix != "" {
 		return Missing{[]string{"a node of Redis"}}
 	}
+
 	list := make([]string, len(lost))
 	for i, l := range lost {
 		list[i] = cmp.Or(l.Node, "a node whose address is not known")
 	}
+
 	return Missing{list}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/history"
@@ -24,6 +25,7 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := at.check(at.param); err != nil {
 		return err
 	}
+
 	f, err := a.finder.Find(r.Context(), at.param)
 	if gone(err) {
 		ok := false
@@ -31,9 +33,11 @@ func (a *api) get(w http.ResponseWriter, r *http.Request, at site) error {
 			return absent(at.param)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
+
 	v := a.wholeFor(r.Context(), at.caller, &f)
 	return answerObject(w, http.StatusOK, &v)
 }
@@ -48,6 +52,7 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 	if err := at.check(at.param); err != nil {
 		return err
 	}
+
 	c, err := do()
 	if gone(err) {
 		return absent(at.param)
@@ -55,12 +60,14 @@ func (a *api) change(w http.ResponseWriter, r *http.Request, at site, verb strin
 	if err != nil {
 		return err
 	}
+
 	repeated := c.Repeated || verb == "cancelled" && c.Before == notice.Cancelled
 	if !c.Done && !repeated {
 		p := problem(http.StatusConflict, "the notice is %s, so it cannot be %s: %s", c.Before, verb, hint(c.Before))
 		p.State = string(c.Before)
 		return p
 	}
+
 	v := ChangeAnswer{Changed: c.Done, Before: c.Before, InFlight: c.InFlight,
 		Notice: a.wholeFor(r.Context(), at.caller, &c.Found)}
 	return answerObject(w, http.StatusOK, &RescheduleAnswer{v, ReadAs{at.readAs}})
@@ -71,6 +78,7 @@ type operated struct {
 	action audit.Action
 	verb   string // past participle, for the answer: "cancelled"
 	do     func(ctx context.Context, key string) (store.Change, error)
+	detail func(c *store.Change) string // the audit entry's text after the earlier state; may be nil
 }
 
 // operate is change for the calls of an operator, whose changes are in the audit.
@@ -83,9 +91,20 @@ func (a *api) operate(w http.ResponseWriter, r *http.Request, at site, o operate
 			p.State = string(refused.State)
 			return c, p
 		}
-		if err != nil || c.Done {
-			a.operated(r, at, audit.Entry{Action: o.action, Key: at.param, Detail: "it was " + string(c.Before)}, err)
+
+		if errors.Is(err, notice.ErrInvalid) { // refused, so nothing was changed
+			return c, err
 		}
+
+		if err != nil || c.Done {
+			detail := "it was " + string(c.Before)
+			if o.detail != nil {
+				detail += o.detail(&c)
+			}
+
+			a.operated(r, at, audit.Entry{Action: o.action, Key: at.param, Detail: detail}, err)
+		}
+
 		return c, err
 	})
 }
@@ -110,21 +129,21 @@ func (a *api) cancel(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := empty(w, r); err != nil {
 		return err
 	}
-	return a.operate(w, r, at, operated{audit.Cancel, "cancelled", a.changer.Cancel})
+	return a.operate(w, r, at, operated{action: audit.Cancel, verb: "cancelled", do: a.changer.Cancel})
 }
 
 func (a *api) fire(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := empty(w, r); err != nil {
 		return err
 	}
-	return a.operate(w, r, at, operated{audit.Fire, "fired", a.changer.Fire})
+	return a.operate(w, r, at, operated{action: audit.Fire, verb: "fired", do: a.changer.Fire})
 }
 
 func (a *api) redrive(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := empty(w, r); err != nil {
 		return err
 	}
-	return a.operate(w, r, at, operated{audit.Redrive, "redriven", a.changer.Redrive})
+	return a.operate(w, r, at, operated{action: audit.Redrive, verb: "redriven", do: a.changer.Redrive})
 }
 
 // ResendRequest is the body of POST /v1/notices/{key}/resend.
@@ -140,6 +159,7 @@ func (a *api) resend(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
+
 	switch {
 	case len(f) > 0:
 	case !notice.IsID(q.ID):
@@ -147,16 +167,18 @@ func (a *api) resend(w http.ResponseWriter, r *http.Request, at site) error {
 	case q.Ending < 1:
 		f.Add("body.ending", nil, "is missing; want the notice's ending, from 1")
 	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}
 
-	err := a.operate(w, r, at, operated{audit.Resend, "resent", func(ctx context.Context, key string) (store.Change, error) {
+	err := a.operate(w, r, at, operated{action: audit.Resend, verb: "resent", do: func(ctx context.Context, key string) (store.Change, error) {
 		return a.changer.Resend(ctx, key, q.ID, q.Ending)
 	}})
 	if errors.Is(err, history.ErrUnavailable) || errors.Is(err, history.ErrNewer) {
 		return a.historyProblem(err)
 	}
+
 	return err
 }
 
@@ -167,18 +189,74 @@ func (a *api) reschedule(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
-	if len(f) == 0 && (q.Delay == nil) == time.Time(q.Due).IsZero() {
-		f.Add("body", nil, "want either delay or due")
+
+	timed := q.Delay != nil || !time.Time(q.Due).IsZero()
+	if len(f) == 0 && !timed && !q.readdresses() {
+		f.Add("body", nil, "want delay or due, url, or headers")
 		return refusal(f)
 	}
+
 	when, readAs := a.timesOf(q.Delay, q.Due, "body.", &f)
 	if p := refusal(f); p != nil {
 		return p
 	}
+
 	at.readAs = readAs
-	return a.operate(w, r, at, operated{audit.Reschedule, "rescheduled", func(ctx context.Context, key string) (store.Change, error) {
-		return a.changer.Reschedule(ctx, key, when.Due, when.Delay)
-	}})
+	if q.readdresses() {
+		if !timed {
+			return a.readdress(w, r, at, readdressing{&q, nil})
+		}
+		return a.readdress(w, r, at, readdressing{&q, &when})
+	}
+
+	return a.operate(w, r, at, operated{action: audit.Reschedule, verb: "rescheduled",
+		do: func(ctx context.Context, key string) (store.Change, error) {
+			return a.changer.Reschedule(ctx, key, when.Due, when.Delay)
+		}})
+}
+
+// readdressing is a change of a notice's url or headers. due is the new due time; nil = it stays.
+type readdressing struct {
+	*RescheduleRequest
+	due *store.When
+}
+
+func (a *api) readdress(w http.ResponseWriter, r *http.Request, at site, q readdressing) error {
+	if !at.Role.Includes(access.Operate) {
+		return problem(http.StatusForbidden, "client %s has the role %s, and a change of url or headers needs %s", at.Name, at.Role,
+			access.Operate)
+	}
+
+	x := notice.Address{URL: string(q.URL), KeepHeaders: q.KeepHeaders}
+	if q.Headers != nil {
+		x.Headers, x.SetHeaders = *q.Headers, true
+	}
+
+	from := ""
+	return a.operate(w, r, at, operated{action: audit.Readdress, verb: "changed",
+		do: func(ctx context.Context, key string) (store.Change, error) {
+			c, was, err := a.changer.Readdress(ctx, key, x, q.due)
+			if was != nil {
+				from = was.URL
+			}
+
+			return c, err
+		},
+		detail: func(c *store.Change) string { return readdressed(from, c.Notice, q.Headers != nil) }})
+}
+
+// readdressed describes a change of address for the audit, without the queries of urls.
+func readdressed(from string, n *notice.Notice, headers bool) string {
+	text := ""
+	if n != nil && from != n.URL {
+		text = ", from " + notice.PublicAddress(from) + " to " + notice.PublicAddress(n.URL)
+	}
+
+	if headers {
+		text += ", with new headers"
+	}
+
+	return text
 }
 
 // readObject reads the body of a call that takes a small object, given as a pointer to its type.
@@ -186,6 +264,7 @@ func readObject(w http.ResponseWriter, r *http.Request, object any, f *codec.Fau
 	if err := noQuery(r); err != nil {
 		return err
 	}
+
 	data, err := readBody(w, r, envelope)
 	if err != nil {
 		return err
@@ -193,10 +272,11 @@ func readObject(w http.ResponseWriter, r *http.Request, object any, f *codec.Fau
 	if err := codec.Read(data, "body.", object, f); err != nil {
 		return notJSON(err)
 	}
+
 	return nil
 }
 
-// whereID says where a consumer has the id of what it reports on.
+// whereID tells a consumer where to find the id of the notice that it reports on.
 const whereID = `want the id of the entry: "id" of a list's element, the field id of a stream's entry, NOTICE_ID of a command`
 
 // maxID is far above the length of an id.
@@ -208,6 +288,7 @@ func readReport(w http.ResponseWriter, r *http.Request, object any, q *AckReques
 	if err := readObject(w, r, object, &f); err != nil {
 		return notice.Report{}, err
 	}
+
 	switch {
 	case len(f) > 0:
 	case q.Attempt == 0:
@@ -217,9 +298,11 @@ func readReport(w http.ResponseWriter, r *http.Request, object any, q *AckReques
 	case len(q.ID) > maxID:
 		f.Add("body.id", codec.Clip(q.ID, maxID), whereID)
 	}
+
 	if p := refusal(f); p != nil {
 		return notice.Report{}, p
 	}
+
 	return notice.Report{Attempt: q.Attempt, ID: q.ID, Result: notice.Result{Response: notice.Kept(q.Response)}}, nil
 }
 
@@ -233,6 +316,7 @@ func (a *api) report(w http.ResponseWriter, r *http.Request, at site, v notice.R
 			p.State = string(c.State)
 			return c, p
 		}
+
 		return c, err
 	})
 }
@@ -243,6 +327,7 @@ func (a *api) ack(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	v.Outcome = notice.OutcomeDelivered
 	return a.report(w, r, at, v)
 }
@@ -253,10 +338,12 @@ func (a *api) nack(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	v.Outcome, v.Reason = notice.OutcomeRetry, notice.ReasonRejected
 	if q.Permanent {
 		v.Outcome = notice.OutcomeDead
 	}
+
 	return a.report(w, r, at, v)
 }
 
@@ -266,10 +353,12 @@ func (a *api) putOff(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	v.Outcome, v.Reason = notice.OutcomeDeferred, notice.ReasonLocked
 	if q.After != nil {
 		v.After = q.After.Span
 	}
+
 	return a.report(w, r, at, v)
 }
 
@@ -290,6 +379,7 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 	if text := bytes.TrimSpace(data); len(text) == 0 || string(text) == "null" {
 		return nil
 	}
+
 	var f codec.Faults
 	if err := codec.Object(data, "body.", []string{}, &f, nil); err != nil {
 		return notJSON(err)
@@ -297,5 +387,6 @@ func noBody(w http.ResponseWriter, r *http.Request) error {
 	if len(f) > 0 {
 		return problem(http.StatusUnprocessableEntity, "this call takes no body")
 	}
+
 	return nil
 }

@@ -34,15 +34,18 @@ func Document(version string) []byte {
 	if err != nil {
 		panic("api: " + err.Error()) // an empty table is always right
 	}
+
 	a := &api{routes: table}
 	var v any
 	if err := json.Unmarshal(document(a.operations(), version), &v); err != nil {
 		panic("api: " + err.Error())
 	}
+
 	out, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		panic("api: " + err.Error())
 	}
+
 	return append(out, '\n')
 }
 
@@ -53,6 +56,8 @@ var tags = []*huma.Tag{
 	{Name: "routes", Description: "Routes and their numbers."},
 	{Name: "history", Description: "Finalized notices in the history database."},
 	{Name: "replays", Description: "Finalized notices that are sent again."},
+	{Name: "redirects", Description: "New addresses for the pending notices of receivers that have moved."},
+	{Name: "receivers", Description: "Pauses, limits and figures of single receivers."},
 	{Name: "portal-links", Description: "Links to the pages for one merchant."},
 	{Name: "audit", Description: "Calls of operators."},
 	{Name: "service", Description: "The service itself: instances, copies of attempts, health, metrics and this document."},
@@ -99,10 +104,12 @@ func document(ops []operation, version string) []byte {
 			doc.AddOperation(describe(&ops[i], registry))
 		}
 	}
+
 	out, err := json.Marshal(doc)
 	if err != nil {
 		panic("api: the document cannot be written: " + err.Error()) // it does not depend on input
 	}
+
 	return out
 }
 
@@ -111,6 +118,7 @@ func schemaName(t reflect.Type, hint string) string {
 	if name == "" { // of an unnamed type, which gets no entry
 		return ""
 	}
+
 	return strings.ToUpper(name[:1]) + name[1:]
 }
 
@@ -122,6 +130,7 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 	if op.role != access.Public {
 		h.Security = []map[string][]string{{"token": {op.role.String()}}}
 	}
+
 	for _, segment := range op.segments {
 		if name, ok := strings.CutPrefix(segment, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
@@ -131,24 +140,30 @@ func describe(op *operation, registry huma.Registry) *huma.Operation {
 				Schema: &huma.Schema{Type: huma.TypeString}})
 		}
 	}
+
 	for _, p := range op.query {
 		schema := &huma.Schema{Type: huma.TypeString}
 		if p.example != "" {
 			schema.Examples = []any{p.example}
 		}
+
 		h.Parameters = append(h.Parameters, &huma.Param{Name: p.name, In: "query", Description: p.about, Schema: schema})
 	}
+
 	if op.body != nil {
 		h.RequestBody = &huma.RequestBody{Required: true, Content: bodies(op, registry)}
 	}
+
 	for _, status := range op.ok {
 		h.Responses[strconv.Itoa(status)] = success(op, status, registry)
 	}
+
 	for _, status := range slices.Concat(op.fails, op.everywhere()) {
 		h.Responses[strconv.Itoa(status)] = &huma.Response{Description: meaning(status), Content: map[string]*huma.MediaType{
 			"application/problem+json": {Schema: registry.Schema(reflect.TypeFor[Problem](), true, "")},
 		}}
 	}
+
 	return h
 }
 
@@ -159,6 +174,7 @@ func bodies(op *operation, registry huma.Registry) map[string]*huma.MediaType {
 	if !op.ndjson {
 		return map[string]*huma.MediaType{"application/json": {Schema: schema, Example: example}}
 	}
+
 	most := maxBatch
 	return map[string]*huma.MediaType{
 		"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: schema, MaxItems: &most}, Example: []json.RawMessage{example}},
@@ -174,6 +190,7 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 		if op.repeated != nil && status == http.StatusOK {
 			schema = &huma.Schema{OneOf: []*huma.Schema{schema, registry.Schema(reflect.TypeOf(op.repeated), true, "")}}
 		}
+
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: schema}}
 		if op.ndjson {
 			r.Content[ndjsonType] = &huma.MediaType{Schema: registry.Schema(reflect.TypeFor[BatchResult](), true, "")}
@@ -187,6 +204,7 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 	default:
 		r.Content = map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeObject}}}
 	}
+
 	return r
 }
 

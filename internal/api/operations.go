@@ -32,6 +32,7 @@ func (a *api) operations() []operation {
 	const tooMany = http.StatusTooManyRequests
 	const tooLarge, mediaType, down, full = http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType,
 		http.StatusServiceUnavailable, http.StatusInsufficientStorage
+	bodied := []int{badRequest, tooLarge, mediaType, unprocessable, down}
 	writes := []int{badRequest, tooLarge, mediaType, unprocessable, down, full}
 	changes := []int{badRequest, notFound, conflict, tooLarge, mediaType, unprocessable, down}
 	// Calls without a body, for which no content type is invalid.
@@ -74,7 +75,11 @@ func (a *api) operations() []operation {
 			about:  "A notice that Redis no longer stores is read from the history, if there is one: its last entry.",
 			answer: codec.Notice{}, ok: []int{ok},
 			fails: []int{badRequest, notFound, unprocessable, down}, serve: a.get}},
-		{access.Produce, call{method: "PATCH", path: "/v1/notices/{key}", id: "reschedule", summary: "Change a notice's due time",
+		{access.Produce, call{method: "PATCH", path: "/v1/notices/{key}", id: "reschedule", summary: "Change a notice's due time, url or headers",
+			about: "url and headers need the role operate, and a route with the target notice. They apply to scheduled notices and, without delay " +
+				"and due, to dead letters. The notice keeps its webhook-id and its attempts. scheduled_url shows the url of the schedule call, with " +
+				"which a repeated schedule call is still compared. To another host, the notice's Authorization, Cookie and Proxy-* headers are " +
+				"dropped, unless headers or keep_headers is given. 409 while an attempt is running: repeat the call.",
 			body: RescheduleRequest{}, example: exampleReschedule, answer: RescheduleAnswer{}, ok: []int{ok}, fails: changes, serve: a.reschedule}},
 		{access.Produce, call{method: "DELETE", path: "/v1/notices/{key}", id: "cancel", summary: "Cancel a notice",
 			about: "in_flight is true if an attempt was running: it may still reach the receiver, and no further attempt follows. " +
@@ -131,14 +136,33 @@ func (a *api) operations() []operation {
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/resume", id: "resume", summary: "Resume a route",
 			about:  "The route's rate and concurrency limit how fast overdue notices are sent.",
 			answer: Route{}, ok: []int{ok}, fails: []int{badRequest, forbidden, notFound, tooLarge, unprocessable, down}, serve: a.resume}},
+		{access.Read, call{method: "GET", path: "/v1/receivers", id: "listReceivers", summary: "List the receivers",
+			about: "Paused and limited receivers, those with failures within 48 hours, and those called now. A client with a prefix sees its " +
+				"own pauses and limits, and the figures of routes that lie wholly inside its prefix.",
+			query: receiverParams, answer: ReceiverList{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.receivers}},
+		{access.Operate, call{method: "POST", path: "/v1/receivers/pause", id: "pauseReceiver", summary: "Pause a receiver",
+			about: "Within a second no instance starts a call to it. Its notices are held when they are due, without an attempt, and keep " +
+				"their due time. Running attempts complete. A repeated call replaces until and over. 409 if there are 10,000 paused " +
+				"receivers and limits.",
+			body: PauseReceiverRequest{}, example: examplePauseReceiver, answer: ReceiverAnswer{}, ok: []int{ok},
+			fails: append([]int{forbidden, conflict}, bodied...), serve: a.pauseReceiver}},
+		{access.Operate, call{method: "POST", path: "/v1/receivers/resume", id: "resumeReceiver", summary: "Resume a receiver",
+			about: "Names the receiver as it was paused, with the same prefix. A repeated call is answered with changed=false.",
+			body:  ResumeReceiverRequest{}, example: exampleResumeReceiver, answer: ReceiverAnswer{}, ok: []int{ok},
+			fails: append([]int{forbidden}, bodied...), serve: a.resumeReceiver}},
+		{access.Operate, call{method: "PUT", path: "/v1/receivers/limits", id: "limitReceiver", summary: "Limit the calls to a receiver",
+			about: "The lower of these limits and the route's hold, on each route. Without rate and concurrency, the limits are removed. 409 " +
+				"if there are 10,000 paused receivers and limits.",
+			body: LimitReceiverRequest{}, example: exampleLimitReceiver, answer: ReceiverAnswer{}, ok: []int{ok},
+			fails: append([]int{forbidden, conflict}, bodied...), serve: a.limitReceiver}},
 		{access.Admin, call{method: "GET", path: "/v1/routes/{name}/secret", id: "receiverSecret", summary: "Read the keys of one receiver",
 			about: "On a route that signs for each host or audience, each receiver verifies with a separate key, derived from the " +
 				"route's secrets. The answer must not be stored (no-store). Only for the role admin without a " +
 				"prefix: the holder of a key can forge callbacks to that receiver. 409 under SIGN_PER=route: that secret is in the configuration.",
 			query: secretParams, answer: ReceiverSecret{}, ok: []int{ok},
 			fails: []int{badRequest, forbidden, notFound, conflict, unprocessable}, serve: a.secret}},
-		{access.Read, call{method: "GET", path: "/v1/stats", id: "stats", summary: "Read the numbers of each route", about: aboutMissing, answer: Stats{},
-			ok:    []int{ok},
+		{access.Read, call{method: "GET", path: "/v1/stats", id: "stats", summary: "Read the numbers of each route", about: aboutMissing,
+			answer: Stats{}, ok: []int{ok},
 			fails: []int{badRequest, unprocessable, down}, serve: a.stats}},
 		{access.Read, call{method: "GET", path: "/v1/instances", id: "instances", summary: "List the instances",
 			about: "The instances of this Redis and namespace, latest heartbeat first. routes_differ names the routes whose " +
@@ -184,6 +208,23 @@ func (a *api) operations() []operation {
 			answer: Replay{}, ok: []int{ok}, fails: plain, serve: a.stopReplay}},
 		{access.Operate, call{method: "POST", path: "/v1/replays/{id}/resume", id: "resumeReplay", summary: "Resume a stopped replay",
 			about: "Continues where it was stopped. 409 if it is over.", answer: Replay{}, ok: []int{ok}, fails: plain, serve: a.resumeReplay}},
+		{access.Operate, call{method: "POST", path: "/v1/redirects", id: "redirect", summary: "Start a redirect",
+			about: "Changes the address of all pending notices of a receiver that has moved, also of those that wait for a retry. Only notices " +
+				"that were scheduled before are changed. Each is checked as in a schedule call, and keeps its webhook-id and its attempts. Notices " +
+				"in flight are changed before their next attempt. Redirects are made one after the other. 422 if to is the same as from, or no route " +
+				"takes it. With dry_run nothing is changed, and the answer is 200. A client with a prefix redirects its own keys only.",
+			body: RedirectRequest{}, example: exampleRedirect, answer: Redirect{}, ok: []int{created, ok},
+			fails: []int{badRequest, forbidden, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeRedirect}},
+		{access.Read, call{method: "GET", path: "/v1/redirects", id: "redirects", summary: "List the redirects",
+			about: "With their progress. The last 100, for 30 days after they end.", answer: Redirects{}, ok: []int{ok},
+			fails: []int{badRequest, unprocessable, down}, serve: a.redirects}},
+		{access.Read, call{method: "GET", path: "/v1/redirects/{id}", id: "showRedirect", summary: "Read a redirect with its progress",
+			answer: Redirect{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.showRedirect}},
+		{access.Operate, call{method: "DELETE", path: "/v1/redirects/{id}", id: "stopRedirect", summary: "Stop a redirect",
+			about:  "A stopped redirect can be resumed. Changed notices keep the new address. 409 if it is over.",
+			answer: Redirect{}, ok: []int{ok}, fails: plain, serve: a.stopRedirect}},
+		{access.Operate, call{method: "POST", path: "/v1/redirects/{id}/resume", id: "resumeRedirect", summary: "Resume a stopped redirect",
+			about: "Continues where it was stopped. 409 if it is over.", answer: Redirect{}, ok: []int{ok}, fails: plain, serve: a.resumeRedirect}},
 		{access.Operate, call{method: "POST", path: "/v1/portal-links", id: "portalLink", summary: "Create a link to the pages for one merchant",
 			about: "Its visitors see, and cannot change, the notices under the prefix, or only those for the host or audience. With " +
 				"resend, visitors may resend notices of the host. The link can be opened any number of times until it expires. It " +
@@ -202,8 +243,8 @@ func (a *api) operations() []operation {
 				"mask bodies, copies are masked and not signed. All instances together send 200 copies and 1 MiB a second. 429 if the client has " +
 				"4 streams, or all clients have 32.",
 			query: tapParams, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.tap}},
-		{access.Public, call{method: "GET", path: "/healthz", id: "healthz", summary: "Check that the process runs", answer: Alive{}, ok: []int{ok},
-			serve: a.alive}},
+		{access.Public, call{method: "GET", path: "/healthz", id: "healthz", summary: "Check that the process runs", answer: Alive{},
+			ok: []int{ok}, serve: a.alive}},
 		{access.Public, call{method: "GET", path: "/readyz", id: "readyz", summary: "Check that the process is ready",
 			about:  "Ready means that Redis is reachable and expired events are subscribed to, or that it works without them (degraded).",
 			answer: Health{}, ok: []int{ok, down}, serve: a.ready}},
@@ -222,6 +263,7 @@ func (a *api) operations() []operation {
 	for i := range ops {
 		ops[i].segments = strings.Split(ops[i].path[1:], "/")
 	}
+
 	return ops
 }
 
@@ -234,14 +276,18 @@ func (o *operation) everywhere() []int {
 	if o.role != access.Public {
 		s = append(s, http.StatusUnauthorized, http.StatusTooManyRequests)
 	}
+
 	if o.role > access.Read { // which every client has
 		s = append(s, http.StatusForbidden)
 	}
+
 	if o.body != nil {
 		s = append(s, http.StatusRequestTimeout)
 	}
+
 	if !o.raw() {
 		s = append(s, http.StatusNotAcceptable)
 	}
+
 	return append(s, http.StatusInternalServerError)
 }

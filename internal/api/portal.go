@@ -53,38 +53,46 @@ func (a *api) portalLink(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
+
 	scope := session.LinkScope{Prefix: q.Prefix, Audience: q.Audience, Host: hostMember(q.Host, &f), Label: q.Label, Resend: q.Resend}
 	checkLabel(q.Label, &f)
 	if q.Resend && q.Host == "" {
 		f.Add("body.resend", true, "needs host: a link resends notices of one host only")
 	}
+
 	if scope.Audience != "" {
 		if err := notice.CheckAudience(scope.Audience); err != nil {
 			f.AddErr("body.audience", nil, err)
 		}
 	}
+
 	life := session.DefaultLink
 	if q.TTL != nil {
 		life = q.TTL.Span
 	}
+
 	if life < session.MinLink || life > session.MaxLink {
 		f.Add("body.ttl", notice.Short(life), "want a duration from %s to %s", notice.Short(session.MinLink), notice.Short(session.MaxLink))
 	}
+
 	if err := keys.CheckPrefix(scope.Prefix); scope.Prefix == "" {
 		f.Add("body.prefix", nil, "is missing; want app, app:module or app:module:type")
 	} else if err != nil {
 		f.Add("body.prefix", codec.Clip(scope.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
 	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}
+
 	return a.makeLink(w, r, at, scope, life)
 }
 
 // checkLabel adds the fault of a label that a page cannot show in one line.
 func checkLabel(label string, f *codec.Faults) {
 	shown := func(r rune) bool { return r != utf8.RuneError && unicode.IsPrint(r) }
-	if len(label) > session.MaxLabel || strings.TrimSpace(label) != label || strings.ContainsFunc(label, func(r rune) bool { return !shown(r) }) {
+	if len(label) > session.MaxLabel || strings.TrimSpace(label) != label ||
+		strings.ContainsFunc(label, func(r rune) bool { return !shown(r) }) {
 		f.Add("body.label", codec.Clip(label, 100), "want at most %d bytes of printable text without spaces around it", session.MaxLabel)
 	}
 }
@@ -97,22 +105,27 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	if err != nil {
 		return err
 	}
+
 	detail := "link " + link.ID
 	if scope.Host != "" {
 		detail += ", of host " + scope.Host
 	}
+
 	if scope.Audience != "" {
 		detail += ", of audience " + scope.Audience
 	}
+
 	if scope.Resend {
 		detail += ", with resend"
 	}
+
 	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " +
 		link.Expires.Format(time.RFC3339)}, nil)
 	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
 	if remote.Of(r).Secure {
 		to.Scheme = "https"
 	}
+
 	out := PortalLink{ID: link.ID, URL: to.String(), Prefix: scope.Prefix, Host: scope.Host, Audience: scope.Audience,
 		Label: scope.Label, Resend: scope.Resend, ExpiresAt: codec.Stamp(link.Expires)}
 	switch {
@@ -121,6 +134,7 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	case scope.Host == "" && scope.Audience == "":
 		out.Warning = "it shows all notices under " + scope.Prefix + "; add a host or an audience if they belong to several merchants"
 	}
+
 	return writeJSON(w, http.StatusCreated, out)
 }
 
@@ -129,15 +143,19 @@ func (a *api) revokeLink(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := empty(w, r); err != nil {
 		return err
 	}
+
 	prefix, err := a.sessions.RevokeLink(r.Context(), at.Caller, at.param)
 	if errors.Is(err, session.ErrLink) {
 		return problem(http.StatusNotFound, "no link has this id: it has expired, was revoked, or never existed")
 	}
+
 	if prefix != "" {
 		a.operated(r, at, audit.Entry{Action: audit.PortalRevoke, Prefix: prefix, Detail: "link " + at.param}, err)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(w, http.StatusOK, PortalRevoked{ID: at.param, Revoked: true})
 }

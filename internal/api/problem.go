@@ -31,9 +31,11 @@ func (p *Problem) Error() string {
 	if p.Detail != "" {
 		parts = append(parts, p.Detail)
 	}
+
 	for _, e := range p.Errors {
 		parts = append(parts, e.Location+": "+e.Message)
 	}
+
 	return strings.Join(parts, "; ")
 }
 
@@ -66,6 +68,7 @@ func (p *Problem) with(name, value string) *Problem {
 	if p.header == nil {
 		p.header = http.Header{}
 	}
+
 	p.header.Set(name, value)
 	return p
 }
@@ -76,10 +79,12 @@ func (p *Problem) write(w http.ResponseWriter) {
 		data = []byte(`{"title":"Internal Server Error","status":500}`)
 		p.Status = http.StatusInternalServerError
 	}
+
 	data = escapeHidden(data)
 	for name, values := range p.header {
 		w.Header()[name] = values
 	}
+
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)+1))
 	w.WriteHeader(p.Status)
@@ -91,11 +96,13 @@ func refusal(f codec.Faults) *Problem {
 	if len(f) == 0 {
 		return nil
 	}
+
 	first := f[0]
 	p := problem(http.StatusUnprocessableEntity, "%s: %s", first.Location, first.Message)
 	if len(f) > 1 {
 		p.Detail += fmt.Sprintf(" (and %d more)", len(f)-1)
 	}
+
 	p.Errors = f
 	return p
 }

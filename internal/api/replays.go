@@ -104,11 +104,13 @@ func viewReplay(r *history.Replay) Replay {
 	for _, o := range r.Outcomes {
 		v.Outcome = append(v.Outcome, string(o))
 	}
+
 	v.Found = r.Total
 	for why, n := range r.Refused {
 		v.Refused[why] = n
 		v.Found += n
 	}
+
 	v.Left = r.Total
 	for result, n := range r.Counts {
 		if v.Left -= n; result == replay.Sent {
@@ -117,9 +119,11 @@ func viewReplay(r *history.Replay) Replay {
 			v.Skipped[result] = n
 		}
 	}
+
 	if v.Left = max(v.Left, 0); r.State == history.ReplayDone {
 		v.Left = 0 // notices that Redis has lost are neither sent nor skipped
 	}
+
 	return v
 }
 
@@ -148,6 +152,7 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := readObject(w, r, &q, &f); err != nil {
 		return err
 	}
+
 	x := replayOf(&q, at.Name, &f)
 	if p := refusal(f); p != nil {
 		return p
@@ -156,10 +161,12 @@ func (a *api) makeReplay(w http.ResponseWriter, r *http.Request, at site) error 
 	if a.replayer == nil {
 		return noHistory()
 	}
+
 	narrowed := store.Query{Prefix: x.Prefix}
 	if !at.narrow(&narrowed) {
 		return problem(http.StatusForbidden, "this client may only replay keys under %s", at.Prefix)
 	}
+
 	x.Prefix = narrowed.Prefix
 	return a.replay(w, r, at, x, q.DryRun)
 }
@@ -172,6 +179,7 @@ func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay 
 	if q.ID != nil {
 		x.Name = *q.ID
 	}
+
 	if !replayNames.MatchString(x.Name) {
 		f.Add("body.id", codec.Clip(x.Name, 100), "want up to 64 letters, digits, - and _")
 	}
@@ -180,6 +188,7 @@ func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay 
 	if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
 		f.Add("body.prefix", codec.Clip(x.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
 	}
+
 	x.Host = hostMember(q.Host, f)
 	if q.Rate != "" {
 		rate, err := notice.ParseRate(q.Rate)
@@ -194,6 +203,7 @@ func replayOf(q *ReplayRequest, client string, f *codec.Faults) *history.Replay 
 	case !x.Until.IsZero() && !x.Since.Before(x.Until) && len(*f) == 0:
 		f.Add("body.until", nil, "is not after since")
 	}
+
 	return x
 }
 
@@ -202,10 +212,12 @@ func hostMember(given string, f *codec.Faults) string {
 	if given == "" {
 		return ""
 	}
+
 	host, err := notice.Host(given)
 	if err != nil {
 		f.Add("body.host", codec.Clip(given, 100), "want a host such as shop.example, without scheme, port and path")
 	}
+
 	return host
 }
 
@@ -225,6 +237,7 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 		a.operated(r, at, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s",
 			x.Name, notice.Count(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}
+
 	switch {
 	case errors.Is(err, replay.ErrEmpty), errors.Is(err, replay.ErrLarge):
 		return problem(http.StatusUnprocessableEntity, "%s", err.Error())
@@ -233,20 +246,25 @@ func (a *api) replay(w http.ResponseWriter, r *http.Request, at site, x *history
 	case err != nil:
 		return a.replayProblem(err)
 	}
+
 	v := viewReplay(plan.Replay)
 	for _, h := range plan.Hosts {
 		v.Hosts = append(v.Hosts, ReplayHost{h.Name, h.Notices})
 	}
+
 	for _, d := range plan.Differs {
 		v.Differs = append(v.Differs, ReplayDiffers(d))
 	}
+
 	if dry {
 		v.ID, v.State, v.CreatedAt, v.ChangedAt = "", "", codec.Stamp{}, codec.Stamp{}
 		return writeJSON(w, http.StatusOK, v)
 	}
+
 	if plan.Known {
 		return writeJSON(w, http.StatusOK, v)
 	}
+
 	return writeJSON(w, http.StatusCreated, v)
 }
 
@@ -271,14 +289,17 @@ func (a *api) replays(w http.ResponseWriter, r *http.Request, at site) error {
 	if a.replayer == nil {
 		return noHistory()
 	}
+
 	list, err := a.replayer.Replays(r.Context(), at.Prefix, mostReplays)
 	if err != nil {
 		return a.replayProblem(err)
 	}
+
 	out := Replays{Items: []Replay{}}
 	for i := range list {
 		out.Items = append(out.Items, viewReplay(&list[i]))
 	}
+
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -288,10 +309,12 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 	if a.replayer == nil {
 		return history.Replay{}, noHistory()
 	}
+
 	q := history.ReplayQuery{Name: at.param, Prefix: at.Prefix, Caller: at.Name}
 	if client, name, named := strings.Cut(at.param, ":"); named {
 		q.Name, q.Whose = name, &client
 	}
+
 	list, err := a.replayer.FindReplays(r.Context(), q)
 	switch {
 	case err != nil:
@@ -304,6 +327,7 @@ func (a *api) theReplay(r *http.Request, at site) (history.Replay, error) {
 			problem(http.StatusConflict, "several clients have a replay with the id %s; want the client's name before it: %s:%s", q.Name,
 				list[0].Client, q.Name)
 	}
+
 	return list[0], nil
 }
 
@@ -312,10 +336,12 @@ func (a *api) showReplay(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := noQuery(r); err != nil {
 		return err
 	}
+
 	x, err := a.theReplay(r, at)
 	if err != nil {
 		return err
 	}
+
 	return writeJSON(w, http.StatusOK, viewReplay(&x))
 }
 
@@ -333,18 +359,22 @@ func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, acti
 	if err := empty(w, r); err != nil {
 		return err
 	}
+
 	x, err := a.theReplay(r, at)
 	if err != nil {
 		return err
 	}
+
 	do, want := a.replayer.StopReplay, history.ReplayStopped
 	if action == audit.ReplayResume {
 		do, want = a.replayer.ResumeReplay, history.ReplayRunning
 	}
+
 	changed, err := do(r.Context(), x.ID)
 	if changed || err != nil {
 		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.Name}, err)
 	}
+
 	if err != nil {
 		return a.replayProblem(err)
 	}
@@ -354,5 +384,6 @@ func (a *api) switchReplay(w http.ResponseWriter, r *http.Request, at site, acti
 	if !changed && x.State != want {
 		return problem(http.StatusConflict, "the replay is %s", x.State)
 	}
+
 	return writeJSON(w, http.StatusOK, viewReplay(&x))
 }

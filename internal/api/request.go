@@ -19,6 +19,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	if r.ContentLength > limit {
 		return nil, tooLarge("the request", limit)
 	}
+
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	var tooBig *http.MaxBytesError
 	var p *Problem
@@ -32,6 +33,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	case err != nil:
 		return nil, problem(http.StatusBadRequest, "the request's body could not be read to its end")
 	}
+
 	return data, nil
 }
 
@@ -41,6 +43,7 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, from traceContex
 	if int64(len(data)) > a.itemLimit() {
 		return it, tooLarge("the notice", a.itemLimit())
 	}
+
 	var f codec.Faults
 	var q codec.Request
 	if err := codec.Read(data, prefix, &q, &f); err != nil {
@@ -55,6 +58,7 @@ func (a *api) parseNotice(data []byte, prefix string, c caller, from traceContex
 	if err := a.takeBody(&it, &q, prefix, &f); err != nil {
 		return it, err
 	}
+
 	return it, a.place(&it.req, prefix, c, f)
 }
 
@@ -64,12 +68,14 @@ func (a *api) timesOf(delay *codec.Delay, at codec.Due, prefix string, f *codec.
 	if delay != nil {
 		when.Delay, readAs = delay.Span, delay.ReadAs
 	}
+
 	switch {
 	case delay != nil && !when.Due.IsZero():
 		f.Add(prefix+"due", nil, "delay and due are both given; give one of them, or none for now")
 	case when.Due.After(a.now().Add(notice.MaxHorizon)):
 		f.Add(prefix+"due", notice.Stamp(when.Due), "is more than %s ahead", notice.Short(notice.MaxHorizon))
 	}
+
 	return when, readAs
 }
 
@@ -79,15 +85,19 @@ func (a *api) takeBody(it *item, q *codec.Request, prefix string, f *codec.Fault
 	if q.Body != nil {
 		it.req.Body, given = q.Body, append(given, "body")
 	}
+
 	if q.BodyText != nil {
 		it.req.Body, given = []byte(*q.BodyText), append(given, "body_text")
 	}
+
 	if q.BodyBase64 != nil {
 		it.req.Body, given = q.BodyBase64, append(given, "body_base64")
 	}
+
 	if len(given) > 1 {
 		f.Add(prefix+given[1], nil, "%s are given; give one of them", strings.Join(given, " and "))
 	}
+
 	return a.checkBody(it, prefix, q.Body != nil)
 }
 
@@ -97,12 +107,14 @@ func (a *api) checkBody(it *item, prefix string, inline bool) error {
 	if int64(len(req.Body)) > a.maxBody {
 		return tooLarge(prefix+"body", a.maxBody)
 	}
+
 	req.Body = bytes.Clone(req.Body) // else it would keep the whole batch in memory
 	// Only a long body can be nested too deep for another JSON text.
 	it.json = inline && len(req.Body) <= 1000 || req.InlineJSON()
 	if inline && !it.json && req.ContentType == "" {
 		req.ContentType = "application/json" // the record cannot show that the body is JSON
 	}
+
 	return nil
 }
 
@@ -119,9 +131,11 @@ func (a *api) place(req *store.Request, prefix string, c caller, f codec.Faults)
 	default:
 		a.fit(req, prefix, c, &f)
 	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}
+
 	return nil
 }
 
@@ -132,6 +146,7 @@ func (a *api) fit(req *store.Request, prefix string, c caller, f *codec.Faults) 
 		f.Add(prefix+"key", req.Key, "%s", a.unrouted(c))
 		return
 	}
+
 	for _, m := range r.Misfits(&req.Content) {
 		f.Add(prefix+m.Field, nil, "%s", m.Text)
 	}
@@ -145,12 +160,15 @@ func (a *api) unrouted(c caller) string {
 			have = append(have, r.Prefix)
 		}
 	}
+
 	if len(have) == 0 {
 		return "no route covers it, and none is configured for this client"
 	}
+
 	const most = 20
 	if len(have) > most {
 		have = append(have[:most], "…")
 	}
+
 	return "no route covers it; there are routes for the prefixes " + strings.Join(have, ", ")
 }

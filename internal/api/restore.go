@@ -21,6 +21,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	at.call.batch(items)
 	var letters []store.Letter
 	for i := range items {
@@ -29,6 +30,7 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 			letters = append(letters, items[i].letter)
 		}
 	}
+
 	var replies []store.Reply
 	back := 0
 	if len(letters) > 0 {
@@ -36,8 +38,10 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 		for i := range letters {
 			letters[i].Client = number
 		}
+
 		replies = a.restorer.Restore(r.Context(), letters)
 	}
+
 	for i := range replies {
 		switch x := &replies[i]; {
 		case errors.Is(x.Err, store.ErrTaken):
@@ -48,9 +52,11 @@ func (a *api) restore(w http.ResponseWriter, r *http.Request, at site) error {
 			back++
 		}
 	}
+
 	if back > 0 {
 		a.operated(r, at, audit.Entry{Action: audit.Restore, Prefix: at.Prefix, Detail: notice.Count(back, "notice")}, nil)
 	}
+
 	return a.answerBatch(w, r, at.caller, batched{items, replies, lines})
 }
 
@@ -59,6 +65,7 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) 
 	if int64(len(data)) > a.itemLimit() {
 		return it, tooLarge("the notice", a.itemLimit())
 	}
+
 	var f codec.Faults
 	var s codec.Snapshot
 	if err := codec.Read(data, prefix, &s, &f); err != nil {
@@ -69,9 +76,11 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) 
 	if it.req.Body = s.Bytes(); s.Body != nil && s.BodyBase64 != nil {
 		f.Add(prefix+"body_base64", nil, "body and body_base64 are given; give one of them")
 	}
+
 	if err := a.checkBody(&it, prefix, s.Body != nil); err != nil {
 		return it, err
 	}
+
 	if it.json && it.req.ContentType == "application/json" {
 		it.req.ContentType = "" // shown of a JSON body whose type was not given
 	}
@@ -80,6 +89,7 @@ func (a *api) parseLetter(data []byte, prefix string, c caller, _ traceContext) 
 	if err := a.place(&it.req, prefix, c, f); err != nil {
 		return it, err
 	}
+
 	return it, a.letterOf(&s, prefix, &it)
 }
 
@@ -88,9 +98,11 @@ func checkSnapshot(s *codec.Snapshot, prefix string, f *codec.Faults) {
 	for _, w := range s.Whole() {
 		f.Add(prefix+w.Location, w.Value, "%s", w.Message)
 	}
+
 	if s.Replay != "" && !replayNames.MatchString(s.Replay) {
 		f.Add(prefix+"replay", codec.Clip(s.Replay, 100), "want the id of a replay")
 	}
+
 	if len(*f) > 0 {
 		return
 	}
@@ -126,13 +138,16 @@ func (a *api) letterOf(s *codec.Snapshot, prefix string, it *item) error {
 		n.Resent = min(s.ResentAfter, n.Endings)
 		n.Resend = min(s.Resend, n.Resent)
 	}
+
 	it.letter = store.Letter{Notice: n}
 	if !s.Pending() {
 		it.letter.Died, n.Reason = s.Died(), notice.Reason(s.Reason)
 	}
+
 	if n.Due.IsZero() {
 		n.Due = s.Died()
 	}
+
 	if n.Endings > 0 { // it was redriven, behind so many attempts as are beyond its ladder
 		n.Redriven = min(max(s.MaxAttempts-1-len(a.ladderOf(n)), 0), n.AttemptsMade)
 	}
@@ -143,6 +158,7 @@ func (a *api) letterOf(s *codec.Snapshot, prefix string, it *item) error {
 		f.Add(prefix+"id", codec.Clip(s.ID, 60), "is not that of a notice of this key that was made at created_at")
 		return refusal(f)
 	}
+
 	return nil
 }
 

@@ -35,11 +35,13 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if v == http.ErrAbortHandler { // the value the package documents
 				panic(v)
 			}
+
 			a.log.Error("an API call panicked", zap.String("request_id", id), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
 			if rec.status == 0 {
 				problem(http.StatusInternalServerError, "this is a defect of the service; its log has the cause under request id %s", id).write(rec)
 			}
 		}
+
 		a.endSpan(call, rec.status)
 		a.observer.Call(call.Name, call.id(), rec.status, time.Since(began))
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
@@ -50,9 +52,11 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if call.key != "" {
 				fields = append(fields, zap.String("key", codec.Clip(call.key, 300)))
 			}
+
 			if call.count > 0 {
 				fields = append(fields, zap.Int("count", call.count))
 			}
+
 			ce.Write(append(fields, zap.Duration("took", time.Since(began)), zap.Int64("bytes", rec.n))...)
 		}
 	}()
@@ -61,6 +65,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if at := wire.NodeOf(err); at != "" && call.Prefix == "" && errors.Is(err, wire.ErrUnavailable) {
 			p.Detail = "Redis node " + at + ": " + p.Detail
 		}
+
 		p.write(rec)
 	}
 }
@@ -70,10 +75,11 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	if len(r.RequestURI) > maxTarget {
 		return problem(http.StatusRequestURITooLong, "the address has %d bytes, at most %d are allowed", len(r.RequestURI), maxTarget)
 	}
+
 	found, param, allow := a.find(r.Method, r.URL.EscapedPath())
 	switch {
 	case found == nil && allow == nil:
-		// Without a valid token the answer does not show which paths exist.
+		// Without a valid token, an unknown path gets 401 instead of 404.
 		if _, p := a.admit(r); p != nil {
 			return p
 		}
@@ -85,33 +91,41 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 			w.WriteHeader(http.StatusNoContent)
 			return nil
 		}
+
 		return problem(http.StatusMethodNotAllowed, "%s is not served here; want %s", codec.Clip(r.Method, 20), h).with("Allow", h)
 	}
+
 	call.op = found
 	if strings.HasPrefix(found.path, "/v1/notices/{key}") {
 		call.key = param
 	}
+
 	if found.role != access.Public {
 		c, p := a.admit(r)
 		if p != nil {
 			return p
 		}
+
 		call.caller = c
 		if wait, ok := a.meter.Admit(c.Name, a.now()); !ok {
 			return tooFast(c.Name, wait)
 		}
+
 		call.admitted = true
 		if !c.Role.Includes(found.role) {
 			return problem(http.StatusForbidden, "client %s has the role %s, and this call needs %s", c.Name, c.Role, found.role)
 		}
 	}
+
 	if err := negotiate(r, found); err != nil {
 		return err
 	}
+
 	body, err := a.memory.open(r, call.Name, a.maxBatch)
 	if err != nil {
 		return err
 	}
+
 	defer func() {
 		a.meter.ChargeBytes(call.Name, body.read, a.now())
 		body.release()
@@ -126,6 +140,7 @@ func (a *api) find(method, escaped string) (found *operation, param string, allo
 	if method == http.MethodHead {
 		method = http.MethodGet
 	}
+
 	for i := range a.tree {
 		op := &a.tree[i]
 		p, ok := op.match(segments)
@@ -135,10 +150,12 @@ func (a *api) find(method, escaped string) (found *operation, param string, allo
 		if op.method == method {
 			return op, p, nil
 		}
+
 		if allow = append(allow, op.method); op.method == http.MethodGet {
 			allow = append(allow, http.MethodHead)
 		}
 	}
+
 	slices.Sort(allow)
 	return nil, "", slices.Compact(allow)
 }
@@ -147,11 +164,13 @@ func (o *operation) match(segments []string) (param string, ok bool) {
 	if len(segments) != len(o.segments) {
 		return "", false
 	}
+
 	for i, want := range o.segments {
 		got, err := url.PathUnescape(segments[i])
 		if err != nil {
 			return "", false
 		}
+
 		if strings.HasPrefix(want, "{") {
 			if got == "" {
 				return "", false
@@ -161,6 +180,7 @@ func (o *operation) match(segments []string) (param string, ok bool) {
 			return "", false
 		}
 	}
+
 	return param, true
 }
 
@@ -170,21 +190,26 @@ func negotiate(r *http.Request, op *operation) error {
 	if op.ndjson {
 		want = append(want, ndjsonType)
 	}
+
 	if !op.raw() && !accepts(r, want...) {
 		return problem(http.StatusNotAcceptable, "this call answers with %s and problems with application/problem+json; "+
 			"the Accept header takes none of them", strings.Join(want, " or "))
 	}
+
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return problem(http.StatusUnsupportedMediaType, "Content-Encoding %q is not read; send the body as it is", codec.Clip(enc, 40)).
 			with("Accept-Encoding", "identity")
 	}
+
 	if op.body == nil {
 		return nil
 	}
+
 	ct := r.Header.Get("Content-Type")
 	if ct == "" {
 		return nil
 	}
+
 	refused := problem(http.StatusUnsupportedMediaType, "Content-Type %q is not read; send %s", codec.Clip(ct, 100),
 		strings.Join(want, " or "))
 	base, params, err := mime.ParseMediaType(ct)
@@ -194,6 +219,7 @@ func negotiate(r *http.Request, op *operation) error {
 	if cs := params["charset"]; cs != "" && !strings.EqualFold(cs, "utf-8") && !strings.EqualFold(cs, "us-ascii") {
 		return refused
 	}
+
 	switch {
 	case base == "application/json", strings.HasPrefix(base, "application/") && strings.HasSuffix(base, "+json"),
 		base == "application/x-www-form-urlencoded": // what curl -d says of JSON
@@ -201,6 +227,7 @@ func negotiate(r *http.Request, op *operation) error {
 	case op.ndjson && isNDJSON(base):
 		return nil
 	}
+
 	return refused
 }
 
@@ -220,6 +247,7 @@ func accepts(r *http.Request, types ...string) bool {
 	if len(values) == 0 {
 		return true
 	}
+
 	for _, v := range values {
 		for part := range strings.SplitSeq(v, ",") {
 			base, params, err := mime.ParseMediaType(part)
@@ -231,6 +259,7 @@ func accepts(r *http.Request, types ...string) bool {
 			}
 		}
 	}
+
 	return len(strings.TrimSpace(strings.Join(values, ""))) == 0
 }
 
@@ -241,6 +270,7 @@ func requestID(r *http.Request) string {
 	}) {
 		return id
 	}
+
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails, says its doc
 	return hex.EncodeToString(b[:])
@@ -264,6 +294,7 @@ func (r *recorder) Write(b []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
+
 	n, err := r.ResponseWriter.Write(b)
 	r.n += int64(n)
 	return n, err

@@ -43,12 +43,15 @@ func viewRoute(r *route.Route) Route {
 	if signing.HMAC() {
 		v.SignPer = string(r.Signs())
 	}
+
 	for _, scheme := range signing.Schemes {
 		v.Sign = append(v.Sign, string(scheme))
 	}
+
 	for i, d := range r.Ladder {
 		v.Retry[i] = notice.Short(d)
 	}
+
 	return v
 }
 
@@ -57,10 +60,12 @@ func (a *api) counts(ctx context.Context) (map[string]store.Counts, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	byPrefix := make(map[string]store.Counts, len(all))
 	for _, c := range all {
 		byPrefix[c.Prefix] = c
 	}
+
 	return byPrefix, nil
 }
 
@@ -70,10 +75,12 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 	if err := noQuery(r); err != nil {
 		return err
 	}
+
 	counts, err := a.counts(r.Context())
 	if err != nil {
 		return err
 	}
+
 	out := Routes{Items: []Route{}}
 	for _, route := range a.routes.All() {
 		if at.Meets(route.Prefix) {
@@ -82,6 +89,7 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 			out.Items = append(out.Items, v)
 		}
 	}
+
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -90,6 +98,7 @@ func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, pause
 	if err := empty(w, r); err != nil {
 		return err
 	}
+
 	route, err := a.routeNamed(at.param, at.caller)
 	if err != nil {
 		return err
@@ -97,15 +106,18 @@ func (a *api) switchRoute(w http.ResponseWriter, r *http.Request, at site, pause
 	if !at.Owns(route.Prefix) {
 		return problem(http.StatusForbidden, "route %s also has notices of other clients; this client may not pause or resume it", route.Name)
 	}
+
 	action, do := audit.Resume, a.operator.Resume
 	if paused {
 		action, do = audit.Pause, a.operator.Pause
 	}
+
 	err = do(r.Context(), route.Prefix)
 	a.operated(r, at, audit.Entry{Action: action, Route: route.Name, Prefix: route.Prefix}, err)
 	if err != nil {
 		return err
 	}
+
 	v := viewRoute(route)
 	v.Paused = paused
 	return writeJSON(w, http.StatusOK, v)
@@ -148,19 +160,23 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := noQuery(r); err != nil {
 		return err
 	}
+
 	counts, missing, err := a.counter.Counts(r.Context())
 	if err != nil {
 		return err
 	}
+
 	local := map[string]RouteStats{}
 	for _, s := range a.counter.Stats() {
 		local[s.Prefix] = s
 	}
+
 	out := Stats{Routes: []RouteNumbers{}, Missing: at.missing(missing)}
 	add := func(prefix string, c store.Counts) {
 		if !at.Owns(prefix) {
 			return
 		}
+
 		s := local[prefix]
 		n := RouteNumbers{Route: prefix, Prefix: prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue,
 			Dead: c.Dead, Settled: c.Settled, NextDue: codec.Stamp(c.NextDue), InFlight: s.InFlight, Outcomes: map[string]int64{},
@@ -168,9 +184,11 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 		if route := a.routes.Prefix(prefix); route != nil {
 			n.Route, n.Configured = route.Name, true
 		}
+
 		for _, o := range notice.Outcomes {
 			n.Outcomes[string(o)] = s.Outcomes[o]
 		}
+
 		out.Routes = append(out.Routes, n)
 	}
 	seen := map[string]bool{}
@@ -178,15 +196,18 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 	for _, c := range counts {
 		byPrefix[c.Prefix] = c
 	}
+
 	for _, route := range a.routes.All() {
 		seen[route.Prefix] = true
 		add(route.Prefix, byPrefix[route.Prefix])
 	}
+
 	for _, c := range counts {
 		if !seen[c.Prefix] {
 			add(c.Prefix, c)
 		}
 	}
+
 	return writeJSON(w, http.StatusOK, out)
 }
 
@@ -210,6 +231,7 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
 		status = http.StatusServiceUnavailable
 		w.Header().Set("Retry-After", "1")
 	}
+
 	return writeJSON(w, status, Health(s))
 }
 
@@ -221,6 +243,7 @@ func (a *api) serveMetrics(w http.ResponseWriter, r *http.Request, at site) erro
 	if a.metrics == nil {
 		return wrongPath("/metrics")
 	}
+
 	a.metrics.ServeHTTP(w, r)
 	return nil
 }

@@ -47,8 +47,8 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable, "the data in Redis were written with other settings; "+
 			"nothing is read or written. /readyz and the log say what differs").with("Retry-After", "5")
 	case errors.Is(err, wire.ErrNotBegun):
-		return problem(http.StatusServiceUnavailable, "Redis has not answered since this instance started, so the layout of its data is unknown; "+
-			"nothing was written. Repeat the call").with("Retry-After", "1")
+		return problem(http.StatusServiceUnavailable, "Redis has not answered since this instance started, so the layout of its data is "+
+			"unknown; nothing was written. Repeat the call").with("Retry-After", "1")
 	case errors.Is(err, wire.ErrMoved):
 		return problem(http.StatusServiceUnavailable,
 			"notices are being moved to another Redis, and this service does not accept the call at present; "+
@@ -61,6 +61,7 @@ func Explain(err error) *Problem {
 		if errors.Is(err, wire.ErrRights) {
 			what = "refuses a right that the service's user needs"
 		}
+
 		return problem(http.StatusServiceUnavailable, "Redis %s. The service's log and notifier doctor name the remedy for an "+
 			"operator; repeat the call afterwards", what).with("Retry-After", "30")
 	case errors.Is(err, fleet.ErrForeign):
@@ -74,6 +75,7 @@ func Explain(err error) *Problem {
 	case errors.Is(err, notice.ErrInvalid):
 		return problem(http.StatusUnprocessableEntity, "%s", strings.TrimPrefix(err.Error(), "invalid: "))
 	}
+
 	return nil
 }
 
@@ -82,6 +84,7 @@ func conflict(r store.Reply) *Problem {
 	if len(r.Differs) == 0 {
 		return nil
 	}
+
 	p := problem(http.StatusConflict, "another notice has this key; it differs in %s. "+
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
@@ -89,9 +92,11 @@ func conflict(r store.Reply) *Problem {
 		p = problem(http.StatusConflict,
 			"a different notice with this key was settled recently. Use another key, or on_duplicate keep or replace")
 	}
+
 	if r.Notice != nil {
 		p.State = string(r.State)
 	}
+
 	return p
 }
 
@@ -108,31 +113,39 @@ func (a *api) schedule(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	it, err := a.parseNotice(data, "body.", at.caller, traceOf(r))
 	at.call.key = it.req.Key
 	if err != nil {
 		return err
 	}
+
 	it.req.Client = a.clientNumber(r.Context(), at.caller)
 	reply, err := a.scheduler.Schedule(r.Context(), it.req)
 	if err == nil {
 		err = reply.Err
 	}
+
 	if err != nil {
 		return err
 	}
+
 	at.call.traced(reply.Notice)
 	if p := conflict(reply); p != nil {
 		return p
 	}
+
 	status := scheduled(reply)
 	if status == http.StatusCreated {
 		w.Header().Set("Location", "/v1/notices/"+it.req.Key)
 	}
+
 	if reply.State == notice.Settled {
 		return answerObject(w, status, &SettledAnswer{settledOf(reply.Notice), reply.Created, reply.Replaced, ReadAs{it.readAs}})
 	}
-	return answerObject(w, status, &ScheduleAnswer{a.wholeFor(r.Context(), at.caller, &reply.Found), reply.Created, reply.Replaced, ReadAs{it.readAs}})
+
+	return answerObject(w, status, &ScheduleAnswer{a.wholeFor(r.Context(), at.caller, &reply.Found), reply.Created, reply.Replaced,
+		ReadAs{it.readAs}})
 }
 
 // item is one line of a batch on its way.
@@ -152,6 +165,7 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	at.call.batch(items)
 	reqs := make([]store.Request, 0, len(items))
 	for i := range items {
@@ -160,14 +174,17 @@ func (a *api) batch(w http.ResponseWriter, r *http.Request, at site) error {
 			reqs = append(reqs, items[i].req)
 		}
 	}
+
 	var replies []store.Reply
 	if len(reqs) > 0 {
 		number := a.clientNumber(r.Context(), at.caller)
 		for i := range reqs {
 			reqs[i].Client = number
 		}
+
 		replies = a.scheduler.ScheduleMany(r.Context(), reqs)
 	}
+
 	return a.answerBatch(w, r, at.caller, batched{items, replies, lines})
 }
 
@@ -188,6 +205,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 		if i > 0 && !lines {
 			out = append(out, ',', '\n')
 		}
+
 		var reply store.Reply
 		if it.sent >= 0 {
 			reply = replies[it.sent]
@@ -199,6 +217,7 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 				it.json = reply.Created && it.json || !reply.Created && reply.Notice != nil && reply.InlineJSON()
 			}
 		}
+
 		result := BatchResult{Key: it.req.Key, Status: scheduled(reply), Problem: it.problem}
 		if it.problem != nil {
 			result.Status, last = it.problem.Status, it.problem
@@ -206,27 +225,33 @@ func (a *api) answerBatch(w http.ResponseWriter, r *http.Request, c caller, b ba
 			result.Created, result.Replaced, result.ReadAs = &reply.Created, &reply.Replaced, ReadAs{it.readAs}
 			result.Notice = a.kept(r.Context(), c, &reply.Found, it.json)
 		}
+
 		out = codec.Append(out, &result)
 		tally[result.Status]++
 		if lines {
 			out = append(out, '\n')
 		}
 	}
+
 	if n := len(items); tally[http.StatusServiceUnavailable] == n || tally[http.StatusInsufficientStorage] == n {
 		return last // all are to be repeated: the caller's retry logic should see it
 	}
+
 	if tally[http.StatusServiceUnavailable] > 0 {
 		w.Header().Set("Retry-After", "1")
 	}
+
 	status := http.StatusMultiStatus
 	for _, all := range []int{http.StatusCreated, http.StatusOK} {
 		if tally[all] == len(items) {
 			status = all
 		}
 	}
+
 	if lines {
 		return writeRaw(w, status, ndjsonType, out)
 	}
+
 	return writeRaw(w, status, "application/json", append(append([]byte{'['}, out...), ']', '\n'))
 }
 
@@ -238,6 +263,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	if r.ContentLength > a.maxBatch {
 		return nil, false, tooLarge("the batch", a.maxBatch)
 	}
+
 	from := traceOf(r)
 	read := func(raw []byte, n int) item {
 		return readItem(raw, n, func(raw []byte, prefix string) (item, error) { return parse(raw, prefix, c, from) })
@@ -247,6 +273,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	if err != nil {
 		return nil, false, batchError(err, a.maxBatch)
 	}
+
 	base, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if first == '[' && !isNDJSON(base) {
 		items, err = readArray(in, read)
@@ -254,15 +281,18 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 		lines = true
 		items, err = readLines(in, read)
 	}
+
 	if err != nil {
 		return nil, lines, batchError(err, a.maxBatch)
 	}
+
 	a.meter.Charge(c.Name, len(items), a.now())
 	if len(items) == 0 {
 		var f codec.Faults
 		f.Add("body", nil, "holds no notice; want a JSON array or one JSON object a line")
 		return nil, lines, refusal(f)
 	}
+
 	return items, lines, nil
 }
 
@@ -275,6 +305,7 @@ func batchError(err error, limit int64) error {
 	case errors.As(err, &tooBig):
 		return tooLarge("the batch", limit)
 	}
+
 	return problem(http.StatusBadRequest, "the request's body could not be read to its end")
 }
 
@@ -307,6 +338,7 @@ func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) 
 	if err := codec.CheckJSON(data); err != nil {
 		return nil, problem(http.StatusBadRequest, "the request's body is not JSON: %v", err)
 	}
+
 	items := []item{}
 	for raw := range codec.Elements(data) {
 		if len(items) == maxBatch {
@@ -314,6 +346,7 @@ func readArray(in io.Reader, read func(raw []byte, n int) item) ([]item, error) 
 		}
 		items = append(items, read(raw, len(items)))
 	}
+
 	return items, nil
 }
 
@@ -324,12 +357,14 @@ func readLines(in *bufio.Reader, read func(raw []byte, n int) item) ([]item, err
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
 		}
+
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			if len(items) == maxBatch {
 				return nil, tooMany()
 			}
 			items = append(items, read(line, len(items)))
 		}
+
 		if err != nil {
 			return items, nil
 		}
@@ -346,5 +381,6 @@ func readItem(raw []byte, n int, parse func(raw []byte, prefix string) (item, er
 			it.problem = problem(http.StatusBadRequest, "%v", err)
 		}
 	}
+
 	return it
 }

@@ -56,6 +56,7 @@ func (a *api) kept(ctx context.Context, c caller, f *store.Found, inline bool) *
 	if f.State == notice.Settled {
 		return &KeptNotice{settled: settledOf(f.Notice)}
 	}
+
 	v := a.view(f, a.scheduledBy(ctx, c, f.Notice), inline)
 	return &KeptNotice{notice: waitsFor(v, c, f)}
 }
@@ -82,11 +83,18 @@ type BatchResult struct {
 	Problem *Problem    `json:"problem,omitempty"`
 }
 
-// RescheduleRequest is the body of PATCH: one of the two.
+// RescheduleRequest is the body of PATCH: at most one of delay and due.
 type RescheduleRequest struct {
 	Delay *codec.Delay `json:"delay,omitempty" doc:"Time from now, such as 15s or 1h30m. A number without a unit is seconds, never milliseconds: 5000 is 1h23m20s, and the answer says so."`
 	Due   codec.Due    `json:"due,omitempty" format:"date-time"`
+	URL   codec.URL    `json:"url,omitempty" maxLength:"2048" doc:"The new address, of a route with the target notice. Checked as in a schedule call."`
+	// Headers are nil if they stay.
+	Headers     *codec.Headers `json:"headers,omitempty" doc:"The new headers, in place of all headers that the notice has."`
+	KeepHeaders bool           `json:"keep_headers,omitempty" doc:"With a url of another host: true keeps the notice's Authorization, Cookie and Proxy-* headers, which are dropped otherwise."`
 }
+
+// readdresses reports whether the request changes the url or the headers.
+func (q *RescheduleRequest) readdresses() bool { return q.URL != "" || q.Headers != nil }
 
 // ChangeAnswer answers the calls that change one notice.
 type ChangeAnswer struct {

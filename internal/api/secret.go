@@ -56,18 +56,22 @@ func (a *api) secret(w http.ResponseWriter, r *http.Request, at site) error {
 		return problem(http.StatusForbidden,
 			"only clients without a prefix may read receivers' keys: the holder of a key can forge callbacks")
 	}
+
 	q, p := queryOf(r, secretParams)
 	if p != nil {
 		return p
 	}
+
 	rt, err := a.routeNamed(at.param, at.caller)
 	if err != nil {
 		return err
 	}
+
 	out, err := receiverSecret(rt, q.Get("host"), q.Get("audience"))
 	if err != nil {
 		return err
 	}
+
 	a.operated(r, at, audit.Entry{Action: audit.Secret, Route: rt.Name, Prefix: rt.Prefix, Detail: "of " + cmp.Or(out.Host, out.Audience,
 		"all receivers")}, nil)
 	return writeJSON(w, http.StatusOK, out)
@@ -93,6 +97,7 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 	if hmac {
 		out.SignPer = signing.Per
 	}
+
 	var f codec.Faults
 	if !own {
 		text := fmt.Sprintf("route %s has the same keys for all receivers: want no host and no audience", rt.Name)
@@ -101,9 +106,11 @@ func receiverSecret(rt *route.Route, host, audience string) (*ReceiverSecret, er
 	} else {
 		out.derive(&f, rt, host, audience)
 	}
+
 	if p := refusal(f); p != nil {
 		return nil, p
 	}
+
 	out.schemes(signing)
 	return out, nil
 }
@@ -126,6 +133,7 @@ func (out *ReceiverSecret) derive(f *codec.Faults, rt *route.Route, host, audien
 			fmt.Sprintf("route %s signs for each host: want host=, such as shop.example, "+
 				"without scheme, port and path, and no audience", rt.Name))
 	}
+
 	for _, s := range rt.Secrets {
 		out.Secrets = append(out.Secrets, derive(s).Reveal())
 	}
@@ -144,6 +152,7 @@ func (out *ReceiverSecret) schemes(signing *sign.Settings) {
 				first = false
 			}
 		}
+
 		out.Schemes = append(out.Schemes, s)
 	}
 }

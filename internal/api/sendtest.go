@@ -31,6 +31,7 @@ func (a *api) sendTest(w http.ResponseWriter, r *http.Request, at site) error {
 	if err := at.check(at.param); err != nil {
 		return err
 	}
+
 	f, err := a.finder.Find(r.Context(), at.param)
 	if gone(err) {
 		return absent(at.param)

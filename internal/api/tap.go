@@ -31,7 +31,8 @@ type tapTimes struct {
 
 var defaultTapTimes = tapTimes{write: 10 * time.Second, beat: 15 * time.Second, recheck: 30 * time.Second}
 
-var tapParams = []parameter{{"prefix", "app, app:module or app:module:type: what the keys lie under; all of the client's keys if it is left out.",
+var tapParams = []parameter{{"prefix", "app, app:module or app:module:type: what the keys lie under; all of the client's keys if it is " +
+	"left out.",
 	"app1:orders"}}
 
 // The data of the events of GET /v1/tap.
@@ -59,6 +60,7 @@ func (a *api) tap(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return err
 	}
+
 	if r.Method == http.MethodHead {
 		w.Header().Set("Content-Type", eventStreamType)
 		return nil
@@ -68,6 +70,7 @@ func (a *api) tap(w http.ResponseWriter, r *http.Request, at site) error {
 	if err != nil {
 		return tapRefusal(err)
 	}
+
 	defer t.Close()
 	a.operated(r, at, audit.Entry{Action: audit.Tap, Prefix: prefix}, nil)
 	(&stream{api: a, request: r, prefix: prefix, tap: t, view: tap.NewView(a.mask), sse: newEvents(w, a.tapTimes.write)}).run()
@@ -80,6 +83,7 @@ func tapPrefix(r *http.Request, at site) (string, error) {
 	if p != nil {
 		return "", p
 	}
+
 	var f codec.Faults
 	q := store.Query{Prefix: strings.TrimSuffix(values.Get("prefix"), ":")}
 	if q.Prefix != "" {
@@ -87,12 +91,14 @@ func tapPrefix(r *http.Request, at site) (string, error) {
 			f.Add("query.prefix", codec.Clip(q.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
 		}
 	}
+
 	if p := refusal(f); p != nil {
 		return "", p
 	}
 	if !at.narrow(&q) {
 		return "", problem(http.StatusNotFound, "this client has no keys under %s", codec.Clip(q.Prefix, 200))
 	}
+
 	return q.Prefix, nil
 }
 
@@ -148,6 +154,7 @@ func (s *stream) run() {
 			}
 			err = s.pass(&e)
 		}
+
 		if err != nil {
 			return
 		}
@@ -168,6 +175,7 @@ func (s *stream) pass(e *tap.Event) error {
 			return err
 		}
 	}
+
 	switch {
 	case e.Copy != nil:
 		return s.sse.send("copy", s.view.Show(e.Copy))
@@ -176,6 +184,7 @@ func (s *stream) pass(e *tap.Event) error {
 	case e.Interrupted:
 		return s.sse.send("interrupted", struct{}{})
 	}
+
 	return nil
 }
 
@@ -201,6 +210,7 @@ func (e *eventWriter) send(name string, data any) error {
 	if err != nil {
 		return err
 	}
+
 	return e.write("event: " + name + "\ndata: " + string(text) + "\n\n")
 }
 
@@ -215,5 +225,6 @@ func (e *eventWriter) write(text string) error {
 	if _, err := e.w.Write([]byte(text)); err != nil {
 		return err
 	}
+
 	return e.control.Flush()
 }

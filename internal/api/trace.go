@@ -29,13 +29,16 @@ func callersTrace(r *http.Request) traceContext {
 	if len(v) != 1 || v[0] == "" {
 		return traceContext{}
 	}
+
 	c := notice.Content{Traceparent: v[0]}
 	if c.Check() != nil {
 		return traceContext{}
 	}
+
 	if c.Tracestate = stateOf(r.Header["Tracestate"]); c.Check() != nil {
 		c.Tracestate = ""
 	}
+
 	return traceContext{c.Traceparent, c.Tracestate}
 }
 
@@ -53,14 +56,17 @@ func (a *api) beginSpan(r *http.Request, call *calling) *http.Request {
 	if a.tracer == nil || !slices.Contains(schedules, call.op.id) {
 		return r
 	}
+
 	ctx, from := r.Context(), callersTrace(r)
 	if parent := tracing.Parse(from.parent, from.state); parent.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, parent)
 	}
+
 	ctx, span := a.tracer.Start(ctx, call.op.method+" "+call.op.path, trace.WithSpanKind(trace.SpanKindServer))
 	if !span.IsRecording() {
 		return r
 	}
+
 	call.span = span
 	return r.WithContext(ctx)
 }
@@ -71,23 +77,29 @@ func (a *api) endSpan(call *calling, status int) {
 	if span == nil {
 		return
 	}
+
 	span.SetAttributes(tracing.Method.String(call.op.method), tracing.PathTemplate.String(call.op.path), tracing.Status.Int(status),
 		tracing.System.String("notifier"), tracing.Operation.String("create"), tracing.OperationType.String("create"))
 	if call.key != "" {
 		span.SetAttributes(tracing.Key.String(call.key))
 	}
+
 	if r := a.routes.Match(call.key); r != nil {
 		span.SetAttributes(tracing.Route.String(r.Name), tracing.Destination.String(r.Name))
 	}
+
 	if call.count > 0 {
 		span.SetAttributes(tracing.BatchCount.Int(call.count))
 	}
+
 	if call.Name != "" {
 		span.SetAttributes(tracing.Client.String(call.Name))
 	}
+
 	if status >= http.StatusInternalServerError {
 		tracing.Failed(span, strconv.Itoa(status))
 	}
+
 	span.End()
 }
 

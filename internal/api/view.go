@@ -19,8 +19,9 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 	n := f.Notice
 	v := codec.Notice{
 		Key: n.Key, ID: n.ID(), Route: n.Route, State: f.State, Due: codec.Stamp(n.Due), Attempt: coming(f), AttemptsMade: n.AttemptsMade,
-		Content: contentOf(n, inline), Ending: f.Ending(), EndedBefore: n.Endings, Replay: n.Replay, Resend: n.Resend, ResentAfter: n.Resent, Client: by, CreatedAt: codec.Stamp(n.Made.Time()),
-		SettledAt: codec.Stamp(f.SettledAt), Reason: string(n.Reason), NextAttempt: codec.Stamp(f.NextAttemptAt()), Waits: f.Waits, Attempts: n.Attempts,
+		Content: contentOf(n, inline), Ending: f.Ending(), EndedBefore: n.Endings, Replay: n.Replay, Redirect: n.Redirect, Resend: n.Resend,
+		ResentAfter: n.Resent, Client: by, CreatedAt: codec.Stamp(n.Made.Time()), SettledAt: codec.Stamp(f.SettledAt), Reason: string(n.Reason),
+		NextAttempt: codec.Stamp(f.NextAttemptAt()), Waits: f.Waits, Attempts: n.Attempts,
 	}
 
 	ladder := n.Ladder
@@ -30,6 +31,7 @@ func (a *api) view(f *store.Found, by string, inline bool) codec.Notice {
 			ladder = r.Ladder
 		}
 	}
+
 	v.MaxAttempts = 1 + n.Redriven + len(ladder)
 	return v
 }
@@ -41,6 +43,11 @@ func contentOf(n *notice.Notice, inline bool) codec.Content {
 	if n.ContentType == "" && inline {
 		v.ContentType = "application/json"
 	}
+
+	if before := n.ScheduledURL(); before != n.URL {
+		v.ScheduledURL = notice.PublicAddress(before)
+	}
+
 	for _, h := range n.Headers {
 		if notice.SecretName(h.Name) {
 			v.Withheld = append(v.Withheld, h.Name)
@@ -48,6 +55,7 @@ func contentOf(n *notice.Notice, inline bool) codec.Content {
 			v.Headers = append(v.Headers, h)
 		}
 	}
+
 	return v
 }
 
@@ -82,6 +90,7 @@ func redacted(address string) string {
 	if u, err := url.Parse(address); err == nil && u.User != nil {
 		return u.Redacted()
 	}
+
 	return address
 }
 
@@ -113,6 +122,7 @@ func writeRaw(w http.ResponseWriter, status int, contentType string, data []byte
 	if strings.Contains(contentType, "json") {
 		data = escapeHidden(data)
 	}
+
 	w.Header().Set("Content-Type", contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
 	w.WriteHeader(status)

@@ -33,7 +33,8 @@ func sequence(t *testing.T, first, waits string) *bench {
 	for _, key := range []string{first, waits} {
 		b.do("POST", "/v1/notices", `{"key":"`+key+`"}`).is(201)
 	}
-	got, err := b.engine.Store().ClaimKeys(t.Context(), keys.Partition{Prefix: "app1:shop"}, store.Lease{Token: "park", For: time.Minute}, []string{waits})
+	got, err := b.engine.Store().ClaimKeys(t.Context(), keys.Partition{Prefix: "app1:shop"}, store.Lease{Token: "park", For: time.Minute},
+		[]string{waits})
 	if err != nil || got.Parked != 1 {
 		t.Fatalf("%+v, %v", got, err)
 	}

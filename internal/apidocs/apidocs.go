@@ -20,6 +20,7 @@ func New(document []byte) (*Docs, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return &Docs{page: page}, nil
 }
 

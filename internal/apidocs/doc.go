@@ -1,7 +1,7 @@
-// Package apidocs renders an OpenAPI document as one HTML page for people, at GET /docs.
+// Package apidocs renders an OpenAPI document as one HTML page for people, which the API serves at GET /docs.
 //
-// The page is rendered at the first request. It needs no script and loads only its style sheet. Anchors lead to a call
-// or a type: /docs#schedule, /docs#type-notice.
+// [New] renders the page once; the API calls it at the first request. The page needs no script and loads only its style
+// sheet. Links can point to a call or a type, for example /docs#schedule or /docs#type-notice.
 package apidocs
 
 //go:generate go tool -modfile=../../tools/go.mod templ generate

@@ -77,6 +77,7 @@ func (c content) kind() kind {
 		s := c[mime].Schema
 		list = append(list, append(s.kind(), part{Text: " (" + mime + ")"}))
 	}
+
 	return join(list, " or ")
 }
 
@@ -94,18 +95,22 @@ func (s *schema) kind() kind {
 	if name, ok := strings.CutPrefix(s.Ref, "#/components/schemas/"); ok {
 		return kind{{Text: name, Type: strings.ToLower(name)}}
 	}
+
 	if len(s.OneOf) > 0 {
 		list := make([]kind, len(s.OneOf))
 		for i := range s.OneOf {
 			list[i] = s.OneOf[i].kind()
 		}
+
 		return join(list, " or ")
 	}
+
 	if len(s.Enum) > 0 {
 		list := make([]kind, len(s.Enum))
 		for i, v := range s.Enum {
 			list[i] = plain(fmt.Sprint(v))
 		}
+
 		return join(list, ", ")
 	}
 

@@ -65,6 +65,7 @@ func render(text []byte) ([]byte, error) {
 	if err := json.Unmarshal(text, &d); err != nil {
 		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
 	}
+
 	p := page{Title: d.Info.Title, Version: d.Info.Version, About: strings.Split(d.Info.Description, "\n\n"),
 		Groups: groups(&d), Statuses: failures(&d), Types: types(&d)}
 
@@ -72,6 +73,7 @@ func render(text []byte) ([]byte, error) {
 	if err := apiPage(p).Render(context.Background(), &b); err != nil {
 		return nil, fmt.Errorf("render the OpenAPI document: %w", err)
 	}
+
 	return b.Bytes(), nil
 }
 
@@ -81,6 +83,7 @@ func groups(d *document) []group {
 	for i, tag := range d.Tags {
 		list[i] = group{Name: tag.Name, About: tag.Description}
 	}
+
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		methods := d.Paths[path]
 		for _, method := range slices.SortedFunc(maps.Keys(methods), byMethod) {
@@ -89,9 +92,11 @@ func groups(d *document) []group {
 			if i < 0 {
 				list, i = append(list, group{Name: "other"}), len(list)
 			}
+
 			list[i].Calls = append(list[i].Calls, callOf(strings.ToUpper(method), path, &op))
 		}
 	}
+
 	return list
 }
 
@@ -106,9 +111,11 @@ func callOf(method, path string, op *operation) call {
 	for _, scheme := range op.Security {
 		c.Role = strings.Join(scheme["token"], ", ")
 	}
+
 	for _, p := range op.Parameters {
 		c.Parameters = append(c.Parameters, row{Name: p.Name, Note: p.In, About: p.Description})
 	}
+
 	if op.RequestBody != nil {
 		c.Body = op.RequestBody.Content.kind()
 	}
@@ -118,9 +125,11 @@ func callOf(method, path string, op *operation) call {
 			c.Errors = append(c.Errors, code)
 			continue
 		}
+
 		r := op.Responses[code]
 		c.Answers = append(c.Answers, status{Code: code, About: r.Description, Kind: r.Content.kind()})
 	}
+
 	return c
 }
 
@@ -131,19 +140,23 @@ func curl(method, path string, op *operation) string {
 	if method != "GET" && (method != "POST" || op.RequestBody == nil) {
 		b.WriteString(" -X " + method)
 	}
+
 	if len(op.Security) > 0 {
 		b.WriteString(` -H "Authorization: Bearer $NOTIFIER_TOKEN"`)
 	}
+
 	b.WriteString(" http://127.0.0.1:8080" + strings.NewReplacer("{", "$", "}", "").Replace(path))
 
 	if op.RequestBody == nil {
 		return b.String()
 	}
+
 	if e := op.RequestBody.Content.example(); e != nil {
 		var pretty bytes.Buffer
 		_ = json.Indent(&pretty, e, "", "  ") // it has been parsed
 		b.WriteString(" -d '" + pretty.String() + "'")
 	}
+
 	return b.String()
 }
 
@@ -159,9 +172,11 @@ func failures(d *document) (list []status) {
 			}
 		}
 	}
+
 	for _, code := range slices.Sorted(maps.Keys(about)) {
 		list = append(list, status{Code: code, About: about[code]})
 	}
+
 	return list
 }
 
@@ -175,8 +190,10 @@ func types(d *document) (list []typed) {
 			if slices.Contains(s.Required, field) {
 				r.Note = "always"
 			}
+
 			t.Fields = append(t.Fields, r)
 		}
+
 		list = append(list, t)
 	}
 	return list

@@ -89,10 +89,12 @@ func New(o Options) (_ *Process, err error) {
 	if err = p.newCalls(); err != nil {
 		return nil, err
 	}
+
 	p.newEngine()
 	if err = p.takeAddresses(); err != nil {
 		return nil, err
 	}
+
 	p.server = api.Server(p.leave.handler(remote.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
 	return p, nil
 }
@@ -100,10 +102,12 @@ func New(o Options) (_ *Process, err error) {
 // connect makes the ways to Redis and to the history's database, and speaks to neither.
 func (p *Process) connect() (err error) {
 	r := p.o.Config.Redis
-	p.conn, err = wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername, SentinelPassword: string(r.SentinelPassword)})
+	p.conn, err = wire.Open(wire.Address{Mode: r.Mode, URL: r.URL, TLS: r.TLS, SentinelUsername: r.SentinelUsername,
+		SentinelPassword: string(r.SentinelPassword)})
 	if err != nil {
 		return fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
 	}
+
 	p.history, err = openHistory(p.o.Config.History)
 	return err
 }
@@ -112,7 +116,8 @@ func (p *Process) connect() (err error) {
 func (p *Process) newCalls() error {
 	c := p.o.Config
 	p.calls = callback.New(callback.Options{Logger: p.o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + p.o.Version,
-		Fleet: peers{p}, Shared: c.Limits != config.LimitsInstance})
+		Fleet: peers{p}, Shared: c.Limits != config.LimitsInstance,
+		HostLimits: func(prefix, host string) (float64, int) { return p.HostLimits(prefix, host) }})
 	for _, r := range c.Routes {
 		if r.Target.Kind != route.KindFixed && r.Target.Kind != route.KindNotice {
 			continue
@@ -121,6 +126,7 @@ func (p *Process) newCalls() error {
 			return fmt.Errorf("%w: route %s: %w", ErrConfig, r.Name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -137,6 +143,7 @@ func (p *Process) newEngine() {
 	for _, x := range c.Clients {
 		names = append(names, x.Name)
 	}
+
 	e := engine.Options{
 		Conn: p.conn, Space: space, Routes: p.table, Clients: names, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
 		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Logger), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
@@ -152,6 +159,7 @@ func (p *Process) newEngine() {
 		p.setup = newSetupWatch(setupWatch{redis: setup, metrics: p.metrics, logger: o.Logger})
 		e.Rights, e.Subscriptions = setup, p.setup
 	}
+
 	p.Engine = engine.New(e)
 
 	p.metrics.Observe(p.Gauges)
@@ -167,10 +175,12 @@ func (p *Process) takeAddresses() (err error) {
 			return fmt.Errorf("NOTIFIER_LISTEN: %w", err)
 		}
 	}
+
 	if err = p.listenBeside(p.metrics.Page(), api.NewKeySet(p.table)); err != nil {
 		_ = p.listen.Close()
 		p.page.close()
 	}
+
 	return err
 }
 
@@ -181,30 +191,36 @@ func (p *Process) newHandler() http.Handler {
 	for _, x := range c.Clients {
 		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
 	}
+
 	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
 		ring = keyring.Fixed(c.Key)
 	}
+
 	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
-	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
-		Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(), Replayer: p.replayer(), Metrics: p.metrics.Page(),
-		Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: loopback(p.listen.Addr())})
+	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody,
+		Memory: c.APIMemory, Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(),
+		Replayer: p.replayer(), Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls),
+		Version: o.Version, Loopback: loopback(p.listen.Addr())})
 	if !c.UI {
 		return calling
 	}
 
 	host, _, _ := net.SplitHostPort(c.Listen)
-	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger, Version: o.Version,
-		Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine, Failures: failures}),
-		Tests:    tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
+	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger,
+		Version: o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
+			Failures: failures}),
+		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
 	if p.history != nil {
 		pages.History, pages.Replays = p.history, p.Engine
 	}
+
 	if !o.Throwaway {
 		pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
 	}
+
 	p.pages = ui.New(pages)
 	return p.pages.Beside(calling)
 }
@@ -214,6 +230,7 @@ func (p *Process) listenBeside(metrics, keySet http.Handler) (err error) {
 	if p.page, err = listenBeside("NOTIFIER_METRICS_LISTEN", p.o.Config.MetricsListen, "metrics", metricsOnly(metrics, keySet)); err != nil {
 		return err
 	}
+
 	p.pprof, err = listenBeside("NOTIFIER_PPROF_LISTEN", p.o.Config.PprofListen, "profiles", profiles())
 	return err
 }
@@ -249,6 +266,7 @@ func dashboardURL(a net.Addr) string {
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
 		return "http://" + net.JoinHostPort("localhost", port) + ui.Root
 	}
+
 	return "http://" + a.String() + ui.Root
 }
 
@@ -271,23 +289,20 @@ func (p *Process) MetricsAddr() string { return p.page.addr() }
 // PprofAddr is the address of the profiles; empty if they are not served.
 func (p *Process) PprofAddr() string { return p.pprof.addr() }
 
-// Run serves the API and delivers notices until ctx ends and the shutdown delay has passed. Then it stops the parts in
-// this order:
-//  1. The API refuses new calls and answers those in progress.
-//  2. The engine claims no more notices, and waits for running handlers and their settles.
-//  3. Calls that are still being written to Redis end.
-//  4. The connections to Redis and to the history close.
-//
-// Run returns nil after an orderly stop.
+// Run serves the API and delivers notices until ctx ends, and then for up to NOTIFIER_SHUTDOWN_DELAY. Then it stops in
+// order: it lets API calls and running attempts end, for a limited time, and closes the connections to Redis and to the
+// history. Run returns nil after an orderly stop.
 func (p *Process) Run(ctx context.Context) error {
 	for _, line := range config.Describe(p.o.Config) {
 		p.o.Logger.Info(line)
 	}
-	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version), zap.String("redis", p.o.Config.Redis.String()),
-		zap.String("metrics", p.MetricsAddr()))
+
+	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version),
+		zap.String("redis", p.o.Config.Redis.String()), zap.String("metrics", p.MetricsAddr()))
 	if p.pages != nil {
 		p.o.Logger.Info("dashboard", zap.String("url", dashboardURL(p.listen.Addr())))
 	}
+
 	ctx, cancelDelay := p.delay(ctx)
 	defer cancelDelay()
 	g, ctx := errgroup.WithContext(ctx)
@@ -305,11 +320,13 @@ func (p *Process) Run(ctx context.Context) error {
 		if err := p.server.Shutdown(stop); err != nil {
 			return p.server.Close()
 		}
+
 		return nil
 	})
 	if p.pages != nil {
 		g.Go(func() error { return p.pages.Run(ctx) })
 	}
+
 	g.Go(p.page.serve)
 	g.Go(p.pprof.serve)
 	g.Go(func() error { return p.setup.Run(ctx) })
@@ -321,7 +338,7 @@ func (p *Process) Run(ctx context.Context) error {
 		return p.Engine.Run(ctx)
 	})
 	err := g.Wait()
-	// The API has ended, so no caller waits for writes in progress.
+	// The API has ended, so no caller waits for schedule calls that are still being written.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	p.Engine.Close(last)
 	cancel()
@@ -331,5 +348,6 @@ func (p *Process) Run(ctx context.Context) error {
 	if err == nil {
 		p.o.Logger.Info("stopped")
 	}
+
 	return err
 }

@@ -14,10 +14,12 @@ func openHistory(c config.History) (*history.DB, error) {
 	if len(c.URL) == 0 {
 		return nil, nil
 	}
+
 	d, err := history.Open(history.Options{URL: string(c.URL), Bodies: history.Bodies(c.Bodies), Retention: c.Retention})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+
 	return d, nil
 }
 

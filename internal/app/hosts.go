@@ -25,5 +25,6 @@ func hostFigures(states []callback.HostState) []fleet.HostFigures {
 			out[i].Breaker, out[i].RetryMS = s.Breaker, s.Until.UnixMilli()
 		}
 	}
+
 	return out
 }

@@ -28,6 +28,7 @@ func (l *leaving) handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
+
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -36,10 +36,12 @@ func (w *lines) Write(text []byte) (int, error) {
 	if wait <= 0 || len(w.held) >= mostHeld {
 		return len(text), w.flush()
 	}
+
 	if !w.armed {
 		w.armed = true
 		w.arm(wait)
 	}
+
 	return len(text), nil
 }
 
@@ -71,11 +73,13 @@ func (w *lines) flush() error {
 	if len(w.held) == 0 {
 		return nil
 	}
+
 	n, err := w.out.Write(w.held)
 	w.next = time.Now().Add(linePause)
 	if err == nil || len(w.held) >= mostHeld {
 		n = len(w.held)
 	}
+
 	w.held = w.held[:copy(w.held, w.held[n:])]
 	return err
 }

@@ -21,6 +21,7 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 	if err != nil {
 		return nil, nil, err
 	}
+
 	c := zap.NewProductionEncoderConfig()
 	c.TimeKey, c.EncodeTime = "time", utcMilli
 	c.ConsoleSeparator = "  "
@@ -28,6 +29,7 @@ func Logger(level, format string, out io.Writer) (l *zap.Logger, closeLog func()
 	if format == "console" {
 		encoder = zapcore.NewConsoleEncoder(c)
 	}
+
 	w := &lines{out: out}
 	hurry := zap.Hooks(func(e zapcore.Entry) error {
 		if e.Level >= zapcore.WarnLevel {

@@ -164,7 +164,8 @@ func TestLogFormatOfFile(t *testing.T) {
 
 func TestDashboardURL(t *testing.T) {
 	for address, want := range map[string]string{
-		"127.0.0.1:8080": "http://127.0.0.1:8080/ui/", "0.0.0.0:80": "http://localhost:80/ui/", "[::]:8080": "http://localhost:8080/ui/", "[::1]:8080": "http://[::1]:8080/ui/",
+		"127.0.0.1:8080": "http://127.0.0.1:8080/ui/", "0.0.0.0:80": "http://localhost:80/ui/", "[::]:8080": "http://localhost:8080/ui/",
+		"[::1]:8080": "http://[::1]:8080/ui/",
 	} {
 		a, err := net.ResolveTCPAddr("tcp", address)
 		if err != nil {

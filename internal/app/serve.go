@@ -36,6 +36,7 @@ func Serve(ctx context.Context, c *config.Config, o ServeOptions) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+
 	defer closeLog()
 	// net/http logs errors that it cannot return with the standard logger.
 	defer zap.RedirectStdLog(logger)()
@@ -44,6 +45,7 @@ func Serve(ctx context.Context, c *config.Config, o ServeOptions) error {
 		logger.Error("stopped with an error", zap.Error(err))
 		return fmt.Errorf("%w: %w", ErrLogged, err)
 	}
+
 	return nil
 }
 
@@ -53,15 +55,18 @@ func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Lo
 		if err != nil {
 			return fmt.Errorf("start a redis: %w", err)
 		}
+
 		defer s.Close()
 		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
 		logger.Warn("using a temporary Redis for development, its data is lost with this process", zap.String("redis", s.Kind))
 	}
+
 	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded,
 		Hurry: o.Hurry})
 	if err != nil {
 		return err
 	}
+
 	return p.Run(ctx)
 }
 
@@ -71,6 +76,7 @@ func revision() string {
 	if !ok {
 		return ""
 	}
+
 	commit, changed := "", ""
 	for _, s := range info.Settings {
 		switch {
@@ -80,8 +86,10 @@ func revision() string {
 			changed = "-dirty"
 		}
 	}
+
 	if commit == "" {
 		return ""
 	}
+
 	return commit + changed
 }

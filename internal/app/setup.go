@@ -63,6 +63,7 @@ func (s redisSetup) Check(ctx context.Context) error {
 	if errors.Is(err, doctor.ErrRights) {
 		err = fmt.Errorf("%w: %w", ErrConfig, err)
 	}
+
 	return err
 }
 
@@ -92,14 +93,17 @@ func (w *setupWatch) Run(ctx context.Context) error {
 	if w == nil {
 		return nil
 	}
+
 	for ctx.Err() == nil {
 		next := w.every
 		if err := w.once(ctx); err != nil && ctx.Err() == nil {
 			w.logger.Debug("cannot check the Redis configuration, retrying", zap.Error(err))
 			next = w.retry
 		}
+
 		w.wait(ctx, next)
 	}
+
 	return nil
 }
 
@@ -114,6 +118,7 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 			return
 		case <-w.again:
 		}
+
 		if w.sameServers(ctx) {
 			continue // only a subscription was lost
 		}
@@ -123,6 +128,7 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 		case <-end:
 		case <-time.After(w.retry):
 		}
+
 		return
 	}
 }
@@ -139,6 +145,7 @@ func (w *setupWatch) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	found, err := w.redis.Examine(ctx)
 	if err != nil {
 		return err
@@ -154,18 +161,22 @@ func (w *setupWatch) once(ctx context.Context) error {
 		if _, before := w.reported[k]; before && !others {
 			continue
 		}
+
 		w.logger.Warn("the Redis configuration has a problem", zap.String("check", f.Check), zap.String("problem", f.Message),
 			zap.String("remedy", f.Remedy), node(f))
 	}
+
 	for k, f := range w.reported {
 		if _, still := now[k]; !still {
 			w.logger.Info("a problem of the Redis configuration is fixed", zap.String("check", f.Check), zap.String("was", f.Message), node(f))
 		}
 	}
+
 	w.reported = now
 	for _, check := range doctor.SetupChecks {
 		w.metrics.Misconfigured(check, wrong[check])
 	}
+
 	return nil
 }
 

@@ -26,10 +26,12 @@ func listenBeside(variable, address, name string, handler http.Handler) (*sidePa
 	if address == "" {
 		return nil, nil
 	}
+
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
+
 	return &sidePage{name: name, server: api.Server(handler, address), listen: l}, nil
 }
 
@@ -59,6 +61,7 @@ func profiles() http.Handler {
 			http.Error(w, "profiles are served to loopback hosts only, such as 127.0.0.1", http.StatusForbidden)
 			return
 		}
+
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // the server's own connections support it
 		mux.ServeHTTP(w, r)
 	})
@@ -79,6 +82,7 @@ func (p *sidePage) serve() error {
 	if err := p.server.Serve(p.listen); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("%s: %w", p.name, err)
 	}
+
 	return nil
 }
 

@@ -1,15 +1,16 @@
-// Package audit records who changed what, and when. It records the calls that operators make through the API or the
-// dashboard, but not schedule calls of producers and reports of consumers.
+// Package audit records which client changed what, and when. It records calls of clients through the API or the
+// dashboard, such as a cancellation or a sign-in. It does not record schedule calls, the reports of consumers, and
+// usually calls that changed nothing.
 //
 // # Storage
 //
 // Entries are stored in Redis. Each client has two streams: one for rare actions, such as sign-ins, pauses and
 // erasures, and one for all other actions (see [Class]). A stream keeps its newest 2,000 entries. So no client
-// displaces the entries of another client, and frequent actions do not displace rare ones. Clients that were removed
-// from the configuration share two streams.
+// displaces the entries of another client, and frequent actions do not displace rare ones. But clients that were
+// removed from the configuration share two streams.
 //
-// Equal calls of a client within a minute are one entry with a count. Calls are equal if all their fields are equal,
-// except for the error details of failed calls.
+// Equal calls of a client within a minute of the first are one entry with a count. Calls are equal if all their fields
+// are equal, except for the error details of failed calls.
 //
 // # Failures
 //
@@ -18,6 +19,6 @@
 //
 // # Access
 //
-// An admin without a prefix reads all entries. Any other client reads only its own. Sessions of portal links read
-// none.
+// A client with the role admin whose keys are not limited to a prefix reads all entries. Any other client reads only
+// its own. A visitor who came to the dashboard by a portal link reads none.
 package audit

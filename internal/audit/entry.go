@@ -13,26 +13,33 @@ type Action string
 
 // The actions.
 const (
-	Cancel       Action = "cancel"
-	Fire         Action = "fire"
-	Reschedule   Action = "reschedule"
-	Redrive      Action = "redrive" // of one notice, or of all that fit under a prefix
-	Resend       Action = "resend"  // of one notice
-	Pause        Action = "pause"
-	Resume       Action = "resume"
-	Secret       Action = "secret" // a receiver's keys were shown
-	SignIn       Action = "sign-in"
-	SignOut      Action = "sign-out"
-	Purge        Action = "purge" // of dead letters that fit under a prefix
-	SendTest     Action = "send-test"
-	PortalLink   Action = "portal-link"
-	PortalRevoke Action = "portal-revoke"
-	Restore      Action = "restore"       // notices were put back
-	Replay       Action = "replay"        // was made
-	ReplayStop   Action = "replay-stop"   // was stopped
-	ReplayResume Action = "replay-resume" // goes on
-	Tap          Action = "tap"           // copies of attempts under a prefix were streamed
-	Erase        Action = "erase"         // of the history and of notices in Redis; the erased key or host is only stored as a digest
+	Cancel         Action = "cancel"
+	Fire           Action = "fire"
+	Reschedule     Action = "reschedule"
+	Readdress      Action = "readdress" // got another url or other headers
+	Redrive        Action = "redrive"   // of one notice, or of all that fit under a prefix
+	Resend         Action = "resend"    // of one notice
+	PauseReceiver  Action = "pause-receiver"
+	ResumeReceiver Action = "resume-receiver"
+	LimitReceiver  Action = "limit-receiver"
+	Pause          Action = "pause"
+	Resume         Action = "resume"
+	Secret         Action = "secret" // a receiver's keys were shown
+	SignIn         Action = "sign-in"
+	SignOut        Action = "sign-out"
+	Purge          Action = "purge" // of dead letters that fit under a prefix
+	SendTest       Action = "send-test"
+	PortalLink     Action = "portal-link"
+	PortalRevoke   Action = "portal-revoke"
+	Restore        Action = "restore"         // notices were put back
+	Replay         Action = "replay"          // was made
+	ReplayStop     Action = "replay-stop"     // was stopped
+	ReplayResume   Action = "replay-resume"   // goes on
+	Redirect       Action = "redirect"        // was started
+	RedirectStop   Action = "redirect-stop"   // was stopped
+	RedirectGoOn   Action = "redirect-resume" // goes on
+	Tap            Action = "tap"             // copies of attempts under a prefix were streamed
+	Erase          Action = "erase"           // of the history and of notices in Redis; the erased key or host is only stored as a digest
 )
 
 // Class decides which of a client's two streams an entry is in. Calls of one class cannot
@@ -52,7 +59,9 @@ var Classes = []Class{Rare, Frequent}
 // is any action of another version.
 func (a Action) Class() Class {
 	switch a {
-	case SignIn, Secret, Purge, Erase, Pause, Resume, Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke, Tap:
+	case SignIn, Secret, Purge, Erase, Pause, Resume, PauseReceiver, ResumeReceiver, LimitReceiver,
+		Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke,
+		Redirect, RedirectStop, RedirectGoOn, Tap:
 		return Rare
 	}
 	return Frequent
@@ -61,7 +70,7 @@ func (a Action) Class() Class {
 // Result is the result of an action.
 type Result string
 
-// The results. What changes nothing, a refusal or a repetition, has no entry.
+// The results. A refusal, and usually a repetition, changes nothing and has no entry.
 const (
 	Done Result = "done"
 	// Failed: Redis did not answer, or refused. The action may have been done if only the reply was
@@ -140,6 +149,7 @@ func (e *Entry) Fields() []string {
 			out = append(out, name, clip(*v))
 		}
 	}
+
 	return out
 }
 
@@ -157,5 +167,6 @@ func Read(id string, at time.Time, get func(name string) string) Entry {
 	for name, v := range e.named {
 		*v = clip(get(name))
 	}
+
 	return e
 }

@@ -37,6 +37,7 @@ func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error
 	if err != nil {
 		return nil, err
 	}
+
 	var out []Entry
 	err = s.Wire.At(ctx, s.Wire.Space.AuditClients(), func(ctx context.Context) error {
 		clients := []string{keys.FormerClients}
@@ -47,8 +48,10 @@ func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error
 			if err != nil {
 				return s.Wire.Wrapped("audit", err)
 			}
+
 			clients = append(clients, list...)
 		}
+
 		var streams []*auditStream
 		for _, client := range clients {
 			for _, class := range Classes {
@@ -57,6 +60,7 @@ func (s *Store) Audited(ctx context.Context, r Range, limit int) ([]Entry, error
 				streams = append(streams, x)
 			}
 		}
+
 		slices.SortFunc(streams, func(a, b *auditStream) int { return cmp.Compare(a.label(), b.label()) })
 		out, err = s.mergeAudit(ctx, streams, r, limit)
 		return err
@@ -70,12 +74,14 @@ func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r Range,
 	if !r.Since.IsZero() {
 		oldest = strconv.FormatInt(ceilMilli(r.Since), 10)
 	}
+
 	var out []Entry
 	var from []*auditStream // of each entry
 	for len(out) < limit {
 		if err := s.fillAudit(ctx, streams, oldest, min(limit-len(out), auditStep)); err != nil {
 			return nil, err
 		}
+
 		var next *auditStream
 		var newest [2]uint64
 		for _, x := range streams {
@@ -86,9 +92,11 @@ func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r Range,
 				next, newest = x, id
 			}
 		}
+
 		if next == nil {
 			break
 		}
+
 		m := next.list[0]
 		next.list = next.list[1:]
 		e := Read(m.ID, time.UnixMilli(int64(min(newest[0], math.MaxInt64))).UTC(), func(name string) string {
@@ -99,8 +107,10 @@ func (s *Store) mergeAudit(ctx context.Context, streams []*auditStream, r Range,
 		if n, err := strconv.Atoi(fmt.Sprint(m.Values["count"])); err == nil {
 			e.Count = max(n, 1)
 		}
+
 		out, from = append(out, e), append(from, next)
 	}
+
 	return out, s.countAudit(ctx, out, from)
 }
 
@@ -112,9 +122,11 @@ func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest st
 			empty = append(empty, x)
 		}
 	}
+
 	if len(empty) == 0 {
 		return nil
 	}
+
 	// Of many streams few entries of each are on a page.
 	step = max(min(step, 16), step/len(empty))
 	replies := make([]*redis.XMessageSliceCmd, len(empty))
@@ -126,12 +138,14 @@ func (s *Store) fillAudit(ctx context.Context, streams []*auditStream, oldest st
 	}); err != nil {
 		return s.Wire.Wrapped("audit", err)
 	}
+
 	for i, x := range empty {
 		if x.list = replies[i].Val(); len(x.list) > 0 {
 			x.newest = "(" + x.list[len(x.list)-1].ID
 		}
 		x.done = len(x.list) < step
 	}
+
 	return nil
 }
 
@@ -141,22 +155,26 @@ func (s *Store) countAudit(ctx context.Context, list []Entry, from []*auditStrea
 	for i, x := range from {
 		at[x] = append(at[x], i)
 	}
+
 	replies := make(map[*auditStream]*redis.SliceCmd, len(at))
 	if len(at) == 0 {
 		return nil
 	}
+
 	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for x, entries := range at {
 			ids := make([]string, len(entries))
 			for i, j := range entries {
 				ids[i] = list[j].ID
 			}
+
 			replies[x] = p.HMGet(ctx, s.Wire.Space.AuditRepeats(x.client, x.class), ids...)
 		}
 		return nil
 	}); err != nil {
 		return s.Wire.Wrapped("audit", err)
 	}
+
 	for x, entries := range at {
 		for i, v := range replies[x].Val() {
 			text, _ := v.(string)
@@ -165,6 +183,7 @@ func (s *Store) countAudit(ctx context.Context, list []Entry, from []*auditStrea
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -183,12 +202,14 @@ func readPlace(text string) (place, error) {
 	if text == "" {
 		return place{}, nil
 	}
+
 	p := place{}
 	var ok bool
 	p.text, p.label, _ = strings.Cut(text, " ")
 	if p.id, ok = streamID(p.text); !ok || !strings.Contains(p.label, ":") {
 		return place{}, ErrCursor
 	}
+
 	return p, nil
 }
 
@@ -199,12 +220,14 @@ func (p place) end(r Range, label string) string {
 	if !r.Until.IsZero() {
 		until = "(" + strconv.FormatInt(ceilMilli(r.Until), 10) + "-0"
 	}
+
 	switch {
 	case p.text == "" || !r.Until.IsZero() && p.id[0] >= uint64(ceilMilli(r.Until)):
 		return until
 	case label > p.label:
 		return p.text
 	}
+
 	return "(" + p.text
 }
 
@@ -214,6 +237,7 @@ func ceilMilli(t time.Time) int64 {
 	if t.After(time.UnixMilli(ms)) {
 		ms++
 	}
+
 	return max(ms, 0)
 }
 
@@ -223,12 +247,15 @@ func streamID(s string) (id [2]uint64, ok bool) {
 	if !found {
 		return id, false
 	}
+
 	for i, part := range []string{ms, n} {
 		v, err := strconv.ParseUint(part, 10, 64)
 		if err != nil || fmt.Sprint(v) != part {
 			return id, false
 		}
+
 		id[i] = v
 	}
+
 	return id, true
 }

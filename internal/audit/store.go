@@ -27,15 +27,15 @@ var auditScript = wire.NewScript("audit", auditSource, true).Anywhere()
 // Store keeps the audit in Redis. Its methods are safe for concurrent use.
 type Store struct{ Wire *wire.Client }
 
-// Audit appends an entry. If the same client made an equal call within the last minute, Audit increments the count of
-// that entry instead.
+// Audit adds e to one of the two streams of its client: one has rare actions, the other has all others ([Class]). If
+// the same call was recorded within the last minute, Audit instead increments the count of that entry.
 //
-// In a cluster, Audit returns an error as soon as the node of the audit responds slowly. The entry may still be
-// written later.
+// In a cluster, Audit does not wait for a slow node, but returns an error. The entry may still be written later.
 func (s *Store) Audit(ctx context.Context, e Entry) error {
 	if !s.Wire.Cluster {
 		return s.addEntry(ctx, e)
 	}
+
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), auditTimeout)
 	done := make(chan error, 1)
 	go func() {
@@ -64,6 +64,7 @@ func (s *Store) addEntry(ctx context.Context, e Entry) error {
 	for _, f := range e.Fields() {
 		args = append(args, f)
 	}
+
 	_, err := s.Wire.Run(ctx, auditScript, []string{s.Wire.Space.Audit(e.Client, class), s.Wire.Space.AuditRepeats(e.Client, class),
 		s.Wire.Space.AuditClients(), s.Wire.Space.AuditLast()}, args)
 	return err

@@ -34,18 +34,19 @@ var (
 	auditMergeScript   = wire.NewScript("auditmerge", auditMergeSource, true).Anywhere()
 )
 
-// Tend updates the audit streams for the configured clients. It is called periodically, and does three things:
-//   - It registers the clients of this instance.
-//   - It moves the entries of clients that no instance has configured any more to the streams of removed clients.
-//   - It moves entries from the single stream of earlier versions to the streams of their clients.
+// Tend maintains the audit streams, which record the actions of each client. It is called periodically. clients are the
+// names in this instance's configuration. Entries of clients that no instance has configured for five minutes are moved
+// to the streams that all removed clients share.
 func (s *Store) Tend(ctx context.Context, clients []string) error {
 	if err := s.copyOldAudit(ctx, s); err != nil {
 		return err
 	}
+
 	left, err := s.noteClients(ctx, clients, auditLeft)
 	if err != nil {
 		return err
 	}
+
 	for _, client := range left {
 		for i, class := range Classes {
 			class, other := string(class), string(Classes[1-i])
@@ -55,6 +56,7 @@ func (s *Store) Tend(ctx context.Context, clients []string) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -65,12 +67,14 @@ func (s *Store) noteClients(ctx context.Context, clients []string, after time.Du
 	for _, c := range clients {
 		args = append(args, c)
 	}
+
 	v, err := s.Wire.Run(ctx, auditClientsScript, []string{s.Wire.Space.AuditClients()}, args)
 	for _, x := range v {
 		if text, ok := x.(string); ok {
 			left = append(left, text)
 		}
 	}
+
 	return left, err
 }
 
@@ -96,10 +100,12 @@ func (s *Store) Copy(ctx context.Context, far *Store) error {
 	if err := s.copyOldAudit(ctx, far); err != nil {
 		return err
 	}
+
 	clients, err := s.Wire.Redis.ZRange(ctx, s.Wire.Space.AuditClients(), 0, -1).Result()
 	if err != nil {
 		return s.Wire.Fail("audit", err)
 	}
+
 	for _, client := range append(clients, keys.FormerClients) {
 		for _, class := range Classes {
 			list, err := s.counted(ctx, client, string(class))
@@ -111,6 +117,7 @@ func (s *Store) Copy(ctx context.Context, far *Store) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -120,6 +127,7 @@ func (s *Store) counted(ctx context.Context, client, class string) ([]redis.XMes
 	if err != nil {
 		return nil, s.Wire.Fail("audit", err)
 	}
+
 	counts, err := s.Wire.Redis.HGetAll(ctx, s.Wire.Space.AuditRepeats(client, class)).Result()
 	if err != nil {
 		return nil, s.Wire.Fail("audit", err)
@@ -130,12 +138,15 @@ func (s *Store) counted(ctx context.Context, client, class string) ([]redis.XMes
 		if err != nil {
 			continue // no repeats
 		}
+
 		had, err := strconv.Atoi(fmt.Sprint(m.Values["count"]))
 		if err != nil {
 			had = 1
 		}
+
 		m.Values["count"] = strconv.Itoa(had + more)
 	}
+
 	return list, nil
 }
 
@@ -157,11 +168,13 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 		at := [2]string{client, string(Action(action).Class())}
 		by[at] = append(by[at], m)
 	}
+
 	for at, list := range by {
 		if err := far.takeAudit(ctx, at[0], at[1], list); err != nil {
 			return err
 		}
 	}
+
 	if far != s {
 		return nil
 	}
@@ -169,6 +182,7 @@ func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
 	if err := s.Wire.Redis.Del(ctx, s.Wire.Space.OldAudit()).Err(); err != nil {
 		return s.Wire.Fail("audit", err)
 	}
+
 	return nil
 }
 
@@ -187,8 +201,10 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 				for _, name := range slices.Sorted(maps.Keys(m.Values)) {
 					values = append(values, name, m.Values[name])
 				}
+
 				p.XAdd(ctx, &redis.XAddArgs{Stream: incoming, ID: m.ID, Values: values})
 			}
+
 			p.PExpire(ctx, incoming, incomingFor)
 			return nil
 		}); err != nil {
@@ -201,5 +217,6 @@ func (s *Store) takeAudit(ctx context.Context, client, class string, list []redi
 			return err
 		}
 	}
+
 	return s.mergeStream(ctx, mergeCall{from: incoming, repeats: incoming + ":repeats", client: client, class: class, other: incoming})
 }

@@ -52,6 +52,7 @@ func (t *Trail) Note(ctx context.Context, e Entry, more ...zap.Field) {
 			fields = append(fields, zap.String(name, clip(v)))
 		}
 	}
+
 	fields = append(fields, more...)
 	t.log.Info("operator action", fields...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
@@ -96,11 +97,13 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 	if !c.Everything() {
 		q.Client = &c.Name
 	}
+
 	for range maxSteps {
 		step := stepEntries
 		if c.Everything() && q.Prefix == "" {
 			step = min(step, q.Limit-len(p.Entries)) // each fits
 		}
+
 		r := q.Range
 		r.Before = p.Next
 		list, err := t.keeper.Audited(ctx, r, step)
@@ -110,11 +113,13 @@ func (t *Trail) Read(ctx context.Context, c access.Caller, q Query) (Page, error
 		if full := p.add(list, c, q); full {
 			return p, nil
 		}
+
 		if len(list) < step {
 			p.Next = ""
 			return p, nil
 		}
 	}
+
 	return p, nil
 }
 

@@ -41,6 +41,7 @@ func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 	if got == a.Value {
 		return true, ""
 	}
+
 	return false, fmt.Sprintf("%s is %.60q, want %q", path, got, a.Value)
 }
 
@@ -70,6 +71,7 @@ func lookup(doc []byte, path []string) (string, error) {
 		if !ok {
 			return "", fmt.Errorf("%s does not exist", strings.Join(path[:i+1], "."))
 		}
+
 		v = next
 	}
 
@@ -98,6 +100,7 @@ func child(v any, name string) (any, bool) {
 		if err != nil || n < 0 || n >= len(x) {
 			return nil, false
 		}
+
 		return x[n], true
 	}
 

@@ -21,6 +21,7 @@ func (l *byUse[T, P]) push(p P) {
 	} else {
 		l.oldest = p
 	}
+
 	l.newest = p
 	l.n++
 }

@@ -37,6 +37,7 @@ func (c *call) set(name, value string) {
 	for i > 0 && c.fields[i-1].name > name {
 		i--
 	}
+
 	if i > 0 && c.fields[i-1].name == name {
 		c.fields[i-1].value = value
 		return
@@ -73,6 +74,7 @@ func (c *call) url() *url.URL {
 	if c.method != http.MethodGet {
 		return c.to.call
 	}
+
 	u := *c.to.call
 	u.RawQuery = c.query
 	return &u
@@ -90,6 +92,7 @@ func (c *call) appendHead(b []byte) []byte {
 	if agent := textproto.TrimString(c.agent); agent != "" {
 		b = append(append(b, "\r\nUser-Agent: "...), agent...)
 	}
+
 	if len(c.body) > 0 || c.method != http.MethodGet {
 		b = strconv.AppendInt(append(b, "\r\nContent-Length: "...), int64(len(c.body)), 10)
 	}
@@ -98,6 +101,7 @@ func (c *call) appendHead(b []byte) []byte {
 		b = append(append(b, "\r\n"...), f.name...)
 		b = append(append(b, ": "...), textproto.TrimString(f.value)...)
 	}
+
 	return append(b, "\r\n\r\n"...)
 }
 
@@ -114,12 +118,14 @@ func (c *call) header() http.Header {
 	for _, f := range c.fields {
 		set(f.name, f.value)
 	}
+
 	return h
 }
 
 // request returns the call as a request of net/http.
 func (c *call) request(ctx context.Context) *http.Request {
-	req := &http.Request{Method: c.method, URL: c.url(), Host: c.to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: c.header()}
+	req := &http.Request{Method: c.method, URL: c.url(), Host: c.to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: c.header()}
 	switch {
 	case len(c.body) > 0:
 		req.Body = io.NopCloser(bytes.NewReader(c.body))

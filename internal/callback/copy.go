@@ -11,9 +11,9 @@ import (
 	"notifier/internal/tap"
 )
 
-// Copy returns the request that the next attempt of n would send, for developers who watch a route (package tap). For
-// a log route, it returns the request that a callback would send. The route's own headers, headers with secret names
-// and signatures are left out, and secrets in the url are hidden.
+// Copy returns the request that the next attempt of n would send, to show it to developers who watch a route (package
+// tap). For a route that only logs its notices, Copy returns the HTTP request that would deliver the notice. The
+// headers of the route, headers with secret names and signatures are left out, and secrets in the url are hidden.
 func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	out := &tap.Copy{Key: n.Key, Route: r.Name, ID: n.ID(), Attempt: n.NextAttempt(), Target: r.Target.Kind, Method: methodOf(r, n)}
 	s := r.Signing()
@@ -41,12 +41,14 @@ func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	if typ != "" {
 		c.set("Content-Type", typ)
 	}
+
 	c.setNotice(n)
 	c.set("Webhook-Id", out.ID)
 	c.set("User-Agent", h.opts.UserAgent)
 	for _, f := range c.fields {
 		out.Headers = append(out.Headers, notice.Header{Name: strings.ToLower(f.name), Value: f.value})
 	}
+
 	return out
 }
 
@@ -55,5 +57,6 @@ func schemes(s *sign.Settings) string {
 	for i, scheme := range s.Schemes {
 		names[i] = string(scheme)
 	}
+
 	return strings.Join(names, ", ")
 }

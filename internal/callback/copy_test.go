@@ -31,9 +31,11 @@ func header(c *tap.Copy, name string) (string, bool) {
 func TestCopyLeavesSecretsOut(t *testing.T) {
 	t.Parallel()
 	r := &route.Route{Name: "orders", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice},
-		Headers: []notice.Header{{Name: "X-Of-Route", Value: "hunter2"}}, Secrets: []sign.Secret{sign.SecretOf([]byte("hunter2 hunter2 hunter2 hunter2"))}}
+		Headers: []notice.Header{{Name: "X-Of-Route", Value: "hunter2"}}, Secrets: []sign.Secret{sign.SecretOf([]byte("hunter2 hunter2 hunter2 " +
+			"hunter2"))}}
 	c := copyOf(r, notice.Content{URL: "https://me:hunter2@shop.example/hook?token=hunter2&a=1", Body: []byte(`{"a":1}`),
-		Headers: []notice.Header{{Name: "X-Mine", Value: "mine"}, {Name: "Authorization", Value: "Bearer hunter2"}, {Name: "X-Api-Key", Value: "hunter2"}}})
+		Headers: []notice.Header{{Name: "X-Mine", Value: "mine"}, {Name: "Authorization", Value: "Bearer hunter2"},
+			{Name: "X-Api-Key", Value: "hunter2"}}})
 	text := c.URL
 	for _, h := range c.Headers {
 		text += " " + h.Name + ": " + h.Value

@@ -58,13 +58,16 @@ func destinationOf(u *url.URL) (destination, error) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
+
 	if u.Port() != "" {
 		host += ":" + at.Port
 	}
+
 	if host != u.Host {
 		c := *u
 		c.Host, to.call = host, &c
 	}
+
 	return to, nil
 }
 
@@ -80,5 +83,6 @@ func hostHeader(given string) string {
 			return h[:zone] + h[end:]
 		}
 	}
+
 	return h
 }

@@ -96,6 +96,7 @@ func (d *direct) connect(ctx context.Context, x *exchange) (*directConn, error) 
 		if hand.Err() != nil {
 			err = hand.Err()
 		}
+
 		return nil, fail(err)
 	}
 
@@ -130,6 +131,7 @@ func (d *direct) exchange(ctx context.Context, c *directConn, x *exchange, reuse
 	if err == nil {
 		whole, keep, err = d.talk(c, x, reused)
 	}
+
 	return x.judge(ctx.Err(), err, reused && !whole)
 }
 
@@ -235,6 +237,7 @@ func (x *exchange) readAnswer(c *directConn, r *reader, resp *http.Response, bod
 	if f.bodyErr != nil && isTimeout(f.bodyErr) {
 		f.expired = !drained
 	}
+
 	return body.stop() && all && !resp.Close && r.br.Buffered() == 0
 }
 
@@ -351,6 +354,7 @@ func (r *reader) readsLate(err error) bool {
 	if err == nil || r.late || r.end.IsZero() || !isTimeout(err) || time.Since(r.end) < missedBy {
 		return false
 	}
+
 	r.late = true
 	return r.c.SetReadDeadline(time.Now().Add(lateRead)) == nil
 }

@@ -37,6 +37,7 @@ func newDirectConn(c net.Conn, o origin, keep time.Duration) *directConn {
 			d.check, d.raw = newClosedCheck(raw), newRawSend(raw)
 		}
 	}
+
 	return d
 }
 

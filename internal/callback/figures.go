@@ -50,15 +50,9 @@ func (t *tally) add(now time.Time, failed bool) {
 	}
 }
 
-// Hosts returns the state of at most most hosts that this instance has recently called. Hosts without calls, deferred
-// notices or failures to report are left out. The hosts are sorted by how much attention they need:
-//
-//  1. hosts whose circuit breaker is not closed
-//  2. hosts with deferred notices or reduced slots
-//  3. hosts with failed calls
-//  4. all others
-//
-// Within each group, hosts with more calls come first.
+// Hosts returns the state of at most most hosts that were called in this minute or the last, hang, or have notices
+// deferred. Hosts that need more attention come first: those with an open or half-open circuit breaker, those for which
+// calls are held back, those with failed calls, then all others. Hosts with more calls come first in each group.
 func (h *Handler) Hosts(most int) []HostState {
 	var out []HostState
 	h.states.Range(func(_, v any) bool {
@@ -67,7 +61,8 @@ func (h *Handler) Hosts(most int) []HostState {
 		return true
 	})
 	slices.SortFunc(out, func(a, b HostState) int {
-		return cmp.Or(-cmp.Compare(trouble(a), trouble(b)), -cmp.Compare(a.Calls, b.Calls), cmp.Compare(a.Prefix, b.Prefix), cmp.Compare(a.Host, b.Host))
+		return cmp.Or(-cmp.Compare(trouble(a), trouble(b)), -cmp.Compare(a.Calls, b.Calls), cmp.Compare(a.Prefix, b.Prefix),
+			cmp.Compare(a.Host, b.Host))
 	})
 	return out[:min(most, len(out))]
 }
@@ -76,7 +71,7 @@ func trouble(s HostState) int {
 	switch {
 	case s.Breaker != "closed":
 		return 3
-	case s.Refused >= 1 || s.Slowed:
+	case s.Refused >= 1 || s.Slowed: // notices are deferred, or answers of 429 or 503 have reduced the calls
 		return 2
 	case s.Failed > 0:
 		return 1
@@ -97,9 +92,10 @@ func (l *limits) hostStates(prefix string) []HostState {
 		if h.inflight == 0 && h.tally == (tally{minute: h.tally.minute}) && h.health != hung && h.refused.perSecond(now) < 0.1 {
 			continue // nothing to report, as for most hosts where there are thousands
 		}
-		s := HostState{Prefix: prefix, Host: h.name, Breaker: h.breaker.State().String(), Until: h.until, InFlight: h.inflight, Slots: h.limit(l.share(h)),
-			Slowed: h.allowed > 0, Refused: h.refused.perSecond(now), Calls: h.tally.calls[0] + h.tally.calls[1], Failed: h.tally.fail[0] + h.tally.fail[1],
-			Mean: h.latency}
+
+		s := HostState{Prefix: prefix, Host: h.name, Breaker: h.breaker.State().String(), Until: h.until, InFlight: h.inflight,
+			Slots: h.limit(l.share(h)), Slowed: h.allowed > 0, Refused: h.refused.perSecond(now), Calls: h.tally.calls[0] + h.tally.calls[1],
+			Failed: h.tally.fail[0] + h.tally.fail[1], Mean: h.latency}
 		out = append(out, s)
 	}
 

@@ -25,7 +25,8 @@ func TestHostsReturnsStates(t *testing.T) {
 		if s := by["good:443"]; s.Calls != 2 || s.Failed != 1 || s.Breaker != "closed" || s.InFlight != 0 || s.Slots != 16 || s.Prefix != "app1" {
 			t.Errorf("good: %+v", s)
 		}
-		if s := by["dead:443"]; s.Breaker != "open" || s.Failed != breakerFailures || s.Until.IsZero() || s.Mean < time.Second || trouble(s) <= trouble(by["good:443"]) {
+		if s := by["dead:443"]; s.Breaker != "open" || s.Failed != breakerFailures || s.Until.IsZero() || s.Mean < time.Second ||
+			trouble(s) <= trouble(by["good:443"]) {
 			t.Errorf("dead: %+v", s)
 		}
 		if s := by["slow:443"]; s.InFlight != 1 {

@@ -15,11 +15,13 @@ import (
 // FuzzAnswer checks that an attempt ends within its timeout, with a result of the closed set, whatever bytes
 // the receiver answers.
 func FuzzAnswer(f *testing.F) {
-	for _, s := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n", "HTTP/1.1 503 x\r\nRetry-After: 99999999999\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
-		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n", "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", "HTTP/0.9 200\r\n\r\n", "\x00\xff",
-		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "HTTP/1.1 302 x\r\nLocation: \xff\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=-9999999999\r\n\r\n", "HTTP/1.1 410 Gone\r\nWebhook-Delivery: abort-message\r\n\r\n"} {
+	for _, s := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 204 No Content\r\n\r\n",
+		"HTTP/1.1 503 x\r\nRetry-After: 99999999999\r\n\r\n", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n", "HTTP/0.9 200\r\n\r\n", "\x00\xff",
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8b\x08", "HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+		"HTTP/1.1 302 x\r\nLocation: \xff\r\n\r\n", "HTTP/1.1 200 OK\r\nKeep-Alive: timeout=-9999999999\r\n\r\n",
+		"HTTP/1.1 410 Gone\r\nWebhook-Delivery: abort-message\r\n\r\n"} {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}

@@ -32,6 +32,7 @@ func (g *guard) control(_ context.Context, network, address string, _ syscall.Ra
 	if blocked := g.route.CheckAddr(at.Addr()); blocked != nil {
 		return blocked
 	}
+
 	return nil
 }
 

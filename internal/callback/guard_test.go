@@ -20,6 +20,11 @@ import (
 	"notifier/internal/route"
 )
 
+// loopbackNames returns a resolver for which each name has the address 127.0.0.1.
+func loopbackNames(t testing.TB) *net.Resolver {
+	return dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+}
+
 // dnsServer runs a DNS server for A and AAAA queries, and returns a resolver that uses it. answer returns the
 // addresses for the n-th query of a name.
 func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.Resolver {
@@ -165,7 +170,8 @@ func TestForbiddenAddresses(t *testing.T) {
 func refusedWhenScheduled(t *testing.T, r *route.Route, n *notice.Notice, remedy string) {
 	t.Helper()
 	wrong := r.Misfits(&n.Content)
-	if len(wrong) != 1 || wrong[0].Field != "url" || !strings.HasPrefix(wrong[0].Text, "may not be called: ") || !strings.Contains(wrong[0].Text, remedy) {
+	if len(wrong) != 1 || wrong[0].Field != "url" || !strings.HasPrefix(wrong[0].Text, "may not be called: ") ||
+		!strings.Contains(wrong[0].Text, remedy) {
 		t.Errorf("scheduled: %+v", wrong)
 	}
 }
@@ -211,7 +217,8 @@ func TestWideDigitsAreCheckedAsAddress(t *testing.T) {
 	r := noticeRoute()
 	r.Proxy = proxyAt(t, "http://127.0.0.1:1") // behind it no address is seen when connecting
 	n := testNotice("x")
-	for _, address := range []string{"http://127.0.0.\uff11/", "http://\uff11\uff10.0.0.1/", "http://169.254.169.254./", "http://127\u30020\u30020\u30021/"} {
+	for _, address := range []string{"http://127.0.0.\uff11/", "http://\uff11\uff10.0.0.1/", "http://169.254.169.254./",
+		"http://127\u30020\u30020\u30021/"} {
 		n.URL = address
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonBlocked)
 		refusedWhenScheduled(t, r, n, "")
@@ -253,8 +260,10 @@ func TestRebindingNameIsBlocked(t *testing.T) {
 				}
 			}
 		}
-		if list := logs.FilterMessageSnippet("private address").All(); len(list) != 6 || !strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "127.0.0.1") &&
-			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "::1") && !strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "169.254") {
+		if list := logs.FilterMessageSnippet("private address").All(); len(list) != 6 ||
+			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "127.0.0.1") &&
+				!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "::1") &&
+				!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "169.254") {
 			t.Errorf("the log has no address: %v", list)
 		}
 		mu.Lock()
@@ -280,7 +289,7 @@ func TestPermissionsAreNotShared(t *testing.T) {
 			expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
 		}
 		// Not even if the routes differ only in the name.
-		byName := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+		byName := loopbackNames(t)
 		h = newHandler(t, Options{Resolver: byName})
 		n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
 		expect(t, h.Handle(background(t), noticeRoute("pay.internal"), n), notice.OutcomeDelivered, "")

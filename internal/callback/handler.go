@@ -38,6 +38,9 @@ type Options struct {
 	// Shared means that rates and slots hold for all instances together. Otherwise they hold for each
 	// instance.
 	Shared bool
+	// HostLimits, unless nil, returns the limits that operators have set for a host with its port on the route with a
+	// prefix; 0 = none. The lower of these and the route's hold.
+	HostLimits func(prefix, host string) (rate float64, concurrency int)
 	// Now is the clock for signatures, limits and Retry-After. Default time.Now.
 	Now func() time.Time
 }
@@ -46,24 +49,35 @@ func (o Options) withDefaults() Options {
 	if o.Logger == nil {
 		o.Logger = zap.NewNop()
 	}
+
 	if o.Concurrency <= 0 {
 		o.Concurrency = 512
 	}
+
 	if o.UserAgent == "" {
 		o.UserAgent = "notifier"
 	}
+
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = 5 * time.Second
 	}
+
 	if o.TLSTimeout <= 0 {
 		o.TLSTimeout = 5 * time.Second
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	if o.Fleet == nil {
 		o.Fleet = alone{}
 	}
+
+	if o.HostLimits == nil {
+		o.HostLimits = func(string, string) (float64, int) { return 0, 0 }
+	}
+
 	return o
 }
 
@@ -150,7 +164,8 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signing: r.Signing(), userAgent: h.opts.UserAgent, now: h.opts.Now, log: h.opts.Logger.With(zap.String("route", r.Name))}
+	s := &routeState{route: r, signing: r.Signing(), userAgent: h.opts.UserAgent, now: h.opts.Now,
+		log: h.opts.Logger.With(zap.String("route", r.Name))}
 
 	var err error
 	if s.chain, err = sign.New(s.signing); err != nil {
@@ -173,14 +188,17 @@ func (h *Handler) newState(r *route.Route) (*routeState, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		s.tokens = newTokens(r, client, h.opts.Now)
 	}
 
 	s.secrets = routeSecrets(r)
 	s.limits = newLimits(r, h.MaxInstances(r), peers{h.opts.Fleet, h.opts.Shared}, h.opts.Now, s.logBreaker)
+	s.limits.own = h.opts.HostLimits
 	if s.transport, err = h.transport(r, s.guard); err != nil {
 		return nil, err
 	}
+
 	return s, nil
 }
 
@@ -203,6 +221,7 @@ func (h *Handler) transport(r *route.Route, g *guard) (*transportPool, error) {
 	if p := r.Proxy.URL(); p != nil {
 		key.proxy = p.String()
 	}
+
 	if g != nil {
 		key.guarded, key.allow = true, g.key()
 	}
@@ -247,9 +266,18 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate")
 		return res
 	}
+
+	asked := time.Now()
 	if without := s.authorize(ctx, n, &to, began); without != nil {
 		res = *without
 		return res
+	}
+
+	if time.Since(asked) > maxTokenWait { // other calls waited for the same token: their turns have passed, too
+		if refused := pass.again(ctx); refused != nil {
+			res = refused.Result
+			return h.deferred(n, refused)
+		}
 	}
 
 	waited := time.Since(began)
@@ -315,6 +343,7 @@ func (s *routeState) refusal(n *notice.Notice, err error) notice.Result {
 		after := min(max(s.now().Sub(n.Due)/4, minHeadersDelay), maxHeadersDelay)
 		return notice.DeferredResult(notice.ReasonHeaders, after, headers.Error())
 	}
+
 	return failure(&facts{}, err, 0)
 }
 
@@ -354,6 +383,7 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destinat
 		if seen != nil {
 			seen.request(s, n, c)
 		}
+
 		x := &exchange{call: c, tr: tr, f: f, end: end, drain: !needsBody(&s.route.Ack), seen: seen}
 		if s.transport.isDirect(to.origin) {
 			err = s.transport.direct.do(ctx, x)
@@ -379,9 +409,11 @@ func (s *routeState) deadline(ctx context.Context, began time.Time) (end time.Ti
 	if s.route.Timeout > 0 {
 		end = began.Add(s.route.Timeout)
 	}
+
 	if at, ok := ctx.Deadline(); ok && (end.IsZero() || at.Before(end)) {
 		end = at
 	}
+
 	return end
 }
 
@@ -410,6 +442,7 @@ func readBody(f *facts, body io.Reader, length int64) (all bool) {
 			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				return true
 			}
+
 			f.bodyErr = err
 			return false
 		}

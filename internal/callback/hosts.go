@@ -11,9 +11,10 @@ const hostsKept = 8192
 type hostTable struct {
 	most   int
 	byName map[string]*host
-	// plain and marked hold the idle hosts.
-	// marked has the hosts that hang or asked for fewer calls. A host of marked is dropped if marked has more than
-	// half of all hosts, otherwise one of plain. So neither list can displace the other.
+	// plain and marked hold the idle hosts, which have no running call. marked has the hosts that hang, or asked for
+	// fewer calls by an answer of 429 or 503; plain has the others. A full table drops a host of plain. If marked has
+	// more than most/2 hosts, or plain is empty, it drops one of marked instead. So neither list can displace the
+	// other.
 	plain, marked hostList
 }
 
@@ -32,6 +33,7 @@ func (t *hostTable) find(name string, create func() *host) *host {
 		t.take(h)
 		return h
 	}
+
 	if t.plain.n+t.marked.n >= t.most {
 		t.forget()
 	}
@@ -76,6 +78,7 @@ func (t *hostTable) forget() {
 	if from.n == 0 || t.marked.n > t.most/2 {
 		from = &t.marked
 	}
+
 	if from.oldest != nil {
 		t.drop(from.oldest)
 	}

@@ -71,6 +71,7 @@ func (p *idleConns) put(c *directConn) bool {
 	if old != nil {
 		old.close()
 	}
+
 	return true
 }
 
@@ -100,6 +101,7 @@ func (p *idleConns) wake(now, at time.Time) {
 		p.timer = time.AfterFunc(at.Sub(now), p.sweep)
 		return
 	}
+
 	p.timer.Reset(at.Sub(now))
 }
 

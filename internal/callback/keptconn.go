@@ -50,6 +50,7 @@ func keepConns(dial dialer, keep time.Duration) dialer {
 				k.check = newClosedCheck(raw)
 			}
 		}
+
 		return k, nil
 	}
 }
@@ -80,6 +81,7 @@ func (k *keptConn) Close() error {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
+
 	k.mu.Unlock()
 	return k.Conn.Close()
 }
@@ -115,9 +117,11 @@ func (k *keptConn) begin(c net.Conn, reused bool) *connUse {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
+
 	if reused && (late || k.check != nil && k.check.closed()) {
 		_ = k.Conn.Close() // no exchange waits for data from it
 	}
+
 	return u
 }
 
@@ -130,6 +134,7 @@ func (u *connUse) becomeIdle() {
 	if u.uses != u.number || u.http2 {
 		return
 	}
+
 	u.idle, u.since = true, time.Now()
 	u.arm(u.keep)
 }

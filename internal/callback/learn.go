@@ -14,13 +14,13 @@ import (
 	"notifier/internal/route"
 )
 
-// The first words of the messages about circuit breakers that instances send to each other. A
-// breaker belongs to one host of one route. <prefix> is the prefix of the route:
+// The first words of the messages that instances send to each other about circuit breakers. While its breaker for a
+// host is open, an instance makes only single calls (tries) to the host. <prefix> is that of the route's notice keys:
 //
 //	open <prefix> <host> <failed tries> <ms until the next try> <ms since the first failure>
-//	    the sender has opened its breaker
+//	    the breaker of the sender has opened, or is still open after another failed try
 //	closed <prefix> <host>
-//	    the sender has closed its breaker, because the host answers again
+//	    the breaker of the sender has closed
 //	answers <prefix> <host>
 //	    reply to open: the host has answered the sender since that first failure
 const (
@@ -45,6 +45,7 @@ func (h *Handler) Receive(from, text string) {
 		if s.route.Prefix != f[1] {
 			return true
 		}
+
 		s.limits.heard(from, f)
 		return false
 	})
@@ -71,7 +72,9 @@ func (l *limits) tellOpen(h *host, now time.Time) {
 	if !h.failing.IsZero() {
 		lasted = min(now.Sub(h.failing), time.Hour)
 	}
-	l.fleet.Broadcast(fmt.Sprintf("%s %s %s %d %d %d", wordOpen, l.prefix, h.name, h.trips, h.until.Sub(now).Milliseconds(), lasted.Milliseconds()))
+
+	l.fleet.Broadcast(fmt.Sprintf("%s %s %s %d %d %d", wordOpen, l.prefix, h.name, h.trips, h.until.Sub(now).Milliseconds(),
+		lasted.Milliseconds()))
 }
 
 // tell sends other instances a message without numbers.
@@ -79,11 +82,9 @@ func (l *limits) tell(word, name string) {
 	l.fleet.Broadcast(strings.Join([]string{word, l.prefix, name}, " "))
 }
 
-// heardOpen opens this instance's circuit breaker of a host, because the instance from has opened its own. But if the
-// host has answered this instance since the failures began, heardOpen only replies that to the other instances.
-//
-// trips is the number of the sender's failed tries. left is how long its breaker stays open, and lasted how long ago
-// its failures began.
+// heardOpen processes the message from another instance that its circuit breaker for a host (name) is open. It opens
+// the breaker of this instance too, unless the host has answered this instance since the failures began. trips is the
+// number of failed test calls, left the time until the next one, and lasted the time since the first failure.
 func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Duration) {
 	now := l.now()
 	l.mu.Lock()
@@ -111,16 +112,14 @@ func (l *limits) heardOpen(from, name string, trips int, left, lasted time.Durat
 		if err != nil {
 			return
 		}
+
 		done(errSlow)
 	}
 }
 
-// heardClosed processes the message of the instance from that a host answers its calls. again is true if the sender
-// has just closed its circuit breaker.
-//
-// If only messages have opened this instance's breaker of the host, heardClosed closes it. If calls of this instance
-// have failed, the breaker stays open, and notices for the host are handed to the sender until a call from here
-// succeeds.
+// heardClosed processes the message that the host called name answers the calls of the instance from. If only messages
+// have opened the breaker of this instance, heardClosed closes it. Otherwise notices for the host may be handed to
+// from. again is true if from has just closed its own breaker: then this instance may test the host at once.
 func (l *limits) heardClosed(from, name string, again bool) {
 	now := l.now()
 	l.mu.Lock()
@@ -131,12 +130,13 @@ func (l *limits) heardClosed(from, name string, again bool) {
 		return
 	}
 
-	if h.own {
+	if h.own { // a call of this instance has opened the breaker
 		h.addPeer(from, now)
 		// The host may answer this instance again too, so it may try at once.
 		if again {
 			h.until = now
 		}
+
 		return
 	}
 
@@ -206,7 +206,9 @@ func (l *limits) toPeers(h *host, now time.Time) *deferral {
 	if len(ids) == 0 {
 		return nil
 	}
-	res := notice.DeferredResult(notice.ReasonBreaker, handedAfter, h.name+" fails slowly here and answers another instance, which gets the notice")
+
+	res := notice.DeferredResult(notice.ReasonBreaker, handedAfter, h.name+
+		" fails slowly here and answers another instance, which gets the notice")
 	res.Host = h.name
 	return &deferral{Result: res, ids: ids}
 }
@@ -218,10 +220,12 @@ func (l *limits) others(h *host, now time.Time) View {
 	if h.breaker.State() == gobreaker.StateClosed || now.Sub(h.until) > breakerMost {
 		return nil
 	}
-	v := l.slotHolders(h.name)
+
+	v := l.slotHolders(h.name, l.limitsOf(h.name))
 	if v.Prefers(l.tryName(h)) {
 		return nil
 	}
+
 	return v
 }
 

@@ -43,6 +43,7 @@ type limits struct {
 	pacer    *pacer
 	fleet    peers
 	now      func() time.Time
+	own      func(prefix, host string) (rate float64, concurrency int) // see Options.HostLimits; nil = none
 	changed  func(host string, from, to gobreaker.State, remote bool)
 
 	mu           sync.Mutex
@@ -67,12 +68,14 @@ const (
 type onBreaker func(host string, from, to gobreaker.State, remote bool)
 
 func newLimits(r *route.Route, maxSharers int, fleet peers, now func() time.Time, changed onBreaker) *limits {
-	l := &limits{prefix: r.Prefix, maxSharers: maxSharers, max: r.HostConcurrency, fleet: fleet, now: now, changed: changed, hosts: newTable(), swept: now(),
+	l := &limits{prefix: r.Prefix, maxSharers: maxSharers, max: r.HostConcurrency, fleet: fleet, now: now, own: noLimits, changed: changed,
+		hosts: newTable(), swept: now(),
 		pacer: newPacer(r)}
 	// A fixed target is one host: no other host needs free slots.
 	if r.Target.Kind == route.KindNotice && r.Concurrency > 1 {
 		l.doubtful = r.Concurrency / 2
 	}
+
 	return l
 }
 
@@ -91,8 +94,10 @@ type host struct {
 	health health
 	// share is this instance's part of the host's slots, in the view whose number is view − 1; view 0 = not
 	// computed.
-	view  uint64
-	share int
+	view    uint64
+	share   int
+	divided hostLimits // from which share was computed
+	paced   *pacer     // of the rate that an operator has set for the host; nil = none
 	// allowed is the number of slots while the host is slowed: less than its share after answers of 429 or
 	// 503, growing by one with every round of good answers. Zero = not slowed.
 	allowed   float64
@@ -136,6 +141,7 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 	for ; r.from < s && s-r.from < ringSeconds; r.from++ {
 		r.count[r.from%ringSeconds] = 0
 	}
+
 	if r.from < s {
 		*r = ring{from: s}
 	}
@@ -147,6 +153,7 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 			if sec == at {
 				return after
 			}
+
 			return time.Unix(sec, 0).Add(rand.N(time.Second)).Sub(now)
 		}
 	}
@@ -167,6 +174,7 @@ func (p *pace) end(took time.Duration, now time.Time) {
 	if p.latency == 0 {
 		p.latency = took
 	}
+
 	p.latency += (took - p.latency) / 4
 }
 
@@ -204,8 +212,9 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	limit, mine := l.slots(h)
 	if !mine {
 		h.waited = now
-		return nil, &deferral{h.postpone(now, 1, notice.ReasonBusy, 0, fmt.Sprintf("all %d slots of %s belong to other instances", l.max, name)),
-			l.slotHolders(name), "", nil}
+		x := l.limitsOf(name)
+		return nil, &deferral{h.postpone(now, 1, notice.ReasonBusy, 0,
+			fmt.Sprintf("all %d slots of %s belong to other instances", x.slots, name)), l.slotHolders(name, x), "", nil}
 	}
 
 	if limit > 0 && h.inflight >= limit {
@@ -219,6 +228,7 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 	if was == answers && h.inflight > 0 && now.Sub(h.moved) >= slowFailure {
 		was = unknown // it did answer, but none of its running calls has ended for a while
 	}
+
 	if !l.hasRoom(was) {
 		return nil, put(l.doubtfulPace.postpone(now, l.doubtful, notice.ReasonBusy, 0,
 			fmt.Sprintf("%d calls to hosts that do not answer are running; the other slots are kept for hosts that answer", l.doubtful)))
@@ -229,14 +239,10 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		return nil, refused
 	}
 
-	wait, after, ok := l.pacer.take(now, l.holders(), l.fleet.Shared)
-	if !ok {
+	wait, refused := l.pace(h, now)
+	if refused != nil {
 		done(errExcluded)
-		if after == 0 {
-			return nil, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter, fmt.Sprintf("the route's rate of %g/s belongs to other instances",
-				l.pacer.whole)), l.holders(), "", nil}
-		}
-		return nil, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("the route's rate of %g/s is used up", l.pacer.whole)))
+		return nil, refused
 	}
 
 	h.begin(now)
@@ -245,7 +251,8 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		l.doubtfulPace.begin(now)
 	}
 
-	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was, first: !h.called, trial: h.breaker.State() != gobreaker.StateClosed}
+	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was, first: !h.called,
+		trial: h.breaker.State() != gobreaker.StateClosed}
 	h.called, h.trying = true, h.trying || p.trial
 	return p, nil
 }
@@ -298,6 +305,7 @@ func (l *limits) hasRoom(s health) bool {
 	if s == hung && l.held[hung] >= max(1, l.doubtful/2) {
 		return false
 	}
+
 	return l.held[unknown]+l.held[hung] < l.doubtful
 }
 
@@ -352,6 +360,7 @@ func (h *host) learn(res notice.Result, timedOut bool, began, now time.Time) err
 		if h.failing.IsZero() || began.Before(h.failing) {
 			h.failing = began
 		}
+
 		return errSlow
 	}
 
@@ -372,6 +381,7 @@ func (l *limits) breakerChanged(h *host, before gobreaker.State, now time.Time) 
 		if before == gobreaker.StateClosed {
 			h.trips = 0
 		}
+
 		h.until = now.Add(min(breakerOpen<<min(h.trips, 8), breakerMost))
 		l.tellOpen(h, now)
 	case after == gobreaker.StateClosed:
@@ -383,7 +393,8 @@ func (l *limits) breakerChanged(h *host, before gobreaker.State, now time.Time) 
 // saysNothing reports whether a call that ended for this reason is ignored by the host's breaker.
 func saysNothing(r notice.Reason) bool {
 	switch r {
-	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted, notice.ReasonToken:
+	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted, notice.ReasonToken,
+		notice.ReasonRate:
 		return true
 	}
 	return false
@@ -394,10 +405,12 @@ func (h *host) limit(most int) int {
 	if h.allowed == 0 {
 		return most
 	}
+
 	n := max(1, int(h.allowed))
 	if most > 0 {
 		n = min(n, most)
 	}
+
 	return n
 }
 
@@ -463,6 +476,7 @@ func (p *pace) perSecond(now time.Time, slots int) float64 {
 	if p.inflight > 0 {
 		latency = max(latency, now.Sub(p.moved))
 	}
+
 	return float64(slots) / latency.Seconds()
 }
 
@@ -482,9 +496,11 @@ func (p *pace) postpone(now time.Time, slots int, r notice.Reason, atLeast time.
 	if p.returns == nil && p.refused.cur > maxReturns/4 {
 		p.returns = &ring{from: now.Unix()}
 	}
+
 	if p.returns != nil {
 		after = p.returns.book(now, after)
 	}
+
 	return notice.DeferredResult(r, after, detail)
 }
 
@@ -498,6 +514,7 @@ func (l *limits) sweep(now time.Time) {
 	if now.Sub(l.swept) < hostIdle/10 {
 		return
 	}
+
 	l.swept = now
 	l.hosts.sweep(now.Add(-hostIdle))
 }

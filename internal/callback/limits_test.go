@@ -425,3 +425,65 @@ func TestHangingMerchantsDelayNoOthers(t *testing.T) {
 		}
 	})
 }
+
+// A call after which no second turn was free is a slow failure if it was slow.
+func TestRefusedSecondTurnLeavesTheDurationOfTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := testLimits(3, 0)
+		l.own = func(string, string) (float64, int) { return 0.1, 0 }
+		p := must(t, l, "a:443")
+		time.Sleep(2 * slowFailure)
+		if p.again(t.Context()) == nil {
+			t.Fatal("a second turn was free")
+		}
+		p.end(notice.RetryResult(notice.ReasonStatus4xx, "401"), false)
+		if p.h.health != hung {
+			t.Errorf("health %d, want hung", p.h.health)
+		}
+	})
+}
+
+// The lower of the route's limits and those of an operator hold, at once and for that host only.
+func TestOperatorLimitsOneHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, rate, most := testLimits(3, 0), 0.0, 0
+		l.own = func(_, host string) (float64, int) {
+			if host != "a:443" {
+				return 0, 0
+			}
+			return rate, most
+		}
+		first := must(t, l, "a:443")
+		most = 1
+		refusal(t, l, "a:443", notice.ReasonBusy)
+		if room, _ := l.room("a:443"); room != 0 {
+			t.Errorf("room for %d", room)
+		}
+		must(t, l, "b:443").end(good, false)
+		most = 9
+		second, third := must(t, l, "a:443"), must(t, l, "a:443")
+		refusal(t, l, "a:443", notice.ReasonBusy)
+		for _, p := range []*pass{first, second, third} {
+			p.end(good, false)
+		}
+
+		rate = 0.5
+		p := must(t, l, "a:443")
+		if p.again(t.Context()) == nil {
+			t.Error("a call is repeated above the operator's rate")
+		}
+		p.end(good, false)
+		refusal(t, l, "a:443", notice.ReasonRate)
+		must(t, l, "b:443").end(good, false)
+		time.Sleep(2 * time.Second)
+		must(t, l, "a:443").end(good, false)
+		rate = 0
+		must(t, l, "a:443").end(good, false)
+
+		unlimited := testLimits(0, 0)
+		unlimited.own = func(string, string) (float64, int) { return 0, 2 }
+		must(t, unlimited, "a:443")
+		must(t, unlimited, "a:443")
+		refusal(t, unlimited, "a:443", notice.ReasonBusy)
+	})
+}

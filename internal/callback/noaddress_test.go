@@ -38,7 +38,7 @@ func TestFailureTextHasNoAddress(t *testing.T) {
 	refused := l.Addr().String()
 	_ = l.Close()
 	local := func(address string) string { return strings.Replace(address, "127.0.0.1", "shop.example", 1) }
-	resolver := dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
+	resolver := loopbackNames(t)
 	deaf := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, refused) // no listener
 	}}
@@ -84,18 +84,22 @@ func TestFailureTextHasNoAddress(t *testing.T) {
 func TestErrorTextHasNoAddress(t *testing.T) {
 	t.Parallel()
 	tcp := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
-	dial := &net.OpError{Op: "dial", Net: "tcp", Source: tcp("10.1.2.3:4000"), Addr: tcp("10.1.2.4:443"), Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
-	read := &net.OpError{Op: "read", Net: "tcp6", Source: tcp("[fd00::1]:4000"), Addr: tcp("[fd00::2]:443"), Err: os.NewSyscallError("read", syscall.ECONNRESET)}
+	dial := &net.OpError{Op: "dial", Net: "tcp", Source: tcp("10.1.2.3:4000"), Addr: tcp("10.1.2.4:443"),
+		Err: os.NewSyscallError("connect", syscall.EHOSTUNREACH)}
+	read := &net.OpError{Op: "read", Net: "tcp6", Source: tcp("[fd00::1]:4000"), Addr: tcp("[fd00::2]:443"),
+		Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 	for name, err := range map[string]error{
-		"dial":             dial,
-		"read":             read,
-		"wrapped":          fmt.Errorf("http: %w", read),
-		"twice":            &net.OpError{Op: "socks connect", Net: "tcp", Source: tcp("10.1.2.5:1080"), Addr: tcp("10.1.2.6:443"), Err: dial},
-		"joined":           errors.Join(errors.New("first"), dial),
-		"text only":        errors.New("read tcp 10.1.2.3:4000->[fd00::2%eth0]:443: use of closed connection"),
-		"DNS":              &net.DNSError{Name: "shop.example", Server: "10.0.0.2:53", Err: "read udp 10.1.2.3:53000->10.0.0.2:53: i/o timeout", IsTimeout: true},
-		"DNS, another one": &net.DNSError{Name: "shop.example", Server: "10.0.0.2:53", Err: "lookup shop.example on 10.0.0.2:53: server misbehaving"},
-		"alert":            &net.OpError{Op: "remote error", Addr: tcp("10.1.2.4:443"), Err: tls.AlertError(40)},
+		"dial":      dial,
+		"read":      read,
+		"wrapped":   fmt.Errorf("http: %w", read),
+		"twice":     &net.OpError{Op: "socks connect", Net: "tcp", Source: tcp("10.1.2.5:1080"), Addr: tcp("10.1.2.6:443"), Err: dial},
+		"joined":    errors.Join(errors.New("first"), dial),
+		"text only": errors.New("read tcp 10.1.2.3:4000->[fd00::2%eth0]:443: use of closed connection"),
+		"DNS": &net.DNSError{Name: "shop.example", Server: "10.0.0.2:53", Err: "read udp 10.1.2.3:53000->10.0.0.2:53: i/o timeout",
+			IsTimeout: true},
+		"DNS, another one": &net.DNSError{Name: "shop.example", Server: "10.0.0.2:53",
+			Err: "lookup shop.example on 10.0.0.2:53: server misbehaving"},
+		"alert": &net.OpError{Op: "remote error", Addr: tcp("10.1.2.4:443"), Err: tls.AlertError(40)},
 	} {
 		for stage := range stageBody + 1 {
 			namesNoAddress(t, fmt.Sprint(name, " ", stage), failure(&facts{stage: stage}, err, 0))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -21,9 +20,12 @@ var errNotDialled = errors.New("not dialled")
 // FuzzHeadersGoWhereCallIsDialled checks that the scheme, host and port that select the route's headers are
 // the ones that the call connects to, over both transports.
 func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
-	for _, s := range []string{"https://shop.example", "HTTPS://Shop.EXAMPLE.:0443/x", "http://shop.example:443/", "https://shop.example:/", "https://shop.example@evil.example/",
-		"https://u:p@shop.example:8443/", "https://b\u00fccher.example", "https://[0:0::1]:443/", "http://[fe80::1%25eth0]:8080/", "https://[::ffff:10.0.0.1]/", "http://127.0.0.\uff11/",
-		"https://shop.example:00000/", "https://shop.example:99999/", "https://shop.example#@evil.example/", "https://shop.example?@evil.example/", "http://shop%2eexample/", "http://[fe80::%250]:00"} {
+	for _, s := range []string{"https://shop.example", "HTTPS://Shop.EXAMPLE.:0443/x", "http://shop.example:443/", "https://shop.example:/",
+		"https://shop.example@evil.example/",
+		"https://u:p@shop.example:8443/", "https://b\u00fccher.example", "https://[0:0::1]:443/", "http://[fe80::1%25eth0]:8080/",
+		"https://[::ffff:10.0.0.1]/", "http://127.0.0.\uff11/",
+		"https://shop.example:00000/", "https://shop.example:99999/", "https://shop.example#@evil.example/",
+		"https://shop.example?@evil.example/", "http://shop%2eexample/", "http://[fe80::%250]:00"} {
 		f.Add(s)
 	}
 	handlers := map[transportKind]*Handler{}
@@ -101,7 +103,8 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 // A port with leading zeros was a separate destination, with separate limits and a separate breaker.
 func TestPortIsNormalized(t *testing.T) {
 	t.Parallel()
-	for address, want := range map[string]string{"https://shop.example:0443/": "shop.example:443", "http://shop.example:00080/": "shop.example:80", "https://[::1]:08443/": "[::1]:8443"} {
+	for address, want := range map[string]string{"https://shop.example:0443/": "shop.example:443",
+		"http://shop.example:00080/": "shop.example:80", "https://[::1]:08443/": "[::1]:8443"} {
 		u, err := url.Parse(address)
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +122,7 @@ func TestNoticeOutsideHeadersToIsDeferred(t *testing.T) {
 	base, got := capture(t)
 	port := base[strings.LastIndexByte(base, ':')+1:]
 	now := made
-	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} }),
+	h := newHandler(t, Options{Resolver: loopbackNames(t),
 		Now: func() time.Time { return now }})
 	n := testNotice("x")
 	n.URL, n.Due = "http://shop.example:"+port+"/hook", now
@@ -134,7 +137,8 @@ func TestNoticeOutsideHeadersToIsDeferred(t *testing.T) {
 	}
 	for _, to := range []string{"shop.example", "*", "http://shop.example", "shop.example:" + port, "shop.example:*"} {
 		r := at(to)
-		for late, want := range map[time.Duration]time.Duration{0: time.Minute, 20 * time.Minute: 5 * time.Minute, 24 * time.Hour: 15 * time.Minute} {
+		for late, want := range map[time.Duration]time.Duration{0: time.Minute, 20 * time.Minute: 5 * time.Minute,
+			24 * time.Hour: 15 * time.Minute} {
 			now = n.Due.Add(late)
 			res := h.Handle(background(t), r, n)
 			expect(t, res, notice.OutcomeDeferred, notice.ReasonHeaders)
@@ -149,7 +153,8 @@ func TestNoticeOutsideHeadersToIsDeferred(t *testing.T) {
 	if len(got) > 0 {
 		t.Fatalf("%d calls were made", len(got))
 	}
-	for to, want := range map[string]string{"http://shop.example:" + port: "Bearer abc", "http://shop.example:*": "Bearer abc", "http://*:*": "Bearer abc", "pay.example": ""} {
+	for to, want := range map[string]string{"http://shop.example:" + port: "Bearer abc", "http://shop.example:*": "Bearer abc",
+		"http://*:*": "Bearer abc", "pay.example": ""} {
 		expect(t, h.Handle(background(t), at(to), n), notice.OutcomeDelivered, "")
 		if sent := (<-got).Header.Get("Authorization"); sent != want {
 			t.Errorf("HEADERS_TO=%s: Authorization %q, want %q", to, sent, want)

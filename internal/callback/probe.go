@@ -56,7 +56,8 @@ func (x Exchange) MarshalJSON() ([]byte, error) {
 		Detail       string         `json:"detail,omitempty"`
 		AfterMS      int64          `json:"after_ms,omitempty"`
 		NextMS       int64          `json:"next_ms,omitempty"`
-	}{plain(x), float64(x.Duration.Microseconds()) / 1000, x.Result.Outcome, x.Result.Reason, x.Result.Response, x.Result.After.Milliseconds(), x.Next.Milliseconds()})
+	}{plain(x), float64(x.Duration.Microseconds()) / 1000, x.Result.Outcome, x.Result.Reason, x.Result.Response,
+		x.Result.After.Milliseconds(), x.Next.Milliseconds()})
 }
 
 // setNext computes the next step of the service after this result of a first attempt.
@@ -115,6 +116,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		if to.url != nil {
 			x.Method, x.URL = methodOf(r, n), redact(to.url)
 		}
+
 		return x
 	}
 
@@ -133,12 +135,15 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		x.ResponseBody = s.finish(n, to, notice.Result{Response: printable(decoded(f))}).Response
 		x.ResponseHeaders = s.shown(n, x.answered)
 	}
+
 	if p := tr.remote.Load(); p != nil {
 		x.Remote = *p
 	}
+
 	if c := tr.tls.Load(); c != nil && c.HandshakeComplete {
 		x.TLS = tls.VersionName(c.Version) + " " + tls.CipherSuiteName(c.CipherSuite)
 	}
+
 	return x
 }
 
@@ -196,6 +201,7 @@ func (x Exchange) String() string {
 	for _, h := range x.RequestHeaders {
 		line("> %s: %s", h.Name, h.Value)
 	}
+
 	if x.RequestBody != "" {
 		line(">\n> %s", strings.ReplaceAll(x.RequestBody, "\n", "\n> "))
 	}
@@ -203,9 +209,11 @@ func (x Exchange) String() string {
 	for _, t := range x.Signed {
 		line("* %s signed %q", t.Scheme, t.Text)
 	}
+
 	if x.Remote != "" {
 		line("* connected to %s %s", x.Remote, x.TLS)
 	}
+
 	if x.Status != 0 {
 		line("< %s %d %s", x.Proto, x.Status, http.StatusText(x.Status))
 	}
@@ -213,6 +221,7 @@ func (x Exchange) String() string {
 	for _, h := range x.ResponseHeaders {
 		line("< %s: %s", h.Name, h.Value)
 	}
+
 	if x.ResponseBody != "" {
 		line("<\n< %s", strings.ReplaceAll(x.ResponseBody, "\n", "\n< "))
 	}
@@ -221,6 +230,7 @@ func (x Exchange) String() string {
 	if next := x.nextText(); next != "" {
 		line("= %s", next)
 	}
+
 	return b.String()
 }
 
@@ -230,8 +240,10 @@ func (x Exchange) resultText() string {
 	if x.Result.Reason != "" {
 		text += " (" + string(x.Result.Reason) + ")"
 	}
+
 	if x.Result.Response != "" && x.Result.Response != x.ResponseBody {
 		text += ": " + x.Result.Response
 	}
+
 	return text
 }

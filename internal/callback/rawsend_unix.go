@@ -47,6 +47,7 @@ func (r *rawSend) do(c net.Conn, b *[]byte, reused bool) (whole bool, err error)
 		if errors.As(r.err, &no) {
 			r.err = &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: os.NewSyscallError("write", no)}
 		}
+
 		return false, r.err
 	case err != nil:
 		return false, err

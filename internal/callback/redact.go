@@ -20,6 +20,7 @@ func RedactURL(s string) string {
 	if err != nil {
 		return "(an invalid address)"
 	}
+
 	return redact(u)
 }
 
@@ -39,6 +40,7 @@ func redact(u *url.URL) string {
 	if u.User != nil {
 		out = strings.Replace(out, "//", "//"+dots+"@", 1)
 	}
+
 	return out
 }
 
@@ -77,6 +79,7 @@ func (s *scrubber) add(values ...string) {
 		if err == nil && string(quoted[1:len(quoted)-1]) != v { // the receiver may quote it in JSON
 			*s = append(*s, string(quoted[1:len(quoted)-1]), strings.ReplaceAll(strings.ReplaceAll(v, `\`, `\\`), `"`, `\"`))
 		}
+
 		if escaped := url.QueryEscape(v); escaped != v {
 			*s = append(*s, escaped)
 		}
@@ -87,6 +90,7 @@ func (s *scrubber) addURL(u *url.URL) {
 	if u == nil {
 		return
 	}
+
 	if u.User != nil {
 		pw, _ := u.User.Password()
 		s.add(u.User.String(), pw, basicAuth(u.User))
@@ -106,6 +110,7 @@ func (s *scrubber) addHeaders(hs []notice.Header) {
 		if !notice.SecretName(h.Name) {
 			continue
 		}
+
 		s.add(h.Value)
 		// "Bearer abc": the secret is the part after the scheme.
 		if _, rest, ok := strings.Cut(h.Value, " "); ok {
@@ -132,9 +137,9 @@ func routeSecrets(r *route.Route) scrubber {
 	return s
 }
 
-// printable returns bytes from a receiver as text that is safe to show. The text is cut to notice.KeptResponse bytes.
-// Control characters except tabs and line ends are escaped. If the bytes are not valid UTF-8, all bytes outside ASCII
-// are escaped too.
+// printable returns bytes of unknown content as text that is safe to show, of at most notice.KeptResponse bytes. ASCII
+// control characters except tabs and line ends are escaped, for example as \x1b. Most other characters that cannot be
+// printed, such as direction marks, become U+FFFD. If the text is not valid UTF-8, all bytes outside ASCII are escaped.
 func printable(b []byte) string {
 	if len(b) > notice.KeptResponse {
 		b = b[:notice.KeptResponse]

@@ -43,6 +43,7 @@ func (s *routeState) target(n *notice.Notice) (destination, error) {
 	if err != nil {
 		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
+
 	return to, nil
 }
 
@@ -67,6 +68,7 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 		if err != nil {
 			return nil, err
 		}
+
 		c.query = joinQuery(to.call.RawQuery, query)
 		m.Body, typ = []byte(c.query), ""
 	}
@@ -105,6 +107,7 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	if err := c.checkFields(); err != nil {
 		return nil, err
 	}
+
 	return c, nil
 }
 
@@ -130,12 +133,15 @@ func (c *call) setNotice(n *notice.Notice) {
 	if n.Replay != "" {
 		c.set("Notifier-Replay", n.Replay)
 	}
+
 	if n.Resend > 0 {
 		c.set("Notifier-Resend", strconv.Itoa(n.Resend))
 	}
+
 	if n.Traceparent != "" {
 		c.set("Traceparent", n.Traceparent)
 	}
+
 	if n.Tracestate != "" {
 		c.set("Tracestate", n.Tracestate)
 	}
@@ -199,28 +205,36 @@ func asQuery(body []byte, typ string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its form body cannot be parsed", errInvalid)
 		}
+
 		return vals.Encode(), nil
 	case media == "application/json" || strings.HasSuffix(media, "+json"):
-		var fields map[string]json.RawMessage
-		if err := json.Unmarshal(body, &fields); err != nil {
-			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its body is neither", errInvalid)
-		}
-		vals := make(url.Values, len(fields))
-		for name, raw := range fields {
-			v := string(raw)
-			switch raw[0] {
-			case '"':
-				if err := json.Unmarshal(raw, &v); err != nil {
-					return "", fmt.Errorf("%w: field %.60q cannot be parsed", errInvalid, name)
-				}
-			case 'n':
-				v = ""
-			}
-
-			vals[name] = []string{v}
-		}
-		return vals.Encode(), nil
+		return objectAsQuery(body)
 	}
 
 	return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its content type is %.60q", errInvalid, typ)
+}
+
+// objectAsQuery returns the fields of a JSON object as a query.
+func objectAsQuery(body []byte) (string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its body is neither", errInvalid)
+	}
+
+	vals := make(url.Values, len(fields))
+	for name, raw := range fields {
+		v := string(raw)
+		switch raw[0] {
+		case '"':
+			if err := json.Unmarshal(raw, &v); err != nil {
+				return "", fmt.Errorf("%w: field %.60q cannot be parsed", errInvalid, name)
+			}
+		case 'n':
+			v = ""
+		}
+
+		vals[name] = []string{v}
+	}
+
+	return vals.Encode(), nil
 }

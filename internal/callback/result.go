@@ -64,6 +64,7 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 		if err == nil { // net/http accepts "HTTP/1.1 000"
 			err = errNoStatus
 		}
+
 		return failure(f, err, 0)
 	}
 
@@ -71,9 +72,11 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 	if needsBody(ack) || len(body) > 0 {
 		body = decoded(f)
 	}
+
 	if statusAcks(ack, f.status) {
 		return acknowledged(ack, f, body)
 	}
+
 	return unacknowledged(f, printable(body))
 }
 
@@ -97,6 +100,7 @@ func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
 		if ok {
 			return delivered
 		}
+
 		res.Reason, res.Response = notice.ReasonAckMismatch, join(why, text)
 	}
 
@@ -115,6 +119,7 @@ func unacknowledged(f *facts, text string) notice.Result {
 		if after == 0 {
 			after = lockedAfter
 		}
+
 		res.Outcome, res.Reason, res.After = notice.OutcomeDeferred, notice.ReasonLocked, after
 		// obeyReceiver still applies abort-message: then the receiver wants no further attempt.
 	case f.status >= 300 && f.status <= 399:
@@ -147,6 +152,7 @@ func obeyReceiver(f *facts, res notice.Result) notice.Result {
 	if res.Outcome == notice.OutcomeRetry {
 		res.After = retryAfter(f.header, f.now)
 	}
+
 	return res
 }
 
@@ -174,6 +180,7 @@ func redirectHint(f *facts) string {
 	if err == nil {
 		to = redact(u)
 	}
+
 	return fmt.Sprintf("redirected to %.300s; redirects are not followed, give this address as the target", to)
 }
 
@@ -193,6 +200,7 @@ func decoded(f *facts) []byte {
 	if err != nil && len(plain) == 0 {
 		return f.body
 	}
+
 	return plain
 }
 
@@ -209,7 +217,8 @@ func failure(f *facts, err error, status int) notice.Result {
 	}
 
 	if f.overrun > frozen {
-		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, which ended %s later",
+		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, "+
+			"which ended %s later",
 			f.overrun.Round(100*time.Millisecond)))
 	}
 
@@ -220,6 +229,7 @@ func failure(f *facts, err error, status int) notice.Result {
 	if errors.As(err, &blocked) && blocked.Literal || reason == notice.ReasonInvalid {
 		res.Outcome = notice.OutcomeDead
 	}
+
 	return res
 }
 
@@ -274,9 +284,9 @@ func classify(f *facts, err error) (notice.Reason, string) {
 	return notice.ReasonProtocol, "the answer is not valid HTTP: " + withoutAddresses(f, err)
 }
 
-// withoutAddresses returns the text of an error with IP addresses removed. Producers can read the
-// text, and must not learn the addresses of this machine, a resolver, a proxy or a host. An address
-// that the url of the target contains is not removed, because the producer knows it.
+// withoutAddresses returns the text of a network error with each IP address replaced by "(address)", except one that is
+// the host of the called url. Producers can read the text, and must not learn other addresses, such as those of this
+// machine, a resolver or a proxy.
 func withoutAddresses(f *facts, err error) string {
 	text := ""
 	for {
@@ -284,6 +294,7 @@ func withoutAddresses(f *facts, err error) string {
 		if !errors.As(err, &op) || op.Err == nil {
 			break
 		}
+
 		text, err = text+op.Op+": ", op.Err
 	}
 
@@ -291,6 +302,7 @@ func withoutAddresses(f *facts, err error) string {
 	if f.target != nil {
 		known = f.target.Hostname()
 	}
+
 	return scrubAddresses(text+err.Error(), known)
 }
 
@@ -304,9 +316,11 @@ func scrubAddresses(text, known string) string {
 		if at, perr := netip.ParseAddrPort(bare); perr == nil {
 			ip, err = at.Addr(), nil
 		}
+
 		if err != nil || ip.WithZone("").String() == known {
 			return s
 		}
+
 		return "(address)" + s[len(bare):]
 	})
 }
@@ -315,6 +329,7 @@ func isTimeout(err error) bool {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return true
 	}
+
 	var t interface{ Timeout() bool }
 	return errors.As(err, &t) && t.Timeout()
 }

@@ -232,7 +232,8 @@ func TestRedirectNamesItsTarget(t *testing.T) {
 		}
 	}
 	// The address of a route is for operators only, and producers see the hint.
-	for loc, want := range map[string]string{"other": "redirected to other;", "?a=1": "redirected to ?a=1;", "/login": "https://shop.example/login"} {
+	for loc, want := range map[string]string{"other": "redirected to other;", "?a=1": "redirected to ?a=1;",
+		"/login": "https://shop.example/login"} {
 		got := resultOf(ack(t, "2xx"), &facts{status: 302, header: http.Header{"Location": {loc}}, target: base, fixed: true})
 		if !strings.Contains(got.Response, want) || strings.Contains(got.Response, "/a/") {
 			t.Errorf("of a route's address, %q: %q, want %q", loc, got.Response, want)

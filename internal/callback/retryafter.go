@@ -11,9 +11,9 @@ import (
 // maxRetryAfter is the longest delay that a receiver can request.
 const maxRetryAfter = 24 * time.Hour
 
-// retryAfter returns the delay in the Retry-After header of an answer, at most maxRetryAfter. It returns zero if the
-// header is missing, invalid or in the past. A date is compared with the answer's Date header if there is one,
-// because the receiver's clock may be wrong, and otherwise with now.
+// retryAfter returns the delay that a receiver asks for in the Retry-After header of its answer, at most maxRetryAfter.
+// It returns zero if the header is missing, invalid or in the past. If Retry-After is a date, the delay counts from the
+// answer's Date header, because the receiver's clock may be wrong. Without a Date header, the delay counts from now.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if v == "" {
@@ -37,5 +37,6 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		from = date
 	}
+
 	return min(max(at.Sub(from), 0), maxRetryAfter)
 }

@@ -15,6 +15,7 @@ func (h *Handler) Room(r *route.Route, host string) (room int, each time.Duratio
 	if !ok {
 		return 0, 0
 	}
+
 	return v.(*routeState).limits.room(host)
 }
 
@@ -37,6 +38,7 @@ func (l *limits) room(name string) (room int, each time.Duration) {
 	if h.breaker.State() != gobreaker.StateClosed || now.Before(h.until) {
 		return 0, each
 	}
+
 	return max(limit-h.inflight, 0), each
 }
 
@@ -48,5 +50,6 @@ func (h *host) expected(now time.Time) time.Duration {
 	if h.inflight == 0 {
 		return h.latency
 	}
+
 	return max(h.latency, now.Sub(h.moved))
 }

@@ -2,6 +2,7 @@ package callback
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -95,6 +96,7 @@ func (d *deferral) to(key string) string {
 	if d.among == nil {
 		return ""
 	}
+
 	return d.among.Preferred(cmp.Or(d.name, key))
 }
 
@@ -109,22 +111,50 @@ func (l *limits) tryName(h *host) string {
 // other instances, because zero slots would mean no limit.
 func (l *limits) slots(h *host) (n int, mine bool) {
 	most := l.share(h)
-	if most == 0 && l.max > 0 {
+	if most == 0 && l.limitsOf(h.name).slots > 0 {
 		return 0, false
 	}
+
 	return h.limit(most), true
 }
 
 // share returns this instance's part of the slots of a host.
 func (l *limits) share(h *host) int {
-	if l.max == 0 || !l.fleet.Shared {
-		return l.max
+	x := l.limitsOf(h.name)
+	if x.slots == 0 || !l.fleet.Shared {
+		return x.slots
 	}
-	v := l.holders()
-	if n := v.Number() + 1; h.view != n {
-		h.view, h.share = n, v.Share(l.hostName(h.name), l.max)
+
+	if n := l.holders().Number() + 1; h.view != n || h.divided != x {
+		h.view, h.divided, h.share = n, x, l.slotHolders(h.name, x).Share(l.hostName(h.name), x.slots)
 	}
+
 	return h.share
+}
+
+// hostLimits are the limits of one host on a route.
+type hostLimits struct {
+	slots int     // the lower number of the route's and the one that an operator has set; 0 = unlimited
+	rate  float64 // the one that an operator has set, per second; 0 = none
+	// few is the maximum number of instances among which slots and rate are divided; 0 = no maximum. It is the lower of
+	// slots and rate, at least 1. The same instances hold both: an instance without a slot could not use its part of the
+	// rate.
+	few int
+}
+
+func (l *limits) limitsOf(host string) hostLimits {
+	rate, own := l.own(l.prefix, host)
+	x := hostLimits{slots: l.max, rate: rate}
+	if own > 0 && (l.max == 0 || own < l.max) {
+		x.slots = own
+	}
+
+	x.few = x.slots
+	if rate > 0 && (x.few == 0 || int(rate) < x.few) {
+		x.few = max(1, int(rate))
+	}
+
+	return x
 }
 
 // holders returns the instances that have a part of the route's limits.
@@ -133,19 +163,22 @@ func (l *limits) holders() View {
 	if !l.fleet.Shared || l.maxSharers == 0 {
 		return v
 	}
+
 	if l.sharers == nil || l.sharers.Number() != v.Number() {
 		l.sharers = v.Sharers(l.prefix, l.maxSharers)
 	}
+
 	return l.sharers
 }
 
-// slotHolders returns those of the holders that have slots of a host.
-func (l *limits) slotHolders(host string) View {
+// slotHolders returns those of the holders that have a part of a host's slots and rate.
+func (l *limits) slotHolders(host string, x hostLimits) View {
 	v := l.holders()
-	if l.max == 0 || !l.fleet.Shared {
+	if x.few == 0 || !l.fleet.Shared {
 		return v
 	}
-	return v.Sharers(l.hostName(host), l.max)
+
+	return v.Sharers(l.hostName(host), x.few)
 }
 
 // MaxInstances returns the maximum number of instances that share the work on a route, because its limits cannot be
@@ -159,9 +192,11 @@ func (h *Handler) MaxInstances(r *route.Route) int {
 	if r.Rate > 0 {
 		few = max(1, int(r.Rate))
 	}
+
 	if r.Target.Kind == route.KindFixed && r.HostConcurrency > 0 && (few == 0 || r.HostConcurrency < few) {
 		few = r.HostConcurrency
 	}
+
 	return few
 }
 
@@ -191,6 +226,7 @@ func (h *Handler) Slots(r *route.Route) int {
 	if r.Concurrency > 0 {
 		part = min(part, r.Concurrency)
 	}
+
 	return part
 }
 
@@ -216,6 +252,7 @@ func (h *Handler) Waiting(r *route.Route) int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -225,11 +262,14 @@ type pacer struct {
 	whole   float64 // of the route per second; 0 = unlimited
 	limiter *rate.Limiter
 	name    string // of the rate
+	few     int    // the maximum number of instances that share it; 0 = no maximum
 	view    uint64
 	part    float64 // of this instance
 	// maxWait is the longest wait for a turn within the slot. A call that would wait longer is deferred. It
 	// evens out the calls of the instances.
 	maxWait time.Duration
+	timeout time.Duration // of the route
+	slots   int           // of the route
 	// turn is when the next deferred notice may return: deferred notices are lined up at the rate.
 	turn time.Time
 }
@@ -240,16 +280,18 @@ const (
 	waitingTimeout = 10
 )
 
-func newPacer(r *route.Route) *pacer {
-	perSecond := r.Rate
-	p := &pacer{name: r.Prefix, whole: perSecond, part: perSecond, maxWait: minAfter}
-	if r.Timeout > 0 {
-		p.maxWait = min(p.maxWait, r.Timeout/waitingTimeout)
+func newPacer(r *route.Route) *pacer { return newRatePacer(r.Prefix, r.Rate, r.Timeout, r.Slots()) }
+
+// newRatePacer returns the pacer of a rate with that name. timeout and slots are those of the route.
+func newRatePacer(name string, perSecond float64, timeout time.Duration, slots int) *pacer {
+	p := &pacer{name: name, whole: perSecond, part: perSecond, maxWait: minAfter, timeout: timeout, slots: slots}
+	if timeout > 0 {
+		p.maxWait = min(p.maxWait, timeout/waitingTimeout)
 	}
 
 	if perSecond > 0 {
 		p.limiter = rate.NewLimiter(rate.Limit(perSecond), 1)
-		if slots := r.Slots(); slots > 0 {
+		if slots > 0 {
 			p.maxWait = min(p.maxWait, time.Duration(float64(slots)/waitingSlots/perSecond*float64(time.Second)))
 		}
 	}
@@ -286,7 +328,7 @@ func (p *pacer) take(now time.Time, v View, shared bool) (wait, after time.Durat
 	return 0, p.nextTurn(now, wait), false
 }
 
-// nextTurn returns when a notice refused for the rate may return, after those that wait here.
+// nextTurn returns when a notice that was refused for the rate may return: after all that wait at this instance.
 func (p *pacer) nextTurn(now time.Time, wait time.Duration) time.Duration {
 	step := time.Duration(float64(time.Second) / p.part)
 	if begin := now.Add(wait - step); p.turn.Before(begin) {
@@ -299,5 +341,45 @@ func (p *pacer) nextTurn(now time.Time, wait time.Duration) time.Duration {
 		p.turn = now.Add(maxTurn)
 		after = maxTurn/2 + rand.N(maxTurn/2)
 	}
+
 	return max(after, minAfter)
+}
+
+// noLimits is an Options.HostLimits without limits.
+func noLimits(string, string) (float64, int) { return 0, 0 }
+
+// pace returns how long a call to a host must wait for its turn at the host's rate and the route's, or a deferral.
+func (l *limits) pace(h *host, now time.Time) (wait time.Duration, refused *deferral) {
+	x := l.limitsOf(h.name)
+	switch {
+	case x.rate <= 0:
+		h.paced = nil
+	case h.paced == nil || h.paced.whole != x.rate || h.paced.few != x.few:
+		h.paced = newRatePacer(l.hostName(h.name), x.rate, l.pacer.timeout, l.pacer.slots)
+		h.paced.few = x.few
+	}
+
+	if h.paced != nil {
+		if wait, refused = l.turn(h.paced, "the host's rate", l.slotHolders(h.name, x), now); refused != nil {
+			return 0, refused
+		}
+	}
+
+	next, refused := l.turn(l.pacer, "the route's rate", l.holders(), now)
+	return max(wait, next), refused
+}
+
+// turn reserves a turn at one rate, which is divided among the instances of v.
+func (l *limits) turn(p *pacer, name string, v View, now time.Time) (wait time.Duration, refused *deferral) {
+	wait, after, ok := p.take(now, v, l.fleet.Shared)
+	switch {
+	case ok:
+		return wait, nil
+	case after == 0:
+		return 0, &deferral{notice.DeferredResult(notice.ReasonRate, minAfter,
+			fmt.Sprintf("%s of %g/s belongs to other instances", name, p.whole)),
+			v, "", nil}
+	}
+
+	return 0, put(notice.DeferredResult(notice.ReasonRate, after, fmt.Sprintf("%s of %g/s is used up", name, p.whole)))
 }

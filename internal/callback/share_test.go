@@ -29,6 +29,7 @@ type part struct {
 	asked   []string
 	dead    []string
 	among   []string // names that the view was reduced by
+	reduced *part    // what Sharers returns; nil = this view
 }
 
 func (p *part) Number() uint64                   { return p.number }
@@ -40,6 +41,9 @@ func (p *part) IsAlive(id string) bool           { return !slices.Contains(p.dea
 func (p *part) TakesWork() bool                  { return p.share > 0 }
 func (p *part) Sharers(name string, n int) View {
 	p.among = append(p.among, fmt.Sprint(name, " ", n))
+	if p.reduced != nil {
+		return p.reduced
+	}
 	return p
 }
 func (p *part) set(f func(p *part)) { f(p); p.number++ }
@@ -89,7 +93,8 @@ func TestHostSlotsAreShared(t *testing.T) {
 		must(t, l, "a:443").end(good, false)
 		v.set(func(p *part) { p.share = 0 })
 		_, res := l.enter("a:443")
-		if res == nil || res.to("k") != "who gets k" || !slices.Equal(v.among, []string{"app1 a:443 16"}) || res.Outcome != notice.OutcomeDeferred || res.Reason != notice.ReasonBusy {
+		if res == nil || res.to("k") != "who gets k" || !slices.Equal(slices.Compact(v.among), []string{"app1 a:443 16"}) ||
+			res.Outcome != notice.OutcomeDeferred || res.Reason != notice.ReasonBusy {
 			t.Fatalf("without a slot: %+v", res)
 		}
 		v.set(func(p *part) { p.share = 16 })
@@ -116,8 +121,8 @@ func TestHostSlotsAreShared(t *testing.T) {
 func TestInstanceWithoutPartHasNoSlots(t *testing.T) {
 	t.Parallel()
 	one := func(kind route.Kind, hosts int, rate float64) *route.Route {
-		return &route.Route{Name: "orders", Prefix: "app1", Target: route.Target{Kind: kind, URL: &url.URL{Scheme: "http", Host: "a"}}, Concurrency: 64,
-			HostConcurrency: hosts, Rate: rate, Timeout: time.Second}
+		return &route.Route{Name: "orders", Prefix: "app1", Target: route.Target{Kind: kind, URL: &url.URL{Scheme: "http", Host: "a"}},
+			Concurrency: 64, HostConcurrency: hosts, Rate: rate, Timeout: time.Second}
 	}
 	for _, c := range []struct {
 		route           *route.Route
@@ -218,6 +223,46 @@ func TestRateIsShared(t *testing.T) {
 			t.Errorf("without a part of the rate: %+v", res)
 		}
 	})
+}
+
+// An operator's limits of one host are divided among the same instances, so that the whole rate is used: with one slot
+// or a rate of 1/s it belongs to one instance.
+func TestLimitsOfOneHostBelongToTheSameInstances(t *testing.T) {
+	for name, c := range map[string]struct {
+		rate        float64
+		concurrency int
+		few         string
+	}{
+		"one slot":       {10, 1, "app1 a:443 1"},
+		"a slow rate":    {1.5, 8, "app1 a:443 1"},
+		"only a rate":    {2, 0, "app1 a:443 2"},
+		"less than once": {0.5, 0, "app1 a:443 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				one := &part{share: 1, rate: c.rate}
+				all := &part{share: 1, rate: c.rate / 2, reduced: one}
+				l, concurrency := limitsOf(0, 0, all.fleet(nil)), 0
+				l.own = func(string, string) (float64, int) { return c.rate, concurrency }
+				if p, _ := l.enter("a:443"); p != nil { // before the operator set the other limit
+					p.end(good, false)
+				}
+				concurrency = c.concurrency
+				began, until := 0, time.Now().Add(20*time.Second)
+				for time.Now().Before(until) {
+					if p, _ := l.enter("a:443"); p != nil {
+						time.Sleep(p.wait)
+						p.end(good, false)
+						began++
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				if want := int(20 * c.rate); began < want-1 || began > want+1 || !slices.Contains(all.among, c.few) {
+					t.Errorf("%d calls in 20 s, want %d; divided among %q, want %q", began, want, all.among, c.few)
+				}
+			})
+		})
+	}
 }
 
 // opened makes limits whose breaker for a:80 opens, and returns the published messages.
@@ -328,7 +373,8 @@ func TestMalformedMessagesAreIgnored(t *testing.T) {
 	}
 	for _, text := range []string{"", "open", "open " + r.Prefix, "open " + r.Prefix + " a:80", "open " + r.Prefix + " a:80 x y z",
 		"open " + r.Prefix + " a:80 -1 5 5", "open " + r.Prefix + " a:80 0 99999999999999999999 5", "open none a:80 0 5000 5000",
-		"open " + r.Prefix + " " + strings.Repeat("a", 1000) + " 0 5000 5000", "closed " + r.Prefix + " b:80", "closed", "shut " + r.Prefix + " a:80"} {
+		"open " + r.Prefix + " " + strings.Repeat("a", 1000) + " 0 5000 5000", "closed " + r.Prefix + " b:80", "closed",
+		"shut " + r.Prefix + " a:80"} {
 		h.Receive("x", text)
 	}
 	s, err := h.state(r)
@@ -444,7 +490,8 @@ func TestCutOffInstanceHandsOverAllNotices(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		all.Wait()
-		t.Logf("handed over %v, put off %d times; attempts used %d, of them %d after the breaker opened; at most %s late", x.handed, x.refused, x.failed, failed, late)
+		t.Logf("handed over %v, put off %d times; attempts used %d, of them %d after the breaker opened; at most %s late", x.handed, x.refused,
+			x.failed, failed, late)
 		if late > 300*time.Millisecond || failed > 5 || x.handed[0] < 100*(seconds-opens)/3-5 {
 			t.Errorf("handed over %v; %d attempts failed after the breaker opened; at most %s late", x.handed, failed, late)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"io"
 	"net/http"
-	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -137,7 +136,7 @@ func verifies(t testing.TB, key string, r *http.Request, body string) bool {
 func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)
-	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
+	h := newHandler(t, Options{Resolver: loopbackNames(t)})
 	const other = "whsec_bW9yZSB0aGFuIHR3ZW50eSBmb3VyIGJ5dGVz"
 	keys := secrets(t, vectorSecret+","+other)
 	port := base[strings.LastIndexByte(base, ':'):]
@@ -150,7 +149,8 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 	}{
 		{"", "", []string{keys[0].ForHost("shop.example").Reveal(), keys[1].ForHost("shop.example").Reveal()},
 			[]string{vectorSecret, keys[0].ForHost("evil.example").Reveal(), keys[0].ForAudience("shop.example").Reveal()}},
-		{sign.PerHostRoute, "", []string{keys[0].ForHost("shop.example").Reveal(), vectorSecret, other}, []string{keys[0].ForHost("evil.example").Reveal()}},
+		{sign.PerHostRoute, "", []string{keys[0].ForHost("shop.example").Reveal(), vectorSecret, other},
+			[]string{keys[0].ForHost("evil.example").Reveal()}},
 		{sign.PerAudience, "m17", []string{keys[0].ForAudience("m17").Reveal(), keys[1].ForAudience("m17").Reveal()},
 			[]string{vectorSecret, keys[0].ForAudience("m18").Reveal(), keys[0].ForHost("shop.example").Reveal()}},
 		{sign.PerRoute, "", []string{vectorSecret, other}, []string{keys[0].ForHost("shop.example").Reveal()}},
@@ -187,14 +187,15 @@ func TestNoReceiverCanForgeForAnother(t *testing.T) {
 func TestHeadersGoOnlyToListedHosts(t *testing.T) {
 	t.Parallel()
 	base, got := capture(t)
-	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })})
+	h := newHandler(t, Options{Resolver: loopbackNames(t)})
 	r := noticeRoute("*.example")
 	r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
 	var err error
 	if r.HeadersTo, err = route.ParseOrigins("http://shop.example:*,http://*.bücher.example:*"); err != nil {
 		t.Fatal(err)
 	}
-	for host, want := range map[string]bool{"SHOP.example.": true, "evil.example": false, "shop.example.evil.example": false, "a.BÜCHER.example": true} {
+	for host, want := range map[string]bool{"SHOP.example.": true, "evil.example": false, "shop.example.evil.example": false,
+		"a.BÜCHER.example": true} {
 		n := testNotice("x")
 		n.URL = "http://" + host + base[strings.LastIndexByte(base, ':'):]
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDelivered, "")
@@ -239,7 +240,8 @@ func TestCallbackHasEverySignature(t *testing.T) {
 		base, got := capture(t)
 		r := allSchemes(t, base)
 		n := formNotice("order=4711&note=a+b")
-		n.Headers = []notice.Header{{Name: "wechatpay_serial", Value: "forged"}, {Name: "Webhook-Jws", Value: "forged"}, {Name: "X-Other", Value: "kept"}}
+		n.Headers = []notice.Header{{Name: "wechatpay_serial", Value: "forged"}, {Name: "Webhook-Jws", Value: "forged"},
+			{Name: "X-Other", Value: "kept"}}
 		expect(t, newHandler(t, Options{}).Handle(background(t), r, n), notice.OutcomeDelivered, "")
 		req := <-got
 		if req.Header.Get("X-Other") != "kept" || req.Header.Get("wechatpay_serial") != "" || len(req.Header["Webhook-Jws"]) != 1 {
@@ -247,7 +249,8 @@ func TestCallbackHasEverySignature(t *testing.T) {
 		}
 		keys := []string{r.SignKeys[0].PublicPEM() + r.SignKeys[1].PublicPEM()}
 		for _, scheme := range sign.Schemes {
-			v, err := webhook.NewVerifier(webhook.Options{Scheme: webhook.Scheme(scheme), Secrets: []string{vectorSecret}, Keys: keys, Host: "127.0.0.1"})
+			v, err := webhook.NewVerifier(webhook.Options{Scheme: webhook.Scheme(scheme), Secrets: []string{vectorSecret}, Keys: keys,
+				Host: "127.0.0.1"})
 			if err != nil {
 				t.Fatal(err)
 			}

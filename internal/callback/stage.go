@@ -103,6 +103,7 @@ func (t *tracker) trace(detail bool) *httptrace.ClientTrace {
 	if detail {
 		c.TLSHandshakeDone = func(s tls.ConnectionState, _ error) { t.tls.Store(&s) }
 	}
+
 	return c
 }
 
@@ -116,6 +117,7 @@ func (t *tracker) unsent(err error) bool {
 	case u.http2:
 		return strings.Contains(err.Error(), "http2: Transport: cannot retry err") // no value is exported
 	}
+
 	// The request was not written to its end, or the kernel accepted no byte of it.
 	return !t.sent.Load() || u.written.Load() == u.mark
 }

@@ -56,6 +56,7 @@ func newTokens(r *route.Route, client *http.Client, now func() time.Time) *token
 	if o.Audience != "" {
 		c.EndpointParams = url.Values{"audience": {o.Audience}}
 	}
+
 	return &tokens{secret: c.ClientSecret, config: c, client: client, now: now, lock: make(chan struct{}, 1)}
 }
 
@@ -67,11 +68,12 @@ func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 		return nil, err
 	}
 
-	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, ForceAttemptHTTP2: true, MaxIdleConns: 2, IdleConnTimeout: idleTimeout,
-		MaxResponseHeaderBytes: maxResponseHeads}
+	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, ForceAttemptHTTP2: true, MaxIdleConns: 2,
+		IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxResponseHeads}
 	if proxy := r.Proxy.URL(); proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)
 	}
+
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
@@ -106,12 +108,15 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	if err == nil {
 		err = t.fetch(ctx)
 	}
+
 	if token, _ = t.kept(); token != "" { // the new one, or the old one until its end
 		return token, nil
 	}
+
 	if err == nil {
 		err = errExpired
 	}
+
 	return "", err
 }
 
@@ -126,6 +131,7 @@ func (t *tokens) kept() (token string, fresh bool) {
 	if t.token == "" || !t.expires.IsZero() && !now.Before(t.expires) {
 		return "", false
 	}
+
 	return t.token, t.refresh.IsZero() || now.Before(t.refresh)
 }
 
@@ -136,6 +142,7 @@ func (t *tokens) recentError() error {
 	if t.now().Before(t.until) {
 		return t.failed
 	}
+
 	return nil
 }
 
@@ -156,6 +163,7 @@ func (t *tokens) fetch(ctx context.Context) error {
 		life := time.Until(got.Expiry) // x/oauth2 uses the system clock
 		t.refresh, t.expires = now.Add(life-min(refreshEarly, life/refreshPart)), now.Add(life)
 	}
+
 	return nil
 }
 
@@ -169,16 +177,18 @@ func (t *tokens) request(ctx context.Context) (*oauth2.Token, error) {
 	var first error
 	// The automatic detection of x/oauth2 would send the second request also while the issuer is down.
 	for _, style := range [...]oauth2.AuthStyle{oauth2.AuthStyleInHeader, oauth2.AuthStyleInParams} {
-		c := &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL, Scopes: t.config.Scopes,
-			EndpointParams: t.config.EndpointParams, AuthStyle: style}
+		c := &clientcredentials.Config{ClientID: t.config.ClientID, ClientSecret: t.config.ClientSecret, TokenURL: t.config.TokenURL,
+			Scopes: t.config.Scopes, EndpointParams: t.config.EndpointParams, AuthStyle: style}
 		got, err := c.Token(ctx)
 		if err == nil {
 			t.config = c
 			return got, nil
 		}
+
 		if first == nil {
 			first = err
 		}
+
 		if !refusedByIssuer(err) {
 			break
 		}
@@ -193,6 +203,7 @@ func refusedByIssuer(err error) bool {
 	if !errors.As(err, &e) || e.Response == nil {
 		return false
 	}
+
 	status := e.Response.StatusCode
 	return status >= 400 && status <= 499 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
@@ -260,6 +271,7 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 	if errors.Is(outer.Err(), context.Canceled) {
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "stopped while waiting for an access token")
 	}
+
 	return &res
 }
 
@@ -275,6 +287,7 @@ func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 		if isTimeout(err) {
 			text += " in time"
 		}
+
 		return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, nil), text)
 	}
 
@@ -289,6 +302,7 @@ func (s *routeState) withoutToken(n *notice.Notice, err error) notice.Result {
 		res.Unsent = true
 		return res
 	}
+
 	return notice.DeferredResult(notice.ReasonToken, s.tokenDelay(n, refused.Response.Header), text)
 }
 
@@ -303,9 +317,10 @@ func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
 // callAgain makes the one further call after a 401, within the same attempt, if another token may help.
 // Otherwise it returns the first result.
 func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
-	if !s.tokens.renew(a.to.token) || !a.pass.again(ctx) {
+	if !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
 		return first
 	}
+
 	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
 		first.Response = notice.Kept(join("401; the token was not renewed, "+refused.Response, first.Response))
 		return first
@@ -327,11 +342,25 @@ type attempt struct {
 	tracker *tracker
 }
 
-// again reserves one more turn at the route's rate, and reports whether it came.
-func (p *pass) again(ctx context.Context) bool {
+// maxTokenWait is how long a call may wait for its token, after its turn, without another turn.
+const maxTokenWait = 10 * time.Millisecond
+
+// again waits for one more turn at the rates of the route and of the host, from which the duration of the call is then
+// measured. It returns a deferral if there is no turn.
+func (p *pass) again(ctx context.Context) *deferral {
 	p.l.mu.Lock()
-	wait, _, ok := p.l.pacer.take(p.l.now(), p.l.holders(), p.l.fleet.Shared)
+	now := p.l.now()
+	wait, refused := p.l.pace(p.h, now)
 	p.l.mu.Unlock()
+	if refused != nil {
+		return refused
+	}
+
 	p.wait = wait
-	return ok && p.await(ctx)
+	if !p.await(ctx) {
+		return put(notice.DeferredResult(notice.ReasonShutdown, 0, "it waited for its turn at the route's rate"))
+	}
+
+	p.at = now.Add(wait)
+	return nil
 }

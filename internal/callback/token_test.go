@@ -53,7 +53,8 @@ func (i *issuer) route(t *testing.T, r *route.Route) *route.Route {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.OAuth2 = &route.OAuth2{TokenURL: u, ClientID: "notifier", ClientSecret: "hunter2hunter2", Scopes: []string{"pay", "read"}, Audience: "shops"}
+	r.OAuth2 = &route.OAuth2{TokenURL: u, ClientID: "notifier", ClientSecret: "hunter2hunter2", Scopes: []string{"pay", "read"},
+		Audience: "shops"}
 	return r
 }
 
@@ -101,8 +102,8 @@ func TestCallsCarryOneToken(t *testing.T) {
 func TestIssuerFailureDefersOrRetries(t *testing.T) {
 	t.Parallel()
 	base, _, calls := guarded(t)
-	for status, want := range map[int32]notice.Outcome{500: notice.OutcomeDeferred, 503: notice.OutcomeDeferred, 429: notice.OutcomeDeferred, 302: notice.OutcomeDeferred,
-		400: notice.OutcomeRetry, 401: notice.OutcomeRetry, 403: notice.OutcomeRetry} {
+	for status, want := range map[int32]notice.Outcome{500: notice.OutcomeDeferred, 503: notice.OutcomeDeferred, 429: notice.OutcomeDeferred,
+		302: notice.OutcomeDeferred, 400: notice.OutcomeRetry, 401: notice.OutcomeRetry, 403: notice.OutcomeRetry} {
 		i := newIssuer(t)
 		i.status.Store(status)
 		res := newHandler(t, Options{}).Handle(background(t), i.route(t, fixedRoute(base)), testNotice("{}"))
@@ -148,6 +149,42 @@ func TestTokenFetchCountsForTheTimeout(t *testing.T) {
 	}
 }
 
+// Calls that wait for the first token together keep the route's rate after it has come.
+func TestRateHoldsAfterTheWaitForAToken(t *testing.T) {
+	t.Parallel()
+	const calls, rate = 10, 20
+	var mu sync.Mutex
+	var came []time.Time
+	base := server(t, func(http.ResponseWriter, *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		came = append(came, time.Now())
+	}).URL
+	given := make(chan struct{})
+	i := &issuer{url: server(t, func(w http.ResponseWriter, _ *http.Request) {
+		<-given
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"access_token":"token-1","token_type":"bearer","expires_in":3600}`)
+	}).URL}
+	r := i.route(t, fixedRoute(base))
+	r.Rate, r.HostConcurrency = rate, 0
+	h := newHandler(t, Options{})
+	var wg sync.WaitGroup
+	for range calls {
+		wg.Go(func() {
+			if res := h.Handle(background(t), r, testNotice("{}")); res.Outcome != notice.OutcomeDelivered {
+				expect(t, res, notice.OutcomeDeferred, notice.ReasonRate)
+			}
+		})
+	}
+	time.Sleep(calls * time.Second / rate) // sleep: until the turns of all calls have passed
+	close(given)
+	wg.Wait()
+	if n := len(came); n < 2 || came[n-1].Sub(came[0]) < time.Duration(n-2)*time.Second/rate {
+		t.Errorf("a rate of %d/s was exceeded: %v", rate, came)
+	}
+}
+
 func TestTokenIsRenewedBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -160,8 +197,9 @@ func TestTokenIsRenewedBeforeItEnds(t *testing.T) {
 		status int32 // of the issuer
 		want   notice.Outcome
 		calls  int32
-	}{{0, 0, notice.OutcomeDelivered, 1}, {58 * time.Minute, 0, notice.OutcomeDelivered, 1}, {59*time.Minute + 30*time.Second, 503, notice.OutcomeDelivered, 2},
-		{59*time.Minute + 50*time.Second, 0, notice.OutcomeDelivered, 3}, {2 * time.Hour, 503, notice.OutcomeDeferred, 4}} {
+	}{{0, 0, notice.OutcomeDelivered, 1}, {58 * time.Minute, 0, notice.OutcomeDelivered, 1},
+		{59*time.Minute + 30*time.Second, 503, notice.OutcomeDelivered, 2}, {59*time.Minute + 50*time.Second, 0, notice.OutcomeDelivered, 3},
+		{2 * time.Hour, 503, notice.OutcomeDeferred, 4}} {
 		shift.Store(int64(c.at))
 		i.status.Store(c.status)
 		res := h.Handle(background(t), r, testNotice("{}"))

@@ -91,6 +91,7 @@ func (p *transportPool) learn(o origin, major int) {
 		delete(p.http1, o)
 		return
 	}
+
 	if len(p.http1) >= p.most {
 		clear(p.http1) // the next calls fill it again
 	}
@@ -148,9 +149,11 @@ func (p *transportPool) viaNetHTTP(outer context.Context, x *exchange) error {
 		if x.seen != nil {
 			x.seen.answer(resp)
 		}
+
 		if o := x.call.to.origin; o.secure && p.direct != nil {
 			p.learn(o, resp.ProtoMajor)
 		}
+
 		x.readBody(resp, cancel)
 	}
 
@@ -187,6 +190,7 @@ func bodyOf(req *http.Request) io.ReadCloser {
 	if req.GetBody == nil {
 		return empty{}
 	}
+
 	body, _ := req.GetBody() // cannot fail: it reads from memory
 	return body
 }
@@ -199,6 +203,7 @@ func (x *exchange) readBody(resp *http.Response, cancel context.CancelFunc) {
 	if resp.StatusCode == http.StatusSwitchingProtocols { // a stream, not an answer
 		return
 	}
+
 	if x.drain && resp.ContentLength != 0 {
 		stop := time.AfterFunc(bodyDrain, cancel)
 		defer stop.Stop()
@@ -224,6 +229,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	if g != nil && proxy == nil {
 		dial = g.dialer(base)
 	}
+
 	if h.dial != nil {
 		dial = h.dial
 	}
@@ -262,6 +268,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 		conf.NextProtos = []string{"http/1.1"}
 		pool.direct = &direct{dial: dial, conf: conf, tlsTimeout: h.opts.TLSTimeout, keep: h.keep, idle: newIdleConns(perHost, total)}
 	}
+
 	return pool, nil
 }
 
@@ -281,13 +288,16 @@ func tlsConfig(r *route.Route) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("CA file: %w", err)
 		}
+
 		pool, err := x509.SystemCertPool()
 		if err != nil {
 			pool = x509.NewCertPool()
 		}
+
 		if !pool.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("CA file %s contains no certificate in PEM form", r.CAFile)
 		}
+
 		conf.RootCAs = pool
 	}
 
@@ -300,6 +310,7 @@ func tlsConfig(r *route.Route) (*tls.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("client certificate %s with key %s: %w", r.CertFile, r.KeyFile, err)
 		}
+
 		conf.Certificates = []tls.Certificate{cert}
 	}
 

@@ -48,6 +48,7 @@ func parseAnswers(script string) (answers, error) {
 				return nil, usage("--then %q: want a number after the x, as in 500x3", step)
 			}
 		}
+
 		r, ok := parseReply(what)
 		if !ok {
 			return nil, usage("--then %q: want a status from 200 to 599, timeout or reset", step)
@@ -55,10 +56,12 @@ func parseAnswers(script string) (answers, error) {
 		if len(list)+n > maxAnswers {
 			return nil, usage("--then: want at most %d answers", maxAnswers)
 		}
+
 		for range n {
 			list = append(list, r)
 		}
 	}
+
 	return list, nil
 }
 
@@ -69,6 +72,7 @@ func parseReply(s string) (reply, bool) {
 	case "reset":
 		return reply{resets: true}, true
 	}
+
 	status, err := strconv.Atoi(s)
 	return reply{status: status}, err == nil && status >= 200 && status <= 599
 }
@@ -79,5 +83,6 @@ func refusals(n, status int) answers {
 	for range n {
 		list = append(list, reply{status: status})
 	}
+
 	return append(list, reply{status: http.StatusOK})
 }

@@ -36,10 +36,12 @@ FAILED means that Redis did not answer. The change may have happened.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			if follow {
 				return a.followAudit(cmd.Context(), c, q)
 			}
+
 			p, err := c.Audit(cmd.Context(), q)
 			if err != nil {
 				return err
@@ -47,10 +49,12 @@ FAILED means that Redis did not answer. The change may have happened.`,
 			if a.json {
 				return a.sayJSON(p.JSON)
 			}
+
 			a.auditTable(p.Items, true)
 			if p.Cursor != "" {
 				a.complain("there may be more: --cursor %s", p.Cursor)
 			}
+
 			return nil
 		},
 	}
@@ -72,26 +76,32 @@ func (a *command) auditTable(list []client.AuditEntry, withHead bool) {
 	if withHead {
 		rows = append(rows, head("WHEN\tWHO\tFROM\tVIA\tACTION\tWHAT\tRESULT\tDETAIL"))
 	}
+
 	for i := range list {
 		e := &list[i]
 		what := e.Key
 		if what == "" {
 			what = e.Prefix
 		}
+
 		if e.Route != "" {
 			what = "route " + e.Route + ", " + what
 		}
+
 		action := e.Action
 		if e.Count > 1 {
 			action += " x" + strconv.Itoa(e.Count)
 		}
+
 		look := plain
 		if e.Result != "done" {
 			look = yellow
 		}
+
 		rows = append(rows, row(a.screen.near(e.At), dash(e.Client), dash(e.Address), dash(e.Via), action, dash(what), styled(e.Result, look),
 			dash(e.Detail)))
 	}
+
 	a.screen.table(false, rows...)
 }
 
@@ -103,9 +113,11 @@ func (a *command) followAudit(ctx context.Context, c *client.Client, q client.Au
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
+
 		if len(fresh) > 0 {
 			last = fresh[0].ID
 		}
+
 		slices.Reverse(fresh)
 		if err := a.sayEntries(fresh, first); err != nil {
 			return err
@@ -127,12 +139,14 @@ func since(ctx context.Context, c *client.Client, q client.AuditQuery, last stri
 		if err != nil {
 			return nil, err
 		}
+
 		for i := range p.Items {
 			if p.Items[i].ID == last {
 				return fresh, nil
 			}
 			fresh = append(fresh, p.Items[i])
 		}
+
 		if q.Cursor = p.Cursor; q.Cursor == "" || last == "" {
 			return fresh, nil
 		}
@@ -147,10 +161,12 @@ func (a *command) sayEntries(fresh []client.AuditEntry, first bool) error {
 		}
 		return nil
 	}
+
 	for i := range fresh {
 		if err := a.sayLine(fresh[i].JSON, nil); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

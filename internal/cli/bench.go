@@ -45,14 +45,17 @@ calls. The notices are cancelled afterwards unless --keep is given.`,
 			if err != nil {
 				return err
 			}
+
 			o.cancel = !keep
 			if err := o.check(); err != nil {
 				return err
 			}
+
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			return a.runBench(cmd.Context(), c, o)
 		},
@@ -75,11 +78,14 @@ func (o *benchOptions) check() error {
 	if strings.Count(o.prefix, ":") != 2 || keys.CheckPrefix(o.prefix) != nil {
 		return usage("--prefix %q: want app:module:type", o.prefix)
 	}
-	for _, n := range []struct{ value, least, most int }{{o.count, 1, 10_000_000}, {o.callers, 1, 1024}, {o.perCall, 1, 1000}, {o.bodySize, 2, 1 << 20}} {
+
+	for _, n := range []struct{ value, least, most int }{{o.count, 1, 10_000_000}, {o.callers, 1, 1024}, {o.perCall, 1, 1000},
+		{o.bodySize, 2, 1 << 20}} {
 		if n.value < n.least || n.value > n.most {
 			return usage("want 1 to 10,000,000 --count, 1 to 1024 --callers, 1 to 1000 --batch and 2 to 1,048,576 --body")
 		}
 	}
+
 	return nil
 }
 
@@ -100,6 +106,7 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	if err != nil {
 		return err
 	}
+
 	run := benchRun{benchOptions: o, c: c, name: strings.ToLower(rand.Text()[:8]), body: body}
 	calls := (o.count + o.perCall - 1) / o.perCall
 	bar := a.bar(int64(o.count), "scheduling", "notices")
@@ -112,6 +119,7 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 		if err := run.send(ctx, from, to); err != nil {
 			return err
 		}
+
 		mu.Lock()
 		took = append(took, time.Since(t))
 		mu.Unlock()
@@ -123,9 +131,11 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 	if err == nil {
 		err = a.sayBench(o, took, elapsed)
 	}
+
 	if !o.cancel {
 		return err
 	}
+
 	// Notices are cancelled after a failure or an interruption too.
 	end, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
 	defer stop()
@@ -136,12 +146,14 @@ func (a *command) runBench(ctx context.Context, c *client.Client, o benchOptions
 		if client.IsStatus(err, 404) || client.IsStatus(err, 409) {
 			return nil // never scheduled, or delivered already
 		}
+
 		return err
 	})
 	_ = bar.Finish()
 	if gone != nil {
 		return fmt.Errorf("cancel the notices under %s:%s-: %w", o.prefix, run.name, gone)
 	}
+
 	return err
 }
 
@@ -165,23 +177,28 @@ func (b *benchRun) send(ctx context.Context, from, to int) error {
 		_, err := b.c.Schedule(ctx, b.request(from))
 		return err
 	}
+
 	lines := make([][]byte, 0, to-from)
 	for i := from; i < to; i++ {
 		line, err := b.request(i).Line()
 		if err != nil {
 			return err
 		}
+
 		lines = append(lines, line)
 	}
+
 	results, err := b.c.ScheduleLines(ctx, lines, client.Repeatable())
 	if err != nil {
 		return err
 	}
+
 	for _, r := range results {
 		if r.Problem != nil {
 			return fmt.Errorf("%s: %w", r.Key, r.Problem)
 		}
 	}
+
 	return nil
 }
 
@@ -205,6 +222,7 @@ func spread(ctx context.Context, workers, n int, do func(context.Context, int) e
 			}
 		})
 	}
+
 	return g.Wait()
 }
 
@@ -218,6 +236,7 @@ func (a *command) sayBench(o benchOptions, took []time.Duration, elapsed time.Du
 	if a.json {
 		return a.sayValue(r)
 	}
+
 	a.say("%s in %s by %s: %.2fs, %.0f notices/s, %.0f calls/s\n", notice.Count(r.Notices, "notice"), notice.Count(r.Calls, "call"),
 		notice.Count(o.callers, "caller"), r.Seconds, r.NoticesASecond, r.CallsASecond)
 	a.say("duration of a call: p50 %.2fms, p99 %.2fms, max %.2fms\n", r.P50MS, r.P99MS, r.MaxMS)

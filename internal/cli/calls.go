@@ -12,6 +12,7 @@ func (a *command) one(call func(*client.Client) (*client.Notice, error), done fu
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	n, err := call(c)
 	if err != nil {
@@ -20,14 +21,17 @@ func (a *command) one(call func(*client.Client) (*client.Notice, error), done fu
 	if a.json {
 		return a.sayJSON(n.JSON)
 	}
+
 	if done != nil && n.Due.IsZero() { // a settled notice that is no longer stored
 		a.say("%s: %s\n", clean(n.Key), done(n))
 		return nil
 	}
+
 	if done != nil {
 		a.say("%s: %s, due %s\n", clean(n.Key), done(n), a.screen.when(n.Due))
 		return nil
 	}
+
 	a.sayNotice(n)
 	return nil
 }
@@ -38,6 +42,7 @@ func (a *command) each(ctx context.Context, keys []string, verb string, call fun
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 
 	failed, wrong := 0, 0
@@ -48,9 +53,11 @@ func (a *command) each(ctx context.Context, keys []string, verb string, call fun
 			if asksForWrong(err) {
 				wrong++
 			}
+
 			a.complain("%s: %s", clean(key), a.explain(err))
 			continue
 		}
+
 		if err := a.sayChanged(n, key, verb); err != nil {
 			return err
 		}
@@ -62,6 +69,7 @@ func (a *command) each(ctx context.Context, keys []string, verb string, call fun
 	case failed > 0:
 		return errQuiet
 	}
+
 	return nil
 }
 
@@ -82,9 +90,11 @@ func (a *command) sayChanged(n *client.Notice, key, verb string) error {
 	if n.InFlight {
 		note = "; an attempt was running and may still reach the receiver"
 	}
+
 	if n.State == client.Scheduled {
 		note += ", due " + a.screen.when(n.Due)
 	}
+
 	a.say("%s: %s%s\n", clean(key), verb, note)
 	return nil
 }

@@ -90,6 +90,7 @@ func newCommand(p Process, d Deps) *command {
 			a.env[name] = value
 		}
 	}
+
 	a.screen = newScreen(p.Stdout, a.env)
 	return a
 }
@@ -125,6 +126,7 @@ func Main(ctx context.Context, p Process, d Deps) int {
 		a.complain("notifier: interrupted")
 		return exitFailed
 	}
+
 	a.complain("notifier: %s", a.explain(err))
 	return exitFailed
 }
@@ -144,6 +146,7 @@ func (a *command) reportConfig(err error) bool {
 	default:
 		return false
 	}
+
 	return true
 }
 
@@ -184,8 +187,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 	}
 	group("run", a.serve(), a.demo(), a.receive(), a.listen(), a.reshard(), a.migrate())
 	group("notices", a.schedule(), a.trigger(), a.get(), a.list(), a.cancel(), a.fire(), a.reschedule(), a.redrive(), a.resend(), a.purge(),
-		a.importing(), a.pause(),
-		a.resume(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.erase(), a.export())
+		a.importing(), a.receivers(), a.pause(),
+		a.resume(), a.limit(), a.stats(), a.instances(), a.audit(), a.portalLink(), a.history(), a.replay(), a.redirect(), a.erase(), a.export())
 	group("consume", a.consume(), a.ack(), a.nack(), a.putOff())
 	group("check", a.routes(), a.secret(), a.doctor(), a.sendTest(), a.bench())
 	root.AddCommand(a.version())
@@ -195,6 +198,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.`,
 			a.completeFlags(c)
 		}
 	}
+
 	return root
 }
 
@@ -204,6 +208,7 @@ func (a *command) mark(c *cobra.Command) {
 	if run == nil {
 		return
 	}
+
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		a.running = cmd
 		a.sayTimes(cmd.Flags())
@@ -221,23 +226,29 @@ func (a *command) apiOptions() (client.Options, error) {
 	case a.env["NOTIFIER_URL"] != "":
 		o.URL = a.env["NOTIFIER_URL"]
 	}
+
 	if _, err := client.New(client.Options{URL: o.URL}); err != nil {
 		return o, usage("%s: %w", from, err)
 	}
+
 	from = "NOTIFIER_TOKEN"
 	if file := a.env["NOTIFIER_TOKEN_FILE"]; file != "" {
 		if o.Token != "" {
 			return o, usage("NOTIFIER_TOKEN and NOTIFIER_TOKEN_FILE are both set; set one")
 		}
+
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			return o, usage("NOTIFIER_TOKEN_FILE: %w", err)
 		}
+
 		o.Token, from = strings.TrimSpace(string(raw)), "NOTIFIER_TOKEN_FILE"
 	}
+
 	if _, err := client.New(o); err != nil {
 		return o, usage("%s: %w", from, err)
 	}
+
 	return o, nil
 }
 
@@ -252,6 +263,7 @@ func (a *command) client() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return client.New(o)
 }
 

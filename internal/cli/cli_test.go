@@ -51,7 +51,8 @@ func newTestCLI(t *testing.T, change ...func(*api.Options)) *testCLI {
 		t.Fatal(err)
 	}
 	d := &testCLI{t: t, engine: enginetest.New(t, table)}
-	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2", Role: access.Admin}}}
+	o := api.Options{Engine: d.engine, Routes: table, Clients: []access.Client{{Name: "a", Token: "hunter2hunter2hunter2",
+		Role: access.Admin}}}
 	for _, f := range change {
 		f(&o)
 	}
@@ -280,7 +281,7 @@ func TestUsageErrors(t *testing.T) {
 		"schedule k --header x":                           "want name=value",
 		"redrive":                                         "want the keys",
 		"redrive k --route r":                             "not both",
-		"reschedule k":                                    "want --delay or --due\n",
+		"reschedule k":                                    "want --delay or --due, --url, or --header\n",
 		"ack k":                                           "attempt",
 		"import /nonexistent/file":                        "no such file",
 		"bench --prefix a:b":                              "want app:module:type",
@@ -431,7 +432,8 @@ func TestSecretPrintsReceiversKeys(t *testing.T) {
 func TestReceiveAndSendTest(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
-	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret, "NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
+	d.env = append([]string{"NOTIFIER_ROUTE_ORDERS_SIGN_PER=route", "NOTIFIER_ROUTE_ORDERS_SECRET=" + secret,
+		"NOTIFIER_ROUTE_ORDERS_ALLOW=127.0.0.0/8"}, environ...)
 
 	address, end := received(t)
 	out, _ := d.run(0, "send-test", "orders", "--to", "http://"+address+"/hook")
@@ -548,7 +550,8 @@ func TestImportReports(t *testing.T) {
 	if err := os.WriteFile(wrong, []byte(`{"key":"app1:orders:t:x","delay":"x","due":"y","foo":1}`+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs = d.run(1, "import", wrong); strings.Count(errs, "\n") != 1 || !strings.HasPrefix(errs, wrong+":1: app1:orders:t:x: delay: ") || strings.Contains(errs, "foo") {
+	if _, errs = d.run(1, "import", wrong); strings.Count(errs, "\n") != 1 ||
+		!strings.HasPrefix(errs, wrong+":1: app1:orders:t:x: delay: ") || strings.Contains(errs, "foo") {
 		t.Errorf("want one line with one cause: %s", errs)
 	}
 	d.stdin = ""

@@ -33,6 +33,7 @@ func words[T ~string](set ...T) completer {
 				list = append(list, string(w))
 			}
 		}
+
 		return list, cobra.ShellCompDirectiveNoFileComp
 	}
 }
@@ -43,14 +44,17 @@ func (a *command) ask(ctx context.Context, call func(context.Context, *client.Cl
 	if err != nil {
 		return false
 	}
+
 	o.Retries, o.HTTP = -1, &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	c, err := client.New(o)
 	if err != nil {
 		return false
 	}
+
 	if ctx == nil {
 		ctx = context.Background() // cobra passes no context if it completes without running a command
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	return call(ctx, c) == nil
@@ -64,6 +68,7 @@ func (a *command) routeNames(c *cobra.Command, args []string, begun string) ([]c
 		for _, r := range all {
 			names = append(names, r.Name)
 		}
+
 		return err
 	})
 	return fitting(names, args, begun), cobra.ShellCompDirectiveNoFileComp
@@ -77,6 +82,7 @@ func (a *command) configuredNames(_ *cobra.Command, args []string, begun string)
 			names = append(names, r.Name)
 		}
 	}
+
 	return fitting(names, args, begun), cobra.ShellCompDirectiveNoFileComp
 }
 

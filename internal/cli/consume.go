@@ -57,43 +57,53 @@ stream they are members of one group, and claim the entries of dead members.`,
 			if concurrency < 1 || idle < time.Second {
 				return usage("--concurrency must be 1 or more, and --idle a second or more")
 			}
+
 			ctx := cmd.Context()
 			api, err := a.client()
 			if err != nil {
 				return err
 			}
+
 			defer api.Close()
 			r, err := queueRoute(ctx, api, args[0])
 			if err != nil {
 				return err
 			}
+
 			conn, err := a.redis()
 			if err != nil {
 				return err
 			}
+
 			defer func() { _ = conn.Close() }()
 			logger, closeLog, err := app.Logger(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"), a.Stderr)
 			if err != nil {
 				return usage("NOTIFIER_LOG_LEVEL: %w", err)
 			}
+
 			defer closeLog()
 			report, limit := r.Ack == "report", time.Duration(r.TimeoutMS)*time.Millisecond
 			if timeout == 0 && report {
 				timeout = limit * 9 / 10 // the report must arrive within the route's timeout
 			}
+
 			if !report && r.Target == "list" {
 				a.complain("notifier: route %s does not await reports: the notices in flight are lost if this process dies; "+
 					"ACK=report prevents that", r.Name)
 			}
-			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout, Stderr: a.Stderr}
-			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer, Idle: idle,
-				Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api, Logger: logger}).Run(ctx)
+
+			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout,
+				Stderr: a.Stderr}
+			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer,
+				Idle: idle, Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api,
+				Logger: logger}).Run(ctx)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&shell, "exec", "", "the command line for sh -c")
 	f.IntVar(&concurrency, "concurrency", 1, "number of simultaneous commands")
-	f.DurationVar(&timeout, "timeout", 0, "end a command after this time (default: nine tenths of the route's timeout if it awaits reports, else never)")
+	f.DurationVar(&timeout, "timeout", 0, "end a command after this time (default: nine tenths of the route's timeout if it awaits reports, "+
+		"else never)")
 	f.DurationVar(&drain, "drain", 25*time.Second, "how long a stop waits for running commands")
 	delayVar(f, &after, "put-off", "delay of deferred notices (default: chosen by the service)")
 	f.StringVar(&group, "group", "notifier", "for a stream: the name of the group")
@@ -109,6 +119,7 @@ func consumerName() string {
 	if err != nil {
 		host = "unknown"
 	}
+
 	return host + "-" + strings.ToLower(rand.Text()[:6])
 }
 
@@ -118,6 +129,7 @@ func queueRoute(ctx context.Context, api *client.Client, name string) (*client.R
 	if err != nil {
 		return nil, fmt.Errorf("read the routes: %w", err)
 	}
+
 	var names []string
 	for i := range all {
 		queue := all[i].TargetKey != ""
@@ -127,13 +139,16 @@ func queueRoute(ctx context.Context, api *client.Client, name string) (*client.R
 		if all[i].Name == name {
 			return nil, usage("the target of route %s is %s; want a route to a list or stream", name, all[i].Target)
 		}
+
 		if queue {
 			names = append(names, all[i].Name)
 		}
 	}
+
 	if len(names) == 0 {
 		return nil, usage("there is no route %s, and no route has a list or stream", clean(name))
 	}
+
 	return nil, usage("there is no route %s; the routes with a list or stream are %s", clean(name), strings.Join(names, ", "))
 }
 
@@ -143,10 +158,12 @@ func (a *command) redis() (*wire.Conn, error) {
 	if err != nil {
 		return nil, usage("%w", err)
 	}
+
 	conn, err := open(r)
 	if err != nil {
 		return nil, usage("NOTIFIER_REDIS_URL: %w", err)
 	}
+
 	return conn, nil
 }
 

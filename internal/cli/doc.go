@@ -1,6 +1,13 @@
-// Package cli implements the command line, with one file for each command.
+// Package cli implements the command line. Most commands have a separate file.
 //
-// Commands that show or change notices call the HTTP API at NOTIFIER_URL with NOTIFIER_TOKEN. The commands serve,
-// doctor, routes, send-test, reshard, migrate and history read the service's own configuration instead; consume reads
-// both. Errors name flags, arguments and variables. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration.
+// Commands that show or change notices call the HTTP API, by default at NOTIFIER_URL with NOTIFIER_TOKEN. Some commands
+// read the service's own configuration instead:
+//
+//	serve, routes, reshard, migrate
+//	history claim, history settle
+//	doctor, without --quick
+//	send-test, with the name of a route
+//
+// The command consume calls the API, and also reads the address of Redis. Exit codes: 0 done, 1 failed, 2 wrong usage
+// or configuration.
 package cli

@@ -39,6 +39,7 @@ because it cannot be granted for one setting. Run it again after each change of 
 			if quick {
 				return a.quick(cmd.Context())
 			}
+
 			cfg, err := a.configWithoutRoutes()
 			if err != nil {
 				return err
@@ -46,18 +47,22 @@ because it cannot be granted for one setting. Run it again after each change of 
 			if acl {
 				return a.sayACL(cmd.Context(), cfg)
 			}
+
 			report, err := doctor.Run(cmd.Context(), cfg, o)
 			if err != nil {
 				return err
 			}
+
 			if a.json {
 				err = a.sayValue(report)
 			} else {
 				a.sayReport(report)
 			}
+
 			if err == nil && report.Errors > 0 {
 				err = errQuiet
 			}
+
 			return err
 		},
 	}
@@ -75,12 +80,15 @@ func (a *command) sayACL(ctx context.Context, cfg *config.Config) error {
 	if rules == nil {
 		return err
 	}
+
 	if err != nil {
 		fmt.Fprintf(a.Stderr, "notifier: cannot read the prefixes stored in Redis (%v); the line covers only this configuration\n", err)
 	}
+
 	if a.json {
 		return a.sayValue(map[string]any{"user": user, "rules": rules})
 	}
+
 	a.say("user %s on %s\n", user, strings.Join(rules, " "))
 	return nil
 }
@@ -90,6 +98,7 @@ func (a *command) configWithoutRoutes() (*config.Config, error) {
 	if a.env["NOTIFIER_ROUTES"] != "" {
 		return a.config()
 	}
+
 	const name = "NOTIFIER_ROUTE_DOCTOR_"
 	stand := map[string]string{"NOTIFIER_ROUTES": "doctor", name + "PREFIX": "doctor", name + "TARGET": "log"}
 	b := *a
@@ -97,15 +106,18 @@ func (a *command) configWithoutRoutes() (*config.Config, error) {
 	for k, v := range a.env {
 		b.env[k] = v
 	}
+
 	b.Environ = append([]string(nil), a.Environ...)
 	for k, v := range stand {
 		b.env[k] = v
 		b.Environ = append(b.Environ, k+"="+v)
 	}
+
 	cfg, err := b.config()
 	if err == nil {
 		cfg.Routes = nil
 	}
+
 	return cfg, err
 }
 
@@ -114,10 +126,12 @@ func (a *command) quick(ctx context.Context) error {
 	if err := a.useListen(); err != nil {
 		return err
 	}
+
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	h, err := c.Ready(ctx)
 	if err != nil {
@@ -129,9 +143,11 @@ func (a *command) quick(ctx context.Context) error {
 	} else {
 		a.say("%s\n", clean(stateOf(h)))
 	}
+
 	if err == nil && !h.Ready {
 		return errQuiet
 	}
+
 	return err
 }
 
@@ -140,13 +156,16 @@ func (a *command) useListen() error {
 	if a.api != "" || a.env["NOTIFIER_URL"] != "" || a.env["NOTIFIER_LISTEN"] == "" {
 		return nil
 	}
+
 	host, port, err := net.SplitHostPort(a.env["NOTIFIER_LISTEN"])
 	if err != nil {
 		return usage("NOTIFIER_LISTEN: %w", err)
 	}
+
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
+
 	a.api = "http://" + net.JoinHostPort(host, port)
 	return nil
 }
@@ -160,9 +179,11 @@ func stateOf(h *client.Health) string {
 	case h.Degraded:
 		state = "ready, degraded"
 	}
+
 	if len(h.Reasons) > 0 {
 		state += ": " + strings.Join(h.Reasons, "; ")
 	}
+
 	return state
 }
 
@@ -175,10 +196,12 @@ func (a *command) sayReport(r *doctor.Report) {
 		if f.Fixed {
 			mark = "fixed"
 		}
+
 		at := f.Check
 		if f.Node != "" {
 			at += " of " + f.Node
 		}
+
 		a.say("%s %s: %s\n", a.screen.paint(fmt.Sprintf("%-8s", mark), severities[mark]), at, clean(f.Message))
 		if f.Remedy != "" && !f.Fixed {
 			a.say("         → %s\n", f.Remedy)

@@ -24,6 +24,7 @@ data. Exported copies are not erased.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			var e *client.Erased
 			if key != "" {
@@ -31,16 +32,19 @@ data. Exported copies are not erased.`,
 			} else {
 				e, err = c.EraseHost(cmd.Context(), host)
 			}
+
 			if err != nil {
 				return err
 			}
 			if a.json {
 				return a.sayJSON(e.JSON)
 			}
+
 			a.say("erased %s of the history, and %s in Redis\n", notice.Count(e.Rows, "row"), notice.Count(e.Redis, "notice"))
 			if e.Pending > 0 {
 				a.complain("the notice is pending and was not erased; cancel it and erase again")
 			}
+
 			return nil
 		},
 	}

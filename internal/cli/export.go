@@ -37,6 +37,7 @@ continue, use --until with the time of the last line; some lines are written twi
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			out := bufio.NewWriterSize(a.Stdout, 1<<20)
 			var to io.Writer = out
@@ -45,13 +46,16 @@ continue, use --until with the time of the last line; some lines are written twi
 				z = gzip.NewWriter(out)
 				to = z
 			}
+
 			n, err := exportTo(cmd.Context(), c, q, to)
 			if z != nil {
 				err = errors.Join(err, z.Close())
 			}
+
 			if err = errors.Join(err, out.Flush()); err != nil {
 				return fmt.Errorf("export: after %s: %w", notice.Count(n, "line"), err)
 			}
+
 			a.complain("export: %s", notice.Count(n, "ending"))
 			return nil
 		},
@@ -71,6 +75,7 @@ func exportTo(ctx context.Context, c *client.Client, q client.HistoryQuery, w io
 		if err != nil {
 			return n, err
 		}
+
 		for i := range p.Items {
 			line, err := oneLine(p.Items[i].JSON, p.Items[i].Body)
 			if err != nil {
@@ -79,8 +84,10 @@ func exportTo(ctx context.Context, c *client.Client, q client.HistoryQuery, w io
 			if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
 				return n, err
 			}
+
 			n++
 		}
+
 		if q.Cursor = p.Cursor; q.Cursor == "" {
 			return n, nil
 		}

@@ -33,6 +33,7 @@ func (d delayFlag) Set(s string) error {
 	if err != nil {
 		return errors.New(strings.TrimPrefix(err.Error(), notice.ErrInvalid.Error()+": "))
 	}
+
 	*d.to = v
 	return nil
 }
@@ -88,6 +89,7 @@ func (i instantFlag) Set(s string) error {
 		*i.to = time.Now().Add(-d).UTC()
 		return nil
 	}
+
 	side := timespec.Next
 	if i.ages {
 		side = timespec.Last
@@ -99,10 +101,12 @@ func (i instantFlag) Set(s string) error {
 		if _, exact := time.Parse(time.RFC3339Nano, s); exact != nil {
 			*i.spoken = t.Format(time.RFC3339Nano)
 		}
+
 		*i.to = t
 		return nil
 	case i.ages:
 		return fmt.Errorf("%w, or an age such as 24h", err)
 	}
+
 	return err
 }

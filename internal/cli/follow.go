@@ -38,11 +38,13 @@ func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) erro
 	if err != nil {
 		return err
 	}
+
 	o.Retries = -1 // the loop retries
 	c, err := client.New(o)
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	f := &follower{command: a, c: c, q: q, since: q.Since, seen: map[endingID]bool{}}
 	for quiet := q.Since.IsZero(); ; {
@@ -53,6 +55,7 @@ func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) erro
 		case err != nil && !passing(err):
 			return err
 		}
+
 		f.report(err)
 
 		if err == nil && !quiet {
@@ -60,6 +63,7 @@ func (a *command) followHistory(ctx context.Context, q client.HistoryQuery) erro
 				return err
 			}
 		}
+
 		quiet = quiet && err != nil
 
 		select {
@@ -102,16 +106,19 @@ func (f *follower) start(ctx context.Context, quiet bool) error {
 	if !quiet || !f.since.IsZero() {
 		return nil
 	}
+
 	if f.q.Text != "" { // a search for text needs a window
 		f.since = time.Now().Add(-settling)
 		return nil
 	}
+
 	q := f.q
 	q.Limit = 1
 	p, err := f.c.History(ctx, q)
 	if err == nil && len(p.Items) > 0 {
 		f.since = p.Items[0].EndedAt.Add(-settling)
 	}
+
 	return err
 }
 
@@ -125,11 +132,13 @@ func (f *follower) fresh(ctx context.Context) ([]client.Ending, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		list = append(list, p.Items...)
 		if q.Cursor = p.Cursor; q.Cursor == "" {
 			break
 		}
 	}
+
 	list = slices.DeleteFunc(list, func(e client.Ending) bool {
 		who := endingID{e.ID, e.Ending, e.EndedAt}
 		known := f.seen[who]
@@ -141,11 +150,13 @@ func (f *follower) fresh(ctx context.Context) ([]client.Ending, error) {
 			f.since = late
 		}
 	}
+
 	for who := range f.seen {
 		if who.at.Before(f.since) {
 			delete(f.seen, who)
 		}
 	}
+
 	slices.Reverse(list)
 	return list, nil
 }
@@ -159,16 +170,20 @@ func (f *follower) say(list []client.Ending) error {
 		}
 		return nil
 	}
+
 	if len(list) == 0 {
 		return nil
 	}
+
 	var rows [][]cell
 	if len(f.columns.widths) == 0 {
 		rows = append(rows, endingsHead())
 	}
+
 	for i := range list {
 		rows = append(rows, f.ended(&list[i]))
 	}
+
 	f.columns.print(f.screen, true, rows...)
 	return nil
 }

@@ -32,21 +32,26 @@ one page at a time. --all prints all pages, and with --json one entry a line. --
 			if len(args) > 0 {
 				q.Key = args[0]
 			}
+
 			if follow {
 				return a.followHistory(cmd.Context(), q)
 			}
+
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			if a.json && !all {
 				p, err := c.History(cmd.Context(), q)
 				if err != nil {
 					return err
 				}
+
 				return a.sayJSON(p.JSON)
 			}
+
 			return a.historyPages(cmd.Context(), c, q, all)
 		},
 	}
@@ -85,6 +90,7 @@ func (a *command) historyPages(ctx context.Context, c *client.Client, q client.H
 		if err != nil {
 			return err
 		}
+
 		for i := range p.Items {
 			if !a.json {
 				rows = append(rows, a.ended(&p.Items[i]))
@@ -92,17 +98,21 @@ func (a *command) historyPages(ctx context.Context, c *client.Client, q client.H
 				return err
 			}
 		}
+
 		if !a.json {
 			a.screen.table(true, rows...)
 			rows = rows[:0]
 		}
+
 		if q.Cursor = p.Cursor; q.Cursor == "" || !all {
 			break
 		}
 	}
+
 	if q.Cursor != "" {
 		a.complain("there may be more: --cursor %s, or --all", q.Cursor)
 	}
+
 	return nil
 }
 
@@ -117,17 +127,21 @@ func (a *command) ended(e *client.Ending) []cell {
 		if at.Status == 0 && strings.HasPrefix(at.Response, at.Reason+":") {
 			last = "" // the error text names itself
 		}
+
 		if at.Response != "" {
 			last = strings.TrimSpace(last + " " + short(at.Response, 60))
 		}
 	}
+
 	outcome := string(e.Outcome)
 	if e.Ending > 1 {
 		outcome += fmt.Sprintf(" (%d)", e.Ending)
 	}
+
 	if len(e.Unreadable) > 0 {
 		last = "unreadable: " + strings.Join(e.Unreadable, ", ")
 	}
+
 	return row(a.screen.near(e.EndedAt), e.Key, styled(outcome, endLooks[e.Outcome]), dash(e.Host), e.AttemptsMade, dash(last))
 }
 

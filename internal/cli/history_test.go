@@ -199,7 +199,8 @@ func TestExportAndImport(t *testing.T) {
 	d.stdin = out
 	said, errs = d.run(1, "import", "-", "--ended", "--json")
 	contains(t, said, `"created": 1`, `"refused": 5`)
-	contains(t, errs, "standard input:4: body_kept: its body was not kept", "standard input:5: headers_withheld: the value of Authorization", "app1:orders:t:0")
+	contains(t, errs, "standard input:4: body_kept: its body was not kept", "standard input:5: headers_withheld: the value of Authorization",
+		"app1:orders:t:0")
 	got, _ := d.run(0, "get", "app1:orders:t:binary", "--json")
 	contains(t, got, `"body_base64": "/w=="`, `"retry": [`, "text/x", `"X-A": "1"`)
 }

@@ -31,10 +31,12 @@ Unfinished replays fail. If the other service still runs, it can no longer use t
 			if from == "" {
 				return usage("want --from ID, the data identity that doctor and the log name")
 			}
+
 			env, err := a.historyEnvironment()
 			if err != nil {
 				return err
 			}
+
 			defer env.close()
 			return a.claimHistory(cmd.Context(), env, from)
 		},
@@ -58,15 +60,18 @@ func (a *command) historyEnvironment() (*historyEnvironment, error) {
 	if len(cfg.History.URL) == 0 {
 		return nil, usage("NOTIFIER_HISTORY_URL is not set; this command reads the environment of serve")
 	}
+
 	db, err := history.Open(history.Options{URL: string(cfg.History.URL)})
 	if err != nil {
 		return nil, usage("%w", err)
 	}
+
 	conn, err := open(cfg.Redis)
 	if err != nil {
 		_ = db.Close()
 		return nil, fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 	}
+
 	return &historyEnvironment{cfg, conn, db}, nil
 }
 
@@ -87,6 +92,7 @@ func (a *command) claimHistory(ctx context.Context, env *historyEnvironment, fro
 	if err != nil {
 		return err
 	}
+
 	changed, err := env.db.Claim(ctx, from, mine)
 	if err != nil {
 		return err
@@ -94,10 +100,12 @@ func (a *command) claimHistory(ctx context.Context, env *historyEnvironment, fro
 	if a.json {
 		return a.sayValue(map[string]any{"namespace": mine.Namespace, "id": mine.ID, "changed": changed})
 	}
+
 	if !changed {
 		a.say("the history already belongs to this service\n")
 		return nil
 	}
+
 	a.say("the history now belongs to namespace %s with the data identity %s\n", mine.Namespace, mine.ID)
 	return nil
 }

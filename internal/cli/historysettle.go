@@ -34,6 +34,7 @@ Pause all routes first, and resume them afterwards. The command may be repeated.
 			if err != nil {
 				return err
 			}
+
 			defer env.close()
 			return a.settleHistory(cmd.Context(), env, dryRun)
 		},
@@ -49,18 +50,22 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 	if err != nil {
 		return nil, wire.Wrap("meta", err)
 	}
+
 	if n == 0 {
 		return nil, fmt.Errorf("no instance has started on %s in the namespace %s, so there is nothing to settle", e.cfg.Redis.Where(),
 			e.cfg.Namespace)
 	}
+
 	space, _, err := layout.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
 	if err != nil {
 		return nil, err
 	}
+
 	adopts := map[string]bool{}
 	for _, r := range e.cfg.Routes {
 		adopts[r.Prefix] = r.Adopt
 	}
+
 	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: space, Cluster: cluster, Nodes: e.conn.Nodes, Conn: e.conn,
 		Confirm:   wire.Confirm{Durability: e.cfg.Durability, Timeout: e.cfg.DurabilityTimeout},
 		Retention: e.cfg.Retention, Retain: int(e.cfg.Retain),
@@ -68,6 +73,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 	if err := s.Wire().Detect(ctx); err != nil {
 		return nil, err
 	}
+
 	return s, s.Learn(ctx)
 }
 
@@ -76,6 +82,7 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 	if err != nil {
 		return err
 	}
+
 	env.db.Serve(func(ctx context.Context) (history.Owner, error) {
 		id, err := s.Identity(ctx)
 		return history.Owner{Namespace: env.cfg.Namespace, ID: id}, err
@@ -87,19 +94,24 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 		}
 		return err
 	}
+
 	if a.json {
 		return a.sayValue(done)
 	}
+
 	verb := "settled"
 	if dryRun {
 		verb = "to settle"
 	}
+
 	a.say("%d notices checked; %s: %d as delivered, %d as cancelled\n", done.Checked, verb, done.Delivered, done.Cancelled)
 	if done.Died > 0 {
 		a.say("%d died after the backup; they stay pending and are retried\n", done.Died)
 	}
+
 	if done.Changed > 0 {
 		a.complain("%d changed during the run and were skipped; run this again", done.Changed)
 	}
+
 	return nil
 }

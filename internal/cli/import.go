@@ -60,6 +60,7 @@ secret header, the password of a url) is refused.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			return a.importFile(cmd.Context(), &importer{app: a, c: c, endedToo: ended}, args[0])
 		},
@@ -100,6 +101,7 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err != nil {
 			return fmt.Errorf("read the standard input: %w", err)
 		}
+
 		im.name = "standard input"
 		im.in, im.bar = bufio.NewReaderSize(text, 1<<20), a.bar(-1, "importing", "lines")
 	} else {
@@ -107,21 +109,25 @@ func (a *command) importFile(ctx context.Context, im *importer, name string) (er
 		if err != nil {
 			return usage("%w", err)
 		}
+
 		defer func() { _ = f.Close() }() // only read
 		im.name = name
 		if err := im.open(f, name+".progress"); err != nil {
 			return err
 		}
 	}
+
 	for !im.ended {
 		if err := im.window(ctx); err != nil {
 			_ = im.bar.Exit()
 			if im.path != "" {
 				a.complain("import: stopped after %s; run the same command to continue", notice.Count(im.Lines, "line"))
 			}
+
 			return err
 		}
 	}
+
 	_ = im.bar.Finish()
 	return im.finish()
 }
@@ -147,10 +153,12 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return b, fmt.Errorf("read: %w", err)
 		}
+
 		b.read += int64(len(line))
 		if len(line) > 0 {
 			*number++
 		}
+
 		line = bytes.TrimSpace(line)
 		line = im.sort(line, *number, &b)
 		if len(line) > 0 {
@@ -158,11 +166,13 @@ func (im *importer) next(number *int) (b batchOf, err error) {
 			size += len(line)
 			b.again = b.again && !bytes.Contains(line, []byte(`replace`))
 		}
+
 		if err != nil {
 			im.ended = true
 			return b, nil
 		}
 	}
+
 	return b, nil
 }
 
@@ -172,6 +182,7 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 	if !ok {
 		return line
 	}
+
 	if !im.endedToo && !s.Pending() && !dead(&s) {
 		b.ended++
 		return nil
@@ -181,10 +192,12 @@ func (im *importer) sort(line []byte, number int, b *batchOf) []byte {
 		b.unfit = append(b.unfit, im.at(number)+err.Error())
 		return nil
 	}
+
 	if s.Pending() || dead(&s) && !im.endedToo {
 		b.letters = append(b.letters, len(b.lines))
 		return line
 	}
+
 	return scheduleAgain(&s)
 }
 
@@ -196,15 +209,18 @@ func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 			of[0] = append(of[0], i)
 		}
 	}
+
 	b.results = make([]client.Result, len(b.lines))
 	for kind, places := range of {
 		if len(places) == 0 {
 			continue
 		}
+
 		lines := make([][]byte, len(places))
 		for i, at := range places {
 			lines[i] = b.lines[at]
 		}
+
 		var got []client.Result
 		var err error
 		if kind == 0 {
@@ -212,17 +228,21 @@ func (b *batchOf) send(ctx context.Context, c *client.Client) error {
 			if b.again {
 				options = append(options, client.Repeatable())
 			}
+
 			got, err = c.ScheduleLines(ctx, lines, options...)
 		} else {
 			got, err = c.RestoreLines(ctx, lines)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		for i, at := range places {
 			b.results[at] = got[i]
 		}
 	}
+
 	return nil
 }
 
@@ -236,26 +256,33 @@ func (im *importer) window(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		batches = append(batches, b)
 	}
+
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range batches {
 		b := &batches[i]
 		if len(b.lines) == 0 {
 			continue
 		}
+
 		g.Go(func() error { return b.send(gctx, im.c) })
 	}
+
 	if err := g.Wait(); err != nil {
 		return err
 	}
+
 	for i := range batches {
 		b := &batches[i]
 		if err := im.count(b); err != nil {
 			return err
 		}
+
 		im.Offset += b.read
 	}
+
 	_ = im.bar.Add(number - im.Lines) // only drawing can fail
 	im.Lines = number
 	return im.save()
@@ -282,6 +309,7 @@ func (im *importer) count(b *batchOf) error {
 			im.Kept++
 		}
 	}
+
 	return nil
 }
 
@@ -304,10 +332,12 @@ func oneCause(p *client.Problem) string {
 	if len(p.Errors) == 0 {
 		return cmp.Or(p.Detail, p.Title)
 	}
+
 	first := p.Errors[0]
 	if member := memberOfItem.ReplaceAllString(first.Location, ""); member != "" {
 		return member + ": " + first.Message
 	}
+
 	return first.Message
 }
 
@@ -316,21 +346,26 @@ func (im *importer) save() error {
 	if im.path == "" {
 		return nil
 	}
+
 	raw, err := json.Marshal(im.progress)
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
+
 	tmp, err := os.CreateTemp(filepath.Dir(im.path), filepath.Base(im.path)+".*")
 	if err != nil {
 		return fmt.Errorf("save the progress: %w", err)
 	}
+
 	_, err = tmp.Write(raw)
 	if err = errors.Join(err, tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), im.path)
 	}
+
 	if err != nil {
 		return fmt.Errorf("save the progress: %w", errors.Join(err, os.Remove(tmp.Name())))
 	}
+
 	return nil
 }
 
@@ -340,9 +375,11 @@ func (im *importer) finish() error {
 			return fmt.Errorf("remove the progress file: %w", err)
 		}
 	}
+
 	if im.Refused > shownRefusals {
 		im.app.complain("and %d more were refused", im.Refused-shownRefusals)
 	}
+
 	if im.app.json {
 		if err := im.app.sayValue(map[string]int{"created": im.Created, "kept": im.Kept, "refused": im.Refused, "ended": im.Ended,
 			"put_back": im.Put}); err != nil {
@@ -353,13 +390,16 @@ func (im *importer) finish() error {
 		if im.Put > 0 {
 			im.app.say("%d restored\n", im.Put)
 		}
+
 		if im.Ended > 0 {
 			im.app.say("%d finalized, skipped; --ended schedules them again\n", im.Ended)
 		}
 	}
+
 	if im.Refused > 0 {
 		return errQuiet
 	}
+
 	return nil
 }
 

@@ -31,6 +31,7 @@ func unpacked(file io.Reader) (io.Reader, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpack gzip: %w", err)
 	}
+
 	return gzipText{z}, nil
 }
 
@@ -42,6 +43,7 @@ func (t gzipText) Read(p []byte) (int, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("unpack gzip: %w", err)
 	}
+
 	return n, err
 }
 
@@ -52,6 +54,7 @@ func (im *importer) open(f *os.File, path string) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
+
 	im.path = path
 	if err := im.resume(size); err != nil {
 		return err
@@ -60,14 +63,17 @@ func (im *importer) open(f *os.File, path string) error {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
+
 	text, err := unpacked(f)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
+
 	im.in = bufio.NewReaderSize(text, 1<<20)
 	if _, err := io.CopyN(io.Discard, im.in, im.Offset); err != nil {
 		return fmt.Errorf("read %s: %w", f.Name(), err)
 	}
+
 	im.bar = im.app.bar(lines, "importing", "lines")
 	_ = im.bar.Set(im.Lines) // only drawing can fail
 	return nil
@@ -81,16 +87,19 @@ func (im *importer) measure(f *os.File) (lines, size int64, err error) {
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return 0, 0, err
 	}
+
 	sum := sha256.Sum256(head[:n])
 	im.Head = hex.EncodeToString(sum[:8])
 
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, 0, err
 	}
+
 	text, err := unpacked(f)
 	if err != nil {
 		return 0, 0, err
 	}
+
 	return countLines(text)
 }
 
@@ -103,10 +112,12 @@ func (im *importer) resume(size int64) error {
 	if err != nil {
 		return err
 	}
+
 	var p progress
 	if json.Unmarshal(raw, &p) != nil || p.Head != im.Head || p.Offset > size {
 		return fmt.Errorf("%s belongs to another file, or to this one before it was changed; remove it to start again, which is safe", im.path)
 	}
+
 	im.progress = p
 	im.app.complain("import: continuing after line %d", p.Lines)
 	return nil
@@ -122,15 +133,19 @@ func countLines(text io.Reader) (lines, size int64, err error) {
 			size += int64(n)
 			open = buf[n-1] != '\n'
 		}
+
 		if err == nil {
 			continue
 		}
+
 		if open {
 			lines++
 		}
+
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
+
 		return lines, size, err
 	}
 }

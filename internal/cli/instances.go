@@ -25,6 +25,7 @@ client without a prefix.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			l, err := c.Instances(cmd.Context())
 			if err != nil {
@@ -33,22 +34,27 @@ client without a prefix.`,
 			if a.json {
 				return a.sayJSON(l.JSON)
 			}
+
 			rows := [][]cell{head("ID\tLABEL\tVERSION\tSTATE\tSTARTED\tLAST SIGN\tTAKEOVER\tLIMITS\tROUTES DIFFER")}
 			for _, x := range l.Items {
 				id, takeover := x.ID, "lease"
 				if x.Self {
 					id += " *"
 				}
+
 				if x.TakeoverMS > 0 {
 					takeover = notice.Short(time.Duration(x.TakeoverMS) * time.Millisecond)
 				}
+
 				look := green
 				if x.State != "living" {
 					look = yellow
 				}
+
 				rows = append(rows, row(id, dash(x.Label), dash(x.Version), styled(x.State, look), a.screen.near(x.Started), a.screen.near(x.Seen),
 					takeover, dash(x.Limits), styled(dash(strings.Join(x.RoutesDiffer, ",")), yellow)))
 			}
+
 			a.screen.table(false, rows...)
 			return nil
 		},

@@ -32,15 +32,18 @@ line. --since and --until take a time or an age such as 2h.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			if a.json && !all {
 				p, err := c.List(cmd.Context(), q)
 				if err != nil {
 					return err
 				}
+
 				a.warnMissing(p.Missing)
 				return a.sayJSON(p.JSON)
 			}
+
 			return a.listPages(cmd.Context(), c, q, all)
 		},
 	}
@@ -77,17 +80,21 @@ func (a *command) listPages(ctx context.Context, c *client.Client, q client.Quer
 			a.screen.table(true, rows...)
 			rows = rows[:0]
 		}
+
 		if enough {
 			break
 		}
+
 		if !all {
 			q.Limit = missing
 		}
 	}
+
 	a.warnMissing(away)
 	if q.Cursor != "" {
 		a.complain("there may be more: --cursor %s, or --all", q.Cursor)
 	}
+
 	return nil
 }
 
@@ -96,6 +103,7 @@ func (a *command) warnMissing(nodes []string) {
 	if len(nodes) == 0 {
 		return
 	}
+
 	nodes = slices.Clone(nodes)
 	slices.Sort(nodes)
 	a.complain("incomplete: the notices on the Redis at %s are missing, because it does not answer", strings.Join(slices.Compact(nodes), ", "))
@@ -110,17 +118,21 @@ func (a *command) listed(n *client.Notice) []cell {
 	case n.State != client.Scheduled && n.State != client.Claimed:
 		due.look = faint
 	}
+
 	last := "-"
 	if len(n.Attempts) > 0 {
 		at := n.Attempts[len(n.Attempts)-1]
 		if last = strings.TrimSpace(strings.TrimPrefix(fmt.Sprintf("%d %s", at.Status, at.Reason), "0 ")); at.Reason == "" {
 			last = strings.TrimPrefix(fmt.Sprintf("%d delivered", at.Status), "0 ")
 		}
+
 		last += ", " + a.screen.near(at.At)
 	}
+
 	if n.Reason != "" && (len(n.Attempts) == 0 || n.Attempts[len(n.Attempts)-1].Reason != n.Reason) {
 		last = n.Reason
 	}
+
 	return row(n.Key, styled(string(n.State), looks[n.State]), due, made(n), last)
 }
 

@@ -65,13 +65,16 @@ func forwardAddress(text string) (*url.URL, error) {
 	if text == "" {
 		return nil, nil
 	}
+
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
+
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
 		return nil, usage("--forward-to: want an address such as localhost:3000/hook")
 	}
+
 	return u, nil
 }
 
@@ -116,6 +119,7 @@ func (l *tapListener) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	l.local = &http.Client{Timeout: forwardTimeout, Transport: &http.Transport{}, // no proxy: it is this machine
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer l.local.CloseIdleConnections()
@@ -141,9 +145,11 @@ func (l *tapListener) run(ctx context.Context) error {
 		if !errors.Is(err, errStream) {
 			return err
 		}
+
 		if opened {
 			again.Succeed()
 		}
+
 		wait := again.Next()
 		l.complain("notifier: %s; connecting again", err)
 		select {
@@ -162,6 +168,7 @@ func (l *tapListener) follow(ctx context.Context, stream *http.Client, o client.
 	if err != nil {
 		return false, err
 	}
+
 	defer func() { _ = res.Body.Close() }() // it may not be read to its end
 
 	silence := time.AfterFunc(tapSilence, cancel)
@@ -181,6 +188,7 @@ func (l *tapListener) follow(ctx context.Context, stream *http.Client, o client.
 			}
 		}
 	}
+
 	return true, fmt.Errorf("%w: %w", errStream, cmp.Or(lines.Err(), io.EOF))
 }
 
@@ -195,6 +203,7 @@ func (l *tapListener) connect(ctx context.Context, stream *http.Client, o client
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
+
 	req.Header.Set("Accept", "text/event-stream, application/problem+json")
 	req.Header.Set("User-Agent", o.UserAgent)
 	if o.Token != "" {
@@ -207,11 +216,14 @@ func (l *tapListener) connect(ctx context.Context, stream *http.Client, o client
 		if errors.As(err, &named) {
 			err = named.Err
 		}
+
 		return nil, fmt.Errorf("%w: no answer: %w", errStream, err)
 	}
+
 	if res.StatusCode == http.StatusOK {
 		return res, nil
 	}
+
 	return nil, refusal(res)
 }
 
@@ -229,6 +241,7 @@ func refusal(res *http.Response) error {
 	if p.Status == http.StatusTooManyRequests || p.Status >= http.StatusInternalServerError {
 		return fmt.Errorf("%w: %w", errStream, p)
 	}
+
 	return p
 }
 
@@ -245,6 +258,7 @@ func (l *tapListener) take(event string, data []byte, queue chan<- copied) error
 			return fmt.Errorf("%w: an event cannot be read: %w", errStream, err)
 		}
 	}
+
 	switch event {
 	case "open":
 		return l.open(e.Prefix, e.Key, e.Masked)
@@ -261,8 +275,10 @@ func (l *tapListener) take(event string, data []byte, queue chan<- copied) error
 		if err := json.Unmarshal(data, &c.Shown); err != nil {
 			return fmt.Errorf("%w: a copy cannot be read: %w", errStream, err)
 		}
+
 		l.handle(c, queue)
 	}
+
 	return nil
 }
 
@@ -271,15 +287,18 @@ func (l *tapListener) open(prefix, key string, masked bool) error {
 	if masked && l.to != nil {
 		return usage("--forward-to: this service masks bodies (NOTIFIER_UI_BODIES, NOTIFIER_UI_MASK), and a masked copy is no request")
 	}
+
 	l.complain("listening to attempts on %s", cmp.Or(clean(prefix), "all keys"))
 	if key != "" {
 		l.complain("copies are signed with the key of this connection: %s", clean(key))
 	} else {
 		l.complain("copies are masked and not signed")
 	}
+
 	if l.to != nil {
 		l.complain("forwarding to %s", l.to.Redacted())
 	}
+
 	return nil
 }
 
@@ -305,18 +324,22 @@ func (l *tapListener) forward(ctx context.Context, c *copied) *forwarded {
 	if c.Query != "" {
 		u.RawQuery = strings.TrimPrefix(u.RawQuery+"&"+c.Query, "&")
 	}
+
 	method := c.Method
 	if method == tap.Push {
 		method = http.MethodPost
 	}
+
 	body := []byte(c.Body)
 	if c.Base64 != nil {
 		body = c.Base64
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, u.String(), bytes.NewReader(body))
 	if err != nil {
 		return &forwarded{Error: err.Error()}
 	}
+
 	for _, h := range c.Headers {
 		req.Header.Set(h.Name, h.Value)
 	}
@@ -328,8 +351,10 @@ func (l *tapListener) forward(ctx context.Context, c *copied) *forwarded {
 		if errors.As(err, &named) {
 			err = named.Err
 		}
+
 		return &forwarded{Error: reason(err)}
 	}
+
 	_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, tapLine)) // only the status counts
 	_ = res.Body.Close()
 	return &forwarded{Status: res.StatusCode, Duration: float64(time.Since(began).Microseconds()) / 1000}
@@ -341,6 +366,7 @@ func reason(err error) string {
 	if errors.As(err, &op) {
 		return op.Err.Error()
 	}
+
 	return err.Error()
 }
 
@@ -361,11 +387,14 @@ func (l *tapListener) print(c copied, f *forwarded) {
 	if t, err := time.Parse(notice.StampLayout, c.At); err == nil {
 		at = t.Format("15:04:05.000")
 	}
+
 	result := string(c.Outcome)
 	if c.Status != 0 {
 		result = fmt.Sprintf("%d %s", c.Status, result)
 	}
-	line := fmt.Sprintf("%s  %s  attempt %d  %s %s  %s", clean(at), clean(c.Key), c.Attempt, clean(c.Method), clean(cmp.Or(c.URL, "to the "+string(c.Target))), clean(result))
+
+	line := fmt.Sprintf("%s  %s  attempt %d  %s %s  %s", clean(at), clean(c.Key), c.Attempt, clean(c.Method),
+		clean(cmp.Or(c.URL, "to the "+string(c.Target))), clean(result))
 	switch {
 	case f == nil:
 	case f.Error != "":
@@ -373,8 +402,10 @@ func (l *tapListener) print(c copied, f *forwarded) {
 	default:
 		line += fmt.Sprintf("  → %d in %s", f.Status, millis(f.Duration))
 	}
+
 	if !c.Signed {
 		line += "  not signed: " + clean(c.Why)
 	}
+
 	l.say("%s\n", line)
 }

@@ -61,10 +61,12 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 			if o.Shards < 0 || o.Shards > mostShards {
 				return usage("--to-shards %d; want 1 to %d", o.Shards, mostShards)
 			}
+
 			cfg, err := a.configWithoutRoutes()
 			if err != nil {
 				return err
 			}
+
 			o.Namespace, o.Confirm = cfg.Namespace, wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
 			to, err := config.LoadTo(url, cmp.Or(mode, config.Standalone), cfg.Redis, envconfig.MapLookuper(a.env), os.ReadFile)
 			if err != nil {
@@ -73,10 +75,12 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 			if o.From, err = open(cfg.Redis); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
+
 			defer func() { _ = o.From.Close() }() // nothing is pending
 			if o.To, err = open(to); err != nil {
 				return usage("--to: %w", err)
 			}
+
 			defer func() { _ = o.To.Close() }() // nothing is pending
 			o.Names = [2]string{cfg.Redis.Where(), to.Where()}
 			return a.runMigrate(cmd, o)
@@ -91,7 +95,8 @@ NOTIFIER_TO_SENTINEL_PASSWORD (or _FILE).`,
 	delayVar(f, &o.Wait, "wait", "how long to wait at the end for attempts in flight (default 30s)")
 	f.BoolVar(&o.DryRun, "dry-run", false, "only count, and compare the clocks")
 	f.BoolVar(&o.Force, "force", false,
-		"continue although an instance's version does not support migrations, no instance is alive on the new side, or the instances cannot be read")
+		"continue although an instance's version does not support migrations, no instance is alive on the new side, or the instances cannot be "+
+			"read")
 	o.MaxSkew, o.Wait = 50*time.Millisecond, 30*time.Second
 	return a.withJSON(c)
 }
@@ -105,10 +110,12 @@ func fromFile(address string) (string, error) {
 		}
 		return address, nil
 	}
+
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return "", err
 	}
+
 	return strings.TrimSpace(string(raw)), nil
 }
 
@@ -125,14 +132,17 @@ func (a *command) runMigrate(cmd *cobra.Command, o move.MigrateOptions) error {
 		a.complain("migrate: unfinished; run the same command again at once: neither side delivers the notices in transfer until then")
 		return err
 	}
+
 	if a.json {
 		err = a.sayValue(done)
 	} else {
 		a.sayMigrated(done, o.DryRun)
 	}
+
 	if err == nil && done.MissingN > 0 {
 		return fmt.Errorf("%d of the moved notices are missing on the new side: %s", done.MissingN, strings.Join(done.Missing, ", "))
 	}
+
 	return err
 }
 
@@ -143,6 +153,7 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 			if c.Paused {
 				paused = ", paused"
 			}
+
 			a.say("%s  %-30s %d pending, %d dead, %d settled%s\n", side, clean(c.Prefix), c.Pending, c.Dead, c.Settled, paused)
 		}
 	}
@@ -152,6 +163,7 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 		a.say("the clocks are %d ms apart; nothing was moved\n", done.SkewMS)
 		return
 	}
+
 	a.say("%s moved; the new side is open\n", notice.Count(done.Moved, "notice"))
 	counts("old", done.Old)
 	counts("new", done.New)
@@ -159,12 +171,15 @@ func (a *command) sayMigrated(done move.Migrated, dry bool) {
 	if done.Reported > 0 {
 		a.say("%d await a report on the old side; report them there, and run this again\n", done.Reported)
 	}
+
 	if n := done.Claimed + done.Soon; n > 0 {
 		a.say("%d are in flight on the old side; run this again\n", n)
 	}
+
 	if done.Both > 0 {
 		a.say("%d stay on the old side, because a later notice of the same key is on the new side; both are delivered\n", done.Both)
 	}
+
 	if done.Outbox > 0 {
 		a.say("%d finalized notices on the old side wait for the history; keep its instances until they are written\n", done.Outbox)
 	}

@@ -22,6 +22,7 @@ func (a *command) sayJSON(raw []byte) error {
 	if err := json.Indent(&b, raw, "", "  "); err != nil {
 		return fmt.Errorf("the answer is not JSON: %w", err)
 	}
+
 	a.say("%s\n", b.String())
 	return nil
 }
@@ -32,6 +33,7 @@ func (a *command) sayValue(v any) error {
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
+
 	return a.sayJSON(raw)
 }
 
@@ -41,6 +43,7 @@ func (a *command) sayLine(raw, body []byte) error {
 	if err != nil {
 		return err
 	}
+
 	a.say("%s\n", line)
 	return nil
 }
@@ -51,14 +54,17 @@ func oneLine(raw, body []byte) ([]byte, error) {
 	if !bytes.ContainsAny(raw, "\n\r") {
 		return raw, nil
 	}
+
 	end := slices.Concat([]byte(`,"body":`), body, []byte("}"))
 	if len(body) > 0 && bytes.HasSuffix(raw, end) {
 		raw = fmt.Appendf(nil, `%s,"body_base64":%q}`, raw[:len(raw)-len(end)], base64.StdEncoding.EncodeToString(body))
 	}
+
 	var b bytes.Buffer
 	if err := json.Compact(&b, raw); err != nil {
 		return nil, fmt.Errorf("the answer is not JSON: %w", err)
 	}
+
 	return b.Bytes(), nil
 }
 
@@ -68,6 +74,7 @@ func (a *command) sayLineOf(v any) error {
 	if err != nil {
 		return fmt.Errorf("write JSON: %w", err)
 	}
+
 	a.say("%s\n", raw)
 	return nil
 }
@@ -91,6 +98,7 @@ func (a *command) sayNotice(n *client.Notice) {
 	case client.Scheduled:
 		attempts += fmt.Sprintf(", number %d is next", n.Attempt)
 	}
+
 	var rows [][]cell
 	add := func(name string, value any) {
 		if value != "" {
@@ -102,22 +110,27 @@ func (a *command) sayNotice(n *client.Notice) {
 	if n.Reason != "" {
 		add("reason", styled(n.Reason, red))
 	}
+
 	add("route", n.Route)
 	add("due", a.screen.when(n.Due))
 	if n.NextAttempt.After(n.Due) {
 		add("next attempt", a.screen.when(n.NextAttempt))
 	}
+
 	if n.Waits {
 		add("waits for", cmp.Or(n.WaitsFor, "an earlier notice of its sequence"))
 	}
+
 	add("attempts", attempts)
 	add("url", n.URL)
+	add("url as scheduled", n.ScheduledURL)
 	add("audience", n.Audience)
 	add("retry", strings.Join(n.Retry, ","))
 	add("content type", n.ContentType)
 	if !n.SettledAt.IsZero() {
 		add("settled", a.screen.when(n.SettledAt))
 	}
+
 	add("created", a.screen.when(n.CreatedAt))
 	add("client", n.Client)
 	add("webhook-id", n.ID)
@@ -127,6 +140,7 @@ func (a *command) sayNotice(n *client.Notice) {
 	case len(n.BodyBase64) > 0:
 		add("body", short(string(n.BodyBase64), 200))
 	}
+
 	a.screen.table(false, rows...)
 	a.sayAttempts(n.Attempts)
 }
@@ -137,18 +151,22 @@ func (a *command) sayAttempts(attempts []client.Attempt) {
 	if len(attempts) == 0 {
 		return
 	}
+
 	rows := [][]cell{head("ATTEMPT\tAT\tTOOK\tSTATUS\tREASON\tRESPONSE")}
 	for _, at := range attempts {
 		status, look := "-", red
 		if at.Status > 0 {
 			status = fmt.Sprint(at.Status)
 		}
+
 		if at.Reason == "" {
 			look = green
 		}
+
 		rows = append(rows, row(at.N, a.screen.when(at.At), millis(at.DurationMS), styled(status, look), styled(dash(at.Reason), look),
 			styled(at.Response, plain)))
 	}
+
 	a.say("\n")
 	a.screen.table(true, rows...)
 	if last := clean(attempts[len(attempts)-1].Response); a.screen.terminal && len(last) > 20 {

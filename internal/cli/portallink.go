@@ -38,14 +38,17 @@ audit shows.`,
 			case r.Resend && r.Host == "":
 				return usage("--resend needs --host: a link resends notices of one host only")
 			}
+
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			if revoke != "" {
 				return a.revokeLink(cmd.Context(), c, revoke)
 			}
+
 			r.Prefix = args[0]
 			return a.makeLink(cmd.Context(), c, r)
 		},
@@ -68,6 +71,7 @@ func (a *command) revokeLink(ctx context.Context, c *client.Client, id string) e
 	if a.json {
 		return a.sayValue(map[string]any{"id": id, "revoked": true})
 	}
+
 	a.say("%s: revoked\n", clean(id))
 	return nil
 }
@@ -81,9 +85,11 @@ func (a *command) makeLink(ctx context.Context, c *client.Client, r client.Porta
 	if l.Warning != "" {
 		a.complain("warning: %s", clean(l.Warning))
 	}
+
 	if a.json {
 		return a.sayJSON(l.JSON)
 	}
+
 	a.complain("valid until %s; notifier portal-link --revoke %s ends it early", a.screen.when(l.ExpiresAt), clean(l.ID))
 	a.say("%s\n", clean(l.URL))
 	return nil

@@ -40,17 +40,21 @@ comma-separated. Schemes with public keys (standard-ed25519, wechatpay, alipay, 
 			if err := rc.script(then, fail, status); err != nil {
 				return err
 			}
+
 			rc.hooks.secrets = a.env["RECEIVER_SECRET"]
 			if secretFile != "" {
 				raw, err := os.ReadFile(secretFile)
 				if err != nil {
 					return usage("--secret-file: %w", err)
 				}
+
 				rc.hooks.secrets = strings.TrimSpace(string(raw))
 			}
+
 			if err := rc.hooks.prepare(cmd.Flags().Changed("sign")); err != nil {
 				return err
 			}
+
 			return rc.run(cmd.Context(), listen, once)
 		},
 	}
@@ -91,12 +95,14 @@ func (rc *receiver) script(then string, fail, status int) (err error) {
 		rc.answers, err = parseAnswers(then)
 		return err
 	}
+
 	if status < 300 || status > 599 {
 		return usage("--status %d: want 300 to 599", status)
 	}
 	if fail < 0 || fail > maxAnswers {
 		return usage("--fail %d: want 0 to %d", fail, maxAnswers)
 	}
+
 	rc.answers = refusals(fail, status)
 	return nil
 }
@@ -106,6 +112,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
+
 	rc.enough, rc.ending = make(chan struct{}, 1), make(chan struct{})
 	s := &http.Server{ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { rc.receive(w, r, once) })}
@@ -113,6 +120,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	if len(rc.hooks.all) == 0 {
 		rc.app.complain("no secret given: signatures are not verified")
 	}
+
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	select {
@@ -121,6 +129,7 @@ func (rc *receiver) run(ctx context.Context, listen string, once int) error {
 	case <-ctx.Done():
 	case <-rc.enough:
 	}
+
 	close(rc.ending)
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -135,17 +144,20 @@ func (rc *receiver) receive(w http.ResponseWriter, r *http.Request, once int) {
 		http.Error(w, "cannot read the body", http.StatusBadRequest)
 		return
 	}
+
 	signature, ok := rc.hooks.verify(r.Context(), r.Header, body)
 	id := r.Header.Get("Webhook-Id")
 	if id == "" {
 		id = r.Header.Get("Notifier-Key")
 	}
+
 	do := rc.choose(id, ok)
 	rc.print(r, body, signature, do)
 
 	if !rc.wait(r.Context()) {
 		panic(http.ErrAbortHandler) // closes the connection without a response
 	}
+
 	rc.respond(w, r, do, signature)
 	if once > 0 && do.accepts() && rc.accept() == once {
 		select {
@@ -165,6 +177,7 @@ func (rc *receiver) wait(sender context.Context) bool {
 	case <-sender.Done():
 	case <-rc.ending:
 	}
+
 	return false
 }
 
@@ -175,10 +188,12 @@ func (rc *receiver) choose(id string, verified bool) reply {
 	if len(rc.seen) > 1_000_000 {
 		clear(rc.seen) // a long-running sample must not fill the memory
 	}
+
 	rc.seen[id]++
 	if !verified {
 		return reply{status: http.StatusUnauthorized}
 	}
+
 	return rc.answers.of(rc.seen[id])
 }
 
@@ -202,11 +217,13 @@ func (rc *receiver) respond(w http.ResponseWriter, r *http.Request, do reply, si
 	case do.resets:
 		panic(http.ErrAbortHandler)
 	}
+
 	w.WriteHeader(do.status)
 	if do.accepts() {
 		_, _ = io.WriteString(w, rc.answer) // the sender may have disconnected
 		return
 	}
+
 	_, _ = io.WriteString(w, "refused by the sample receiver: signature "+signature)
 }
 
@@ -218,6 +235,7 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, do rep
 		ms := float64(time.Since(due).Microseconds()) / 1000
 		late = &ms
 	}
+
 	if rc.app.json {
 		// A failure to print must not affect the sender.
 		_ = rc.app.sayLineOf(map[string]any{"key": r.Header.Get("Notifier-Key"), "attempt": r.Header.Get("Notifier-Attempt"),
@@ -225,10 +243,12 @@ func (rc *receiver) print(r *http.Request, body []byte, signature string, do rep
 			"body": string(body)})
 		return
 	}
+
 	lateness := "-"
 	if late != nil {
 		lateness = millis(*late) + " late"
 	}
+
 	rc.app.say("%s  %s  attempt %s  %s  signature %s  → %s  %s\n", time.Now().UTC().Format("15:04:05.000"),
 		dash(clean(r.Header.Get("Notifier-Key"))), dash(clean(r.Header.Get("Notifier-Attempt"))), lateness, clean(signature), do,
 		short(string(body), 100))

@@ -106,6 +106,7 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	var missing []string
 	sum := func(dry bool, each func(matched int)) (matched, changed int, err error) {
@@ -116,11 +117,13 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 			if err != nil {
 				return matched, changed, err
 			}
+
 			matched, changed = matched+s.matched, changed+s.changed
 			missing = append(missing, s.missing...)
 			if each != nil {
 				each(s.matched)
 			}
+
 			if b.Cursor = s.cursor; b.Cursor == "" {
 				return matched, changed, nil
 			}
@@ -133,9 +136,11 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 		matched, changed, err = sum(false, func(n int) { _ = bar.Add(n) }) // only drawing can fail
 		_ = bar.Finish()
 	}
+
 	if err != nil {
 		return fmt.Errorf("after %d were %s: %w", changed, call.done, err)
 	}
+
 	a.warnMissing(missing)
 	if a.json {
 		said := map[string]any{"route": name, "dry_run": dry, "matched": matched, call.done: changed}
@@ -143,12 +148,15 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 			slices.Sort(missing)
 			said["missing"] = slices.Compact(missing)
 		}
+
 		return a.sayValue(said)
 	}
+
 	if dry {
 		a.say("Dry run: %d dead letters of route %s would be %s\n", matched, name, call.done)
 		return nil
 	}
+
 	a.say("%d of %d dead letters of route %s %s\n", changed, matched, name, call.done)
 	return nil
 }

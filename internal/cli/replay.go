@@ -44,10 +44,12 @@ Use resend for one delivered or dead notice, and redrive for the dead letters of
 			if err := checkReplay(r, len(args) > 0, asked, stop || resume); err != nil {
 				return err
 			}
+
 			c, err := a.client()
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			switch {
 			case asked:
@@ -55,11 +57,12 @@ Use resend for one delivered or dead notice, and redrive for the dead letters of
 			case len(args) == 0:
 				return a.listReplays(cmd.Context(), c)
 			case stop:
-				return a.callReplay(cmd.Context(), c.StopReplay, args[0])
+				return callAndSay(cmd.Context(), c.StopReplay, args[0], a.sayReplay)
 			case resume:
-				return a.callReplay(cmd.Context(), c.ResumeReplay, args[0])
+				return callAndSay(cmd.Context(), c.ResumeReplay, args[0], a.sayReplay)
 			}
-			return a.callReplay(cmd.Context(), c.ReadReplay, args[0])
+
+			return callAndSay(cmd.Context(), c.ReadReplay, args[0], a.sayReplay)
 		},
 	}
 	f := c.Flags()
@@ -95,12 +98,14 @@ func (a *command) beginReplay(ctx context.Context, c *client.Client, r client.Re
 		a.sayCounts("cannot be sent again", x.Refused)
 		a.sayDiffers(x)
 	}
+
 	if detach {
 		if a.json {
 			return a.sayJSON(x.JSON)
 		}
 		return nil
 	}
+
 	return a.followReplay(ctx, c, x)
 }
 
@@ -123,47 +128,69 @@ func (a *command) sayDryRun(x *client.Replay) error {
 	if a.json {
 		return a.sayJSON(x.JSON)
 	}
+
 	a.say("found %s; without --dry-run %d of them would be sent at %s\n", notice.Count(x.Found, "notice"), x.Total, x.Rate)
 	for _, h := range x.Hosts {
 		a.say("%d to %s\n", h.Notices, dash(clean(h.Host)))
 	}
+
 	a.sayCounts("cannot be sent again", x.Refused)
 	a.sayDiffers(x)
 	return nil
 }
 
-// callReplay makes a call on a replay and prints it.
-func (a *command) callReplay(ctx context.Context, call func(context.Context, string) (*client.Replay, error), id string) error {
+// followReplay shows the progress of a replay until it ends.
+func (a *command) followReplay(ctx context.Context, c *client.Client, x *client.Replay) error {
+	bar := a.bar(x.Total, "replaying", "notices")
+	err := a.follow(ctx, "replay", x.ID, x.State == client.ReplayRunning, func() (bool, error) {
+		next, err := c.ReadReplay(ctx, x.ID)
+		if err != nil {
+			return false, err
+		}
+
+		x = next
+		_ = bar.Set64(x.Total - x.Left) // only drawing can fail
+		return x.State == client.ReplayRunning, nil
+	})
+	if err != nil {
+		return err
+	}
+
+	_ = bar.Finish()
+	return a.sayReplay(x)
+}
+
+// follow reads a replay or a redirect, which what names, until it is over. read reports whether it is still running.
+func (a *command) follow(ctx context.Context, what, id string, running bool, read func() (bool, error)) error {
+	for running {
+		select {
+		case <-ctx.Done():
+			a.complain("\nthe %s continues in the service; notifier %s %s --stop stops it", what, what, clean(id))
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+
+		still, err := read()
+		if ctx.Err() != nil {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s continues in the service: %w", id, err)
+		}
+
+		running = still
+	}
+	return nil
+}
+
+// callAndSay makes a call on a replay or a redirect, and prints its answer.
+func callAndSay[T any](ctx context.Context, call func(context.Context, string) (*T, error), id string, say func(*T) error) error {
 	x, err := call(ctx, id)
 	if err != nil {
 		return err
 	}
-	return a.sayReplay(x)
-}
 
-// followReplay shows the progress of a replay until it ends.
-func (a *command) followReplay(ctx context.Context, c *client.Client, x *client.Replay) error {
-	bar := a.bar(x.Total, "replaying", "notices")
-	id := x.ID
-	var err error
-	for x.State == client.ReplayRunning {
-		select {
-		case <-ctx.Done():
-			a.complain("\nthe replay continues in the service; notifier replay %s --stop stops it", clean(id))
-			return ctx.Err()
-		case <-time.After(followEvery):
-		}
-		if x, err = c.ReadReplay(ctx, id); err != nil {
-			if ctx.Err() != nil {
-				x = &client.Replay{State: client.ReplayRunning}
-				continue
-			}
-			return fmt.Errorf("%s continues in the service: %w", id, err)
-		}
-		_ = bar.Set64(x.Total - x.Left) // only drawing can fail
-	}
-	_ = bar.Finish()
-	return a.sayReplay(x)
+	return say(x)
 }
 
 // sayReplay prints the progress of a replay.
@@ -179,9 +206,11 @@ func (a *command) sayReplay(x *client.Replay) error {
 			a.say("notifier replay %s --resume continues it\n", clean(x.ID))
 		}
 	}
+
 	if x.State == client.ReplayFailed {
 		return fmt.Errorf("the replay failed: %s", x.Reason)
 	}
+
 	return nil
 }
 
@@ -193,6 +222,7 @@ func (a *command) listReplays(ctx context.Context, c *client.Client) error {
 	if a.json {
 		return a.sayJSON(list.JSON)
 	}
+
 	rows := [][]cell{head("MADE\tID\tSTATE\tSENT\tSKIPPED\tLEFT\tWHAT ENDED")}
 	for i := range list.Items {
 		x := &list.Items[i]
@@ -200,14 +230,17 @@ func (a *command) listReplays(ctx context.Context, c *client.Client) error {
 		for _, n := range x.Skipped {
 			skipped += n
 		}
+
 		what := a.screen.when(x.Since) + " to " + a.screen.when(x.Until)
 		for _, more := range []string{x.Prefix, x.Host} {
 			if more != "" {
 				what += ", " + more
 			}
 		}
+
 		rows = append(rows, row(a.screen.near(x.CreatedAt), x.ID, x.State, x.Sent, skipped, x.Left, what))
 	}
+
 	a.screen.table(true, rows...)
 	return nil
 }
@@ -217,6 +250,7 @@ func (a *command) sayCounts(what string, counts map[string]int64) {
 	for _, why := range slices.Sorted(maps.Keys(counts)) {
 		parts = append(parts, fmt.Sprintf("%d %s", counts[why], strings.ReplaceAll(clean(why), "_", " ")))
 	}
+
 	if len(parts) > 0 {
 		a.say("%s: %s\n", what, strings.Join(parts, ", "))
 	}

@@ -39,5 +39,6 @@ Repeating the same report is no failure.`,
 	if extra != nil {
 		extra(c, &r)
 	}
+
 	return a.withJSON(c)
 }

@@ -32,6 +32,7 @@ window.`,
 				if n.Ending == 0 {
 					return nil, fmt.Errorf("it is %s and was never delivered or dead; fire sends a scheduled notice now", n.State)
 				}
+
 				return c.Resend(ctx, n)
 			})
 		},

@@ -17,7 +17,8 @@ func TestSendTestOfANotice(t *testing.T) {
 	result := notice.DeliveredResult(200)
 	d := newTestCLI(t, func(o *api.Options) {
 		o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
-			return callback.Exchange{Status: result.Status, ResponseBody: result.Response, Duration: 12500 * time.Microsecond, Next: 15 * time.Second, Result: result}
+			return callback.Exchange{Status: result.Status, ResponseBody: result.Response, Duration: 12500 * time.Microsecond,
+				Next: 15 * time.Second, Result: result}
 		}})
 	})
 	const key = "app1:orders:t:1"
@@ -27,7 +28,8 @@ func TestSendTestOfANotice(t *testing.T) {
 
 	result = notice.Result{Outcome: notice.OutcomeRetry, Reason: notice.ReasonStatus5xx, Status: 503, Response: "database"}
 	out, _ = d.run(1, "send-test", key)
-	contains(t, out, "shop.example: 503 Service Unavailable after 12.5ms", "database", "did not acknowledge the test: status_5xx", "would be retried in 15s")
+	contains(t, out, "shop.example: 503 Service Unavailable after 12.5ms", "database", "did not acknowledge the test: status_5xx",
+		"would be retried in 15s")
 	out, _ = d.run(1, "send-test", key, "--json")
 	contains(t, out, `"reason": "status_5xx"`, `"duration_ms": 12.5`)
 

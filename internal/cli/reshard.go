@@ -40,14 +40,17 @@ has its keys now (docs/plain-redis.md).`,
 			if o.To < 1 || o.To > mostShards {
 				return usage("--to %d; want 1 to %d", o.To, mostShards)
 			}
+
 			cfg, err := a.configWithoutRoutes()
 			if err != nil {
 				return err
 			}
+
 			o.Namespace, o.Confirm = cfg.Namespace, wire.Confirm{Durability: cfg.Durability, Timeout: cfg.DurabilityTimeout}
 			if o.Conn, err = open(cfg.Redis); err != nil {
 				return fmt.Errorf("NOTIFIER_REDIS_URL: %w", err)
 			}
+
 			defer func() { _ = o.Conn.Close() }() // nothing is pending
 			progress := &moving{command: a, name: "reshard"}
 			o.Progress = progress
@@ -62,6 +65,7 @@ has its keys now (docs/plain-redis.md).`,
 				}
 				return err
 			}
+
 			return a.sayResharded(done)
 		},
 	}
@@ -106,13 +110,16 @@ func (a *command) sayResharded(done move.Done) error {
 	if a.json {
 		return a.sayValue(done)
 	}
+
 	if done.Changed || done.Moved > 0 {
 		a.say("%s; %s moved\n", notice.Count(done.Shards, "shard"), notice.Count(done.Moved, "notice"))
 	} else {
 		a.say("%s, unchanged; nothing to move\n", notice.Count(done.Shards, "shard"))
 	}
+
 	if done.Held > 0 {
 		a.say("%d stay in their old shard until their attempt ends or their report comes; then the instances move them\n", done.Held)
 	}
+
 	return nil
 }

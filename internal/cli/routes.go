@@ -41,6 +41,7 @@ from the first.`,
 				}
 				a.sayRoute(r)
 			}
+
 			return nil
 		},
 	})
@@ -55,6 +56,7 @@ func (a *command) chosenRoutes(names []string) ([]*route.Route, error) {
 	if len(cfg.Routes) == 0 {
 		return nil, usage("NOTIFIER_ROUTES is empty; want the names of routes")
 	}
+
 	table, err := route.NewTable(cfg.Routes)
 	if err != nil {
 		return nil, usage("%w", err)
@@ -69,8 +71,10 @@ func (a *command) chosenRoutes(names []string) ([]*route.Route, error) {
 		if r == nil {
 			return nil, usage("no route is named %q", name)
 		}
+
 		chosen = append(chosen, r)
 	}
+
 	return chosen, nil
 }
 
@@ -79,6 +83,7 @@ func (a *command) sayRoutesJSON(routes []*route.Route) error {
 	for i, r := range routes {
 		out[i] = viewRoute(r)
 	}
+
 	return a.sayValue(out)
 }
 
@@ -113,14 +118,17 @@ func viewRoute(r *route.Route) routeView {
 	if signing.HMAC() {
 		v.SignPer = string(r.Signs())
 	}
+
 	for _, scheme := range signing.Schemes {
 		v.Sign = append(v.Sign, string(scheme))
 	}
+
 	var at time.Duration
 	for i, d := range r.Ladder {
 		at += d
 		v.Ladder = append(v.Ladder, stepView{Attempt: i + 2, After: notice.Short(d), At: notice.Short(at)})
 	}
+
 	return v
 }
 
@@ -133,12 +141,15 @@ func (v *routeView) signing() string {
 	case len(v.Sign) > 1 || v.Sign[0] != string(sign.Standard):
 		parts = append(parts, "by "+strings.Join(v.Sign, "+"))
 	}
+
 	if v.SignPer != "" {
 		parts = append(parts, "per "+v.SignPer)
 	}
+
 	if v.Signed > 1 {
 		parts = append(parts, fmt.Sprintf("%d secrets", v.Signed))
 	}
+
 	return strings.Join(parts, ", ")
 }
 
@@ -151,13 +162,16 @@ func (a *command) sayRoutes(routes []*route.Route) {
 		if len(v.Sign) == 0 {
 			signed.look = faint
 		}
+
 		steps := make([]string, 0, len(v.Ladder))
 		for _, s := range v.Ladder[1:] {
 			steps = append(steps, "+"+s.After)
 		}
+
 		rows = append(rows, row(styled(v.Name, bold), v.Prefix, v.Target, v.Ack, v.Timeout, v.Concurrency, signed, v.Summary,
 			dash(strings.Join(steps, " "))))
 	}
+
 	a.screen.table(true, rows...)
 }
 
@@ -169,16 +183,19 @@ func (a *command) sayRoute(r *route.Route) {
 	if v.Jitter > 0 {
 		detail += fmt.Sprintf(", each step ± %g %%", v.Jitter*100)
 	}
+
 	if len(v.Sign) > 0 {
 		detail += ", signed " + v.signing()
 	} else {
 		detail += ", unsigned"
 	}
+
 	a.say("  %s\n", detail)
 	rows := [][]cell{head("  ATTEMPT\tAFTER\tFROM THE FIRST")}
 	for _, s := range v.Ladder {
 		rows = append(rows, row(s.Attempt, "+"+s.After, s.At))
 	}
+
 	rows = append(rows, row("  total", "", v.Total))
 	a.screen.table(false, rows...)
 }

@@ -32,16 +32,12 @@ content it fails, unless --on-duplicate is keep or replace.`,
 			if err := a.fill(&r, cmd, body, bodyText, bodyFile); err != nil {
 				return err
 			}
-			for _, h := range headers {
-				name, value, ok := strings.Cut(h, "=")
-				if !ok {
-					return usage("--header %q: want name=value", name)
-				}
-				if r.Headers == nil {
-					r.Headers = map[string]string{}
-				}
-				r.Headers[strings.TrimSpace(name)] = value
+
+			var err error
+			if r.Headers, err = headerFlags(headers); err != nil {
+				return err
 			}
+
 			return a.one(func(c *client.Client) (*client.Notice, error) { return c.Schedule(cmd.Context(), r) }, func(n *client.Notice) string {
 				switch {
 				case n.Replaced:
@@ -97,6 +93,7 @@ func (a *command) fill(r *client.Request, cmd *cobra.Command, body, bodyText, bo
 	default:
 		return nil
 	}
+
 	setBody(r, raw)
 	return nil
 }
@@ -109,8 +106,28 @@ func setBody(r *client.Request, raw []byte) {
 		r.Body = raw
 		return
 	}
+
 	r.BodyBase64 = raw // including a newline at the end of a file
 	if isJSON && r.ContentType == "" {
 		r.ContentType = "application/json"
 	}
+}
+
+// headerFlags reads the values of --header. It returns nil without any.
+func headerFlags(given []string) (map[string]string, error) {
+	var headers map[string]string
+	for _, h := range given {
+		name, value, ok := strings.Cut(h, "=")
+		if !ok {
+			return nil, usage("--header %q: want name=value", name)
+		}
+
+		if headers == nil {
+			headers = map[string]string{}
+		}
+
+		headers[strings.TrimSpace(name)] = value
+	}
+
+	return headers, nil
 }

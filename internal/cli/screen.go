@@ -29,11 +29,13 @@ func newScreen(w io.Writer, env map[string]string) screen {
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return s
 	}
+
 	s.terminal = true
 	s.colours = env["NO_COLOR"] == "" && env["TERM"] != "dumb" // https://no-color.org
 	if width, _, err := term.GetSize(int(f.Fd())); err == nil {
 		s.width = width
 	}
+
 	return s
 }
 
@@ -79,6 +81,7 @@ func row(values ...any) []cell {
 			cells[i] = cell{text: clean(fmt.Sprint(v))}
 		}
 	}
+
 	return cells
 }
 
@@ -88,6 +91,7 @@ func head(names string) []cell {
 	for name := range strings.SplitSeq(names, "\t") {
 		cells = append(cells, styled(name, bold))
 	}
+
 	return cells
 }
 
@@ -107,6 +111,7 @@ func (l *columns) print(s screen, cut bool, rows ...[]cell) {
 			if i == len(l.widths) {
 				l.widths, l.right = append(l.widths, 0), append(l.right, false)
 			}
+
 			l.widths[i] = max(l.widths[i], utf8.RuneCountInString(c.text))
 			l.right[i] = l.right[i] || c.right
 		}
@@ -124,10 +129,12 @@ func (s screen) line(r []cell, widths []int, right []bool, cut bool) string {
 			b.WriteString("  ")
 			used += 2
 		}
+
 		last := i == len(r)-1
 		if room := s.width - used; cut && last && s.width > 0 && room >= 8 {
 			c.text = short(c.text, room)
 		}
+
 		pad := strings.Repeat(" ", max(0, widths[i]-utf8.RuneCountInString(c.text)))
 		switch {
 		case right[i]:
@@ -137,8 +144,10 @@ func (s screen) line(r []cell, widths []int, right []bool, cut bool) string {
 		default:
 			b.WriteString(s.paint(c.text, c.look) + pad)
 		}
+
 		used += widths[i]
 	}
+
 	return strings.TrimRight(b.String(), " ")
 }
 
@@ -152,6 +161,7 @@ func clean(s string) string {
 		if unicode.Is(unprintable, r) {
 			return '\uFFFD'
 		}
+
 		return r
 	}, s)
 }
@@ -165,6 +175,7 @@ func short(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return string(r[:most-1]) + "…"
 	}
+
 	return s
 }
 
@@ -204,9 +215,11 @@ func away(d time.Duration) string {
 			text += fmt.Sprintf("%dh", hours%24)
 		}
 	}
+
 	if ago {
 		return text + " ago"
 	}
+
 	return "in " + text
 }
 

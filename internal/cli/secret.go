@@ -37,6 +37,7 @@ the first line. Needs the token of a client without a prefix and with a role abo
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			r.Route = args[0]
 			got, err := c.ReceiverSecret(cmd.Context(), r)
@@ -46,6 +47,7 @@ the first line. Needs the token of a client without a prefix and with a role abo
 			if a.json {
 				return a.sayJSON(got.JSON)
 			}
+
 			a.saySecrets(got)
 			return nil
 		},
@@ -69,14 +71,17 @@ func (a *command) saySecrets(got *client.ReceiverSecret) {
 		if i > 0 {
 			a.say("\n")
 		}
+
 		a.say("%s\n", a.screen.paint(clean(s.Scheme), bold))
 		if len(s.Headers) > 0 {
 			a.say("  headers    %s\n", clean(strings.Join(s.Headers, ", ")))
 		}
+
 		a.say("  signed     %s\n  algorithm  %s\n", clean(s.Signed), clean(s.Algorithm))
 		if s.Warning != "" {
 			a.say("  note       %s\n", clean(s.Warning))
 		}
+
 		a.sayKeys(got, &s)
 	}
 }
@@ -87,20 +92,25 @@ func (a *command) sayKeys(got *client.ReceiverSecret, s *client.ReceiverScheme) 
 		if !k.Signs {
 			use = "published, does not sign"
 		}
+
 		a.say("  key        %s (%s)\n", clean(k.ID), use)
 		if k.Standard != "" {
 			a.say("  %s\n", clean(k.Standard))
 		}
+
 		for line := range strings.Lines(cmp.Or(k.Certificate, k.PublicKey)) {
 			a.say("  %s\n", clean(strings.TrimSuffix(line, "\n")))
 		}
 	}
+
 	if len(s.Keys) > 0 {
 		return
 	}
+
 	if len(got.Secrets) == 0 {
 		a.say("  key        the route's secret, see the configuration\n")
 	}
+
 	for i, secret := range got.Secrets {
 		if i == 0 || s.Scheme != "github" { // github signs only with the first key
 			a.say("  key        %s\n", clean(secret))

@@ -44,6 +44,7 @@ The exit code is 1 if the receiver did not acknowledge the test.`,
 				}
 				return a.testNotice(cmd.Context(), args[0])
 			}
+
 			r, err := a.testRoute(args[0], to, audience)
 			if err != nil {
 				return err
@@ -53,6 +54,7 @@ The exit code is 1 if the receiver did not acknowledge the test.`,
 			if err != nil {
 				return err
 			}
+
 			content.URL, content.Audience = to, audience
 			return a.sayTest(cmd.Context(), r, content)
 		},
@@ -70,6 +72,7 @@ func (a *command) testNotice(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	x, err := c.SendTest(ctx, key)
 	if err != nil {
@@ -83,9 +86,11 @@ func (a *command) testNotice(ctx context.Context, key string) error {
 	} else {
 		a.sayTestResult(x)
 	}
+
 	if !x.Acknowledged() {
 		return errQuiet
 	}
+
 	return nil
 }
 
@@ -94,6 +99,7 @@ func (a *command) sayTestResult(x *client.TestResult) {
 	if x.Status != 0 {
 		answered = strconv.Itoa(x.Status) + " " + http.StatusText(x.Status)
 	}
+
 	took := time.Duration(x.DurationMS * float64(time.Millisecond)).Round(100 * time.Microsecond)
 	a.say("%s: %s after %s\n", clean(x.Host), answered, took)
 	if x.Response != "" {
@@ -109,6 +115,7 @@ func (a *command) sayTestResult(x *client.TestResult) {
 	default:
 		a.say("The receiver did not acknowledge the test.\n")
 	}
+
 	switch {
 	case x.Final:
 		a.say("A notice with this response would become a dead letter.\n")
@@ -123,6 +130,7 @@ func (a *command) testRoute(name, to, audience string) (*route.Route, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	table, err := route.NewTable(cfg.Routes)
 	if err != nil {
 		return nil, usage("%w", err)
@@ -143,6 +151,7 @@ func (a *command) testRoute(name, to, audience string) (*route.Route, error) {
 	case notice.CheckAudience(audience) != nil:
 		return nil, usage("--audience: want 1 to %d letters, digits, '_', '.', '~' or '-'", notice.MaxAudience)
 	}
+
 	return r, nil
 }
 
@@ -164,6 +173,7 @@ func (a *command) sayTest(ctx context.Context, r *route.Route, content notice.Co
 	if x.Result.Outcome != notice.OutcomeDelivered {
 		return errQuiet
 	}
+
 	return nil
 }
 
@@ -174,12 +184,14 @@ func testContent(r *route.Route, body string) (notice.Content, error) {
 	if body != "" {
 		c.Body = []byte(body)
 	}
+
 	if typ == "" && !json.Valid(c.Body) {
 		return c, usage("--body is not JSON")
 	}
 	if wrong := r.Invalid(&notice.Content{Body: c.Body, ContentType: typ, Audience: "any"}); wrong != "" {
 		return c, usage("--body: %s", strings.TrimPrefix(wrong, "its body "))
 	}
+
 	return c, nil
 }
 
@@ -187,6 +199,7 @@ func (a *command) probe(ctx context.Context, r *route.Route, n *notice.Notice) (
 	if a.deps.Probe != nil {
 		return a.deps.Probe(ctx, r, n), nil
 	}
+
 	h := callback.New(callback.Options{UserAgent: "notifier/" + a.Version})
 	defer h.Close()
 	if r.Timeout > 0 {
@@ -194,5 +207,6 @@ func (a *command) probe(ctx context.Context, r *route.Route, n *notice.Notice) (
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
+
 	return h.Probe(ctx, r, n), nil
 }

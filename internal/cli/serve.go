@@ -18,6 +18,7 @@ func (a *command) logWrong(errs config.Errors) {
 		a.complain("wrong configuration:\n%v", errs)
 		return
 	}
+
 	defer closeLog()
 	for _, p := range errs {
 		logger.Error("wrong configuration", zap.String("variable", p.Variable), zap.String("problem", p.String()))
@@ -53,6 +54,7 @@ notifier doctor checks Redis.`,
 			if a.deps.Serve == nil {
 				return errors.New("this build cannot serve")
 			}
+
 			return a.deps.Serve(cmd.Context(), cfg, o)
 		},
 	}

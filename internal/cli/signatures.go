@@ -46,10 +46,12 @@ func (s *signatures) prepare(asked bool) error {
 	if s.headers != "" && err != nil {
 		return usage("--sign-header: %w", err)
 	}
+
 	keys, err := s.keys()
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case s.secrets != "" || s.keyFile != "" || s.keySet != "":
 	case asked:
@@ -66,12 +68,15 @@ func (s *signatures) prepare(asked bool) error {
 		} else {
 			o.Secrets = []string{s.secrets}
 		}
+
 		v, err := webhook.NewVerifier(o)
 		if err != nil {
 			return usage("--sign %s: %w", name, err)
 		}
+
 		s.all = append(s.all, scheme{o.Scheme, v})
 	}
+
 	return nil
 }
 
@@ -87,13 +92,16 @@ func (s *signatures) keys() (k publicKeys, err error) {
 		if err != nil {
 			return k, usage("--key-file: %w", err)
 		}
+
 		k.list = []string{strings.TrimSpace(string(raw))}
 	}
+
 	if s.keySet != "" {
 		if k.set, err = webhook.NewKeySet(s.keySet, nil); err != nil {
 			return k, usage("--key-set: %w", err)
 		}
 	}
+
 	return k, nil
 }
 
@@ -102,15 +110,18 @@ func (s *signatures) verify(ctx context.Context, h http.Header, payload []byte) 
 	if len(s.all) == 0 {
 		return "not verified", true
 	}
+
 	for _, one := range s.all {
 		if _, err := one.verifier.Check(ctx, h, payload); err != nil {
 			word := wrongBecause(err, h)
 			if len(s.all) > 1 {
 				word = string(one.name) + " " + word
 			}
+
 			return word, false
 		}
 	}
+
 	return "right", true
 }
 

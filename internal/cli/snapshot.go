@@ -33,6 +33,7 @@ func scheduleAgain(s *codec.Snapshot) []byte {
 	if s.Body != nil && s.ContentType == "application/json" {
 		r.ContentType = "" // omitted in the original request
 	}
+
 	return codec.Append(nil, &r)
 }
 

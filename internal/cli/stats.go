@@ -22,15 +22,18 @@ answering instance, the last three since its start.`,
 			if err != nil {
 				return err
 			}
+
 			defer c.Close()
 			s, err := c.Stats(cmd.Context())
 			if err != nil {
 				return err
 			}
+
 			a.warnMissing(s.Missing)
 			if a.json {
 				return a.sayJSON(s.JSON)
 			}
+
 			a.sayStats(s)
 			return nil
 		},
@@ -56,13 +59,16 @@ func (a *command) sayStats(s *client.Stats) {
 		case r.Paused:
 			name = styled(r.Route+" (paused)", yellow)
 		}
+
 		p50, p99 := "-", "-" // no exchange yet
 		if r.LatenessP99MS > 0 {
 			p50, p99 = millis(r.LatenessP50MS), millis(r.LatenessP99MS)
 		}
+
 		rows = append(rows, row(name, number(r.Pending, plain), number(r.Overdue, yellow), number(int64(r.InFlight), plain), number(r.Dead, red),
 			number(r.Settled, plain), number(r.Outcomes["delivered"], green), number(r.Outcomes["retry"], plain),
 			cell{text: p50, right: true}, cell{text: p99, right: true}, a.screen.near(r.NextDue)))
 	}
+
 	a.screen.table(false, rows...)
 }

@@ -23,7 +23,7 @@ import (
 	"notifier/internal/notice"
 )
 
-// samples are the built-in templates of the command trigger.
+// samples are the built-in templates of notices for `notifier trigger`.
 //
 //go:embed templates/*.json
 var samples embed.FS
@@ -70,6 +70,7 @@ number of the notice in this call, ${now} by the time. notice is the body of POS
 			if len(args) == 0 {
 				return usage("want a template: %s, or a file", strings.Join(sampleNames(), ", "))
 			}
+
 			o.delayed = cmd.Flags().Changed("delay")
 			return a.fireOff(cmd, args[0], &o)
 		},
@@ -103,6 +104,7 @@ func sampleNames() []string {
 	for i, e := range entries {
 		names[i] = strings.TrimSuffix(e.Name(), ".json")
 	}
+
 	return names
 }
 
@@ -113,11 +115,14 @@ func (a *command) listTemplates() error {
 		if err != nil {
 			return err
 		}
+
 		all[name] = t
 	}
+
 	if a.json {
 		return a.sayValue(all)
 	}
+
 	rows := [][]cell{head("TEMPLATE\tABOUT\tSET")}
 	for _, name := range sampleNames() {
 		t := all[name]
@@ -125,8 +130,10 @@ func (a *command) listTemplates() error {
 		for _, k := range slices.Sorted(maps.Keys(t.Set)) {
 			set = append(set, k+"="+t.Set[k])
 		}
+
 		rows = append(rows, row(name, t.About, strings.Join(set, ", ")))
 	}
+
 	a.screen.table(true, rows...)
 	return nil
 }
@@ -139,9 +146,11 @@ func readTemplate(name string) (*template, error) {
 			return nil, usage("no template is named %q; want %s, or a file", name, strings.Join(sampleNames(), ", "))
 		}
 	}
+
 	if err != nil {
 		return nil, usage("%w", err)
 	}
+
 	t := &template{}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -151,6 +160,7 @@ func readTemplate(name string) (*template, error) {
 	if len(t.Notice) == 0 {
 		return nil, usage("template %s: notice is missing", name)
 	}
+
 	return t, nil
 }
 
@@ -160,13 +170,16 @@ func (t *template) values(set []string) (map[string]string, error) {
 	if values == nil {
 		values = map[string]string{}
 	}
+
 	for _, s := range set {
 		name, value, ok := strings.Cut(s, "=")
 		if _, known := values[name]; !ok || !known {
 			return nil, usage("--set %q: want name=value with one of the names %s", s, strings.Join(slices.Sorted(maps.Keys(t.Set)), ", "))
 		}
+
 		values[name] = value
 	}
+
 	return values, nil
 }
 
@@ -183,6 +196,7 @@ func fill(v any, values map[string]string) (any, error) {
 			if !ok {
 				unknown = usage("the template contains %s, which set does not define", found)
 			}
+
 			return value
 		})
 		return text, unknown
@@ -217,13 +231,16 @@ func (t *template) line(n int, values map[string]string, o *triggering) ([]byte,
 	if _, err := fill(call, values); err != nil {
 		return nil, err
 	}
+
 	if o.to != "" {
 		call["url"] = o.to
 	}
+
 	if o.delayed {
 		delete(call, "due")
 		call["delay"] = o.delay.String()
 	}
+
 	return json.Marshal(call)
 }
 
@@ -232,18 +249,22 @@ func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error 
 	if o.count < 1 || o.count > maxTriggers {
 		return usage("--count %d: want 1 to %d", o.count, maxTriggers)
 	}
+
 	t, err := readTemplate(name)
 	if err != nil {
 		return err
 	}
+
 	values, err := t.values(o.set)
 	if err != nil {
 		return err
 	}
+
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 
 	for from := 1; from <= o.count; from += triggerBatch {
@@ -251,6 +272,7 @@ func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error 
 		if err != nil {
 			return err
 		}
+
 		results, err := c.ScheduleLines(cmd.Context(), lines, client.Repeatable())
 		if err != nil {
 			return err
@@ -259,6 +281,7 @@ func (a *command) fireOff(cmd *cobra.Command, name string, o *triggering) error 
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -268,12 +291,14 @@ func (a *command) sayTriggered(results []client.Result) error {
 		if r.Problem != nil {
 			return fmt.Errorf("%s: %w", r.Key, r.Problem)
 		}
+
 		if a.json {
 			if err := a.sayLineOf(map[string]any{"key": r.Key, "created": r.Created}); err != nil {
 				return err
 			}
 			continue
 		}
+
 		a.say("scheduled %s\n", r.Key)
 	}
 	return nil
@@ -286,6 +311,7 @@ func (t *template) lines(from, to int, values map[string]string, o *triggering) 
 		if err != nil {
 			return nil, err
 		}
+
 		lines = append(lines, line)
 	}
 	return lines, nil

@@ -16,6 +16,7 @@ func (a *command) version() *cobra.Command {
 			if a.json {
 				return a.sayValue(map[string]string{"version": a.Version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH})
 			}
+
 			a.say("notifier %s (%s, %s/%s)\n", a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return nil
 		},

@@ -60,6 +60,7 @@ func takes(least, most int) cobra.PositionalArgs {
 		case most >= 0 && len(args) > most:
 			return fmt.Errorf("%s takes %s and no more; there is %q", c.Name(), want, args[most])
 		}
+
 		return nil
 	}
 }
@@ -70,6 +71,7 @@ func (a *command) either(c *cobra.Command, required bool, names ...string) {
 	if required {
 		c.MarkFlagsOneRequired(names...)
 	}
+
 	spelt := strings.Join(names[:len(names)-1], ", --") + " or --" + names[len(names)-1]
 	before := c.PreRunE
 	c.PreRunE = func(c *cobra.Command, args []string) error { // cobra's check runs after PreRunE
@@ -82,6 +84,7 @@ func (a *command) either(c *cobra.Command, required bool, names ...string) {
 		case before != nil:
 			return before(c, args)
 		}
+
 		return nil
 	}
 }
@@ -95,6 +98,7 @@ func inFlags(c *cobra.Command, location string) string {
 	if !ok {
 		return location
 	}
+
 	name, _, _ = strings.Cut(name, ".") // body.headers.x-a
 	if name == "key" || name == "name" {
 		if _, arg, ok := strings.Cut(c.Use, " "); ok {
@@ -102,6 +106,7 @@ func inFlags(c *cobra.Command, location string) string {
 			return strings.Trim(arg, "[].")
 		}
 	}
+
 	if _, arg, ok := strings.Cut(c.Use, " "); ok && strings.EqualFold(strings.Trim(arg, "[]"), name) {
 		return strings.ToUpper(name)
 	}
@@ -111,6 +116,7 @@ func inFlags(c *cobra.Command, location string) string {
 	if f := strings.ReplaceAll(name, "_", "-"); c.Flags().Lookup(f) != nil {
 		return "--" + f
 	}
+
 	return name
 }
 
@@ -131,6 +137,7 @@ func (a *command) explain(err error) string {
 	case errors.As(err, &op) && op.Op == "dial":
 		return err.Error() + "; check that the service runs at the address in --api or NOTIFIER_URL"
 	}
+
 	return err.Error()
 }
 
@@ -144,6 +151,7 @@ func (a *command) problem(p *client.Problem) string {
 	case c == nil || c.Name() == "import": // its file uses the API's words
 		return p.Error()
 	}
+
 	if len(p.Errors) == 0 {
 		return withoutErrors(c, p)
 	}
@@ -156,8 +164,10 @@ func (a *command) problem(p *client.Problem) string {
 		if own || strings.HasPrefix(w.Message, "is ") {
 			sep = " "
 		}
+
 		said[i] = inFlags(c, w.Location) + sep + inWords.Replace(rest)
 	}
+
 	return strings.Join(said, "; ")
 }
 
@@ -169,6 +179,7 @@ func suggestFlag(c *cobra.Command, err error) error {
 	if m == nil {
 		return err
 	}
+
 	name, best, least := m[1], "", 3
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		if d := spelling.Distance(name, f.Name, math.MaxInt); d < least || len(name) > 2 && strings.HasPrefix(f.Name, name) && least > 1 {
@@ -178,9 +189,11 @@ func suggestFlag(c *cobra.Command, err error) error {
 	if f := flagOf[strings.ReplaceAll(name, "-", "_")]; f != "" && c.Flags().Lookup(f) != nil {
 		best = f // the API's name of the flag
 	}
+
 	if best == "" {
 		return fmt.Errorf("%w of %s", err, c.CommandPath())
 	}
+
 	return fmt.Errorf("%w of %s; did you mean --%s?", err, c.CommandPath(), best)
 }
 
@@ -192,7 +205,9 @@ func withoutErrors(c *cobra.Command, p *client.Problem) string {
 		for i, d := range p.Differs {
 			differs[i] = inFlags(c, "body."+d)
 		}
+
 		detail = strings.Replace(detail, strings.Join(p.Differs, ", "), strings.Join(differs, ", "), 1)
 	}
+
 	return strings.TrimSuffix(fmt.Sprintf("%d %s: %s", p.Status, p.Title, inWords.Replace(detail)), ": ")
 }

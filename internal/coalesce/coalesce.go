@@ -51,6 +51,7 @@ func (b *Batcher[T]) Add(item T) {
 		b.senders++
 		go b.run()
 	}
+
 	b.mu.Unlock()
 }
 
@@ -75,6 +76,7 @@ func (b *Batcher[T]) waits() bool {
 	} else {
 		b.timer.Reset(left)
 	}
+
 	return true
 }
 
@@ -86,6 +88,7 @@ func (b *Batcher[T]) over() {
 	if begin {
 		b.senders++
 	}
+
 	b.mu.Unlock()
 	if begin {
 		b.run()
@@ -103,6 +106,7 @@ func (b *Batcher[T]) run() {
 		} else {
 			b.pending = nil
 		}
+
 		b.waiting.Store(int64(len(b.pending)))
 		if b.o.Interval > 0 {
 			b.last = time.Now()
@@ -117,6 +121,7 @@ func (b *Batcher[T]) run() {
 	if b.senders == 0 {
 		b.idle.Broadcast()
 	}
+
 	b.mu.Unlock()
 }
 
@@ -128,6 +133,7 @@ func (b *Batcher[T]) SetInterval(d time.Duration) {
 		b.senders++
 		go b.run()
 	}
+
 	b.mu.Unlock()
 }
 
@@ -140,5 +146,6 @@ func (b *Batcher[T]) Wait() {
 	for b.senders > 0 || len(b.pending) > 0 {
 		b.idle.Wait()
 	}
+
 	b.mu.Unlock()
 }

@@ -30,6 +30,7 @@ func (g *Group[K, T]) For(destination K) *Batcher[T] {
 		b = New(g.o, g.send)
 		g.by[destination] = b
 	}
+
 	return b
 }
 

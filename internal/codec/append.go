@@ -33,11 +33,14 @@ func appendObject(b []byte, v reflect.Value) []byte {
 		if m.omits(field) {
 			continue
 		}
+
 		if len(b) > first {
 			b = append(b, ',')
 		}
+
 		b = appendValue(append(b, m.opening...), field)
 	}
+
 	return append(b, '}')
 }
 
@@ -71,6 +74,7 @@ func appendValue(b []byte, v reflect.Value) []byte {
 			}
 			b = appendValue(b, v.Index(i))
 		}
+
 		return append(b, ']')
 	default:
 		return AppendAny(b, v.Interface())
@@ -96,6 +100,7 @@ func AppendAny(b []byte, v any) []byte {
 	if err := enc.Encode(v); err != nil {
 		panic("codec: " + err.Error())
 	}
+
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }
 
@@ -123,6 +128,7 @@ func (l Ladder) AppendJSON(b []byte) []byte {
 		}
 		b = AppendString(b, notice.Short(d))
 	}
+
 	return append(b, ']')
 }
 
@@ -136,8 +142,10 @@ func (h Headers) AppendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = AppendString(b, h[i].Name)
 		b = AppendString(append(b, ':'), h[i].Value)
 	}
+
 	return append(b, '}')
 }

@@ -13,9 +13,11 @@ import (
 
 var (
 	at   = time.Date(2026, 11, 21, 9, 30, 0, 7_000_000, time.UTC)
-	full = Content{URL: "https://h/ä?a=<b>&c", Audience: "m17", Method: "PUT", ContentType: "text/\"x\\", Retry: Ladder{time.Second, time.Minute},
+	full = Content{URL: "https://h/ä?a=<b>&c", Audience: "m17", Method: "PUT", ContentType: "text/\"x\\",
+		Retry:   Ladder{time.Second, time.Minute},
 		Headers: Headers{{Name: "X-A", Value: "<1>"}}, Withheld: []string{"X-Token"}}
-	attempts = Attempts{{Number: 3, At: at, Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: "\x01\"<ä"}}
+	attempts = Attempts{{Number: 3, At: at, Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx,
+		Response: "\x01\"<ä"}}
 )
 
 const (
@@ -33,13 +35,14 @@ func TestAppendWritesEachForm(t *testing.T) {
 			Ending: 2, EndedBefore: 1, Replay: "rpl", Resend: 1, Client: "shop", CreatedAt: Stamp(at), SettledAt: Stamp(at), Reason: "dns", Attempts: attempts, Payload: Payload{Body: json.RawMessage(`{"b" : 1}`)}},
 		`{"key":"a:b:c:d","id":"msg_1","ending":0,"route":"r","state":"scheduled","due":` + stampText + `,"attempt":1,"attempts_made":0,"max_attempts":1,"retry":[],"created_at":` + stampText +
 			`,"next_attempt_at":` + stampText + `,"attempts":[],"body_base64":"/wA="}`: &Notice{Key: "a:b:c:d", ID: "msg_1", Route: "r", State: notice.Scheduled, Due: Stamp(at), Attempt: 1,
-			MaxAttempts: 1, Content: Content{Retry: Ladder{}}, CreatedAt: Stamp(at), NextAttempt: Stamp(at), Payload: Payload{BodyBase64: []byte("\xff\x00")}},
+			MaxAttempts: 1, Content: Content{Retry: Ladder{}}, CreatedAt: Stamp(at), NextAttempt: Stamp(at),
+			Payload: Payload{BodyBase64: []byte("\xff\x00")}},
 		`{"key":"a:b:c:d","id":"","ending":0,"route":"","state":"scheduled","due":` + stampText + `,"attempts_made":0,"max_attempts":0,"created_at":` + stampText +
 			`,"waits":true,"waits_for":"a:b:x:d","attempts":[]}`: &Notice{Key: "a:b:c:d", State: notice.Scheduled, Due: Stamp(at), CreatedAt: Stamp(at), Waits: true, WaitsFor: "a:b:x:d"},
 		`{"key":"a:b:c:d","id":"msg_1","ending":2,"route":"r","host":"h","outcome":"dead","due":` + stampText + `,"created_at":` + stampText + `,"ended_at":` + stampText +
 			`,"attempts_made":3,` + contentText + `,"attempts":[` + attemptText + `],"body_size":7,"body_sha256":"ff","body_kept":false,"unreadable":["retry"]}`: &Ending{Key: "a:b:c:d", ID: "msg_1",
-			Ending: 2, Route: "r", Host: "h", Outcome: notice.EndDead, Due: Stamp(at), CreatedAt: Stamp(at), EndedAt: Stamp(at), AttemptsMade: 3, Content: full, Attempts: attempts, BodySize: 7,
-			BodySHA256: "ff", Unreadable: []string{"retry"}},
+			Ending: 2, Route: "r", Host: "h", Outcome: notice.EndDead, Due: Stamp(at), CreatedAt: Stamp(at), EndedAt: Stamp(at), AttemptsMade: 3,
+			Content: full, Attempts: attempts, BodySize: 7, BodySHA256: "ff", Unreadable: []string{"retry"}},
 		`{"key":"a:b:c:d","id":"msg_1","state":"dead","created_at":` + stampText + `,"attempts_made":0,"attempts":[],"masked":true,"body_kept":false,"on_duplicate":"replace"}`: &Snapshot{Key: "a:b:c:d",
 			ID: "msg_1", State: notice.Dead, CreatedAt: Stamp(at), Masked: true, BodyKept: &no, OnDuplicate: "replace"},
 		`{"key":"a:b:c:d","delay":"15s","due":` + stampText + `,"body_text":"x","retry":["1s"]}`: &Request{Key: "a:b:c:d", Delay: &Delay{Span: 15 * time.Second}, Due: Due(at), BodyText: new("x"), Retry: Steps{time.Second}},
@@ -58,7 +61,8 @@ func TestAppendWritesEachForm(t *testing.T) {
 
 // Reading a listing, a history entry or a download returns the values that were written.
 func TestSnapshotReadsEachForm(t *testing.T) {
-	v := Notice{Key: "a:b:c:d", ID: "msg_1", State: notice.Dead, Due: Stamp(at), AttemptsMade: 3, MaxAttempts: 4, Content: full, CreatedAt: Stamp(at), SettledAt: Stamp(at),
+	v := Notice{Key: "a:b:c:d", ID: "msg_1", State: notice.Dead, Due: Stamp(at), AttemptsMade: 3, MaxAttempts: 4, Content: full,
+		CreatedAt: Stamp(at), SettledAt: Stamp(at),
 		Reason: "dns", Attempts: attempts, Payload: Payload{Body: json.RawMessage(`{"b" : 1}`)}}
 	v.ContentType = "text/plain"
 	var listed, ended Snapshot
@@ -69,7 +73,8 @@ func TestSnapshotReadsEachForm(t *testing.T) {
 		t.Errorf("%+v", listed)
 	}
 
-	e := Ending{Key: "a:b:c:d", ID: "msg_1", Ending: 2, Outcome: notice.EndDead, Due: Stamp(at), CreatedAt: Stamp(at), EndedAt: Stamp(at), Content: v.Content, Attempts: attempts}
+	e := Ending{Key: "a:b:c:d", ID: "msg_1", Ending: 2, Outcome: notice.EndDead, Due: Stamp(at), CreatedAt: Stamp(at), EndedAt: Stamp(at),
+		Content: v.Content, Attempts: attempts}
 	e.URL, e.Unreadable = "https://user@h/", []string{"retry"}
 	if err := Parse(Append(nil, &e), &ended); err != nil {
 		t.Fatal(err)
@@ -78,7 +83,8 @@ func TestSnapshotReadsEachForm(t *testing.T) {
 	for _, w := range ended.Whole() {
 		parts = append(parts, w.Location)
 	}
-	if ended.Last() != notice.Dead || ended.Died() != at || ended.Ending != 2 || strings.Join(parts, " ") != "unreadable body_kept headers_withheld url" {
+	if ended.Last() != notice.Dead || ended.Died() != at || ended.Ending != 2 ||
+		strings.Join(parts, " ") != "unreadable body_kept headers_withheld url" {
 		t.Errorf("%+v lacks %v", ended, parts)
 	}
 

@@ -1,9 +1,15 @@
-// Package codec encodes and decodes notices as JSON.
+// Package codec encodes and decodes notices as JSON, in the forms in which other programs see them.
 //
-// Each use has one type: [Notice] for the API, [Ending] for the history, [Snapshot] for downloads, imports and
-// restores, [Request] for schedule calls, and [Entry] for lists and streams. [Append] encodes any of these types;
-// [Read] and [Parse] decode them. The struct tags also define the descriptions and the accepted values in
-// openapi.json. Records in Redis have another form; see package notice.
+// There is one type for each use:
+//   - [Notice] for answers of the API
+//   - [Ending] for entries of the history, the database of finalized notices
+//   - [Snapshot] for downloads, imports and restores
+//   - [Request] for schedule calls
+//   - [Entry] for notices that are pushed to Redis lists
+//
+// [Append] encodes any of these types; [Read] and [Parse] decode them. The struct tags of the types also define the
+// descriptions and the accepted values in openapi.json. The records of notices in Redis have another form; see package
+// notice.
 //
 // All functions are safe for concurrent use.
 package codec

@@ -52,6 +52,7 @@ func Shown(raw []byte) any {
 			return v
 		}
 	}
+
 	return Clip(string(raw), most)
 }
 

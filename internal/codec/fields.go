@@ -19,10 +19,12 @@ func StringField(f *Faults, at string, raw []byte) string {
 		f.Add(at, Shown(raw), "want a string")
 		return ""
 	}
+
 	s := text(raw)
 	if !faithful(raw, s) {
 		f.Add(at, nil, "contains half of a surrogate pair, which is not a character")
 	}
+
 	return s
 }
 
@@ -32,6 +34,7 @@ func Base64Field(f *Faults, at string, raw []byte) []byte {
 	if err != nil {
 		f.Add(at, Shown(raw), "is not base64 (the standard alphabet, with padding)")
 	}
+
 	return data
 }
 
@@ -53,6 +56,7 @@ func CountField(f *Faults, at string, raw []byte, least int) int {
 		f.Add(at, Shown(raw), "want a number from %d", least)
 		return least
 	}
+
 	return n
 }
 
@@ -62,6 +66,7 @@ func InstantField(f *Faults, at string, raw []byte) time.Time {
 	if err != nil || t.Year() < 1971 || t.Year() > 2200 {
 		f.Add(at, Shown(raw), "want a time such as 2026-11-21T09:30:00.000Z")
 	}
+
 	return t.UTC()
 }
 
@@ -77,6 +82,7 @@ func DurationField(f *Faults, at string, raw []byte) (time.Duration, bool) {
 		f.Add(at, Shown(raw), "want a duration such as \"15s\" or \"1h30m\", or a number of seconds")
 		return 0, false
 	}
+
 	if len(s) > 64 {
 		f.Add(at, Shown(raw), "is too long for a duration")
 		return 0, false
@@ -87,9 +93,11 @@ func DurationField(f *Faults, at string, raw []byte) (time.Duration, bool) {
 		f.AddErr(at, Shown(raw), err)
 		return 0, false
 	}
+
 	if cut := d.Truncate(time.Millisecond); cut < d {
 		d = cut + time.Millisecond
 	}
+
 	return d, true
 }
 
@@ -100,6 +108,7 @@ func (d *Delay) read(f *Faults, at string, raw []byte) {
 	if !ok {
 		return
 	}
+
 	d.Span = span
 	if Kind(raw) != '"' || notice.Unitless(text(raw)) {
 		d.ReadAs = notice.Short(span)
@@ -112,6 +121,7 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 	if Kind(raw) != '"' {
 		return
 	}
+
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
 		f.Add(at, Shown(raw), "want a time such as 2026-11-21T09:30:00Z or 2026-11-21T10:30:00.250+01:00")
@@ -121,9 +131,11 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 	if t.Unix() <= 0 { // "long ago" means now; the zero time would mean "not given"
 		t = time.UnixMilli(1)
 	}
+
 	if cut := t.Truncate(time.Millisecond); cut.Before(t) {
 		t = cut.Add(time.Millisecond)
 	}
+
 	*d = Due(t.UTC())
 }
 
@@ -161,6 +173,7 @@ func Join[S ~string](words []S) string {
 	for i, w := range words {
 		list[i] = string(w)
 	}
+
 	return strings.Join(list, ", ")
 }
 
@@ -171,15 +184,18 @@ func (h *Headers) read(f *Faults, at string, raw []byte) {
 		f.Add(at, nil, "want an object of strings, such as {\"x-tenant\":\"7\"}")
 		return
 	}
+
 	var list []notice.Header
 	for name, v := range members(raw) {
 		if len(list) > notice.MaxHeaders {
 			break // CheckHeaders reports the excess
 		}
+
 		if Kind(v) != '"' {
 			f.Add(at+"."+Clip(name, 60), nil, "want a string")
 			return
 		}
+
 		list = append(list, notice.Header{Name: name, Value: text(v)})
 	}
 
@@ -190,9 +206,11 @@ func (h *Headers) read(f *Faults, at string, raw []byte) {
 			return
 		}
 	}
+
 	if err := notice.CheckHeaders(list); err != nil {
 		f.AddErr(at, nil, err) // the value may be a secret
 	}
+
 	*h = list
 }
 
@@ -211,17 +229,22 @@ func ladderField(f *Faults, at string, raw []byte) notice.Ladder {
 			if len(l) > notice.MaxSteps {
 				break // Check reports the excess
 			}
+
 			d, ok := DurationField(f, at+"["+strconv.Itoa(len(l))+"]", v)
 			if !ok {
 				return nil
 			}
+
 			l = append(l, d)
 		}
+
 		if err := l.Check(); err != nil {
 			f.AddErr(at, nil, err)
 		}
+
 		return l
 	}
+
 	f.Add(at, Shown(raw), "want an array of delays such as [\"15s\",\"3m\"], or \"none\"")
 	return nil
 }
@@ -231,14 +254,17 @@ func ladderText(f *Faults, at string, raw []byte) notice.Ladder {
 	if p := route.FindPreset(s); p != nil {
 		return p.Ladder
 	}
+
 	if len(s) > 4096 {
 		f.Add(at, nil, "is too long")
 		return nil
 	}
+
 	l, err := notice.ParseLadder(s)
 	if err != nil {
 		f.AddErr(at, Shown(raw), err)
 	}
+
 	return l
 }
 
@@ -252,9 +278,11 @@ func (l *Attempts) read(f *Faults, at string, raw []byte) {
 		a.Response = notice.Kept(a.Response)
 		n.Add(a)
 	}
+
 	if wrong {
 		f.Add(at, nil, "want attempts in the form of GET /v1/notices")
 		return
 	}
+
 	*l = n.Attempts
 }

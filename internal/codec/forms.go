@@ -48,6 +48,8 @@ type Content struct {
 	Retry       Ladder      `json:"retry,omitzero" doc:"The notice's own ladder, if it has one; empty = one attempt."`
 	Headers     Headers     `json:"headers,omitempty" doc:"The notice's own headers without those in headers_withheld."`
 	Withheld    []string    `json:"headers_withheld,omitempty" doc:"Names of headers with secret values, which are not shown."`
+	// ScheduledURL has no user, password and query.
+	ScheduledURL string `json:"scheduled_url,omitempty" doc:"The url of the schedule call without its query, if the url was changed since."`
 }
 
 // Payload is a notice's body in one of two members.
@@ -70,6 +72,7 @@ type Notice struct {
 	Content
 	EndedBefore int      `json:"ended_before,omitempty" doc:"How often the notice was finalized before, as a dead letter that was redriven or a notice that was resent."`
 	Replay      string   `json:"replay,omitempty" doc:"The id of the replay that sends it again."`
+	Redirect    string   `json:"redirect,omitempty" doc:"The id of the redirect that last changed its url."`
 	Resend      int      `json:"resend,omitempty" doc:"How often it was resent. Its callbacks carry the number in the header notifier-resend."`
 	ResentAfter int      `json:"resent_after,omitempty" doc:"The ending after which it was last resent."`
 	Client      string   `json:"client,omitempty" doc:"The client that scheduled it, or # and its number if its name is unknown. Recorded if two or more clients are configured, and shown to clients without a prefix. Not in the history."`
@@ -139,6 +142,7 @@ type Snapshot struct {
 	WaitsFor    string `json:"waits_for,omitempty"`
 	BodySize    int    `json:"body_size,omitempty"`
 	BodySHA256  string `json:"body_sha256,omitempty"`
+	Redirect    string `json:"redirect,omitempty"`
 	OnDuplicate string `json:"on_duplicate,omitempty" doc:"For lines that import schedules, see POST /v1/notices."`
 	Payload
 }

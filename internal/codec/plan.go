@@ -38,14 +38,17 @@ func planOf(t reflect.Type) *plan {
 		if f.Anonymous || !f.IsExported() || name == "" || name == "-" {
 			continue
 		}
+
 		m := member{name: name, opening: strconv.Quote(name) + ":", index: f.Index}
 		m.omitEmpty, m.omitZero = options == "omitempty", options == "omitzero"
 		m.least, _ = strconv.Atoi(f.Tag.Get("minimum"))
 		if enum := f.Tag.Get("enum"); enum != "" {
 			m.enum = strings.Split(enum, ",")
 		}
+
 		p.members, p.names = append(p.members, m), append(p.names, name)
 	}
+
 	plans.Store(t, p)
 	return p
 }
@@ -58,6 +61,7 @@ func (m *member) omits(v reflect.Value) bool {
 	if !m.omitEmpty {
 		return false
 	}
+
 	switch v.Kind() {
 	case reflect.Slice, reflect.Map:
 		return v.Len() == 0

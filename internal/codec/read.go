@@ -14,6 +14,7 @@ func Object(data []byte, prefix string, known []string, f *Faults, each func(nam
 	if err := CheckJSON(data); err != nil {
 		return err
 	}
+
 	if Kind(data) != '{' {
 		f.Add(strings.TrimSuffix(prefix, "."), nil, "want a JSON object")
 		return nil
@@ -24,6 +25,7 @@ func Object(data []byte, prefix string, known []string, f *Faults, each func(nam
 		if f.Full() {
 			break
 		}
+
 		at := prefix + Clip(name, 60)
 		switch {
 		case !slices.Contains(known, name):
@@ -35,6 +37,7 @@ func Object(data []byte, prefix string, known []string, f *Faults, each func(nam
 			each(name, at, raw)
 		}
 	}
+
 	return nil
 }
 
@@ -63,10 +66,12 @@ func Parse(data []byte, object any) error {
 	for i := range list {
 		list[i].enum = nil
 	}
+
 	to := target{v, list, &f}
 	for name, raw := range members(data) {
 		to.read(name, name, raw)
 	}
+
 	return f.err()
 }
 
@@ -146,5 +151,6 @@ func orOf(words []string) string {
 	if last == 0 {
 		return words[0]
 	}
+
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

@@ -22,12 +22,14 @@ func CheckJSON(data []byte) error {
 	if json.Valid(data) {
 		return nil
 	}
+
 	var raw json.RawMessage
 	err := json.Unmarshal(data, &raw)
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		return fmt.Errorf("at byte %d: %s", syntax.Offset, syntax.Error())
 	}
+
 	return errors.New("not valid JSON")
 }
 
@@ -65,14 +67,17 @@ func valueEnd(b []byte) int {
 				}
 			}
 		}
+
 		return len(b)
 	}
+
 	for i := range b {
 		switch b[i] {
 		case ',', '}', ']', ' ', '\t', '\n', '\r':
 			return i
 		}
 	}
+
 	return len(b)
 }
 
@@ -97,6 +102,7 @@ func members(object []byte) iter.Seq2[string, []byte] {
 			if len(b) == 0 || b[0] == '}' {
 				return
 			}
+
 			end := stringEnd(b)
 			name := text(b[:end])
 			b = skipSpace(b[end:])[1:] // the colon
@@ -105,6 +111,7 @@ func members(object []byte) iter.Seq2[string, []byte] {
 			if !yield(name, b[:end:end]) {
 				return
 			}
+
 			if b = skipSpace(b[end:]); len(b) > 0 && b[0] == ',' {
 				b = b[1:]
 			}
@@ -121,10 +128,12 @@ func Elements(array []byte) iter.Seq[[]byte] {
 			if len(b) == 0 || b[0] == ']' {
 				return
 			}
+
 			end := valueEnd(b)
 			if !yield(b[:end:end]) {
 				return
 			}
+
 			if b = skipSpace(b[end:]); len(b) > 0 && b[0] == ',' {
 				b = b[1:]
 			}
@@ -138,10 +147,12 @@ func text(literal []byte) string {
 	if bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
+
 	var s string
 	if err := json.Unmarshal(literal, &s); err != nil {
 		return ""
 	}
+
 	return s
 }
 
@@ -152,6 +163,7 @@ func faithful(literal []byte, decoded string) bool {
 	if got == 0 {
 		return true
 	}
+
 	want := bytes.Count(literal, []byte(replacement)) + bytes.Count(bytes.ToLower(literal), []byte(`\ufffd`))
 	return got <= want
 }

@@ -32,18 +32,23 @@ func (s *Snapshot) Whole() Faults {
 	if s.Masked {
 		f.Add("masked", nil, "parts of it were masked")
 	}
+
 	if len(s.Unreadable) > 0 {
 		f.Add("unreadable", s.Unreadable, "the history cannot read its %s", s.Unreadable[0])
 	}
+
 	if s.BodyKept != nil && !*s.BodyKept {
 		f.Add("body_kept", false, "its body was not kept")
 	}
+
 	if len(s.Withheld) > 0 {
 		f.Add("headers_withheld", s.Withheld, "the value of %s is a secret and was not kept", s.Withheld[0])
 	}
+
 	if notice.PasswordMissing(string(s.URL), s.Outcome != "") {
 		f.Add("url", nil, "names a user, and the password was not kept")
 	}
+
 	return f
 }
 

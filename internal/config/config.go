@@ -143,9 +143,10 @@ type Client struct {
 	Rate   float64 // requests a second
 }
 
-// Load reads and checks the configuration of the service. lookup returns the value of a variable, environ lists all
-// variables like os.Environ, and readFile reads the files that _FILE variables name. An error is an [Errors], which
-// lists every problem.
+// Load reads and checks the configuration of the service. lookup returns the value of an environment variable. environ
+// lists all variables, like os.Environ, so that unknown NOTIFIER_* variables are found. readFile reads the files that
+// variables such as NOTIFIER_KEY_FILE name. If there are problems, the error is an [Errors], which lists all that do not
+// depend on others.
 func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]byte, error)) (*Config, error) {
 	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
 	r.known, r.hookOf = map[string]bool{}, map[string]string{}
@@ -164,6 +165,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	if len(r.errs) > 0 {
 		return nil, r.errs.sorted()
 	}
+
 	return c, nil
 }
 
@@ -204,17 +206,21 @@ func (r *reader) service(raw *serviceVars) *Config {
 	if c.LogFormat = raw.LogFormat; c.LogFormat != "" {
 		r.oneOf("LOG_FORMAT", c.LogFormat, "json", "console")
 	}
+
 	if raw.Shards != "" {
 		c.Shards = r.integer("SHARDS", raw.Shards, 1, 1024)
 	}
+
 	if !segment.MatchString(c.Namespace) {
 		r.wrong("NAMESPACE", c.Namespace, "1 to 64 letters, digits, '_', '.', '~' or '-'")
 	}
+
 	if c.Instance == "" {
 		c.Instance = instance()
 	} else if !segment.MatchString(c.Instance) {
 		r.wrong("INSTANCE", c.Instance, "1 to 64 letters, digits, '_', '.', '~' or '-'")
 	}
+
 	return c
 }
 
@@ -223,16 +229,20 @@ func (r *reader) key(text string) Secret {
 	if text == "" {
 		return nil
 	}
+
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		key, err = base64.RawStdEncoding.DecodeString(text)
 	}
+
 	switch {
 	case err != nil:
 		r.wrong("KEY", "", "32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value is not base64")
 	case len(key) != keyring.Size:
-		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value has %d bytes", len(key)))
+		r.wrong("KEY", "", fmt.Sprintf("32 random bytes in base64, as head -c 32 /dev/urandom | base64 prints them; the value has %d bytes",
+			len(key)))
 	}
+
 	return key
 }
 
@@ -243,6 +253,7 @@ func (r *reader) history(raw *serviceVars) History {
 	if raw.HistoryKeep != "" {
 		h.Retention = r.duration("HISTORY_RETENTION", raw.HistoryKeep, 24*time.Hour, 100*365*24*time.Hour)
 	}
+
 	scheme, rest, _ := strings.Cut(raw.HistoryURL, "://")
 	switch {
 	case raw.HistoryURL == "":
@@ -251,6 +262,7 @@ func (r *reader) history(raw *serviceVars) History {
 	case scheme != "sqlite" && scheme != "postgres" && scheme != "postgresql":
 		r.wrong("HISTORY_URL", "", "postgres://user:password@host:5432/database or sqlite:///path/to/file (the value is not shown)")
 	}
+
 	return h
 }
 
@@ -260,6 +272,7 @@ func (r *reader) logAttempts(text string) notice.LogAttempts {
 	if err != nil {
 		r.add(Prefix+"LOG_ATTEMPTS", text, err.Error())
 	}
+
 	return which
 }
 
@@ -269,6 +282,7 @@ func (r *reader) mask(bodies, paths string) *mask.Rules {
 	if err != nil {
 		r.add(Prefix+"UI_MASK", paths, err.Error())
 	}
+
 	return rules
 }
 
@@ -283,10 +297,13 @@ func (r *reader) takeover(s string) time.Duration {
 	if s == "lease" {
 		return 0
 	}
+
 	d, err := notice.ParseDuration(s)
 	if err != nil || d < minTakeover || d > maxTakeover {
-		r.wrong("TAKEOVER", s, fmt.Sprintf("a duration from %s to %s, such as 3s, or lease", notice.Short(minTakeover), notice.Short(maxTakeover)))
+		r.wrong("TAKEOVER", s, fmt.Sprintf("a duration from %s to %s, such as 3s, or lease", notice.Short(minTakeover),
+			notice.Short(maxTakeover)))
 	}
+
 	return d
 }
 
@@ -295,6 +312,7 @@ func (r *reader) durability(name, s string) notice.Durability {
 	if err != nil {
 		r.add(Prefix+name, s, err.Error())
 	}
+
 	return d
 }
 
@@ -304,6 +322,7 @@ func instance() string {
 	if err != nil {
 		host = "unknown"
 	}
+
 	host, _, _ = strings.Cut(host, ".")
 	return host + "-" + strings.ToLower(rand.Text()[:6])
 }
@@ -315,33 +334,41 @@ func Describe(c *Config) []string {
 	if c.Shards == 0 {
 		shards = "the number of shards stored in Redis"
 	}
+
 	lines := []string{fmt.Sprintf("redis %s, namespace %s, %s", c.Redis, c.Namespace, shards)}
 	whose := " from all instances"
 	if c.Limits == LimitsInstance {
 		whose = " from each instance"
 	}
+
 	lines = append(lines, "durability: "+c.Promise())
 	if len(c.History.URL) > 0 {
 		keeps := "for ever"
 		if c.History.Retention > 0 {
 			keeps = "for " + notice.Short(c.History.Retention)
 		}
-		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis buffers at most %d finalized notices", redact(string(c.History.URL)), c.History.Bodies, keeps,
-			c.History.Backlog))
+
+		lines = append(lines, fmt.Sprintf("history: %s, bodies %s, kept %s; Redis buffers at most %d finalized notices",
+			redact(string(c.History.URL)), c.History.Bodies, keeps, c.History.Backlog))
 	}
+
 	if text := telemetryText(c.Telemetry); text != "" {
 		lines = append(lines, text)
 	}
+
 	for _, rt := range c.Routes {
 		lines = append(lines, describe(rt, whose))
 	}
+
 	for _, cl := range c.Clients {
 		scope := "all keys"
 		if cl.Prefix != "" {
 			scope = "keys under " + cl.Prefix
 		}
+
 		lines = append(lines, fmt.Sprintf("client %s: role %s, %s", cl.Name, cl.Role, scope))
 	}
+
 	return lines
 }
 
@@ -355,24 +382,29 @@ func (c *Config) Promise() string {
 	case d.Replicas > 0:
 		fmt.Fprintf(&b, "a call succeeds once %s received its writes: a failover loses none of them", replicas(d.Replicas))
 		if d.Replicas > 1 {
-			fmt.Fprintf(&b, " while at most %d of them %s partitioned together with the master", d.Replicas-1, map[bool]string{true: "is", false: "are"}[d.Replicas == 2])
+			fmt.Fprintf(&b, " while at most %d of them %s partitioned together with the master", d.Replicas-1,
+				map[bool]string{true: "is", false: "are"}[d.Replicas == 2])
 		} else {
 			b.WriteString(" unless that replica is partitioned together with the master")
 		}
+
 		b.WriteString(" and all replicas have the same replica-priority")
 	default:
-		b.WriteString("a call succeeds once its writes are in Redis's memory: a failover loses writes that the promoted replica had not received, " +
-			"and a crash of the machine loses writes that were not on disk")
+		b.WriteString("a call succeeds once its writes are in Redis's memory: a failover loses writes that the promoted replica had not " +
+			"received, and a crash of the machine loses writes that were not on disk")
 	}
+
 	switch d := c.DurabilitySettle; {
 	case d.Fsync:
 		b.WriteString("; delivered notices are not delivered again after a crash of Redis's machine")
 	case d.Replicas > 0:
 		b.WriteString("; delivered notices are not delivered again after a failover")
 	}
+
 	if c.Durability.Waits() {
 		b.WriteString("; this does not cover plain timers, adoption and deploy/schedule.lua")
 	}
+
 	return b.String()
 }
 
@@ -392,8 +424,10 @@ func describe(rt *route.Route, whose string) string {
 		if rt.Jitter > 0 {
 			fmt.Fprintf(&b, " ± %g %%", rt.Jitter*100)
 		}
+
 		b.WriteString(")")
 	}
+
 	if http(rt.Target.Kind) {
 		fmt.Fprintf(&b, ", acknowledged by %s within %s, %d at a time here and %d to a host%s", rt.Ack, notice.Short(rt.Timeout),
 			rt.Concurrency, rt.HostConcurrency, whose)
@@ -401,6 +435,7 @@ func describe(rt *route.Route, whose string) string {
 		if rt.OAuth2 != nil {
 			fmt.Fprintf(&b, ", with access tokens from %s", rt.OAuth2.TokenURL.Hostname())
 		}
+
 		if !rt.HeadersTo.Empty() {
 			fmt.Fprintf(&b, ", headers to %s", rt.HeadersTo)
 		}
@@ -410,18 +445,22 @@ func describe(rt *route.Route, whose string) string {
 		}
 		fmt.Fprintf(&b, ", within %s, %d at a time", notice.Short(rt.Timeout), rt.Concurrency)
 	}
+
 	if rt.Rate > 0 {
 		fmt.Fprintf(&b, ", %g/s at most%s", rt.Rate, whose)
 	}
+
 	if rt.Adopt {
 		b.WriteString(", adopts plain timers")
 	}
+
 	switch rt.Order {
 	case route.OrderSkip:
 		b.WriteString(", the notices of an id in order")
 	case route.OrderBlock:
 		b.WriteString(", the notices of an id in order, and none after a dead letter")
 	}
+
 	return b.String() + hookText(rt)
 }
 

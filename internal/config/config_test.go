@@ -272,6 +272,7 @@ func TestLoadRejectsWrongValue(t *testing.T) {
 		{"ROUTE_ORDERS_ON_DEAD=alarms", `ON_DEAD="alarms": is not in NOTIFIER_ROUTES; want the name of another route`},
 		{"ROUTE_ORDERS_ON_DEAD=Orders", "is this route, and a dead letter would cause the next one; want"},
 		{"ROUTE_ORDERS_ON_DEAD_BODY=include", "needs NOTIFIER_ROUTE_ORDERS_ON_DEAD"},
+		{"ROUTE_ORDERS_ON_DOWN=10m", "needs NOTIFIER_ROUTE_ORDERS_ON_DEAD"},
 		{"ROUTE_ORDERS_ON_DEAD_BODY=yes", "want none or include"},
 		{"ROUTE_ORDERS_ACK=report", "is for the targets list: and stream:"},
 		{"REDIS_URL=http://" + hidden, "rediss://"},

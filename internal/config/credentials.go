@@ -16,6 +16,7 @@ func WithoutCredentials(environ []string) []string {
 			out = append(out, v)
 		}
 	}
+
 	return out
 }
 
@@ -28,16 +29,19 @@ func openNames() func(name string) bool {
 		if v.Secret {
 			name += "_FILE"
 		}
+
 		if before, after, ok := strings.Cut(name, "<NAME>"); ok {
 			ends[before] = append(ends[before], after)
 		} else {
 			whole[name] = true
 		}
 	}
+
 	return func(name string) bool {
 		if whole[name] {
 			return true
 		}
+
 		for before, list := range ends {
 			for _, after := range list {
 				if strings.HasPrefix(name, before) && strings.HasSuffix(name, after) && len(name) > len(before)+len(after) {
@@ -45,6 +49,7 @@ func openNames() func(name string) bool {
 				}
 			}
 		}
+
 		return false
 	}
 }
@@ -58,6 +63,7 @@ func hasPassword(value string) bool {
 	if u.User == nil {
 		return false
 	}
+
 	_, has := u.User.Password()
 	return has
 }

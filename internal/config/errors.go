@@ -28,6 +28,7 @@ func (e Errors) Error() string {
 	for i, p := range e {
 		lines[i] = p.String()
 	}
+
 	return strings.Join(lines, "\n")
 }
 

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -14,6 +15,7 @@ import (
 func (rr *routeReader) onDead(c *Config) {
 	raw := &rr.raw
 	rr.hookOf[rr.rt.Name] = raw.OnDead
+	rr.onDown()
 	switch {
 	case raw.OnDeadBody == "none":
 	case raw.OnDeadBody != "include":
@@ -25,6 +27,17 @@ func (rr *routeReader) onDead(c *Config) {
 	}
 }
 
+// onDown reads after what time the hook gets a notice of a failing receiver.
+func (rr *routeReader) onDown() {
+	switch raw := &rr.raw; {
+	case raw.OnDown == "":
+	case raw.OnDead == "":
+		rr.bad("ON_DOWN", raw.OnDown, "needs "+rr.prefix+"ON_DEAD, the name of the route that gets a notice of each failing receiver")
+	default:
+		rr.rt.OnDown = rr.durationAs(rr.prefix+"ON_DOWN", raw.OnDown, time.Second, 7*24*time.Hour)
+	}
+}
+
 // hooks finds the route of each ON_DEAD, and checks that its notices can be delivered there.
 func (r *reader) hooks(c *Config) {
 	for _, rt := range c.Routes {
@@ -32,11 +45,13 @@ func (r *reader) hooks(c *Config) {
 		if name == "" {
 			continue
 		}
+
 		hook, text := r.hook(c, rt, strings.ToLower(name))
 		if text != "" {
 			r.add(routePrefix(rt.Name)+"ON_DEAD", name, text)
 			continue
 		}
+
 		rt.OnDead = hook
 	}
 }
@@ -49,6 +64,7 @@ func (r *reader) hook(c *Config, rt *route.Route, name string) (hook *route.Rout
 			hook = other
 		}
 	}
+
 	switch {
 	case hook == nil:
 		return nil, "is not in " + Prefix + "ROUTES; " + want
@@ -63,25 +79,35 @@ func (r *reader) hook(c *Config, rt *route.Route, name string) (hook *route.Rout
 	if hook.Prefix == "" { // reported there
 		return hook, ""
 	}
+
 	key := keys.Fill(hook.Prefix, "dead") + ":x"
 	for _, other := range c.Routes {
 		if keys.HasPrefix(key, other.Prefix) && len(other.Prefix) > len(hook.Prefix) {
 			return nil, fmt.Sprintf("would get notices such as %s, which belong to route %s; want another prefix of one of the two", key, other.Name)
 		}
 	}
+
 	if misfits := hook.Misfits(&notice.Content{Body: []byte("{}")}); len(misfits) > 0 && hook.Target.Kind != "" {
 		return nil, "cannot deliver the notices of a hook: their " + misfits[0].Field + " " + misfits[0].Text + "; " + want
 	}
+
 	return hook, ""
 }
 
 // hookText describes the hook of a route.
 func hookText(rt *route.Route) string {
-	switch {
-	case rt.OnDead == nil:
+	if rt.OnDead == nil {
 		return ""
-	case rt.OnDeadBody > 0:
-		return ", a notice of each dead letter with its body to route " + rt.OnDead.Name
 	}
-	return ", a notice of each dead letter to route " + rt.OnDead.Name
+
+	text := ", a notice of each dead letter"
+	if rt.OnDeadBody > 0 {
+		text += " with its body"
+	}
+
+	if rt.OnDown > 0 {
+		text += " and of each receiver that fails for " + notice.Short(rt.OnDown)
+	}
+
+	return text + " to route " + rt.OnDead.Name
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOnDeadNamesRouteThatCanDeliver(t *testing.T) {
@@ -40,8 +41,31 @@ func TestOnDeadNamesRouteThatCanDeliver(t *testing.T) {
 		if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, ", a notice of each dead letter with its body to route alarms") {
 			t.Errorf("%s: the hook is not in\n%s", target, text)
 		}
+		if c.Routes[0].OnDown != 0 {
+			t.Errorf("%s: ON_DOWN is %s, want none", target, c.Routes[0].OnDown)
+		}
 		if c.Routes[1].OnDead != nil || c.Routes[1].OnDeadBody != 0 {
 			t.Errorf("%s: the hook has a hook", target)
+		}
+	}
+}
+
+func TestOnDownIsDuration(t *testing.T) {
+	set := func(value string) map[string]string {
+		return with("ROUTES=orders,alarms", "ROUTE_ORDERS_ON_DEAD=alarms", "ROUTE_ALARMS_PREFIX=ops", "ROUTE_ALARMS_TARGET=log",
+			"ROUTE_ORDERS_ON_DOWN="+value)
+	}
+	c, err := load(set("10m"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(Describe(c), "\n"); c.Routes[0].OnDown != 10*time.Minute ||
+		!strings.Contains(text, " and of each receiver that fails for 10m to route alarms") {
+		t.Errorf("%s in\n%s", c.Routes[0].OnDown, text)
+	}
+	for _, value := range []string{"0s", "169h", "soon"} {
+		if _, err := load(set(value)); err == nil || !strings.Contains(err.Error(), "NOTIFIER_ROUTE_ORDERS_ON_DOWN=") {
+			t.Errorf("%s: %v, want an error", value, err)
 		}
 	}
 }

@@ -12,6 +12,7 @@ func (rr *routeReader) oauth2() {
 	if !rr.hasOAuth2() {
 		return
 	}
+
 	o := &route.OAuth2{ClientID: raw.OAuth2ClientID, ClientSecret: route.Hidden(raw.OAuth2ClientSecret), Audience: raw.OAuth2Audience,
 		Scopes: strings.FieldsFunc(raw.OAuth2Scopes, func(r rune) bool { return r == ',' || r == ' ' })}
 
@@ -21,12 +22,16 @@ func (rr *routeReader) oauth2() {
 	} else if o.TokenURL, err = route.ParseTokenURL(raw.OAuth2TokenURL); err != nil {
 		rr.bad("OAUTH2_TOKEN_URL", "", "(not shown) "+err.Error())
 	}
+
 	if raw.OAuth2ClientID == "" {
 		rr.bad("OAUTH2_CLIENT_ID", "", "is missing; want this service's client id at the issuer")
 	}
+
 	if raw.OAuth2ClientSecret == "" && !rr.wrongOrFile("OAUTH2_CLIENT_SECRET") {
-		rr.bad("OAUTH2_CLIENT_SECRET", "", "is missing; want the client's secret, or "+rr.prefix+"OAUTH2_CLIENT_SECRET_FILE with the name of a file that holds it")
+		rr.bad("OAUTH2_CLIENT_SECRET", "", "is missing; want the client's secret, or "+rr.prefix+
+			"OAUTH2_CLIENT_SECRET_FILE with the name of a file that holds it")
 	}
+
 	rr.onlyOAuth2()
 	rt.OAuth2 = o
 }
@@ -45,5 +50,6 @@ func (rr *routeReader) onlyOAuth2() {
 
 func (rr *routeReader) hasOAuth2() bool {
 	raw := &rr.raw
-	return raw.OAuth2TokenURL+raw.OAuth2ClientID+raw.OAuth2ClientSecret+raw.OAuth2Scopes+raw.OAuth2Audience != "" || rr.wrongOrFile("OAUTH2_CLIENT_SECRET")
+	return raw.OAuth2TokenURL+raw.OAuth2ClientID+raw.OAuth2ClientSecret+raw.OAuth2Scopes+raw.OAuth2Audience != "" ||
+		rr.wrongOrFile("OAUTH2_CLIENT_SECRET")
 }

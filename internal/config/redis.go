@@ -31,6 +31,7 @@ func LoadRedis(lookup envconfig.Lookuper, readFile func(string) ([]byte, error))
 	if len(r.errs) > 0 {
 		return Redis{}, r.errs.sorted()
 	}
+
 	return c, nil
 }
 
@@ -63,15 +64,19 @@ func LoadTo(url, mode string, as Redis, lookup envconfig.Lookuper, readFile func
 			errs[i].Variable, errs[i].Want = names.Replace(errs[i].Variable), names.Replace(errs[i].Want)
 		}
 	}
+
 	if err != nil {
 		return Redis{}, err
 	}
+
 	if c.TLS == nil {
 		c.TLS = as.TLS
 	}
+
 	if c.Mode == Sentinel && c.SentinelUsername == "" && string(c.SentinelPassword) == "" {
 		c.SentinelUsername, c.SentinelPassword = as.SentinelUsername, as.SentinelPassword
 	}
+
 	return c, nil
 }
 
@@ -85,9 +90,11 @@ func (r *reader) redis(raw *redisVars) Redis {
 			r.add(Prefix+name, "", "needs "+Prefix+"REDIS_MODE=sentinel; set that, or remove this variable")
 		}
 	}
+
 	if raw.SentinelUsername != "" && raw.SentinelPassword == "" {
 		r.add(Prefix+"SENTINEL_PASSWORD", "", "is missing; "+Prefix+"SENTINEL_USERNAME needs it")
 	}
+
 	return c
 }
 
@@ -96,6 +103,7 @@ func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 	if raw.RedisCAFile == "" && raw.RedisCertFile == "" && raw.RedisKeyFile == "" {
 		return nil
 	}
+
 	for name, value := range map[string]string{"REDIS_CA_FILE": raw.RedisCAFile, "REDIS_CERT_FILE": raw.RedisCertFile,
 		"REDIS_KEY_FILE": raw.RedisKeyFile} {
 		if value != "" && !strings.HasPrefix(raw.RedisURL, "rediss://") {
@@ -110,6 +118,7 @@ func (r *reader) redisTLS(raw *redisVars) *tls.Config {
 			r.wrong("REDIS_CA_FILE", raw.RedisCAFile, "a file with certificates in PEM")
 		}
 	}
+
 	c.Certificates = r.redisCertificate(raw)
 	return c
 }
@@ -132,10 +141,12 @@ func (r *reader) redisCertificate(raw *redisVars) []tls.Certificate {
 	if !ok1 || !ok2 {
 		return nil
 	}
+
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		r.wrong("REDIS_CERT_FILE", raw.RedisCertFile, "a certificate in PEM, and in "+Prefix+"REDIS_KEY_FILE its key")
 	}
+
 	return []tls.Certificate{pair}
 }
 
@@ -145,5 +156,6 @@ func (r *reader) file(name, path string) ([]byte, bool) {
 		r.wrong(name, path, "the name of a file that can be read ("+cause(err)+")")
 		return nil, false
 	}
+
 	return b, true
 }

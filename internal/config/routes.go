@@ -42,14 +42,18 @@ func (r *reader) clients(value string) []Client {
 		case raw.Token != "" && tokens[raw.Token] != "":
 			r.add(p+"TOKEN", "", "(not shown) is the token of client "+tokens[raw.Token]+" too; want a different token")
 		}
+
 		tokens[raw.Token] = name
 		if raw.Prefix != "" {
 			if err := keys.CheckPrefix(raw.Prefix); err != nil {
 				r.add(p+"PREFIX", raw.Prefix, err.Error())
 			}
 		}
-		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, Role: r.role(p, raw.Role), Rate: r.rate(p+"RATE", raw.Rate)})
+
+		out = append(out, Client{Name: name, Token: Secret(raw.Token), Prefix: raw.Prefix, Role: r.role(p, raw.Role),
+			Rate: r.rate(p+"RATE", raw.Rate)})
 	}
+
 	return out
 }
 
@@ -66,6 +70,7 @@ func (r *reader) role(prefix, name string) access.Role {
 	case err != nil:
 		r.add(prefix+"ROLE", name, err.Error())
 	}
+
 	return role
 }
 
@@ -74,6 +79,7 @@ func (r *reader) rate(variable, value string) float64 {
 	if err != nil {
 		r.add(variable, value, err.Error())
 	}
+
 	return perSecond
 }
 
@@ -91,6 +97,7 @@ func (r *reader) routes(value string, c *Config) []*route.Route {
 	if len(names) == 0 && !r.errs.of(Prefix+"ROUTES") {
 		r.add(Prefix+"ROUTES", "", "is missing; want the names of one route or more, such as orders,refunds")
 	}
+
 	var out []*route.Route
 	variables := map[string]string{}
 	for _, name := range names {
@@ -99,10 +106,12 @@ func (r *reader) routes(value string, c *Config) []*route.Route {
 			if other := variables[v]; other != "" {
 				r.add(Prefix+"ROUTES", value, fmt.Sprintf("routes %s and %s would share the variable %s; rename one", other, name, v))
 			}
+
 			variables[v] = name
 		}
 		out = append(out, r.route(name, c))
 	}
+
 	return out
 }
 
@@ -138,6 +147,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 		rr.bad("TARGET", "", "is missing; want http(s)://…, notice, list:<key>, stream:<key> or log")
 		return
 	}
+
 	t, err := route.ParseTarget(raw.Target)
 	if err != nil {
 		// The text may be a malformed address with a password.
@@ -149,6 +159,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 	if rt.Adopt && t.Kind == route.KindNotice {
 		rr.bad("ADOPT", raw.Adopt, "cannot be combined with the target notice, because a plain timer has no url; want another target, or false")
 	}
+
 	if t.Key != "" && (t.Key == c.Namespace || keys.HasPrefix(t.Key, c.Namespace)) {
 		rr.bad("TARGET", raw.Target, fmt.Sprintf("keys that begin with %s: belong to this service; want another key", c.Namespace))
 	}
@@ -157,6 +168,7 @@ func (rr *routeReader) prefixAndTarget(c *Config) {
 	if n > 0 && t.Kind != route.KindStream {
 		rr.bad("MAXLEN", raw.MaxLen, "is for stream targets; remove it, the target is "+string(t.Kind))
 	}
+
 	rt.Target.MaxLen = int64(n)
 }
 
@@ -203,6 +215,7 @@ func shownTarget(s string) string {
 	if strings.ContainsAny(s, "@?") || strings.Contains(s, "//") {
 		return ""
 	}
+
 	return s
 }
 
@@ -219,22 +232,28 @@ func (rr *routeReader) retry() {
 			rr.bad("RETRY", raw.Retry, fmt.Sprintf("%s; want steps such as 15s,3m,10m, or one of %s",
 				strings.TrimPrefix(err.Error(), notice.ErrInvalid.Error()+": "), list(presetNames())))
 		}
+
 		rt.Ladder = l
 	}
+
 	if raw.Ack != "" {
 		a, err := route.ParseAck(raw.Ack)
 		if err != nil {
 			rr.bad("ACK", raw.Ack, err.Error())
 		}
+
 		rt.Ack = a
 	}
+
 	if raw.Timeout != "" {
 		rt.Timeout = rr.durationAs(rr.prefix+"TIMEOUT", raw.Timeout, time.Millisecond, maxTimeout)
 	}
+
 	j, err := strconv.ParseFloat(raw.Jitter, 64)
 	if err != nil || !(j >= 0 && j <= 0.5) {
 		rr.bad("JITTER", raw.Jitter, "want a share from 0 to 0.5")
 	}
+
 	rt.Jitter = j
 }
 
@@ -243,6 +262,7 @@ func presetNames() []string {
 	for _, p := range route.Presets {
 		names = append(names, p.Name)
 	}
+
 	return names
 }
 
@@ -253,6 +273,7 @@ func (rr *routeReader) limits() {
 	if raw.HostConcurrency != "" {
 		rt.HostConcurrency = rr.integerAs(rr.prefix+"HOST_CONCURRENCY", raw.HostConcurrency, 1, 100_000)
 	}
+
 	if raw.Rate != "" {
 		rt.Rate = rr.rate(rr.prefix+"RATE", raw.Rate)
 	}
@@ -267,7 +288,8 @@ func (rr *routeReader) acknowledgement() {
 	case http(kind) && report:
 		rr.bad("ACK", rr.raw.Ack, "is for the targets list: and stream:; want 2xx, status:200,204, body:success or json:code=SUCCESS")
 	case (kind == route.KindList || kind == route.KindStream) && !report:
-		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+". Want report, or remove it: then the push is the delivery")
+		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+
+			". Want report, or remove it: then the push is the delivery")
 	case kind == route.KindLog:
 		rr.bad("ACK", rr.raw.Ack, "is for targets that answer; remove it, the target is log")
 	}
@@ -281,6 +303,7 @@ func (rr *routeReader) calls() {
 	if rt.Method = strings.ToUpper(raw.Method); !slices.Contains(notice.Methods, rt.Method) {
 		rr.bad("METHOD", raw.Method, "want "+list(notice.Methods))
 	}
+
 	if rt.Target.Kind != "" && !http(rt.Target.Kind) {
 		rr.noCalls()
 		return
@@ -294,11 +317,13 @@ func (rr *routeReader) calls() {
 	if u := rt.Target.URL; rt.HTTPSOnly && u != nil && u.Scheme != "https" {
 		rr.bad("TARGET", origin(u), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
 	}
+
 	if raw.Proxy != "" {
 		if rt.Proxy, err = route.ParseProxy(raw.Proxy); err != nil {
 			rr.bad("PROXY", "", "(not shown) "+err.Error())
 		}
 	}
+
 	rr.certificates()
 }
 
@@ -307,9 +332,9 @@ func (rr *routeReader) noCalls() {
 	raw, rt := &rr.raw, rr.rt
 	for name, set := range map[string]bool{"RATE": raw.Rate != "", "SECRET": raw.Secret != "", "HEADERS": raw.Headers != "",
 		"SIGN": raw.Sign != "", "SIGN_KEY": raw.SignKey != "", "SIGN_KEY_ID": raw.SignKeyID != "", "SIGN_HEADER": raw.SignHeader != "",
-		"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "", "OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "",
-		"OAUTH2_SCOPES": raw.OAuth2Scopes != "", "OAUTH2_AUDIENCE": raw.OAuth2Audience != "",
-		"SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
+		"OAUTH2_TOKEN_URL": raw.OAuth2TokenURL != "", "OAUTH2_CLIENT_ID": raw.OAuth2ClientID != "",
+		"OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "", "OAUTH2_SCOPES": raw.OAuth2Scopes != "",
+		"OAUTH2_AUDIENCE": raw.OAuth2Audience != "", "SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 		"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
 		"PROXY": raw.Proxy != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
 		"HTTPS_ONLY": rt.HTTPSOnly} {
@@ -325,6 +350,7 @@ func (rr *routeReader) allow() {
 	if raw.Allow == "" {
 		return
 	}
+
 	var err error
 	if rt.Allow, err = route.ParseAllow(raw.Allow); err != nil {
 		rr.bad("ALLOW", raw.Allow, err.Error())
@@ -348,11 +374,13 @@ func (rr *routeReader) headers() {
 			}
 		}
 	}
+
 	if raw.HeadersTo != "" {
 		if rt.HeadersTo, err = route.ParseOrigins(raw.HeadersTo); err != nil {
 			rr.bad("HEADERS_TO", raw.HeadersTo, err.Error())
 		}
 	}
+
 	rr.headersTo()
 }
 
@@ -363,13 +391,15 @@ func (rr *routeReader) headersTo() {
 	switch {
 	case raw.HeadersTo != "" && rt.Target.Kind == route.KindFixed:
 		rr.bad("HEADERS_TO", raw.HeadersTo, "is for the target notice; remove it, this route has one address")
-	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.of(rr.prefix+"HEADERS") && !rr.errs.of(rr.prefix+"HEADERS_FILE"):
+	case raw.HeadersTo != "" && raw.Headers == "" && !rr.hasOAuth2() && !rr.errs.of(rr.prefix+"HEADERS") &&
+		!rr.errs.of(rr.prefix+"HEADERS_FILE"):
 		rr.bad("HEADERS_TO", raw.HeadersTo, "needs "+rr.prefix+"HEADERS; set those, or remove it")
 	case each && (raw.Headers != "" || rr.hasOAuth2()) && raw.HeadersTo == "":
 		given := "HEADERS"
 		if raw.Headers == "" {
 			given = "OAUTH2_TOKEN_URL's tokens"
 		}
+
 		rr.bad("HEADERS_TO", "", "is missing: each notice of this route brings its url, so "+rr.prefix+given+" would go to any host that a "+
 			"producer names. Want the hosts that get them, such as shop.example,*.shop.example; an entry is "+route.OriginGrammar)
 	}
@@ -403,6 +433,7 @@ func (rr *routeReader) keyPair() {
 	if !ok1 || !ok2 {
 		return
 	}
+
 	if _, err := tls.X509KeyPair(cert, key); err != nil {
 		rr.bad("CERT_FILE", rr.raw.CertFile, "want a certificate in PEM, and in "+rr.prefix+"KEY_FILE its key")
 	}
@@ -414,5 +445,6 @@ func (rr *routeReader) file(name, path string) ([]byte, bool) {
 		rr.bad(name, path, "want the name of a file that can be read ("+cause(err)+")")
 		return nil, false
 	}
+
 	return b, true
 }

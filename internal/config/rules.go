@@ -35,6 +35,7 @@ func (r *reader) address(c Redis) {
 		if o, err = redis.ParseFailoverURL(c.URL); err == nil {
 			db = o.DB
 		}
+
 		want = "redis://user:password@sentinel:26379/0?master_name=main&addr=other:26379"
 		if err == nil && o.MasterName == "" {
 			r.wrong("REDIS_URL", redact(c.URL), "an address with master_name=…, the master's name at the sentinels")
@@ -71,8 +72,10 @@ func bareAddresses(s string) []string {
 		if _, err := notice.Host(host); err != nil {
 			return nil
 		}
+
 		addrs = append(addrs, net.JoinHostPort(host, port))
 	}
+
 	return addrs
 }
 
@@ -82,13 +85,16 @@ func urlOf(mode string, addrs []string) string {
 	if mode == Sentinel {
 		query = "&master_name=main"
 	}
+
 	for _, a := range addrs[1:] {
 		query += "&addr=" + a
 	}
+
 	db := "/0"
 	if mode == Cluster {
 		db = ""
 	}
+
 	return "redis://" + addrs[0] + db + strings.Replace(query, "&", "?", 1)
 }
 
@@ -107,11 +113,14 @@ func (r *reader) across(c *Config) {
 		if rt.Prefix == "" {
 			continue
 		}
+
 		if other := byPrefix[rt.Prefix]; other != "" {
 			r.add(routePrefix(rt.Name)+"PREFIX", rt.Prefix, "is the prefix of route "+other+" too; want a different prefix")
 		}
+
 		byPrefix[rt.Prefix] = rt.Name
 	}
+
 	for _, rt := range c.Routes {
 		if keys.Valid(rt.Target.Key) && covered(c.Routes, rt.Target.Key) {
 			r.add(routePrefix(rt.Name)+"TARGET", string(rt.Target.Kind)+":"+rt.Target.Key,
@@ -154,13 +163,16 @@ func (r *reader) adoption(c *Config) {
 		if !rt.Adopt {
 			continue
 		}
+
 		why := ", because route " + rt.Name + " adopts plain timers"
 		if c.Retention < adoptRetention && !r.errs.of(Prefix+"RETENTION") {
 			r.wrong("RETENTION", notice.Short(c.Retention), "at least "+notice.Short(adoptRetention)+why)
 		}
+
 		if c.Retain < adoptRetain && !r.errs.of(Prefix+"RETAIN") {
 			r.wrong("RETAIN", strconv.FormatInt(c.Retain, 10), "at least "+strconv.Itoa(adoptRetain)+why)
 		}
+
 		return
 	}
 }
@@ -181,6 +193,7 @@ func (r *reader) listen(c *Config) {
 		r.wrong("LISTEN", c.Listen, "host:port, such as 127.0.0.1:8080 or :8080")
 		return
 	}
+
 	if !isLoopback(h) && len(c.Clients) == 0 {
 		r.wrong("LISTEN", c.Listen, fmt.Sprintf("clients with tokens (%sCLIENTS) for an address that others reach, or a loopback address",
 			Prefix))
@@ -193,10 +206,12 @@ func (r *reader) metricsListen(c *Config) {
 	if c.MetricsListen == "" {
 		return
 	}
+
 	if _, ok := hostOf(c.MetricsListen); !ok {
 		r.wrong("METRICS_LISTEN", c.MetricsListen, "host:port, such as 127.0.0.1:9464 or :9464")
 		return
 	}
+
 	if c.MetricsListen == c.Listen && !strings.HasSuffix(c.Listen, ":0") {
 		r.wrong("METRICS_LISTEN", c.MetricsListen, "another address than "+Prefix+
 			"LISTEN, which serves /metrics too, to clients without a prefix")
@@ -242,6 +257,7 @@ var otherNames = func() map[string]string {
 		names["REDIS_"+n] = Prefix +
 			"REDIS_URL, which has host, port, user, password, database and TLS: redis://user:password@host:6379/0 or rediss://…"
 	}
+
 	names["REDIS"] = names["REDIS_ADDR"]
 	names["REDIS_PASSWORD_FILE"] = Prefix + "REDIS_URL_FILE, the name of a file that contains the whole URL with its password"
 	names["SENTINEL_MASTER"] = Prefix + "REDIS_URL with master_name=…, and " + Prefix + "REDIS_MODE=sentinel"
@@ -250,6 +266,7 @@ var otherNames = func() map[string]string {
 	for _, n := range []string{"ADDR", "ADDRESS", "HOST", "PORT", "BIND", "HTTP_ADDR", "HTTP_PORT", "LISTEN_ADDR", "LISTEN_ADDRESS"} {
 		names[n] = Prefix + "LISTEN, such as 127.0.0.1:8080 or :8080"
 	}
+
 	return names
 }()
 
@@ -266,6 +283,7 @@ func (r *reader) unknown(environ []string) {
 		if strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://") {
 			continue // injected as a pair of variables
 		}
+
 		if !r.errs.of(listOf(name)) { // otherwise it may be valid once the names of clients and routes are
 			r.add(name, "", r.unknownText(name))
 		}
@@ -283,6 +301,7 @@ func (r *reader) unknownText(name string) string {
 	if list := listOf(name); list != "" {
 		return "is not known; is its name missing from " + list + "?"
 	}
+
 	return "is not known; see docs/configuration.md"
 }
 
@@ -303,11 +322,13 @@ func (r *reader) otherName(name string) string {
 	if meant, ok := otherNames[strings.TrimPrefix(name, Prefix)]; ok {
 		return meant
 	}
+
 	for other, ours := range otherRouteNames {
 		if of, ok := strings.CutSuffix(name, "_"+other); ok && r.known[of+"_"+ours] {
 			return of + "_" + ours
 		}
 	}
+
 	return ""
 }
 
@@ -332,5 +353,6 @@ func (r *reader) nearest(name string) string {
 			best, near = d, known
 		}
 	}
+
 	return near
 }

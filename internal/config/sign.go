@@ -19,11 +19,13 @@ func (rr *routeReader) signing() {
 			rr.bad("SECRET", "", "(not shown) "+err.Error())
 		}
 	}
+
 	if raw.Sign != "" {
 		if rt.Sign, err = sign.ParseSchemes(raw.Sign); err != nil {
 			rr.bad("SIGN", raw.Sign, err.Error())
 		}
 	}
+
 	rr.signKeys()
 	rr.signHeader()
 	if raw.Sign == "" || rt.Sign != nil {
@@ -40,6 +42,7 @@ func (rr *routeReader) signKeys() {
 			ids = append(ids, strings.TrimSpace(id))
 		}
 	}
+
 	if raw.SignKey == "" {
 		if ids != nil && !rr.wrongOrFile("SIGN_KEY") {
 			rr.bad("SIGN_KEY_ID", raw.SignKeyID, "needs "+rr.prefix+"SIGN_KEY; set the keys, or remove it")
@@ -55,6 +58,7 @@ func (rr *routeReader) signKeys() {
 	case err != nil:
 		rr.bad("SIGN_KEY", "", "(not shown) "+err.Error())
 	}
+
 	if err != nil {
 		rt.SignKeys = nil
 	}
@@ -70,6 +74,7 @@ func (rr *routeReader) signHeader() {
 	if raw.SignHeader == "" {
 		return
 	}
+
 	var err error
 	if rt.SignHeaders, err = sign.ParseHeaders(raw.SignHeader, notice.Reserved); err != nil {
 		rr.bad("SIGN_HEADER", raw.SignHeader, err.Error())
@@ -85,23 +90,29 @@ func (rr *routeReader) schemes() {
 			rr.bad("SIGN_HEADER", raw.SignHeader, string(scheme)+" is not one of the schemes in "+rr.prefix+"SIGN; add it there, or remove it here")
 		}
 	}
+
 	if clash := rt.SignHeaders.Clash(settings.Schemes); clash != "" {
 		rr.bad("SIGN_HEADER", raw.SignHeader, "two schemes would set the header "+clash+"; want different names")
 	}
+
 	for _, scheme := range settings.Schemes {
 		rr.schemeKey(settings, scheme)
 	}
+
 	if len(rt.Secrets) > 0 && !settings.HMAC() {
 		rr.bad("SECRET", "", "(not shown) is not used by any scheme in "+rr.prefix+
 			"SIGN; add standard, stripe or github there, or remove it")
 	}
+
 	if !settings.Has(sign.Alipay) {
 		return
 	}
+
 	if rt.Adopt {
 		rr.bad("ADOPT", raw.Adopt, "cannot be combined with "+rr.prefix+
 			"SIGN=alipay, because a plain timer's value has no content type and alipay signs forms; want false")
 	}
+
 	if rt.Method == "GET" {
 		rr.bad("METHOD", raw.Method, "cannot be combined with "+rr.prefix+"SIGN=alipay, which signs a form in the body; want POST or PUT")
 	}
@@ -116,6 +127,7 @@ func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 	if !errors.As(err, &need) {
 		return
 	}
+
 	name := "SIGN_KEY"
 	switch {
 	case need.Secret:
@@ -123,13 +135,16 @@ func (rr *routeReader) schemeKey(s *sign.Settings, scheme sign.Scheme) {
 	case need.Serial:
 		name = "SIGN_KEY_ID"
 	}
+
 	if rr.wrongOrFile(name) || !need.Secret && (rr.wrongOrFile("SIGN_KEY") || rr.errs.of(rr.prefix+"SIGN_KEY_ID")) {
 		return
 	}
+
 	text := "is missing: " + need.Error()
 	if need.Serial {
 		text += ". Want it here, or the key's certificate in " + rr.prefix + "SIGN_KEY"
 	}
+
 	rr.bad(name, "", text)
 }
 
@@ -139,6 +154,7 @@ func (rr *routeReader) signPer() {
 	if raw.SignPer == "" {
 		return
 	}
+
 	var err error
 	settings := rt.Signing()
 	switch rt.SignPer, err = sign.ParsePer(raw.SignPer); {
@@ -168,6 +184,7 @@ func (r *reader) signKeyIDs(routes []*route.Route) {
 				r.add(routePrefix(rt.Name)+"SIGN_KEY_ID", k.ID, "is the id of another key of route "+other.name+
 					"; all keys are published in one set. Want different ids")
 			}
+
 			seen[k.ID] = owner{rt.Name, k.PublicPEM()}
 		}
 	}

@@ -46,11 +46,13 @@ func TestSigningSchemesNeedTheirKeys(t *testing.T) {
 	}{
 		"nothing":   {nil, "unsigned"},
 		"by secret": {map[string]string{"SECRET": secret}, "signed per route"},
-		"all": {map[string]string{"SECRET": secret, "SIGN": "standard, Standard-Ed25519,stripe,github,wechatpay,alipay,jws", "SIGN_KEY": rsaKey() + ed25519Key,
-			"SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "github:X-Acme-256"}, "signed by standard, standard-ed25519, stripe, github, wechatpay, alipay, jws, per route"},
-		"asymmetric":          {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key}, "signed by jws"},
-		"keys are published":  {map[string]string{"SIGN_KEY": ed25519Key}, "unsigned"},
-		"more keys than used": {map[string]string{"SIGN_KEY": ed25519Key + "," + "whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=", "SIGN": "jws"}, "signed by jws"},
+		"all": {map[string]string{"SECRET": secret, "SIGN": "standard, Standard-Ed25519,stripe,github,wechatpay,alipay,jws",
+			"SIGN_KEY": rsaKey() + ed25519Key, "SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "github:X-Acme-256"},
+			"signed by standard, standard-ed25519, stripe, github, wechatpay, alipay, jws, per route"},
+		"asymmetric":         {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key}, "signed by jws"},
+		"keys are published": {map[string]string{"SIGN_KEY": ed25519Key}, "unsigned"},
+		"more keys than used": {map[string]string{"SIGN_KEY": ed25519Key + "," + "whsk_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+			"SIGN": "jws"}, "signed by jws"},
 	} {
 		got, err := signing(c.env)
 		if err != nil {
@@ -73,28 +75,36 @@ func TestSigningRejectsWrongSettings(t *testing.T) {
 		variable string
 		want     string
 	}{
-		"scheme":          {map[string]string{"SIGN": "md5"}, "SIGN", "want one or more of standard"},
-		"no secret":       {map[string]string{"SIGN": "stripe"}, "SECRET", "is missing: the scheme stripe needs a secret"},
-		"no key":          {map[string]string{"SIGN": "jws"}, "SIGN_KEY", "is missing: the scheme jws needs an Ed25519 or P-256 key"},
-		"other key":       {map[string]string{"SIGN": "alipay", "SIGN_KEY": ed25519Key}, "SIGN_KEY", "needs an RSA key"},
-		"no serial":       {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey()}, "SIGN_KEY_ID", "certificate in NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
-		"ids":             {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "a,b"}, "SIGN_KEY_ID", "2 ids for 1 RSA keys"},
-		"ids alone":       {map[string]string{"SIGN_KEY_ID": "a"}, "SIGN_KEY_ID", "needs NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
-		"key":             {map[string]string{"SIGN": "jws", "SIGN_KEY": "whsk_" + hidden}, "SIGN_KEY", "(not shown) key 1"},
-		"key file":        {map[string]string{"SIGN": "jws", "SIGN_KEY_FILE": "/run/missing"}, "SIGN_KEY_FILE", "can be read"},
-		"unused secret":   {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SECRET": secret}, "SECRET", "is not used by any scheme"},
-		"per":             {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SIGN_PER": "host"}, "SIGN_PER", "remove it"},
-		"one signature":   {map[string]string{"SIGN": "github", "SECRET": secret, "SIGN_PER": "host,route"}, "SIGN_PER", "contains one signature"},
-		"header":          {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "stripe:Content-Type"}, "SIGN_HEADER", "want another name"},
-		"header unused":   {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "github:X-A"}, "SIGN_HEADER", "github is not one of"},
-		"header twice":    {map[string]string{"SIGN": "stripe,github", "SECRET": secret, "SIGN_HEADER": "github:X-A,stripe:x-a"}, "SIGN_HEADER", "the header X-A"},
-		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS", "x_hub_signature_256 is set by"},
-		"alipay by GET":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
-		"alipay adopts":   {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "want false"},
-		"list":            {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
-		"stream":          {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
-		"log":             {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
-		"same id": {map[string]string{"ROUTES": "orders,other", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "9", "OTHER_PREFIX": "other", "OTHER_TARGET": "https://m.example",
+		"scheme":    {map[string]string{"SIGN": "md5"}, "SIGN", "want one or more of standard"},
+		"no secret": {map[string]string{"SIGN": "stripe"}, "SECRET", "is missing: the scheme stripe needs a secret"},
+		"no key":    {map[string]string{"SIGN": "jws"}, "SIGN_KEY", "is missing: the scheme jws needs an Ed25519 or P-256 key"},
+		"other key": {map[string]string{"SIGN": "alipay", "SIGN_KEY": ed25519Key}, "SIGN_KEY", "needs an RSA key"},
+		"no serial": {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey()}, "SIGN_KEY_ID",
+			"certificate in NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
+		"ids": {map[string]string{"SIGN": "wechatpay", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "a,b"}, "SIGN_KEY_ID",
+			"2 ids for 1 RSA keys"},
+		"ids alone":     {map[string]string{"SIGN_KEY_ID": "a"}, "SIGN_KEY_ID", "needs NOTIFIER_ROUTE_ORDERS_SIGN_KEY"},
+		"key":           {map[string]string{"SIGN": "jws", "SIGN_KEY": "whsk_" + hidden}, "SIGN_KEY", "(not shown) key 1"},
+		"key file":      {map[string]string{"SIGN": "jws", "SIGN_KEY_FILE": "/run/missing"}, "SIGN_KEY_FILE", "can be read"},
+		"unused secret": {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SECRET": secret}, "SECRET", "is not used by any scheme"},
+		"per":           {map[string]string{"SIGN": "jws", "SIGN_KEY": ed25519Key, "SIGN_PER": "host"}, "SIGN_PER", "remove it"},
+		"one signature": {map[string]string{"SIGN": "github", "SECRET": secret, "SIGN_PER": "host,route"}, "SIGN_PER",
+			"contains one signature"},
+		"header": {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "stripe:Content-Type"}, "SIGN_HEADER",
+			"want another name"},
+		"header unused": {map[string]string{"SIGN": "stripe", "SECRET": secret, "SIGN_HEADER": "github:X-A"}, "SIGN_HEADER",
+			"github is not one of"},
+		"header twice": {map[string]string{"SIGN": "stripe,github", "SECRET": secret, "SIGN_HEADER": "github:X-A,stripe:x-a"}, "SIGN_HEADER",
+			"the header X-A"},
+		"header reserved": {map[string]string{"SIGN": "github", "SECRET": secret, "HEADERS": "x_hub_signature_256=1"}, "HEADERS",
+			"x_hub_signature_256 is set by"},
+		"alipay by GET": {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "METHOD": "GET"}, "METHOD", "want POST or PUT"},
+		"alipay adopts": {map[string]string{"SIGN": "alipay", "SIGN_KEY": rsaKey(), "ADOPT": "true"}, "ADOPT", "want false"},
+		"list":          {map[string]string{"SIGN": "jws", "TARGET": "list:x"}, "SIGN", "is for HTTP targets"},
+		"stream":        {map[string]string{"SIGN_KEY": ed25519Key, "TARGET": "stream:x"}, "SIGN_KEY", "is for HTTP targets"},
+		"log":           {map[string]string{"SIGN_HEADER": "stripe:X", "TARGET": "log"}, "SIGN_HEADER", "is for HTTP targets"},
+		"same id": {map[string]string{"ROUTES": "orders,other", "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "9", "OTHER_PREFIX": "other",
+			"OTHER_TARGET":   "https://m.example",
 			"OTHER_SIGN_KEY": secondKey(t), "OTHER_SIGN_KEY_ID": "9"}, "OTHER_SIGN_KEY_ID", "another key of route orders"},
 	} {
 		_, err := signing(c.env)
@@ -103,7 +113,8 @@ func TestSigningRejectsWrongSettings(t *testing.T) {
 		if strings.HasPrefix(c.variable, "OTHER") {
 			variable = "NOTIFIER_ROUTE_" + c.variable
 		}
-		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != variable || !strings.Contains(errs[0].Want, c.want) || strings.Contains(err.Error(), hidden) {
+		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != variable || !strings.Contains(errs[0].Want, c.want) ||
+			strings.Contains(err.Error(), hidden) {
 			t.Errorf("%s: %v, want %s with %q", name, err, variable, c.want)
 		}
 	}
@@ -121,7 +132,8 @@ func secondKey(t *testing.T) string {
 // Scheduling refuses headers that are reserved for signatures, and content that a scheme cannot sign.
 func TestSigningRefusesNotices(t *testing.T) {
 	t.Parallel()
-	c, err := signing(map[string]string{"SIGN": "stripe,wechatpay,alipay", "SECRET": secret, "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "PUB_1", "SIGN_HEADER": "stripe:Acme-Sig"})
+	c, err := signing(map[string]string{"SIGN": "stripe,wechatpay,alipay", "SECRET": secret, "SIGN_KEY": rsaKey(), "SIGN_KEY_ID": "PUB_1",
+		"SIGN_HEADER": "stripe:Acme-Sig"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +163,8 @@ func TestSigningRefusesNotices(t *testing.T) {
 
 func TestOAuth2NeedsAllVariables(t *testing.T) {
 	t.Parallel()
-	issuer := map[string]string{"OAUTH2_TOKEN_URL": "https://issuer.example/token", "OAUTH2_CLIENT_ID": "notifier", "OAUTH2_CLIENT_SECRET": hidden}
+	issuer := map[string]string{"OAUTH2_TOKEN_URL": "https://issuer.example/token", "OAUTH2_CLIENT_ID": "notifier",
+		"OAUTH2_CLIENT_SECRET": hidden}
 	with := func(more map[string]string) map[string]string {
 		out := map[string]string{}
 		for _, m := range []map[string]string{issuer, more} {
@@ -166,10 +179,12 @@ func TestOAuth2NeedsAllVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := c.Routes[0].OAuth2
-	if o.TokenURL.Host != "issuer.example" || o.ClientID != "notifier" || string(o.ClientSecret) != hidden || len(o.Scopes) != 3 || o.Audience != "shops" {
+	if o.TokenURL.Host != "issuer.example" || o.ClientID != "notifier" || string(o.ClientSecret) != hidden || len(o.Scopes) != 3 ||
+		o.Audience != "shops" {
 		t.Errorf("%+v", o)
 	}
-	if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, "with access tokens from issuer.example") || strings.Contains(text, hidden) {
+	if text := strings.Join(Describe(c), "\n"); !strings.Contains(text, "with access tokens from issuer.example") ||
+		strings.Contains(text, hidden) {
 		t.Error(text)
 	}
 	wrong := c.Routes[0].Misfits(&notice.Content{Headers: []notice.Header{{Name: "authorization", Value: "x"}}})
@@ -192,11 +207,13 @@ func TestOAuth2NeedsAllVariables(t *testing.T) {
 	} {
 		_, err := signing(with(c.env))
 		var errs Errors
-		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != "NOTIFIER_ROUTE_ORDERS_"+variable || !strings.Contains(errs[0].Want, c.want) || strings.Contains(err.Error(), hidden) {
+		if !errors.As(err, &errs) || len(errs) != 1 || errs[0].Variable != "NOTIFIER_ROUTE_ORDERS_"+variable ||
+			!strings.Contains(errs[0].Want, c.want) || strings.Contains(err.Error(), hidden) {
 			t.Errorf("%s: %v", variable, err)
 		}
 	}
-	if _, err := signing(with(map[string]string{"TARGET": "list:x"})); err == nil || !strings.Contains(err.Error(), "OAUTH2_TOKEN_URL: is for HTTP targets") {
+	if _, err := signing(with(map[string]string{"TARGET": "list:x"})); err == nil ||
+		!strings.Contains(err.Error(), "OAUTH2_TOKEN_URL: is for HTTP targets") {
 		t.Error(err)
 	}
 }

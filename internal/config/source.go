@@ -40,6 +40,7 @@ func (r *reader) fill(prefix string, target any) {
 			r.known[prefix+f.name+"_FILE"] = true
 		}
 	}
+
 	look := envconfig.LookuperFunc(func(name string) (string, bool) {
 		if secrets[name] {
 			return r.secret(name)
@@ -64,15 +65,18 @@ func (r *reader) secret(name string) (string, bool) {
 	case !inFile:
 		return v, ok
 	}
+
 	b, err := r.readFile(file)
 	if err != nil {
 		r.add(name+"_FILE", file, "want the name of a file that can be read ("+cause(err)+")")
 		return "", false
 	}
+
 	if v = strings.TrimSpace(string(b)); v == "" {
 		r.add(name+"_FILE", file, "is empty; want a file that contains the secret")
 		return "", false
 	}
+
 	return v, true
 }
 

@@ -23,11 +23,13 @@ func telemetryText(s telemetry.Settings) string {
 	if s.Traces != nil {
 		text = "OpenTelemetry: traces to " + s.Traces.String() + ", sampler " + s.SamplerName
 	}
+
 	if s.Metrics == nil {
 		return text
 	}
 	if text == "" {
 		return "OpenTelemetry: metrics to " + s.Metrics.String()
 	}
+
 	return text + "; metrics to " + s.Metrics.String()
 }

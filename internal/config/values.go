@@ -30,6 +30,7 @@ func cause(err error) string {
 	if errors.As(err, &p) {
 		return p.Err.Error()
 	}
+
 	return err.Error()
 }
 
@@ -43,6 +44,7 @@ func (r *reader) integerAs(variable, s string, least, most int) int {
 		r.add(variable, s, fmt.Sprintf("want a whole number from %d to %d", least, most))
 		return least
 	}
+
 	return n
 }
 
@@ -55,12 +57,14 @@ func (r *reader) durationAs(variable, s string, least, most time.Duration) time.
 	if err == nil && d >= least && d <= most {
 		return d
 	}
+
 	text := fmt.Sprintf("want a duration from %s to %s, such as 15s, 3m, 1h30m", notice.Short(least), notice.Short(most))
 	if meant, ok := notice.Respelled(s); err != nil && ok && meant >= least && meant <= most {
 		text = notice.WantDuration(s)
 	} else if notice.Unitless(s) {
 		text += "; a number without a unit is seconds"
 	}
+
 	r.add(variable, s, text)
 	return least
 }
@@ -72,16 +76,20 @@ func (r *reader) networks(name, s string) []netip.Prefix {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
+
 		network, err := netip.ParsePrefix(part)
 		if a, aerr := netip.ParseAddr(part); err != nil && aerr == nil && a.Zone() == "" {
 			network, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
 		}
+
 		if err != nil || network.Addr().Is4In6() {
 			r.wrong(name, part, "networks or addresses, such as 10.0.0.0/8,2001:db8::/32,192.0.2.1")
 			continue
 		}
+
 		out = append(out, network.Masked())
 	}
+
 	return out
 }
 
@@ -94,6 +102,7 @@ func (r *reader) booleanAs(variable, s string) bool {
 	case "false", "0", "no", "off":
 		return false
 	}
+
 	r.add(variable, s, "want true or false")
 	return false
 }
@@ -120,6 +129,7 @@ func (r *reader) size(name, s string, least, most int64) int64 {
 		r.wrong(name, s, fmt.Sprintf("a size from %d to %s, such as 65536, 64KiB or 1MiB", least, spellSize(most)))
 		return least
 	}
+
 	return n
 }
 
@@ -129,12 +139,14 @@ func parseSize(s string) (int64, bool) {
 	if end >= 0 {
 		s, unit = s[:end], strings.ToLower(strings.TrimSpace(s[end:]))
 	}
+
 	scale, ok := map[string]float64{"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "k": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mib": 1 << 20,
 		"gb": 1e9, "g": 1 << 30, "gib": 1 << 30}[unit]
 	n, err := strconv.ParseFloat(s, 64)
 	if !ok || err != nil || n*scale > math.MaxInt64/2 {
 		return 0, false
 	}
+
 	return int64(n * scale), true
 }
 
@@ -145,6 +157,7 @@ func spellSize(n int64) string {
 	if n >= 1<<20 && n%(1<<20) == 0 {
 		return strconv.FormatInt(n>>20, 10) + "MiB"
 	}
+
 	return strconv.FormatInt(n, 10)
 }
 
@@ -157,8 +170,10 @@ func parseHeaders(s string) ([]notice.Header, error) {
 		if !ok {
 			return nil, fmt.Errorf("entry %d has no '='; want Name=value,…", i+1)
 		}
+
 		hs = append(hs, notice.Header{Name: name, Value: strings.TrimSpace(value)})
 	}
+
 	return hs, notice.CheckHeaders(hs)
 }
 
@@ -168,14 +183,17 @@ func redact(s string) string {
 	if err != nil || u.Scheme == "" {
 		return "(not shown)"
 	}
+
 	text := u.Scheme + "://"
 	if u.User != nil {
 		text += "•••@"
 	}
+
 	text += u.Host + u.EscapedPath()
 	if u.RawQuery != "" {
 		text += "?•••"
 	}
+
 	return text
 }
 
@@ -190,17 +208,22 @@ func (r *reader) names(variable, s string) []string {
 		if part = strings.TrimSpace(part); part == "" {
 			continue
 		}
+
 		name := strings.ToLower(part)
 		if !named.MatchString(name) {
-			r.add(variable, s, fmt.Sprintf("%q is not a valid name; want 1 to 32 letters, digits, '_' and '-', the first and last a letter or digit", part))
+			r.add(variable, s, fmt.Sprintf("%q is not a valid name; want 1 to 32 letters, digits, '_' and '-', the first and last a letter or "+
+				"digit", part))
 			continue
 		}
+
 		if other, twice := seen[spelt(name)]; twice {
 			r.add(variable, s, fmt.Sprintf("%s and %s have the same variables; list each name once", other, name))
 			continue
 		}
+
 		seen[spelt(name)] = name
 		out = append(out, name)
 	}
+
 	return out
 }

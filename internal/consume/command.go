@@ -36,6 +36,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 		ctx, cancel = context.WithTimeout(ctx, c.Timeout)
 		defer cancel()
 	}
+
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", c.Shell)
 	cmd.Stdin = bytes.NewReader(e.Body)
 	cmd.Env = append(append([]string{}, c.Environ...), e.Variables()...)
@@ -49,6 +50,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that ignored SIGTERM
 	}
+
 	text := last.text()
 	res := notice.Result{Outcome: notice.OutcomeRetry, Response: text}
 	var exit *exec.ExitError
@@ -66,6 +68,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	default:
 		res.Response = err.Error()
 	}
+
 	res.Response = strings.TrimSuffix(strings.TrimSpace(res.Response), ".")
 	return res
 }
@@ -80,6 +83,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	if over := len(t.b) - kept; over > 0 {
 		t.b = append(t.b[:0], t.b[over:]...)
 	}
+
 	return len(p), nil
 }
 

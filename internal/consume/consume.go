@@ -71,12 +71,15 @@ func New(o Options) *Consumer {
 	if o.Concurrency == 0 {
 		o.Concurrency = 1
 	}
+
 	if o.Idle == 0 {
 		o.Idle = time.Minute
 	}
+
 	if o.Block == 0 {
 		o.Block = 2 * time.Second
 	}
+
 	return &Consumer{o: o}
 }
 
@@ -92,10 +95,12 @@ func (c *Consumer) Run(ctx context.Context) error {
 		for range c.o.Concurrency {
 			wg.Go(func() { c.list(ctx) })
 		}
+
 		context.AfterFunc(ctx, func() { c.endAfter(c.o.Drain) })
 		wg.Wait()
 		return nil
 	}
+
 	c.endAfter(c.o.Drain)
 	c.wg.Wait()
 	return nil
@@ -117,10 +122,12 @@ func (c *Consumer) list(ctx context.Context) {
 			again.Succeed()
 			continue
 		}
+
 		if err != nil {
 			again.Wait(ctx, err)
 			continue
 		}
+
 		again.Succeed()
 		e, err := queue.ParseEnvelope(v[1])
 		if err != nil {
@@ -128,6 +135,7 @@ func (c *Consumer) list(ctx context.Context) {
 				zap.String("entry", short(v[1])), zap.Error(err))
 			continue
 		}
+
 		c.one(&Entry{Entry: *e})
 	}
 }
@@ -138,6 +146,7 @@ func (c *Consumer) one(e *Entry) bool {
 		c.o.Logger.Info("skipped an entry: its attempt is over", zap.String("key", e.Key), zap.Int("attempt", e.Attempt))
 		return true
 	}
+
 	began := time.Now()
 	res := c.o.Worker.Run(c.work, e)
 	c.o.Logger.Info("worked", zap.String("key", e.Key), zap.Int("attempt", e.Attempt), zap.String("outcome", string(res.Outcome)),
@@ -145,6 +154,7 @@ func (c *Consumer) one(e *Entry) bool {
 	if res.Outcome == notice.OutcomeDelivered && !c.o.Report {
 		return true
 	}
+
 	return c.report(e, res)
 }
 
@@ -169,11 +179,13 @@ func (c *Consumer) report(e *Entry, res notice.Result) bool {
 			// The notice no longer exists or no longer awaits the report, so retrying is useless.
 			return problem.Status == http.StatusNotFound || problem.Status == http.StatusConflict
 		}
+
 		if ctx.Err() != nil {
 			c.o.Logger.Error("could not report a result", zap.String("key", e.Key),
 				zap.Bool("comes_again", c.o.Report || c.o.Stream), zap.Error(err))
 			return false
 		}
+
 		again.Wait(ctx, err)
 	}
 }
@@ -187,10 +199,12 @@ func (c *Consumer) pending(e *Entry) bool {
 	if err != nil {
 		return !client.IsStatus(err, http.StatusNotFound)
 	}
+
 	waits := client.Delivered
 	if c.o.Report {
 		waits = client.Claimed
 	}
+
 	// In a cluster the entry can arrive a moment before the notice's state changes.
 	return n.ID == e.ID && (n.State == waits && n.AttemptsMade == e.Attempt || n.State == client.Claimed && n.AttemptsMade == e.Attempt-1)
 }

@@ -1,30 +1,34 @@
-// Package consume receives the notices of a list or stream route, runs a command for each, and reports the results to
-// the service. Failed notices are retried after the delays of the route.
+// Package consume receives the notices of a route that pushes them to a Redis list or stream. It runs a command for
+// each notice, and reports the result to the service through the API. The service retries failed notices after the
+// delays that are configured for the route.
 //
 // # Guarantees
 //
-// With ACK=report, no notice is lost, because the service waits for the consumer's report. If no report arrives before
-// the route's timeout, the service pushes the notice again as the next attempt. So work may be done twice: its
-// consumer may die before the report, or take longer than the timeout. A command that exceeds the timeout is
-// terminated.
+// A route with the setting ACK=report loses no notice, because the service waits for the consumer's report. If no
+// report arrives before the route's timeout, the attempt has failed, and the service retries it. So a command may run
+// twice for a notice: the consumer may die before it has reported, or the report may be late. A command is terminated
+// after nine tenths of the timeout by default.
 //
-// Without ACK=report, a notice counts as delivered when it is pushed. A consumer that dies after it has popped an
-// entry from a list loses that entry. An entry of a stream is not lost: it stays pending in the consumer group, and
-// another consumer claims it after [Options.Idle]. A report of failure makes the notice pending again.
+// Without ACK=report, a notice counts as delivered when it is pushed. The consumer reports only failures and deferrals,
+// after which the notice is retried. If a consumer dies,
+//   - an entry that it has popped from a list is lost;
+//   - an entry that it has read from a stream is kept by Redis, and another consumer claims it after [Options.Idle],
+//     unless the stream's length limit has removed it.
 //
 // # Streams
 //
-// A consumer first reports the result of an entry, and then acknowledges the entry to the group. A crash between the
-// two leaves a reported entry in the group, so a consumer may get an entry that was already processed. Therefore it
-// asks the API whether the attempt is still pending, and skips the entry if not. It asks for every entry that it
-// claimed from another consumer and, with ACK=report, for all entries.
+// The consumers of a stream form a consumer group, for which Redis remembers the unfinished entries. A consumer first
+// reports the result of an entry, and then acknowledges the entry to the group. After a crash between the two, another
+// consumer may get the entry although it was already processed. Therefore a consumer asks the API whether the attempt
+// is still pending, and skips the entry if not. With ACK=report it asks for all entries, otherwise only for those that
+// it claimed from another consumer.
 //
-// While the command runs, the consumer resets the entry's idle time, so that only entries of dead consumers are
-// claimed.
+// While the command runs, the consumer tells the group that it still works on the entry. So other consumers do not
+// claim it, unless the consumer is paused or cut off from Redis.
 //
 // # Connections
 //
-// Each blocking read from Redis takes at most some seconds, so that a silently closed connection is noticed. Errors
-// are retried with a pause that doubles up to two seconds. If a restarted Redis has lost the group, the consumer
-// creates it again from the stream's beginning.
+// Each blocking read from Redis takes at most two seconds ([Options.Block]), so that a silently closed connection is
+// noticed. After an error the consumer retries, with a pause that doubles up to two seconds. If a restarted Redis has
+// lost the group, the consumer creates the group again from the stream's beginning.
 package consume

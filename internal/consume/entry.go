@@ -21,8 +21,10 @@ func (e *Entry) Variables() []string {
 	if e.Lost {
 		v = append(v, "NOTICE_BODY=lost")
 	}
+
 	for i := range v { // NUL is not allowed in a variable
 		v[i] = strings.ReplaceAll(v[i], "\x00", "")
 	}
+
 	return v
 }

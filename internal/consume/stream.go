@@ -26,6 +26,7 @@ func (c *Consumer) stream(ctx context.Context) {
 			return
 		case slots <- struct{}{}:
 		}
+
 		<-slots
 
 		entries, takenOver, err := r.next(ctx, int64(cap(slots)-len(slots)))
@@ -33,6 +34,7 @@ func (c *Consumer) stream(ctx context.Context) {
 			again.Wait(ctx, err)
 			continue
 		}
+
 		again.Succeed()
 
 		for _, m := range entries {
@@ -64,6 +66,7 @@ func (r *streamReader) next(ctx context.Context, n int64) (entries []redis.XMess
 		if err != nil || len(entries) > 0 {
 			return entries, true, r.lost(err)
 		}
+
 		r.checked = time.Now()
 	}
 
@@ -76,10 +79,12 @@ func (r *streamReader) createGroup(ctx context.Context) error {
 	if r.grouped {
 		return nil
 	}
+
 	err := r.c.o.Redis.XGroupCreateMkStream(ctx, r.c.o.Key, r.c.o.Group, "0").Err()
 	if err != nil && !redis.HasErrorPrefix(err, "BUSYGROUP") {
 		return fmt.Errorf("create the group: %w", err)
 	}
+
 	r.grouped = true
 	return nil
 }
@@ -100,6 +105,7 @@ func (c *Consumer) fresh(ctx context.Context, n int64) ([]redis.XMessage, error)
 	if err != nil || len(s) == 0 {
 		return nil, err
 	}
+
 	return s[0].Messages, nil
 }
 
@@ -119,6 +125,7 @@ func (c *Consumer) message(m redis.XMessage, takenOver bool) {
 		c.acknowledge(m.ID)
 		return
 	}
+
 	e := &Entry{Entry: *parsed, takenOver: takenOver}
 	stop := make(chan struct{})
 	stopped := make(chan struct{})
@@ -144,6 +151,7 @@ func (c *Consumer) hold(id string, stop <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
+
 		ctx, cancel := context.WithTimeout(c.work, c.o.Idle/3)
 		_ = c.o.Redis.XClaimJustID(ctx, &redis.XClaimArgs{Stream: c.o.Key, Group: c.o.Group, Consumer: c.o.Consumer,
 			Messages: []string{id}}).Err()
@@ -163,6 +171,7 @@ func (c *Consumer) acknowledge(id string) {
 			again.Succeed()
 			return
 		}
+
 		if !again.Wait(ctx, err) {
 			return
 		}

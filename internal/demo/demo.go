@@ -77,6 +77,7 @@ func Run(ctx context.Context, o Options) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	return err
 }
 
@@ -87,16 +88,19 @@ func show(ctx context.Context, o Options) error {
 	if o.Emulated {
 		begin = func(context.Context) (*embedded.Server, error) { return embedded.StartEmulated() }
 	}
+
 	redis, err := begin(ctx)
 	if err != nil {
 		return fmt.Errorf("start Redis: %w", err)
 	}
+
 	defer redis.Close()
 	list := orders()
 	rcv, err := newReceiver(list)
 	if err != nil {
 		return err
 	}
+
 	defer rcv.close()
 	say(o.Out, "redis     %s\nreceiver  %s\nladder    %s (%s) in place of %s (%s)\n", redis.Kind, rcv.url, ladder, ladder.Summary(),
 		notice.DefaultLadder[:4], notice.DefaultLadder[:4].Summary())
@@ -105,12 +109,14 @@ func show(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("create a directory for the history: %w", err)
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // the system clears its temporary directory
 	kept := "sqlite://" + filepath.Join(dir, "history.db")
 	p, err := start(addresses{redis.URL, rcv.url, kept}, o.Version)
 	if err != nil {
 		return err
 	}
+
 	run, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	go func() { done <- p.Run(run) }()
@@ -126,13 +132,16 @@ func show(ctx context.Context, o Options) error {
 	case <-ctx.Done():
 		return fmt.Errorf("the service did not start: %w", ctx.Err())
 	}
+
 	for _, x := range list {
 		r, err := p.Schedule(ctx, store.Request{Key: x.key, Delay: x.delay, Content: notice.Content{Body: []byte(`{"paid":true}`)}})
 		if err != nil {
 			return fmt.Errorf("schedule %s: %w", x.key, err)
 		}
+
 		rcv.expect(x.key, r.Made.Time())
 	}
+
 	say(o.Out, "\nscheduled %d notices; attempts as the receiver sees them:\n\n", len(list))
 	rcv.print(ctx, o.Out)
 	if errors.Is(ctx.Err(), context.Canceled) { // no summary of an interrupted run
@@ -144,6 +153,7 @@ func show(ctx context.Context, o Options) error {
 	if err := remembered(ctx, o.Out, kept, list); err != nil {
 		return err
 	}
+
 	say(o.Out, "\nnext      notifier demo --keep: the same with steady traffic and a dashboard, until Ctrl-C\n"+
 		"          README.md, \"Run it\": the service with your own routes\n")
 	return nil
@@ -160,10 +170,12 @@ func start(at addresses, version string) (*app.Process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	to, err := route.ParseTarget(at.target)
 	if err != nil {
 		return nil, err
 	}
+
 	secret := sign.SecretOf([]byte("a secret of the demonstration 32"))
 	c := &config.Config{Redis: config.Redis{URL: at.redis, Mode: config.Standalone}, Namespace: "notifier", Shards: 1, Instance: "demo",
 		Listen: listen.Addr().String(), Concurrency: 64, Grace: 50 * time.Millisecond, MaxBody: 1 << 16, Retention: time.Hour, Retain: 1000,
@@ -188,26 +200,32 @@ func table(ctx context.Context, out io.Writer, p *app.Process, list []order, rcv
 			if i > 0 {
 				text += " "
 			}
+
 			text += fmt.Sprintf("%.1f", float64(d.Microseconds())/1000)
 			worst, sum, attempts = max(worst, d), sum+d, attempts+1
 			if d < 0 {
 				bad++ // early is wrong, however little
 			}
 		}
+
 		outcome := settled(ctx, p, x.key)
 		if outcome != string(x.outcome()) || len(late) != x.attempts() {
 			bad++
 		}
+
 		say(w, "%s\t%d\t%s ms\t%s\t%s\n", x.key, len(late), text, outcome, x.says)
 	}
+
 	_ = w.Flush()
 	if attempts > 0 {
 		say(out, "\n%d attempts, mean %.1f ms late, worst %.1f ms, from the due instant to the arrival at the receiver; none may be early\n",
 			attempts, float64(sum.Microseconds())/1000/float64(attempts), float64(worst.Microseconds())/1000)
 	}
+
 	if bad > 0 {
 		return ErrUnexpected
 	}
+
 	return nil
 }
 
@@ -221,6 +239,7 @@ func settled(ctx context.Context, p *app.Process, key string) string {
 		case f.State == notice.Delivered || f.State == notice.Dead || f.State == notice.Cancelled:
 			return string(f.State)
 		}
+
 		select {
 		case <-ctx.Done():
 			return string(f.State)

@@ -1,6 +1,8 @@
-// Package demo runs the service with everything it needs, to show it on a machine without any other software.
+// Package demo demonstrates the service on a machine without any other software.
 //
-// It starts a separate Redis, a receiver that fails at first, and the service, and prints each attempt. The delays
-// between attempts are fractions of a second. [Run] ends after about three seconds. [Keep] adds traffic and the
-// dashboard, and runs until it is interrupted.
+// It starts a temporary Redis, the service, and HTTP receivers that answer some attempts with errors. There are two
+// demonstrations:
+//   - [Run] schedules a few notices, prints each attempt, and ends after about three seconds. The delays between
+//     attempts are fractions of a second.
+//   - [Keep] schedules notices until it is interrupted. The dashboard shows them.
 package demo

@@ -65,13 +65,16 @@ func newMerchants() (*merchants, error) {
 			m.close()
 			return nil, err
 		}
+
 		server := &http.Server{Handler: r.serve, ReadHeaderTimeout: time.Second}
 		*r.server = server
 		for _, name := range r.routes {
 			m.urls[name] = "http://" + l.Addr().String() + "/" + name
 		}
+
 		go func() { _ = server.Serve(l) }()
 	}
+
 	return m, nil
 }
 
@@ -109,20 +112,24 @@ func Keep(ctx context.Context, o Options) error {
 	if o.Emulated {
 		begin = func(context.Context) (*embedded.Server, error) { return embedded.StartEmulated() }
 	}
+
 	redis, err := begin(ctx)
 	if err != nil {
 		return fmt.Errorf("start Redis: %w", err)
 	}
+
 	defer redis.Close()
 	to, err := newMerchants()
 	if err != nil {
 		return err
 	}
+
 	defer to.close()
 	dir, err := os.MkdirTemp("", "notifier-demo")
 	if err != nil {
 		return fmt.Errorf("create a directory for the history: %w", err)
 	}
+
 	defer func() { _ = os.RemoveAll(dir) }() // the system clears its temporary directory
 	p, err := keptProcess(redis, to, filepath.Join(dir, "history.db"), o.Version)
 	if err != nil {
@@ -141,9 +148,11 @@ func Keep(ctx context.Context, o Options) error {
 		return fmt.Errorf("the service ended: %w", err)
 	case <-ctx.Done():
 	}
+
 	if ctx.Err() != nil {
 		say(o.Out, "\ninterrupted\n")
 	}
+
 	stop()
 	return errors.Join(err, <-done)
 }
@@ -153,6 +162,7 @@ func introduce(o Options, redis *embedded.Server, p *app.Process) {
 	for _, s := range traffic {
 		say(o.Out, "route      %-7s %s\n", s.name, s.about)
 	}
+
 	say(o.Out, "dashboard  http://%s/ui/\n\nTraffic continues until Ctrl-C. No data is kept.\n", p.Addr())
 }
 
@@ -165,10 +175,12 @@ func keptProcess(redis *embedded.Server, to *merchants, history, version string)
 		env[name+"_PREFIX"], env[name+"_TARGET"] = "demo:"+s.name, to.urls[s.name]
 		env[name+"_RETRY"], env[name+"_TIMEOUT"] = "1s,3s,5s", "2s"
 	}
+
 	c, err := config.Load(envconfig.MapLookuper(env), nil, os.ReadFile)
 	if err != nil {
 		return nil, fmt.Errorf("the configuration of the demonstration: %w", err)
 	}
+
 	return app.New(app.Options{Config: c, Version: version, Logger: zap.NewNop(), Throwaway: redis.Emulated})
 }
 
@@ -178,6 +190,7 @@ func play(ctx context.Context, p *app.Process) error {
 	if err != nil {
 		return err
 	}
+
 	defer c.Close()
 	tick := time.NewTicker(pace)
 	defer tick.Stop()
@@ -185,6 +198,7 @@ func play(ctx context.Context, p *app.Process) error {
 		if err := ctx.Err(); err != nil {
 			return nil
 		}
+
 		schedule(ctx, p, n)
 		operate(ctx, c, n)
 		select {
@@ -201,6 +215,7 @@ func schedule(ctx context.Context, p *app.Process, n int) {
 		if at -= s.share; at >= 0 {
 			continue
 		}
+
 		body := fmt.Sprintf(`{"order":"%d","amount":"%d.%02d","status":"paid"}`, 100_000+n, 1+rand.IntN(300), rand.IntN(100))
 		_, _ = p.Schedule(ctx, store.Request{Key: fmt.Sprintf("demo:%s:notice:%d", s.name, 100_000+n), Delay: rand.N(s.most),
 			Content: notice.Content{Body: []byte(body)}})

@@ -37,12 +37,14 @@ func newReceiver(list []order) (*receiver, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	r := &receiver{url: "http://" + l.Addr().String() + "/paid", fails: map[string]int{}, hits: map[string][]hit{},
 		made: map[string]time.Time{}}
 	for _, x := range list {
 		r.fails[x.key] = x.fails
 		r.total += x.attempts()
 	}
+
 	r.news = make(chan hit, 10*r.total)
 	r.server = &http.Server{Handler: http.HandlerFunc(r.serve), ReadHeaderTimeout: time.Second}
 	go func() { _ = r.server.Serve(l) }()
@@ -65,11 +67,13 @@ func (r *receiver) serve(w http.ResponseWriter, q *http.Request) {
 	if due, err := time.Parse(time.RFC3339Nano, q.Header.Get("Notifier-Due")); err == nil {
 		h.late = at.Sub(due)
 	}
+
 	r.mu.Lock()
 	if r.fails[h.key] > 0 {
 		r.fails[h.key]--
 		h.status = http.StatusInternalServerError
 	}
+
 	r.hits[h.key] = append(r.hits[h.key], h)
 	r.mu.Unlock()
 	w.WriteHeader(h.status)
@@ -102,5 +106,6 @@ func (r *receiver) lateness(key string) []time.Duration {
 	for _, h := range slices.Clone(r.hits[key]) {
 		d = append(d, h.late)
 	}
+
 	return d
 }

@@ -43,6 +43,7 @@ func promised(r *route.Route, c *store.Claim) time.Time {
 	if c.AwaitsReport || parked {
 		return c.Attention
 	}
+
 	return c.Due
 }
 
@@ -51,10 +52,12 @@ func promised(r *route.Route, c *store.Claim) time.Time {
 func (q *routeQueue) attempt(ctx context.Context, j job) {
 	c := j.claim
 	q.arrived(&j)
+	// The lease is not renewed later. That would cost a call every few seconds for each slow handler.
 	if !c.AwaitsReport && (time.Until(j.ends) < q.r.Timeout+settleReserve || !q.d.o.Fleet.MayStart(c.Token())) {
 		q.release(j, notice.ReasonLease, true)
 		return
 	}
+
 	begin := j.now.Add(time.Since(j.at))
 	due := promised(q.r, c)
 	e := finished{at: begin, due: due, lateness: begin.Sub(due), trigger: j.trigger, slot: true}
@@ -77,19 +80,13 @@ func (q *routeQueue) attempt(ctx context.Context, j job) {
 	} else if !e.result.Unsent || e.result.Outcome != notice.OutcomeDeferred { // a call has ended
 		q.freedAt(e.result.Host)
 	}
+
 	e.Settlement = End(q.r, c, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
 	if !e.pushes {
 		e.endSpan(q.r)
 	}
 
-	settles := q.shards.at(c.Shard).settles
-	if settles.Len() < maxUnsettled {
-		// The slot is for handlers: it is freed before the settle is written.
-		e.slot = false
-		q.freeSlots(freed{slots: 1, swept: j.trigger.swept(1)})
-	}
-	q.d.wg.Add(1)
-	settles.Add(e)
+	q.settleLater(e)
 }
 
 // unreported returns the result of an attempt whose report did not come in time.
@@ -111,9 +108,11 @@ func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	if e.pushes = pushes(e.result.Push); !e.pushes {
 		q.observe(e)
 	}
+
 	if !e.result.Unsent { // a refusal does not show the duration of a call
 		q.pace(e.took)
 	}
+
 	q.d.o.Observer.Handler(q.r.Name, e.took, e.spanContext())
 }
 
@@ -128,6 +127,10 @@ func (q *routeQueue) release(j job, why notice.Reason, hasSlot bool) {
 	q.arrived(&j)
 	now := j.now.Add(time.Since(j.at))
 	countExpired(q.r, c, now)
+	if c.AwaitsReport { // its attempt was made, so it must stay counted
+		why = notice.ReasonUnreported
+	}
+
 	r := notice.DeferredResult(why, 0, "")
 	q.d.wg.Add(1)
 	q.shards.at(c.Shard).settles.Add(finished{Settlement: End(q.r, c, r, notice.Attempt{At: now}, q.waits(j, now)), result: r,
@@ -144,6 +147,7 @@ func (q *routeQueue) observe(e *finished) {
 	if e.result.Unsent {
 		return
 	}
+
 	e.lateness += e.result.Waited
 	waits := e.waits
 	waits.Add(notice.HeldRate, waits.Until.Add(e.result.Waited))
@@ -171,17 +175,20 @@ func countExpired(r *route.Route, c *store.Claim, now time.Time) {
 	if c.AwaitsReport {
 		return // the attempt was counted when the entry was pushed
 	}
+
 	at := c.Attention.Add(-r.Lease())
 	if at.Before(c.Due) { // unknown: the claim was recovered
 		at = c.Due
 	}
+
 	took := min(r.Lease(), max(0, now.Sub(at)))
 	for range c.Lapses {
 		c.Add(notice.Attempt{Number: c.AttemptsMade + 1, At: at, Duration: took, Reason: notice.ReasonInterrupted})
 	}
 }
 
-// extraInterrupted is the number of interrupted attempts that do not use a step of the ladder.
+// extraInterrupted is the number of interrupted attempts that do not use a step of the ladder. The handler may never
+// have started: a lost reply to the claim call looks the same.
 const extraInterrupted = 3
 
 // spent reports whether the notice has used all its attempts.
@@ -206,5 +213,6 @@ func allowed(r *route.Route, n *notice.Notice, lost int) int {
 	if n.Ladder != nil {
 		q = n.Ladder
 	}
+
 	return len(q) + min(lost, extraInterrupted)
 }

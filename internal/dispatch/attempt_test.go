@@ -300,12 +300,12 @@ func TestOutageExtendsTheReportDeadline(t *testing.T) {
 				s, w := newFakeStore(), taking(0)
 				r := testRoute("a", 4)
 				r.Timeout, r.Ack.Kind = timeout, route.AckReport
-				d := begin(options(s, w, 10, r))
 				pushed := time.Now()
 				s.put("a", 0, 1)
 				e := s.entries[0]
 				e.n.AwaitsReport, e.lapses, e.at = true, 1, pushed.Add(timeout)
 				e.n.Add(notice.Attempt{Number: 1, At: pushed})
+				d := begin(options(s, w, 10, r))
 				ended := func() int {
 					s.mu.Lock()
 					defer s.mu.Unlock()

@@ -11,33 +11,39 @@ const (
 	lateWait = time.Second
 )
 
-// awaits returns how much longer to wait for a consumer's report whose deadline has passed. After an outage of Redis,
-// in which the consumer could not report, that is as long as the outage lasted: at least reportGrace, at most the
-// route's timeout. Otherwise it is 0.
+// awaits returns how much longer to wait for a consumer's report on the notice of j, once the report's deadline has
+// passed. Zero means that the report is missing. The wait is normally extended only after an outage of Redis, because
+// consumers cannot report during one.
 func (q *routeQueue) awaits(j job, now time.Time) time.Duration {
 	c := j.claim
 	if len(c.Attempts) == 0 || c.Attempts[len(c.Attempts)-1].At.IsZero() {
 		return 0
 	}
+
 	pushed := c.Attempts[len(c.Attempts)-1].At
 	q.mu.Lock()
 	failed := q.shards.at(c.Shard).failedFor
 	q.mu.Unlock()
 	ahead := j.now.Sub(j.at) // offset between Redis's clock and this process's
 	most := max(q.r.Timeout, reportGrace)
+	// From the end of the outage on, the consumer gets as much time as the outage has taken from its wait, but at least
+	// reportGrace, and above that at most the route's timeout.
 	if until := failed.until.Add(ahead); !failed.until.IsZero() && until.After(pushed) {
 		from := pushed
 		if at := failed.from.Add(ahead); !failed.from.IsZero() && at.After(from) {
 			from = at
 		}
+
 		if left := until.Add(min(max(until.Sub(from), reportGrace), most)).Sub(now); left > 0 {
 			return left
 		}
 	}
+
 	// No instance checked when the deadline passed. Only the first wait is extended for that:
 	// otherwise a route that is always late would never end its attempts.
 	if late := now.Sub(c.Attention); late > lateWait && c.Attention.Sub(pushed) < q.r.Timeout+lateWait {
 		return min(max(late, reportGrace), most)
 	}
+
 	return 0
 }

@@ -71,6 +71,7 @@ func (q *routeQueue) send(ctx context.Context, c call) (store.Claimed, error) {
 	case kindRecover:
 		return s.Recover(ctx, p, lease, c.n, time.Since(c.begun))
 	}
+
 	return s.ClaimKeys(ctx, p, lease, c.keys)
 }
 
@@ -80,6 +81,7 @@ func (q *routeQueue) begin(c call) {
 	if c.finds() {
 		q.inFlight.beginFinds()
 	}
+
 	q.d.wg.Add(1)
 	go func() {
 		defer q.d.wg.Done()
@@ -102,6 +104,7 @@ func (q *routeQueue) lend(c call, f *flight) {
 		q.mu.Unlock()
 		return
 	}
+
 	f.lent = true
 	q.shards.at(c.shard).stuck++
 	q.slots.answered(c.trigger, c.n)
@@ -109,11 +112,11 @@ func (q *routeQueue) lend(c call, f *flight) {
 	q.freeSlots(freed{slots: c.n, running: c.n, swept: c.trigger.swept(c.n)})
 }
 
-// regain takes slots for the notices of a late reply to a claim call, whose slots were given to other calls. next is
-// the number of notices whose previous attempt still runs in this process. Each of them gets a slot, even if none is
-// free. The others get free slots only, and regain returns how many got one. The caller holds mu.
+// regain takes slots for the notices in a late reply to a claim call: lend has freed the slots of that call. A slot is
+// the right to run one attempt. regain takes next slots even if none is free, and at most others free slots. It returns
+// the number of the free slots that it got. The caller holds mu.
 func (q *routeQueue) regain(t trigger, next, others int) int {
-	q.d.total.force(&q.share, next)
+	q.d.total.force(&q.share, next) // an earlier attempt of these notices still runs here, see inFlight.add
 	got := q.d.total.take(&q.share, min(others, max(q.slots.room()-next, 0)))
 	q.slots.free -= next + got
 	q.slots.swept += t.swept(next + got)
@@ -130,6 +133,7 @@ func (q *routeQueue) claim(c call) {
 		sent := c // claim changes c while the timer may run
 		defer time.AfterFunc(slotsHeld, func() { q.lend(sent, &f) }).Stop()
 	}
+
 	claimed, err := q.send(ctx, c)
 	cancel()
 	// The time when the lease ends at the earliest, by this process's clock.
@@ -182,6 +186,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 		r.begin, r.idle = q.regain(c.trigger, len(r.had)-r.idle, r.begin), 0
 		return r
 	}
+
 	q.slots.answered(c.trigger, c.n)
 	r.idle += c.n - won
 	return r
@@ -200,6 +205,7 @@ func (q *routeQueue) start(won []store.Claim, j job, r recorded) {
 			q.release(j, notice.ReasonLease, false)
 			continue
 		}
+
 		q.work(j, r.closed)
 	}
 }
@@ -229,6 +235,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 	if c.over.holder != "" && c.rounds == 0 {
 		q.remember(c.over)
 	}
+
 	// A recovery call counts only if it is answered. This one may have renewed some leases, so the
 	// next one starts from the beginning.
 	c.rounds, c.found = max(c.rounds-1, 0), 0
@@ -237,6 +244,7 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 	if (!wire.NotSent(err) || c.again) && time.Since(c.begun) < 2*q.r.Lease() {
 		l.unanswered.add(c)
 	}
+
 	return l.health.claimFailed()
 }
 
@@ -248,12 +256,15 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 	if claimed.More {
 		q.backlog.ask(c.shard, c.want)
 	}
+
 	if c.over.from = claimed.Next; c.over.from != "" {
 		q.remember(c.over)
 	}
+
 	if c.rounds == 0 || q.closed {
 		return
 	}
+
 	if c.found += len(claimed.Won); len(claimed.Won) == c.n && c.found < c.asked {
 		// There were not enough slots for all claims. Continue the same recovery with the claims
 		// whose leases it has not renewed.
@@ -261,6 +272,7 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 		l.unanswered.add(c)
 		return
 	}
+
 	c.found = 0
 	if after, again := recovery(c); again {
 		time.AfterFunc(after, func() {
@@ -280,21 +292,26 @@ func (q *routeQueue) work(j job, closed bool) {
 		q.release(j, notice.ReasonShutdown, true)
 		return
 	}
+
+	if q.hold(j) {
+		return
+	}
+
 	if !q.await(j) {
 		q.d.start(j)
 	}
 }
 
-// hintEarly repeats the hints of notices that Redis did not claim, because they were not due yet by its clock. Those
-// that are due later than the grace are skipped, because their own events are still to come. at is the time at which
-// the reply arrived.
+// hintEarly normally claims the notices in claimed.Early as soon as they are due. A claim call has asked for them
+// before their due time. claimed is the reply to that call, at the time of its arrival, and t the cause of the call.
 func (q *routeQueue) hintEarly(t trigger, claimed store.Claimed, at time.Time) {
 	grace := time.Duration(q.d.grace.Load())
 	for _, e := range claimed.Early {
 		wait := e.At.Sub(claimed.Now)
 		if wait > grace {
-			continue
+			continue // more than one grace early: its own expired event is still to come
 		}
+
 		// The cluster node that has sent the event may have another clock. It sends each event only once, so without
 		// the repetition the sweep would claim the notice, one grace late.
 		time.AfterFunc(wait-time.Since(at), func() { q.hint(e.Key, t) })
@@ -308,6 +325,7 @@ func (q *routeQueue) expire(won []store.Claim) {
 	for i := range won {
 		ks[i] = won[i].Key
 	}
+
 	ctx, cancel := context.WithTimeout(q.d.work, claimTimeout)
 	defer cancel()
 	if _, err := q.d.o.Timers.Touch(ctx, ks); err != nil && q.d.work.Err() == nil {

@@ -38,46 +38,38 @@ const (
 	CountUndone                   // the attempt that was counted at the push is deferred and no longer counts
 )
 
-// Decide returns what the result res of an attempt means for the notice n of route r: how the attempt ends, when the
-// notice is due again, and what is counted. Decide is a pure function.
+// Decide returns the effect of an attempt's result res on the notice n of route r: how the claim ends (the Ending),
+// when the notice is claimed again, and whether the attempt counts. It is a pure function.
 //
-// "step" is the next delay of the route's ladder. "asked" is the delay that the receiver asked for, at most one day.
-// Locked counts the deferrals by locks (status 423, or a deferral by a consumer):
+//	result                                         Ending     claimed again
+//	delivered                                      delivered  –
+//	pushed to a list or stream, report required    handed     after the route's timeout, if no report has come
+//	retry, the ladder has another delay            retry      after that delay, or later if the result requests so
+//	retry, the ladder is used up                   dead       –
+//	retry, ladder used up, attempt interrupted     retry      after 10 ms, at most three times
+//	dead                                           dead       –
+//	deferred because the receiver is not ready     deferred   after the requested delay, which sets a new due time
+//	deferred to wait longer for a report           handed     after the requested delay
+//	deferred by this service, such as at a pause   postponed  after the requested delay; the due time stays
 //
-//	result                                    Ending     After                   Locked
-//	delivered                                 delivered  –                       0
-//	delivered: pushed, no report is awaited   delivered  –                       unchanged
-//	delivered: pushed, a report is awaited    handed     the route's timeout     unchanged
-//	retry, the ladder has another step        retry      step, at least asked    0
-//	retry, the ladder is used up              dead       –                       0
-//	retry, used up, attempt was interrupted   retry      10 ms; at most 3 times  0
-//	dead                                      dead       –                       0
-//	deferred                                  postponed  asked, at least 10 ms   unchanged
-//	deferred by the shutdown of an instance   postponed  asked                   unchanged
-//	deferred by a lock                        deferred   asked, at least 10 ms   +1
-//	deferred, a report is still awaited       handed     asked, at least 10 ms   unchanged
-//
-// A postponed notice keeps its due time. A lock sets a new one.
-//
-// The second table shows what is counted. An attempt whose consumer has to report was counted when its entry was
-// pushed:
-//
-//	result           result of an attempt  report that was awaited
-//	deferred         CountNothing          CountUndone, or CountNothing if the wait continues
-//	any other        CountAttempt          CountReported
+// The ladder is the list of delays between attempts. Every result but a deferral counts as an attempt. A pushed notice
+// counts once: at the push, not at the report.
 func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 	if res.Outcome == notice.OutcomeDeferred {
 		return deferral(n, res)
 	}
+
 	d := Decision{Ending: store.EndDead, Counting: CountAttempt, Reason: res.Reason}
 	made := n.NextAttempt() // the attempt that the result is of
-	if n.AwaitsReport {
+	if n.AwaitsReport {     // the push has counted already
 		made, d.Counting = n.AttemptsMade, CountReported
 	}
+
 	// The consumer of a pushed entry may find the same lock.
 	if res.Push != nil {
 		d.Locked = n.Locked
 	}
+
 	switch res.Outcome {
 	case notice.OutcomeDelivered:
 		d.Ending, d.Reason = store.EndDelivered, ""
@@ -92,24 +84,33 @@ func Decide(r *route.Route, n *notice.Notice, res notice.Result) Decision {
 			d.Ending, d.Reason, d.After = store.EndRetry, "", minDeferral
 		}
 	}
+
 	return d
 }
 
 func deferral(n *notice.Notice, res notice.Result) Decision {
-	d := Decision{Ending: store.EndPostponed, After: min(max(res.After, 0), maxDelay), Locked: n.Locked}
+	most := maxDelay
+	if res.Reason == notice.ReasonPaused { // an operator has set the time
+		most = notice.MaxHorizon
+	}
+
+	d := Decision{Ending: store.EndPostponed, After: min(max(res.After, 0), most), Locked: n.Locked}
 	if d.After == 0 && res.Reason != notice.ReasonShutdown {
 		d.After = minDeferral
 	}
+
 	switch {
 	case n.AwaitsReport && res.Reason == notice.ReasonUnreported:
 		d.Ending = store.EndHanded // the wait goes on
-	case n.AwaitsReport:
+	case n.AwaitsReport: // the consumer defers the notice, so the push no longer counts
 		d.Counting = CountUndone
 	}
+
 	if res.Reason == notice.ReasonLocked {
 		d.Ending = store.EndDeferred
 		d.Locked++
 	}
+
 	return d
 }
 
@@ -132,11 +133,13 @@ func (d Decision) apply(n *notice.Notice, a notice.Attempt) {
 		n.AttemptsMade--
 		n.Attempts = n.Attempts[:max(len(n.Attempts)-1, 0)]
 	}
+
 	n.AwaitsReport = d.Ending == store.EndHanded
 	n.Locked = d.Locked
 	if d.Ending != store.EndPostponed {
 		n.Waits = notice.Waits{}
 	}
+
 	if d.Ending == store.EndDead {
 		n.Reason = d.Reason
 	}
@@ -150,9 +153,9 @@ func (d Decision) delay(share float64) time.Duration {
 	return d.After
 }
 
-// End returns the settlement for the result of an attempt, which is the change that Redis writes to end the claim c.
-// End also updates the notice of c. a has the start and duration of the attempt; End sets its other fields. waits has
-// how long each cause has delayed the notice.
+// End returns the settlement of claim c: the write to Redis that stores the result res of attempt a and ends the claim.
+// It also updates the notice of c. Of a it uses only the start and the duration. waits is how long each cause, such as
+// a pause, has delayed the notice since its due time.
 func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, waits notice.Waits) store.Settlement {
 	n := c.Notice
 	d := Decide(r, n, res)
@@ -165,9 +168,11 @@ func End(r *route.Route, c *store.Claim, res notice.Result, a notice.Attempt, wa
 		t.Held = heldBy(c, res.Reason)
 		keep = !note(n, t.Held, waits) && keep
 	}
+
 	if d.Ending == store.EndDead {
 		t.Death = death(r, n, res.Host)
 	}
+
 	t.KeepRecord = keep
 	return t
 }

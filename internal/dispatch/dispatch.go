@@ -34,9 +34,9 @@ type Timers interface {
 	Touch(ctx context.Context, keys []string) (store.Touched, error)
 }
 
-// Handler delivers notices. Handle makes one attempt, and applies the timeout of the route itself. It must return
-// soon after that timeout, and soon after ctx ends. If it runs longer than the timeout plus [route.Margin], another
-// process may start a second attempt for the same notice.
+// Handler delivers notices, for example by an HTTP request. Handle makes one attempt and returns its result. It must
+// apply the route's timeout itself, and return soon after that timeout or the end of ctx. If it still runs one second
+// after the timeout, another process may soon start a second attempt for the same notice.
 type Handler interface {
 	Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result
 }
@@ -50,25 +50,35 @@ type Fleet interface {
 	MayStart(token string) bool
 }
 
+// Holds knows which receivers are paused. *[holds.Holds] is one.
+type Holds interface {
+	// Held returns the pause that holds a notice at a time of Redis's clock, and when the notice is claimed again. ok is
+	// false if its receiver is not paused.
+	Held(r *route.Route, n *notice.Notice, now time.Time) (pause string, until time.Time, ok bool)
+}
+
 // alone is a Fleet of one instance, whose claims are never reclaimed.
 type alone string
 
 func (a alone) ClaimID() string      { return string(a) }
 func (a alone) MayStart(string) bool { return true }
 
-// Limits of the calls that claim and settle notices. A call has at most maxBatch notices. A route has at most
-// maxCalls concurrent claim calls per process, and as many settle calls. A second concurrent call needs at least
-// claimBatchMin or settleBatchMin notices, because the fixed cost of a call is about that of ten notices.
+// Limits of the calls to Redis that claim notices or settle them (store their results).
 const (
-	maxBatch       = 128
-	maxCalls       = 2
+	// maxBatch is the maximum number of notices in one call.
+	maxBatch = 128
+	// maxCalls is how many calls of one kind usually run at once: claims of hinted keys and other claims in a route,
+	// settles in a shard of a route.
+	maxCalls = 2
+	// A second concurrent call usually needs this number of notices, because the fixed cost of a call is about that of
+	// ten notices.
 	claimBatchMin  = 32
 	settleBatchMin = 64
 )
 
-// settleInterval is the minimum time between two settle calls for the same route and shard under light load. If
-// several instances or shards divide the load, it is multiplied by their number, but at most by mostSettleIntervals.
-// It is short, because attempts that are not settled when the process dies are repeated.
+// settleInterval is the usual minimum time between two calls that store results of the same route and shard in Redis.
+// The wait lets one call store several results. It is short, because an attempt is repeated if the process dies before
+// its result is stored. With several instances or shards it is up to mostSettleIntervals times as long.
 const (
 	settleInterval      = 4 * time.Millisecond
 	mostSettleIntervals = 8
@@ -84,8 +94,9 @@ type Shards interface {
 type Observer interface {
 	AttemptObserver
 	Claim(source notice.Source, result notice.ClaimResult, n int)
-	// Lateness is called when an exchange begins. The span of Lateness and Handler is invalid if it
-	// is not recorded.
+	// Lateness is called when an exchange begins: a request to the receiver, or a push. late is the time since the
+	// notice was due, and held is the cause of its longest delay. The span of Lateness and Handler is invalid if it is
+	// not recorded.
 	Lateness(route string, source notice.Source, held notice.Held, late time.Duration, span trace.SpanContext)
 	Handler(route string, took time.Duration, span trace.SpanContext)
 	// Unsettled is called for n attempts whose settle failed and is retried.
@@ -127,6 +138,8 @@ type Options struct {
 	SettleWait time.Duration
 	// Fleet is nil if no other instance reclaims the claims of this process.
 	Fleet Fleet
+	// Holds may be nil.
+	Holds Holds
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
 	// Observer and Strays may be nil.
@@ -144,9 +157,11 @@ func (o *Options) setDefaults() {
 	if o.Fleet == nil {
 		o.Fleet = alone(strconv.FormatUint(rand.Uint64(), 36))
 	}
+
 	if o.Observer == nil {
 		o.Observer = nop{}
 	}
+
 	if o.Strays == nil {
 		o.Strays = nop{}
 	}
@@ -186,6 +201,7 @@ func New(o Options) *Dispatcher {
 	for _, r := range o.Routes {
 		d.queues[r.Prefix] = newRouteQueue(d, r)
 	}
+
 	return d
 }
 
@@ -230,6 +246,7 @@ func (d *Dispatcher) Room(p keys.Partition) int {
 	if q == nil {
 		return 0
 	}
+
 	return min(q.room(p.Shard), d.total.room())
 }
 
@@ -280,23 +297,21 @@ func (d *Dispatcher) InFlight(prefix string) int {
 	if q == nil {
 		return 0
 	}
+
 	return q.running()
 }
 
-// Drain stops the Dispatcher in order, and returns the number of attempts that were not settled.
-//
-//  1. It stops claiming, and releases claims whose attempts have not started.
-//  2. It waits for running handlers. When ctx ends, it cancels them with ErrShutdown.
-//  3. It waits until all attempts are settled, at most for flush after the end of ctx.
-//
-// A notice whose attempt was not settled is delivered again when its lease expires.
+// Drain stops claiming, and waits until running handlers have ended and their results are stored in Redis. When ctx
+// ends, it cancels the handlers with ErrShutdown, and waits at most flush longer. It returns the number of attempts
+// whose results were not stored. Their notices may be delivered again when the leases of the claims expire.
 func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 	for _, q := range d.queues {
-		q.close()
+		q.close() // also releases claims whose attempts have not started
 		for _, l := range q.shards.all() {
 			l.settles.SetInterval(0)
 		}
 	}
+
 	done := make(chan struct{})
 	go func() {
 		d.wg.Wait()
@@ -311,11 +326,13 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 		case <-time.After(flush):
 		}
 	}
+
 	left := 0
 	for _, q := range d.queues {
 		q.abandon()
 		left += q.running()
 	}
+
 	d.cancel(ErrShutdown)
 	if left == 0 {
 		<-done
@@ -326,6 +343,7 @@ func (d *Dispatcher) Drain(ctx context.Context, flush time.Duration) int {
 			}
 		}
 	}
+
 	return left
 }
 

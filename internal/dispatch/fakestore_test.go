@@ -54,6 +54,7 @@ type fakeStore struct {
 	claim   error         // result of claim calls
 	settle  error         // result of settle calls
 	short   int           // number of settle calls that are done but not confirmed
+	woke    bool          // settles make a notice due that has waited
 	slow    chan struct{} // holds claim calls
 	hangs   int           // only this shard's claim calls wait for slow, counted from 1; 0 = all
 	held    chan struct{} // holds settle calls
@@ -265,6 +266,7 @@ func (s *fakeStore) Settle(_ context.Context, _ keys.Partition, list []store.Set
 	}
 	done := make([]store.Settled, len(list))
 	for i, t := range list {
+		done[i].Woke = s.woke
 		if t.Push != nil && s.refuse != "" {
 			done[i].Refused, done[i].Unavailable = s.refuse, s.unavailable
 			continue

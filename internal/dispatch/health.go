@@ -70,6 +70,7 @@ func (h *health) claimFailed() (first bool) {
 	if h.resting || h.stopping {
 		return first
 	}
+
 	h.resting = true
 	time.AfterFunc(rest, func() {
 		h.mu.Lock()

@@ -32,13 +32,12 @@ func (s *span) end(now time.Time) {
 	}
 }
 
-// waits returns how long each cause has delayed a claimed notice between its due time and now. The
-// causes are those in the notice's record, its last postponement, pauses of the route, and failures
-// of Redis. The remaining time has the cause HeldNone. All times are by Redis's clock.
+// waits returns how long each cause, such as a pause, has delayed the claimed notice of j from its due time until now.
+// now is a time of Redis's clock. Time without a known cause counts as HeldNone.
 func (q *routeQueue) waits(j job, now time.Time) notice.Waits {
 	c := j.claim
-	w := c.Waits.Since(c.Due)
-	w.Add(c.Held, earlier(c.Attention, now))
+	w := c.Waits.Since(c.Due)                // earlier causes
+	w.Add(c.Held, earlier(c.Attention, now)) // the last postponement
 	q.mu.Lock()
 	l := q.shards.at(c.Shard)
 	paused, failed := l.pausedFor, l.failedFor
@@ -56,13 +55,16 @@ func (s *span) add(w *notice.Waits, cause notice.Held, ahead time.Duration, now 
 	if s.until.IsZero() {
 		return
 	}
+
 	until := earlier(s.until.Add(ahead), now)
 	if !until.After(w.Until) {
 		return
 	}
+
 	if !s.from.IsZero() {
 		w.Add(notice.HeldNone, s.from.Add(ahead))
 	}
+
 	w.Add(cause, until)
 }
 
@@ -89,6 +91,7 @@ func note(n *notice.Notice, now notice.Held, w notice.Waits) bool {
 	if others < leastHeld {
 		return false
 	}
+
 	n.Waits = w
 	return true
 }

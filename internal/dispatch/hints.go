@@ -32,6 +32,7 @@ func (h *hints) add(key string, t trigger, free int) bool {
 	if free <= 0 || len(h.waiting) >= free+maxHintsAhead {
 		return false
 	}
+
 	h.waiting = append(h.waiting, hint{key, t})
 	return true
 }
@@ -69,6 +70,7 @@ func (h *hints) take(n int, shards Shards) (keys []string, t trigger, of int) {
 			rest = append(rest, w)
 		}
 	}
+
 	h.waiting = rest
 	return keys, first.trigger, of
 }

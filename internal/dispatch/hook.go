@@ -38,16 +38,20 @@ func death(r *route.Route, n *notice.Notice, host string) *store.Death {
 	if k := len(n.Attempts); k > 0 {
 		f.LastAttempt = &n.Attempts[k-1]
 	}
+
 	if r.OnDeadBody > 0 {
 		f.BodyBase64 = n.Body
 	}
+
 	text, err := json.Marshal(&f)
 	if int64(len(text)+settledAt) > r.OnDeadBody && f.BodyBase64 != nil {
 		f.BodyBase64, f.BodyOmitted = nil, true
 		text, err = json.Marshal(&f)
 	}
+
 	if err != nil { // no member can cause one
 		text = []byte("{}")
 	}
+
 	return &store.Death{Hook: r.OnDead.Prefix, Facts: text}
 }

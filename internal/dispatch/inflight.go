@@ -52,6 +52,7 @@ func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 			had = append(had, i)
 			continue
 		}
+
 		held, ok := h.held[id]
 		switch {
 		case !ok:
@@ -68,9 +69,11 @@ func (h *inFlight) add(won []store.Claim, j job) (had []int, idle int) {
 				later.trigger = held.next.trigger
 				idle++
 			}
+
 			held.next = &later
 			h.held[id] = held
 		}
+
 		had = append(had, i)
 	}
 	return had, idle
@@ -86,11 +89,13 @@ func (h *inFlight) settled(c *store.Claim) (next *job) {
 		}
 		h.settledSince[id] = c
 	}
+
 	held := h.held[id]
 	if held.next == nil {
 		delete(h.held, id)
 		return nil
 	}
+
 	h.held[id] = holding{claim: held.next.claim}
 	return held.next
 }

@@ -34,12 +34,14 @@ func (p *postponed) add(end time.Time, held notice.Held, host string) {
 	if p.n == nil {
 		p.n = map[postponement]int{}
 	}
+
 	x := postponementOf(end, held, host)
 	if p.n[x] == 0 && len(p.n) >= maxPostponedHosts {
 		if p.prune(time.Now()); len(p.n) >= maxPostponedHosts {
 			x.host = ""
 		}
 	}
+
 	p.n[x]++
 }
 
@@ -49,6 +51,7 @@ func (p *postponed) remove(end time.Time, held notice.Held, host string) {
 	if p.n[x] == 0 {
 		x.host = ""
 	}
+
 	if p.n[x] > 1 {
 		p.n[x]--
 	} else {
@@ -79,6 +82,7 @@ func (d *Dispatcher) Waiting(prefix string) Waiting {
 	if q == nil {
 		return w
 	}
+
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.postponed.prune(time.Now())
@@ -88,13 +92,15 @@ func (d *Dispatcher) Waiting(prefix string) Waiting {
 			w.Hosts[x.host] += n
 		}
 	}
+
 	return w
 }
 
-// waitsFor returns the cause for which a settled attempt's notice is postponed, and whether it is.
+// waitsFor returns the cause for which a settled attempt's notice is postponed, and whether it is counted. Notices of
+// paused receivers are not: they are listed in Redis, and a resume ends their postponement early.
 func (e *finished) waitsFor() (notice.Held, bool) {
 	held := notice.HeldBy(e.result.Reason)
-	return held, e.Ending == store.EndPostponed && held != notice.HeldNone && e.After > 0
+	return held, e.Ending == store.EndPostponed && held != notice.HeldNone && held != notice.HeldPaused && e.After > 0
 }
 
 // countPostponed counts the notices of settled attempts that were postponed. The caller holds mu.

@@ -19,6 +19,7 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	default:
 		return
 	}
+
 	receiver := e.result.Host
 	switch r.Target.Kind {
 	case route.KindList, route.KindStream:
@@ -37,6 +38,7 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 	if e.at.IsZero() { // of a report
 		at = time.Now()
 	}
+
 	t.Observe(r.Prefix, receiver, receivers.Attempt{At: at, Failed: failed, Status: e.result.Status,
 		Reason: string(e.result.Reason), Took: e.took})
 }

@@ -57,6 +57,7 @@ func (l attemptLog) record(e *finished, r *route.Route, s store.Settled) {
 	if !s.Stale && !l.which.Includes(e.Claim.Notice, outcome) {
 		return
 	}
+
 	if ce := l.logger.Check(e.level(s), "attempt"); ce != nil {
 		ce.Write(e.fields(r, outcome, s)...)
 	}
@@ -72,27 +73,35 @@ func (e *finished) fields(r *route.Route, outcome notice.Outcome, s store.Settle
 	if e.result.Host != "" {
 		fields = append(fields, zap.String("host", e.result.Host))
 	}
+
 	if id := cmp.Or(e.traceID, e.Claim.TraceID()); id != "" {
 		fields = append(fields, zap.String("trace_id", id))
 	}
+
 	if !e.due.IsZero() {
 		fields = append(fields, zap.String("due", notice.Stamp(e.due)), zap.Float64("lateness_ms", float64(e.lateness.Microseconds())/1000))
 	}
+
 	if e.held != "" {
 		fields = append(fields, zap.String("held", string(e.held)))
 	}
+
 	fields = append(fields, zap.Float64("duration_ms", float64(e.took.Microseconds())/1000))
 	if e.result.Status != 0 {
 		fields = append(fields, zap.Int("status", e.result.Status))
 	}
+
 	if e.result.Reason != "" {
 		fields = append(fields, zap.String("reason", string(e.result.Reason)), zap.String("detail", notice.Kept(e.result.Response)))
 	}
+
 	if !s.Due.IsZero() {
 		fields = append(fields, zap.Time("next", s.Due))
 	}
+
 	if s.Stale {
 		fields = append(fields, zap.Bool("stale", true))
 	}
+
 	return fields
 }

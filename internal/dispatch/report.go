@@ -29,14 +29,9 @@ type Finder interface {
 	Find(ctx context.Context, key string) (store.Found, error)
 }
 
-// Reports processes the reports of consumers about entries of lists and streams. A report says whether the consumer
-// has processed an entry successfully, which is one attempt of a notice.
-//
-// On a route that awaits reports, the report ends the attempt. On other routes the attempt ended when the entry was
-// pushed. There, only a report of failure has an effect: the notice is retried.
-//
-// Late and repeated reports, and reports about an earlier notice of the same key, change nothing and are not errors.
-// Take then returns the current state. Reports is safe for concurrent use.
+// Reports processes the reports of consumers, which receive notices as entries of a list or stream. A report says that
+// the entry was processed, that it failed, or that the consumer wants it later (a deferral). [Reports.Take] processes
+// one report. Reports is safe for concurrent use.
 type Reports struct {
 	Store   ReportStore
 	Notices Finder
@@ -66,7 +61,8 @@ const (
 	maxPushWait = 2 * time.Second
 )
 
-// Take processes a report on a notice of route r.
+// Take processes a report on the notice of a key, whose route is r. Outdated reports, and usually repeated ones, change
+// nothing: Take then returns the present state of the notice. It fails if the key has no notice.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
 	push := retry.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
 	reread := retry.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
@@ -80,16 +76,19 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 		if !due(r, f, v) {
 			return store.Change{Found: f, Before: f.State, Repeated: repeats(f, v)}, nil
 		}
+
 		c, err := p.end(ctx, r, f, v)
 		if err != nil || c.Done {
 			return c, err
 		}
+
 		select { // back off: a sweep may change the notice again
 		case <-ctx.Done():
 			return store.Change{}, ctx.Err()
 		case <-time.After(reread.Next()):
 		}
 	}
+
 	f, err := p.Notices.Find(ctx, key)
 	return store.Change{Found: f, Before: f.State}, err
 }
@@ -125,7 +124,7 @@ func due(r *route.Route, f store.Found, v notice.Report) bool {
 		return false
 	case f.State == notice.Claimed, f.State == notice.Scheduled: // scheduled: its deadline may have passed during an outage, unnoticed so far
 		return f.AwaitsReport
-	case f.State == notice.Delivered:
+	case f.State == notice.Delivered: // by the push, on a route that does not await reports: a success changes nothing
 		return v.Outcome != notice.OutcomeDelivered && r.Ack.Kind != route.AckReport &&
 			(r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream)
 	}
@@ -137,12 +136,14 @@ func repeats(f store.Found, v notice.Report) bool {
 	if f.ID() != v.ID {
 		return false
 	}
+
 	for _, a := range f.Attempts {
 		if a.Number != v.Attempt || f.AwaitsReport && a.Number == f.AttemptsMade {
 			continue
 		}
 		return a.Reason == v.Reason && (v.Outcome != notice.OutcomeDead || f.State == notice.Dead && a.Number == f.AttemptsMade)
 	}
+
 	// A deferred attempt is not in the record: its number is used again.
 	return v.Outcome == notice.OutcomeDeferred && f.NextAttempt() == v.Attempt && f.Locked > 0 &&
 		(f.State == notice.Scheduled || f.State == notice.Claimed)
@@ -159,16 +160,20 @@ func (p *Reports) end(ctx context.Context, r *route.Route, f store.Found, v noti
 		if lost != nil || !repeats(now, v) {
 			return store.Change{}, err
 		}
+
 		c = store.Change{Found: now, Before: before, Done: true}
 	}
+
 	if c.Done {
 		s := store.Settled{}
 		if c.State == notice.Scheduled {
 			s.Due = c.Due
 		}
+
 		e.observeReceiver(p.Health, r)
 		attemptLog{cmp.Or[AttemptObserver](p.Observer, nop{}), p.LogAttempts, p.Logger}.record(&e, r, s)
 	}
+
 	return c, nil
 }
 
@@ -178,12 +183,15 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 	if e.result.Outcome == notice.OutcomeDeferred && e.result.After <= 0 {
 		e.result.After = defaultDeferral
 	}
+
 	if e.result.Outcome == notice.OutcomeDeferred && f.Locked >= maxDeferrals {
 		e.result.Outcome = notice.OutcomeRetry
 	}
+
 	if n := len(f.Attempts); n > 0 {
 		e.took = max(time.Since(f.Attempts[n-1].At), 0)
 	}
+
 	claim := store.Reported(f)
 	f.AwaitsReport = true // also if it is delivered: the report ends the attempt that was counted
 	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: time.Now()}, notice.Waits{})
@@ -194,6 +202,7 @@ func (p *Reports) write(ctx context.Context, f store.Found, before notice.State,
 	if before == notice.Delivered {
 		return p.Store.Reopen(ctx, f, s)
 	}
+
 	done, err := p.Store.Settle(ctx, s.Claim.Partition(), []store.Settlement{s})
 	if err != nil {
 		return store.Change{}, err
@@ -201,9 +210,11 @@ func (p *Reports) write(ctx context.Context, f store.Found, before notice.State,
 	if done[0].Stale {
 		return store.Change{}, nil
 	}
+
 	after, err := p.Notices.Find(ctx, f.Key)
 	if errors.Is(err, store.ErrNotFound) { // retention is off
 		after, err = store.Found{Notice: f.Notice, State: notice.Delivered, SettledAt: time.Now().UTC()}, nil
 	}
+
 	return store.Change{Found: after, Before: before, Done: true}, err
 }

@@ -22,6 +22,7 @@ type routeQueue struct {
 
 	mu        sync.Mutex
 	shards    shardQueues
+	parts     int // into which the load is divided: see settlesEvery
 	turn      int // the shard whose failed calls are retried first
 	slots     slots
 	hints     hints
@@ -39,6 +40,7 @@ func newRouteQueue(d *Dispatcher, r *route.Route) *routeQueue {
 		slots: newSlots(r.Slots()), backlog: newBacklog(d.o.Shards.Places()), inFlight: newInFlight(), waiting: newWaiting()}
 	q.hosts, _ = q.handler.(Hosts)
 	q.share.queue = q
+	q.parts = d.o.Shards.Places()
 	q.grow(d.o.Shards.Places())
 	return q
 }
@@ -51,6 +53,7 @@ func (q *routeQueue) grow(shards int) {
 	for shard := len(list); shard < shards; shard++ {
 		list = append(list, newShardQueue(q, shard))
 	}
+
 	q.backlog.grow(len(list))
 	q.shards.p.Store(&list)
 }
@@ -65,6 +68,7 @@ func (q *routeQueue) hint(key string, t trigger) bool {
 		q.backlog.ask(shard, wantDue)
 		return q.slots.all == 0 // without slots here, other instances handle the event: no hint is dropped
 	}
+
 	q.claimMore()
 	return true
 }
@@ -90,6 +94,7 @@ func (q *routeQueue) room(shard int) int {
 	if q.shards.at(shard).paused || q.closed {
 		return 0
 	}
+
 	return max(q.slots.free-len(q.hints.waiting), 0)
 }
 
@@ -101,8 +106,10 @@ func (q *routeQueue) setPaused(paused func(p keys.Partition) bool) {
 		if l.paused && !p {
 			q.backlog.ask(l.shard, wantDue)
 		}
+
 		l.setPaused(p, time.Now())
 	}
+
 	q.claimMore()
 }
 
@@ -124,6 +131,7 @@ func (q *routeQueue) close() {
 	for _, l := range q.shards.all() {
 		l.health.stop()
 	}
+
 	q.mu.Lock()
 	q.closed, q.takeovers = true, nil
 	q.hints.drop()
@@ -156,6 +164,7 @@ func (q *routeQueue) freeSlots(f freed) {
 		self = self || w == &q.share
 		w.queue.wake()
 	}
+
 	if !self {
 		q.wake()
 	}
@@ -184,9 +193,11 @@ func (q *routeQueue) claimSome() (begun bool) {
 			return true
 		}
 	}
+
 	if hinted := min(len(q.hints.waiting), q.slots.room()); hinted > 0 && q.slots.mayCall(q.slots.hintCalls, hinted) {
 		return q.claimHinted()
 	}
+
 	return q.claimSwept()
 }
 
@@ -195,15 +206,18 @@ func (q *routeQueue) claimHinted() bool {
 	if len(q.shards.all()) == 1 {
 		shards = nil
 	}
+
 	hinted, t, shard := q.hints.take(min(q.slots.room(), maxBatch), shards)
 	got := q.d.total.take(&q.share, len(hinted))
 	if got < len(hinted) { // the sweep finds the others
 		q.backlog.ask(shard, wantDue)
 		hinted = hinted[:got]
 	}
+
 	if got == 0 {
 		return false
 	}
+
 	q.begin(call{trigger: t, shard: shard, token: q.d.token(), n: got, keys: hinted, begun: time.Now()})
 	return true
 }
@@ -214,18 +228,22 @@ func (q *routeQueue) claimSwept() bool {
 	if room <= 0 || !q.slots.mayCall(q.slots.sweepCalls, room) {
 		return false
 	}
+
 	shard, asked := q.backlog.next(q.isOpen)
 	if !asked {
 		return false
 	}
+
 	n := q.d.total.take(&q.share, min(room, maxBatch))
 	if n == 0 {
 		return false
 	}
+
 	w, newest := q.backlog.begin(shard)
 	if w == wantDue {
 		grace = 0
 	}
+
 	q.begin(call{kind: kindSweep, trigger: triggerSweep, shard: shard, token: q.d.token(), n: n, asked: n, want: w, grace: grace,
 		newest: newest,
 		begun:  time.Now()})
@@ -238,12 +256,16 @@ func (q *routeQueue) repeatCall(l *shardQueue) bool {
 	if n == 0 {
 		return false
 	}
+
 	c := l.unanswered.take(n)
 	c.again = true
+	// A call with keys is sent again: for the same token it returns the same claims. The claims of any other call, such
+	// as a sweep, are searched for by the token.
 	if c.keys == nil {
 		c.rounds++
 		c.kind = kindRecover
 	}
+
 	q.begin(c)
 	return true
 }

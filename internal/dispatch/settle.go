@@ -9,6 +9,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/retry"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -38,6 +39,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		if err == nil || short {
 			written = sooner(written, done)
 		}
+
 		// A failover may undo an unconfirmed write. The tries are limited, so that unreachable replicas do not stop the
 		// route.
 		if err == nil || short && tries >= settleTries {
@@ -45,6 +47,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 				l.health.settleTaken()
 				again.Succeed(zap.String("route", q.r.Name))
 			}
+
 			q.settled(q.settleInFlight(q.refused(list, written)))
 			return
 		}
@@ -60,6 +63,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		default:
 			wait = again.Fail(err, zap.String("route", q.r.Name), zap.Int("notices", len(list)))
 		}
+
 		if q.pause(l, wait) {
 			continue
 		}
@@ -69,6 +73,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 		} else {
 			q.endUnsettled(list)
 		}
+
 		return
 	}
 }
@@ -129,9 +134,11 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 	for i := range done {
 		some = some || done[i].Refused != ""
 	}
+
 	if !some {
 		return list, done
 	}
+
 	var rest []finished
 	var settled []store.Settled
 	for i := range list {
@@ -139,6 +146,7 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 			rest, settled = append(rest, list[i]), append(settled, done[i])
 			continue
 		}
+
 		e := list[i]
 		// The record in memory contains the attempt as a success. Replace its end, as for an
 		// attempt that was handed over.
@@ -147,9 +155,11 @@ func (q *routeQueue) refused(list []finished, done []store.Settled) ([]finished,
 		if done[i].Unavailable {
 			e.result = notice.DeferredResult(notice.ReasonQueue, unavailableFor, done[i].Refused)
 		}
+
 		e.Settlement = End(q.r, &e.Claim, e.result, notice.Attempt{At: e.at, Duration: e.took}, e.waits)
 		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}
+
 	return rest, settled
 }
 
@@ -174,9 +184,11 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 			// The notice has become due again, and the attempt of the second claim starts.
 			begin = append(begin, *next)
 		}
+
 		list[kept], done[kept] = list[i], done[i]
 		kept++
 	}
+
 	q.mu.Unlock()
 	for _, j := range begin {
 		if j.claim != nil {
@@ -185,13 +197,16 @@ func (q *routeQueue) settleInFlight(list []finished, done []store.Settled) ([]fi
 			q.freeSlots(freed{slots: 1, running: 1, swept: j.trigger.swept(1)})
 		}
 	}
+
 	for _, e := range again {
 		q.shards.at(e.Claim.Shard).settles.Add(e)
 	}
+
 	return list[:kept], done[:kept]
 }
 
-// settled frees the slots of settled attempts, and logs and counts them.
+// settled frees the slots of settled attempts, and logs and counts them. It claims the notices that waited for
+// these, without waiting for their wake message.
 func (q *routeQueue) settled(list []finished, done []store.Settled) {
 	f := freed{running: len(list)}
 	for i := range list {
@@ -200,15 +215,22 @@ func (q *routeQueue) settled(list []finished, done []store.Settled) {
 			f.swept += list[i].trigger.swept(1)
 		}
 	}
+
 	q.rememberAll(list, done)
 	q.freeSlots(f)
+	if len(done) > 0 && q.r.Order != route.OrderNone {
+		q.woke(list[0].Claim.Shard, done[0].Woke)
+	}
+
 	for i := range list {
 		if list[i].pushes && !done[i].Stale {
 			q.observe(&list[i])
 		}
+
 		if !done[i].Stale {
 			list[i].observeReceiver(q.d.o.Health, q.r)
 		}
+
 		list[i].endSpan(q.r)
 		q.d.log.record(&list[i], q.r, done[i])
 		q.d.wg.Done()

@@ -53,6 +53,32 @@ func TestSettlesOfASteadyLoadAreBatched(t *testing.T) {
 	}
 }
 
+// While the notices of a sequence wait for one another, each settle is sent at once, and the next notice is claimed
+// without its wake message.
+func TestNextNoticeOfASequenceWaitsForNoInterval(t *testing.T) {
+	for _, woke := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newFakeStore()
+			s.woke = woke
+			s.put("a", 0, 8)
+			r := testRoute("a", 16)
+			r.Order = route.OrderSkip
+			d := begin(options(s, oneEndPerMillisecond(), 16, r))
+			synctest.Wait()
+			s.put("a", 0, 1)
+			after(17*time.Millisecond + 2*settleInterval)
+			s.do(func() {
+				settles, claimed := map[bool]int{false: 3, true: 9}[woke], map[bool]int{false: 0, true: 1}[woke]
+				if s.settles != settles || s.won["a:m:t:8"] != claimed {
+					t.Errorf("woken: %v: %d settles, want %d; the ninth notice was claimed %d times, want %d", woke, s.settles, settles,
+						s.won["a:m:t:8"], claimed)
+				}
+			})
+			drain(t, d)
+		})
+	}
+}
+
 // A drain waits for no settle interval.
 func TestDrainSettlesWithoutInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -18,6 +18,7 @@ type shardQueue struct {
 	stuck      int  // claim calls whose reply is late: see lend
 	paused     bool // also before the first SetPaused
 	known      bool // SetPaused was called
+	woke       bool // the last settle has made a notice due that waited for another one of its sequence
 	open       bool // claims may be made: see openShards
 	// pausedFor and failedFor are the last pause and the last span of failed claims.
 	pausedFor, failedFor span
@@ -75,31 +76,62 @@ func (q *routeQueue) setParts(n int) {
 	if q.closed {
 		return // settles are not delayed during a drain
 	}
+
+	q.parts = n
 	for _, l := range q.shards.all() {
-		l.settles.SetInterval(settlesEvery(q.r, n))
+		q.setInterval(l)
 	}
 }
 
-// openShards finds out which shards are open, that is, from which the route may claim now, and reports whether there
-// is any. A shard is closed while it is paused, while a claim call to it is overdue, and while Redis refuses its
-// claims or settles. The caller holds mu.
+// setInterval updates the settle interval of a shard. It is 0 while notices of sequences wait for the next settle. The
+// caller holds mu.
+func (q *routeQueue) setInterval(l *shardQueue) {
+	every := settlesEvery(q.r, q.parts)
+	if l.woke {
+		every = 0
+	}
+
+	l.settles.SetInterval(every)
+}
+
+// woke records whether a settle of a shard has made a notice due that waited for another one, and claims it.
+func (q *routeQueue) woke(shard int, woke bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if l := q.shards.at(shard); l.woke != woke && !q.closed {
+		l.woke = woke
+		q.setInterval(l)
+	}
+
+	if woke {
+		q.backlog.ask(shard, wantDue)
+		q.claimMore()
+	}
+}
+
+// openShards updates the field open of all shards, and reports whether any shard is open. The route claims notices only
+// from open shards: those without a pause and without failing or late calls to Redis. The caller holds mu.
 func (q *routeQueue) openShards() (some bool) {
 	all := true
 	for _, l := range q.shards.all() {
+		// stuck: the reply to a claim call is late. Not ready: a claim has just failed, or a settle fails.
 		l.open = !l.paused && l.stuck == 0 && l.health.ready()
 		some, all = some || l.open, all && l.open
 	}
+
 	if all || len(q.hints.waiting) == 0 {
 		return some
 	}
-	// Hints for closed shards are dropped if the shard is paused, or if an open shard needs their space. Sweeps find
-	// their notices later.
+
+	// Hints for closed shards are dropped if the shard is paused, or if another shard is open, which may need their
+	// space. Sweeps find their notices later.
 	q.hints.leave(func(key string) bool {
 		l := q.shards.at(q.d.o.Shards.Shard(key))
 		leave := l.paused || some && !l.open
 		if leave {
 			q.backlog.ask(l.shard, wantDue)
 		}
+
 		return leave
 	})
 	return some

@@ -84,18 +84,29 @@ func TestLendingTimerSharesNoFieldWithItsCall(t *testing.T) {
 	drain(t, d)
 }
 
+// withLateReply returns a dispatcher with 4 slots, which a call to shard 1 has lent to notices of shard 0. The call
+// claims 4 notices, and is answered when hang is closed.
+func withLateReply(s *fakeStore, h Handler, change func(*notice.Notice)) (d *Dispatcher, hang chan struct{}) {
+	o, hang := withHangingShard(s, h, 4)
+	d = New(o)
+	s.put("a", 1, 4)
+	for _, e := range s.entries {
+		change(e.n)
+	}
+
+	d.SetPaused(func(p keys.Partition) bool { return p.Shard == 0 })
+	after(slotsHeld + time.Millisecond)
+	s.put("a", 0, 8)
+	d.SetPaused(none)
+	after(time.Millisecond)
+	return d, hang
+}
+
 // The claims of a call that had lent its slots wait for slots like all others.
 func TestLateClaimReplyDoesNotExceedSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := newFakeStore(), taking(3*time.Second)
-		o, hang := withHangingShard(s, w, 4)
-		d := New(o)
-		s.put("a", 1, 4)
-		d.SetPaused(func(p keys.Partition) bool { return p.Shard == 0 })
-		after(slotsHeld + time.Millisecond)
-		s.put("a", 0, 8)
-		d.SetPaused(none)
-		after(time.Millisecond)
+		d, hang := withLateReply(s, w, func(*notice.Notice) {})
 		if w.top != 3 { // one slot is left to hints
 			t.Errorf("%d of the healthy shard's run, want 3", w.top)
 		}
@@ -112,6 +123,32 @@ func TestLateClaimReplyDoesNotExceedSlots(t *testing.T) {
 				t.Errorf("%s took %d attempts", e.Claim.Key, e.Claim.AttemptsMade)
 			}
 		}
+		quiet(t, d)
+		drain(t, d)
+	})
+}
+
+// If a claim whose report is overdue is released for want of a slot, its attempt stays counted.
+func TestReleasedClaimStillAwaitsItsReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w := newFakeStore(), taking(3*time.Second)
+		d, hang := withLateReply(s, w, func(n *notice.Notice) {
+			n.AwaitsReport = true
+			n.Add(notice.Attempt{Number: 1})
+		})
+		close(hang)
+		after(time.Millisecond)
+		if n := s.endings(); n[store.EndHanded] == 0 || n[store.EndPostponed] != 0 {
+			t.Errorf("%v, want some released without an end of the wait", n)
+		}
+
+		after(time.Minute)
+		for _, e := range s.ended {
+			if n := e.Claim; e.Claim.Shard == 1 && (n.AttemptsMade == 0 || len(n.Attempts) == 0) {
+				t.Errorf("%s, %s: %d attempts", n.Key, e.Ending, n.AttemptsMade)
+			}
+		}
+
 		quiet(t, d)
 		drain(t, d)
 	})

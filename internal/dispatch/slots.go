@@ -82,6 +82,7 @@ func (s *slots) kept(events, hintsExpected bool) int {
 		// Slots for the first hint; more follow as slots become free.
 		return max(s.all/16, min(quarter, 1))
 	}
+
 	return quarter
 }
 
@@ -121,6 +122,7 @@ func (t *total) take(s *share, n int) int {
 	if got < n && !slices.Contains(t.waiting, s) {
 		t.waiting = append(t.waiting, s)
 	}
+
 	return got
 }
 
@@ -138,6 +140,7 @@ func (t *total) give(s *share, n int) []*share {
 	if n == 0 {
 		return nil
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.free += n

@@ -37,6 +37,7 @@ func (q *routeQueue) claimTaken(i int) bool {
 	if n == 0 {
 		return false
 	}
+
 	t := q.takeovers[i]
 	q.takeovers = slices.Delete(q.takeovers, i, i+1)
 	q.begin(call{kind: kindTakeover, trigger: triggerSweep, shard: t.shard, token: q.d.token(), n: n, asked: n, over: t, begun: time.Now()})

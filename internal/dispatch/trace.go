@@ -20,6 +20,7 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 	if q.d.o.Tracer == nil {
 		return ctx, nil
 	}
+
 	options := []trace.SpanStartOption{trace.WithSpanKind(spanKind(q.r))}
 	parent := ctx
 	switch stored := tracing.Parse(n.Traceparent, n.Tracestate); {
@@ -30,10 +31,12 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 	default:
 		parent = trace.ContextWithRemoteSpanContext(ctx, stored)
 	}
+
 	under, span := q.d.o.Tracer.Start(parent, "send "+q.r.Name, options...)
 	if !span.IsRecording() {
 		return ctx, nil
 	}
+
 	return under, span
 }
 
@@ -63,6 +66,7 @@ func (e *finished) endSpan(r *route.Route) {
 	if e.span = nil; span == nil || e.result.Unsent && e.result.Outcome == notice.OutcomeDeferred {
 		return
 	}
+
 	e.traceID = span.SpanContext().TraceID().String()
 	n, outcome := e.Claim.Notice, e.outcome()
 	span.SetAttributes(tracing.System.String("notifier"), tracing.Operation.String("send"), tracing.OperationType.String("send"),
@@ -72,12 +76,15 @@ func (e *finished) endSpan(r *route.Route) {
 	if e.held != "" {
 		span.SetAttributes(tracing.Held.String(string(e.held)))
 	}
+
 	if n.Replay != "" {
 		span.SetAttributes(tracing.Replay.String(n.Replay))
 	}
+
 	if n.Resend > 0 {
 		span.SetAttributes(tracing.Resend.Int(n.Resend))
 	}
+
 	if spanKind(r) == trace.SpanKindClient {
 		e.setHTTP(span, r)
 	}
@@ -85,13 +92,16 @@ func (e *finished) endSpan(r *route.Route) {
 	if reason := string(e.result.Reason); reason != "" {
 		span.SetAttributes(tracing.Reason.String(reason))
 	}
+
 	if outcome == notice.OutcomeRetry || outcome == notice.OutcomeDead {
 		kind := string(e.result.Reason)
 		if e.result.Status >= http.StatusBadRequest {
 			kind = strconv.Itoa(e.result.Status)
 		}
+
 		tracing.Failed(span, cmp.Or(kind, "_OTHER"))
 	}
+
 	span.End()
 }
 
@@ -102,9 +112,11 @@ func (e *finished) setHTTP(span trace.Span, r *route.Route) {
 	if e.attempt > 1 {
 		span.SetAttributes(tracing.Resends.Int(e.attempt - 1))
 	}
+
 	if e.result.Status != 0 {
 		span.SetAttributes(tracing.Status.Int(e.result.Status))
 	}
+
 	if host, port, err := net.SplitHostPort(e.result.Host); err == nil {
 		number, _ := strconv.Atoi(port) // a port is a number, or a name that is left out
 		span.SetAttributes(tracing.ServerAddress.String(host), tracing.ServerPort.Int(number))

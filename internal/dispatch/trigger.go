@@ -7,7 +7,7 @@ type trigger uint8
 
 const (
 	triggerSweep  trigger = iota // a sweep of overdue notices, or of a dead instance's claims
-	triggerEvent                 // a sweep of overdue notices, or of a dead instance's claims
+	triggerEvent                 // an expired event
 	triggerHint                  // a call of this process or another instance that names the notice
 	triggerReport                // a consumer's report; it causes no claim
 )

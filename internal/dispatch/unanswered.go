@@ -10,9 +10,9 @@ const maxUnanswered = 16
 // Redis may execute that sweep only after the first of these calls.
 var recoveries = []time.Duration{time.Second, 4 * time.Second}
 
-// unanswered holds the claim calls of one shard that got no reply and must be sent again. Redis may have executed
-// them. A call that names keys is repeated with the same token. A sweep is replaced by a recovery call, which finds
-// its claims by the token. The queue's mutex guards unanswered.
+// unanswered is a list of claim calls of one shard whose replies were lost. Redis may have executed such a call and
+// reserved notices for this process. To find them before their leases end, the call is repeated or its claims are
+// searched for. The queue's mutex guards unanswered.
 type unanswered struct{ calls []call }
 
 // add appends a call, if there is room.
@@ -20,6 +20,7 @@ func (u *unanswered) add(c call) bool {
 	if len(u.calls) >= maxUnanswered {
 		return false
 	}
+
 	u.calls = append(u.calls, c)
 	return true
 }
@@ -46,6 +47,7 @@ func (u *unanswered) take(n int) call {
 		u.calls = append(u.calls, rest)
 		c.keys = c.keys[:n]
 	}
+
 	c.n = n
 	return c
 }

@@ -69,6 +69,7 @@ func (w *waiting) host(name string) *hostQueue {
 		h = &hostQueue{}
 		w.hosts[name] = h
 	}
+
 	return h
 }
 
@@ -90,12 +91,15 @@ func (w *waiting) add(x *waiter) {
 				longest = name
 			}
 		}
+
 		last := w.host(longest).waiters
 		if longest == x.host && (len(last) == 0 || !x.due.Before(last[len(last)-1].due)) {
 			return
 		}
+
 		w.remove(last[len(last)-1].key)
 	}
+
 	h := w.host(x.host)
 	at, _ := slices.BinarySearchFunc(h.waiters, x, func(a, b *waiter) int {
 		return cmp.Or(a.due.Compare(b.due), -1) // after waiters with the same due time
@@ -111,6 +115,7 @@ func (w *waiting) remove(key string) {
 	if x == nil {
 		return
 	}
+
 	delete(w.byKey, key)
 	h := w.hosts[x.host]
 	h.waiters = slices.DeleteFunc(h.waiters, func(o *waiter) bool { return o == x })
@@ -138,19 +143,23 @@ func (w *waiting) take(n int, open func(shard int) bool, room func(host string) 
 			if len(list) == 0 {
 				shard = x.shard
 			}
+
 			if x.shard != shard || !open(x.shard) {
 				i++
 				continue
 			}
+
 			list = append(list, x)
 			delete(w.byKey, x.key)
 			h.waiters = slices.Delete(h.waiters, i, i+1)
 			h.claiming++
 			left--
 		}
+
 		if left > 0 && len(list) > 0 {
 			w.wake(name) // for other partitions, or once there are slots
 		}
+
 		w.tidy(name)
 		if len(list) >= n {
 			break
@@ -176,9 +185,11 @@ func (q *routeQueue) claimWaiting() bool {
 		q.waiting.host(x.host).claiming--
 		q.waiting.add(x)
 	}
+
 	if got == 0 {
 		return false
 	}
+
 	c := call{kind: kindPostponed, trigger: triggerSweep, shard: shard, token: q.d.token(), n: got, begun: time.Now(),
 		scores: map[string]string{}, hosts: map[string]string{}}
 	for _, x := range list[:got] {
@@ -186,6 +197,7 @@ func (q *routeQueue) claimWaiting() bool {
 		c.keys = append(c.keys, x.key)
 		c.scores[x.key], c.hosts[x.key] = x.score, x.host
 	}
+
 	q.begin(c)
 	return true
 }
@@ -196,6 +208,7 @@ func (c *call) postponed() []store.Postponed {
 	for i, k := range c.keys {
 		list[i] = store.Postponed{Key: k, Score: c.scores[k]}
 	}
+
 	return list
 }
 
@@ -204,6 +217,7 @@ func (q *routeQueue) arrived(j *job) {
 	if j.host == "" {
 		return
 	}
+
 	q.mu.Lock()
 	q.waiting.arrived(j.host)
 	q.mu.Unlock()
@@ -228,6 +242,7 @@ func (q *routeQueue) missed(hosts map[string]string, won []store.Claim, had []in
 			begins[won[i].Key] = true
 		}
 	}
+
 	for key, host := range hosts {
 		if !begins[key] {
 			q.waiting.arrived(host)
@@ -250,6 +265,7 @@ func (q *routeQueue) postpone(e *finished) {
 	if turn >= mostFallback {
 		turn = mostFallback - rand.N(mostFallback/5)
 	}
+
 	e.result.After = max(e.result.After, turn)
 	h.coming++
 }
@@ -264,6 +280,7 @@ func (q *routeQueue) rememberAll(list []finished, done []store.Settled) {
 	if q.hosts == nil {
 		return
 	}
+
 	for i := range list {
 		if q.remembers(&list[i]) {
 			q.remembered(&list[i], done[i], now)
@@ -280,6 +297,7 @@ func (q *routeQueue) remembered(e *finished, s store.Settled, now time.Time) {
 			host: e.result.Host})
 		q.checkWaiting()
 	}
+
 	q.waiting.tidy(e.result.Host)
 }
 
@@ -288,6 +306,7 @@ func (q *routeQueue) checkWaiting() {
 	if q.waiting.armed || q.closed {
 		return
 	}
+
 	q.waiting.armed = true
 	time.AfterFunc(waitingEvery, func() {
 		q.mu.Lock()
@@ -295,9 +314,11 @@ func (q *routeQueue) checkWaiting() {
 		if q.waiting.armed = false; len(q.waiting.byKey) == 0 {
 			return
 		}
+
 		for host := range q.waiting.hosts {
 			q.waiting.wake(host)
 		}
+
 		q.checkWaiting()
 		q.claimMore()
 	})
@@ -308,6 +329,7 @@ func (q *routeQueue) freedAt(host string) {
 	if host == "" || q.hosts == nil {
 		return
 	}
+
 	q.mu.Lock()
 	q.waiting.wake(host)
 	q.mu.Unlock()

@@ -48,7 +48,7 @@ func (b *busyHost) Room(*route.Route, string) (int, time.Duration) {
 }
 
 // A slot that is freed is taken by the next waiting notice: 95 % of the capacity of a host is
-// used, and each notice is claimed at most 1.2 times more than needed.
+// used, and each notice is claimed at most 1.5 times more than needed (usually once).
 func TestFreedSlotIsTakenByTheNextWaitingNotice(t *testing.T) {
 	for _, c := range []struct{ slots, notices int }{{16, 1600}, {1, 40}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestFreedSlotIsTakenByTheNextWaitingNotice(t *testing.T) {
 			if b.calls != c.notices || b.last.Sub(from) > least*100/95 {
 				t.Errorf("%d slots: %d of %d handled in %s, want all within %s", c.slots, b.calls, c.notices, b.last.Sub(from), least*100/95)
 			}
-			if extra := float64(won-c.notices) / float64(c.notices); extra > 1.2 {
+			if extra := float64(won-c.notices) / float64(c.notices); extra > 1.5 {
 				t.Errorf("%d slots: %.2f extra claims a notice", c.slots, extra)
 			}
 			t.Logf("%d slots: %s of at least %s, %d claims won of %d notices", c.slots, b.last.Sub(from), least, won, c.notices)

@@ -45,6 +45,7 @@ func (d *Dispatcher) workOn(j job) {
 		if j = next; more {
 			continue
 		}
+
 		idle.Reset(idleTime)
 		select {
 		case j = <-d.jobs:

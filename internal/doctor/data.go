@@ -69,6 +69,7 @@ func (r *run) side(text string) {
 	default:
 		return
 	}
+
 	r.add(f)
 }
 
@@ -82,6 +83,7 @@ func (r *run) oldShards(ctx context.Context) {
 			n, err = n+some, cmp.Or(err, lerr)
 		}
 	}
+
 	if n > 0 && err == nil {
 		r.add(Finding{Check: "layout", Severity: Info,
 			Message: fmt.Sprintf("old shards hold %s; they are delivered from there, and moved once "+
@@ -97,9 +99,11 @@ func (r *run) prefixes(ctx context.Context) {
 		slices.Sort(held)
 		err = r.orphans(ctx, held)
 	}
+
 	if err == nil {
 		err = r.paused(ctx)
 	}
+
 	if err != nil {
 		r.add(Finding{Check: "prefixes", Severity: Error, Message: fmt.Sprintf("cannot count the stored notices: %v", err)})
 	}
@@ -111,6 +115,7 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 		if r.table.Prefix(prefix) != nil {
 			continue
 		}
+
 		pending, dead, err := r.count(ctx, prefix)
 		if err != nil {
 			return err
@@ -118,6 +123,7 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 		if pending+dead == 0 {
 			continue
 		}
+
 		lost++
 		f := Finding{Check: "prefixes", Severity: Info,
 			Message: fmt.Sprintf("%d pending and %d dead notices have the prefix %s, which is no longer configured", pending, dead, prefix)}
@@ -133,11 +139,14 @@ func (r *run) orphans(ctx context.Context, held []string) error {
 			f.Message += ", and no route matches it, so they are not delivered"
 			f.Remedy = "configure a route with that prefix, or a shorter one; or cancel the notices that notifier list --prefix " + prefix + " shows"
 		}
+
 		r.add(f)
 	}
+
 	if lost == 0 {
 		r.add(Finding{Check: "prefixes", Severity: OK, Message: "every notice has a configured prefix"})
 	}
+
 	return nil
 }
 
@@ -147,10 +156,12 @@ func (r *run) count(ctx context.Context, prefix string) (pending, dead int64, er
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return 0, 0, err
 		}
+
 		d, err := r.conn.ZCard(ctx, r.space.Dead(keys.Partition{Prefix: prefix, Shard: shard})).Result()
 		if err != nil && !errors.Is(err, redis.Nil) {
 			return 0, 0, err
 		}
+
 		pending, dead = pending+p, dead+d
 	}
 	return pending, dead, nil
@@ -161,21 +172,25 @@ func (r *run) paused(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	slices.Sort(paused)
 	for _, prefix := range paused {
 		pending, _, err := r.count(ctx, prefix)
 		if err != nil {
 			return err
 		}
+
 		name := prefix
 		if rt := r.table.Prefix(prefix); rt != nil {
 			name = rt.Name
 		}
+
 		if pending > 0 {
 			r.add(Finding{Check: "prefixes", Severity: Warning, Message: fmt.Sprintf("route %s is paused and holds %s", name,
 				notice.Count(pending, "pending notice")),
 				Remedy: "notifier resume " + name})
 		}
 	}
+
 	return nil
 }

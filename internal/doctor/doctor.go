@@ -75,14 +75,17 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	table, err := route.NewTable(cfg.Routes)
 	if err != nil {
 		return nil, err
 	}
+
 	conn, err := connect(cfg)
 	if err != nil {
 		return nil, err
 	}
+
 	defer func() { _ = conn.Close() }() // nothing is pending
 	r := &run{Options: o, cfg: cfg, conn: conn, table: table, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
 	if r.reachable(ctx) {
@@ -90,20 +93,24 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		if s, _, err := layout.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
 			r.space = s
 		}
+
 		if err := r.nodes(ctx); err != nil {
 			r.add(Finding{Check: "reachability", Severity: Error, Message: "cannot list the nodes: " + err.Error()})
 		}
+
 		r.durability()
 		r.rights(ctx)
 		r.layout(ctx)
 		r.spread(ctx)
 		r.sizes(ctx)
 		r.prefixes(ctx)
+		r.hooks(ctx)
 		r.headers(ctx)
 		r.repeats(ctx)
 		r.instances(ctx)
 		r.history(ctx)
 	}
+
 	return r.report(), nil
 }
 
@@ -124,6 +131,7 @@ func (r *run) report() *Report {
 			rep.Warnings++
 		}
 	}
+
 	return rep
 }
 
@@ -142,12 +150,15 @@ func (r *run) reachable(ctx context.Context) bool {
 			} else if redis.IsPermissionError(err) {
 				what = "refuses PING"
 			}
+
 			r.add(Finding{Check: "reachability", Severity: Error, Message: fmt.Sprintf("Redis at %s %s: %v", r.cfg.Redis.Where(), what, err),
 				Remedy: reachRemedy(err)})
 			return false
 		}
+
 		took = append(took, time.Since(began))
 	}
+
 	sort.Slice(took, func(i, j int) bool { return took[i] < took[j] })
 	median := took[pings/2]
 	f := Finding{Check: "reachability", Severity: OK, Message: fmt.Sprintf("%s answers in %s", r.cfg.Redis.Where(),
@@ -155,6 +166,7 @@ func (r *run) reachable(ctx context.Context) bool {
 	if median > 20*time.Millisecond {
 		f.Severity, f.Remedy = Warning, "run the service near its Redis; each step of a delivery waits for a reply"
 	}
+
 	r.add(f)
 	return true
 }
@@ -175,6 +187,7 @@ func reachRemedy(err error) string {
 	case moved, redis.IsClusterDownError(err):
 		return "set NOTIFIER_REDIS_MODE=cluster, and wait until the cluster is complete"
 	}
+
 	return "check NOTIFIER_REDIS_URL and NOTIFIER_REDIS_MODE, that the server runs, and the network between"
 }
 
@@ -184,6 +197,7 @@ func (r *run) nodes(ctx context.Context) error {
 		r.node(ctx, "", r.conn.UniversalClient)
 		return nil
 	}
+
 	var one = make(chan struct{}, 1) // go-redis visits the masters in parallel; findings are collected in order
 	return r.conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
 		one <- struct{}{}

@@ -34,9 +34,11 @@ func (n *node) durability(ctx context.Context) {
 			n.fsync(ctx, d.name)
 		}
 	}
+
 	if n.cfg.Durability.Replicas+n.cfg.DurabilitySettle.Replicas > 0 {
 		n.priorities(ctx)
 	}
+
 	n.minReplicas(ctx)
 	if n.cfg.Redis.Mode == config.Cluster {
 		n.coverage(ctx)
@@ -53,6 +55,7 @@ func (n *node) online() (count int, ok bool) {
 		if !there {
 			return count, true
 		}
+
 		if strings.Contains(text, "state=online") {
 			count++
 		}
@@ -94,16 +97,19 @@ func (n *node) priorities(ctx context.Context) {
 		if !there {
 			break
 		}
+
 		fields := map[string]string{}
 		for _, f := range strings.Split(text, ",") {
 			k, v, _ := strings.Cut(f, "=")
 			fields[k] = v
 		}
+
 		addr := net.JoinHostPort(fields["ip"], fields["port"])
 		c := n.conn.Server(addr)
 		if c == nil {
 			return
 		}
+
 		part, cancel := context.WithTimeout(ctx, priorityTimeout)
 		settings, err := c.ConfigGet(part, name).Result()
 		cancel()
@@ -112,9 +118,11 @@ func (n *node) priorities(ctx context.Context) {
 			unread = append(unread, addr)
 			continue
 		}
+
 		by[settings[name]] = true
 		found = append(found, addr+" has "+settings[name])
 	}
+
 	switch {
 	case len(by) > 1:
 		n.add(Finding{Check: durability, Severity: Warning,
@@ -151,6 +159,7 @@ func (n *node) minReplicas(ctx context.Context) {
 	if !ok || !readable {
 		return
 	}
+
 	switch want, _ := strconv.Atoi(text); {
 	case want > have:
 		n.add(Finding{Check: durability, Severity: Error, Message: fmt.Sprintf("connected replicas: %d, and %s is %d: Redis refuses all writes",

@@ -38,9 +38,11 @@ func (r *run) headers(ctx context.Context) {
 		if rt.HeadersTo.Empty() {
 			continue
 		}
+
 		if routes++; s == nil {
 			s = store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes})
 		}
+
 		list, checked, more, err := mismatches(ctx, s, rt)
 		switch {
 		case err != nil:
@@ -51,6 +53,7 @@ func (r *run) headers(ctx context.Context) {
 			wrong++
 		}
 	}
+
 	if wrong == 0 && routes > 0 {
 		r.add(Finding{Check: check, Severity: OK, Message: "no pending notice waits for the headers of its route"})
 	}
@@ -64,24 +67,29 @@ func mismatches(ctx context.Context, s *store.Store, rt *route.Route) (list []mi
 		if err != nil {
 			return nil, 0, false, err
 		}
+
 		for i := range page.Items {
 			n := page.Items[i].Notice
 			var held *route.HeadersError
 			if !errors.As(checkHeaders(rt, n.URL), &held) {
 				continue
 			}
+
 			origin := held.Origin.String()
 			at := slices.IndexFunc(list, func(m mismatch) bool { return m.origin == origin })
 			if at < 0 {
 				at, list = len(list), append(list, mismatch{origin: origin, want: held.Want, key: n.Key})
 			}
+
 			list[at].n++
 		}
+
 		checked += len(page.Items)
 		if q.Cursor = page.Cursor; q.Cursor == "" {
 			return list, checked, len(page.Missing) > 0, nil
 		}
 	}
+
 	return list, checked, true, nil
 }
 
@@ -90,10 +98,12 @@ func checkHeaders(rt *route.Route, address string) error {
 	if err != nil {
 		return err
 	}
+
 	host, err := notice.Host(u.Hostname())
 	if err != nil {
 		return err
 	}
+
 	return rt.CheckHeaders(route.OriginOf(u, host))
 }
 
@@ -108,13 +118,16 @@ func mismatchFinding(check string, rt *route.Route, list []mismatch, checked int
 			origins = append(origins, m.origin)
 		}
 	}
+
 	if rest := len(list) - headersNamed; rest > 0 {
 		names = append(names, fmt.Sprintf("and %d more", rest))
 	}
+
 	of := notice.Count(int64(checked), "pending notice")
 	if more {
 		of = "the first " + of
 	}
+
 	return Finding{Check: check, Severity: Warning,
 		Message: fmt.Sprintf("of %s of route %s, %d are postponed when they are due: the scheme or port of their url is not in HEADERS_TO: %s",
 			of, rt.Name, total,

@@ -46,19 +46,23 @@ func (r *run) history(ctx context.Context) {
 		}
 		return
 	}
+
 	f := Finding{Check: check, Severity: OK, Message: "waiting for the database: " + notice.Count(left, "finalized notice")}
 	if lost > 0 {
 		f.Message += fmt.Sprintf(", %d dropped in total", lost)
 	}
+
 	if waits := time.Since(oldest).Round(time.Second); !oldest.IsZero() && waits > relayLate {
 		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database is unavailable or too slow",
 			waits)
 		f.Remedy = "see the database error in the instances' log: a full disk, rights, a lock; nothing " +
 			"is lost until the bound"
 	}
+
 	if bound := int64(r.cfg.History.Backlog); left > bound/2 {
 		f.Severity, f.Remedy = Error, fmt.Sprintf("above %d the oldest are not recorded; see the instances' log for the database's error", bound)
 	}
+
 	r.add(f)
 	r.historyDatabase(ctx)
 	r.historyMemory(ctx, s)
@@ -72,11 +76,13 @@ func (r *run) outboxState(ctx context.Context, s *store.Store) (left, lost int64
 		if r.heard(err) != nil && !errors.Is(err, redis.Nil) {
 			continue
 		}
+
 		on = on || most != "" && most != "0"
 		n, _, gone, err := history.Outbox{Wire: s.Wire()}.Backlog(ctx, shard)
 		if err != nil {
 			continue
 		}
+
 		left, lost = left+n, lost+gone
 		if ms, err := strconv.ParseInt(r.conn.HGet(ctx, r.space.History(shard), "seen").Val(), 10, 64); err == nil {
 			if at := time.UnixMilli(ms); at.After(seen) {
@@ -94,6 +100,7 @@ func (r *run) oldest(ctx context.Context, s *store.Store) (at time.Time) {
 		if err != nil || text == "" {
 			continue
 		}
+
 		if e, err := layout.ReadEntry(text); err == nil && (at.IsZero() || e.At.Before(at)) {
 			at = e.At
 		}
@@ -109,6 +116,7 @@ func (r *run) historyDatabase(ctx context.Context) {
 		r.add(Finding{Check: check, Severity: Error, Message: err.Error(), Remedy: "correct NOTIFIER_HISTORY_URL"})
 		return
 	}
+
 	defer func() { _ = d.Close() }() // nothing is pending
 	has, err := d.Version(ctx)
 	switch {
@@ -125,13 +133,16 @@ func (r *run) historyDatabase(ctx context.Context) {
 	default:
 		r.add(Finding{Check: check, Severity: OK, Message: fmt.Sprintf("the database answers, its schema has version %d", has)})
 	}
+
 	if err == nil && has <= history.Newest {
 		r.historyOwner(ctx, d)
 		r.historyWrites(ctx, d)
 	}
+
 	if !d.SQLite() {
 		return
 	}
+
 	list, err := fleet.List(ctx, r.heartbeats())
 	if err == nil && len(list) > 1 {
 		r.add(Finding{Check: check, Severity: Warning,
@@ -158,14 +169,17 @@ func (r *run) historyOwner(ctx context.Context, d *history.DB) {
 		r.add(Finding{Check: check, Severity: Error, Message: err.Error(), Remedy: "see docs/history.md (Rights)"})
 		return
 	}
+
 	id, err := r.conn.HGet(ctx, r.space.Meta(), "id").Result()
 	if !ok || r.heard(err) != nil && !errors.Is(err, redis.Nil) {
 		return // the first instance that writes becomes the owner
 	}
+
 	mine := history.Owner{Namespace: r.cfg.Namespace, ID: id}
 	if mine == has {
 		return
 	}
+
 	r.add(Finding{Check: check, Severity: Error,
 		Message: fmt.Sprintf("the history belongs to namespace %q with the data identity %s, and this service is namespace %q with %s; it "+
 			"writes and reads nothing there",
@@ -180,6 +194,7 @@ func (r *run) historyMemory(ctx context.Context, s *store.Store) {
 	if err != nil || most == 0 {
 		return // the checks of the node report that
 	}
+
 	if needs := int64(r.cfg.History.Backlog) / int64(r.space.Places()) * entryBytes; needs > most/2 {
 		r.add(Finding{Check: "history", Severity: Warning,
 			Message: fmt.Sprintf("NOTIFIER_HISTORY_BACKLOG=%d notices take about %d MB with bodies of 200 bytes, and maxmemory is %d MB: "+

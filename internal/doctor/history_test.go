@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -37,6 +39,9 @@ func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
 	file := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
 	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet")
 	examine(t, with(file), Options{}).says(t, "history", Info, "no schema yet") // the doctor created none
+	if _, err := os.Stat(strings.TrimPrefix(file, "sqlite://")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the doctor created the file: %v", err) // it would belong to the user who runs the doctor
+	}
 	database := pgtest.Database(t)
 	for _, url := range []string{file, database} {
 		d, err := history.Open(history.Options{URL: url})
@@ -93,7 +98,8 @@ func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
 	examine(t, with(database), Options{}).says(t, "history", Error, "above 1000 the oldest are not recorded")
 	// No history here; other instances wrote one until an hour ago.
 	long := time.Now().Add(-time.Hour).UnixMilli()
-	if err := errors.Join(c.HSet(t.Context(), "notifier:{0}:layout", "history", "1000").Err(), c.HSet(t.Context(), "notifier:{0}:history", "seen", long).Err()); err != nil {
+	if err := errors.Join(c.HSet(t.Context(), "notifier:{0}:layout", "history", "1000").Err(),
+		c.HSet(t.Context(), "notifier:{0}:history", "seen", long).Err()); err != nil {
 		t.Fatal(err)
 	}
 	examine(t, cfg, Options{}).says(t, "history", Warning, "waiting: 501 endings")

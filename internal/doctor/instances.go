@@ -24,10 +24,12 @@ func (r *run) instances(ctx context.Context) {
 				"; without these keys each instance works as if it were alone"})
 		return
 	}
+
 	if len(list) == 0 {
 		r.add(Finding{Check: check, Severity: Info, Message: "no instance publishes heartbeats: none runs, or only versions without heartbeats"})
 		return
 	}
+
 	slices.SortStableFunc(list, func(a, b fleet.Instance) int { return strings.Compare(a.Label+a.ID, b.Label+b.ID) })
 	versions, limits, takeovers := map[string][]string{}, map[string][]string{}, map[string][]string{}
 	for _, x := range list {
@@ -37,10 +39,12 @@ func (r *run) instances(ctx context.Context) {
 			f.Message += ", last heartbeat at " + notice.Stamp(x.Seen)
 			f.Remedy = "if it crashed, its entry expires soon; if it runs, see its log and check its network to Redis"
 		}
+
 		r.add(f)
 		if x.State == fleet.Unresponsive || x.Version == "" && x.Label == "" {
 			continue // its present configuration is not known
 		}
+
 		r.clockOf(x)
 		r.outboxOf(x)
 		note(versions, x.Version, x)
@@ -52,6 +56,7 @@ func (r *run) instances(ctx context.Context) {
 				Remedy: "give all instances the same NOTIFIER_ROUTE_… variables; during a rollout the difference ends by itself"})
 		}
 	}
+
 	r.keySets(list)
 	r.same(versions, "run different versions", "finish the rollout")
 	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
@@ -79,10 +84,12 @@ func (r *run) clockOf(x fleet.Instance) {
 	if !ok || d.Abs() < clockAway {
 		return
 	}
+
 	way := "ahead of"
 	if d < 0 {
 		way = "behind"
 	}
+
 	r.add(Finding{Check: "instances", Severity: Warning, Message: fmt.Sprintf("the clock of %s is %s %s that of Redis", spell(x),
 		notice.Short(d.Abs()), way),
 		Remedy: "synchronise both clocks (NTP): due times use Redis's clock, signatures and attempt times the " +
@@ -118,12 +125,14 @@ func (r *run) keySets(list []fleet.Instance) {
 			}
 		}
 	}
+
 	switch {
 	case len(published) > 1:
 		var parts []string
 		for ids, who := range published {
 			parts = append(parts, fmt.Sprintf("%s: %s", cmp.Or(ids, "none"), strings.Join(who, ", ")))
 		}
+
 		slices.Sort(parts)
 		r.add(Finding{Check: "keys", Severity: Warning, Message: "instances publish different keys (" + strings.Join(parts, "; ") + ")",
 			Remedy: "restart all instances with the same NOTIFIER_ROUTE_…_SIGN_KEY before a new key signs"})
@@ -138,10 +147,12 @@ func (r *run) differences(x fleet.Instance) []string {
 	if len(r.cfg.Routes) == 0 {
 		return nil
 	}
+
 	own := map[string]string{}
 	for _, rt := range r.cfg.Routes {
 		own[rt.Name] = rt.Digest()
 	}
+
 	return fleet.Differences(own, x.Routes)
 }
 
@@ -154,10 +165,12 @@ func (r *run) same(m map[string][]string, what, remedy string) {
 	if len(m) < 2 {
 		return
 	}
+
 	var parts []string
 	for value, who := range m {
 		parts = append(parts, fmt.Sprintf("%s: %s", value, strings.Join(who, ", ")))
 	}
+
 	slices.Sort(parts)
 	r.add(Finding{Check: "instances", Severity: Warning, Message: "instances " + what + " (" + strings.Join(parts, "; ") + ")",
 		Remedy: remedy})

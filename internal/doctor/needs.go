@@ -27,6 +27,7 @@ func (c command) right() string {
 	if slices.Contains(containers, fmt.Sprint(c.args[0])) {
 		name += "|" + strings.ToLower(fmt.Sprint(c.args[1]))
 	}
+
 	return "+" + name
 }
 
@@ -46,6 +47,7 @@ func (n needs) prefixes() []string {
 	for _, rt := range n.cfg.Routes {
 		list = append(list, rt.Prefix)
 	}
+
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -67,11 +69,13 @@ func (n needs) keyRules() (rules, samples []string) {
 	for _, p := range n.prefixes() {
 		add(p+":*", sampleKey(p))
 	}
+
 	for _, rt := range n.cfg.Routes {
 		if k := rt.Target.Kind; k == route.KindList || k == route.KindStream {
 			add(globEscaper.Replace(rt.Target.Key), rt.Target.Key)
 		}
 	}
+
 	return rules, samples
 }
 
@@ -86,6 +90,7 @@ func (n needs) channelRules() []string {
 			list = append(list, "&"+keys.Keyspace(n.db, rt.Prefix))
 		}
 	}
+
 	return list
 }
 
@@ -95,6 +100,7 @@ func (n needs) commandRules() []string {
 	for _, c := range n.commands() {
 		list = append(list, c.right())
 	}
+
 	slices.Sort(list)
 	return slices.Compact(list)
 }
@@ -105,27 +111,33 @@ func (n needs) commands() []command {
 	if n.cluster {
 		list = append(list, inCluster...)
 	}
+
 	if n.db > 0 {
 		list = append(list, command{args: []any{"SELECT", n.db}})
 	}
+
 	if strings.Contains(string(n.cfg.Redis.URL), "client_name=") {
 		list = append(list, command{args: []any{"CLIENT", "SETNAME", "x"}})
 	}
+
 	if n.cfg.ConfigureRedis {
 		list = append(list,
 			command{args: []any{"CONFIG", "GET", "notify-keyspace-events"}, without: "settings are unknown"},
 			command{args: []any{"CONFIG", "SET", "notify-keyspace-events", "Ex"},
 				without: "the service cannot set the notify flags; set them in redis.conf"})
 	}
+
 	list = append(list, n.confirming()...)
 	list = append(list, n.ofTaps()...)
 
 	for _, p := range n.prefixes() {
 		list = append(list, command{args: []any{"SET", sampleKey(p), "1", "PXAT", "1"}})
 	}
+
 	for _, rt := range n.cfg.Routes {
 		list = append(list, n.ofRoute(rt)...)
 	}
+
 	return list
 }
 
@@ -144,8 +156,10 @@ func (n needs) ofTaps() []command {
 	if n.cluster {
 		prefix = "S"
 	}
+
 	const without = "notifier listen shows nothing"
-	return []command{{args: []any{prefix + "PUBLISH", channel, "x"}, without: without}, {args: []any{prefix + "SUBSCRIBE", channel}, without: without}}
+	return []command{{args: []any{prefix + "PUBLISH", channel, "x"}, without: without},
+		{args: []any{prefix + "SUBSCRIBE", channel}, without: without}}
 }
 
 const (
@@ -175,7 +189,8 @@ func (n needs) always() []command {
 		of("ZADD", zset, "1", member), of("ZREM", zset, member), of("ZCARD", zset), of("ZCOUNT", zset, "0", "1"),
 		of("ZRANGE", zset, "0", "1"), of("ZRANGEBYSCORE", zset, "0", "1"), of("ZREVRANGEBYSCORE", zset, "1", "0"),
 		of("ZRANK", zset, member), of("ZSCORE", zset, member), of("ZMSCORE", zset, member), of("ZSCAN", zset, "0"),
-		of("ZRANGEBYLEX", zset, "-", "+"), of("ZLEXCOUNT", zset, "-", "+"), of("ZREMRANGEBYSCORE", s.Serving(), "0", "1"), of("ZPOPMIN", s.FleetEnded(), "1"),
+		of("ZRANGEBYLEX", zset, "-", "+"), of("ZLEXCOUNT", zset, "-", "+"), of("ZREMRANGEBYSCORE", s.Serving(), "0", "1"),
+		of("ZPOPMIN", s.FleetEnded(), "1"),
 
 		of("HSET", hash, member, "{}"), of("HSETNX", s.Meta(), "layout", "2"), of("HGET", hash, member), of("HMGET", hash, member),
 		of("HGETALL", s.Meta()), of("HDEL", hash, member), of("HEXISTS", hash, member), of("HSCAN", hash, "0"), of("HLEN", hash),
@@ -221,6 +236,7 @@ func (n needs) confirming() []command {
 				command{args: []any{"CONFIG", "GET", "appendfsync"}, without: "fsync is refused on a Redis before 8"})
 		}
 	}
+
 	return list
 }
 
@@ -233,12 +249,15 @@ func (n needs) ofRoute(rt *route.Route) []command {
 	case route.KindStream:
 		list = append(list, command{args: []any{"XADD", rt.Target.Key, "*", "k", "v"}})
 	}
+
 	if len(list) > 0 && n.cluster {
 		list = append(list, command{args: []any{"SET", n.space.Pushed(rt.Target.Key, "x"), "", "NX", "PX", "1"}})
 	}
+
 	if rt.OnDead != nil {
 		list = append(list, command{args: []any{"LREM", n.space.Deaths(0), "1", "x"}})
 	}
+
 	if !rt.Adopt {
 		return list
 	}
@@ -249,5 +268,6 @@ func (n needs) ofRoute(rt *route.Route) []command {
 		{"GETRANGE", timer, "0", "1"}} {
 		list = append(list, command{args: args, without: without})
 	}
+
 	return list
 }

@@ -47,6 +47,7 @@ func (n *node) readInfo(ctx context.Context) {
 			err.Error()})
 		return
 	}
+
 	for line := range strings.Lines(text) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
 			n.info[k] = v
@@ -66,10 +67,12 @@ func (n *node) fix(ctx context.Context, f *Finding, name, value string) {
 	if !n.Fix {
 		return
 	}
+
 	if err := n.c.ConfigSet(ctx, name, value).Err(); err != nil {
 		f.Message += "; it could not be set: " + err.Error()
 		return
 	}
+
 	f.Fixed = true
 	f.Message += fmt.Sprintf("; set to %q until the next restart", value)
 }
@@ -86,9 +89,11 @@ func (n *node) version() {
 		n.add(Finding{Check: "version", Severity: OK, Message: "Valkey " + v})
 		return
 	}
+
 	if text == "" {
 		return
 	}
+
 	major, rest, _ := strings.Cut(text, ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	a, _ := strconv.Atoi(major)
@@ -100,6 +105,7 @@ func (n *node) version() {
 	case a < 7:
 		f.Severity, f.Remedy = Warning, "7.0 or newer is recommended; older versions refuse settles too when memory is full"
 	}
+
 	n.add(f)
 }
 
@@ -111,22 +117,26 @@ func (n *node) notify(ctx context.Context) {
 		n.unknown("notify flags", name)
 		return
 	}
+
 	need := "Ex"
 	for _, rt := range n.cfg.Routes {
 		if rt.Adopt {
 			need = "KEg$x"
 		}
 	}
+
 	missing := ""
 	for _, f := range need {
 		if !strings.ContainsRune(flags, f) && !(strings.ContainsRune(flags, 'A') && strings.ContainsRune("g$lshzxetd", f)) {
 			missing += string(f)
 		}
 	}
+
 	if missing == "" {
 		n.add(Finding{Check: "notify flags", Severity: OK, Message: fmt.Sprintf("%s is %q", name, flags)})
 		return
 	}
+
 	f := Finding{Check: "notify flags", Severity: Warning,
 		Message: fmt.Sprintf("%s is %q and lacks %q: no expired events, so notices are late by the grace", name, flags, missing),
 		Remedy:  fmt.Sprintf("%s %s in redis.conf, on replicas too; for now CONFIG SET %s %s", name, flags+missing, name, flags+missing)}
@@ -134,6 +144,7 @@ func (n *node) notify(ctx context.Context) {
 		f.Severity = Info
 		f.Message += "; the service adds them when it starts, but they are lost when Redis restarts"
 	}
+
 	n.fix(ctx, &f, name, flags+missing)
 	n.add(f)
 }
@@ -144,6 +155,7 @@ func (n *node) memory(ctx context.Context) {
 		n.unknown("memory", "maxmemory")
 		return
 	}
+
 	limit, _ := strconv.ParseInt(limitText, 10, 64)
 	used, _ := strconv.ParseInt(n.info["used_memory"], 10, 64)
 	if policy != "" && policy != "noeviction" {
@@ -182,6 +194,7 @@ func (n *node) persistence(ctx context.Context) {
 	} else {
 		n.unknown("persistence", "appendonly")
 	}
+
 	n.lastWrites(save)
 }
 
@@ -224,6 +237,7 @@ func (n *node) evicts(ctx context.Context, policy string, limit int64) {
 		f.Severity = Warning
 		f.Message = fmt.Sprintf("maxmemory-policy is %s: Redis would evict notices once maxmemory is set", policy)
 	}
+
 	n.fix(ctx, &f, "maxmemory-policy", "noeviction")
 	n.add(f)
 }
@@ -247,16 +261,19 @@ func (n *node) buffers(ctx context.Context) {
 		n.unknown("output buffer", name)
 		return
 	}
+
 	fields := strings.Fields(text)
 	for i := 0; i+3 < len(fields); i += 4 {
 		if fields[i] != "pubsub" {
 			continue
 		}
+
 		hard, _ := strconv.ParseInt(fields[i+1], 10, 64)
 		if hard == 0 || hard >= least {
 			n.add(Finding{Check: "output buffer", Severity: OK, Message: "pubsub " + strings.Join(fields[i+1:i+4], " ")})
 			return
 		}
+
 		f := Finding{Check: "output buffer", Severity: Warning,
 			Message: fmt.Sprintf("subscribers are disconnected with %s unread: a burst of events ends the subscription", size(hard)),
 			Remedy:  name + ` "pubsub 64mb 16mb 60" in redis.conf`}
@@ -292,6 +309,7 @@ func (n *node) clock(ctx context.Context) {
 		n.add(Finding{Check: "clock", Severity: Error, Message: "TIME is refused: " + err.Error(), Remedy: "allow TIME; all times come from it"})
 		return
 	}
+
 	off := theirs.Sub(before.Add(after.Sub(before) / 2))
 	f := Finding{Check: "clock", Severity: OK, Message: fmt.Sprintf("Redis's clock is %s off this machine's", off.Round(time.Millisecond))}
 	switch slip := off.Abs() - after.Sub(before)/2; {
@@ -300,6 +318,7 @@ func (n *node) clock(ctx context.Context) {
 	case slip > 500*time.Millisecond:
 		f.Severity = Warning
 	}
+
 	switch {
 	case theirs.Before(notice.Earliest()):
 		f.Severity = Error
@@ -309,5 +328,6 @@ func (n *node) clock(ctx context.Context) {
 		f.Message += ": due times use Redis's clock, and receivers refuse signatures that are minutes off"
 		f.Remedy = "synchronise both clocks (NTP)"
 	}
+
 	n.add(f)
 }

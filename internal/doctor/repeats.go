@@ -18,6 +18,7 @@ func (r *run) repeats(ctx context.Context) {
 	for _, route := range r.cfg.Routes {
 		prefixes = append(prefixes, route.Prefix)
 	}
+
 	counts, _, err := s.Counts(ctx, prefixes)
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Error,
@@ -30,6 +31,7 @@ func (r *run) repeats(ctx context.Context) {
 		if c.RepeatWindow >= s.RepeatWindow() {
 			continue
 		}
+
 		short++
 		r.add(Finding{Check: check, Severity: Warning,
 			Message: fmt.Sprintf("a schedule call under %s repeated more than %s after its notice was settled creates a second notice; "+
@@ -38,6 +40,7 @@ func (r *run) repeats(ctx context.Context) {
 			Remedy: "raise NOTIFIER_REPEAT_BYTES, 65 bytes for each notice settled in the window plus an eighth; if Redis's memory " +
 				"was full, the window grows again by itself"})
 	}
+
 	if short == 0 && len(counts) > 0 {
 		r.add(Finding{Check: check, Severity: OK,
 			Message: fmt.Sprintf("repeated schedule calls are recognised for at least %s after the notice was settled",

@@ -36,10 +36,12 @@ func ACLUser(ctx context.Context, cfg *config.Config) (user string, rules []stri
 	if u, perr := url.Parse(string(cfg.Redis.URL)); perr == nil && u.User != nil && u.User.Username() != "" {
 		user = u.User.Username()
 	}
+
 	conn, err := connect(cfg)
 	if err != nil {
 		return user, nil, err
 	}
+
 	defer func() { _ = conn.Close() }()
 
 	held, err := conn.SMembers(ctx, (keys.Space{Namespace: cfg.Namespace}).Routes()).Result()
@@ -62,6 +64,7 @@ func Allowed(ctx context.Context, cfg *config.Config, conn *wire.Conn) error {
 	case err != nil || len(d.refused) == 0:
 		return nil // if nothing can be checked, each operation reports its refusal
 	}
+
 	return fmt.Errorf("%w: user %s may not %s; as an administrator: %s, and the same in the file of users", ErrRights, d.user,
 		strings.Join(d.refused, ", "), d.remedy())
 }
@@ -85,6 +88,7 @@ func (r *run) denials(ctx context.Context) (*denials, error) {
 	if r.heard(err) != nil {
 		user = "default"
 	}
+
 	d := &denials{user: user}
 	n := r.needs(ctx)
 
@@ -94,13 +98,16 @@ func (r *run) denials(ctx context.Context) (*denials, error) {
 	for _, k := range samples {
 		calls = append(calls, []any{"EXISTS", k})
 	}
+
 	for _, c := range commands {
 		calls = append(calls, c.args)
 	}
+
 	answers, err := r.dryRun(ctx, user, calls)
 	if errors.Is(err, errNoCheck) {
 		answers, err = r.try(ctx, calls)
 	}
+
 	if err != nil {
 		return d, err
 	}
@@ -110,12 +117,14 @@ func (r *run) denials(ctx context.Context) (*denials, error) {
 			d.refuse("EXISTS "+samples[i], rules[i])
 		}
 	}
+
 	missingKeys := len(d.refused) > 0
 	for i, why := range answers[len(rules):] {
 		if why != "" && !(missingKeys && strings.Contains(why, " key")) {
 			d.command(n, commands[i], why)
 		}
 	}
+
 	return d, nil
 }
 
@@ -125,10 +134,12 @@ func (d *denials) command(n needs, c command, why string) {
 	if strings.Contains(why, "channel") {
 		rule = n.channelRule(why)
 	}
+
 	if c.without == "" {
 		d.refuse(c.String(), rule)
 		return
 	}
+
 	d.partly = append(d.partly, c.String()+" ("+c.without+")")
 	d.addRule(rule)
 }
@@ -139,6 +150,7 @@ func (r *run) needs(ctx context.Context) needs {
 	if held, err := r.conn.SMembers(ctx, r.space.Routes()).Result(); r.heard(err) == nil {
 		n.held = validPrefixes(held)
 	}
+
 	return n
 }
 
@@ -160,6 +172,7 @@ func (c command) String() string {
 		slices.Contains([]string{"SET", "RPUSH", "XADD", "PUBLISH"}, name) {
 		name += " " + fmt.Sprint(c.args[1])
 	}
+
 	return name
 }
 
@@ -174,6 +187,7 @@ func (n needs) channelRule(why string) string {
 			return rule
 		}
 	}
+
 	return strings.Join(n.channelRules(), " ")
 }
 
@@ -199,13 +213,14 @@ func (r *run) dryRun(ctx context.Context, user string, calls [][]any) (why []str
 			why[i] = text
 		}
 	}
+
 	return why, nil
 }
 
 // harmless are the commands that try sends. They read or do nothing.
 var harmless = []string{"PING", "TIME", "EXISTS", "GET", "MGET", "EVAL", "ZCARD", "ZCOUNT", "ZRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE",
-	"ZRANK", "ZSCORE", "ZMSCORE", "ZRANGEBYLEX", "ZLEXCOUNT", "SMISMEMBER", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS", "SISMEMBER", "LLEN", "LINDEX", "LRANGE",
-	"INFO", "ROLE"}
+	"ZRANK", "ZSCORE", "ZMSCORE", "ZRANGEBYLEX", "ZLEXCOUNT", "SMISMEMBER", "HGET", "HMGET", "HGETALL", "HEXISTS", "HLEN", "SMEMBERS",
+	"SISMEMBER", "LLEN", "LINDEX", "LRANGE", "INFO", "ROLE"}
 
 // try sends the harmless commands and returns Redis's reason for each refusal. Commands that write are skipped.
 func (r *run) try(ctx context.Context, calls [][]any) (why []string, err error) {
@@ -214,6 +229,7 @@ func (r *run) try(ctx context.Context, calls [][]any) (why []string, err error) 
 		if !slices.Contains(harmless, fmt.Sprint(args[0])) {
 			continue
 		}
+
 		err := r.conn.Do(ctx, args...).Err()
 		if redis.IsPermissionError(err) {
 			why[i] = err.Error()
@@ -221,6 +237,7 @@ func (r *run) try(ctx context.Context, calls [][]any) (why []string, err error) 
 			return nil, r.unanswered
 		}
 	}
+
 	return why, nil
 }
 
@@ -232,16 +249,19 @@ func (r *run) rights(ctx context.Context) {
 			Remedy: "`notifier doctor --acl` prints the required rules"})
 		return
 	}
+
 	remedy := d.remedy() + ", and the same in the file of users; `notifier doctor --acl` prints all rules"
 	if len(d.refused) > 0 {
 		r.add(Finding{Check: "rights", Severity: Error, Message: fmt.Sprintf("user %s may not %s", d.user,
 			strings.Join(slices.Compact(d.refused), ", ")),
 			Remedy: remedy})
 	}
+
 	if len(d.partly) > 0 {
 		r.add(Finding{Check: "rights", Severity: Warning, Message: fmt.Sprintf("user %s may not %s", d.user, strings.Join(d.partly, ", ")),
 			Remedy: remedy})
 	}
+
 	if len(d.refused)+len(d.partly) == 0 {
 		r.add(Finding{Check: "rights", Severity: OK, Message: fmt.Sprintf("user %s has all required rights", d.user)})
 	}

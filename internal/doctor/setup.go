@@ -20,9 +20,9 @@ import (
 // SetupChecks lists the checks of [Setup]'s findings.
 var SetupChecks = []string{"clock", durability, "memory", "persistence", "restart", "rights", "version"}
 
-// Setup checks the settings and rights of Redis through an open connection, and changes nothing. It returns all
-// findings of severity Error, and warnings about durability. For a setting that the Redis user may not read, it
-// returns no finding. It returns an error if Redis does not answer.
+// Setup checks the settings and rights of Redis through an open connection, and changes nothing. It returns the
+// findings of severity Error, and the warnings of the check durability. For a setting that the Redis user may not read,
+// there may be no finding. The error is not nil if Redis does not answer or refuses the log-in.
 func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding, error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTimeout)
 	defer cancel()
@@ -30,10 +30,12 @@ func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding,
 	if err := r.nodes(ctx); err != nil {
 		return nil, err
 	}
+
 	r.rights(ctx)
 	if err := cmp.Or(ctx.Err(), r.unanswered); err != nil {
 		return nil, err
 	}
+
 	return slices.DeleteFunc(r.found, func(f Finding) bool { return f.Severity != Error && (f.Severity != Warning || f.Check != durability) }),
 		nil
 }
@@ -51,11 +53,13 @@ func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 		} else if err != nil {
 			return fmt.Errorf("info: %w", err)
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
 		if id := info["Server"]["run_id"]; id != "" {
 			ids = append(ids, id)
 		}
+
 		return nil
 	}
 	var err error
@@ -64,6 +68,7 @@ func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	} else {
 		err = conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
 	}
+
 	slices.Sort(ids)
 	return strings.Join(ids, " "), err
 }

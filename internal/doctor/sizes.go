@@ -21,6 +21,7 @@ func (r *run) sizes(ctx context.Context) {
 	if r.space.Shards < 2 {
 		return
 	}
+
 	prefixes, err := r.conn.SMembers(ctx, r.space.Routes()).Result()
 	if err != nil {
 		return // the check prefixes reports it
@@ -33,9 +34,11 @@ func (r *run) sizes(ctx context.Context) {
 			if err != nil {
 				return
 			}
+
 			held[i] += n
 		}
 	}
+
 	for _, i := range tooLarge(held) {
 		r.add(Finding{Check: "shards", Severity: Warning,
 			Message: fmt.Sprintf("shard {%s} holds %s, more than %d times the mean of all shards", r.space.Tag(r.space.First()+i),
@@ -50,10 +53,12 @@ func tooLarge(held []int64) (list []int) {
 	for _, n := range held {
 		sum += n
 	}
+
 	for i, n := range held {
 		if n >= largeShard && n*int64(len(held)) > largeFactor*sum {
 			list = append(list, i)
 		}
 	}
+
 	return list
 }

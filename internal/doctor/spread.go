@@ -23,17 +23,20 @@ func (r *run) spread(ctx context.Context) {
 	if r.conn.Masters == nil {
 		return
 	}
+
 	ranges, err := r.slots(ctx)
 	if err != nil {
 		r.add(Finding{Check: "shards", Severity: Info, Message: "cannot read the distribution of shards: " + err.Error(),
 			Remedy: "allow CLUSTER SLOTS, which the service needs"})
 		return
 	}
+
 	shards := max(r.space.Shards, 1)
 	tags := make([]string, shards)
 	for i := range tags {
 		tags[i] = r.space.Tag(r.space.First() + i)
 	}
+
 	here, masters := over(ranges, tags)
 	f := Finding{Check: "shards", Severity: OK, Message: fmt.Sprintf("%s over %s: %s", notice.Count(shards, "shard"),
 		notice.Count(len(masters), "master"), listed(here, masters))}
@@ -51,6 +54,7 @@ func (r *run) spread(ctx context.Context) {
 		f.Severity = Info
 		f.Remedy = "the masters have unequal numbers of slots: redis-cli --cluster rebalance"
 	}
+
 	r.add(f)
 }
 
@@ -67,12 +71,14 @@ func (r *run) slots(ctx context.Context) ([]slotRange, error) {
 	if r.heard(err) != nil {
 		return nil, wire.Wrap("cluster slots", err)
 	}
+
 	var list []slotRange
 	for _, s := range all {
 		if len(s.Nodes) > 0 {
 			list = append(list, slotRange{s.Start, s.End, s.Nodes[0].Addr})
 		}
 	}
+
 	return list, nil
 }
 
@@ -82,6 +88,7 @@ func over(ranges []slotRange, tags []string) (count map[string]int, masters []st
 	for _, s := range ranges {
 		masters = append(masters, s.master)
 	}
+
 	slices.Sort(masters)
 	masters = slices.Compact(masters)
 	for _, t := range tags {
@@ -92,6 +99,7 @@ func over(ranges []slotRange, tags []string) (count map[string]int, masters []st
 			}
 		}
 	}
+
 	return count, masters
 }
 
@@ -100,10 +108,12 @@ func uneven(count map[string]int, masters []string) int {
 	if len(masters) == 0 {
 		return 0
 	}
+
 	least, most := count[masters[0]], 0
 	for _, m := range masters {
 		least, most = min(least, count[m]), max(most, count[m])
 	}
+
 	return most - least
 }
 
@@ -112,5 +122,6 @@ func listed(count map[string]int, masters []string) string {
 	for i, m := range masters {
 		parts[i] = fmt.Sprintf("%s has %d", m, count[m])
 	}
+
 	return strings.Join(parts, ", ")
 }

@@ -101,5 +101,6 @@ func freePort() (string, error) {
 	if !ok {
 		return "", fmt.Errorf("not a TCP address")
 	}
+
 	return "127.0.0.1:" + strconv.Itoa(a.Port), nil
 }

@@ -13,11 +13,10 @@ import (
 	"notifier/internal/keys"
 )
 
-// Emulation is miniredis with three additions: keys expire to the millisecond, expired events are sent, and CONFIG is
-// answered. It is suited for some thousand timers.
+// Emulation is a Redis server in this process: miniredis with three additions. Keys expire to the millisecond, expired
+// events are sent, and CONFIG GET returns that they are enabled. It is fast enough for some thousand timers.
 //
-// Its clock is the clock of the system, or of the synctest bubble in which it was created. [Emulation.Leap] moves that
-// clock.
+// It uses the system clock, or that of the synctest bubble in which it was created. [Emulation.Leap] moves its clock.
 type Emulation struct {
 	m    *miniredis.Miniredis
 	stop chan struct{}
@@ -50,6 +49,7 @@ func StartEmulated() (*Server, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
 	}
+
 	return &Server{URL: "redis://" + addr + "/0", Kind: "emulated in this process", Emulated: true, close: e.Close}, nil
 }
 
@@ -65,6 +65,7 @@ func NewEmulation() (*Emulation, error) {
 	if err := e.begin(); err != nil {
 		return nil, err
 	}
+
 	return e, nil
 }
 
@@ -195,6 +196,7 @@ func (e *Emulation) left() time.Duration {
 	for _, p := range e.pending {
 		left = min(left, p.at.Add(time.Millisecond).Sub(now))
 	}
+
 	return max(left, 0)
 }
 
@@ -239,6 +241,7 @@ func (e *Emulation) step() {
 	if elapsed > 0 {
 		e.m.FastForward(elapsed)
 	}
+
 	if len(e.pending) > 0 {
 		e.rouse()
 	}

@@ -121,5 +121,6 @@ func (h instants) copied(from, to string) []expiry {
 			list = append(list, expiry{to, x.at})
 		}
 	}
+
 	return list
 }

@@ -22,10 +22,12 @@ func (e *Engine) tendAudit(ctx context.Context) error {
 	if len(clients) == 0 {
 		clients = []string{""} // callers without a name
 	}
+
 	for {
 		if err := e.trail().Tend(ctx, clients); err != nil && ctx.Err() == nil {
 			e.o.Logger.Warn("cannot tidy the audit, retrying in a minute", zap.Error(err))
 		}
+
 		next := time.NewTimer(tendAuditEvery)
 		select {
 		case <-ctx.Done():

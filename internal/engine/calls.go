@@ -21,9 +21,9 @@ import (
 	"notifier/internal/wire"
 )
 
-// The calls of the API. Each finds the route of its key and does the rest in one script. If timers
-// are adopted, the key's timer is adopted first, so that a call after a client's SET acts on that
-// SET.
+// The calls of the API. A call on one notice finds the route of its key, and usually does the rest in
+// one script. If timers are adopted, most calls that schedule or change a notice adopt the key's timer
+// first, so that a call after a client's SET acts on that SET.
 
 // answerLimit is how long a call on one notice waits for its cluster node. A node that does not
 // answer for longer counts as unreachable, and calls for it are refused at once.
@@ -46,10 +46,12 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	if err := e.adopter.Follow(ctx, r.Key); err != nil {
 		return store.Reply{}, err
 	}
+
 	out, err := e.schedule.Schedule(ctx, r)
 	if out.Created { // a new notice is not parked
 		return out, err
 	}
+
 	many := []store.Reply{out}
 	e.addWaits(ctx, many)
 	return many[0], err
@@ -71,6 +73,7 @@ func (e *Engine) addWaits(ctx context.Context, replies []store.Reply) {
 			found = append(found, &r.Found)
 		}
 	}
+
 	_ = e.store.AddWaits(ctx, found...)
 }
 
@@ -80,6 +83,7 @@ func (e *Engine) scheduleMany(ctx context.Context, rs []store.Request) []store.R
 		for i := range out {
 			out[i].Err = err
 		}
+
 		return out
 	}
 	if err := e.known(ctx); err != nil {
@@ -88,20 +92,24 @@ func (e *Engine) scheduleMany(ctx context.Context, rs []store.Request) []store.R
 	if !e.adopter.Adopts() {
 		return e.schedule.Many(ctx, rs)
 	}
+
 	ks := make([]string, len(rs))
 	for i := range rs {
 		ks[i] = rs[i].Key
 	}
+
 	failed := e.adopter.FollowEach(ctx, ks)
 	if len(failed) == 0 {
 		return e.schedule.Many(ctx, rs)
 	}
+
 	out, fit := make([]store.Reply, len(rs)), make([]store.Request, 0, len(rs))
 	for i := range rs {
 		if out[i].Err = failed[rs[i].Key]; out[i].Err == nil {
 			fit = append(fit, rs[i])
 		}
 	}
+
 	if len(fit) > 0 {
 		replies := e.schedule.Many(ctx, fit)
 		for i := range out {
@@ -110,6 +118,7 @@ func (e *Engine) scheduleMany(ctx context.Context, rs []store.Request) []store.R
 			}
 		}
 	}
+
 	return out
 }
 
@@ -118,10 +127,12 @@ func (e *Engine) route(ctx context.Context, key string) (*route.Route, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
+
 	r := e.o.Routes.Match(key)
 	if r == nil {
 		return nil, fmt.Errorf("%s: %w", key, store.ErrUnrouted)
 	}
+
 	return r, nil
 }
 
@@ -135,6 +146,7 @@ func (e *Engine) prefix(ctx context.Context, key string) (*route.Route, string, 
 	case err != nil:
 		return nil, "", err
 	}
+
 	return r, r.Prefix, nil
 }
 
@@ -146,10 +158,12 @@ func (e *Engine) Find(ctx context.Context, key string) (store.Found, error) {
 	if err != nil {
 		return store.Found{}, err
 	}
+
 	f, err := e.store.Find(ctx, prefix, key)
 	if err == nil {
 		err = e.store.AddWaits(ctx, &f)
 	}
+
 	return f, err
 }
 
@@ -163,13 +177,16 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 	if err := e.adopter.Follow(ctx, key); err != nil {
 		return store.Change{}, err
 	}
+
 	c, err := e.store.Amend(ctx, prefix, key, op, when)
 	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) {
 		e.hint(&c.Found)
 	}
+
 	if err == nil && c.Notice != nil {
 		_ = e.store.AddWaits(ctx, &c.Found) // the change is done: without an answer the notice is shown as postponed
 	}
+
 	return c, err
 }
 
@@ -178,10 +195,13 @@ func (e *Engine) ClientNumber(ctx context.Context, name string) int {
 	if e.known(ctx) != nil { // the call itself is refused
 		return 0
 	}
+
 	n, err := e.store.Clients.Number(ctx, name)
 	if err != nil {
-		e.o.Logger.Warn("cannot read the number of a client, its notices name the last known one or none", zap.String("client", name), zap.Int("number", n), zap.Error(err))
+		e.o.Logger.Warn("cannot read the number of a client, its notices name the last known one or none", zap.String("client", name),
+			zap.Int("number", n), zap.Error(err))
 	}
+
 	return n
 }
 
@@ -218,6 +238,7 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	if err != nil {
 		return store.Change{}, err
 	}
+
 	return e.reports.Take(ctx, r, key, v)
 }
 
@@ -343,17 +364,20 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 	if err := e.known(ctx); err != nil {
 		return nil, nil, err
 	}
+
 	prefixes := slices.Clone(e.store.Prefixes())
 	for _, r := range e.o.Routes.All() {
 		if !slices.Contains(prefixes, r.Prefix) {
 			prefixes = append(prefixes, r.Prefix)
 		}
 	}
+
 	slices.Sort(prefixes)
 	counts, missing, err := e.store.Counts(ctx, prefixes)
 	if err != nil {
 		return nil, missing, err
 	}
+
 	return slices.DeleteFunc(counts, func(c store.Counts) bool {
 		return e.o.Routes.Prefix(c.Prefix) == nil && c.Pending+c.Dead+c.Settled == 0
 	}), missing, nil
@@ -364,12 +388,14 @@ func (e *Engine) Stats() []api.RouteStats {
 	if !e.isOpen() {
 		return nil
 	}
+
 	var out []api.RouteStats
 	for _, r := range e.o.Routes.All() {
 		s := e.o.Metrics.Stats(r.Name)
 		out = append(out, api.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
 			LatenessP50: s.LatenessP50, LatenessP99: s.LatenessP99})
 	}
+
 	return out
 }
 
@@ -379,39 +405,49 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
+
 	h, err := e.historyGauges(ctx, missing)
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
+
 	hooks, err := e.hookBacklog(ctx, missing)
 	if err != nil {
 		return metrics.Gauges{}, err
 	}
+
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster only the heartbeats' node may be unreachable
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := metrics.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
+	g := metrics.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 &&
+		e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
 	}
+
 	for _, c := range counts {
 		r := e.o.Routes.Prefix(c.Prefix)
 		if r == nil {
 			continue // counted as orphaned
 		}
+
 		waiting, longest := int64(-1), time.Duration(-1)
 		if unknown == nil {
 			waiting = int64(postponed[c.Prefix]) + c.Waiting()
 		}
+
 		if c.Ordered {
 			longest = c.LongestWait
 		}
+
 		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
-			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(), InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting, LongestWait: longest,
-			HostsWaiting: e.waiting(r), ReceiversFailing: failing(r.Prefix)})
+			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(),
+			InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting, LongestWait: longest, HostsWaiting: e.waiting(r),
+			ReceiversFailing: failing(r.Prefix)})
 	}
+
 	return g, nil
 }
 
@@ -429,10 +465,12 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 		if out[i].Err = err; err != nil {
 			continue
 		}
+
 		p := e.store.Space().Partition(r.Prefix, l.Key)
 		by[p] = append(by[p], i)
 		ks = append(ks, l.Key)
 	}
+
 	failed := e.adopter.FollowEach(ctx, ks)
 	for p, all := range by {
 		var refused error // after a refusal of the shard, all its other notices are refused
@@ -445,10 +483,12 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 			for j, i := range some {
 				list[j] = letters[i]
 			}
+
 			var replies []store.Reply
 			if refused == nil {
 				replies, refused = e.store.Restore(ctx, p, list)
 			}
+
 			for j, i := range some {
 				if refused != nil {
 					out[i].Err = refused
@@ -458,5 +498,6 @@ func (e *Engine) Restore(ctx context.Context, letters []store.Letter) []store.Re
 			}
 		}
 	}
+
 	return out
 }

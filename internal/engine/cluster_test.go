@@ -93,7 +93,8 @@ func TestQueuesInACluster(t *testing.T) {
 	for i := range n {
 		for app := 1; app <= 3; app++ {
 			k := fmt.Sprintf("app%d:a:b:%d", app, i)
-			if _, err := w.Schedule(ctx, store.Request{Key: k, Delay: 30 * time.Millisecond, Content: notice.Content{Body: []byte("x")}}); err != nil {
+			if _, err := w.Schedule(ctx, store.Request{Key: k, Delay: 30 * time.Millisecond,
+				Content: notice.Content{Body: []byte("x")}}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -108,7 +109,8 @@ func TestQueuesInACluster(t *testing.T) {
 			t.Fatal(err)
 		}
 		// The entry comes a moment before its notice says so: the report waits for that.
-		if ch, err := w.Report(ctx, e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: notice.OutcomeDelivered}}); err != nil || !ch.Done {
+		if ch, err := w.Report(ctx, e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt,
+			Result: notice.Result{Outcome: notice.OutcomeDelivered}}); err != nil || !ch.Done {
 			t.Fatalf("the report of %s: %+v, %v", e.Key, ch, err)
 		}
 	}

@@ -45,7 +45,8 @@ func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string)
 // tidy makes a round as the instance's Janitor does every half minute.
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
-	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: w.store}, Registry: fleet.NewStore(w.store.Layout), Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
+	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: w.store}, Registry: fleet.NewStore(w.store.Layout),
+		Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
 	if _, err := k.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +185,8 @@ func TestWhatLiesUnderARemovedPrefixIsDelivered(t *testing.T) {
 	after := startWith(t, srv, s, "app1")
 	s.await(t, 1)
 	// A producer's script, or an instance that others take for dead, writes there again.
-	old := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1", "app1:m"},
-		Retention: time.Hour, Retain: 1000})
+	old := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1},
+		Prefixes: []string{"app1", "app1:m"}, Retention: time.Hour, Retain: 1000})
 	if _, err := old.Schedule(ctx, keys.Partition{Prefix: "app1:m"}, []store.Request{{Key: "app1:m:t:2"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,8 @@ func TestPlainTimersAreAdoptedOnceByInstancesOfDifferentConfigurations(t *testin
 	}
 	both := []*world{adopting("app1"), adopting("app1", "app1:m")}
 	for i := range n {
-		if err := srv.Client().Set(t.Context(), fmt.Sprintf("app1:m:t:%d", i), "payload", time.Duration(300+i)*time.Millisecond).Err(); err != nil {
+		if err := srv.Client().Set(t.Context(), fmt.Sprintf("app1:m:t:%d", i), "payload",
+			time.Duration(300+i)*time.Millisecond).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -55,10 +55,10 @@ func (f works) Run(ctx context.Context, e *consume.Entry) notice.Result { return
 // consumer runs one until the test ends, or stop is called.
 func (w *work) consumer(name string, run func(context.Context, *consume.Entry) notice.Result, change func(*consume.Options)) (stop func()) {
 	r := w.o.Routes.All()[0]
-	o := consume.Options{Redis: redis.NewClient(&redis.Options{Addr: w.srv.Addr(), DB: w.srv.DB(), MaxRetries: -1}), Stream: r.Target.Kind == route.KindStream,
-		Key: r.Target.Key, Group: "g", Consumer: name, Idle: 300 * time.Millisecond, Report: r.Ack.Kind == route.AckReport, Timeout: r.Timeout,
-		Drain: 5 * time.Second, After: time.Millisecond, Worker: works(run), API: w.api, Block: 100 * time.Millisecond,
-		Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel))}
+	o := consume.Options{Redis: redis.NewClient(&redis.Options{Addr: w.srv.Addr(), DB: w.srv.DB(), MaxRetries: -1}),
+		Stream: r.Target.Kind == route.KindStream, Key: r.Target.Key, Group: "g", Consumer: name, Idle: 300 * time.Millisecond,
+		Report: r.Ack.Kind == route.AckReport, Timeout: r.Timeout, Drain: 5 * time.Second, After: time.Millisecond, Worker: works(run),
+		API: w.api, Block: 100 * time.Millisecond, Logger: zaptest.NewLogger(w.t, zaptest.Level(zap.ErrorLevel))}
 	if change != nil {
 		change(&o)
 	}
@@ -103,7 +103,8 @@ func TestConsumeRunsACommand(t *testing.T) {
 	if f.AttemptsMade != 1 {
 		t.Errorf("%+v", f.Notice)
 	}
-	for file, want := range map[string]string{"done.1": body, "done.facts": f.ID() + " " + f.Due.Format("2006-01-02T15:04:05.000Z07:00") + " application/json\n"} {
+	for file, want := range map[string]string{"done.1": body, "done.facts": f.ID() + " " + f.Due.Format("2006-01-02T15:04:05.000Z07:00") +
+		" application/json\n"} {
 		if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(b) != want {
 			t.Errorf("%s holds %q (%v), want %q", file, b, err, want)
 		}
@@ -132,7 +133,8 @@ func TestACommandThatTakesTooLongFails(t *testing.T) {
 func idleFor(t *testing.T, srv *redistest.Server, idle time.Duration) {
 	t.Helper()
 	ctx := t.Context()
-	read, err := srv.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+", Count: 1000}).Result()
+	read, err := srv.Client().XPendingExt(ctx, &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+",
+		Count: 1000}).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +161,8 @@ func TestConsumersOfAStreamTakeOverFromTheDead(t *testing.T) {
 			// One that reads all and dies without a word.
 			_ = srv.Client().XGroupCreateMkStream(ctx, "events", "g", "0").Err()
 			eventually(t, "all read", func() bool {
-				_, _ = srv.Client().XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"events", ">"}, Count: n, Block: -1}).Result()
+				_, _ = srv.Client().XReadGroup(ctx, &redis.XReadGroupArgs{Group: "g", Consumer: "dead", Streams: []string{"events", ">"}, Count: n,
+					Block: -1}).Result()
 				p, err := srv.Client().XPending(ctx, "events", "g").Result()
 				return err == nil && p.Count == n
 			})
@@ -202,7 +205,8 @@ func TestLongWorkIsNotTakenOver(t *testing.T) {
 	w.put(t, 1, func(i int) store.Request { return store.Request{Key: key(i)} })
 	last := time.Duration(0)
 	eventually(t, "set back", func() bool {
-		p, err := w.srv.Client().XPendingExt(context.Background(), &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+", Count: 1}).Result()
+		p, err := w.srv.Client().XPendingExt(context.Background(), &redis.XPendingExtArgs{Stream: "events", Group: "g", Start: "-", End: "+",
+			Count: 1}).Result()
 		if err != nil || len(p) == 0 {
 			return false
 		}
@@ -222,7 +226,8 @@ func TestConsumersSurviveCutsAndRestarts(t *testing.T) {
 	for _, kind := range []route.Kind{route.KindList, route.KindStream} {
 		t.Run(string(kind), func(t *testing.T) {
 			r := queueRoute("q", "app1", route.Target{Kind: kind, Key: "jobs"}, route.AckReport)
-			r.Ladder = notice.Ladder{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond}
+			r.Ladder = notice.Ladder{50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond, 50 * time.Millisecond,
+				50 * time.Millisecond}
 			srv := redistest.Start(t, redistest.WithAOF(t.TempDir()))
 			w := working(t, srv, r)
 			ctx := context.Background()

@@ -21,7 +21,8 @@ func TestCountsShowPrefixesThatNoRouteHas(t *testing.T) {
 	old.stop()
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	counts, _, err := w.Counts(context.Background())
-	if err != nil || len(counts) != 2 || counts[0].Prefix != "app1" || counts[1].Prefix != "app2" || counts[1].Pending != 1 || counts[1].NextDue.IsZero() {
+	if err != nil || len(counts) != 2 || counts[0].Prefix != "app1" || counts[1].Prefix != "app2" || counts[1].Pending != 1 ||
+		counts[1].NextDue.IsZero() {
 		t.Errorf("%+v, %v", counts, err)
 	}
 	if g, err := w.Gauges(context.Background()); err != nil || len(g.Routes) != 1 || g.Routes[0].Route != "r" {

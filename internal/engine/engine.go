@@ -21,12 +21,14 @@ import (
 	"notifier/internal/erase"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/listener"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
+	"notifier/internal/redirect"
 	"notifier/internal/replay"
 	"notifier/internal/retry"
 	"notifier/internal/route"
@@ -134,6 +136,7 @@ type Engine struct {
 	unadopted *unadopted
 	shipper   *history.Shipper // nil without a history
 	replays   *replay.Driver   // nil without a history
+	redirects *redirect.Driver
 	eraser    *erase.Eraser
 	fleet     *fleet.Fleet
 	// assignment decides which part of the work this instance does.
@@ -148,6 +151,8 @@ type Engine struct {
 	looks         *reconcile.Inspections
 
 	hub         *tap.Hub
+	holds       *holds.Holds
+	walker      *holds.Walker
 	receivers   *receivers
 	unconfirmed *unconfirmed
 
@@ -170,14 +175,16 @@ func New(o Options) *Engine {
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
 	}
-	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1), shardsChanged: make(chan struct{}, 1),
-		since: time.Now(), mail: make(chan message, mailRoom), sweepers: newSweepers()}
+
+	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1),
+		shardsChanged: make(chan struct{}, 1), since: time.Now(), mail: make(chan message, mailRoom), sweepers: newSweepers()}
 	e.events.Store(true)
 	e.keyspace.Store(true)
 	e.receivers = newReceivers(e)
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.unadopted = newUnadopted(e, o.Logger)
 	e.store = e.newStore()
+	e.holds = holds.New(e.store.Layout)
 
 	e.ledger = newLedger(o.Routes, o.Metrics)
 	e.fleet, e.wrong = e.newFleet()
@@ -189,6 +196,7 @@ func New(o Options) *Engine {
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
 	}
+
 	return e
 }
 
@@ -198,8 +206,9 @@ func (e *Engine) newStore() *store.Store {
 	for _, r := range o.Routes.All() {
 		mine = append(mine, r.Prefix)
 	}
-	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes, Prefixes: mine,
-		Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
+
+	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes,
+		Prefixes: mine, Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
 		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
 		Watcher: watcher{e},
 		History: o.History.most(), Host: e.host, Adopts: e.adopts})
@@ -220,14 +229,15 @@ func (e *Engine) adopts(prefix string) bool {
 func (e *Engine) newParts() {
 	o, space, cluster := e.o, e.store.Space(), e.o.Conn.Masters != nil
 	e.shipper, e.replays = e.newShipper(space.Places()), e.newDriver()
+	e.redirects = redirect.NewDriver(redirect.Options{Store: e.redirectStore(), Routes: o.Routes, Logger: o.Logger})
 	e.looks = reconcile.NewInspections(e.store, e.store.Timers, cluster)
 	e.eraser = erase.New(erase.Options{Store: e.store, DB: o.History.DB, Notices: erasable{e}, Logger: o.Logger})
-	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(), MaxBody: o.MaxBody,
-		Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
+	e.adopter = adopt.New(adopt.Options{Store: adopt.Redis{Store: e.store}, Routes: o.Routes, Space: space, Cluster: e.cluster(),
+		MaxBody: o.MaxBody, Observer: o.Metrics, Events: events{e}, Logger: o.Logger})
 
-	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space, Handler: o.Handler, Total: o.Concurrency,
-		Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e},
-		Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
+	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
+		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
+		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster}
 
@@ -235,17 +245,19 @@ func (e *Engine) newParts() {
 	if o.Conn.Nodes != nil {
 		limit = answerLimit
 	}
+
 	e.schedule = schedule.New(schedule.Options{Store: e.store, Routes: o.Routes, Space: space, Timeout: limit, Wait: o.Confirm.Wait(),
 		Hints: e.dispatch, Observer: o.Metrics})
 
-	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Routes: o.Routes, Space: space, Assignment: e.assignment,
-		Logger: o.Logger})
+	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: e.receivers.store(), Routes: o.Routes,
+		Space: space, Assignment: e.assignment, Logger: o.Logger})
 
-	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space, Routes: o.Routes,
-		Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment, Grace: o.Grace,
-		Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e},
-		Assignment: e.assignment, Logger: o.Logger})
+	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
+		Routes: o.Routes, Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment,
+		Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Registry: e.heartbeats(),
+		Routes: o.Routes, Shards: space, Work: signals{e}, Receivers: e.holds, Assignment: e.assignment, Logger: o.Logger})
+	e.walker = &holds.Walker{Holds: e.holds, Layout: e.store.Layout, Mine: e.assignment, Logger: o.Logger}
 }
 
 // startWait is how long calls wait for a new Engine, so that no call fails because it came just
@@ -267,6 +279,7 @@ func (e *Engine) known(ctx context.Context) error {
 	if e.isOpen() {
 		return nil
 	}
+
 	if left := startWait - time.Since(e.since); left > 0 {
 		select {
 		case <-e.open:
@@ -275,30 +288,12 @@ func (e *Engine) known(ctx context.Context) error {
 		case <-time.After(left):
 		}
 	}
+
 	if why := e.trouble.Load(); why != nil && (errors.Is(*why, wire.ErrLogin) || errors.Is(*why, wire.ErrRights)) {
 		return *why // it names the remedy
 	}
+
 	return wire.ErrNotBegun
-}
-
-// watcher processes changes of the layout.
-type watcher struct{ *Engine }
-
-// SideChanged implements [layout.Watcher].
-func (w watcher) SideChanged(side layout.Side) { w.setSide(side) }
-
-// Grow implements [layout.Watcher].
-func (w watcher) Grow(places int) (grown func()) { return w.grow(places) }
-
-// LayoutChanged implements [layout.Watcher].
-func (w watcher) LayoutChanged(err error) {
-	if err == nil {
-		w.o.Logger.Info("the data in Redis have the expected layout again")
-		return
-	}
-	if w.isOpen() {
-		w.o.Logger.Error("Redis now has data of another layout, writing nothing", zap.Error(err))
-	}
 }
 
 // Subscribed is closed when the first subscription has begun.
@@ -314,11 +309,13 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		return err
 	}
+
 	if e.o.MakeKey {
 		if _, err := e.store.Key(ctx); err != nil {
 			e.o.Logger.Warn("cannot read the service's key, refusing listings of more than one page until it is available", zap.Error(err))
 		}
 	}
+
 	defer e.join(ctx)()
 	// The loops continue during the drain.
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -327,6 +324,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.listener.Run(loops) })
 	g.Go(func() error { return e.janitor.Run(loops) })
 	g.Go(func() error { return e.hooks.Run(loops) })
+	g.Go(func() error { return e.walker.Run(loops) })
 	g.Go(func() error { return e.adopter.Run(loops) })
 	g.Go(func() error { return e.watchOutages(loops) })
 	g.Go(func() error { return e.unadopted.Run(loops) })
@@ -336,6 +334,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.receivers.publish(loops) })
 	g.Go(func() error { return e.receivers.scan(loops) })
 	g.Go(func() error { return e.driveReplays(loops) })
+	g.Go(func() error { return e.redirects.Run(loops) })
 	g.Go(func() error { return e.tendShards(loops) })
 	g.Go(func() error { return e.sweepers.Run(loops) })
 	g.Go(func() error { return e.o.Taps.Run(loops, tap.NewStore(e.store.Wire()), e.Self) })
@@ -346,6 +345,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	case <-ctx.Done():
 	case <-loops.Done(): // a loop failed
 	}
+
 	endStreams() // the API's handlers wait for it
 	e.fleet.Retire()
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.o.Drain)
@@ -353,6 +353,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	if left := e.dispatch.Drain(drain, 3*time.Second); left > 0 {
 		e.o.Logger.Error("stopped with unsettled attempts, they are repeated when their lease expires", zap.Int("attempts", left))
 	}
+
 	stop()
 	return g.Wait()
 }
@@ -382,15 +383,18 @@ func (e *Engine) Begin(ctx context.Context) error {
 			o.over()
 			break
 		}
+
 		if errors.Is(err, layout.ErrLayout) || errors.Is(err, ErrConfig) {
 			return err
 		}
+
 		e.trouble.Store(&err)
 		o.failed(err)
 		if !again.Wait(ctx, err) {
 			return ctx.Err()
 		}
 	}
+
 	return nil
 }
 
@@ -401,6 +405,7 @@ func (e *Engine) populate() {
 	if e.shipper != nil {
 		e.shipper.Grow(places)
 	}
+
 	e.sweepMore()
 	e.dispatch.SetParts(e.assignment.Parts())
 }
@@ -413,9 +418,11 @@ func trouble(err error) string {
 			return kind.Error()
 		}
 	}
+
 	if errors.Is(err, sentinel.ErrFailover) {
 		return "sentinels are replacing the master, waiting for the new one"
 	}
+
 	return "redis does not answer"
 }
 
@@ -426,10 +433,12 @@ func (e *Engine) learn(ctx context.Context) error {
 			return err
 		}
 	}
+
 	space, warning, err := layout.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
 	if err != nil {
 		return err
 	}
+
 	e.store.Enter(space)
 	if err := e.store.Wire().Detect(ctx); err != nil {
 		return err
@@ -437,6 +446,7 @@ func (e *Engine) learn(ctx context.Context) error {
 	if err := e.synced(ctx); err != nil {
 		return err
 	}
+
 	if err := e.store.Learn(ctx); err != nil {
 		if errors.Is(err, layout.ErrLayout) {
 			// Another instance wrote the layout first: the next try reads or refuses it.
@@ -444,12 +454,16 @@ func (e *Engine) learn(ctx context.Context) error {
 		}
 		return err
 	}
+
 	if warning != "" {
 		e.o.Logger.Warn("NOTIFIER_SHARDS is outdated, using the number of shards in Redis", zap.String("problem", warning))
 	}
-	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) && (e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable)) {
+
+	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) &&
+		(e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable)) {
 		return err // in a cluster, copies in other shards have the layout if the first one's node is unreachable
 	}
+
 	return e.orderRoutes(ctx)
 }
 
@@ -460,10 +474,12 @@ func (e *Engine) orderRoutes(ctx context.Context) error {
 	for _, r := range e.o.Routes.All() {
 		members = append(members, reconcile.OrderedMembers(r)...)
 	}
+
 	err := e.store.AddOrdered(ctx, members)
 	if errors.Is(err, wire.ErrFull) || e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
 		return nil
 	}
+
 	return err
 }
 
@@ -474,9 +490,11 @@ func (e *Engine) synced(ctx context.Context) error {
 	if !e.o.Confirm.Fsync {
 		name += "_SETTLE"
 	}
+
 	if !e.o.Confirm.Fsync && !e.o.ConfirmSettle.Fsync {
 		return nil
 	}
+
 	one := func(ctx context.Context, c redis.Cmdable) error {
 		err := wire.Synced(ctx, c)
 		if errors.Is(err, wire.ErrNotSynced) {
@@ -485,11 +503,13 @@ func (e *Engine) synced(ctx context.Context) error {
 		if err = wire.Wrap("info", err); e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
 			return nil // checked when there is a connection
 		}
+
 		return err
 	}
 	if e.o.Conn.Masters == nil {
 		return one(ctx, e.o.Conn)
 	}
+
 	return e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
 }
 
@@ -518,35 +538,47 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		if err := e.o.Conn.Ping(ctx).Err(); err != nil {
 			return not(trouble(wire.Wrap("ping", err)))
 		}
+
 		reason := "redis has just answered again"
 		if err := e.trouble.Load(); err != nil {
 			reason = trouble(*err)
 		}
+
 		return not("not begun: " + reason)
 	}
+
 	if err := e.store.Known(ctx); errors.Is(err, layout.ErrLayout) {
 		not(err.Error())
 	} else if err != nil {
 		not(trouble(err))
 	}
-	for _, reason := range e.unreachable(ctx) {
+
+	if slow := e.degraded(ctx); len(slow) > 0 {
 		r.Degraded = true
-		r.Reasons = append(r.Reasons, reason)
+		r.Reasons = append(r.Reasons, slow...)
 	}
-	if e.listener.Alive() == 0 {
-		r.Degraded = true
-		r.Reasons = append(r.Reasons, "no subscription: delivering by sweeps")
-	}
-	if !e.events.Load() {
-		r.Degraded = true
-		r.Reasons = append(r.Reasons, "expired events do not arrive: delivering by sweeps; the log says why")
-	}
-	if !e.keyspace.Load() {
-		r.Degraded = true
-		r.Reasons = append(r.Reasons, "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")
-	}
+
 	if n := e.janitor.Orphans(); n > 0 {
 		r.Reasons = append(r.Reasons, notice.Count(n, "notice")+" under prefixes that no route covers")
 	}
+
 	return r
+}
+
+// degraded returns the reasons for which notices are delivered late, or those of a node not at all.
+func (e *Engine) degraded(ctx context.Context) []string {
+	reasons := e.unreachable(ctx)
+	if e.listener.Alive() == 0 {
+		reasons = append(reasons, "no subscription: delivering by sweeps")
+	}
+
+	if !e.events.Load() {
+		reasons = append(reasons, "expired events do not arrive: delivering by sweeps; the log says why")
+	}
+
+	if !e.keyspace.Load() {
+		reasons = append(reasons, "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")
+	}
+
+	return reasons
 }

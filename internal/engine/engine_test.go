@@ -89,8 +89,9 @@ type world struct {
 }
 
 func testRoute(name, prefix string) *route.Route {
-	return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindLog}, Ladder: notice.Ladder{20 * time.Millisecond, 40 * time.Millisecond},
-		Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: 64, HostConcurrency: 16}
+	return &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindLog},
+		Ladder: notice.Ladder{20 * time.Millisecond, 40 * time.Millisecond}, Timeout: 2 * time.Second, Ack: route.Ack{Kind: route.Ack2xx},
+		Concurrency: 64, HostConcurrency: 16}
 }
 
 func start(t *testing.T, srv *redistest.Server, h dispatch.Handler, change func(*Options), routes ...*route.Route) *world {
@@ -105,8 +106,8 @@ func start(t *testing.T, srv *redistest.Server, h dispatch.Handler, change func(
 	}
 	o := Options{Conn: conn, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Routes: table,
 		Handler: h, Instance: t.Name(), Concurrency: 512, Grace: 50 * time.Millisecond,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100000, ConfigureRedis: true, Drain: 10 * time.Second,
-		Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))}
+		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100000, ConfigureRedis: true,
+		Drain: 10 * time.Second, Logger: zaptest.NewLogger(t, zaptest.Level(zap.WarnLevel))}
 	if change != nil {
 		change(&o)
 	}

@@ -37,6 +37,7 @@ func (l *ledger) work() map[string]metrics.Work {
 	for _, r := range l.routes.All() {
 		out[r.Prefix] = l.metrics.Work(r.Name)
 	}
+
 	return out
 }
 
@@ -48,6 +49,7 @@ func (l *ledger) running() (time.Time, map[string]metrics.Work) {
 	for prefix, w := range now {
 		now[prefix] = w.Since(l.base[prefix])
 	}
+
 	return l.since, now
 }
 
@@ -61,6 +63,7 @@ func (l *ledger) turn() map[string]metrics.Work {
 			done[prefix] = part
 		}
 	}
+
 	l.since, l.base = time.Now(), now
 	return done
 }
@@ -68,7 +71,8 @@ func (l *ledger) turn() map[string]metrics.Work {
 // figures returns the figures published with this instance's heartbeat.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
-	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Routes: map[string]fleet.RouteFigures{}}
+	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true,
+		Routes: map[string]fleet.RouteFigures{}}
 	// Rounded, because only changes are published.
 	f.ClockMS = e.fleet.ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()
 	hosts := map[string]map[string]int{}
@@ -80,13 +84,16 @@ func (e *Engine) figures() []byte {
 			f.Routes[prefix] = r
 		}
 	}
+
 	if e.o.Hosts != nil {
 		f.Hosts = e.o.Hosts.Figures()
 	}
+
 	for i := range f.Hosts {
 		h := &f.Hosts[i]
 		h.Waiting = hosts[h.Prefix][h.Host]
 	}
+
 	return f.Encode()
 }
 
@@ -99,6 +106,7 @@ func (e *Engine) keepMinutes(ctx context.Context) error {
 			next.Stop()
 		case <-next.C:
 		}
+
 		e.publishMinute(context.WithoutCancel(ctx))
 	}
 	return nil
@@ -111,12 +119,14 @@ func (e *Engine) publishMinute(ctx context.Context) {
 	if len(done) == 0 {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	text, err := fleet.Minute{Instance: e.Self(), At: time.Now().UnixMilli(), Routes: done}.Encode()
 	if err == nil {
 		err = e.heartbeats().AddMinute(ctx, text, fleet.MinutesKept)
 	}
+
 	if err != nil {
 		e.o.Logger.Debug("cannot publish the work of the last minute, it is missing in charts", zap.Error(err))
 	}
@@ -128,10 +138,12 @@ func (e *Engine) Minutes(ctx context.Context, behind string, since time.Time) ([
 	if err := e.known(ctx); err != nil {
 		return nil, "", err
 	}
+
 	list, err := e.heartbeats().Minutes(ctx, behind, since)
 	if err == nil && len(list) > 0 {
 		behind = list[len(list)-1].ID
 	}
+
 	return fleet.ReadMinutes(list), behind, err
 }
 

@@ -171,9 +171,11 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 10})
+	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1},
+		Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 10})
 	from := time.Now().Add(time.Minute)
-	if r, err := s.Schedule(t.Context(), keys.Partition{Prefix: "app1"}, []store.Request{{Key: "app1:a:b:c", Due: from.Add(90 * time.Second)}}); err != nil || r[0].Err != nil {
+	if r, err := s.Schedule(t.Context(), keys.Partition{Prefix: "app1"}, []store.Request{{Key: "app1:a:b:c",
+		Due: from.Add(90 * time.Second)}}); err != nil || r[0].Err != nil {
 		t.Fatal(err, r)
 	}
 	if got, _, err := s.Forecast(t.Context(), "app1", from, time.Minute, 3); err != nil || fmt.Sprint(got) != "[0 1 0]" {
@@ -182,7 +184,8 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 	if err := fleet.NewStore(s.Layout).AddMinute(t.Context(), "text", time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := fleet.NewStore(s.Layout).Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 || got[0].Text != "text" {
+	if got, err := fleet.NewStore(s.Layout).Minutes(t.Context(), "", time.Now().Add(-time.Hour)); err != nil || len(got) != 1 ||
+		got[0].Text != "text" {
 		t.Errorf("%v, %v", got, err)
 	}
 }

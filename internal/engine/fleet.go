@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	for _, r := range e.o.Routes.All() {
 		about.Routes[r.Name] = r.Digest()
 	}
+
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
 	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Host: member{e}, Logger: e.o.Logger}
 	f, err := fleet.New(o)
@@ -48,6 +50,13 @@ func (m member) Dead(id string) { m.takeOver(id) }
 // Tapped implements [fleet.Host].
 func (m member) Tapped(taps []string) { m.o.Taps.Watch(taps, m.alive()) }
 
+// Receivers implements [fleet.Host]. It covers messages that were lost on the wake channel.
+func (m member) Receivers(version string) {
+	if n, err := strconv.ParseInt(version, 10, 64); err == nil && n > m.holds.Version() {
+		m.janitor.Check()
+	}
+}
+
 // Received implements [fleet.Host].
 func (m member) Received(from, text string) { m.received(from, text) }
 
@@ -72,6 +81,7 @@ func (e *Engine) join(ctx context.Context) (leave func()) {
 	case <-late.C:
 		e.o.Logger.Warn("no heartbeat received yet, starting as a single instance")
 	}
+
 	return func() {
 		cancel()
 		done.Wait()
@@ -85,10 +95,12 @@ func (e *Engine) logLimits() {
 		if k := r.Target.Kind; k != route.KindFixed && k != route.KindNotice {
 			continue
 		}
+
 		line := fmt.Sprintf("route %s: %d to a host", r.Name, r.HostConcurrency)
 		if r.Rate > 0 {
 			line += fmt.Sprintf(" and %g/s", r.Rate)
 		}
+
 		switch {
 		case e.o.Limits == config.LimitsInstance:
 			line += ", for each instance"
@@ -97,6 +109,7 @@ func (e *Engine) logLimits() {
 		default:
 			line += fmt.Sprintf(", shared by %d instances", n)
 		}
+
 		e.o.Logger.Info(line)
 	}
 }
@@ -109,11 +122,13 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 		e.logged = said
 		e.o.Logger.Info("the fleet has changed", zap.Stringer("instance", v), zap.String("id", v.ID()))
 	}
+
 	e.sweepers.Now()
 	e.dispatch.SetParts(e.assignment.Parts())
 	if e.o.Hosts == nil {
 		return
 	}
+
 	for _, r := range e.o.Routes.All() {
 		e.dispatch.SetSlots(r.Prefix, e.o.Hosts.Slots(r))
 	}
@@ -136,6 +151,7 @@ func (e *Engine) takeOver(id string) {
 			}
 		}
 	}
+
 	time.AfterFunc(takeOverLater, func() {
 		for _, p := range later {
 			e.dispatch.TakeOver(id, p)

@@ -68,7 +68,8 @@ func TestInstancesKnowEachOther(t *testing.T) {
 	}
 	digest := testRoute("orders", "app1").Digest()
 	for _, x := range list {
-		if x.State != fleet.Alive || x.Version != "v-"+x.Label || x.Takeover != 3000 || x.Limits != "fleet" || time.Since(x.Started) > time.Minute {
+		if x.State != fleet.Alive || x.Version != "v-"+x.Label || x.Takeover != 3000 || x.Limits != "fleet" ||
+			time.Since(x.Started) > time.Minute {
 			t.Errorf("%+v", x)
 		}
 		if differs := len(fleet.Differences(map[string]string{"orders": digest}, x.Routes)) > 0; differs != (x.Label == "c") {

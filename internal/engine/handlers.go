@@ -27,9 +27,11 @@ func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) 
 		line.Level, line.Stack = zap.InfoLevel, ""
 		line.Write(zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
 	}
+
 	if err := h.logger.Sync(); err != nil {
 		return notice.RetryResult(notice.ReasonQueue, "the line was not written to the log: "+err.Error())
 	}
+
 	return notice.DeliveredResult(0)
 }
 
@@ -48,6 +50,7 @@ func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *
 	if conn.Masters != nil {
 		h.queue.Pusher = pusher{conn, space}
 	}
+
 	return h
 }
 
@@ -57,6 +60,7 @@ func (h handlers) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	if h.taps.Wants(n.Key) && !res.Unsent {
 		h.copy(r, n, res)
 	}
+
 	return res
 }
 
@@ -65,12 +69,14 @@ func (h handlers) copy(r *route.Route, n *notice.Notice, res notice.Result) {
 	if !h.taps.Take(n.Key) {
 		return
 	}
+
 	c := h.Copy(r, n)
 	if r.Target.Kind == route.KindList || r.Target.Kind == route.KindStream {
 		c.Method, c.URL, c.Query = tap.Push, string(r.Target.Kind)+":"+r.Target.Key, ""
 		c.Headers = []notice.Header{{Name: "content-type", Value: "application/json"}}
 		c.SetBody(queue.Envelope(n))
 	}
+
 	c.At, c.Outcome, c.Reason, c.Status = time.Now(), res.Outcome, res.Reason, res.Status
 	h.taps.Publish(c)
 }

@@ -56,6 +56,7 @@ func (e *Engine) deliverMessages(ctx context.Context) {
 			if err := e.fleet.Send(sctx, m.to, m.text); err != nil && ctx.Err() == nil {
 				e.o.Logger.Debug("cannot send a message to other instances", zap.Error(err))
 			}
+
 			cancel()
 		}
 	}
@@ -69,6 +70,7 @@ func (e *Engine) HandOver(h callback.Handover) {
 	if h.To == e.Self() {
 		return
 	}
+
 	e.away.add(h.Key, time.Now().Add(h.After+e.o.Grace))
 	e.post(message{h.To, fmt.Sprintf("%s %d %s", wordNotice, h.After.Milliseconds(), h.Key)})
 }
@@ -82,16 +84,19 @@ func (e *Engine) received(from, text string) {
 		}
 		return
 	}
+
 	ms, key, _ := strings.Cut(rest, " ")
 	after, err := strconv.ParseInt(ms, 10, 32)
 	if err != nil || after < 0 || after > maxHandOverAfter.Milliseconds() || !keys.Valid(key) {
 		return
 	}
+
 	r := e.o.Routes.Match(key)
 	if r == nil || e.coming.Add(1) > maxHandedOver {
 		e.coming.Add(-1)
 		return
 	}
+
 	time.AfterFunc(time.Duration(after)*time.Millisecond, func() {
 		e.coming.Add(-1)
 		e.dispatch.Hint(r, key)
@@ -111,6 +116,7 @@ func (a *away) add(key string, until time.Time) {
 	if a.keys == nil {
 		a.keys = map[string]time.Time{}
 	}
+
 	if len(a.keys) >= maxHandedOver {
 		now := time.Now()
 		for k, t := range a.keys {
@@ -118,10 +124,12 @@ func (a *away) add(key string, until time.Time) {
 				delete(a.keys, k)
 			}
 		}
+
 		if len(a.keys) >= maxHandedOver {
 			return
 		}
 	}
+
 	a.keys[key] = until
 	a.n.Store(int64(len(a.keys)))
 }
@@ -130,6 +138,7 @@ func (a *away) has(key string) bool {
 	if a.n.Load() == 0 {
 		return false
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	until, ok := a.keys[key]
@@ -138,5 +147,6 @@ func (a *away) has(key string) bool {
 		a.n.Store(int64(len(a.keys)))
 		ok = false
 	}
+
 	return ok
 }

@@ -47,7 +47,8 @@ func TestPendingNoticeWaitsForItsHeaders(t *testing.T) {
 
 	due := time.Now().Truncate(time.Millisecond)
 	req := store.Request{Key: key, Due: due, Content: notice.Content{URL: shop.URL + "/hook"}}
-	if _, err := store.New(store.Options{Client: srv.Client(), Space: space}).Schedule(t.Context(), partition, []store.Request{req}); err != nil {
+	if _, err := store.New(store.Options{Client: srv.Client(), Space: space}).Schedule(t.Context(), partition,
+		[]store.Request{req}); err != nil {
 		t.Fatal(err)
 	}
 	run("127.0.0.1", func(e *engine.Engine, m *metrics.Metrics) {

@@ -56,9 +56,9 @@ func TestMeasureHealth(t *testing.T) {
 		t.Fatalf("%d receivers, counted %s, %v", len(list[0].Receivers), list[0].Counted, err)
 	}
 
-	text := fmt.Sprintf("%s, %s, Redis %s, %s/%s, %d processors. %d hosts that all fail, %d attempts a second for %s, %d notices pending, which "+
-		"are counted at 2,000 a second.\n\n| | goal | measured |\n|---|---|---|\n| share of a core that Redis takes (idle %.2f %%, with them %.2f %%) | "+
-		"≤ 1 %% | %.2f %% |\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
+	text := fmt.Sprintf("%s, %s, Redis %s, %s/%s, %d processors. %d hosts that all fail, %d attempts a second for %s, %d notices pending, "+
+		"which are counted at 2,000 a second.\n\n| | goal | measured |\n|---|---|---|\n| share of a core that Redis takes (idle %.2f %%, with "+
+		"them %.2f %%) | ≤ 1 %% | %.2f %% |\n", time.Now().UTC().Format(time.DateOnly), runtime.Version(),
 		srv.Client().InfoMap(t.Context(), "server").Val()["Server"]["redis_version"], runtime.GOOS, runtime.GOARCH, runtime.NumCPU(),
 		healthHosts, n/int(window/time.Second), window, healthWaiting, 100*idle, 100*with, 100*(with-idle))
 	t.Log("\n" + text)

@@ -42,10 +42,12 @@ func (e *Engine) host(prefix string) string {
 	if r == nil || r.Target.Kind != route.KindFixed || r.Target.URL == nil {
 		return ""
 	}
+
 	host, err := notice.Host(r.Target.URL.Hostname())
 	if err != nil {
 		return ""
 	}
+
 	return host
 }
 
@@ -57,8 +59,9 @@ func (e *Engine) newShipper(shards int) *history.Shipper {
 	if h.DB == nil {
 		return nil
 	}
-	return history.NewShipper(history.ShipperOptions{Queue: e.outbox(), Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host, Most: h.Backlog,
-		Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
+
+	return history.NewShipper(history.ShipperOptions{Queue: e.outbox(), Writer: h.DB, Shards: shards, Bodies: h.Bodies, Host: e.host,
+		Most: h.Backlog, Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
 // historyOwner identifies the service that must own the history.
@@ -66,6 +69,7 @@ func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
 	if err := e.known(ctx); err != nil {
 		return history.Owner{}, err
 	}
+
 	id, err := e.store.Identity(ctx)
 	return history.Owner{Namespace: e.o.Space.Namespace, ID: id}, err
 }
@@ -89,23 +93,27 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 	if e.o.History.DB == nil {
 		return letters
 	}
+
 	letters = slices.Clone(letters)
 	for i := range letters {
 		l := &letters[i]
 		if l.Died.IsZero() {
 			continue
 		}
+
 		last, err := e.o.History.DB.Number(ctx, l.Key, l.ID())
 		if err != nil {
 			e.o.Logger.Warn("cannot read the ending numbers of restored dead letters from the history, a number may be used twice", zap.Error(err))
 			break
 		}
+
 		if last-1 > l.Endings {
 			n := *l.Notice
 			n.Endings = last - 1
 			l.Notice = &n
 		}
 	}
+
 	return letters
 }
 
@@ -128,6 +136,7 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 			return nil
 		case <-time.After(historyEvery):
 		}
+
 		gone, err := e.store.EndHistory(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -153,6 +162,7 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 	if err != nil {
 		return // the fleet logs that itself
 	}
+
 	for _, i := range list {
 		if i.LacksOutbox() {
 			e.o.Logger.Warn("the version of an instance has no history: notices that it finalizes get no entry there; update the instance",
@@ -167,20 +177,24 @@ func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metri
 	if !e.store.HandsOver() {
 		return nil, nil
 	}
+
 	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
 	for shard := range e.store.Space().Places() {
 		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue
 		}
+
 		left, oldest, lost, err := e.outbox().Backlog(ctx, shard)
 		if err != nil {
 			return nil, err
 		}
+
 		g.Backlog += left
 		g.Lost += lost
 		if first, err := layout.ReadEntry(oldest); err == nil {
 			g.Lag = max(g.Lag, time.Since(first.At))
 		}
 	}
+
 	return g, nil
 }

@@ -27,7 +27,9 @@ func TestWhatIsInHandIsNotHandledASecondTime(t *testing.T) {
 		<-goOn
 		return notice.DeliveredResult(200)
 	}
-	w := start(t, srv, g, nil, testRoute("r", "app1"))
+	r := testRoute("r", "app1")
+	r.Timeout = time.Minute // the handlers wait for all claims
+	w := start(t, srv, g, nil, r)
 	defer w.stop()
 	for i := range n {
 		if _, err := w.Schedule(ctx, store.Request{Key: key(i)}); err != nil {
@@ -46,7 +48,8 @@ func TestWhatIsInHandIsNotHandledASecondTime(t *testing.T) {
 	for i := range n {
 		first[key(i)] = srv.Client().Get(ctx, space.ClaimPrefix(0)+key(i)).Val()
 		srv.Client().Del(ctx, space.ClaimPrefix(0)+key(i))
-		srv.Client().ZAdd(ctx, space.Shadow(keys.Partition{Prefix: "app1"}), redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()) + 1.0/1024, Member: key(i)})
+		srv.Client().ZAdd(ctx, space.Shadow(keys.Partition{Prefix: "app1"}),
+			redis.Z{Score: float64(time.Now().Add(-time.Second).UnixMilli()) + 1.0/1024, Member: key(i)})
 	}
 	for i := range n {
 		eventually(t, "another claim", func() bool {

@@ -14,15 +14,19 @@ func (e *Engine) hookBacklog(ctx context.Context, missing []wire.Lost) (n int64,
 	if !slices.ContainsFunc(e.o.Routes.All(), func(r *route.Route) bool { return r.OnDead != nil }) {
 		return -1, nil
 	}
+
 	for shard := range e.store.Space().Places() {
 		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue
 		}
+
 		some, err := e.store.DeathsWaiting(ctx, shard)
 		if err != nil {
 			return 0, err
 		}
+
 		n += some
 	}
+
 	return n, nil
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -131,7 +133,8 @@ func TestDeadLettersReachTheHook(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	body := l.got[0]
-	if body["route"] != "orders" || body["reason"] != "gone" || body["attempts_made"] != 1.0 || body["body_base64"] != nil || body["settled_at"] == "" ||
+	if body["route"] != "orders" || body["reason"] != "gone" || body["attempts_made"] != 1.0 || body["body_base64"] != nil ||
+		body["settled_at"] == "" ||
 		body["last_attempt"].(map[string]any)["response"] != "gone" {
 		t.Errorf("%v", body)
 	}
@@ -158,4 +161,63 @@ func TestDeathInOldShardReachesTheHook(t *testing.T) {
 	l.await(t, n)
 	a.emptied(t)
 	l.await(t, n)
+}
+
+// downLog is a handler that refuses the notices of app1 until the receiver answers, and records the calls of the hook's route.
+type downLog struct {
+	hookLog
+	answers atomic.Bool
+}
+
+func (l *downLog) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	switch {
+	case r.Name == "alarms":
+		return l.hookLog.Handle(ctx, r, n)
+	case l.answers.Load():
+		result := notice.DeliveredResult(200)
+		result.Host = "shop.example:443"
+		return result
+	}
+	result := notice.DeadResult(notice.ReasonStatus5xx, "down")
+	result.Host = "shop.example:443"
+	return result
+}
+
+func (l *downLog) told() (events []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, body := range l.got {
+		if event, ok := body["event"].(string); ok {
+			events = append(events, event)
+		}
+	}
+	return events
+}
+
+func TestHookLearnsOnceThatReceiverIsDownAndUp(t *testing.T) {
+	t.Parallel()
+	srv, l := redistest.Shared(t), &downLog{}
+	routes := func() []*route.Route {
+		list := hooked()
+		list[0].OnDown = time.Millisecond
+		return list
+	}
+	a := start(t, srv, l, nil, routes()...)
+	b := start(t, srv, l, nil, routes()...)
+	b.put(t, 1, func(int) store.Request { return store.Request{Key: key(1)} })
+	eventually(t, "the hook learns that the receiver is down", func() bool { return slices.Equal(l.told(), []string{"down"}) })
+	a.stop()
+	l.answers.Store(true)
+	b.put(t, 1, func(int) store.Request { return store.Request{Key: key(2)} })
+	eventually(t, "the hook learns that the receiver answers", func() bool { return slices.Equal(l.told(), []string{"down", "up"}) })
+	b.stop()
+
+	c := start(t, srv, l, nil, routes()...)
+	eventually(t, "no outage is left", func() bool {
+		list, _, err := c.receivers.store().Outages(t.Context(), "app1")
+		return err == nil && len(list) == 0
+	})
+	if events := l.told(); !slices.Equal(events, []string{"down", "up"}) {
+		t.Errorf("events %q, want one down and one up", events)
+	}
 }

@@ -33,7 +33,8 @@ import (
 // machine may be busy. Lost or duplicate notices fail.
 func TestMeasureReshard(t *testing.T) {
 	t.Parallel()
-	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000), drain: number(t, "RESHARD_DRAIN", 100_000)}
+	m := &measurement{t: t, srv: redistest.Start(t), notices: number(t, "RESHARD_NOTICES", 1_000_000),
+		drain: number(t, "RESHARD_DRAIN", 100_000)}
 	began := time.Now()
 	m.moves()
 	m.compares()
@@ -57,7 +58,8 @@ func (m *measurement) moves() {
 	for i := 0; i < m.notices; i += 1000 {
 		var reqs []store.Request
 		for j := i; j < min(i+1000, m.notices); j++ {
-			reqs = append(reqs, store.Request{Key: fmt.Sprintf("app1:m:far:%d", j), Delay: 24 * time.Hour, Content: notice.Content{Body: []byte(bodyOf(j))}})
+			reqs = append(reqs, store.Request{Key: fmt.Sprintf("app1:m:far:%d", j), Delay: 24 * time.Hour,
+				Content: notice.Content{Body: []byte(bodyOf(j))}})
 		}
 		for _, r := range w.ScheduleMany(m.t.Context(), reqs) {
 			if r.Err != nil || !r.Created {
@@ -105,8 +107,9 @@ func (m *measurement) moves() {
 		m.until("the notices due during the move are settled", time.Minute, func() bool { return h.n.Load() >= int64(last) })
 		mean, p99 := h.of(alone[0], alone[1])
 		meanNow, p99Now := h.of(first, last)
-		m.say(fmt.Sprintf("%d notices moved to %d shards, beside %d due and %d scheduled a second", got.Moved, shards, each, each), "at most 10 minutes; p99 at most 50 ms late",
-			fmt.Sprintf("%s; lateness during the move %.2f ms (mean), %.1f ms (p99), before the move %.2f and %.1f ms", took.Round(100*time.Millisecond), ms(meanNow), ms(p99Now), ms(mean), ms(p99)))
+		m.say(fmt.Sprintf("%d notices moved to %d shards, beside %d due and %d scheduled a second", got.Moved, shards, each, each),
+			"at most 10 minutes; p99 at most 50 ms late", fmt.Sprintf("%s; lateness during the move %.2f ms (mean), %.1f ms (p99), before the "+
+				"move %.2f and %.1f ms", took.Round(100*time.Millisecond), ms(meanNow), ms(p99Now), ms(mean), ms(p99)))
 	}
 	still := make(chan time.Duration)
 	go func() { still <- standstill(10 * time.Second) }()
@@ -198,7 +201,8 @@ func (m *measurement) load(ctx context.Context, w *world, each int, ahead time.D
 			return
 		case <-time.After(time.Until(from.Add(time.Duration(i) * time.Second / time.Duration(each)))):
 		}
-		r, err := w.Schedule(m.t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i), Due: time.Now().Add(ahead), Content: notice.Content{Body: []byte(bodyOf(i))}})
+		r, err := w.Schedule(m.t.Context(), store.Request{Key: fmt.Sprintf("app1:m:t:%d", i), Due: time.Now().Add(ahead),
+			Content: notice.Content{Body: []byte(bodyOf(i))}})
 		if err != nil || !r.Created {
 			m.t.Errorf("schedule: %+v, %v", r, err)
 			return
@@ -265,8 +269,12 @@ func (m *measurement) compares() {
 	due := time.Now().Add(time.Duration(m.drain)*40*time.Microsecond + 500*time.Millisecond)
 	m.put(w, 0, m.drain, func(int) time.Time { return due })
 	reset()
-	m.until("all are settled", 5*time.Minute, func() bool { return c.ZCard(m.t.Context(), "notifier:{0}:settled:app1").Val() == int64(m.drain) })
+	m.until("all are settled", 5*time.Minute, func() bool {
+		return c.ZCard(m.t.Context(),
+			"notifier:{0}:settled:app1").Val() == int64(m.drain)
+	})
 	calls, usec := m.scripts()
-	m.say(fmt.Sprintf("cost of the guard for each script call, and its share of Redis's time for %d notices due in one millisecond", m.drain), "at most 2 %",
+	m.say(fmt.Sprintf("cost of the guard for each script call, and its share of Redis's time for %d notices due in one millisecond",
+		m.drain), "at most 2 %",
 		fmt.Sprintf("%.2f µs, %.3f calls and %.1f µs a notice: %.2f %%", one, calls/float64(m.drain), usec/float64(m.drain), 100*one*calls/usec))
 }

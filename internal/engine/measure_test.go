@@ -3,6 +3,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -58,9 +59,9 @@ func TestMeasureHistory(t *testing.T) {
 	if t.Failed() || os.Getenv("RECORD") == "" {
 		return
 	}
-	text := fmt.Sprintf("`make history-load`, %s, on %d processors with Redis %s and PostgreSQL %s beside it, all in %s. Bodies have 200 bytes.\n\n"+
-		"| what | goal | measured |\n|---|---|---|\n%s", time.Now().UTC().Format("2006-01-02"), runtime.NumCPU(), m.redisVersion(), m.postgresVersion(),
-		time.Since(began).Round(time.Second), m.table.String())
+	text := fmt.Sprintf("`make history-load`, %s, on %d processors with Redis %s and PostgreSQL %s beside it, all in %s. Bodies have 200 "+
+		"bytes.\n\n| what | goal | measured |\n|---|---|---|\n%s", time.Now().UTC().Format("2006-01-02"), runtime.NumCPU(), m.redisVersion(),
+		m.postgresVersion(), time.Since(began).Round(time.Second), m.table.String())
 	if err := record.Write(filepath.Join("..", "..", "docs", "history.md"), "history-load", text); err != nil {
 		t.Fatal(err)
 	}
@@ -221,7 +222,7 @@ func (m *measurement) put(w *world, from, n int, due func(i int) time.Time) []an
 	return log
 }
 
-func median(list []float64) float64 {
+func median[T cmp.Ordered](list []T) T {
 	list = slices.Sorted(slices.Values(list))
 	return list[len(list)/2]
 }
@@ -258,8 +259,10 @@ func (m *measurement) drains() {
 		m.t.Logf("drain %d: %.0f/s without, %.0f/s with a history: %.1f %% less", i, x, y, 100*(1-y/x))
 		off, on, ratios = append(off, x), append(on, y), append(ratios, y/x)
 	}
-	m.say(fmt.Sprintf("%d notices due in one millisecond until all are settled, without and with a history, %d times in turn", m.drain, m.pairs), "at most 15 % less",
-		fmt.Sprintf("%.0f/s and %.0f/s; by pairs %.1f %% less (%.1f to %.1f)", median(off), median(on), 100*(1-median(ratios)), 100*(1-slices.Max(ratios)), 100*(1-slices.Min(ratios))))
+	m.say(fmt.Sprintf("%d notices due in one millisecond until all are settled, without and with a history, %d times in turn", m.drain,
+		m.pairs), "at most 15 % less",
+		fmt.Sprintf("%.0f/s and %.0f/s; by pairs %.1f %% less (%.1f to %.1f)", median(off), median(on), 100*(1-median(ratios)),
+			100*(1-slices.Max(ratios)), 100*(1-slices.Min(ratios))))
 }
 
 // catchesUp lets endings gather while the database is gone, and compares the rows.
@@ -279,7 +282,8 @@ func (m *measurement) catchesUp() {
 	m.until("all are rows", time.Hour, func() bool { return m.waiting(w) == 0 })
 	took := time.Since(from)
 	m.say(fmt.Sprintf("%d endings that waited for the database, without load", m.notices), "at least 20,000 rows/s",
-		fmt.Sprintf("%.0f rows/s, the first %.1f s after the database was there; they had %d MB of Redis", float64(left)/took.Seconds(), from.Sub(back).Seconds(), memory>>20))
+		fmt.Sprintf("%.0f rows/s, the first %.1f s after the database was there; they had %d MB of Redis", float64(left)/took.Seconds(),
+			from.Sub(back).Seconds(), memory>>20))
 	m.compare(h, log)
 }
 
@@ -291,25 +295,28 @@ func (m *measurement) compare(h *late, log []answered) {
 			m.t.Errorf(format, args...)
 		}
 	}
-	m.query("SELECT name, concat_ws(':', app, module, type), id, ending, outcome, due, attempts_made, body_text, attempts FROM history", func(rows pgx.Rows) error {
-		var name, prefix, id, outcome, body, attempts string
-		var ending, made int
-		var due time.Time
-		if err := rows.Scan(&name, &prefix, &id, &ending, &outcome, &due, &made, &body, &attempts); err != nil {
-			return err
-		}
-		count++
-		i, err := strconv.Atoi(name)
-		if err != nil || i < 0 || i >= len(log) || prefix != "app1:m:t" {
-			differs("a row of nothing: %s:%s", prefix, name)
+	m.query("SELECT name, concat_ws(':', app, module, type), id, ending, outcome, due, attempts_made, body_text, attempts FROM history",
+		func(rows pgx.Rows) error {
+			var name, prefix, id, outcome, body, attempts string
+			var ending, made int
+			var due time.Time
+			if err := rows.Scan(&name, &prefix, &id, &ending, &outcome, &due, &made, &body, &attempts); err != nil {
+				return err
+			}
+			count++
+			i, err := strconv.Atoi(name)
+			if err != nil || i < 0 || i >= len(log) || prefix != "app1:m:t" {
+				differs("a row of nothing: %s:%s", prefix, name)
+				return nil
+			}
+			if seen[i]++; seen[i] > 1 || id != log[i].id || ending != 1 || outcome != "delivered" || !due.Equal(log[i].due) || made != 1 ||
+				body != bodyOf(i) ||
+				strings.Count(attempts, `"n":`) != 1 || !strings.Contains(attempts, `"status":200`) {
+				differs("%d, the %d. row of it: %s %d %s %s %d %s %s; the producer was answered %+v", i, seen[i], id, ending, outcome, due, made,
+					body, attempts, log[i])
+			}
 			return nil
-		}
-		if seen[i]++; seen[i] > 1 || id != log[i].id || ending != 1 || outcome != "delivered" || !due.Equal(log[i].due) || made != 1 || body != bodyOf(i) ||
-			strings.Count(attempts, `"n":`) != 1 || !strings.Contains(attempts, `"status":200`) {
-			differs("%d, the %d. row of it: %s %d %s %s %d %s %s; the producer was answered %+v", i, seen[i], id, ending, outcome, due, made, body, attempts, log[i])
-		}
-		return nil
-	})
+		})
 	for i := range log {
 		if seen[i] != 1 || h.took[i].Load() == 0 {
 			differs("%d has %d rows, and was delivered: %t", i, seen[i], h.took[i].Load() != 0)
@@ -318,8 +325,8 @@ func (m *measurement) compare(h *late, log []answered) {
 	if wrong > 0 || h.more.Load() > 0 {
 		m.t.Errorf("%d rows differ; %d notices were delivered more than once", wrong, h.more.Load())
 	}
-	m.say(fmt.Sprintf("%d rows, each compared with the producer's reply and the handler's call (id, due, outcome, body, attempt)", count), "0 differ",
-		fmt.Sprintf("%d differ", wrong))
+	m.say(fmt.Sprintf("%d rows, each compared with the producer's reply and the handler's call (id, due, outcome, body, attempt)", count),
+		"0 differ", fmt.Sprintf("%d differ", wrong))
 }
 
 // catchesUpBesideLoad is catchesUp for a quarter, while 1,000 fall due each second.
@@ -380,8 +387,10 @@ func (m *measurement) isPunctual() {
 		}
 	}
 	there, away := median(means[0]), median(means[1])
-	m.say(fmt.Sprintf("lateness at %d due a second while the database is there, and while it is gone, %d times %s in turn", each, turns, notice.Short(m.turn)), "mean at most 1.1 times",
-		fmt.Sprintf("mean %.2f and %.2f ms: %.2f times; p99 %.2f and %.2f ms", there, away, away/math.Max(there, 0.001), median(p99s[0]), median(p99s[1])))
+	m.say(fmt.Sprintf("lateness at %d due a second while the database is there, and while it is gone, %d times %s in turn", each, turns,
+		notice.Short(m.turn)), "mean at most 1.1 times",
+		fmt.Sprintf("mean %.2f and %.2f ms: %.2f times; p99 %.2f and %.2f ms", there, away, away/math.Max(there, 0.001), median(p99s[0]),
+			median(p99s[1])))
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -20,6 +20,7 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	if back == nil {
 		return func() {}
 	}
+
 	e.o.Conn.OnFailover(func(text string) {
 		e.o.Logger.Warn("a Sentinel failover has started or ended", zap.String("event", text))
 	})
@@ -41,9 +42,11 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 				left = sweepsAfterReturn
 			case <-again:
 			}
+
 			if e.isOpen() {
 				e.sweepers.Now()
 			}
+
 			if again = nil; len(left) > 0 {
 				again, left = time.After(left[0]), left[1:]
 			}
@@ -55,9 +58,9 @@ func (e *Engine) watchNodes(ctx context.Context) (stop func()) {
 	}
 }
 
-// sweepsAfterReturn are the delays between the repeated sweeps of all shards after a cluster node has returned. The
-// node may still execute old schedule calls, whose wake messages do not reach instances that have lost their
-// connection.
+// sweepsAfterReturn are the delays between the searches for due notices that follow the return of a cluster node or the
+// end of a Sentinel failover. The first search is made at once. The later ones find notices whose messages an instance
+// has missed before it was connected to the node again.
 var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Millisecond, 4 * time.Second}
 
 // reachTimeout is the timeout of a node's probe.
@@ -68,17 +71,20 @@ func (e *Engine) unreachable(ctx context.Context) (reasons []string) {
 	if e.o.Conn.Nodes == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	lost := e.store.Wire().Unreached(ctx)
 	for _, l := range lost {
 		reasons = append(reasons, fmt.Sprintf("redis node %s: %s; shards %s wait", l.Node, trouble(l.Err), list(l.Shards)))
 	}
+
 	for _, addr := range e.o.Conn.Nodes.Away() {
 		if !slices.ContainsFunc(lost, func(l wire.Lost) bool { return l.Node == addr }) {
 			reasons = append(reasons, fmt.Sprintf("redis node %s does not answer; notices with timers on it may be late by the grace", addr))
 		}
 	}
+
 	return reasons
 }
 
@@ -91,5 +97,6 @@ func list(numbers []int) string {
 		}
 		text += strconv.Itoa(n)
 	}
+
 	return text
 }

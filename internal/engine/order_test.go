@@ -107,10 +107,7 @@ func TestSequencesAreDeliveredInOrder(t *testing.T) {
 		l.check(t, fmt.Sprintf("app1:shop:O%d", i), want)
 	}
 	left := srv.Client().Keys(context.Background(), srv.Namespace()+":{0}:*").Val()
-	if slices.ContainsFunc(left, func(k string) bool {
-		return strings.Contains(k, ":order:") || strings.Contains(k, ":positions:") || strings.Contains(k, ":waiting:") ||
-			strings.Contains(k, ":sequence:")
-	}) {
+	if left = redistest.SequenceKeys(left); len(left) > 0 {
 		t.Errorf("keys of sequences are left: %v", left)
 	}
 }
@@ -200,7 +197,8 @@ func TestSuccessorFollowsAChangedHead(t *testing.T) {
 	if _, err := w.Cancel(ctx, "app1:shop:created:cancelled"); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := w.Schedule(ctx, store.Request{Key: "app1:shop:created:replaced", Delay: time.Hour, OnDuplicate: store.Replace}); err != nil ||
+	if got, err := w.Schedule(ctx, store.Request{Key: "app1:shop:created:replaced", Delay: time.Hour,
+		OnDuplicate: store.Replace}); err != nil ||
 		!got.Replaced {
 		t.Fatalf("%+v, %v", got, err)
 	}

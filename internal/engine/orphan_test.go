@@ -30,7 +30,8 @@ func TestOrphansAreListedReadAndCancelled(t *testing.T) {
 	before.stop()
 	after := startWith(t, srv, newSink(1), "app1")
 	h := httptest.NewServer(api.New(api.Options{Engine: after.Engine, Routes: after.o.Routes, Clients: []access.Client{
-		{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: access.Admin}, {Name: "two", Token: "token-of-two", Prefix: "app2:m", Role: access.Admin}}}))
+		{Name: "all", Token: "token-of-all", Role: access.Admin}, {Name: "one", Token: "token-of-one", Prefix: "app1", Role: access.Admin},
+		{Name: "two", Token: "token-of-two", Prefix: "app2:m", Role: access.Admin}}}))
 	defer h.Close()
 	as := func(token string) *client.Client {
 		c, err := client.New(client.Options{URL: h.URL, Token: token})
@@ -139,7 +140,8 @@ func TestWhatIsSettledUnderARemovedPrefixIsNoOrphanAndIsTrimmed(t *testing.T) {
 		t.Errorf("%d orphans; %+v", after.janitor.Orphans(), r)
 	}
 	space := keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	if err := srv.Client().ZAddXX(ctx, space.Settled(keys.Partition{Prefix: "app2"}), redis.Z{Score: float64(time.Now().Add(-48 * time.Hour).UnixMilli()), Member: "app2:m:t:1"}).Err(); err != nil {
+	if err := srv.Client().ZAddXX(ctx, space.Settled(keys.Partition{Prefix: "app2"}),
+		redis.Z{Score: float64(time.Now().Add(-48 * time.Hour).UnixMilli()), Member: "app2:m:t:1"}).Err(); err != nil {
 		t.Fatal(err)
 	}
 	after.tidy(t)

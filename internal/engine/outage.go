@@ -48,6 +48,7 @@ func (o *outage) failed(err error) {
 	if !begins {
 		fields = append(fields, lasting("for", now.Sub(o.began)))
 	}
+
 	switch {
 	case begins && part:
 		o.logger.Error("a node of the cluster is unavailable: its notices wait and calls for them are refused, retrying", fields...)
@@ -66,6 +67,7 @@ func (o *outage) over() {
 	if o.began.IsZero() {
 		return
 	}
+
 	o.logger.Warn("Redis is available again", lasting("after", time.Since(o.began)))
 	o.began = time.Time{}
 }
@@ -104,17 +106,20 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return nil
 			}
+
 			if err == nil {
 				o.over()
 			} else {
 				o.failed(err)
 			}
+
 			// Operations may fail although Redis answers: one probe per second is enough.
 			select {
 			case <-ctx.Done():
 				return nil
 			case <-time.After(outageProbe):
 			}
+
 			if err == nil {
 				break
 			}
@@ -133,16 +138,19 @@ func (e *Engine) ping(ctx context.Context) error {
 	if e.o.Conn.Masters == nil {
 		return one(ctx, e.o.Conn.UniversalClient)
 	}
+
 	var well atomic.Int32
 	err := e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
 		if err := one(ctx, c); err != nil {
 			return fmt.Errorf("%s: %w", c.Options().Addr, err)
 		}
+
 		well.Add(1)
 		return nil
 	})
 	if err != nil && well.Load() > 0 {
 		return fmt.Errorf("%w: %w", errPart, err)
 	}
+
 	return err
 }

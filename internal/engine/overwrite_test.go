@@ -155,12 +155,18 @@ func TestAPayloadThatIsANumberReplacesAnother(t *testing.T) {
 	const k = "app1:a:number:1"
 	for i, v := range []string{"unpaid", "1", "0", "1", "paid", "0"} {
 		life := time.Hour + time.Duration(i)*time.Minute
-		if err := c.Set(ctx, k, v, life).Err(); err != nil {
-			t.Fatal(err)
-		}
+		var set time.Time
 		eventually(t, "the notice follows the value "+v, func() bool {
+			// A scan that sees the value long before its event takes it for the service's own.
+			if time.Since(set) > 5*time.Second {
+				if set = time.Now(); c.Set(ctx, k, v, life).Err() != nil {
+					return false
+				}
+			}
+
 			f, err := w.Find(ctx, k)
-			return err == nil && f.State == notice.Scheduled && string(f.Body) == v && f.Due.UnixMilli() == c.PExpireTime(ctx, k).Val().Milliseconds()+1
+			return err == nil && f.State == notice.Scheduled && string(f.Body) == v &&
+				f.Due.UnixMilli() == c.PExpireTime(ctx, k).Val().Milliseconds()+1
 		})
 	}
 }

@@ -16,10 +16,9 @@ const (
 	// failing receivers of other instances are read.
 	healthEvery = time.Second
 	syncEvery   = 10 * time.Second
-	// scanEvery is the interval at which an instance with failing receivers may count the notices
-	// that wait for them. The preferred instance counts each time. Another one counts only routes
-	// that were not counted for scanLate, because the preferred instance may not call these
-	// receivers.
+	// scanEvery is the interval at which an instance with failing receivers may count the notices that wait for them.
+	// One instance of all is preferred and counts each time. The preferred instance may not call these receivers. So
+	// any other instance counts the routes that were not counted for scanLate.
 	scanEvery = 3 * time.Second
 	scanLate  = 2 * time.Minute
 )
@@ -45,6 +44,7 @@ func (r *receivers) publish(ctx context.Context) error {
 		if ended {
 			return nil
 		}
+
 		if time.Now().After(sync) {
 			sync = time.Now().Add(syncEvery)
 		}
@@ -56,15 +56,18 @@ func (r *receivers) write(ctx context.Context, sync bool) {
 	if !sync && !r.tracker.Changed() {
 		return
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, healthEvery)
 	defer cancel()
 	if r.e.store.Known(ctx) != nil { // another Redis answers, with another layout
 		return
 	}
+
 	err := r.store().Write(ctx, r.tracker)
 	if err == nil && sync {
 		err = r.store().Sync(ctx, r.tracker)
 	}
+
 	if err != nil {
 		r.e.o.Logger.Debug("cannot write the health of receivers, retrying", zap.Error(err))
 	}
@@ -78,14 +81,17 @@ func (r *receivers) scan(ctx context.Context) error {
 		if !r.tracker.Failing() {
 			continue
 		}
+
 		list, err := r.read(ctx)
 		if err == nil {
 			err = s.Scan(ctx, r.mine(list))
 		}
+
 		if err != nil && ctx.Err() == nil {
 			r.e.o.Logger.Debug("cannot count the notices that wait for failing receivers, retrying", zap.Error(err))
 		}
 	}
+
 	return nil
 }
 
@@ -95,6 +101,7 @@ func (r *receivers) mine(list []health.Route) []health.Route {
 	if id == "" || id == r.e.Self() {
 		return list
 	}
+
 	return slices.DeleteFunc(list, func(h health.Route) bool { return time.Since(h.Counted) < scanLate })
 }
 
@@ -103,18 +110,22 @@ func (r *receivers) Pending(ctx context.Context, prefix, cursor string) (list []
 	if err := r.e.known(ctx); err != nil {
 		return nil, 0, "", err
 	}
+
 	page, err := r.e.store.Pending(ctx, prefix, cursor)
 	if err != nil {
 		return nil, 0, "", err
 	}
+
 	rt := r.e.o.Routes.Prefix(prefix)
 	for i := range page.Items {
 		f := &page.Items[i]
 		if rt == nil {
 			break
 		}
+
 		list = append(list, health.Waiter{Receiver: health.ReceiverOf(rt, f.URL), Next: f.NextAttemptAt(), Failed: f.AttemptsMade > 0})
 	}
+
 	return list, page.Looked, page.Cursor, nil
 }
 
@@ -123,6 +134,7 @@ func (r *receivers) read(ctx context.Context) ([]health.Route, error) {
 	for _, rt := range r.e.o.Routes.All() {
 		prefixes = append(prefixes, rt.Prefix)
 	}
+
 	return r.store().Read(ctx, prefixes)
 }
 
@@ -134,11 +146,13 @@ func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
 		if err != nil {
 			return -1
 		}
+
 		for i := range list {
 			if list[i].Prefix == prefix {
 				return list[i].Failing(time.Now().Add(-health.FailingLong))
 			}
 		}
+
 		return 0
 	}
 }

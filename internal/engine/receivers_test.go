@@ -65,7 +65,8 @@ func TestFailingLongCountsReceivers(t *testing.T) {
 	w := start(t, redistest.Shared(t), newSink(1), nil, testRoute("r", "app1"))
 	now := time.Now()
 	fails := health.NewTracker()
-	for name, since := range map[string]time.Duration{"long:443": health.FailingLong + time.Second, "short:443": health.FailingLong - time.Minute} {
+	for name, since := range map[string]time.Duration{"long:443": health.FailingLong + time.Second,
+		"short:443": health.FailingLong - time.Minute} {
 		fails.Observe("app1", name, health.Attempt{At: now.Add(-since), Failed: true})
 	}
 	if err := w.receivers.store().Write(t.Context(), fails); err != nil {

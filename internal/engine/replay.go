@@ -17,13 +17,16 @@ func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*
 	if err := e.replayable(ctx, dry); err != nil {
 		return nil, err
 	}
+
 	now, err := e.store.Wire().Now(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	if r.Asked = r.Until; r.Until.IsZero() || r.Until.After(now) {
 		r.Until = now.Truncate(time.Microsecond)
 	}
+
 	p, err := replay.Maker{DB: e.o.History.DB, Routes: e.o.Routes, Space: e.store.Space()}.Make(ctx, r, dry)
 	switch {
 	case err != nil || dry:
@@ -32,6 +35,7 @@ func (e *Engine) MakeReplay(ctx context.Context, r *history.Replay, dry bool) (*
 	default:
 		e.replays.Wake()
 	}
+
 	return p, err
 }
 
@@ -41,9 +45,11 @@ func (e *Engine) Replays(ctx context.Context, prefix string, n int) ([]history.R
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range list {
 		e.progress(ctx, &list[i])
 	}
+
 	return list, nil
 }
 
@@ -53,6 +59,7 @@ func (e *Engine) FindReplays(ctx context.Context, q history.ReplayQuery) ([]hist
 	for i := range list {
 		e.progress(ctx, &list[i])
 	}
+
 	return list, err
 }
 
@@ -62,6 +69,7 @@ func (e *Engine) progress(ctx context.Context, r *history.Replay) {
 	if r.State == history.ReplayDone || r.State == history.ReplayFailed || e.known(ctx) != nil {
 		return
 	}
+
 	sender := replay.Redis{Store: e.store}
 	if counts, err := sender.ReplayCounts(ctx, r.Mark()); err == nil && len(counts) > 0 {
 		r.Counts = counts
@@ -83,6 +91,7 @@ func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	if side := e.store.Side(); !dry && side.State != layout.SideOpen {
 		return fmt.Errorf("replay: %w", wire.ErrMoved)
 	}
+
 	return nil
 }
 
@@ -91,9 +100,11 @@ func (e *Engine) ResumeReplay(ctx context.Context, id string) (ok bool, err erro
 	if err := e.replayable(ctx, false); err != nil {
 		return false, err
 	}
+
 	if ok, err = e.o.History.DB.ResumeReplay(ctx, id); ok && e.isOpen() {
 		e.replays.Wake()
 	}
+
 	return ok, err
 }
 
@@ -102,8 +113,8 @@ func (e *Engine) newDriver() *replay.Driver {
 	if e.o.History.DB == nil {
 		return nil
 	}
-	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: replay.Redis{Store: e.store}, Routes: e.o.Routes, Space: e.store.Space(), Observer: e.o.Metrics,
-		Tracer: e.o.Tracer, Logger: e.o.Logger})
+	return replay.NewDriver(replay.Options{Journal: e.o.History.DB, Sender: replay.Redis{Store: e.store}, Routes: e.o.Routes,
+		Space: e.store.Space(), Observer: e.o.Metrics, Tracer: e.o.Tracer, Logger: e.o.Logger})
 }
 
 // driveReplays drives replays until ctx ends.

@@ -167,7 +167,8 @@ func TestAReplaySendsEachNoticeOnceMore(t *testing.T) {
 		rowsOf(t, d, history.Query{}, 2*n)
 		for _, key := range []string{"app1:fixed:t:0", "app1:own:t:1"} {
 			list := rowsOf(t, d, history.Query{Key: key}, 2)
-			if list[0].ID() != list[1].ID() || list[0].Number != 2 || list[1].Number != 1 || list[0].AttemptsMade != 2 || list[0].Outcome != notice.EndDelivered {
+			if list[0].ID() != list[1].ID() || list[0].Number != 2 || list[1].Number != 1 || list[0].AttemptsMade != 2 ||
+				list[0].Outcome != notice.EndDelivered {
 				t.Errorf("%s: %+v %+v", key, list[0], list[1])
 			}
 		}
@@ -272,7 +273,8 @@ func TestAReplayIsStoppedAndResumed(t *testing.T) {
 		var x told
 		s := newSink(1000)
 		s.answer = func(n *notice.Notice) notice.Result { x.note(n); return notice.DeliveredResult(200) }
-		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 2 }, testRoute("r", "app1"))
+		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History, o.Space.Shards = History{DB: d, Backlog: 10000}, 2 },
+			testRoute("r", "app1"))
 		const n = 40
 		w.put(t, n, func(i int) store.Request { return store.Request{Key: fmt.Sprintf("app1:a:b:%d", i)} })
 		s.await(t, n)
@@ -475,7 +477,8 @@ func TestABodyThatIsNotThereIsNeverSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	lose("-later")
-	if _, err := raw.ExecContext(t.Context(), "UPDATE history_replays SET about = replace(about, '\"rate\":0.5', '\"rate\":5000')"); err != nil {
+	if _, err := raw.ExecContext(t.Context(), "UPDATE history_replays SET about = replace(about, '\"rate\":0.5', "+
+		"'\"rate\":5000')"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.ResumeReplay(t.Context(), p.ID); err != nil {

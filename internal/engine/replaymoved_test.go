@@ -45,8 +45,8 @@ func TestMigrationEndsReplays(t *testing.T) {
 
 	// The new side delivers without a history until its identity is that of the old one.
 	b := start(t, to, s, nil, testRoute("r", "app1"))
-	done, err := move.Migrate(t.Context(), move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
-		MaxSkew: time.Minute, Wait: time.Minute})
+	done, err := move.Migrate(t.Context(), move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"},
+		Namespace: from.Namespace(), MaxSkew: time.Minute, Wait: time.Minute})
 	if err != nil || !done.Open {
 		t.Fatalf("%+v, %v", done, err)
 	}

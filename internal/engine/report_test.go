@@ -139,7 +139,8 @@ func TestADeliveredPushIsOpenedAgain(t *testing.T) {
 		if o == notice.OutcomeDeferred {
 			reason = notice.ReasonLocked
 		}
-		c, err := w.Report(ctx, e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: o, Reason: reason, After: time.Millisecond}})
+		c, err := w.Report(ctx, e.Key, notice.Report{ID: e.ID, Attempt: e.Attempt,
+			Result: notice.Result{Outcome: o, Reason: reason, After: time.Millisecond}})
 		if e.Attempt != want || err != nil || c.Done != (o != notice.OutcomeDelivered) {
 			t.Fatalf("attempt %d, want %d: %+v, %v", e.Attempt, want, c, err)
 		}
@@ -223,7 +224,8 @@ func TestPuttingOffIsBounded(t *testing.T) {
 		if e.Attempt != 1 {
 			t.Fatalf("put off %d times, it is attempt %d", n, e.Attempt)
 		}
-		v := notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: notice.OutcomeDeferred, Reason: notice.ReasonLocked, After: time.Millisecond}}
+		v := notice.Report{ID: e.ID, Attempt: e.Attempt, Result: notice.Result{Outcome: notice.OutcomeDeferred, Reason: notice.ReasonLocked,
+			After: time.Millisecond}}
 		if c, err := w.Report(context.Background(), e.Key, v); err != nil || !c.Done {
 			t.Fatal(c, err)
 		}
@@ -277,7 +279,8 @@ func TestAReportDoesNotConcernTheNoticeThatReplacedItsOwn(t *testing.T) {
 			if err != nil || c.Done || c.Repeated || c.ID() != e[1].ID {
 				t.Errorf("%s of the replaced notice under %s: %+v, %v", name, k, c, err)
 			}
-			if after := w.until(t, k, state); after.AttemptsMade != before.AttemptsMade || after.Attempts[0].Reason != "" || after.ID() != before.ID() {
+			if after := w.until(t, k, state); after.AttemptsMade != before.AttemptsMade || after.Attempts[0].Reason != "" ||
+				after.ID() != before.ID() {
 				t.Errorf("%s of the replaced notice changed %s: %+v", name, k, after.Notice)
 			}
 			v.ID = e[1].ID
@@ -296,7 +299,8 @@ func TestTheSameReportAgainChangesNothing(t *testing.T) {
 	ctx := context.Background()
 	states := map[string]notice.State{"ack": notice.Delivered, "nack": notice.Scheduled, "final": notice.Dead, "defer": notice.Scheduled}
 	// What contradicts a report that was made is neither done nor taken for its repetition.
-	contrary := map[string][]string{"ack": {"nack", "final", "defer"}, "nack": {"ack", "final", "defer"}, "final": {"ack", "defer"}, "defer": {"ack", "nack", "final"}}
+	contrary := map[string][]string{"ack": {"nack", "final", "defer"}, "nack": {"ack", "final", "defer"}, "final": {"ack", "defer"},
+		"defer": {"ack", "nack", "final"}}
 	for _, app := range []string{"app1", "app2"} {
 		for name, v := range reports {
 			k := app + ":a:b:" + name
@@ -373,10 +377,14 @@ func TestWhatReportsLedToIsCountedAndLogged(t *testing.T) {
 		counted map[notice.Outcome]int64
 		last    line
 	}{
-		{"app1:a:b:1", []string{"nack", "nack", "nack"}, notice.Dead, map[notice.Outcome]int64{"handed": 3, "retry": 2, "dead": 1}, line{3, "dead", "rejected"}},
-		{"app1:a:b:2", []string{"nack", "final"}, notice.Dead, map[notice.Outcome]int64{"handed": 2, "retry": 1, "dead": 1}, line{2, "dead", "rejected"}},
-		{"app1:a:b:3", []string{"defer", "ack"}, notice.Delivered, map[notice.Outcome]int64{"handed": 2, "deferred": 1, "delivered": 1}, line{1, "delivered", nil}},
-		{"app2:a:b:1", []string{"nack", "nack", "nack"}, notice.Dead, map[notice.Outcome]int64{"delivered": 3, "retry": 2, "dead": 1}, line{3, "dead", "rejected"}},
+		{"app1:a:b:1", []string{"nack", "nack", "nack"}, notice.Dead, map[notice.Outcome]int64{"handed": 3, "retry": 2, "dead": 1},
+			line{3, "dead", "rejected"}},
+		{"app1:a:b:2", []string{"nack", "final"}, notice.Dead, map[notice.Outcome]int64{"handed": 2, "retry": 1, "dead": 1},
+			line{2, "dead", "rejected"}},
+		{"app1:a:b:3", []string{"defer", "ack"}, notice.Delivered, map[notice.Outcome]int64{"handed": 2, "deferred": 1, "delivered": 1},
+			line{1, "delivered", nil}},
+		{"app2:a:b:1", []string{"nack", "nack", "nack"}, notice.Dead, map[notice.Outcome]int64{"delivered": 3, "retry": 2, "dead": 1},
+			line{3, "dead", "rejected"}},
 	} {
 		stats := func() map[notice.Outcome]int64 { return w.Stats()[map[bool]int{true: 0, false: 1}[i < 3]].Outcomes }
 		before := stats()

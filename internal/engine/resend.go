@@ -15,25 +15,26 @@ import (
 // resendTries is how often Resend starts again after a concurrent change of the notice.
 const resendTries = 5
 
-// Resend schedules a delivered or dead notice again. Its webhook-id stays the same, and its ladder starts again. A
-// repeated call changes nothing.
-//
-// id is the webhook-id, and ending is how often the notice had been finalized (delivered, dead or cancelled) when the
-// caller decided to resend it. If either has changed since, the error is a *replay.Refusal.
+// Resend schedules a delivered or dead notice again, with the same webhook-id. id is that webhook-id, and ending is how
+// often the notice had been finalized when the caller read it. If the notice cannot be resent, for example because it
+// was redriven since, the error is a [*replay.Refusal]. A repeated call normally changes nothing, and sets Repeated.
 func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.Change, error) {
 	for range resendTries {
 		f, row, err := e.lastEnding(ctx, key)
 		if err != nil {
 			return store.Change{}, err
 		}
+
 		repeated, err := checkResend(&f, id, ending)
 		if err != nil {
 			return store.Change{Found: f}, err
 		}
+
 		c := store.Change{Found: f, Before: f.State, Repeated: repeated}
 		if repeated && (f.State == notice.Scheduled || f.State == notice.Claimed) {
 			_, err = e.resendKept(ctx, f) // changes nothing, but waits until the first call's write is confirmed
 		}
+
 		if repeated || err != nil {
 			return c, err
 		}
@@ -43,6 +44,7 @@ func (e *Engine) Resend(ctx context.Context, key, id string, ending int) (store.
 		} else {
 			c, err = e.resendKept(ctx, f)
 		}
+
 		if c.Done || err != nil {
 			return c, err
 		}
@@ -67,6 +69,7 @@ func (e *Engine) lastEnding(ctx context.Context, key string) (f store.Found, row
 	if err := e.adopter.Follow(ctx, key); err != nil {
 		return f, nil, err
 	}
+
 	f, err = e.Find(ctx, key)
 	if !errors.Is(err, store.ErrNotFound) || e.o.History.DB == nil {
 		return f, nil, err
@@ -79,6 +82,7 @@ func (e *Engine) lastEnding(ctx context.Context, key string) (f store.Found, row
 	case failed != nil:
 		return f, nil, failed
 	}
+
 	return store.Found{Notice: last.Notice, State: notice.State(last.Outcome), SettledAt: last.Ended.Truncate(time.Millisecond)}, &last, nil
 }
 
@@ -107,6 +111,7 @@ func checkResend(f *store.Found, id string, ending int) (repeated bool, err erro
 	case f.Raw != nil:
 		return false, replay.Refuse(f.State, replay.NoRecord)
 	}
+
 	return false, nil
 }
 
@@ -119,6 +124,7 @@ func (e *Engine) resendKept(ctx context.Context, f store.Found) (store.Change, e
 		c.Before = f.State
 		e.hint(&c.Found)
 	}
+
 	return c, err
 }
 
@@ -128,6 +134,7 @@ func (e *Engine) resendRow(ctx context.Context, row *history.Row) (store.Change,
 	if err != nil {
 		return store.Change{}, err
 	}
+
 	reply := e.Restore(ctx, []store.Letter{{Notice: n}})[0]
 	switch {
 	case errors.Is(reply.Err, store.ErrTaken): // the key has a new notice
@@ -135,10 +142,12 @@ func (e *Engine) resendRow(ctx context.Context, row *history.Row) (store.Change,
 	case reply.Err != nil && !errors.Is(reply.Err, wire.ErrUnconfirmed):
 		return store.Change{}, reply.Err
 	}
+
 	c := store.Change{Found: reply.Found, Done: reply.Created, Before: notice.State(row.Outcome)}
 	if c.Done {
 		e.hint(&c.Found)
 	}
+
 	return c, reply.Err
 }
 

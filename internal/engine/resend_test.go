@@ -150,7 +150,8 @@ func TestResendReadsTheHistory(t *testing.T) {
 func TestResendNeedsTheWholeNotice(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
-	w, d := keeps(t, srv, newSink(100), func(o *Options) { o.History.Bodies, o.Retention = history.BodiesHash, 0 }, testRoute("trans", "app1:trans"))
+	w, d := keeps(t, srv, newSink(100), func(o *Options) { o.History.Bodies, o.Retention = history.BodiesHash, 0 },
+		testRoute("trans", "app1:trans"))
 	k := key(1)
 	w.put(t, 1, func(int) store.Request { return store.Request{Key: k, Content: notice.Content{Body: []byte(`1`)}} })
 	id := rowsOf(t, d, history.Query{Key: k}, 1)[0].ID()

@@ -53,8 +53,10 @@ func (s *sweepers) grow(prefixes []string, shards int, part func(p keys.Partitio
 		for shard := len(list); shard < shards; shard++ {
 			list = append(list, part(keys.Partition{Prefix: prefix, Shard: shard}))
 		}
+
 		by[prefix] = list
 	}
+
 	s.by.Store(&by)
 
 	select {
@@ -92,12 +94,13 @@ func (e *Engine) sweepMore() {
 	for _, r := range e.o.Routes.All() {
 		prefixes = append(prefixes, r.Prefix)
 	}
+
 	e.sweepers.grow(prefixes, e.store.Space().Places(), e.newSweeper)
 }
 
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
-	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Space()}, Partition: p, Events: events{e},
-		Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger})
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Space()}, Partition: p,
+		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger})
 }
 
 // claimer sweeps an old shard without the grace, since it has no events.
@@ -121,6 +124,7 @@ func (e *Engine) grow(places int) (grown func()) {
 	if e.shipper != nil {
 		e.shipper.Grow(places)
 	}
+
 	return func() {
 		e.sweepMore()
 		e.dispatch.SetParts(e.assignment.Parts())
@@ -157,9 +161,11 @@ func (e *Engine) tendShards(ctx context.Context) error {
 		if moved {
 			wait = movingEvery
 		}
+
 		if err != nil && ctx.Err() == nil && !failing && !errors.Is(err, wire.ErrUnavailable) {
 			e.o.Logger.Warn("cannot move notices out of old shards, retrying", zap.Error(err))
 		}
+
 		failing = err != nil
 
 		select {
@@ -181,6 +187,7 @@ func (e *Engine) tendOnce(ctx context.Context, mover *move.Mover) (moved bool, e
 	if r.Moved > 0 {
 		e.o.Logger.Info("moved notices out of old shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held.All()))
 	}
+
 	return r.Moved > 0, err
 }
 
@@ -192,6 +199,7 @@ func (e *Engine) drainOld(ctx context.Context, mover *move.Mover) (r move.Result
 	if busy, err := (move.Redis{Store: e.store}).IsHeld(ctx); err != nil || busy {
 		return r, err
 	}
+
 	return mover.Pass(ctx)
 }
 
@@ -203,9 +211,29 @@ func (e *Engine) setSide(side layout.Side) {
 var sideText = map[layout.SideState]string{
 	layout.SideOpen:    "all notices have moved to this Redis; it accepts all calls",
 	layout.SideLeaving: "notices are moving to another Redis; calls on moved notices are answered with 503 moved",
-	layout.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 moved; " +
-		"remaining notices are delivered and reported here",
+	layout.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 " +
+		"moved; remaining notices are delivered and reported here",
 	layout.SideComing: "notices are moving to this Redis and are delivered here; calls that schedule or change notices are answered " +
 		"with 503 moved until all have moved",
 	layout.SideOpened: "this Redis accepts calls; those on notices that have not moved yet are answered with 503 moved",
+}
+
+// watcher processes changes of the layout.
+type watcher struct{ *Engine }
+
+// SideChanged implements [layout.Watcher].
+func (w watcher) SideChanged(side layout.Side) { w.setSide(side) }
+
+// Grow implements [layout.Watcher].
+func (w watcher) Grow(places int) (grown func()) { return w.grow(places) }
+
+// LayoutChanged implements [layout.Watcher].
+func (w watcher) LayoutChanged(err error) {
+	if err == nil {
+		w.o.Logger.Info("the data in Redis have the expected layout again")
+		return
+	}
+	if w.isOpen() {
+		w.o.Logger.Error("Redis now has data of another layout, writing nothing", zap.Error(err))
+	}
 }

@@ -35,7 +35,8 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 	}
 	for i := range n {
 		set(fmt.Sprintf("app1:a:b:%d", i), fmt.Sprint("body ", i), 4*time.Second)
-		if _, err := a.Schedule(ctx, store.Request{Key: fmt.Sprintf("app2:a:b:%d", i), Delay: time.Duration(100*i) * time.Millisecond, Content: notice.Content{Body: []byte("1")}}); err != nil {
+		if _, err := a.Schedule(ctx, store.Request{Key: fmt.Sprintf("app2:a:b:%d", i), Delay: time.Duration(100*i) * time.Millisecond,
+			Content: notice.Content{Body: []byte("1")}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -47,6 +47,7 @@ func (s signals) Subscribed() {
 	if s.o.Subscriptions != nil {
 		s.o.Subscriptions.Subscribed()
 	}
+
 	s.once.Do(func() { close(s.ready) })
 }
 
@@ -60,6 +61,7 @@ func (s signals) Events(ok bool) {
 	if !ok {
 		g = 0 // without events no grace is needed
 	}
+
 	s.dispatch.SetGrace(g)
 	s.fleet.SetEvents(ok)
 	s.adopter.Scan()

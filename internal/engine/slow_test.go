@@ -51,7 +51,8 @@ func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 		t.Errorf("%v %v", first, last)
 	}
 	for _, l := range logs.FilterMessage(still).All() {
-		if d, err := time.ParseDuration(fmt.Sprint(l.ContextMap()["for"])); err != nil || d < time.Second || l.ContextMap()["cause"] != "redis does not answer" {
+		if d, err := time.ParseDuration(fmt.Sprint(l.ContextMap()["for"])); err != nil || d < time.Second ||
+			l.ContextMap()["cause"] != "redis does not answer" {
 			t.Errorf("%v", l.ContextMap())
 		}
 	}
@@ -260,7 +261,8 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	}
 	for i := range n {
 		set(fmt.Sprintf("app1:a:b:%d", i), fmt.Sprint("body ", i), 6*time.Second)
-		if _, err := a.Schedule(ctx, store.Request{Key: fmt.Sprintf("app2:a:b:%d", i), Delay: time.Duration(200*i) * time.Millisecond, Content: notice.Content{Body: []byte("1")}}); err != nil {
+		if _, err := a.Schedule(ctx, store.Request{Key: fmt.Sprintf("app2:a:b:%d", i), Delay: time.Duration(200*i) * time.Millisecond,
+			Content: notice.Content{Body: []byte("1")}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,12 +282,13 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 		return err == nil && f.Adopted
 	}
 	await("the timers are not adopted", func() bool {
-		return adopted(a, "app1:a:b:0") && adopted(a, fmt.Sprintf("app1:a:b:%d", n-1)) && adopted(a, "app1:a:b:gone") && adopted(a, "app1:a:b:moved")
+		return adopted(a, "app1:a:b:0") && adopted(a, fmt.Sprintf("app1:a:b:%d", n-1)) && adopted(a, "app1:a:b:gone") &&
+			adopted(a, "app1:a:b:moved")
 	})
 	migrate := func() move.Migrated {
 		t.Helper()
-		done, err := move.Migrate(ctx, move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"}, Namespace: from.Namespace(),
-			MaxSkew: 50 * time.Millisecond, Wait: time.Minute})
+		done, err := move.Migrate(ctx, move.MigrateOptions{From: a.o.Conn, To: b.o.Conn, Names: [2]string{"old", "new"},
+			Namespace: from.Namespace(), MaxSkew: 50 * time.Millisecond, Wait: time.Minute})
 		if err != nil || !done.Open || done.MissingN > 0 {
 			t.Fatalf("%+v, %v", done, err)
 		}
@@ -305,7 +308,8 @@ func TestBothSidesDeliverThroughAMigration(t *testing.T) {
 	if done := migrate(); done.Moved != 1 {
 		t.Errorf("%+v", done)
 	}
-	if f, err := b.Find(ctx, "app1:a:b:again"); err != nil || string(f.Body) != "second" || fresh.Get(ctx, "app1:a:b:again").Val() != "second" {
+	if f, err := b.Find(ctx, "app1:a:b:again"); err != nil || string(f.Body) != "second" ||
+		fresh.Get(ctx, "app1:a:b:again").Val() != "second" {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if err := fresh.Del(ctx, "app1:a:b:gone").Err(); err != nil {

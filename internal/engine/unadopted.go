@@ -46,12 +46,14 @@ func (u *unadopted) stale(r *route.Route, ks []string) {
 	if r.Adopt || len(ks) == 0 {
 		return
 	}
+
 	now := time.Now()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.told[r.Prefix] || now.Before(u.next[r.Prefix]) {
 		return
 	}
+
 	select {
 	case u.look <- timer{r, ks[0]}:
 		u.next[r.Prefix] = now.Add(unadoptedEvery)
@@ -81,12 +83,15 @@ func (u *unadopted) Run(ctx context.Context) error {
 			if _, err := u.notices.Find(ctx, t.key); !errors.Is(err, store.ErrNotFound) {
 				continue
 			}
+
 			u.mu.Lock()
 			u.told[t.route.Prefix] = true
 			u.mu.Unlock()
-			u.logger.Warn("a plain timer expired under a route that does not adopt: nothing is delivered, and later ones of the route are not logged",
+			u.logger.Warn(
+				"a plain timer expired under a route that does not adopt: nothing is delivered, and later ones of the route are not logged",
 				zap.String("key", t.key), zap.String("route", t.route.Name), zap.String("prefix", t.route.Prefix),
-				zap.String("remedy", "schedule notices through the API, the command line or deploy/schedule.lua; or let the route adopt plain timers: set its variable _ADOPT=true"))
+				zap.String("remedy", "schedule notices through the API, the command line or deploy/schedule.lua; or let the route adopt plain "+
+					"timers: set its variable _ADOPT=true"))
 		}
 	}
 }

@@ -20,7 +20,8 @@ func TestAPlainTimerWhereNobodyAdoptsIsToldOncePerPrefix(t *testing.T) {
 	core, logs := logged.New(zap.WarnLevel)
 	adopts := testRoute("adopts", "app2")
 	adopts.Adopt = true
-	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("plain", "app1"), adopts, testRoute("own", "app3"))
+	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("plain", "app1"), adopts,
+		testRoute("own", "app3"))
 	ctx := t.Context()
 	if _, err := w.Schedule(ctx, store.Request{Key: "app3:m:t:1", Delay: time.Hour}); err != nil {
 		t.Fatal(err)

@@ -43,6 +43,7 @@ func (u *unconfirmed) record(op string, n int, err error) {
 	if time.Since(u.logged) < unconfirmedEvery {
 		return
 	}
+
 	u.logger.Warn("writes are not confirmed: they are in Redis, but less durable than NOTIFIER_DURABILITY requires", zap.String("op", op),
 		zap.Int("notices", u.n), zap.Error(err))
 	u.logged, u.n = time.Now(), 0

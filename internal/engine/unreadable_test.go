@@ -94,7 +94,8 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 	if err != nil || len(page.Items) != len(broken)-1 {
 		t.Errorf("%d items, %v", len(page.Items), err)
 	}
-	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil || r.Changed != len(broken) {
+	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil ||
+		r.Changed != len(broken) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	for i, text := range broken {
@@ -138,7 +139,8 @@ func TestABrokenDeadLetterDoesNotHoldUpOthers(t *testing.T) {
 	if err != nil || len(page.Items) != 2*len(broken) {
 		t.Errorf("%d items, %v", len(page.Items), err)
 	}
-	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil || r.Changed != 2*len(broken) {
+	if r, err := w.AmendAll(ctx, store.Bulk{Query: store.Query{Routes: []string{"app1"}}, Op: store.Redrive}); err != nil ||
+		r.Changed != 2*len(broken) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for i := range 2 * len(broken) {

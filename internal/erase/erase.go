@@ -45,8 +45,8 @@ func (e *Eraser) outbox() history.Outbox { return history.Outbox{Wire: e.o.Store
 // pageSize is the maximum number of notices that one step of an erasure reads.
 const pageSize = 500
 
-// Erase deletes the notices of a key or host that are finalized by now: from the database, the
-// outboxes and Redis. Pending notices stay. It may be repeated after an error.
+// Erase deletes the notices of a key or host that are finalized by now, from the database and from
+// Redis except its outboxes. Pending notices stay. It may be repeated after an error.
 func (e *Eraser) Erase(ctx context.Context, x history.Erasure) (done history.Erased, err error) {
 	now, err := e.o.Store.Wire().Now(ctx)
 	if err != nil {
@@ -64,9 +64,11 @@ func (e *Eraser) Erase(ctx context.Context, x history.Erasure) (done history.Era
 	if done.Rows, err = e.o.DB.Erase(ctx, x, now); err != nil {
 		return done, err
 	}
+
 	if empty && done.Rows == 0 && done.Redis == 0 {
 		err = e.o.DB.Unrefuse(ctx, x, now, home)
 	}
+
 	return done, err
 }
 
@@ -79,6 +81,7 @@ func (e *Eraser) eraseRedis(ctx context.Context, x history.Erasure, now time.Tim
 	if err := e.eraseHost(ctx, x.Host, done); err != nil {
 		return err
 	}
+
 	return e.deleteTombstones(ctx, x.Host, now)
 }
 
@@ -89,6 +92,7 @@ func (e *Eraser) emptyOutboxes(ctx context.Context) (home string, empty bool) {
 	if err != nil || e.o.Store.Side().State != layout.SideOpen {
 		return home, false
 	}
+
 	n, err := e.outbox().Length(ctx)
 	return home, err == nil && n == 0
 }
@@ -108,29 +112,31 @@ func (e *Eraser) Tend(ctx context.Context) {
 	}
 }
 
-// PassOutboxes deletes the records of erasures that are older than every entry in the outboxes of all Redis. A record
-// makes the history refuse notices that were finalized before the erasure.
-//
-// PassOutboxes first stores the time of the oldest entry of this Redis. During a migration it deletes no records,
-// because the other Redis may not have stored its time yet.
+// PassOutboxes deletes records of erasures that are no longer needed. Such a record keeps erased notices out of the
+// database while they may still be in an outbox, the list in Redis of finalized notices on their way to the database.
+// To determine this, PassOutboxes first stores the time of the oldest notice in the outboxes of this Redis. During a
+// migration to another Redis, no record is deleted.
 func (e *Eraser) PassOutboxes(ctx context.Context) error {
 	home, err := e.o.Store.Home(ctx)
 	if err != nil {
 		return err
 	}
+
 	passed, empty, err := e.oldestEnded(ctx)
 	if err != nil {
 		return err
 	}
 
 	db, side := e.o.DB, e.o.Store.Side().State
-	if side == layout.SideLeft && empty {
+	if side == layout.SideLeft && empty { // all notices have left this Redis
 		return db.LeaveOutbox(ctx, home)
 	}
+	// During a migration, the other Redis may not have stored its time yet.
 	if err := db.PassOutbox(ctx, home, passed); err != nil || side != layout.SideOpen {
 		return err
 	}
-	return db.ForgetErasures(ctx)
+
+	return db.ForgetErasures(ctx) // those older than the oldest notice in any outbox
 }
 
 // oldestEnded returns the end of the oldest notice in the outboxes; the current time if they are
@@ -139,6 +145,7 @@ func (e *Eraser) oldestEnded(ctx context.Context) (at time.Time, empty bool, err
 	if at, err = e.o.Store.Wire().Now(ctx); err != nil {
 		return at, false, err
 	}
+
 	empty = true
 	for place := range e.o.Store.Space().Places() {
 		left, oldest, _, err := e.outbox().Backlog(ctx, place)
@@ -148,15 +155,18 @@ func (e *Eraser) oldestEnded(ctx context.Context) (at time.Time, empty bool, err
 		if left == 0 {
 			continue
 		}
+
 		empty = false
 		first, err := layout.ReadEntry(oldest)
 		if err != nil {
 			return at, false, err // the relay drops the entry soon
 		}
+
 		if first.At.Before(at) {
 			at = first.At
 		}
 	}
+
 	return at, empty, nil
 }
 
@@ -168,16 +178,17 @@ func (e *Eraser) eraseKey(ctx context.Context, key string, done *history.Erased)
 	case errors.Is(err, store.ErrNotFound):
 		err = nil
 	}
+
 	if err != nil {
 		return err
 	}
+
 	// Last, because a trim may have replaced the notice by a tombstone in the meantime.
 	_, err = e.redis.DeleteTombstones(ctx, []string{key})
 	return err
 }
 
-// eraseHost deletes the settled and dead notices of a host. Pending ones are erased when they are
-// finalized.
+// eraseHost deletes the settled and dead notices of a host. Pending ones stay.
 func (e *Eraser) eraseHost(ctx context.Context, host string, done *history.Erased) error {
 	for _, state := range []notice.State{notice.Dead, notice.Delivered, notice.Cancelled} {
 		q := store.Query{Routes: e.o.Store.Prefixes(), State: state, Limit: pageSize}
@@ -215,6 +226,7 @@ func (e *Eraser) erasePage(ctx context.Context, items []store.Found, host string
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -227,10 +239,12 @@ func (e *Eraser) deleteTombstones(ctx context.Context, host string, now time.Tim
 		if err != nil {
 			return err
 		}
+
 		ks := make([]string, len(page.Rows))
 		for i := range page.Rows {
 			ks[i] = page.Rows[i].Key
 		}
+
 		if _, err := e.redis.DeleteTombstones(ctx, ks); err != nil {
 			return err
 		}
@@ -254,18 +268,22 @@ func (e *Eraser) delete(ctx context.Context, prefix string, ks []string, done *h
 	if err != nil {
 		return err
 	}
+
 	by := map[keys.Partition][]string{}
 	for i, k := range ks {
 		p := keys.Partition{Prefix: prefix, Shard: shards[i]}
 		by[p] = append(by[p], k)
 	}
+
 	for p, some := range by {
 		gone, pending, err := e.redis.Delete(ctx, p, some)
 		if err != nil {
 			return err
 		}
+
 		done.Redis += gone
 		done.Pending += pending
 	}
+
 	return nil
 }

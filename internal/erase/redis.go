@@ -33,11 +33,7 @@ type Redis struct{ *store.Store }
 // Delete deletes the settled and dead notices of keys in one partition. It returns how many it
 // deleted, and how many are pending and were kept.
 func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (deleted, pending int, err error) {
-	args := make([]any, len(ks))
-	for i, k := range ks {
-		args[i] = k
-	}
-
+	args := wire.Texts(ks)
 	v, err := s.Wire().Do(ctx, deleteScript, s.Space().States(p), args).Int64Slice()
 	if err != nil {
 		return 0, 0, s.Wire().Fail(deleteScript.Op, err)
@@ -45,6 +41,7 @@ func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (delet
 	if len(v) != 2 {
 		return 0, 0, fmt.Errorf("%s: %d answers", deleteScript.Op, len(v))
 	}
+
 	return int(v[0]), int(v[1]), nil
 }
 
@@ -61,6 +58,7 @@ func (s Redis) DeleteTombstones(ctx context.Context, ks []string) (n int, err er
 			if err != nil {
 				return n, s.Wire().Fail(tombstonesScript.Op, err)
 			}
+
 			n += int(deleted)
 		}
 	}

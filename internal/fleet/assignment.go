@@ -40,21 +40,13 @@ type AssignmentOptions struct {
 	Logger  *zap.Logger
 }
 
-// Assignment decides for each due notice which instance claims it, and when. A hash of the notice's key ranks the
-// instances. The first, the preferred instance, claims at once. Others wait for a multiple of the grace, 50 ms:
-//
-//	this instance                                     claims
-//	is preferred                                      at once
-//	is ranked lower                                   one grace later for each instance ranked above it
-//	is ranked lower, all above it are inactive        at once
-//	is leaving, or has no part of the route's limits  one grace later for each of the other instances
-//
-// An instance counts as inactive for inactiveFor if it has not claimed its due notices within a grace.
-//
-// If two instances have different views of the fleet, a notice is claimed one grace late, or both try to claim it and
-// one succeeds. Assignment is safe for concurrent use.
+// Assignment decides which instance claims a due notice. A hash of the notice's key selects the preferred instance,
+// which normally claims the notice at its due time. If it does not, another instance usually does so a short time later
+// (the grace, 50 ms by default). Assignment is safe for concurrent use.
 type Assignment struct {
-	o        AssignmentOptions
+	o AssignmentOptions
+	// inactive are the instances that did not claim their notices in time. For a second, the first active instance in
+	// the ranking ([Assignment.Rank]) also claims the notices for which they are preferred.
 	inactive inactivePeers
 	subsets  map[*route.Route]*subset
 }
@@ -120,11 +112,12 @@ func (a *Assignment) LeavesToPeer(r *route.Route, key string) bool {
 	return !a.inactive.has(id) || a.rank(r, a.o.Space.Shard(key)) > 0
 }
 
-// OwnsGroup reports whether this instance claims a group of due notices that was announced for the instance id. If ok
-// is false, for example because instances have different configurations of the route, the caller must ignore the
-// announcement and ask [Assignment.LeavesToPeer] for each notice.
+// OwnsGroup reports whether this instance should claim a group of notices that are due together. id is the instance to
+// which a Redis message has assigned the group, and mine reports whether it is this one. If ok is false, the message
+// must be ignored, and [Assignment.LeavesToPeer] decides for each notice.
 func (a *Assignment) OwnsGroup(r *route.Route, id string) (mine, ok bool) {
 	v := a.workers(r)
+	// If another instance has configured the route differently, it may not deliver notices of the route.
 	return id == v.ID(), !r.Adopt && v.Known() && v.SameConfig(r.Name)
 }
 
@@ -159,10 +152,9 @@ func (a *Assignment) Alive() int { return a.View().Alive() }
 // maxGroup bounds how many notices that are due together are assigned to one instance as a group.
 const maxGroup = 8
 
-// Group returns how many notices of a partition one instance may claim as a group, if they are due at the same time.
-// It is at most maxGroup, and at most a quarter of the slots, so that other instances with free slots get some.
-// Without groups it is 1: in a cluster, on a route with adoption, for an instance that is alone, and if the instances
-// may have different configurations of the route.
+// Group returns how many notices of one route and shard an instance may claim together if they are due at the same
+// time. If it is less than 2, each notice is claimed alone. It is at most maxGroup, and at most a quarter of this
+// instance's concurrency for the route, so that other instances get some notices too.
 func (a *Assignment) Group(p keys.Partition) int {
 	r := a.o.Routes.Prefix(p.Prefix)
 	v := a.workers(r)

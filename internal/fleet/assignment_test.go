@@ -26,14 +26,14 @@ func (l *looks) Now() { *l++ }
 // assigned makes an Assignment for each player.
 func assigned(t *testing.T, ps []*player, limits Limits, sweeps Sweeper) (list []*Assignment) {
 	t.Helper()
-	routes, err := route.NewTable([]*route.Route{{Name: "wide", Prefix: "wide", Concurrency: 64}, {Name: "narrow", Prefix: "narrow", Concurrency: 64},
-		{Name: "adopts", Prefix: "adopts", Adopt: true, Concurrency: 64}})
+	routes, err := route.NewTable([]*route.Route{{Name: "wide", Prefix: "wide", Concurrency: 64},
+		{Name: "narrow", Prefix: "narrow", Concurrency: 64}, {Name: "adopts", Prefix: "adopts", Adopt: true, Concurrency: 64}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range ps {
-		list = append(list, NewAssignment(AssignmentOptions{Fleet: p.Fleet, Routes: routes, Space: keys.Space{Shards: 4}, Limits: limits, Concurrency: 100,
-			Sweeper: sweeps, Logger: zap.NewNop()}))
+		list = append(list, NewAssignment(AssignmentOptions{Fleet: p.Fleet, Routes: routes, Space: keys.Space{Shards: 4}, Limits: limits,
+			Concurrency: 100, Sweeper: sweeps, Logger: zap.NewNop()}))
 	}
 	return list
 }

@@ -61,7 +61,8 @@ func TestDetectorDeclaresMemberDead(t *testing.T) {
 func TestNextHeartbeatComesWhenMemberMayBeDead(t *testing.T) {
 	j := newDetector(3 * time.Second)
 	read := func(now int64) findings {
-		return j.read("aaaaaaaaaaaa", 1, Roster{Now: now, Connections: 1, Heartbeats: []LastHeartbeat{{ID: "bbbbbbbbbbbb", At: 1000, Bound: true, Connections: -1}}})
+		return j.read("aaaaaaaaaaaa", 1, Roster{Now: now, Connections: 1, Heartbeats: []LastHeartbeat{{ID: "bbbbbbbbbbbb", At: 1000,
+			Bound: true, Connections: -1}}})
 	}
 	read(1000)
 	j.describe("bbbbbbbbbbbb", About{Takeover: 3000})

@@ -39,7 +39,8 @@ type node struct {
 }
 
 func newNode() *node {
-	return &node{heartbeats: map[string]LastHeartbeat{}, ended: map[string]int64{}, described: map[string]string{}, lines: map[*fakeLine]string{}}
+	return &node{heartbeats: map[string]LastHeartbeat{}, ended: map[string]int64{}, described: map[string]string{},
+		lines: map[*fakeLine]string{}}
 }
 
 func (n *node) now() int64 { return time.Now().Add(n.offset).UnixMilli() }

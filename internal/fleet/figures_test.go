@@ -14,7 +14,8 @@ func TestFiguresAreCutToTheirLimit(t *testing.T) {
 	for i := range 60 {
 		f.Routes[fmt.Sprintf("app%d", i)] = RouteFigures{InFlight: i, Work: metrics.Work{Late: metrics.Spread{1: 1}}}
 		for j := range 10 {
-			f.Hosts = append(f.Hosts, HostFigures{Prefix: fmt.Sprintf("app%d", i), Host: fmt.Sprintf("shop%d.example:443", j), Calls: int64(600 - 10*i - j)})
+			f.Hosts = append(f.Hosts, HostFigures{Prefix: fmt.Sprintf("app%d", i), Host: fmt.Sprintf("shop%d.example:443", j),
+				Calls: int64(600 - 10*i - j)})
 		}
 	}
 	read := func(f Figures) Figures {
@@ -33,7 +34,8 @@ func TestFiguresAreCutToTheirLimit(t *testing.T) {
 	for i := range 400 {
 		f.Routes[fmt.Sprintf("more%d", i)] = RouteFigures{InFlight: 1, Work: metrics.Work{Late: metrics.Spread{1: 1, 2: 2, 3: 3}}}
 	}
-	if got = read(f); !got.Cut || len(got.Hosts) != 0 || len(got.Routes) != 460 || got.Routes["app7"].Late != nil || got.Routes["app7"].InFlight != 7 {
+	if got = read(f); !got.Cut || len(got.Hosts) != 0 || len(got.Routes) != 460 || got.Routes["app7"].Late != nil ||
+		got.Routes["app7"].InFlight != 7 {
 		t.Errorf("cut %v, %d hosts, %d routes", got.Cut, len(got.Hosts), len(got.Routes))
 	}
 	for i := range 4000 {
@@ -48,7 +50,8 @@ func TestFiguresAreCutToTheirLimit(t *testing.T) {
 }
 
 func TestWaitingSumsInstancesByRoute(t *testing.T) {
-	one := Figures{Routes: map[string]RouteFigures{"app1": {Waiting: map[notice.Held]int{notice.HeldRate: 2, notice.HeldBusy: 3}}, "app2": {InFlight: 1}}}
+	one := Figures{Routes: map[string]RouteFigures{"app1": {Waiting: map[notice.Held]int{notice.HeldRate: 2, notice.HeldBusy: 3}},
+		"app2": {InFlight: 1}}}
 	two := Figures{Routes: map[string]RouteFigures{"app1": {Waiting: map[notice.Held]int{notice.HeldRate: 4}}}}
 	got := Waiting([]Instance{{Figures: one.Encode()}, {Figures: two.Encode()}, {Figures: []byte("no JSON")}, {}})
 	if want := map[string]int{"app1": 9}; !maps.Equal(got, want) {

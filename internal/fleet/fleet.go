@@ -46,6 +46,8 @@ type Host interface {
 	Dead(id string)
 	// Tapped is called after each heartbeat with the open taps, as package tap names them.
 	Tapped(taps []string)
+	// Receivers is called after each heartbeat with the version of the paused receivers; empty = none was published.
+	Receivers(version string)
 	// Received is called with each message that another instance has sent (see [Fleet.Send]). Every
 	// client with the right to publish can send such messages.
 	Received(from, text string)
@@ -58,6 +60,7 @@ func (noHost) Figures() []byte         { return nil }
 func (noHost) Changed(*View)           {}
 func (noHost) Dead(string)             {}
 func (noHost) Tapped([]string)         {}
+func (noHost) Receivers(string)        {}
 func (noHost) Received(string, string) {}
 
 // Options of a [Fleet].
@@ -164,9 +167,9 @@ func New(o Options) (*Fleet, error) {
 // ID returns this instance's id. It changes when the instance was declared dead.
 func (f *Fleet) ID() string { return f.View().ID() }
 
-// ClaimID returns the id for the claims of this instance. It is [Fleet.ID], unless the last heartbeat is too old.
-// Then others may have declared this instance dead, and ClaimID returns an id that is never published. Claims with
-// that id can be reclaimed only when their leases expire.
+// ClaimID returns the id under which this instance claims notices. It is [Fleet.ID], or a second id while other
+// instances may have declared this one dead. Claims under the first id may then be reclaimed at any time, those under
+// the second only when their time limits, the leases, expire.
 func (f *Fleet) ClaimID() string {
 	if f != nil && !f.trusted() {
 		return f.unknownID
@@ -209,11 +212,11 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// MayStart reports whether an attempt may start for the claim with the given token. It is false if another instance
-// may have reclaimed the claim: if this instance has a new id since, or if its last heartbeat is too old. The caller
-// must then release the claim.
+// MayStart reports whether this instance may still start an attempt for a claim. token is the token of the claim. It
+// begins with the id that [Fleet.ClaimID] returned. MayStart returns false if another instance may have reclaimed the
+// claim, because this instance was, or may have been, declared dead. The caller must then release the claim.
 func (f *Fleet) MayStart(token string) bool {
-	if f == nil || under(token, f.unknownID) {
+	if f == nil || under(token, f.unknownID) { // no instance can declare that id dead
 		return true
 	}
 
@@ -374,6 +377,7 @@ func (f *Fleet) evaluate(ctx context.Context, id string, subscription uint64, r 
 	f.describePeers(ctx)
 	f.updateView(id)
 	f.o.Host.Tapped(r.Taps)
+	f.o.Host.Receivers(r.Receivers)
 	f.first.Do(func() { close(f.joined) }) // after the view, which the waiting goroutines read
 
 	for _, d := range r.Departures {
@@ -550,7 +554,8 @@ func (f *Fleet) reportDeparture(d Departure, now int64) {
 
 // updateView stores the view that follows from the members, if it has changed.
 func (f *Fleet) updateView(id string) {
-	v := &View{id: id, self: hashOf(id), known: true, retired: f.leaving.Load(), selfWithoutEvents: f.noEvents.Load(), ids: map[uint64]string{}}
+	v := &View{id: id, self: hashOf(id), known: true, retired: f.leaving.Load(), selfWithoutEvents: f.noEvents.Load(),
+		ids: map[uint64]string{}}
 	for name, m := range f.detector.members {
 		switch {
 		case m.unresponsive:

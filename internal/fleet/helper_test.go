@@ -74,7 +74,8 @@ func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}), layout.Options{}))
+	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+		layout.Options{}))
 	o := Options{Redis: s, Takeover: testTakeover, Logger: zap.NewNop()}
 	change(&o)
 	f, err := New(o)
@@ -232,7 +233,8 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}), layout.Options{}))
+	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+		layout.Options{}))
 	wait(t, "all know all", func() bool {
 		for _, o := range os {
 			if o.Stats().Alive != observers+processes {

@@ -19,8 +19,8 @@ type MinuteEntry struct {
 
 // AddMinute stores the minute of an instance and trims entries older than keep.
 func (s *Store) AddMinute(ctx context.Context, text string, keep time.Duration) error {
-	err := s.w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: s.w.Space.FleetMinutes(), MinID: strconv.FormatInt(time.Now().Add(-keep).UnixMilli(), 10), Approx: true,
-		Values: []any{"minute", text}}).Err()
+	err := s.w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: s.w.Space.FleetMinutes(),
+		MinID: strconv.FormatInt(time.Now().Add(-keep).UnixMilli(), 10), Approx: true, Values: []any{"minute", text}}).Err()
 	if err != nil {
 		return s.w.Fail("minute", err)
 	}

@@ -225,6 +225,7 @@ func (f figures) Figures() []byte       { return f }
 func (figures) Changed(*View)           {}
 func (figures) Dead(string)             {}
 func (figures) Tapped([]string)         {}
+func (figures) Receivers(string)        {}
 func (figures) Received(string, string) {}
 
 func TestListReturnsAllInstances(t *testing.T) {

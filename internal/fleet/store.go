@@ -95,11 +95,14 @@ type Roster struct {
 	Departures  []Departure
 	// Taps are the open taps, as package tap names them.
 	Taps []string
+	// Receivers is the version of the paused receivers; empty = none was published.
+	Receivers string
 }
 
-// Publish stores this instance's heartbeat in Redis. It returns the last heartbeats of all instances, and the
-// instances that have ended. If Redis is known to have data of another layout, it writes nothing and returns
-// ErrLayout.
+// Publish stores this instance's heartbeat in Redis. It returns the last heartbeats of the instances, and those that
+// left or were declared dead since b.Since, at most a minute ago. If this instance was declared dead itself, Publish
+// stores nothing, and [Roster].Ended is true. The error is [layout.ErrLayout] if this process cannot use the data in
+// Redis, for example because of another version.
 func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 	// The script cannot check the layout, because in a cluster another node may store it.
 	if err := s.l.Right(ctx); err != nil {
@@ -122,13 +125,13 @@ func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 		asked[id] = i + 1
 	}
 
-	v, err := s.w.Run(ctx, beatScript, append(s.fleetKeys(), s.w.Space.Taps()), args)
+	v, err := s.w.Run(ctx, beatScript, append(s.fleetKeys(), s.w.Space.Taps(), s.w.Space.ReceiversVersion()), args)
 	if err != nil {
 		s.w.Reload(ctx)
 		return Roster{}, err
 	}
 
-	if len(v) != 6 {
+	if len(v) != 7 {
 		return Roster{}, s.w.Fail(beatScript.Op, fmt.Errorf("reply has %d parts", len(v)))
 	}
 
@@ -158,6 +161,7 @@ func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 		r.Departures = append(r.Departures, Departure{ID: id, Dead: f == math.Trunc(f)})
 	})
 	r.Taps = tapsOf(v[5])
+	r.Receivers, _ = v[6].(string)
 	return r, nil
 }
 
@@ -169,6 +173,7 @@ func tapsOf(reply any) (taps []string) {
 			taps = append(taps, text)
 		}
 	}
+
 	return taps
 }
 
@@ -357,6 +362,7 @@ func (s *Store) Listen(ctx context.Context, id string) (Subscription, error) {
 	own, all := s.w.Space.InstanceChannel(id), s.w.Space.FleetChannel()
 	switch c := s.w.Redis.(type) {
 	case *redis.ClusterClient:
+		// One master has all keys and channels of the fleet, which share a hash tag.
 		// The last subscription may have ended because its node is no longer a master.
 		s.w.Reload(ctx)
 		node, err := c.MasterForKey(ctx, s.w.Space.FleetSigns())

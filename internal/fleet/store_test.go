@@ -63,7 +63,8 @@ func TestPublishReturnsRoster(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	r = s.beat(t, Heartbeat{ID: "b", Leaving: true, Ask: []string{"nobody", "a"}})
-	if a, b := r.heartbeat("a"), r.heartbeat("b"); a == nil || b == nil || a.Connections != 1 || b.Connections != -1 || !b.Leaving || b.Bound || a.Leaving {
+	if a, b := r.heartbeat("a"), r.heartbeat("b"); a == nil || b == nil || a.Connections != 1 || b.Connections != -1 || !b.Leaving ||
+		b.Bound || a.Leaving {
 		t.Errorf("%+v", r)
 	}
 	if h, err := la.Next(t.Context()); err != nil || h.Text != "joined b" {
@@ -147,7 +148,8 @@ func TestDeclareDeadChecksHeartbeatAndConnection(t *testing.T) {
 	if !out() || out() {
 		t.Error("not declared dead, or twice")
 	}
-	if r := s.beat(t, Heartbeat{ID: "a"}); len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b", Dead: true}) || r.heartbeat("b") != nil {
+	if r := s.beat(t, Heartbeat{ID: "a"}); len(r.Departures) != 1 || r.Departures[0] != (Departure{ID: "b", Dead: true}) ||
+		r.heartbeat("b") != nil {
 		t.Errorf("%+v", r)
 	}
 	if r := s.beat(t, Heartbeat{ID: "b"}); !r.Ended {
@@ -176,7 +178,8 @@ func TestPublishIgnoresForeignData(t *testing.T) {
 		ended = append(ended, redis.Z{Member: fmt.Sprint("end", i), Score: float64(now - int64(i))})
 	}
 	for i := range 80 {
-		heartbeats = append(heartbeats, redis.Z{Member: fmt.Sprint("old", i), Score: float64(i)}, redis.Z{Member: fmt.Sprint("ahead", i), Score: 1e15})
+		heartbeats = append(heartbeats, redis.Z{Member: fmt.Sprint("old", i), Score: float64(i)},
+			redis.Z{Member: fmt.Sprint("ahead", i), Score: 1e15})
 	}
 	c.ZAdd(ctx, s.w.Space.FleetSigns(), heartbeats...)
 	c.ZAdd(ctx, s.w.Space.FleetEnded(), ended...)
@@ -229,7 +232,8 @@ func TestPublishIgnoresForeignData(t *testing.T) {
 // limited is a store whose user may all but some commands.
 func limited(t *testing.T, srv *redistest.Server, name string, rules ...string) *Store {
 	t.Helper()
-	if err := srv.Client().ACLSetUser(t.Context(), name, append([]string{"on", "nopass", "~*", "&*", "+@all"}, rules...)...).Err(); err != nil {
+	if err := srv.Client().ACLSetUser(t.Context(), name, append([]string{"on", "nopass", "~*", "&*", "+@all"},
+		rules...)...).Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { srv.Client().ACLDelUser(context.Background(), name) })

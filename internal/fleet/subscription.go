@@ -28,9 +28,9 @@ type subscriber struct {
 
 func newSubscriber(f *Fleet) *subscriber { return &subscriber{f: f, end: func(error) {}} }
 
-// Delays between attempts to open the fleet subscription, over which this instance receives messages. A delay starts
-// at minWait and doubles. The maximum is lostWait if the last subscription has worked, and otherwise maxWait, because
-// the failure may be permanent.
+// Delays between attempts to open the subscription by which this instance receives messages. The first delay is
+// minWait, and each further one doubles. The longest is maxWait before the first subscription has worked, because the
+// failure may be permanent. Afterwards it is lostWait.
 const (
 	minWait  = 50 * time.Millisecond
 	lostWait = time.Second

@@ -10,10 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// View is the state of the fleet as one instance, its owner, has read it. It says which instance is preferred for a
-// piece of work, and which part of a limit is the owner's. When an instance joins or leaves, only the work of that
-// instance moves (rendezvous hashing).
-//
+// View is the state of the fleet (the instances of the service) as read by one instance, the owner of the View. It says
+// which instance is preferred for a piece of work, such as a notice, and how much of a limit the owner may use.
 // A nil View gives its owner all work and all of each limit. A View does not change, and is safe for concurrent use.
 type View struct {
 	id string
@@ -129,7 +127,8 @@ func (v *View) Alive() int {
 // same hash, so it has no random seed.
 func hashOf(s string) uint64 { return xxhash.Sum64String(s) }
 
-// weight combines a member's hash with a name's (the finalizer of splitmix64).
+// weight combines a member's hash with a name's (the finalizer of splitmix64). The member with the highest weight is
+// preferred, so when an instance joins or leaves, only its own work moves (rendezvous hashing).
 func weight(member, thing uint64) uint64 {
 	x := member ^ thing
 	x ^= x >> 30
@@ -250,8 +249,9 @@ func (v *View) first(thing uint64) bool {
 	return true
 }
 
-// Share returns the owner's part of a limit on concurrency, such as the concurrent calls to a host. The parts of all
-// instances with the same view sum up to the limit. If there are more instances than units, some get 0. A limit of 0
+// Share returns this instance's part of a limit on concurrency, such as the concurrent calls to a host. If all
+// instances have the same view of the fleet, their parts sum up to the limit. If the limit cannot be divided evenly, a
+// hash of name selects the instances that get one unit more. Others may get 0. name identifies the limit. A limit of 0
 // or less means no limit, and is returned unchanged.
 func (v *View) Share(name string, limit int) int {
 	if v == nil || limit <= 0 || len(v.holders) == 0 {
@@ -272,9 +272,10 @@ func (v *View) Share(name string, limit int) int {
 	return share
 }
 
-// Rate returns the owner's part of a rate, in calls per second. A part is at least one call per second, or the whole
-// rate if that is less. So if there are many instances, some get 0. A rate of 0 or less means no limit, and is
-// returned unchanged.
+// Rate returns this instance's part of a rate limit, in calls per second. The instances that take new work share the
+// rate evenly. If there are more instances than calls per second, a hash of name selects those that get a part, and the
+// others get 0. For example, of five instances with a rate of 3, three get 1. A leaving instance gets 0 if another one
+// takes new work. name identifies the limit. A rate of 0 or less means no limit, and is returned unchanged.
 func (v *View) Rate(name string, perSecond float64) float64 {
 	switch {
 	case v == nil || perSecond <= 0:
@@ -288,6 +289,7 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	}
 
 	n := len(v.others) + 1
+	// A part below one call per second would be of little use.
 	if slow := max(1, math.Floor(perSecond)); slow < float64(n) {
 		if rank(v.self, v.others, hashOf(name)) >= int(slow) {
 			return 0
@@ -299,14 +301,16 @@ func (v *View) Rate(name string, perSecond float64) float64 {
 	return perSecond / float64(n)
 }
 
-// Sharers returns a view of those instances that share a limit. A limit of n is shared by at most n instances, so
-// that each gets at least one unit. A hash of name selects them. All limits of a route must use the same name:
-// otherwise one instance could get the route's rate and another its slots.
+// Sharers returns a view of only the instances that share a limit which is too small for all. For example, a limit of 3
+// calls has 3 sharers, selected by a hash of name. If the owner is not one of them, [View.TakesWork] of the result is
+// false. If the limit suffices for all instances, or is 0 or less (no limit), Sharers returns v. Limits that apply
+// together, such as the concurrency and the rate of a host, must use the same name.
 func (v *View) Sharers(name string, limit int) *View {
 	if v == nil || limit <= 0 || v.Alive() <= limit {
 		return v
 	}
 
+	// With different names, one instance could get only the rate, and another only the concurrency.
 	thing := hashOf(name)
 	order := slices.Clone(v.others)
 	slices.SortFunc(order, func(a, b uint64) int { return cmp.Compare(weight(b, thing), weight(a, thing)) })

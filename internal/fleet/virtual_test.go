@@ -508,7 +508,8 @@ func TestMessagesReachOtherInstances(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.do(func() {
-			for _, bad := range []string{"", "tell", "tell x", "tell x y", "gone", "joined \x00", "tell aaaaaaaaaaaa", strings.Repeat("tell ", 10000)} {
+			for _, bad := range []string{"", "tell", "tell x", "tell x y", "gone", "joined \x00", "tell aaaaaaaaaaaa",
+				strings.Repeat("tell ", 10000)} {
 				n.publish(bad)
 			}
 		})

@@ -35,6 +35,7 @@ func (s *Store) Day(ctx context.Context, prefix, receiver string) (Day, error) {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return Day{}, s.Wire.Fail(mergeScript.Op, err)
 	}
+
 	return readDay(text, time.Now()), nil
 }
 
@@ -46,20 +47,24 @@ func readDay(text string, now time.Time) (d Day) {
 		if _, err := fmt.Sscanf(part, "%d:%d:%d:%d", &at, &n, &failed, &ms); err != nil || n < 1 {
 			continue
 		}
+
 		h := Hour{At: time.Unix(at*3600, 0).UTC(), Attempts: int(n), Failed: int(failed), Mean: time.Duration(ms/n) * time.Millisecond}
 		if now.Sub(h.At) < 24*time.Hour {
 			d.Hours = append(d.Hours, h)
 		}
 	}
+
 	for part := range strings.SplitSeq(answers, ",") {
 		var at, ms int64
 		var a Attempt
 		if _, err := fmt.Sscanf(part, "%d %d %d", &at, &a.Status, &ms); err != nil {
 			continue
 		}
+
 		if words := strings.SplitN(part, " ", 4); len(words) == 4 {
 			a.Reason = words[3]
 		}
+
 		a.At, a.Took, a.Failed = instant(at), time.Duration(ms)*time.Millisecond, a.Reason != ""
 		d.Answers = append(d.Answers, a)
 	}
@@ -75,5 +80,37 @@ func answersText(list []Attempt) string {
 	for _, a := range slices.Backward(list) {
 		out = append(out, strings.TrimSpace(fmt.Sprintf("%d %d %d %s", a.At.UnixMilli(), a.Status, a.Took.Milliseconds(), a.Reason)))
 	}
+
 	return strings.Join(out, ",")
+}
+
+// LastHour returns the attempts of the receivers of some prefixes, by prefix and receiver, in the clock hours that the last
+// hour overlaps.
+func (s *Store) LastHour(ctx context.Context, prefixes []string) (map[string]map[string]Hour, error) {
+	replies := make([]*redis.MapStringStringCmd, len(prefixes))
+	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for i, prefix := range prefixes {
+			replies[i] = p.HGetAll(ctx, s.Wire.Space.HealthDay(prefix))
+		}
+		return nil
+	}); err != nil {
+		return nil, s.Wire.Fail(mergeScript.Op, err)
+	}
+
+	out, now := map[string]map[string]Hour{}, time.Now()
+	for i, prefix := range prefixes {
+		out[prefix] = map[string]Hour{}
+		for name, text := range replies[i].Val() {
+			sum := Hour{}
+			for _, h := range readDay(text, now).Hours {
+				if now.Sub(h.At) < 2*time.Hour {
+					sum.Attempts, sum.Failed = sum.Attempts+h.Attempts, sum.Failed+h.Failed
+				}
+			}
+
+			out[prefix][name] = sum
+		}
+	}
+
+	return out, nil
 }

@@ -1,24 +1,27 @@
 // Package health tracks which receivers of each route are failing: since when, how many attempts in a row, the last
-// success and the last answer. A receiver is a host with its port, or a list or stream.
+// success and the last answer. A receiver is a host with its port, or a list or stream in Redis to which notices are
+// written. A route is the configuration for all notices (delayed callbacks) whose keys have one prefix.
 //
 // # Storage
 //
-// Each instance observes the attempts that it settles ([Tracker]). Once a second it writes the changes to one hash per
-// route (keys.Space.Health). A script merges the observations of several instances: the last success is the latest
-// one, and a receiver is failing since the first failure after that.
+// Each instance observes the attempts whose results it records ([Tracker]). Once a second it writes the changes to one
+// hash per route (keys.Space.Health). A script merges the observations of several instances: the last success is the
+// latest one, and a receiver is failing since the first failure after that success.
 //
-// A receiver that has never failed has no entry. A succeeding receiver with an entry is written once a minute. A write
-// has at most 64 receivers, and a hash at most 1,000 entries. If the hash is full, the healthy receiver with the
-// oldest last attempt is removed, and counted as removed. An entry is kept for 48 hours after the last attempt.
+// A receiver gets an entry in the hash after a failed attempt. From then on, failures and the first success after them
+// are written soon, and further successes only once a minute. An entry is kept for 48 hours after the last attempt.
 //
-// For each of these receivers, a second hash (keys.Space.HealthDay) has the attempts by hour for a day, and the last
-// ten answers. The receiver's page shows them.
+// A hash has at most 1,000 entries. If it is full, a new entry replaces that of the receiver whose last attempt
+// succeeded the longest time ago. If all receivers are failing, the new one gets no entry.
+//
+// For each receiver with an entry, a second hash (keys.Space.HealthDay) has the attempts by hour for a day, and the
+// last ten answers. The receiver's page on the dashboard shows them.
 //
 // # Accuracy
 //
-// The counts may be incomplete: an instance that is killed loses the observations of its last second. A failed write
-// is retried with the next one.
+// The counts of attempts may be incomplete: an instance that is killed loses the observations that it has not written
+// yet. A failed write is retried with the next one.
 //
-// The number of waiting notices does not have this error, because one instance counts the notices themselves
-// ([Scanner]). It stores the number with the time of the count.
+// The number of notices that wait for a receiver is more accurate: one instance counts the notices themselves
+// ([Scanner]), and stores the number with the time of the count.
 package health

@@ -100,12 +100,15 @@ func (s *Store) Write(ctx context.Context, t *Tracker) error {
 			failed = errors.Join(failed, err)
 			continue
 		}
+
 		refused := make([]string, len(reply))
 		for i := range reply {
 			refused[i], _ = reply[i].(string)
 		}
+
 		t.wrote(prefix, list, refused, time.Now())
 	}
+
 	return failed
 }
 
@@ -116,6 +119,7 @@ func (s *Store) Sync(ctx context.Context, t *Tracker) error {
 	for _, r := range list {
 		t.learn(r)
 	}
+
 	return err
 }
 
@@ -124,6 +128,7 @@ func (s *Store) Read(ctx context.Context, prefixes []string) ([]Route, error) {
 	if len(prefixes) == 0 {
 		return nil, nil
 	}
+
 	replies := make([]*redis.MapStringStringCmd, len(prefixes))
 	if _, err := s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i, prefix := range prefixes {
@@ -138,6 +143,7 @@ func (s *Store) Read(ctx context.Context, prefixes []string) ([]Route, error) {
 	for i, prefix := range prefixes {
 		out[i] = readRoute(prefix, replies[i].Val(), time.Now())
 	}
+
 	return out, nil
 }
 
@@ -147,6 +153,7 @@ func readRoute(prefix string, fields map[string]string, now time.Time) Route {
 	if text := fields[fieldWaiting]; text != "" && json.Unmarshal([]byte(text), &waiting) == nil {
 		r.Counted = time.UnixMilli(waiting.At).UTC()
 	}
+
 	if n, hour, ok := strings.Cut(fields[fieldOthers], " "); ok && hour == strconv.FormatInt(now.Unix()/3600, 10) {
 		r.Others, _ = strconv.Atoi(n)
 	}
@@ -156,12 +163,15 @@ func readRoute(prefix string, fields map[string]string, now time.Time) Route {
 		if !ok || now.Sub(x.LastAttempt) > Kept {
 			continue
 		}
+
 		if w, ok := waiting.Receivers[name]; ok {
 			x.Waiting = w.N
 			x.Next = instant(w.Next)
 		}
+
 		r.Receivers = append(r.Receivers, x)
 	}
+
 	slices.SortFunc(r.Receivers, func(a, b Receiver) int {
 		if a.Failing() != b.Failing() {
 			return map[bool]int{true: -1, false: 1}[a.Failing()]
@@ -177,6 +187,7 @@ func readReceiver(name, text string) (r Receiver, ok bool) {
 	if len(parts) != 7 {
 		return r, false
 	}
+
 	var n [6]int64
 	for i := range n {
 		var err error
@@ -184,6 +195,7 @@ func readReceiver(name, text string) (r Receiver, ok bool) {
 			return r, false
 		}
 	}
+
 	return Receiver{Name: name, Since: instant(n[0]), LastSuccess: instant(n[1]), Failures: int(n[2]), LastAttempt: instant(n[4]),
 		Status: int(n[5]), Reason: parts[6]}, true
 }
@@ -212,6 +224,7 @@ func (s *Store) setWaiting(ctx context.Context, prefix string, c counted) error 
 	if err != nil {
 		return err
 	}
+
 	key := s.Wire.Space.Health(prefix)
 	_, err = s.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSet(ctx, key, fieldWaiting, text)
@@ -230,6 +243,9 @@ func (s *Store) Copy(ctx context.Context, far *Store, prefixes []string) error {
 		if err := s.copyHash(ctx, far, s.Wire.Space.HealthDay(prefix), far.Wire.Space.HealthDay(prefix)); err != nil {
 			return err
 		}
+		if err := s.copyHash(ctx, far, s.Wire.Space.HealthDown(prefix), far.Wire.Space.HealthDown(prefix)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -242,14 +258,17 @@ func (s *Store) copyHash(ctx context.Context, far *Store, from, to string) error
 	if len(fields) == 0 {
 		return nil
 	}
+
 	if _, err := far.Wire.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for name, text := range fields {
 			p.HSetNX(ctx, to, name, text)
 		}
+
 		p.PExpire(ctx, to, Kept)
 		return nil
 	}); err != nil {
 		return s.Wire.Fail(mergeScript.Op, err)
 	}
+
 	return nil
 }

@@ -22,13 +22,16 @@ func ReceiverOf(r *route.Route, address string) string {
 			return ""
 		}
 	}
+
 	if u == nil {
 		return ""
 	}
+
 	host, err := notice.Host(u.Hostname())
 	if err != nil {
 		return ""
 	}
+
 	return net.JoinHostPort(host, route.OriginOf(u, host).Port)
 }
 

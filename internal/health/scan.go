@@ -42,20 +42,24 @@ func (s *Scanner) Scan(ctx context.Context, routes []Route) error {
 	if s.next == nil {
 		s.next = map[string]time.Time{}
 	}
+
 	for i := range routes {
 		r := &routes[i]
 		if r.Failing(time.Now()) == 0 || time.Now().Before(s.next[r.Prefix]) {
 			continue
 		}
+
 		c, err := s.count(ctx, r)
 		if err != nil {
 			return err
 		}
+
 		s.next[r.Prefix] = time.Now().Add(scanEvery)
 		if err := s.Store.setWaiting(ctx, r.Prefix, c); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -73,9 +77,11 @@ func (s *Scanner) count(ctx context.Context, r *Route) (counted, error) {
 		if err != nil {
 			return c, err
 		}
+
 		for _, w := range list {
 			c.add(w, began)
 		}
+
 		c.At = time.Now().UnixMilli()
 		// Also after the last page, because the next route follows at once.
 		if !alarm.Wait(ctx, time.Duration(read)*time.Second/scanRate-time.Since(began)) {
@@ -92,9 +98,11 @@ func (c *counted) add(w Waiter, now time.Time) {
 	if !ok || !w.Failed && w.Next.After(now) {
 		return
 	}
+
 	sum.N++
 	if at := w.Next.UnixMilli(); sum.Next == 0 || at < sum.Next {
 		sum.Next = at
 	}
+
 	c.Receivers[w.Receiver] = sum
 }

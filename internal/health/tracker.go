@@ -81,6 +81,7 @@ func (s *seen) count(a Attempt) {
 	if a.Failed {
 		one.failed = 1
 	}
+
 	s.hour.add(one)
 	if s.stored || s.failing || a.Failed {
 		s.answers = append(s.answers, a)
@@ -96,6 +97,7 @@ func (t *Tracker) Observe(prefix, receiver string, a Attempt) {
 	if t == nil || receiver == "" {
 		return
 	}
+
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	o := t.routes[prefix]
@@ -103,6 +105,7 @@ func (t *Tracker) Observe(prefix, receiver string, a Attempt) {
 		o = &observed{by: map[string]*seen{}, listed: map[string]bool{}}
 		t.routes[prefix] = o
 	}
+
 	o.add(receiver, a)
 }
 
@@ -112,9 +115,11 @@ func (o *observed) add(receiver string, a Attempt) {
 		if len(o.by) >= seenPerRoute {
 			o.forget()
 		}
+
 		s = &seen{}
 		o.by[receiver] = s
 	}
+
 	at := a.At.UnixMilli()
 	if at >= s.last {
 		s.last, s.status, s.reason = at, a.Status, a.Reason
@@ -128,13 +133,16 @@ func (o *observed) add(receiver string, a Attempt) {
 		if s.stored && (s.failing || at-s.written >= okEvery.Milliseconds()) || s.first > 0 {
 			o.list(receiver)
 		}
+
 		s.failing = false
 		return
 	}
+
 	s.failing = true
 	if s.first == 0 {
 		s.first = at
 	}
+
 	s.fail, s.n = max(s.fail, at), s.n+1
 	if at-s.refused >= refusedFor.Milliseconds() {
 		o.list(receiver)
@@ -182,6 +190,7 @@ func (t *Tracker) take(most int) map[string][]change {
 		if n == 0 {
 			continue
 		}
+
 		most -= n
 		for _, name := range o.change[:n] {
 			delete(o.listed, name)
@@ -189,8 +198,10 @@ func (t *Tracker) take(most int) map[string][]change {
 			out[prefix] = append(out[prefix], change{name, *s})
 			s.first, s.fail, s.n, s.hour, s.answers = 0, 0, 0, tally{}, nil
 		}
+
 		o.change = slices.Clone(o.change[n:])
 	}
+
 	return out
 }
 
@@ -226,6 +237,7 @@ func (t *Tracker) undo(prefix string, list []change) {
 			if c.seen.first > 0 {
 				s.first = c.seen.first
 			}
+
 			s.fail = max(s.fail, c.seen.fail)
 			s.hour.add(c.seen.hour)
 			s.answers = append(slices.Clone(c.seen.answers), s.answers...)
@@ -233,6 +245,7 @@ func (t *Tracker) undo(prefix string, list []change) {
 				s.n += c.seen.n
 			}
 		}
+
 		o.list(c.receiver)
 	}
 }
@@ -246,6 +259,7 @@ func (t *Tracker) Changed() bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -260,6 +274,7 @@ func (t *Tracker) Failing() bool {
 			}
 		}
 	}
+
 	return false
 }
 
@@ -273,6 +288,7 @@ func (t *Tracker) unknown() (prefixes []string) {
 			prefixes = append(prefixes, prefix)
 		}
 	}
+
 	return prefixes
 }
 
@@ -284,16 +300,19 @@ func (t *Tracker) learn(h Route) {
 	if o == nil {
 		return
 	}
+
 	o.asked = false
 	for _, r := range h.Receivers {
 		s := o.by[r.Name]
 		if s == nil {
 			continue
 		}
+
 		s.stored = true
 		if r.Failing() && s.ok > r.Since.UnixMilli() {
 			o.list(r.Name)
 		}
+
 		s.failing = s.failing || r.Failing()
 	}
 }

@@ -41,6 +41,7 @@ func (r *rowReader) text() string {
 	case []byte:
 		return string(v)
 	}
+
 	r.damage()
 	return ""
 }
@@ -51,6 +52,7 @@ func (r *rowReader) optionalText() *string {
 		r.next++
 		return nil
 	}
+
 	s := r.text()
 	return &s
 }
@@ -74,6 +76,7 @@ func (r *rowReader) number() int64 {
 	if v, ok := r.take().(int64); ok {
 		return v
 	}
+
 	r.damage()
 	return 0
 }
@@ -83,5 +86,6 @@ func (r *rowReader) time() time.Time {
 	if m.Scan(r.take()) != nil {
 		r.damage()
 	}
+
 	return m.Time
 }

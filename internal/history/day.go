@@ -47,6 +47,7 @@ func (d *DB) makeDays(ctx context.Context, rows []Row) error {
 		if err := d.makeDay(ctx, name, day); err != nil {
 			return err
 		}
+
 		d.mu.Lock()
 		d.days[name] = true
 		d.mu.Unlock()
@@ -70,6 +71,7 @@ func (d *DB) makeDay(ctx context.Context, name string, day time.Time) error {
 		if err != nil || there {
 			return err
 		}
+
 		return attachDay(ctx, tx, name, day)
 	})
 }
@@ -92,6 +94,7 @@ func (d *DB) alone(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if err := do(tx); err != nil {
 		return err
 	}
+
 	return tx.Commit()
 }
 
@@ -168,6 +171,7 @@ func (d *DB) partitions(ctx context.Context) ([]string, error) {
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
+
 		names = append(names, unqualified(name))
 	}
 

@@ -87,10 +87,12 @@ func Open(o Options) (*DB, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: not an address of PostgreSQL; want postgres://user:password@host:5432/database", ErrConfig)
 		}
+
 		c.ConnectTimeout = dialTimeout
 		if c.RuntimeParams["application_name"] == "" {
 			c.RuntimeParams["application_name"] = "notifier"
 		}
+
 		c.RuntimeParams["timezone"] = "UTC"
 		if err := d.connect(func() (*sql.DB, error) { return stdlib.OpenDB(*c), nil }); err != nil {
 			return nil, err
@@ -100,6 +102,7 @@ func Open(o Options) (*DB, error) {
 		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
 			return nil, fmt.Errorf("%w: want sqlite:///path/to/file, with three slashes", ErrConfig)
 		}
+
 		// FULL, because a confirmed write must survive a power cut. secure_delete, because erased data must
 		// not remain in the file.
 		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)"+
@@ -111,7 +114,6 @@ func Open(o Options) (*DB, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
-		createPrivate(path)
 	default:
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
 	}
@@ -136,6 +138,7 @@ func (d *DB) connect(open func() (*sql.DB, error)) (err error) {
 		if *p.to, err = open(); err != nil {
 			return err
 		}
+
 		(*p.to).SetMaxOpenConns(p.most)
 		(*p.to).SetConnMaxIdleTime(time.Minute)
 	}
@@ -149,9 +152,10 @@ func (d *DB) Close() error { return errors.Join(d.searches.Close(), d.lookups.Cl
 // SQLite reports whether the database is a file of this machine.
 func (d *DB) SQLite() bool { return d.sqlite }
 
-// Begin migrates the database to this program's schema, and checks that the history belongs to this service. Every
-// operation calls Begin first. The error wraps ErrNewer if the schema is newer than the program, and ErrForeign if
-// another service owns the history.
+// Begin prepares the database for an operation, and most operations call it first. It migrates the schema to that of
+// this program. If [DB.Serve] has set a service, Begin also checks that the history does not belong to another one. The
+// error wraps ErrNewer if the schema is newer than the program, and ErrForeign if the history belongs to another
+// service.
 func (d *DB) Begin(ctx context.Context) error {
 	_, err := d.begin(ctx)
 	return err
@@ -181,12 +185,17 @@ func (d *DB) upgrade(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrateTimeout)
 	defer cancel()
 
+	if d.sqlite {
+		createPrivate(d.file)
+	}
+
 	err := d.migrate(ctx)
 
 	for try := 1; err != nil && d.sqlite && try < 5 && !errors.Is(err, ErrNewer); try++ {
 		// Another process may have been first: its steps are skipped.
 		err = d.migrate(ctx)
 	}
+
 	if err != nil {
 		return d.wrap("migrate", err)
 	}
@@ -205,6 +214,7 @@ func (d *DB) migrate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		more = append(more, goose.WithSessionLocker(locker))
 	}
 
@@ -226,10 +236,12 @@ func (d *DB) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	if has > knows {
 		return fmt.Errorf("%w: it has version %d, this program knows %d; run the version of the program that wrote it, or one after it, "+
 			"or point NOTIFIER_HISTORY_URL at another database", ErrNewer, has, knows)
 	}
+
 	if has == knows {
 		return nil
 	}
@@ -265,6 +277,7 @@ func (d *DB) Version(ctx context.Context) (int64, error) {
 	if err == nil && ok {
 		err = d.db.QueryRowContext(ctx, "SELECT max(version_id) FROM history_schema").Scan(&has)
 	}
+
 	return has, d.wrap("version", err)
 }
 
@@ -288,6 +301,7 @@ func (d *DB) wrap(op string, err error) error {
 			"a debugger), "+
 			"or a tool in the middle of a transaction? %w", ErrUnavailable, op, notice.Short(busyTimeout), err)
 	}
+
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
 }
 

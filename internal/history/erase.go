@@ -21,6 +21,7 @@ func (x Erasure) String() string {
 	if x.Key != "" {
 		kind = "key"
 	}
+
 	return fmt.Sprintf("%s of SHA-256 %.6x…", kind, x.digest())
 }
 
@@ -70,6 +71,7 @@ func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64,
 	if rows, err = d.erase(ctx, x, until); err == nil && d.sqlite {
 		err = d.emptyLog(ctx)
 	}
+
 	return rows, d.wrap("erase", err)
 }
 
@@ -107,10 +109,12 @@ func (d *DB) truncateLog(ctx context.Context) error {
 	if err := d.db.QueryRowContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)").Scan(&busy, &pages, &moved); err != nil {
 		return err
 	}
+
 	if busy != 0 {
 		return fmt.Errorf("the rows are gone, but not from %s-wal, from which another process has read for more than %s: erase once more", d.file,
 			notice.Short(busyTimeout))
 	}
+
 	return nil
 }
 
@@ -154,5 +158,6 @@ func (d *DB) erase(ctx context.Context, x Erasure, until time.Time) (int64, erro
 	if err != nil {
 		return 0, err
 	}
+
 	return n, tx.Commit()
 }

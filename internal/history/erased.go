@@ -8,17 +8,16 @@ import (
 	"time"
 )
 
-// An erasure is recorded as a digest with an instant: entries that ended until then are
-// not written any more. The record is needed as long as such an entry may still be in an
-// outbox. Each Redis that hands over publishes how far its outboxes are, so that records
-// can be dropped.
+// An erasure deletes all finalized notices of a key or host. While its record, a digest and a time, is stored, entries
+// of that key or host that were finalized until then are not written to the database any more. Such entries may still
+// be in an outbox, the list in Redis from which entries are moved to the database. Each Redis publishes how far its
+// outboxes have been moved, so that old records can be deleted.
 
-// Unrefuse deletes the record of an erasure that found nothing to erase. While the record exists, Write rejects
-// entries of the erased key or host.
-//
-// The record stays if the erasure was recorded after the time until. It also stays if a Redis other than home has
-// outbox entries from before until, which Write must still reject. The outboxes of home must be empty.
+// Unrefuse deletes the record of an erasure that found nothing to erase, so that it does not stay in the database. The
+// caller must have checked that the outboxes of its Redis, home, are empty. until is the time of the erasure. The
+// record is kept while another Redis may still move entries finalized before until.
 func (d *DB) Unrefuse(ctx context.Context, x Erasure, until time.Time, home string) error {
+	// A record with a later time is of a newer erasure.
 	return d.run(ctx, `DELETE FROM history_erased WHERE digest = ? AND at <= ?
 		AND NOT EXISTS (SELECT 1 FROM history_outboxes WHERE home <> ? AND passed < ?)`, x.digest(), d.time(until), home, d.time(until))
 }
@@ -90,6 +89,7 @@ func digestsOf(rows []Row) [][]any {
 	for text := range seen {
 		list = append(list, []byte(text))
 	}
+
 	return slices.Collect(slices.Chunk(list, digestsAtOnce))
 }
 
@@ -108,6 +108,7 @@ func (d *DB) readErased(ctx context.Context, tx *sql.Tx, digests []any, until ma
 		if err := list.Scan(&digest, &at); err != nil {
 			return err
 		}
+
 		until[string(digest)] = at.Time
 	}
 

@@ -105,6 +105,7 @@ func (d *DB) Latest(ctx context.Context, key string) (row Row, ok bool, err erro
 	if err != nil || len(page.Rows) == 0 {
 		return Row{}, false, err
 	}
+
 	return page.Rows[0], true, nil
 }
 
@@ -139,6 +140,7 @@ func (c *conditions) add(text string, args ...any) {
 		if !c.d.sqlite {
 			mark = fmt.Sprintf("$%d", len(c.args))
 		}
+
 		text = strings.Replace(text, "\x00", mark, 1)
 	}
 
@@ -160,6 +162,7 @@ func (c *conditions) restrict(q Query) {
 		k := parts(q.Key)
 		c.add("app = "+at+" AND module = "+at+" AND type = "+at+" AND name = "+at, k.App, k.Module, k.Type, k.ID)
 	}
+
 	if q.ID != "" {
 		c.add("id = "+at, q.ID)
 	}
@@ -174,6 +177,7 @@ func (c *conditions) restrict(q Query) {
 	if q.Route != "" {
 		c.add("route = "+at, q.Route)
 	}
+
 	if q.Host != "" {
 		c.add("host = "+at, q.Host)
 	}
@@ -182,9 +186,11 @@ func (c *conditions) restrict(q Query) {
 	if q.Reason != "" {
 		c.add("reason = "+at+" AND reason <> ''", string(q.Reason)) // the second part matches the condition of the index
 	}
+
 	if !q.Since.IsZero() {
 		c.add("ended >= "+at, c.d.time(q.Since))
 	}
+
 	if !q.Until.IsZero() {
 		c.add("ended < "+at, c.d.time(q.Until))
 	}
@@ -203,6 +209,7 @@ func (c *conditions) outcomes(all []notice.Ending) {
 		some[i], list[i] = at, string(o)
 		undelivered = undelivered && o != notice.EndDelivered
 	}
+
 	c.add("outcome IN ("+strings.Join(some, ", ")+")", list...)
 	if undelivered {
 		c.add("outcome <> 'delivered'") // matches the condition of the index
@@ -242,6 +249,7 @@ func (c *conditions) part(part string) {
 		if c.d.sqlite {
 			find = "instr"
 		}
+
 		c.add(find+"("+strings.Join(keyColumns, " || ':' || ")+", "+at+") > 0", part)
 		return
 	}
@@ -249,6 +257,7 @@ func (c *conditions) part(part string) {
 	for i, text := range segments[:last] {
 		c.add(keyColumns[i]+" = "+at, text)
 	}
+
 	if text := segments[last]; text != "" {
 		c.add(keyColumns[last]+" >= "+at+" AND "+keyColumns[last]+" < "+at, text, text+afterKeys)
 	}
@@ -271,6 +280,7 @@ func (d *DB) question(q Query) (text string, args []any, err error) {
 		if json.Unmarshal([]byte(q.Cursor), &from) != nil || from.Ended <= 0 {
 			return "", nil, ErrCursor
 		}
+
 		t := d.time(time.UnixMicro(from.Ended).UTC())
 		// The first condition bounds the scan, the second is exact.
 		c.add("ended <= "+at, t)
@@ -296,16 +306,19 @@ func (d *DB) page(ctx context.Context, from *sql.DB, text string, args []any, li
 		if err != nil {
 			return Page{}, err
 		}
+
 		p.Rows = append(p.Rows, r)
 	}
 
 	if err := rows.Err(); err != nil {
 		return Page{}, err
 	}
+
 	if limit = max(limit, 1); len(p.Rows) > limit {
 		last := p.Rows[limit-1]
 		p.Rows, p.Cursor = p.Rows[:limit], CursorAfter(&last)
 	}
+
 	return p, nil
 }
 
@@ -340,6 +353,7 @@ func (d *DB) scan(rows *sql.Rows, before ...any) (Row, error) {
 	if err := rows.Scan(f.targets(before...)...); err != nil {
 		return Row{}, err
 	}
+
 	return readRow(f), nil
 }
 
@@ -380,6 +394,7 @@ func readKey(f *rowReader) string {
 	if k.App == "" {
 		return k.ID
 	}
+
 	return k.String()
 }
 
@@ -388,6 +403,7 @@ func readOutcome(f *rowReader) notice.Ending {
 	if !slices.Contains(notice.Endings, o) {
 		f.damage()
 	}
+
 	return o
 }
 
@@ -402,5 +418,6 @@ func readRetry(f *rowReader) notice.Ladder {
 		f.damage()
 		return nil
 	}
+
 	return l
 }

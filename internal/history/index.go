@@ -15,9 +15,9 @@ var errBuilding = errors.New("another instance builds the indexes")
 // idIndex is the index by webhook-id.
 const idIndex = "history_id"
 
-// BuildIndexes builds the webhook-id index on each PostgreSQL partition that lacks it, and returns the number of
-// indexes built. Reads and writes continue during the build. A call during another instance's build returns an error.
-// For SQLite, BuildIndexes does nothing.
+// BuildIndexes builds the webhook-id index on each PostgreSQL partition (one day of rows) that lacks it, and returns
+// the number of indexes built. Reads and writes continue during the build. If another instance is building them,
+// BuildIndexes returns an error at once. For SQLite it does nothing.
 func (d *DB) BuildIndexes(ctx context.Context) (built int, err error) {
 	if d.sqlite {
 		return 0, nil
@@ -72,6 +72,7 @@ func (d *DB) unindexed(ctx context.Context, c *sql.Conn) (names []string, err er
 		if err := rows.Scan(&name); err != nil {
 			return nil, err
 		}
+
 		names = append(names, name)
 	}
 

@@ -64,6 +64,7 @@ func (o Outbox) Hold(ctx context.Context, shard int, who Holder, done Confirmed)
 	if len(v) != 4 {
 		return Held{}, fmt.Errorf("ship: %d answers", len(v))
 	}
+
 	return Held{Ours: v[0] == 1, Removed: v[1] == 1, Left: v[2], Lost: v[3]}, nil
 }
 
@@ -131,6 +132,7 @@ func (o Outbox) Backlog(ctx context.Context, shard int) (left int64, oldest stri
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, "", 0, o.Wire.Fail("backlog", err)
 	}
+
 	lost, _ = dropped.Int64()
 	return n.Val(), first.Val(), lost, nil
 }
@@ -142,6 +144,7 @@ func (o Outbox) Lengths(ctx context.Context) ([]int64, error) {
 	for shard := range lens {
 		lens[shard] = p.LLen(ctx, o.Wire.Space.Ended(shard))
 	}
+
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, o.Wire.Fail("backlog", err)
 	}
@@ -150,6 +153,7 @@ func (o Outbox) Lengths(ctx context.Context) ([]int64, error) {
 	for i, n := range lens {
 		out[i] = n.Val()
 	}
+
 	return out, nil
 }
 
@@ -159,5 +163,6 @@ func (o Outbox) Length(ctx context.Context) (n int64, err error) {
 	for _, some := range all {
 		n += some
 	}
+
 	return n, err
 }

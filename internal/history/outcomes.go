@@ -44,6 +44,7 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 		if err != nil {
 			k = keys.Key{ID: n.Key}
 		}
+
 		args = append(args, k.App, k.Module, k.Type, k.ID, n.ID())
 		if made := n.Made.Time(); made.Before(since) {
 			since = made
@@ -69,6 +70,7 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 		if err := rows.Scan(f.targets()[:len(withoutBody())]...); err != nil {
 			return nil, err
 		}
+
 		r := readRow(f)
 		at := Ref{r.Key, r.ID()}
 		found[at] = append(found[at], r)
@@ -77,18 +79,16 @@ func (d *DB) outcomes(ctx context.Context, list []*notice.Notice) (map[Ref][]Row
 	for _, some := range found {
 		slices.SortFunc(some, func(a, b Row) int { return a.Number - b.Number })
 	}
+
 	return found, rows.Err()
 }
 
 // withoutBody lists all columns except the last two, which hold the body.
 func withoutBody() []string { return columns[:len(columns)-2] }
 
-// knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are the notice's entries
-// in the history, oldest first. A row's Number counts the notice's outcomes. endings is that count in the backup:
-// rows up to it are ignored.
-//
-// The latest delivery wins. Without a delivery, the last row counts if it is a cancellation or a replacement: the
-// state is notice.Cancelled for both. Otherwise ok is false.
+// knownOutcome returns the outcome that a notice got after a backup of Redis was made. rows are its entries in the
+// history, oldest first. Only those with a Number above endings count, because they are newer than the backup: the last
+// delivery, or without one, the last entry if it is a cancellation or replacement. Otherwise ok is false.
 func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool) {
 	for _, r := range slices.Backward(rows) {
 		if r.Number > endings && r.Outcome == notice.EndDelivered {
@@ -100,5 +100,6 @@ func knownOutcome(rows []Row, endings int) (row Row, state notice.State, ok bool
 		rows[n-1].Outcome == notice.EndReplaced) {
 		return rows[n-1], notice.Cancelled, true
 	}
+
 	return Row{}, "", false
 }

@@ -40,6 +40,7 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 	if err != nil || !owned {
 		return false, d.wrap("owner", err)
 	}
+
 	return true, mine.differs(has)
 }
 
@@ -63,6 +64,7 @@ func (d *DB) own(ctx context.Context, tx *sql.Tx) error {
 	if err != nil {
 		return err
 	}
+
 	return mine.differs(has)
 }
 
@@ -90,6 +92,7 @@ func (d *DB) readOwner(ctx context.Context, q querier) (has Owner, ok bool, err 
 	if errors.Is(err, sql.ErrNoRows) {
 		return Owner{}, false, nil
 	}
+
 	return has, err == nil, err
 }
 
@@ -98,6 +101,7 @@ func (d *DB) Owner(ctx context.Context) (has Owner, ok bool, err error) {
 	if v, err := d.Version(ctx); err != nil || v < ownerVersion {
 		return Owner{}, false, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 
@@ -111,14 +115,14 @@ const ownerVersion = 3
 // claimed is the reason of replays that a claim has ended.
 const claimed = "the history was claimed for other data, which has no progress of this replay"
 
-// Claim changes the owner of the history and all its rows from one Redis to another. Unfinished replays end as failed.
-// changed is false if the history already belonged to the new owner.
-//
-// from must be the ID of the present owner. Otherwise the error wraps ErrForeign and names that ID.
+// Claim makes another Redis or namespace the owner of the history, for example after notices were moved to a new Redis.
+// changed is false if to is the owner already. Otherwise from must be the ID of the present owner, or the error wraps
+// ErrForeign. Unfinished replays, which deliver notices of the history again, end as failed.
 func (d *DB) Claim(ctx context.Context, from string, to Owner) (changed bool, err error) {
 	if err := d.upgrade(ctx); err != nil {
 		return false, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 
@@ -161,5 +165,6 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 			return false, err
 		}
 	}
+
 	return true, tx.Commit()
 }

@@ -94,13 +94,10 @@ type Choice struct {
 	Key    keys.Key
 }
 
-// Choose selects the notices that the replay r sends again, and calls each once for every notice, ordered by time. It
-// selects a notice if both are true:
-//   - The notice was delivered or died within the replay's time window.
-//   - The notice's last entry has one of the outcomes in r.Outcomes.
-//
-// row is that last entry, without attempts and some other columns. Choose does not set Choice.Shard. The error wraps
-// ErrSlow if choosing takes longer than a minute.
+// Choose selects the notices that the replay r delivers again, and calls the function each once per notice, ordered by
+// time. A notice is selected if it was delivered or became dead within the time window, prefix and host of r, and its
+// last entry in the history has one of r.Outcomes. row is that last entry, without its body and some other columns.
+// Choice.Shard is not set. The error wraps ErrSlow if choosing takes longer than a minute.
 func (d *DB) Choose(ctx context.Context, r *Replay, each func(row *Row, c Choice) error) error {
 	if err := d.Begin(ctx); err != nil {
 		return err
@@ -132,6 +129,7 @@ func (d *DB) lastEnding() string {
 	if d.sqlite {
 		return "JOIN history x ON x.id = h.id AND (x.ended, x.ending) = (SELECT l.ended, l.ending FROM history l WHERE " + same + ")"
 	}
+
 	return "CROSS JOIN LATERAL (SELECT * FROM history l WHERE " + same + ") x"
 }
 
@@ -183,9 +181,11 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		if !slices.Contains(r.Outcomes, row.Outcome) || doubles[ch.ID] {
 			continue
 		}
+
 		if ch.Ending > 1 || !last.Equal(first) { // the notice may have other rows in the window
 			doubles[ch.ID] = true
 		}
+
 		if row.Key = ch.Key.String(); ch.Key.App == "" {
 			row.Key = ch.Key.ID
 		}
@@ -194,6 +194,7 @@ func (d *DB) choosePage(ctx context.Context, r *Replay, from **cursor, doubles m
 		if hashed == 1 {
 			row.BodyHash = []byte{}
 		}
+
 		if err := each(&row, ch); err != nil {
 			return n, err
 		}
@@ -210,6 +211,7 @@ func (d *DB) AddReplay(ctx context.Context, r *Replay, list []Choice) error {
 	if err := d.addReplay(ctx, r, list); !errors.Is(err, ErrReplayKnown) {
 		return d.wrap("replay", err)
 	}
+
 	return ErrReplayKnown
 }
 
@@ -262,6 +264,7 @@ func (d *DB) addReplay(ctx context.Context, r *Replay, list []Choice) error {
 		(SELECT 1 FROM history h WHERE h.ended = i.ended AND h.id = i.id AND h.ending = i.ending)`), r.ID); err != nil {
 		return err
 	}
+
 	return tx.Commit()
 }
 
@@ -316,6 +319,7 @@ func (d *DB) marks(text string) string {
 		if n > 0 {
 			fmt.Fprintf(&b, "$%d", n)
 		}
+
 		b.WriteString(part)
 		n++
 	}

@@ -31,6 +31,7 @@ func scanReplay(scan func(...any) error) (Replay, error) {
 		// One such row must not hide the others. Its shards are 0, so it is never driven.
 		r.ReplayAbout, r.Counts, r.Reason = ReplayAbout{}, nil, "its row in the history cannot be read"
 	}
+
 	return r, nil
 }
 
@@ -39,6 +40,7 @@ func (d *DB) Replays(ctx context.Context, prefix string, n int) ([]Replay, error
 	if err := d.Begin(ctx); err != nil {
 		return nil, err
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, FindTimeout)
 	defer cancel()
 
@@ -85,6 +87,7 @@ func (d *DB) FindReplays(ctx context.Context, q ReplayQuery) ([]Replay, error) {
 	if len(list) > 1 && list[0].Client == q.Caller {
 		list = list[:1]
 	}
+
 	return list, err
 }
 
@@ -103,6 +106,7 @@ func (d *DB) replays(ctx context.Context, where string, args ...any) ([]Replay, 
 		if err != nil {
 			return nil, d.wrap("replays", err)
 		}
+
 		list = append(list, r)
 	}
 
@@ -126,6 +130,7 @@ func (d *DB) changedReplay(ctx context.Context, text string, args ...any) (r Rep
 	if errors.Is(err, sql.ErrNoRows) {
 		return Replay{}, false, nil
 	}
+
 	return r, err == nil, d.wrap("replay", err)
 }
 
@@ -134,6 +139,7 @@ func (d *DB) StopReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return false, err
 	}
+
 	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'stopped', driver = '', changed = "+d.clock(0)+
 		" WHERE id = ? AND state = 'running' RETURNING "+replayColumns, id)
 	return ok, err
@@ -144,6 +150,7 @@ func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return false, err
 	}
+
 	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET state = 'running', driver = '', lease = "+d.clock(0)+
 		", changed = "+d.clock(0)+
 		" WHERE id = ? AND state = 'stopped' RETURNING "+replayColumns, id)
@@ -169,6 +176,7 @@ func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) 
 	if err != nil {
 		return Replay{}, false, d.wrap("replay", err)
 	}
+
 	return d.changedReplay(ctx, "UPDATE history_replays SET driver = ?, lease = "+d.clock(hold)+" WHERE id = ? AND "+free+d.clock(0)+
 		") RETURNING "+replayColumns, driver, id)
 }
@@ -180,6 +188,7 @@ func (d *DB) KeepReplay(ctx context.Context, r *Replay, driver string, hold time
 	if err != nil {
 		return false, err
 	}
+
 	_, ok, err = d.changedReplay(ctx, "UPDATE history_replays SET done = ?, counts = ?, changed = "+d.clock(0)+", lease = "+d.clock(hold)+
 		" WHERE id = ? AND driver = ? AND state = 'running' RETURNING "+replayColumns, r.Done, string(counts), r.ID, driver)
 	return ok, err
@@ -203,6 +212,7 @@ func (d *DB) EndReplay(ctx context.Context, r *Replay, driver string) error {
 	if err != nil || !ok {
 		return err
 	}
+
 	return d.forgetItems(ctx)
 }
 
@@ -228,6 +238,7 @@ func (d *DB) ExpireReplays(ctx context.Context) error {
 	if err := d.run(ctx, "DELETE FROM history_replays WHERE changed < "+d.clock(-replayKept)); err != nil {
 		return err
 	}
+
 	return d.forgetItems(ctx)
 }
 
@@ -264,6 +275,7 @@ func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]
 		if err := rows.Scan(&it.Number, &it.Shard); err != nil {
 			return nil, err
 		}
+
 		at[it.Number] = len(list)
 		list = append(list, it)
 	}
@@ -286,6 +298,7 @@ func (d *DB) replayItems(ctx context.Context, id string, after int64, n int) ([]
 		if err != nil {
 			return nil, err
 		}
+
 		if i, ok := at[number]; ok {
 			list[i].Row = &r
 		}

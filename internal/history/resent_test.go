@@ -28,3 +28,28 @@ func TestRowWithoutAttemptsKeepsItsResends(t *testing.T) {
 		}
 	})
 }
+
+// A row keeps the url of the schedule call, so that a notice sent again from the history is compared with it.
+func TestRowKeepsTheScheduledAddress(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url})
+		for i, attempts := range [][]notice.Attempt{{{Number: 1, At: noon}}, nil} {
+			asked := notice.Content{URL: "https://u:p@old.example/a?b=c", Headers: []notice.Header{{Name: "x-a", Value: "1"}}}
+			e := ended(i+1, func(e *layout.Entry) {
+				e.Content, e.Attempts, e.AttemptsMade, e.Number, e.Endings, e.Resend, e.Resent = asked, attempts, len(attempts), 2, 1, 1, 1
+				e.Notice = e.Readdress(notice.Address{URL: "https://new.example/"})
+			})
+			write(t, d, rowsOf(BodiesKeep, e))
+			got, ok, err := d.Latest(t.Context(), e.Key)
+			if err != nil || !ok || got.URL != "https://new.example/" || got.ScheduledURL() != "https://u@old.example/a?b=c" ||
+				got.Host != "new.example" || got.Resend != 1 || len(got.Attempts) != len(attempts) || len(got.Damaged) > 0 {
+				t.Errorf("%+v, %v, %v", got.Notice, ok, err)
+				continue
+			}
+			if diff := asked.Diff(&got.Content); len(diff) > 0 {
+				t.Errorf("the schedule call differs in %v", diff)
+			}
+		}
+	})
+}

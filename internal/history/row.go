@@ -43,6 +43,7 @@ func rowOf(e layout.Entry, bodies Bodies) Row {
 	if n.Raw != nil { // an unreadable record has nothing else
 		n.Body = n.Raw
 	}
+
 	if n.URL != "" {
 		r.Host = HostOf(n.URL)
 		n.URL = withoutPassword(n.URL)
@@ -83,6 +84,7 @@ func HostOf(address string) string {
 	if err != nil {
 		return ""
 	}
+
 	return host
 }
 
@@ -99,45 +101,65 @@ func withoutPassword(address string) string {
 	if err != nil || u.User == nil {
 		return address
 	}
+
 	if _, has := u.User.Password(); has {
 		u.User = url.User(u.User.Username())
 	}
+
 	return u.String()
 }
 
-// attemptsText returns the column attempts. The last attempt of a resent notice also has its Resend and
-// Resent, for which there are no columns. Without attempts, the only element has nothing else.
+// attemptsText returns the text of the column attempts: a JSON array with one object per attempt. The last object may
+// have more members, for facts about the whole notice. Without attempts, the array is empty, or has one object with
+// only these members.
+//
+//	resend     how often the notice was resent
+//	resent     number of the notice's outcomes before its last resend
+//	scheduled  the url as scheduled, and a digest of the content, if url or headers were changed since
 func attemptsText(n *notice.Notice) string {
-	switch {
-	case len(n.Attempts) == 0 && n.Resend > 0:
-		return fmt.Sprintf(`[{"resend":%d,"resent":%d}]`, n.Resend, n.Resent)
-	case len(n.Attempts) == 0:
-		return "[]"
+	more := ""
+	if n.Resend > 0 {
+		more = fmt.Sprintf(`,"resend":%d,"resent":%d`, n.Resend, n.Resent)
 	}
 
-	text := encode(n.Attempts)
-	if n.Resend > 0 {
-		text = fmt.Sprintf(`%s,"resend":%d,"resent":%d}]`, strings.TrimSuffix(text, "}]"), n.Resend, n.Resent)
+	if n.Scheduled != nil {
+		more += `,"scheduled":` + encode(notice.AsScheduled{URL: withoutPassword(n.Scheduled.URL), Content: n.Scheduled.Content})
 	}
-	return text
+
+	switch {
+	case len(n.Attempts) == 0 && more != "":
+		return "[{" + more[1:] + "}]"
+	case len(n.Attempts) == 0:
+		return "[]"
+	case more == "":
+		return encode(n.Attempts)
+	}
+
+	return strings.TrimSuffix(encode(n.Attempts), "}]") + more + "}]"
 }
 
 // readAttempts reads what attemptsText wrote.
 func readAttempts(f *rowReader, n *notice.Notice) {
 	text := []byte(f.text())
-	var resends []struct{ N, Resend, Resent int }
-	readable := json.Unmarshal(text, &resends) == nil
-	if last := len(resends) - 1; readable && last >= 0 {
-		if r := resends[last]; r.Resend > 0 && r.Resend <= r.Resent && r.Resent <= n.Endings {
+	var list []struct {
+		N, Resend, Resent int
+		Scheduled         *notice.AsScheduled
+	}
+	readable := json.Unmarshal(text, &list) == nil
+	if last := len(list) - 1; readable && last >= 0 {
+		r := list[last]
+		if r.Resend > 0 && r.Resend <= r.Resent && r.Resent <= n.Endings {
 			n.Resend, n.Resent = r.Resend, r.Resent
-			if last == 0 && r.N == 0 { // there are no attempts
-				return
-			}
+		}
+
+		n.Scheduled = r.Scheduled
+		if last == 0 && r.N == 0 && (n.Resend > 0 || n.Scheduled != nil) { // there are no attempts
+			return
 		}
 	}
 
 	if json.Unmarshal(text, &n.Attempts) != nil {
-		n.Attempts, n.Resend, n.Resent = nil, 0, 0
+		n.Attempts, n.Resend, n.Resent, n.Scheduled = nil, 0, 0, nil
 		f.damage()
 	}
 }
@@ -185,6 +207,7 @@ func encode(v any) string {
 	if e.Encode(v) != nil {
 		return "[]" // strings and numbers: it cannot fail
 	}
+
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
@@ -210,6 +233,7 @@ func parts(key string) keys.Key {
 	if err != nil {
 		return keys.Key{ID: plain(key)}
 	}
+
 	return k
 }
 
@@ -224,5 +248,6 @@ func textual(body []byte) bool {
 			return false
 		}
 	}
+
 	return true
 }

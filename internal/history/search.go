@@ -31,6 +31,7 @@ func (t *texts) begin(client string) bool {
 	if t.all >= mostTexts || t.by[client] >= mostTextsOfClient {
 		return false
 	}
+
 	if t.by == nil {
 		t.by = map[string]int{}
 	}

@@ -22,12 +22,10 @@ type Settled struct {
 	Changed   int `json:"changed"`   // not settled, because they changed during the call
 }
 
-// Settle prevents duplicate deliveries after Redis was restored from a backup. It compares every notice that is
-// pending or dead in Redis with the history. If the history has a later delivery, the notice is marked as delivered.
-// If it has a later cancellation or replacement, the notice is marked as cancelled.
-//
-// With dryRun, Settle only counts. Otherwise the routes of these notices must be paused, or Settle returns
-// ErrNotPaused. A call can be repeated safely.
+// Settle prevents duplicate deliveries after Redis was restored from a backup. If the history, the database of
+// finalized notices, shows that a pending or dead notice was delivered, cancelled or replaced later, Settle normally
+// marks it as delivered or cancelled in Redis. With dryRun, Settle only counts such notices. Otherwise their routes
+// must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
 	paused, err := s.Paused(ctx)
 	if err != nil {
@@ -49,6 +47,7 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 			if err == nil && !dryRun {
 				err = settle(ctx, s, known, paused, &done)
 			}
+
 			if err != nil {
 				return done, err
 			}

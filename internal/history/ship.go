@@ -235,6 +235,7 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 		if !l.calm(ctx) {
 			return
 		}
+
 		if err := s.Ship(ctx, shard); err != nil && ctx.Err() == nil {
 			s.Wake(shard, 0) // retry
 		}
@@ -298,6 +299,7 @@ func (s *Shipper) Ship(ctx context.Context, shard int) error {
 		defer cancel()
 		_, _ = s.o.Queue.Hold(last, shard, Holder{Token: s.token}, done)
 	}
+
 	return nil
 }
 
@@ -326,6 +328,7 @@ func (s *Shipper) read(ctx context.Context, shard int) ([]string, error) {
 	if len(all) > 0 {
 		s.each.Store(int64(size / len(all)))
 	}
+
 	return all, nil
 }
 
@@ -359,13 +362,16 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 	if err != nil {
 		return err
 	}
+
 	if w.Bare > 0 {
 		s.failed(ctx, FailedRow, w.Bare)
 		s.o.Logger.Error("the history database rejected some columns, stored the rows without them", zap.Int("rows", w.Bare))
 	}
+
 	if s.o.Observer != nil && w.Rows > 0 {
 		s.o.Observer.HistoryRows(w.Rows)
 	}
+
 	return nil
 }
 
@@ -374,10 +380,12 @@ func (s *Shipper) back(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
+
 	wait := s.again.Fail(err)
 	if errors.Is(err, ErrNewer) || errors.Is(err, ErrForeign) {
 		wait = mostWait
 	}
+
 	s.down.Store(time.Now().Add(wait).UnixNano())
 }
 
@@ -413,6 +421,7 @@ func (s *Shipper) relieve(ctx context.Context, shard int, now time.Time) (near b
 				zap.Int("dropped", n))
 		}
 	}
+
 	return true
 }
 
@@ -424,6 +433,7 @@ func (l *waits) fills(used, bound int64, now time.Time) bool {
 	if since > 2*watchEvery {
 		return true
 	}
+
 	grown := float64(used-had) / since.Seconds() * (2 * watchEvery).Seconds()
 	return float64(used)+max(grown, float64(bound)/8) > float64(bound)
 }
@@ -433,7 +443,7 @@ func (s *Shipper) expire(ctx context.Context) {
 		gone, err := s.o.Writer.Expire(ctx, time.Now())
 		switch {
 		case err != nil && ctx.Err() == nil:
-			s.o.Logger.Debug("history older than its retention could not be dropped; it is repeated", zap.Error(err))
+			s.o.Logger.Debug("cannot drop history older than its retention, retrying", zap.Error(err))
 		case gone > 0:
 			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
 		}
@@ -451,12 +461,15 @@ func (s *Shipper) index(ctx context.Context) {
 		if built > 0 {
 			s.o.Logger.Info("built indexes by webhook-id", zap.Int("partitions", built))
 		}
+
 		if err == nil {
 			return
 		}
+
 		if ctx.Err() == nil {
 			s.o.Logger.Debug("cannot build indexes of the history, retrying", zap.Error(err))
 		}
+
 		if !alarm.Wait(ctx, indexRetry) {
 			return
 		}
@@ -483,6 +496,7 @@ func (s *sometimes) due() bool {
 	if time.Since(s.last) < warnEvery {
 		return false
 	}
+
 	s.last = time.Now()
 	return true
 }

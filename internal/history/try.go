@@ -38,6 +38,7 @@ func (d *DB) Try(ctx context.Context) error {
 	if isLockTimeout(err) {
 		return nil
 	}
+
 	return d.wrap("try to write", err)
 }
 
@@ -54,6 +55,7 @@ func (d *DB) missingFile() (missing bool, err error) {
 	if err != nil {
 		return true, fmt.Errorf("%w: the file cannot be created: %w", ErrUnavailable, err)
 	}
+
 	return true, errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
@@ -82,6 +84,7 @@ func (d *DB) try(ctx context.Context, complete bool) error {
 		_, err = d.insertSQLite(ctx, tx, rows)
 		return err
 	}
+
 	if err := attachDay(ctx, tx, probeDay.Format(dayName), probeDay); err != nil {
 		return err
 	}

@@ -51,6 +51,7 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 		if err != nil {
 			return a, err
 		}
+
 		b, err := d.Write(ctx, rows[half:])
 		return Written{a.Rows + b.Rows, a.Bare + b.Bare, a.Erased + b.Erased}, err
 	}
@@ -73,6 +74,7 @@ func bareOf(r Row) Row {
 	for _, h := range r.Notice.Headers {
 		n.Headers, r.Withheld = append(n.Headers, notice.Header{Name: h.Name}), append(r.Withheld, h.Name)
 	}
+
 	r.Notice, r.BodyKept, r.BodyHash = &n, false, nil
 	return r
 }
@@ -124,6 +126,7 @@ func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
 			return w, err
 		}
 	}
+
 	return w, tx.Commit()
 }
 
@@ -143,6 +146,7 @@ var insertPostgres = func() string {
 	for i, t := range types {
 		arrays[i] = fmt.Sprintf("$%d::%s[]", i+1, t)
 	}
+
 	return "INSERT INTO history (" + strings.Join(columns, ", ") + ") SELECT * FROM unnest(" + strings.Join(arrays, ", ") +
 		") ON CONFLICT DO NOTHING"
 }()
@@ -154,6 +158,7 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		for i := range rows {
 			list[i] = plain(of(&rows[i]))
 		}
+
 		return list
 	}
 	ints := func(of func(r *Row) int) []int32 {
@@ -161,6 +166,7 @@ func (d *DB) insertPostgres(ctx context.Context, tx *sql.Tx, rows []Row) (int, e
 		for i := range rows {
 			list[i] = int32(of(&rows[i]))
 		}
+
 		return list
 	}
 	ended, due, made := make([]time.Time, n), make([]time.Time, n), make([]int64, n)
@@ -232,6 +238,7 @@ func ladderOf(r *Row) *string {
 	if r.Ladder == nil {
 		return nil
 	}
+
 	text := r.Ladder.String()
 	return &text
 }
@@ -241,6 +248,7 @@ func textOf(r *Row) *string {
 	if !r.BodyKept || !textual(r.Body) {
 		return nil
 	}
+
 	text := string(r.Body)
 	return &text
 }

@@ -44,8 +44,10 @@ func (r *Ring) Derive(ctx context.Context, p Purpose) ([]byte, error) {
 	if err == nil && len(key) != Size {
 		err = fmt.Errorf("the key has %d bytes, want %d", len(key), Size)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
 	}
+
 	return hkdf.Expand(sha256.New, key, string(p), Size)
 }

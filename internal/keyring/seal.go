@@ -21,10 +21,12 @@ func (r *Ring) Seal(ctx context.Context, p Purpose, text string, bound []byte) (
 	if text == "" {
 		return "", nil
 	}
+
 	box, err := r.box(ctx, p)
 	if err != nil {
 		return "", err
 	}
+
 	return base64.RawURLEncoding.EncodeToString(box.Seal(nil, nil, []byte(text), bound)), nil
 }
 
@@ -48,6 +50,7 @@ func (r *Ring) Open(ctx context.Context, p Purpose, sealed string, bound []byte)
 	if err != nil || len(text) == 0 {
 		return "", ErrForeign
 	}
+
 	return string(text), nil
 }
 
@@ -61,5 +64,6 @@ func (r *Ring) box(ctx context.Context, p Purpose) (cipher.AEAD, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return cipher.NewGCMWithRandomNonce(block)
 }

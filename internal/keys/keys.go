@@ -32,20 +32,24 @@ func Parse(s string) (Key, error) {
 	if len(s) > MaxKey {
 		return Key{}, fmt.Errorf("%w: %d bytes, at most %d are allowed", ErrNotKey, len(s), MaxKey)
 	}
+
 	parts := strings.Split(s, ":")
 	if len(parts) != 4 {
 		return Key{}, fmt.Errorf("%w: %q has %s, want 4: app:module:type:id", ErrNotKey, s, segments(len(parts)))
 	}
+
 	names := [4]string{"app", "module", "type", "id"}
 	for i, p := range parts {
 		limit := MaxSegment
 		if i == 3 {
 			limit = MaxID
 		}
+
 		if err := checkSegment(p, limit); err != nil {
 			return Key{}, fmt.Errorf("%w: segment %s %w", ErrNotKey, names[i], err)
 		}
 	}
+
 	return Key{parts[0], parts[1], parts[2], parts[3]}, nil
 }
 
@@ -62,6 +66,7 @@ func Valid(s string) bool {
 	if len(s) > MaxKey {
 		return false
 	}
+
 	colons, start := 0, 0
 	for i := 0; i < len(s); i++ {
 		c := s[i]
@@ -72,13 +77,16 @@ func Valid(s string) bool {
 			if colons++; colons > 3 {
 				return false
 			}
+
 			start = i + 1
 			continue
 		}
+
 		if !allowed(c) {
 			return false
 		}
 	}
+
 	n := len(s) - start
 	return colons == 3 && n > 0 && n <= MaxID
 }
@@ -90,11 +98,13 @@ func checkSegment(p string, limit int) error {
 	if len(p) > limit {
 		return fmt.Errorf("has %d characters, at most %d are allowed", len(p), limit)
 	}
+
 	for i := 0; i < len(p); i++ {
 		if !allowed(p[i]) {
 			return fmt.Errorf("%q holds a character that is not a letter, digit, '_', '.', '~' or '-'", p)
 		}
 	}
+
 	return nil
 }
 
@@ -109,12 +119,14 @@ func CheckPrefix(s string) error {
 	if len(parts) > 3 {
 		return fmt.Errorf("prefix %q has %d segments; want app, app:module or app:module:type", s, len(parts))
 	}
+
 	names := [3]string{"app", "module", "type"}
 	for i, p := range parts {
 		if err := checkSegment(p, MaxSegment); err != nil {
 			return fmt.Errorf("prefix %q: segment %s %w", s, names[i], err)
 		}
 	}
+
 	return nil
 }
 
@@ -161,10 +173,12 @@ func ParseTags(text string, n int) ([]string, error) {
 	if text == "" {
 		return nil, nil
 	}
+
 	tags := strings.Split(text, ",")
 	if len(tags) != n {
 		return nil, fmt.Errorf("%d tags for %d shards", len(tags), n)
 	}
+
 	seen := make(map[string]bool, n)
 	for _, t := range tags {
 		if err := checkSegment(t, MaxSegment); err != nil {
@@ -173,8 +187,10 @@ func ParseTags(text string, n int) ([]string, error) {
 		if seen[t] {
 			return nil, fmt.Errorf("the tag %s twice", t)
 		}
+
 		seen[t] = true
 	}
+
 	return tags, nil
 }
 
@@ -200,15 +216,17 @@ func folded(key string) uint32 {
 	for i := 0; i < len(start); i++ {
 		h = (h ^ uint32(start[i])) * 16777619
 	}
+
 	for i := 0; i < len(id); i++ {
 		h = (h ^ uint32(id[i])) * 16777619
 	}
+
 	return h ^ h>>16 ^ h>>8
 }
 
-// Partition identifies the notices of one route in one shard. A shard is a set of Redis keys with the same hash tag,
-// so that a script can use them together. A partition has four of these keys: zsets of its pending, dead and settled
-// notices, and the hash of their records. The zset of pending notices is called the shadow.
+// Partition identifies the notices of one route in one shard. A shard is a set of Redis keys with the same hash tag, so
+// that in a cluster one script can use all of them. In each partition, a zset has the pending notices, another the dead
+// letters, and a third the delivered and cancelled ones. A hash has all their records (see [Space.States]).
 type Partition struct {
 	Prefix string // of the route
 	Shard  int
@@ -281,6 +299,9 @@ func (s Space) Health(prefix string) string { return s.Namespace + ":{health}:" 
 
 // HealthDay is the hash of what these receivers answered within a day. It has the slot of Health.
 func (s Space) HealthDay(prefix string) string { return s.Namespace + ":{health}day:" + prefix }
+
+// HealthDown is the hash of the outages of which the route's hook is told. It has the slot of Health.
+func (s Space) HealthDown(prefix string) string { return s.Namespace + ":{health}down:" + prefix }
 
 // The keys of the audit share the tag {audit}, so that in a cluster one node has all of
 // them.
@@ -376,6 +397,15 @@ func (s Space) History(shard int) string { return s.Base(shard) + "history" }
 // package replay.
 func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "replay:" + mark }
 
+// Redirect is the hash of a redirect's count of changed notices in a shard: see package redirect.
+func (s Space) Redirect(shard int, id string) string { return s.Base(shard) + "redirect:" + id }
+
+// Redirects is the hash of the redirects with their progress, by id.
+func (s Space) Redirects() string { return s.Namespace + ":{redirects}" }
+
+// RedirectDriver is the lease of the instance that drives a redirect. It has the slot of Redirects.
+func (s Space) RedirectDriver() string { return s.Namespace + ":{redirects}driver" }
+
 // EventProbe is a key that expires so that its event can be observed; tag, if not
 // empty, is the hash tag that decides the slot.
 func (s Space) EventProbe(tag, id string) string {
@@ -393,6 +423,19 @@ func (s Space) Pushed(target, mark string) string {
 // ShardPaused is a shard's copy of Paused.
 func (s Space) ShardPaused(shard int) string { return s.Base(shard) + "paused" }
 
+// Receivers is the hash of paused receivers and of limits of receivers: see package holds.
+func (s Space) Receivers() string { return s.Namespace + ":receivers" }
+
+// ShardReceivers is a shard's copy of Receivers.
+func (s Space) ShardReceivers(shard int) string { return s.Base(shard) + "receivers" }
+
+// Held is the zset, with score 0, of notices that are held because their receiver is paused:
+// "<pause> <key>".
+func (s Space) Held(p Partition) string { return s.tagged(p.Shard, "held", p.Prefix) }
+
+// Holds is the hash of these notices by key: "<score> <pause>", with the score that the hold wrote.
+func (s Space) Holds(p Partition) string { return s.tagged(p.Shard, "holds", p.Prefix) }
+
 // Ordered is the set of ordered prefixes, each with a second member with a final ! if its dead letters
 // hold back their successors.
 func (s Space) Ordered() string { return s.Namespace + ":ordered" }
@@ -400,10 +443,13 @@ func (s Space) Ordered() string { return s.Namespace + ":ordered" }
 // ShardOrdered is a shard's copy of Ordered.
 func (s Space) ShardOrdered(shard int) string { return s.Base(shard) + "ordered" }
 
-// Order is the zset of a partition's sequences; see package layout.
+// Order is the hash of the heads of a partition's sequences, by order key: see package layout.
 func (s Space) Order(p Partition) string { return s.tagged(p.Shard, "order", p.Prefix) }
 
-// Positions is the hash of positions in sequences by notice key.
+// Successors is the zset of the notices that are not the head of their sequence.
+func (s Space) Successors(p Partition) string { return s.tagged(p.Shard, "successors", p.Prefix) }
+
+// Positions is the hash of the successors' positions by notice key.
 func (s Space) Positions(p Partition) string { return s.tagged(p.Shard, "positions", p.Prefix) }
 
 // Waiting is the zset of notices that wait for another one of their sequence, by the time their wait
@@ -442,6 +488,9 @@ func (s Space) Taps() string { return s.fleet("taps") }
 // TapChannel is the pub/sub channel of the copies of attempts.
 func (s Space) TapChannel() string { return s.fleet("tap") }
 
+// ReceiversVersion is the version of Receivers. The heartbeat's script reads it.
+func (s Space) ReceiversVersion() string { return s.fleet("receivers") }
+
 func (s Space) fleet(kind string) string { return s.Namespace + ":{fleet}:" + kind }
 
 // Expired is the channel of expired keys of database db.
@@ -459,6 +508,7 @@ func KeyspaceKey(channel string) (key string, ok bool) {
 	if !found {
 		return "", false
 	}
+
 	_, key, ok = strings.Cut(rest, "__:")
 	return key, ok
 }

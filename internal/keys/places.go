@@ -9,7 +9,7 @@ import (
 
 // A place is a slot in which notices of a namespace may be stored. New notices are put into the
 // shards. After a reshard, the old shards are places before the current ones, oldest first. The
-// number of a place never changes, so that running calls and messages between instances stay valid.
+// number of a place stays the same, so that running calls and messages between instances stay valid.
 
 // layout is where notices lie.
 type layout struct {
@@ -49,6 +49,7 @@ func (s Space) Grow(next Space) bool {
 	if s.live == nil || !s.Grows(next) {
 		return false
 	}
+
 	l := next.at()
 	s.live.Store(&l)
 	return true
@@ -78,6 +79,7 @@ func (l *layout) all() []string {
 	for i := range l.shards {
 		list = append(list, l.tag(len(l.former)+i))
 	}
+
 	return list
 }
 
@@ -88,6 +90,7 @@ func (l *layout) tag(place int) string {
 	if place -= len(l.former); place < len(l.tags) {
 		return l.tags[place]
 	}
+
 	return strconv.Itoa(place)
 }
 
@@ -115,6 +118,7 @@ func (s Space) Homes(key string) []int {
 	if len(l.former) == 0 {
 		return nil
 	}
+
 	var list []int
 	end := len(l.former)
 	for i := len(l.replaced) - 1; i >= 0; i-- {
@@ -122,8 +126,10 @@ func (s Space) Homes(key string) []int {
 		if end -= n; end < 0 {
 			break
 		}
+
 		list = append(list, end+spread(key, n))
 	}
+
 	return list
 }
 
@@ -143,8 +149,10 @@ func (s Space) Replace(n int, cluster bool) Space {
 				number++
 			}
 		}
+
 		next.Tags = append(next.Tags, tag)
 	}
+
 	return next
 }
 
@@ -154,6 +162,7 @@ func tagIn(slot int, used func(string) bool) string {
 	for n := 0; used(tag) || Slot(tag) != slot; n++ {
 		tag = strconv.Itoa(n)
 	}
+
 	return tag
 }
 
@@ -163,6 +172,7 @@ func JoinCounts(list []int) string {
 	for i, n := range list {
 		words[i] = strconv.Itoa(n)
 	}
+
 	return strings.Join(words, ",")
 }
 
@@ -171,12 +181,15 @@ func ParseCounts(text string) (list []int, ok bool) {
 	if text == "" {
 		return nil, true
 	}
+
 	for word := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(word)
 		if err != nil || n < 1 {
 			return nil, false
 		}
+
 		list = append(list, n)
 	}
+
 	return list, true
 }

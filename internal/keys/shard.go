@@ -18,6 +18,9 @@ func (b ShardKeys) Ordered() string { return string(b) + "ordered" }
 // Paused is [Space.ShardPaused].
 func (b ShardKeys) Paused() string { return string(b) + "paused" }
 
+// Receivers is [Space.ShardReceivers].
+func (b ShardKeys) Receivers() string { return string(b) + "receivers" }
+
 // Routes is [Space.ShardRoutes].
 func (b ShardKeys) Routes() string { return string(b) + "routes" }
 

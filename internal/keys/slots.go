@@ -15,6 +15,7 @@ func Slot(key string) int {
 	if tag, ok := hashTag(key); ok {
 		key = tag
 	}
+
 	crc := uint16(0)
 	for i := 0; i < len(key); i++ {
 		crc ^= uint16(key[i]) << 8
@@ -26,6 +27,7 @@ func Slot(key string) int {
 			}
 		}
 	}
+
 	return int(crc % Slots)
 }
 
@@ -35,6 +37,7 @@ func hashTag(key string) (tag string, ok bool) {
 	if !found {
 		return "", false
 	}
+
 	tag, _, found = strings.Cut(rest, "}")
 	return tag, found && tag != ""
 }
@@ -45,12 +48,14 @@ var numbers = sync.OnceValue(func() []int {
 	for i := range list {
 		list[i] = -1
 	}
+
 	for n, left := 0, Slots; left > 0; n++ {
 		if s := Slot(strconv.Itoa(n)); list[s] < 0 {
 			list[s] = n
 			left--
 		}
 	}
+
 	return list
 })
 
@@ -63,10 +68,12 @@ func SpreadTags(n int) []string {
 	if n <= 1 {
 		return nil
 	}
+
 	tags := make([]string, n)
 	for i := range tags {
 		tags[i] = TagIn((2*i + 1) * Slots / (2 * n))
 	}
+
 	return tags
 }
 
@@ -78,5 +85,6 @@ func slotTag(key string) string {
 	if !strings.Contains(key, "}") {
 		return key
 	}
+
 	return TagIn(Slot(key))
 }

@@ -24,6 +24,7 @@ func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	if !now.Grows(next) {
 		return fmt.Errorf("%w: the new shards do not extend the current ones", ErrLayout)
 	}
+
 	done, err := s.replace(ctx, now.Now(), next.Now())
 	if err != nil {
 		return err
@@ -31,6 +32,7 @@ func (s *Layout) Announce(ctx context.Context, next keys.Space) error {
 	if !done {
 		return fmt.Errorf("%w: the shards were changed by another reshard; start again", wire.ErrUnavailable)
 	}
+
 	// An instance that misses the notification learns of the change at its next call on a shard.
 	return s.Spread(ctx)
 }
@@ -57,13 +59,16 @@ func (s *Layout) Spread(ctx context.Context) error {
 	if err := s.Learn(ctx); err != nil {
 		return err
 	}
+
 	for place := range s.space.Places() { // includes the places that Learn has just added
 		if err := s.known(ctx, place); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(s.CopyPaused(ctx), s.CopyOrdered(ctx)); err != nil {
+
+	if err := errors.Join(s.CopyPaused(ctx), s.CopyOrdered(ctx), s.CopyReceivers(ctx)); err != nil {
 		return err
 	}
+
 	return s.Publish(ctx, "places "+strconv.Itoa(s.space.Places()))
 }

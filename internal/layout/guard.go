@@ -16,33 +16,43 @@ const tries = 5
 
 // Guarded implements [wire.Guard]. It reads the layout first if it is unknown or has changed.
 func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
-	return s.Knowing(ctx, string(keys.ShardOf(ks[0])), func(v *View) *redis.Cmd { return s.Send(ctx, v, sc, ks, args) })
+	return s.Call(ctx, sc, string(keys.ShardOf(ks[0])), func(*View) ([]string, []any, error) { return ks, args, nil })
 }
 
-// Knowing calls do with the known layout, and again with the new one if the guard refuses the
-// script. base is the key prefix of the shard.
-func (s *Layout) Knowing(ctx context.Context, base string, do func(v *View) *redis.Cmd) *redis.Cmd {
+// Prepare returns the keys and arguments of a script for the known layout. Nothing is sent if it
+// returns an error.
+type Prepare func(v *View) (ks []string, args []any, err error)
+
+// Call sends a guarded script. If the guard refuses it, or prepare returns [ErrOutdated], Call reads
+// the layout and tries again. base is the key prefix of the shard.
+func (s *Layout) Call(ctx context.Context, sc *wire.Script, base string, prepare Prepare) *redis.Cmd {
 	for try := 1; ; try++ {
 		v := s.view.Load()
 		if v != nil {
-			cmd := do(v)
+			var cmd *redis.Cmd
+			if ks, args, err := prepare(v); err != nil {
+				cmd = unsent(ctx, err)
+			} else {
+				cmd = s.w.Send(ctx, sc, v.forms[sc], s.ready(v, sc, ks, args), args)
+			}
+
 			again := wire.Refused(cmd.Err()) || errors.Is(cmd.Err(), wire.ErrMoved) && !s.still(ctx, base, v)
 			if try == tries || !again {
 				return cmd
 			}
 		}
+
 		if err := s.learn(ctx, base, v); err != nil {
-			cmd := redis.NewCmd(ctx)
-			cmd.SetErr(err)
-			return cmd
+			return unsent(ctx, err)
 		}
 	}
 }
 
-// Send sends a guarded script in the form that matches the known layout.
-func (s *Layout) Send(ctx context.Context, v *View, sc *wire.Script, ks []string, args []any) *redis.Cmd {
-	ks = s.ready(v, sc, ks, args)
-	return s.w.Send(ctx, sc, v.forms[sc], ks, args)
+// unsent returns the command of a call that is not sent.
+func unsent(ctx context.Context, err error) *redis.Cmd {
+	cmd := redis.NewCmd(ctx)
+	cmd.SetErr(err)
+	return cmd
 }
 
 // ready adds the keys and arguments of the guard to those of a script.
@@ -53,7 +63,7 @@ func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []stri
 	return append(ks[:len(ks):len(ks)], keys.ShardOf(ks[0]).Layout())
 }
 
-// SendAll is Send for several calls to one node, in one round trip. The caller must send a call
+// SendAll sends several calls of a script to one node, in one round trip. The caller must send a call
 // again if the guard refuses it or the node does not know its script.
 func (s *Layout) SendAll(ctx context.Context, v *View, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
 	for i := range calls {

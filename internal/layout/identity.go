@@ -20,9 +20,9 @@ var identitySource string
 // A full Redis must be able to store an identity.
 var identityScript = wire.NewScript("identity", identitySource, false).Anywhere()
 
-// Identity returns a random id of the data in this Redis. The first call creates it. Later calls read it again,
-// because the address may lead to another Redis by now. While Redis is unavailable, Identity returns the last known
-// id. If Redis has no layout yet, the error is ErrNotBegun.
+// Identity reads the random id of the data in this Redis, and creates the id if there is none. The id differs from an
+// earlier one if the address leads to other data now. While Redis is unavailable or empty, Identity returns the id that
+// it read last; without one, it returns an error, which is [wire.ErrNotBegun] for an empty Redis.
 func (s *Layout) Identity(ctx context.Context) (string, error) {
 	was := s.identity.Load()
 	if was != nil {
@@ -36,9 +36,11 @@ func (s *Layout) Identity(ctx context.Context) (string, error) {
 		s.identity.Store(&id)
 		return id, nil
 	}
+
 	if was != nil && errors.Is(err, wire.ErrUnavailable) {
 		return *was, nil
 	}
+
 	return "", err
 }
 
@@ -53,9 +55,11 @@ func (s *Layout) readIdentity(ctx context.Context, was *string) (string, error) 
 	if was != nil { // Redis was emptied: store the identity that this instance knows
 		fresh = *was
 	}
+
 	id, err = s.w.Do(ctx, identityScript, []string{name}, []any{fresh}).Text()
 	if err == nil && id == "" {
 		return "", wire.ErrNotBegun
 	}
+
 	return id, s.w.Wrapped(identityScript.Op, err)
 }

@@ -11,15 +11,16 @@ import (
 	"notifier/internal/wire"
 )
 
-// Key returns the secret key of the service, which all instances share (package keyring). The first call creates it.
-// Later calls read it again, because it may have been replaced. While its cluster node does not answer, Key returns
-// the last known key.
+// Key returns the secret key of the service, from which package keyring derives the keys that all instances share. If
+// Redis has no key, Key creates one. Each call reads the key again, because it may have been replaced. In a cluster,
+// Key returns the last known key while the node that stores it does not answer.
 func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	name := s.space.Key()
 	was := s.key.Load()
 	if was != nil && s.w.Cluster && s.w.Nodes.Slow(s.w.Master(ctx, name)) {
 		return *was, nil
 	}
+
 	var key []byte
 	err := s.w.At(ctx, name, func(ctx context.Context) (err error) {
 		if was != nil && s.w.Cluster {
@@ -27,6 +28,7 @@ func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 			ctx, cancel = context.WithTimeout(ctx, wire.RoundLeast)
 			defer cancel()
 		}
+
 		key, err = s.readKey(ctx, name)
 		return s.w.Wrapped("key", err)
 	})
@@ -37,6 +39,7 @@ func (s *Layout) Key(ctx context.Context) ([]byte, error) {
 	case was != nil && s.w.Cluster && ctx.Err() == nil && errors.Is(err, wire.ErrUnavailable):
 		return *was, nil
 	}
+
 	return nil, err
 }
 
@@ -45,10 +48,12 @@ func (s *Layout) readKey(ctx context.Context, name string) ([]byte, error) {
 	if !errors.Is(err, redis.Nil) {
 		return key, err
 	}
+
 	fresh := make([]byte, keyring.Size)
 	_, _ = rand.Read(fresh) // never fails
 	if _, err := s.c.SetNX(ctx, name, fresh, 0).Result(); err != nil {
 		return nil, err
 	}
+
 	return s.c.Get(ctx, name).Bytes()
 }

@@ -14,9 +14,9 @@ type Watcher interface {
 	// LayoutChanged receives ErrLayout when Redis holds data that were written with other settings,
 	// and nil when it no longer does.
 	LayoutChanged(err error)
-	// Grow is called before the number of shards changes, and before the first notice in a new
-	// shard. places is the new number of shards, including old ones. The caller calls grown when
-	// the change is complete.
+	// Grow is called when the Layout finds that a reshard has added shards, before it uses them.
+	// places is the new number of shards, including old ones. The caller calls grown when the
+	// change is complete.
 	Grow(places int) (grown func())
 	// SideChanged receives the role of this Redis in a migration.
 	SideChanged(Side)
@@ -71,6 +71,7 @@ func New(w *wire.Client, o Options) *Layout {
 	if o.Watcher == nil {
 		o.Watcher = unwatched{}
 	}
+
 	s := &Layout{o: o, w: w, c: w.Redis, space: w.Space, learning: make(chan struct{}, 1)}
 	s.places.reset(s.space.First())
 	w.GuardBy(s)
@@ -89,6 +90,7 @@ func (s *Layout) Enter(space keys.Space) {
 	if s.space.Same(space) {
 		return
 	}
+
 	s.view.Store(nil) // it may be of another Redis
 	s.places.reset(space.First())
 	s.space.Set(space)

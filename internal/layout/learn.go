@@ -20,9 +20,9 @@ import (
 //go:embed lua/register.lua
 var registerSource string
 
-// Learn reads the layout from all reachable shards, and registers the prefixes of this instance there. If Redis has
-// no layout yet, Learn writes one. It returns ErrLayout if Redis has another layout. In a cluster, it succeeds if at
-// least one shard is reachable.
+// Learn reads the layout (see the package comment) from all reachable shards, and registers the prefixes of this
+// instance's routes there. If Redis has no layout yet, Learn writes one. It returns [ErrLayout] if the data does not
+// fit the version or the settings of this instance. In a cluster, one reachable shard is usually enough.
 func (s *Layout) Learn(ctx context.Context) error {
 	learnt, away := false, error(nil)
 	// Places that are added during the loop are learnt when they are needed.
@@ -36,9 +36,11 @@ func (s *Layout) Learn(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if learnt {
 		return nil
 	}
+
 	return away
 }
 
@@ -48,11 +50,13 @@ func (s *Layout) Known(ctx context.Context) (err error) {
 	if !s.w.Cluster {
 		return s.known(ctx, 0)
 	}
+
 	for shard := range s.space.Places() {
 		if s.w.Nodes.Slow(s.w.Master(ctx, s.space.Base(shard))) {
 			err = s.w.Fail("layout", node.ErrAway)
 			continue
 		}
+
 		one, cancel := context.WithTimeout(ctx, KnownTimeout)
 		err = s.known(one, shard)
 		cancel()
@@ -60,6 +64,7 @@ func (s *Layout) Known(ctx context.Context) (err error) {
 			return err
 		}
 	}
+
 	return err
 }
 
@@ -72,10 +77,12 @@ func (s *Layout) known(ctx context.Context, shard int) error {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return s.w.Fail("layout", err)
 	}
+
 	if before != nil && state == before.State {
 		s.report(nil)
 		return nil
 	}
+
 	return s.learn(ctx, s.space.Base(shard), before)
 }
 
@@ -88,17 +95,21 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 	case <-ctx.Done():
 		return s.w.Fail("layout", ctx.Err())
 	}
+
 	now := s.view.Load()
 	if now != before {
 		return nil
 	}
+
 	known := slices.Clone(s.o.Prefixes)
 	if now != nil {
 		known = append(known, now.Prefixes...)
 	}
-	if err := s.copyNew(ctx, keys.ShardKeys(base)); err != nil {
+
+	if err := errors.Join(s.copyNew(ctx, keys.ShardKeys(base)), s.newReceivers(ctx, keys.ShardKeys(base))); err != nil {
 		return err
 	}
+
 	next, err := s.register(ctx, base, known, s.marks())
 	if err != nil {
 		if errors.Is(err, ErrLayout) {
@@ -106,6 +117,7 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 		}
 		return err
 	}
+
 	s.report(nil)
 	s.learnt.Add(1) // another Redis may answer now
 	if now == nil || now.State != next.State {
@@ -115,6 +127,7 @@ func (s *Layout) learn(ctx context.Context, base string, before *View) error {
 			s.o.Watcher.SideChanged(next.Side)
 		}
 	}
+
 	return nil
 }
 
@@ -152,6 +165,7 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 		if r.meta.Err() != nil && r.state == "" {
 			return nil, s.w.Fail("meta", r.meta.Err())
 		}
+
 		if r.meta.Err() == nil {
 			grown, err := s.meta(ctx, r.meta.Val())
 			if err != nil {
@@ -166,8 +180,10 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 		if r.state != "" && len(missing) == 0 {
 			return r.view(s.o.Prefixes), s.share(ctx, r.routes, r.prefixes)
 		}
+
 		known = append(append(known, missing...), r.prefixes...)
 	}
+
 	return nil, fmt.Errorf("register: %w: the prefixes keep changing", wire.ErrUnavailable)
 }
 
@@ -212,6 +228,7 @@ func (s *Layout) sendRegister(ctx context.Context, base string, known []string, 
 	case err != nil && !s.w.Cluster: // in a cluster, a shard works without the node of the other keys
 		return r, s.w.Fail("register", err)
 	}
+
 	return r, r.read(base, parts)
 }
 
@@ -225,6 +242,7 @@ func (r *registration) read(base string, parts []string) (err error) {
 	if r.history, err = strconv.Atoi(parts[1]); err != nil {
 		return fmt.Errorf("%w: the history bound %[3]q in %[2]slayout is not a number", ErrLayout, base, parts[1])
 	}
+
 	r.prefixes = parts[2:]
 	return nil
 }
@@ -253,12 +271,14 @@ func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there 
 			more = append(more, p)
 		}
 	}
+
 	if routes.Err() != nil || len(more) == 0 {
 		return nil
 	}
 	if err := s.c.SAdd(ctx, s.space.Routes(), more...).Err(); err != nil && !s.w.Cluster && !redis.IsOOMError(err) {
 		return s.w.Fail("register", err)
 	}
+
 	return nil
 }
 
@@ -275,11 +295,13 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 	if at, err := strconv.ParseInt(got["since"], 10, 64); err == nil {
 		s.since.Store(at)
 	}
+
 	s.came.Store(got["came"])
 	next, err := spaceOf(s.space.Namespace, got)
 	if err == nil && checkVersion(name, got) == nil && next.Grows(space) {
 		return true, s.announceAgain(ctx, next, space)
 	}
+
 	if err == nil && s.space.Grows(next) {
 		s.places.reset(next.First()) // before any caller sees a shard that has old shards
 		grown := s.o.Watcher.Grow(next.Places())
@@ -287,6 +309,7 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 		grown()
 		return true, nil
 	}
+
 	return s.sided(got["side"]), checkMeta(got, space)
 }
 
@@ -302,16 +325,19 @@ func (s *Layout) writeMeta(ctx context.Context) (map[string]string, error) {
 		if len(space.Tags) > 0 {
 			p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
 		}
+
 		if len(space.Former) > 0 {
 			p.HSetNX(ctx, name, "former", strings.Join(space.Former, ","))
 			p.HSetNX(ctx, name, "replaced", keys.JoinCounts(space.Replaced))
 		}
+
 		after = p.HGetAll(ctx, name)
 		return nil
 	})
 	if err != nil {
 		return nil, s.w.Fail("meta", err)
 	}
+
 	return after.Val(), nil
 }
 

@@ -21,17 +21,17 @@ var locateSource string
 
 var locateScript = wire.NewScript("locate", locateSource, false)
 
-// Others returns the other prefixes under which notices of a route may be stored, because instances with another
-// configuration have a longer or a shorter prefix for them. prefix is that of the route, and own are the prefixes of
-// all routes of this instance.
+// Others returns further prefixes under which other instances may have stored notices of a route, because their routes
+// differ. For the route's prefix app1:shop, these may be app1 and app1:shop:paid. Longer prefixes in own are left out:
+// own has the prefixes of this instance's routes, to which such notices belong.
 func (v *View) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {
-		// The keys of a longer prefix of this instance belong to that other route.
 		if keys.HasPrefix(prefix, p) || keys.HasPrefix(p, prefix) && !slices.Contains(own, p) {
 			list = append(list, p)
 		}
 	}
+
 	return list
 }
 
@@ -43,6 +43,7 @@ func (v *View) Covering(key string) []string {
 			list = append(list, key[:end])
 		}
 	}
+
 	return list
 }
 
@@ -60,10 +61,8 @@ func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) (
 	for i, p := range prefixes {
 		records[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
 	}
-	args := make([]any, len(ks))
-	for i, k := range ks {
-		args[i] = k
-	}
+
+	args := wire.Texts(ks)
 	at, err := s.w.Do(ctx, locateScript, records, args).Int64Slice()
 	if err != nil {
 		return nil, s.w.Fail("locate", err)
@@ -71,12 +70,14 @@ func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) (
 	if len(at) != len(ks) {
 		return nil, s.w.Fail("locate", fmt.Errorf("a reply of %d parts to %d keys", len(at), len(ks)))
 	}
+
 	out := make([]string, len(ks))
 	for i, n := range at {
 		if n > 0 && int(n) <= len(prefixes) {
 			out[i] = prefixes[n-1]
 		}
 	}
+
 	return out, nil
 }
 
@@ -88,14 +89,17 @@ func (s *Layout) LookUnder(ctx context.Context, shard int, looked, key string) (
 			return nil, err
 		}
 	}
+
 	v := s.view.Load()
 	if v == nil {
 		return nil, nil
 	}
+
 	all := v.Covering(key)
 	if len(all) == 1 && all[0] == looked {
 		return nil, nil
 	}
+
 	return all, nil
 }
 
@@ -112,8 +116,10 @@ func (s *Layout) ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, 
 	if err != nil {
 		return nil, 0, s.w.Fail("kept", err)
 	}
+
 	for i := 0; i < len(pairs); i += 2 {
 		ks = append(ks, pairs[i])
 	}
+
 	return ks, next, nil
 }

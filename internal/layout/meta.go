@@ -22,11 +22,11 @@ import (
 //
 // notifier:meta holds the layout version and the number of shards. Each shard's slot has a copy of
 // both and every prefix that any configuration has registered (…:layout, …:routes), with a digest
-// of all of it: the state. Scripts begin with guard.lua, which compares the state with the one that
-// their instance knows, in the same step with their writes.
+// of all of it: the state. Guarded scripts begin with guard.lua, which compares the state with the
+// one that their instance knows, in the same step with their writes.
 //
-// So nothing is written, claimed or moved in a Redis other than the one whose layout was read. That
-// holds for any replacement: another run id, another address behind the same name, a proxy, a
+// So no notice is written, claimed or moved in a Redis with another layout than the one that was
+// read. That holds however the Redis was replaced: another address behind the same name, a proxy, a
 // restored backup, FLUSHALL. And no instance writes without knowing all prefixes under which a
 // notice may be stored. A failover to a replica with the data costs nothing.
 //
@@ -68,18 +68,22 @@ func newView(state string, prefixes, own []string, side Side) *View {
 	for _, p := range own {
 		v.beside[p] = v.Others(p, own)
 	}
+
 	guard := strings.Replace(guardCode, "<state>", state, 1)
 	for _, sc := range scripts {
 		v.forms[sc] = wire.NewForms(sc.Op, guard+side.guard(sc)+sc.Source())
 	}
+
 	return v
 }
 
-// Discover returns the number of shards in a Redis and their hash tags. If Redis has no layout yet, it returns the
-// shards that the first start will create: want.Shards, or one. It writes nothing.
+// Discover reads the number of shards (parts of the data) in Redis, and their hash tags, which select a cluster's slot.
+// It writes nothing. If Redis has no data yet, found has the shards that the first start will create: want.Shards, or
+// one if that is 0. Otherwise the result depends on want.Shards, the configured number:
 //
-// want.Shards must be 0 or the number in Redis, or err describes the difference. A number from before a reshard is
-// accepted, with a warning.
+//	0, or the number in Redis            the shards in Redis
+//	a number that a reshard has changed  the shards in Redis; warning names the number to configure
+//	any other number                     err describes the difference
 func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
 	// If the node of notifier:meta is unreachable, a shard's copy is read instead.
@@ -88,15 +92,18 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	if cluster && errors.Is(err, wire.ErrUnavailable) {
 		meta, err = copied(ctx, c, want, err)
 	}
+
 	if err != nil {
 		return found, "", err
 	}
+
 	if !Begun(meta) {
 		if found.Shards = max(want.Shards, 1); cluster {
 			found.Tags = keys.SpreadTags(found.Shards)
 		}
 		return found, "", nil
 	}
+
 	// The version first: another version may define the count differently.
 	if err := checkVersion(name, meta); err != nil {
 		return found, "", err
@@ -104,6 +111,7 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 	if found, err = spaceOf(want.Namespace, meta); err != nil {
 		return found, "", err
 	}
+
 	switch {
 	case want.Shards == 0 || want.Shards == found.Shards:
 		return found, "", nil
@@ -111,6 +119,7 @@ func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, clu
 		return found, fmt.Sprintf("NOTIFIER_SHARDS=%d is a number that a reshard has replaced; %s has %d: "+
 			"set NOTIFIER_SHARDS=%d, or remove the variable", want.Shards, name, found.Shards, found.Shards), nil
 	}
+
 	return found, "", checkMeta(meta, want)
 }
 
@@ -123,22 +132,27 @@ func spaceOf(namespace string, meta map[string]string) (found keys.Space, err er
 		return found, fmt.Errorf("%w: the shard count %[3]q in %[2]s is not a number; another program may use that key: "+
 			"choose another NOTIFIER_NAMESPACE", ErrLayout, name, meta["shards"])
 	}
+
 	if found.Tags, err = keys.ParseTags(meta["tags"], found.Shards); err != nil {
 		return found, fmt.Errorf("%w: the tags of %s are wrong (%w); another program may use that key: choose another NOTIFIER_NAMESPACE",
 			ErrLayout, name, err)
 	}
+
 	if meta["former"] == "" {
 		return found, nil
 	}
+
 	replaced, ok := keys.ParseCounts(meta["replaced"])
 	total := 0
 	for _, n := range replaced {
 		total += n
 	}
+
 	if found.Former, err = keys.ParseTags(meta["former"], total); err != nil || !ok {
 		return found, fmt.Errorf("%w: the old shards in %s are invalid (%w); another program may use that key: "+
 			"choose another NOTIFIER_NAMESPACE", ErrLayout, name, err)
 	}
+
 	found.Replaced = replaced
 	return found, nil
 }
@@ -151,6 +165,7 @@ func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster
 		ctx, cancel = context.WithTimeout(ctx, wire.NodeTimeout)
 		defer cancel()
 	}
+
 	meta, err := c.HGetAll(ctx, name).Result()
 	return meta, wire.Wrap("meta", err)
 }
@@ -171,15 +186,19 @@ func copies(want keys.Space) []string {
 		for shard := range mostLooked {
 			add(mostLooked, nil, shard)
 		}
+
 		for n := 2; n <= mostLooked; n++ {
 			add(n, keys.SpreadTags(n), 0, n-1) // shards far apart are on two masters
 		}
+
 		return names
 	}
+
 	for shard := range want.Shards {
 		add(want.Shards, keys.SpreadTags(want.Shards), shard)
 		add(want.Shards, nil, shard)
 	}
+
 	return names
 }
 
@@ -209,6 +228,7 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 	if !ok {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, searchTime)
 	defer cancel()
 	first, last, _ := strings.Cut(keys.Space{Namespace: want.Namespace, Shards: 1, Tags: []string{"*"}}.Layout(0), "{*}")
@@ -247,6 +267,7 @@ func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why e
 		if found := meta["shards"]; want.Shards != 0 && found != strconv.Itoa(want.Shards) {
 			return nil, fmt.Errorf("%w; the copy in %s says %s shards, NOTIFIER_SHARDS is %d", why, name, found, want.Shards)
 		}
+
 		return meta, nil
 	}
 	return nil, why
@@ -257,17 +278,21 @@ func checkMeta(meta map[string]string, s keys.Space) error {
 	if err := checkVersion(s.Meta(), meta); err != nil {
 		return err
 	}
+
 	if meta["shards"] != strconv.Itoa(s.Shards) {
 		return fmt.Errorf("%w: %s says %s shards, NOTIFIER_SHARDS is %d; set NOTIFIER_SHARDS=%s, or use another NOTIFIER_NAMESPACE",
 			ErrLayout, s.Meta(), meta["shards"], s.Shards, meta["shards"])
 	}
+
 	if tags := strings.Join(s.Tags, ","); meta["tags"] != tags {
 		return fmt.Errorf("%w: %s says the tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["tags"], tags)
 	}
+
 	if former := strings.Join(s.Former, ","); meta["former"] != former {
 		return fmt.Errorf("%w: %s says the former tags %q, and this instance has found %q; restart it", ErrLayout, s.Meta(), meta["former"],
 			former)
 	}
+
 	return nil
 }
 
@@ -285,6 +310,7 @@ func VersionRemedy(version string) string {
 	if version == "1" {
 		remedy += "; docs/upgrade.md#from-layout-1-to-2 lists the steps to take the notices along"
 	}
+
 	return remedy
 }
 

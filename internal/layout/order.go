@@ -14,12 +14,17 @@ import (
 
 // Each shard stores for an ordered route:
 //
-//	order:<route>      zset with score 0: "<order key> <position> <key>". The head is the first of a sequence
-//	positions:<route>  hash: position by key
+//	order:<route>      hash: "<position> <key>" of each sequence's head, by order key
+//	successors:<route> zset with score 0: "<order key> <position> <key>" of all others
+//	positions:<route>  hash: position of each successor, by key
 //	waiting:<route>    zset: parked keys by the time their wait began
-//	sequence:<route>:<order key>  string: "<token> <key>" of the notice in flight, for its lease
+//	sequence:<route>:<order key>  the marker, "<token> <key>" of a notice in flight that is not the head, for its lease
+//	markers:<route>    exists while there may be markers
 //
-// A position has 27 hexadecimal digits: the first due time, the generation, and the index in the schedule call. Space
+// Only the head is claimed. If it leaves while it is claimed, or another notice takes the first place, a marker is
+// written, so that the new head waits. So a notice that is alone costs one field of a hash.
+//
+// A position has 27 hexadecimal digits: a due time, the generation, and the index in the schedule call. Space
 // and ! sort below all characters of keys, so the ranges of two sequences cannot overlap.
 //
 // The set "ordered" of a shard lists the ordered routes. A member with a final ! means that dead letters of the route
@@ -29,14 +34,10 @@ import (
 //go:embed lua/order.lua
 var orderSource string
 
-// Order is Lua code that keeps the notices of a sequence in order. It is added before each script that changes
-// pending or dead notices. A sequence consists of the notices of an ordered route with the same order key
-// ([keys.OrderKey]).
-//
-// The head of a sequence is the pending notice with the first position. An attempt starts only for the head, and only
-// if no other notice of the sequence is in flight. A claim of any other notice parks it: no attempt starts, no slot
-// is taken, and its next claim is minutes ahead. A script that ends a claim, or removes a notice, makes the new head
-// due.
+// Order is Lua code for the scripts that change pending or dead notices. It makes sure that notices of an ordered route
+// with the same order key ([keys.OrderKey]) are delivered one after another. Normally only the first of them is
+// attempted. Others that an instance claims are parked: postponed until their turn comes. On routes marked with
+// [Blocks], a dead letter holds back its successors.
 var Order = wire.Prelude(orderSource)
 
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
@@ -49,19 +50,21 @@ func (s *Layout) AddOrdered(ctx context.Context, members []string) error {
 	if len(members) == 0 {
 		return nil
 	}
+
 	known := slices.Clone(members)
 	if old := s.ordered.Load(); old != nil {
 		known = append(known, *old...)
 	}
+
 	slices.Sort(known)
 	known = slices.Compact(known)
 	s.ordered.Store(&known)
-	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, texts(members)...) })
+	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, wire.Texts(members)...) })
 }
 
 // removeOrdered removes members of notifier:ordered, and of each shard's copy.
 func (s *Layout) removeOrdered(ctx context.Context, members []string) error {
-	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SRem(ctx, set, texts(members)...) })
+	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SRem(ctx, set, wire.Texts(members)...) })
 }
 
 func (s *Layout) setOrdered(ctx context.Context, change func(p redis.Pipeliner, set string)) error {
@@ -80,7 +83,8 @@ func (s *Layout) CopyOrdered(ctx context.Context) error {
 	if err != nil || len(members) == 0 {
 		return err
 	}
-	return s.eachCopy(ctx, s.space.ShardOrdered, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, texts(members)...) })
+
+	return s.eachCopy(ctx, s.space.ShardOrdered, func(p redis.Pipeliner, set string) { p.SAdd(ctx, set, wire.Texts(members)...) })
 }
 
 // copyNew copies the ordered and the paused routes to a shard that has no layout yet. The instance that
@@ -93,22 +97,26 @@ func (s *Layout) copyNew(ctx context.Context, at keys.ShardKeys) error {
 	if used == 1 {
 		return nil
 	}
+
 	ordered, err := s.Ordered(ctx)
 	if err != nil {
 		return err
 	}
+
 	paused, err := s.c.SMembers(ctx, s.space.Paused()).Result()
 	if err != nil {
 		return s.w.Fail("paused", err)
 	}
+
 	for set, members := range map[string][]string{at.Ordered(): ordered, at.Paused(): paused} {
 		if len(members) == 0 {
 			continue
 		}
-		if err := s.c.SAdd(ctx, set, texts(members)...).Err(); err != nil {
+		if err := s.c.SAdd(ctx, set, wire.Texts(members)...).Err(); err != nil {
 			return s.w.Fail("layout", err)
 		}
 	}
+
 	return nil
 }
 
@@ -118,6 +126,7 @@ func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, s.w.Fail("ordered", err)
 	}
+
 	s.ordered.Store(&members)
 	return members, nil
 }
@@ -129,9 +138,9 @@ func (s *Layout) KnownOrdered(prefix string) bool {
 	return members != nil && slices.Contains(*members, prefix)
 }
 
-// ForgetOrdered removes routes from the set of ordered routes, notifier:ordered. wanted are the members that alive
-// instances have configured, which stay. A route also stays while it has unfinished notices, so that their order is
-// kept.
+// ForgetOrdered removes routes from notifier:ordered, the set of routes whose notices are delivered one after another.
+// wanted are the members that alive instances have configured; they stay. A route that is not in wanted normally stays
+// as long as it still has notices to deliver.
 func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 	members, err := s.Ordered(ctx)
 	if err != nil {
@@ -143,6 +152,8 @@ func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 		if slices.Contains(wanted, m) {
 			continue
 		}
+
+		// A member with Blocks is removed at once. The route stays ordered as long as its other member is there.
 		if prefix, blocks := strings.CutSuffix(m, Blocks); !blocks {
 			used, err := s.hasSequences(ctx, prefix)
 			if err != nil {
@@ -152,12 +163,14 @@ func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 				continue
 			}
 		}
+
 		gone = append(gone, m)
 	}
 
 	if len(gone) == 0 {
 		return nil
 	}
+
 	return s.removeOrdered(ctx, gone)
 }
 
@@ -170,13 +183,4 @@ func (s *Layout) hasSequences(ctx context.Context, prefix string) (bool, error) 
 		}
 	}
 	return false, nil
-}
-
-// texts returns strings as arguments of a command.
-func texts(list []string) []any {
-	out := make([]any, len(list))
-	for i, x := range list {
-		out[i] = x
-	}
-	return out
 }

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
@@ -64,7 +62,7 @@ func TestOrderedRoutesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("app1", "app1!", "app2")
-	c.ZAdd(ctx, s.space.Order(keys.Partition{Prefix: "app2"}), redis.Z{Member: "x"})
+	c.HSet(ctx, s.space.Order(keys.Partition{Prefix: "app2"}), "x", "y")
 	if err := s.ForgetOrdered(ctx, []string{"app1"}); err != nil {
 		t.Fatal(err)
 	}

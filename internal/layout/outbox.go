@@ -16,9 +16,10 @@ import (
 	"notifier/internal/wire"
 )
 
-// The outbox. If the layout of a shard says that the service has a history, each script that
-// finalizes notices appends an entry for each to the shard's outbox, in the same step. An entry
-// holds the record at that time, and the time. Package history writes the entries to its database.
+// The outbox. If the layout of a shard says that the service has a history, a script that finalizes
+// notices appends an entry for each to the shard's outbox, in the same step, unless the outcome comes
+// from the history. An entry holds the outcome, the time, and the record at that time. Package
+// history writes the entries to its database.
 //
 // The layout is the same for all instances, including those without a history: after a change the
 // guard refuses their next script, and they read the layout.
@@ -61,6 +62,7 @@ func ReadEntry(text string) (Entry, error) {
 	if len(parts) != 6 {
 		return Entry{}, fmt.Errorf("%w: %d parts", ErrEntry, len(parts))
 	}
+
 	us, err := strconv.ParseInt(parts[1], 10, 64)
 	if err != nil || us <= 0 {
 		return Entry{}, fmt.Errorf("%w: %q is not a time", ErrEntry, parts[1])
@@ -71,6 +73,7 @@ func ReadEntry(text string) (Entry, error) {
 	if e.Notice, err = notice.Decode(key, route, record); err != nil {
 		e.Notice = notice.Unread(key, route, record)
 	}
+
 	e.Number = e.Endings + 1
 
 	switch parts[0] {
@@ -89,6 +92,7 @@ func ReadEntry(text string) (Entry, error) {
 	default:
 		return Entry{}, fmt.Errorf("%w: %q is not an outcome", ErrEntry, parts[0])
 	}
+
 	return e, nil
 }
 
@@ -97,13 +101,16 @@ func (s *Layout) handover(v *View, shadow string) string {
 	if v.history <= 0 {
 		return ""
 	}
+
 	host := ""
 	if s.o.Host != nil {
 		host = s.o.Host(keys.ShadowPrefix(shadow))
 	}
+
 	if host == "" || strings.ContainsAny(host, " \n") {
 		host = "-"
 	}
+
 	return strconv.Itoa(v.history) + " " + host
 }
 
@@ -124,10 +131,12 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	if s.o.History > 0 || v == nil {
 		return false, nil
 	}
+
 	shards, err := s.handing(ctx)
 	if err != nil || len(shards) == 0 {
 		return false, err
 	}
+
 	// Each call checks all shards, because an earlier call may have been interrupted.
 	for shard := range s.space.Places() {
 		name := s.space.History(shard)
@@ -136,6 +145,7 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 		if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 			return false, s.w.Fail("history", err)
 		}
+
 		last, err := seen.Int64()
 		if err != nil { // no entry was relayed yet: the day begins
 			if err := s.c.HSetNX(ctx, name, "seen", clock.Val().UnixMilli()).Err(); err != nil {
@@ -143,15 +153,18 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 			}
 			return false, nil
 		}
+
 		if clock.Val().Sub(time.UnixMilli(last)) < historyGone {
 			return false, nil
 		}
 	}
+
 	for _, shard := range shards {
 		if _, err := s.register(ctx, s.space.Base(shard), v.Prefixes, "0"); err != nil {
 			return false, err
 		}
 	}
+
 	return true, nil
 }
 
@@ -162,13 +175,16 @@ func (s *Layout) handing(ctx context.Context) (list []int, err error) {
 	for shard := range says {
 		says[shard] = p.HGet(ctx, s.space.Layout(shard), "history")
 	}
+
 	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return nil, s.w.Fail("history", err)
 	}
+
 	for shard, x := range says {
 		if x.Val() != "" && x.Val() != "0" {
 			list = append(list, shard)
 		}
 	}
+
 	return list, nil
 }

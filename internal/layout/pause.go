@@ -35,15 +35,18 @@ func (s *Layout) setPaused(ctx context.Context, op string, change func(p redis.P
 	if s.Side().State == SideComing { // it receives the paused prefixes of the source
 		return fmt.Errorf("%s: %w", op, wire.ErrMoved)
 	}
+
 	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		change(p, s.space.Paused())
 		return nil
 	}); err != nil {
 		return s.w.Fail(op, err)
 	}
+
 	if err := s.eachCopy(ctx, s.space.ShardPaused, change); err != nil {
 		return err
 	}
+
 	return s.Publish(ctx, "paused "+prefix)
 }
 
@@ -54,6 +57,7 @@ func (s *Layout) eachCopy(ctx context.Context, name func(shard int) string, do f
 	for shard := range all {
 		all[shard] = name(shard)
 	}
+
 	return s.w.EachNode(ctx, all, nil, func(ctx context.Context, some []string) error {
 		_, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 			for _, set := range some {
@@ -64,6 +68,7 @@ func (s *Layout) eachCopy(ctx context.Context, name func(shard int) string, do f
 		if err = s.w.Wrapped("paused", err); s.w.Cluster && errors.Is(err, wire.ErrUnavailable) {
 			return nil
 		}
+
 		return err
 	})
 }
@@ -74,10 +79,8 @@ func (s *Layout) CopyPaused(ctx context.Context) error {
 	if err != nil {
 		return s.w.Fail("paused", err)
 	}
-	members := make([]any, len(paused))
-	for i, p := range paused {
-		members[i] = p
-	}
+
+	members := wire.Texts(paused)
 	return s.eachCopy(ctx, s.space.ShardPaused, func(p redis.Pipeliner, set string) {
 		p.Del(ctx, set)
 		if len(members) > 0 {
@@ -106,6 +109,7 @@ func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, e
 			all = append(all, s.space.ShardPaused(shard))
 		}
 	}
+
 	var mu sync.Mutex
 	read := map[string][]string{}
 	err := s.w.EachNode(ctx, all, silent, func(ctx context.Context, some []string) error {
@@ -125,6 +129,7 @@ func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, e
 				read[set] = list
 			}
 		}
+
 		return s.w.Wrapped("paused", err)
 	})
 	decided, ok := read[s.space.Paused()]
@@ -137,12 +142,14 @@ func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, e
 			p.Stale = p.Stale || has && !slices.Equal(own, decided)
 		}
 	}
+
 	if len(read) == 0 {
 		if err == nil {
 			err = s.w.Fail("paused", wire.ErrUnavailable)
 		}
 		return p, err
 	}
+
 	return p, nil
 }
 
@@ -155,10 +162,12 @@ func (s *Layout) PausedBut(ctx context.Context, silent map[string]error) ([]stri
 	if err != nil {
 		return nil, err
 	}
+
 	var list []string
 	for _, some := range p.Shards {
 		list = append(list, some...)
 	}
+
 	slices.Sort(list)
 	return slices.Compact(list), nil
 }

@@ -9,24 +9,22 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
 // The location of notices that a reshard has not moved yet. They are claimed, settled and changed
-// in place, and no notice is added to an old shard. So each call on a notice checks the old shards
-// first, as long as they may hold notices, and then the current shard: notices only move in that
-// direction. After a script of this Layout has been accepted by an old shard, the guard refuses
-// every writer that takes the old shard for a current one. A notice that the old shard does not
-// hold then will never be added. See package move.
+// in place, and no new notice is scheduled in an old shard. So each call on a notice checks the old
+// shards first, as long as they may hold notices, and then the current shard: notices only move in
+// that direction. After a script of this Layout has been accepted by an old shard, the guard refuses
+// every writer that takes the old shard for a current one. So a notice that the old shard does not
+// hold then is not added later. See package move.
 //
-// Once all old shards are empty, each place records it, as a part of the state that the guard
-// compares. If Redis loses that record together with the last moves, the guard refuses callers that
-// rely on it, and the notices are found in the old shards again. In a cluster one node can lose
-// moves that another node knows. Therefore each Layout checks itself that the old shards are empty,
-// and finds restored notices at its next check.
+// Outside a cluster, each place records when all old shards are empty, as a part of the state that
+// the guard compares. If Redis loses that record together with the last moves, the guard refuses
+// callers that rely on it, and the notices are found in the old shards again. In a cluster one node
+// can lose moves that another node knows. Therefore each Layout there checks itself that the old
+// shards are empty, and finds restored notices at its next check.
 
 //go:embed lua/where.lua
 var whereSource string
@@ -46,6 +44,7 @@ func (f *former) reset(n int) {
 	for i := range list {
 		list[i] = i
 	}
+
 	f.open.Store(&list)
 }
 
@@ -84,26 +83,31 @@ func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
 		for i, k := range ks {
 			at[i] = now.Shard(k)
 		}
+
 		open := s.OldShards()
 		if len(open) == 0 {
 			return at, nil
 		}
+
 		old, err := s.FindInOld(ctx, now, ks, func(place int) bool { return slices.Contains(open, place) })
 		if err != nil {
 			return nil, err
 		}
+
 		for i, place := range old {
 			at[i] = place
 		}
+
 		if s.space.First() == now.First() {
 			return at, nil
 		}
 	}
 }
 
-// FindInOld searches the shards that a reshard has replaced for the keys ks. It skips shards for which only returns
-// false. The result maps the index in ks of each found key to its shard. If several shards have the key, it is the
-// newest one. now is the caller's view of the shards. The caller must check afterwards that it is still current.
+// FindInOld searches old shards, which reshards have replaced, for the notices with the keys ks. It searches a shard if
+// only returns true for the shard's number. The result maps the index of a key in ks to the shard that stores its
+// notice. now is the caller's list of shards. If a reshard begins meanwhile, FindInOld may miss notices, so the caller
+// must search again if the current number of old shards is not now.First().
 func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {
@@ -116,16 +120,18 @@ func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, onl
 
 	found := map[int]int{}
 	// Oldest first: a batch from an old shard may go to another old shard, if it was started before
-	// the last reshard.
+	// the last reshard. If several shards have a key, the newest one is returned.
 	for _, place := range slices.Sorted(maps.Keys(by)) {
 		here, err := s.findInOne(ctx, now.First(), place, ks, by[place])
 		if err != nil {
 			return nil, err
 		}
+
 		for _, i := range here {
 			found[i] = place
 		}
 	}
+
 	return found, nil
 }
 
@@ -142,6 +148,7 @@ func (s *Layout) findInOne(ctx context.Context, first, place int, ks []string, w
 		if err != nil && !errors.Is(err, ErrReplaced) {
 			return nil, err
 		}
+
 		for j, yes := range here {
 			if yes {
 				found = append(found, some[j])
@@ -157,23 +164,22 @@ const checkedAtOnce = 200
 // whereIn reports which keys an old shard holds; first is the number of old shards. It completes
 // started batches.
 func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]bool, error) {
-	args := make([]any, len(ks))
-	for i, k := range ks {
-		args[i] = k
-	}
+	args := wire.Texts(ks)
 	for {
-		there, err := s.Knowing(ctx, s.space.Base(home), func(v *View) *redis.Cmd {
+		there, err := s.Call(ctx, whereScript, s.space.Base(home), func(v *View) ([]string, []any, error) {
 			switch {
 			case s.space.First() != first:
-				return Replaced(ctx)
+				return nil, nil, ErrReplaced
 			case v.First != first:
-				return Outdated(ctx)
+				return nil, nil, ErrOutdated
 			}
+
 			names := []string{s.space.Moving(home)}
 			for _, p := range v.CoveringAny(ks) {
 				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: home}))
 			}
-			return s.Send(ctx, v, whereScript, names, args)
+
+			return names, args, nil
 		}).Int64Slice()
 		if err != nil {
 			return nil, s.w.Fail(whereScript.Op, err)
@@ -181,10 +187,12 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 		if len(there) != len(ks) {
 			return nil, s.w.Fail(whereScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(there), len(ks)))
 		}
+
 		here := make([]bool, len(ks))
 		for i, n := range there {
 			here[i] = n == 1
 		}
+
 		if !slices.Contains(there, 2) {
 			return here, nil
 		}
@@ -194,13 +202,9 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 	}
 }
 
-// Outdated returns the command of a call that is not sent because the places have changed, as if
-// the guard had refused it.
-func Outdated(ctx context.Context) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(wire.Refusal("LAYOUT is learnt"))
-	return cmd
-}
+// ErrOutdated is returned by a [Prepare] whose call needs other places than the known ones, as if
+// the guard had refused the script.
+var ErrOutdated = wire.Refusal("LAYOUT is learnt")
 
 // CoveringAny returns the registered prefixes that cover any of the keys.
 func (v *View) CoveringAny(ks []string) []string {
@@ -212,6 +216,7 @@ func (v *View) CoveringAny(ks []string) []string {
 			}
 		}
 	}
+
 	return list
 }
 
@@ -220,10 +225,12 @@ func (s *Layout) Place(ctx context.Context, key string) (int, error) {
 	if len(s.OldShards()) == 0 {
 		return s.space.Shard(key), nil
 	}
+
 	at, err := s.Where(ctx, []string{key})
 	if err != nil {
 		return 0, err
 	}
+
 	return at[0], nil
 }
 
@@ -260,6 +267,7 @@ func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left i
 	if err := s.looked(ctx, n, before, &open); err != nil {
 		return 0, err
 	}
+
 	return len(open), nil
 }
 
@@ -280,8 +288,10 @@ func (s *Layout) looked(ctx context.Context, n int, before, open *[]int) error {
 		if err := s.writeWhole(ctx, n); err != nil {
 			return err
 		}
+
 		s.places.open.CompareAndSwap(before, open)
 	}
+
 	return nil
 }
 
@@ -293,10 +303,12 @@ func (s *Layout) occupied(ctx context.Context, places []int) (some []int, err er
 		if err != nil {
 			return nil, err
 		}
+
 		if holds {
 			some = append(some, place)
 		}
 	}
+
 	return some, nil
 }
 
@@ -325,6 +337,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 			return err
 		}
 	}
+
 	var names, layouts []string
 	for place := range places {
 		if place < v.First {
@@ -335,17 +348,19 @@ func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 		}
 		layouts = append(layouts, s.space.Layout(place))
 	}
+
 	args := []any{len(names), places}
 	names = append(names, layouts...)
-	err := s.Knowing(ctx, string(keys.ShardOf(names[0])), func(now *View) *redis.Cmd {
+	err := s.Call(ctx, wholeScript, string(keys.ShardOf(names[0])), func(now *View) ([]string, []any, error) {
 		if now.First != v.First || !slices.Equal(now.Prefixes, v.Prefixes) {
-			return Replaced(ctx)
+			return nil, nil, ErrReplaced
 		}
-		return s.Send(ctx, now, wholeScript, names, args)
+		return names, args, nil
 	}).Err()
 	if err != nil {
 		return s.w.Fail(wholeScript.Op, err)
 	}
+
 	return s.known(ctx, 0)
 }
 
@@ -356,6 +371,7 @@ func (s *Layout) Records(ctx context.Context, place int) (n int64, err error) {
 		if err != nil {
 			return 0, s.w.Fail("kept", err)
 		}
+
 		n += some
 	}
 	return n, nil
@@ -367,6 +383,7 @@ func (s *Layout) records(place int) []string {
 	for _, p := range s.Prefixes() {
 		names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
 	}
+
 	return names
 }
 
@@ -376,18 +393,12 @@ func (s *Layout) AnyOf(ctx context.Context, ks []string) (bool, error) {
 	if err != nil {
 		return false, s.w.Fail("kept", err)
 	}
+
 	return n > 0, nil
 }
 
 // ErrReplaced is returned by a call on a shard that has been replaced.
 var ErrReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire.ErrUnavailable)
-
-// Replaced returns the command of a call that is not sent because its shard has been replaced.
-func Replaced(ctx context.Context) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(ErrReplaced)
-	return cmd
-}
 
 // IsOld reports whether a call is for an old shard. It also returns true if Redis has lost moves
 // since the caller chose the shard.

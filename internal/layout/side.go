@@ -18,8 +18,8 @@ import (
 
 // The role of a Redis in a migration: see package move. It is stored in notifier:meta, with a copy
 // in each shard that the guard compares, like the number of shards. An instance learns a new role
-// with its first script on a changed shard, and without a migration no call checks anything. Claims
-// and settles ignore the role.
+// with its first guarded script on a changed shard, if not earlier, and without a migration no script
+// checks the keys of notices. Claims and settles ignore the role.
 
 // SideState says which calls a Redis accepts.
 type SideState string
@@ -56,6 +56,7 @@ func ParseSide(text string) (side Side, ok bool) {
 	if len(words) != 4 {
 		return side, text == ""
 	}
+
 	n, err := strconv.Atoi(words[0])
 	return Side{n, SideState(words[1]), words[2], words[3]}, err == nil && n > 0
 }
@@ -80,6 +81,7 @@ func (s Side) guard(sc *wire.Script) string {
 	if !s.Sorts() || names == "" {
 		return ""
 	}
+
 	return strings.NewReplacer("<names>", names, "<hash>", hash).Replace(elsewhereCode)
 }
 
@@ -97,16 +99,9 @@ func (s *Layout) sided(text string) bool {
 	if !ok || side.Epoch <= s.Side().Epoch {
 		return false
 	}
+
 	s.side.Store(&side)
 	return true
-}
-
-// Moved returns the command of a call that is not sent, because this Redis takes no call
-// of its kind. Its error is [wire.ErrMoved].
-func Moved(ctx context.Context) *redis.Cmd {
-	cmd := redis.NewCmd(ctx)
-	cmd.SetErr(wire.ErrMoved)
-	return cmd
 }
 
 // still reports whether the known view of a shard is current. A caller that refuses calls by itself
@@ -123,16 +118,19 @@ func ElsewhereIn(err error) map[int]bool {
 	if !errors.As(err, &answer) {
 		return nil
 	}
+
 	text, ok := strings.CutPrefix(wire.Cause(answer).Error(), "ELSEWHERE ")
 	if !ok {
 		return nil
 	}
+
 	which := map[int]bool{}
 	for _, word := range strings.Fields(text) {
 		if n, err := strconv.Atoi(word); err == nil {
 			which[n-1] = true
 		}
 	}
+
 	return which
 }
 
@@ -144,6 +142,7 @@ func Without[T any](list []T, which map[int]bool) []T {
 			rest = append(rest, list[i])
 		}
 	}
+
 	return rest
 }
 
@@ -156,9 +155,9 @@ var sideScript = wire.NewScript("side", sideSource, false).Anywhere()
 // ErrOvertaken is returned if another migration has changed a side.
 var ErrOvertaken = fmt.Errorf("%w: another migration has begun", wire.ErrUnavailable)
 
-// SetSide changes the role of this Redis in a migration from was to next, stores fields with it, and notifies all
-// instances. It returns the stored role. If another migration has changed the role since the caller read was, SetSide
-// writes nothing and returns ErrOvertaken.
+// SetSide changes the role of this Redis in a migration from was to next, and notifies all instances. It returns next
+// with its new epoch, which each change increments. If another migration has changed the role, SetSide writes nothing
+// and returns [ErrOvertaken]. fields are names and values to store together with the role in the hash notifier:meta.
 func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Side, error) {
 	next.Epoch = was.Epoch + 1
 	done, err := s.w.Int(ctx, sideScript, []string{s.space.Meta()}, append([]any{was.Epoch, next.String()}, fields...))
@@ -168,6 +167,7 @@ func (s *Layout) SetSide(ctx context.Context, was, next Side, fields ...any) (Si
 	if done == 0 {
 		return was, ErrOvertaken
 	}
+
 	s.side.Store(&next)
 	return next, s.Spread(ctx)
 }
@@ -178,6 +178,7 @@ func (s *Layout) Home(ctx context.Context) (string, error) {
 	if err := s.c.HSetNX(ctx, name, "home", rand.Text()).Err(); err != nil {
 		return "", s.w.Fail("home", err)
 	}
+
 	home, err := s.c.HGet(ctx, name, "home").Result()
 	return home, s.w.Wrapped("home", err)
 }
@@ -196,6 +197,7 @@ func (s *Layout) CameFrom() (at time.Time, shards int) {
 	if _, err := fmt.Sscan(text, &ms, &shards); err != nil {
 		return time.Time{}, 0
 	}
+
 	return time.UnixMilli(ms), shards
 }
 

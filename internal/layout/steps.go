@@ -24,9 +24,9 @@ var moveInSource string
 var moveEndSource string
 
 var (
-	moveOutScript = wire.NewScript("moveout", Order+moveOutSource, false)
-	moveInScript  = wire.NewScript("movein", Order+moveInSource, false).Confirmed()
-	moveEndScript = wire.NewScript("moveend", Order+moveEndSource, false)
+	moveOutScript = wire.NewScript("moveout", Order+Held+moveOutSource, false)
+	moveInScript  = wire.NewScript("movein", Order+Held+moveInSource, false).Confirmed()
+	moveEndScript = wire.NewScript("moveend", Order+Held+moveEndSource, false)
 )
 
 // Bounds of a batch that leaves an old shard, so that no call blocks Redis for long;
@@ -71,6 +71,7 @@ func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []
 			return l, held, err
 		}
 	}
+
 	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, MaxMovingBytes, last, "", ""}, ks,
 		func(v *View) bool {
 			return from.Shard < v.First && to >= v.First // otherwise to is no longer a current shard, or neither is known yet
@@ -83,6 +84,7 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, s.w.Fail("moveout", err)
 	}
+
 	text, _, _ = strings.Cut(text, " ")
 	last, _ := strconv.ParseInt(text, 10, 64)
 	return last, nil
@@ -92,15 +94,14 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 // while sure returns true for the known view.
 func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*View) bool) (Moving, Staying, error) {
 	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
-	for _, k := range ks {
-		args = append(args, k)
-	}
+	args = append(args, wire.Texts(ks)...)
+
 	names := append(s.space.States(l.From), s.space.Moving(l.From.Shard))
-	v, err := s.w.List(moveOutScript.Op, s.Knowing(ctx, s.space.Base(l.From.Shard), func(v *View) *redis.Cmd {
+	v, err := s.w.List(moveOutScript.Op, s.Call(ctx, moveOutScript, s.space.Base(l.From.Shard), func(v *View) ([]string, []any, error) {
 		if !sure(v) {
-			return Outdated(ctx)
+			return nil, nil, ErrOutdated
 		}
-		return s.Send(ctx, v, moveOutScript, names, args)
+		return names, args, nil
 	}))
 	var held Staying
 	if err != nil {
@@ -112,6 +113,7 @@ func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string,
 	if len(v)%2 != 0 { // each notice has two parts
 		return l, held, fmt.Errorf("moveout: %d answers", len(v))
 	}
+
 	number := func(i int) int {
 		n, _ := v[i].(int64)
 		return int(n)
@@ -121,6 +123,7 @@ func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string,
 		text, _ := x.(string)
 		l.What = append(l.What, text)
 	}
+
 	return l, held, nil
 }
 
@@ -132,10 +135,12 @@ func (s *Layout) MoveIn(ctx context.Context, l Moving) (stay []string, err error
 	if !s.w.Cluster {
 		names = append(names, s.space.Moving(l.From.Shard))
 	}
+
 	args := []any{s.space.Tag(l.From.Shard), l.Number, s.space.Wake(), p.Wake(), ""}
 	for i := range l.What {
 		args = append(args, &l.What[i])
 	}
+
 	return s.PutIn(ctx, names, args)
 }
 
@@ -145,15 +150,13 @@ func (s *Layout) PutIn(ctx context.Context, names []string, args []any) (stay []
 	if err != nil {
 		return nil, s.w.Fail(moveInScript.Op, err)
 	}
+
 	return stay, nil
 }
 
 // MoveEnd deletes a batch that has been stored in its target.
 func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
-	args := []any{l.Number}
-	for _, k := range stay {
-		args = append(args, k)
-	}
+	args := append([]any{l.Number}, wire.Texts(stay)...)
 	_, err := s.w.Run(ctx, moveEndScript, append(s.space.States(l.From), s.space.Moving(l.From.Shard)), args)
 	return err
 }
@@ -167,6 +170,7 @@ func (s *Layout) Outstanding(ctx context.Context, place int) (*Moving, error) {
 	if l.To = s.space.Place(tag); l.To < 0 { // a shard that is not known yet
 		return nil, errors.Join(s.learn(ctx, s.space.Base(place), s.view.Load()), s.w.Fail("moving", wire.ErrUnavailable))
 	}
+
 	return l, nil
 }
 
@@ -176,21 +180,25 @@ func (s *Layout) OutstandingAt(ctx context.Context, place int) (l *Moving, tag s
 	if err != nil {
 		return nil, "", s.w.Fail("moving", err)
 	}
+
 	head, some := all[""]
 	if !some {
 		return nil, "", nil
 	}
+
 	number, rest, _ := strings.Cut(head, " ")
 	tag, prefix, _ := strings.Cut(rest, " ")
 	l = &Moving{From: keys.Partition{Prefix: prefix, Shard: place}}
 	if l.Number, err = strconv.ParseInt(number, 10, 64); err != nil || prefix == "" {
 		return nil, "", fmt.Errorf("%w: %s begins with %q, which no version of this program writes", ErrLayout, s.space.Moving(place), head)
 	}
+
 	for k, what := range all {
 		if k != "" {
 			l.What = append(l.What, k, what)
 		}
 	}
+
 	return l, tag, nil
 }
 
@@ -200,10 +208,12 @@ func (s *Layout) Finish(ctx context.Context, place int) error {
 	if err != nil || l == nil {
 		return err
 	}
+
 	stay, err := s.MoveIn(ctx, *l)
 	if err != nil {
 		return err
 	}
+
 	return s.MoveEnd(ctx, *l, stay)
 }
 
@@ -217,5 +227,6 @@ func (s *Layout) Bring(ctx context.Context, from keys.Partition, key string) err
 	if err == nil && l.Len() == 0 {
 		return nil
 	}
+
 	return s.Finish(ctx, from.Shard)
 }

@@ -54,6 +54,7 @@ func (l *Listener) judge(ctx context.Context, f *flow, k look) (added bool, err 
 		if !refused(err) {
 			return false, fmt.Errorf("notify flags: %w", err)
 		}
+
 		l.lacks(f, l.needs, "CONFIG is refused, and the event of a probe key did not arrive", err)
 		f.noConfig.Store(true)
 		return false, nil
@@ -70,6 +71,7 @@ func (l *Listener) judge(ctx context.Context, f *flow, k look) (added bool, err 
 		l.lacks(f, missing, "notify-keyspace-events lacks "+missing+" and NOTIFIER_CONFIGURE_REDIS is false", nil)
 		return false, nil
 	}
+
 	return l.addFlags(ctx, f, flags, missing)
 }
 
@@ -78,6 +80,7 @@ func (k *look) notMaster(addr string) error {
 	if k.role == nil {
 		return nil
 	}
+
 	role, err := k.role.Slice()
 	if err == nil && len(role) > 0 && role[0] != "master" {
 		return fmt.Errorf("%w: %s is a %v", errNotMaster, addr, role[0])
@@ -85,6 +88,7 @@ func (k *look) notMaster(addr string) error {
 	if err != nil && !refused(err) {
 		return fmt.Errorf("role: %w", err)
 	}
+
 	return nil
 }
 
@@ -94,6 +98,7 @@ func (l *Listener) addFlags(ctx context.Context, f *flow, flags, missing string)
 		if !refused(err) {
 			return false, fmt.Errorf("set notify flags: %w", err)
 		}
+
 		l.lacks(f, missing, "notify-keyspace-events lacks "+missing+" and cannot be set", err)
 		return false, nil
 	}
@@ -125,6 +130,7 @@ func (l *Listener) lacks(f *flow, missing, why string, err error) {
 		l.o.Logger.Warn("keyspace events may not be sent, searching for plain timers every second", zap.String("redis", f.c.Options().Addr),
 			zap.String("why", why), zap.String("remedy", "set notify-keyspace-events to "+l.needs+" in redis.conf"), zap.Error(err))
 	}
+
 	l.reportAdopting()
 }
 
@@ -134,6 +140,7 @@ func refused(err error) bool {
 	if !errors.As(err, &answer) {
 		return false
 	}
+
 	return !redis.IsLoadingError(err) && !redis.IsMasterDownError(err) && !redis.IsClusterDownError(err)
 }
 
@@ -149,6 +156,7 @@ func Missing(set, needed string) string {
 			missing.WriteRune(f)
 		}
 	}
+
 	return missing.String()
 }
 
@@ -158,6 +166,7 @@ func grant(c *redis.Client, channels []string) string {
 	if user == "" {
 		user = "default"
 	}
+
 	return "ACL SETUSER " + user + " &" + strings.Join(channels, " &") +
 		", and the same in the file of users (`notifier doctor --acl` prints it)"
 }

@@ -27,10 +27,9 @@ const (
 	probeTTL = time.Millisecond
 )
 
-// flow observes whether the expired events of one node arrive. Its samples are timers that this instance touches,
-// that is, reads when they are due, so that their events must arrive soon. If the event of a sample is missing, flow
-// sends a probe: it writes a key that expires at once. If the event of the probe is missing too, events do not
-// arrive.
+// flow observes whether this instance receives the events that one Redis node sends when keys expire. It waits for the
+// events of some keys that have expired, the samples. If one is missing, flow writes a probe: a key that expires at
+// once. If the probe's event is missing too, flow concludes that events do not arrive.
 type flow struct {
 	l *Listener
 	c *redis.Client
@@ -52,7 +51,8 @@ type flow struct {
 	blind   bool // the events for adoption may not be sent
 }
 
-// sample is a touched timer.
+// sample is a timer (a key that expires when a notice is due) that this instance is about to read. At the latest when
+// an expired key is read, Redis deletes it and sends its event.
 type sample struct {
 	key string
 	at  time.Time
@@ -145,6 +145,7 @@ func (f *flow) observe(ctx context.Context) {
 			return
 		}
 	}
+
 	f.l.verdict(f, true, "", nil)
 }
 
@@ -154,10 +155,12 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	select {
 	case <-f.heard: // late event of the previous probe
 	default:
 	}
+
 	f.probe.Store(&key)
 	defer f.probe.Store(nil)
 
@@ -166,6 +169,7 @@ func (f *flow) ask(ctx context.Context) (arrived bool, err error) {
 	if err := f.c.Set(ctx, key, "", probeTTL).Err(); err != nil {
 		return false, fmt.Errorf("probe for expired events: %w", err)
 	}
+
 	return f.awaitProbe(ctx, key, limit.C)
 }
 
@@ -187,6 +191,7 @@ func (f *flow) awaitProbe(ctx context.Context, key string, limit <-chan time.Tim
 			if err != nil {
 				return false, fmt.Errorf("probe for expired events: %w", err)
 			}
+
 			if left == 0 {
 				touch.Stop()
 			}
@@ -205,18 +210,22 @@ func (f *flow) probeKey(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	for line := range strings.Lines(text) {
 		fields := strings.Fields(line)
 		if len(fields) < 9 || !strings.Contains(fields[2], "myself") {
 			continue
 		}
+
 		first, _, _ := strings.Cut(fields[8], "-")
 		slot, err := strconv.Atoi(first)
 		if err != nil || slot < 0 || slot >= keys.Slots {
 			break
 		}
+
 		return f.l.o.Space.EventProbe(keys.TagIn(slot), id), nil
 	}
+
 	return "", fmt.Errorf("%s serves no slots", f.c.Options().Addr)
 }
 
@@ -244,6 +253,7 @@ func (l *Listener) verdict(f *flow, arrives bool, why string, err error) {
 	if !arrives && f.why != "" {
 		why, err = f.why, f.whyErr
 	}
+
 	l.report(f.c, why, err)
 }
 
@@ -254,6 +264,7 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 		all = all && f.arrives && !f.refused
 		refused = refused || f.refused
 	}
+
 	if l.flowing == all {
 		return
 	}
@@ -266,9 +277,11 @@ func (l *Listener) report(c *redis.Client, why string, err error) {
 		if refused {
 			remedy = grant(c, l.channels)
 		}
+
 		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", c.Options().Addr),
 			zap.String("why", why), zap.String("remedy", remedy), zap.Error(err))
 	}
+
 	l.o.State.Events(all)
 }
 
@@ -298,6 +311,7 @@ func (l *Listener) forget(f *flow) {
 	if l.flows[addr] == f {
 		delete(l.flows, addr)
 	}
+
 	delete(l.keyspace, addr)
 	if len(l.flows) > 0 {
 		l.report(f.c, "", nil)

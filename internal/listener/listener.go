@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,9 +149,11 @@ func New(o Options) *Listener {
 			l.patterns = append(l.patterns, keys.Keyspace(o.DB, r.Prefix))
 		}
 	}
+
 	if len(l.patterns) > 0 {
 		l.needs = "KEg$x"
 	}
+
 	return l
 }
 
@@ -189,6 +190,7 @@ func (l *Listener) Run(ctx context.Context) error {
 		if !ok {
 			return fmt.Errorf("listener: %T needs Cluster", l.o.Client)
 		}
+
 		l.follow(ctx, c)
 		return nil
 	}
@@ -206,6 +208,7 @@ func (l *Listener) runCluster(ctx context.Context) error {
 		if err == nil {
 			running.stopOthers(masters)
 		}
+
 		running.start(ctx, masters)
 
 		select {
@@ -292,6 +295,7 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		if redis.IsPermissionError(err) {
 			l.refuse(f, err)
 		}
@@ -349,6 +353,7 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) err
 	if len(l.patterns) > 0 {
 		wg.Go(func() { l.followPatterns(ctx, f.c) })
 	}
+
 	defer wg.Wait()
 	defer cancel(nil)
 
@@ -363,6 +368,7 @@ func (s *subscription) receive(ctx context.Context) error {
 		if err != nil {
 			return causeOr(ctx, err)
 		}
+
 		switch m := m.(type) {
 		case *redis.Subscription:
 			if s.confirmed++; s.confirmed == len(s.l.channels) {
@@ -404,6 +410,7 @@ func (s *subscription) end(parent context.Context) {
 	if !s.up {
 		return
 	}
+
 	s.l.alive.Add(-1)
 	if parent.Err() == nil {
 		s.l.lost(s.f)
@@ -415,9 +422,11 @@ func (s *subscription) message(m *redis.Message) {
 		s.heard.now()
 		return
 	}
+
 	if m.Channel != s.l.o.Space.Wake() {
 		s.f.event(m.Payload)
 	}
+
 	s.l.message(m, &s.next)
 }
 
@@ -449,9 +458,11 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 		case <-tick.C:
 		}
 
+		// go-redis does not notice a dead subscription, because it never waits for the answers to its PINGs.
 		if silence := heard.silence(); silence > l.o.Silence {
 			return fmt.Errorf("%w for %s", errSilent, silence.Round(time.Millisecond))
 		}
+
 		added, err := l.round(ctx, f, beat, &last)
 		if ctx.Err() != nil {
 			return nil
@@ -459,9 +470,11 @@ func (l *Listener) watch(ctx context.Context, f *flow, beat string, heard *echo)
 		if err != nil {
 			return err
 		}
+
 		if added {
 			l.o.State.Subscribed()
 		}
+
 		f.observe(ctx)
 	}
 }
@@ -481,109 +494,19 @@ func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTi
 			last.role = time.Now()
 			k.askRole(pctx, pipe)
 		}
+
 		// A node that refuses CONFIG is asked less often, because each refusal adds a line to its ACL log.
 		if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(f.c.Options().Addr); often || time.Since(last.flags) >= l.o.Flags {
 			last.flags = time.Now()
 			k.askFlags(pctx, pipe)
 		}
+
 		return nil
 	})
 	cancel()
 	if err := echoed.Err(); err != nil {
 		return false, fmt.Errorf("publish the beat: %w", err)
 	}
+
 	return l.judge(ctx, f, k)
-}
-
-// group is an announced group of events and the id of the instance it is for. It ends with the
-// connection.
-type group struct {
-	id, prefix string
-	left       int
-}
-
-// message handles one message.
-func (l *Listener) message(m *redis.Message, next *group) {
-	switch {
-	case m.Pattern != "":
-		key, ok := keys.KeyspaceKey(m.Channel)
-		if r := l.routeOf(key); ok && r != nil && r.Adopt {
-			l.o.Hints.Keyspace(r, key, m.Payload)
-		}
-	case m.Channel == l.o.Space.Wake():
-		if id, n, prefix, ok := keys.ParseFor(m.Payload); ok {
-			*next = group{id, prefix, n}
-			return
-		}
-		l.wake(m.Payload)
-	default:
-		l.expired(m.Payload, next)
-	}
-}
-
-func (l *Listener) routeOf(key string) *route.Route {
-	if !keys.Valid(key) {
-		return nil
-	}
-	return l.o.Routes.Match(key)
-}
-
-func (l *Listener) expired(key string, next *group) {
-	if keys.HasPrefix(key, l.o.Space.Namespace) {
-		l.o.Observer.Event(notice.EventForeign)
-		return
-	}
-	if !keys.Valid(key) {
-		l.unfit.report(l.o.Routes, key, l.o.Logger)
-		l.o.Observer.Event(notice.EventForeign)
-		return
-	}
-
-	r := l.o.Routes.Match(key)
-	switch {
-	case r == nil:
-		l.o.Observer.Event(notice.EventUnrouted)
-	case l.leaves(r, key, next):
-		l.o.Observer.Event(notice.EventLeft)
-	case l.o.Hints.Expired(r, key):
-		l.o.Observer.Event(notice.EventDispatched)
-	default:
-		l.o.Observer.Event(notice.EventDropped)
-	}
-}
-
-// leaves reports whether an event is left to another instance.
-func (l *Listener) leaves(r *route.Route, key string, next *group) bool {
-	if next.left > 0 && next.prefix == r.Prefix {
-		next.left--
-		if mine, ok := l.o.Assignment.OwnsGroup(r, next.id); ok {
-			return !mine
-		}
-	}
-	return l.o.Assignment.LeavesToPeer(r, key)
-}
-
-// wake parses "<due ms> <shard> <prefix>", "paused <prefix>" and "places <n>". Other messages are
-// beats of other instances, or foreign.
-func (l *Listener) wake(text string) {
-	first, rest, _ := strings.Cut(text, " ")
-	switch first {
-	case "paused":
-		l.o.Wakes.Paused()
-		return
-	case "places":
-		l.o.Wakes.Places()
-		return
-	}
-
-	ms, err := strconv.ParseInt(first, 10, 64)
-	if err != nil {
-		return
-	}
-	shard, prefix, _ := strings.Cut(rest, " ")
-	n, err := strconv.Atoi(shard)
-	if err != nil || n < 0 || n >= l.o.Space.Places() {
-		return
-	}
-	l.o.Wakes.Wake(keys.Partition{Prefix: prefix, Shard: n}, time.UnixMilli(ms))
 }

@@ -27,9 +27,11 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 		if ctx.Err() != nil {
 			return
 		}
+
 		if !errors.Is(err, errRefused) {
 			l.adopting(c, nil, false)
 		}
+
 		l.o.Logger.Debug("subscription to keyspace events ended, opening another", zap.String("redis", c.Options().Addr), zap.Error(err))
 		if !loop.Wait(ctx, err) {
 			return
@@ -60,6 +62,7 @@ func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop 
 			return err
 		}
 	}
+
 	denied, err := l.answers(ctx, ps, heard)
 	if err != nil {
 		return causeOr(ctx, err)
@@ -71,6 +74,7 @@ func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop 
 		t := time.AfterFunc(refusedChecks*l.o.Check, func() { cancel(errRefused) })
 		defer t.Stop()
 	}
+
 	for {
 		if _, err := l.next(ctx, ps, heard); err != nil {
 			return causeOr(ctx, err)
@@ -91,6 +95,7 @@ func (l *Listener) answers(ctx context.Context, ps *redis.PubSub, heard *echo) (
 		case !answered:
 			continue
 		}
+
 		asked = asked[1:]
 	}
 	return denied, nil
@@ -104,9 +109,11 @@ func (l *Listener) next(ctx context.Context, ps *redis.PubSub, heard *echo) (ans
 	if err != nil {
 		return false, err
 	}
+
 	if event, ok := m.(*redis.Message); ok {
 		l.message(event, &group{})
 	}
+
 	_, answered = m.(*redis.Subscription)
 	return answered, nil
 }
@@ -121,6 +128,7 @@ func (l *Listener) ping(ctx context.Context, ps *redis.PubSub, heard *echo) erro
 			return nil
 		case <-tick.C:
 		}
+
 		if silence := heard.silence(); silence > l.o.Silence {
 			return fmt.Errorf("the subscription to keyspace events has been silent for %s", silence.Round(time.Millisecond))
 		}
@@ -147,6 +155,7 @@ func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
 	case all:
 		l.denied = false
 	}
+
 	// A repeated refusal is no change.
 	if all || before {
 		l.o.State.Adopting(all)
@@ -160,11 +169,13 @@ func (l *Listener) adopts() bool {
 			return false
 		}
 	}
+
 	for _, f := range l.flows {
 		if f.blind {
 			return false
 		}
 	}
+
 	return true
 }
 

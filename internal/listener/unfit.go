@@ -31,6 +31,7 @@ func (u *unfit) report(routes *route.Table, key string, logger *zap.Logger) {
 	if !before && u.logged == nil {
 		u.logged = map[string]bool{}
 	}
+
 	u.logged[r.Prefix] = true
 	u.mu.Unlock()
 	if before {
@@ -55,12 +56,15 @@ func routeAbove(routes *route.Table, key string) *route.Route {
 		if next < 0 {
 			break
 		}
+
 		end += next
 		if r := routes.Prefix(key[:end]); r != nil {
 			above = r
 		}
+
 		end++
 	}
+
 	return above
 }
 
@@ -70,5 +74,6 @@ func shortened(s string) string {
 	if len(s) > most {
 		return strings.ToValidUTF8(s[:most], "") + "…"
 	}
+
 	return s
 }

@@ -37,6 +37,7 @@ func New(all bool, paths string) (*Rules, error) {
 	if len(r.paths) > maxPaths {
 		return nil, errors.New("more than 100 paths")
 	}
+
 	return r, nil
 }
 
@@ -59,6 +60,7 @@ func (r *Rules) names(text string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -27,6 +27,7 @@ func (p *pass) hide(value string) {
 	if p.found == nil {
 		return
 	}
+
 	p.found.secrets.add(value)
 	for _, leaf := range leaves(value) {
 		p.found.secrets.add(leaf)
@@ -46,6 +47,7 @@ func (p *pass) body(s Sent) (out []byte, ok bool) {
 	if len(s.Body) == 0 {
 		return nil, true
 	}
+
 	if isForm(s.ContentType) {
 		shown, ok := p.form(string(s.Body))
 		return []byte(shown), ok
@@ -64,12 +66,15 @@ func (p *pass) address(address string) string {
 	if hasQuery && query == "" {
 		shown += "?"
 	}
+
 	if query != "" {
 		shown += "?" + p.query(query)
 	}
+
 	if hasFragment {
 		shown += "#" + Hidden
 	}
+
 	return shown
 }
 
@@ -85,12 +90,14 @@ func (p *pass) place(base string) string {
 		p.opaque(path)
 		return scheme + "://" + host + "/" + Hidden
 	}
+
 	if p.secrets == nil {
 		return base
 	}
 	if base = p.secrets.replace(base); p.secrets.in(base) {
 		return scheme + "://" + host + "/" + Hidden
 	}
+
 	return base
 }
 
@@ -105,6 +112,7 @@ func (p *pass) query(query string) string {
 		p.hide(query)
 		return p.opaque(query)
 	}
+
 	return shown
 }
 
@@ -167,6 +175,7 @@ func (p *pass) field(field string) (shown string, ok bool) {
 	if err != nil {
 		return "", false
 	}
+
 	if p.secrets != nil && p.secrets.in(plainName) {
 		name = Hidden
 	}
@@ -182,6 +191,7 @@ func (p *pass) field(field string) (shown string, ok bool) {
 	if text == plainValue {
 		return name + "=" + value, true
 	}
+
 	return name + "=" + strings.ReplaceAll(url.QueryEscape(text), url.QueryEscape(Hidden), Hidden), true
 }
 
@@ -207,6 +217,7 @@ func (p *pass) text(text string, t trail) string {
 		if !ok {
 			return p.opaque(text)
 		}
+
 		shown = inner
 	case p.hidesEncoded(text, t), p.r.assigns(text, structure):
 		return p.opaque(text)
@@ -218,6 +229,7 @@ func (p *pass) text(text string, t trail) string {
 	if shown = p.secrets.replace(shown); p.secrets.in(shown) {
 		return Hidden
 	}
+
 	return shown
 }
 
@@ -240,6 +252,7 @@ func (p *pass) document(text string, t trail) (shown string, ok bool) {
 	if err != nil || !whole {
 		return "", false
 	}
+
 	return string(out), true
 }
 

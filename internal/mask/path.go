@@ -46,6 +46,7 @@ func parsePath(s string) (path, error) {
 	if len(p) == 0 {
 		return nil, errors.New("a path is empty; want one such as $.card.number")
 	}
+
 	return p, nil
 }
 
@@ -57,6 +58,7 @@ func nextStep(rest string) (st step, left string, err error) {
 		if strings.HasPrefix(rest, ".") {
 			st.deep, rest = true, rest[1:]
 		}
+
 		if !strings.HasPrefix(rest, "[") {
 			return nameStep(st, rest)
 		}
@@ -129,12 +131,14 @@ func (t trail) down(name string, index int) (deeper trail, hit bool) {
 		if st.deep && !deeper.has(m) {
 			deeper = append(deeper, m)
 		}
+
 		if !st.fits(name, index) {
 			continue
 		}
 		if m.next+1 == len(m.path) {
 			return nil, true
 		}
+
 		if after := (mark{m.path, m.next + 1}); !deeper.has(after) {
 			deeper = append(deeper, after)
 		}
@@ -155,6 +159,7 @@ func (t trail) join(other trail) trail {
 			out = append(out, m)
 		}
 	}
+
 	return out
 }
 
@@ -179,6 +184,7 @@ func (t trail) member(name string) (deeper trail, hit bool) {
 			return nil, true
 		}
 	}
+
 	return deeper.join(flat), false
 }
 
@@ -191,6 +197,7 @@ func (t trail) segment(s string) (deeper trail, hit bool) {
 		if err != nil || n < 0 {
 			return t.down(s, noIndex)
 		}
+
 		index = n
 	}
 
@@ -209,9 +216,11 @@ func nameStep(st step, rest string) (step, string, error) {
 	if end < 0 {
 		end = len(rest)
 	}
+
 	if st.name = rest[:end]; st.name == "" || strings.ContainsAny(st.name, "]'\" ") {
 		return st, "", errors.New("a name is missing or wrong; want a path such as $.card.number, items[*].cvv or $..pan")
 	}
+
 	st.any = st.name == "*"
 	return st, rest[end:], nil
 }

@@ -51,10 +51,12 @@ func (s *secrets) add(value string) {
 	if s.over || !tells(value) || s.known[value] {
 		return
 	}
+
 	if len(s.values) == maxSecrets {
 		s.over = true
 		return
 	}
+
 	if s.known == nil {
 		s.known = map[string]bool{}
 	}
@@ -93,6 +95,7 @@ func otherNumbers(value string) []string {
 	if decimal := strconv.FormatFloat(n, 'f', -1, 64); len(decimal) <= long {
 		out = append(out, decimal)
 	}
+
 	return out
 }
 
@@ -116,6 +119,7 @@ func escaped(v string) []string {
 	if quoted, err := json.Marshal(v); err == nil {
 		out = append(out, string(quoted[1:len(quoted)-1]))
 	}
+
 	out = append(out, strings.ReplaceAll(strings.ReplaceAll(v, `\`, `\\`), `"`, `\"`))
 	return out
 }
@@ -126,6 +130,7 @@ func spell(v string) spelling {
 	if text, ok := plain(v); ok && len(text) >= leastSecret && text != low {
 		out.plain = text
 	}
+
 	if text := squeeze(low); utf8.RuneCountInString(text) >= leastSqueezed {
 		out.squeezed = text
 	}
@@ -133,6 +138,7 @@ func spell(v string) spelling {
 	for shift := range out.base64 {
 		out.base64[shift] = inBase64(v, shift)
 	}
+
 	return out
 }
 
@@ -161,10 +167,12 @@ func (s *secrets) in(text string) bool {
 		if s.at(text) {
 			return true
 		}
+
 		next := unescape(text)
 		if next == text {
 			return false
 		}
+
 		text = next
 	}
 
@@ -226,6 +234,7 @@ func plain(text string) (out string, ok bool) {
 		if next == text {
 			return lower(text), true
 		}
+
 		text = next
 	}
 	return "", false
@@ -252,6 +261,7 @@ func unescape(text string) string {
 	if strings.ContainsRune(text, '&') {
 		text = html.UnescapeString(text)
 	}
+
 	if !strings.ContainsAny(text, `%\`) {
 		return text
 	}
@@ -262,6 +272,7 @@ func unescape(text string) string {
 		out.WriteString(plain)
 		text = text[size:]
 	}
+
 	return strings.ToValidUTF8(out.String(), "\ufffd")
 }
 
@@ -317,6 +328,7 @@ func hexDigits(text string, n int) (rune, bool) {
 	if len(text) < n {
 		return 0, false
 	}
+
 	v, err := strconv.ParseUint(text[:n], 16, 32)
 	return rune(v), err == nil
 }

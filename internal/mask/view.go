@@ -68,6 +68,7 @@ func (v *View) Body() (shown []byte, ok bool) {
 	if !ok || v.secrets.in(string(out)) {
 		return nil, false
 	}
+
 	return out, true
 }
 
@@ -80,9 +81,11 @@ func (v *View) Address(address string) (shown string, whole bool) {
 	if v.r.None() || address == "" {
 		return address, true
 	}
+
 	if shown = v.show().address(address); v.secrets.in(shown) {
 		shown = Hidden
 	}
+
 	return shown, shown == address
 }
 
@@ -92,9 +95,11 @@ func (v *View) Header(name, value string) (shown string, whole bool) {
 	if v.r.None() {
 		return value, true
 	}
+
 	if shown = v.show().header(name, value); v.secrets.in(shown) {
 		shown = Hidden
 	}
+
 	return shown, shown == value
 }
 
@@ -107,6 +112,7 @@ func (v *View) Text(text string) string {
 	if text = v.secrets.replace(text); v.secrets.in(text) {
 		return Hidden
 	}
+
 	return text
 }
 
@@ -125,6 +131,7 @@ func (v *View) Answer(text string) (shown string, ok bool) {
 		if err != nil {
 			return "", false
 		}
+
 		if shown = string(out); !whole {
 			shown += "…"
 		}
@@ -138,6 +145,7 @@ func (v *View) Answer(text string) (shown string, ok bool) {
 	if v.secrets.in(shown) || shown == Hidden {
 		return "", false
 	}
+
 	return shown, true
 }
 
@@ -147,6 +155,7 @@ func (v *View) AnswerText(text string) string {
 	if !ok {
 		return Hidden
 	}
+
 	return shown
 }
 
@@ -158,6 +167,7 @@ func (v *View) repeatsOpaque(answer string) bool {
 		for word := range strings.FieldsFuncSeq(text, notInWord) {
 			words.add(word)
 		}
+
 		words.prepare()
 		if words.in(answer) || repeats(answer, text) {
 			return true
@@ -180,6 +190,7 @@ func repeats(answer, text string) bool {
 			return true
 		}
 	}
+
 	return false
 }
 

@@ -28,10 +28,9 @@ type walker struct {
 	hid bool // something is left out
 }
 
-// json masks a JSON text. If no value is hidden, out is text itself. If the text is incomplete, whole is false, and
-// out has the masked values before the end. json returns an error if the text cannot be parsed for another reason.
-//
-// t is the position of the text within an outer document. A rule applies to its path in either document.
+// json returns a JSON text with ••• in place of the values that the rules hide. If the end of text is missing, whole is
+// false and out is the masked part before. If text cannot be parsed for another reason, or is a number or a plain
+// string, json returns an error. If text is a string in another JSON text, t is its position there, otherwise nil.
 func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	if !utf8.Valid(text) {
 		return nil, false, errUTF8
@@ -40,6 +39,7 @@ func (p *pass) json(text []byte, t trail) (out []byte, whole bool, err error) {
 	w := &walker{pass: p, dec: json.NewDecoder(bytes.NewReader(text))}
 	w.dec.UseNumber()
 
+	// A rule may match from the start of either text: $.pan and $.data.pan both hide pan in {"data":"{\"pan\":1}"}.
 	err = w.document(p.r.start.join(t))
 
 	switch {
@@ -69,6 +69,7 @@ func (w *walker) document(t trail) error {
 	if _, err := w.dec.Token(); !errors.Is(err, io.EOF) {
 		return errMore
 	}
+
 	return nil
 }
 
@@ -90,6 +91,7 @@ func (w *walker) value(t trail) error {
 	if err != nil {
 		return err
 	}
+
 	return w.rest(tok, t)
 }
 
@@ -107,6 +109,7 @@ func (w *walker) rest(tok json.Token, t trail) error {
 			w.hid = true
 			return w.write(Hidden)
 		}
+
 		w.out.WriteString(v.String())
 		return nil
 	}
@@ -135,6 +138,7 @@ func (w *walker) container(open json.Delim, t trail) error {
 			if err != nil {
 				return err
 			}
+
 			deeper, hit = t.member(name)
 		}
 
@@ -147,9 +151,11 @@ func (w *walker) container(open json.Delim, t trail) error {
 	if err != nil {
 		return err
 	}
+
 	if d, ok := end.(json.Delim); ok {
 		w.out.WriteByte(byte(d))
 	}
+
 	return nil
 }
 
@@ -173,6 +179,7 @@ func (w *walker) name() (string, error) {
 	if w.secrets != nil && w.secrets.in(name) {
 		shown, w.hid = Hidden, true
 	}
+
 	if err := w.write(shown); err != nil {
 		return "", err
 	}
@@ -188,6 +195,7 @@ func (w *walker) write(v any) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
+
 	w.out.Truncate(w.out.Len() - 1) // the line's end
 	return nil
 }

@@ -11,6 +11,7 @@ func (m *Metrics) Call(client, operation string, status int, took time.Duration)
 	if m == nil {
 		return
 	}
+
 	operation = cmp.Or(operation, "none")
 	m.calls.WithLabelValues(client, operation, strconv.Itoa(status)).Inc()
 	m.callTimes.WithLabelValues(operation).Observe(took.Seconds())

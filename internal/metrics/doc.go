@@ -1,19 +1,17 @@
-// Package metrics counts the service's work and exposes the counts to Prometheus.
+// Package metrics counts the service's work, such as attempts and claims, and exposes the counts to Prometheus.
 //
 // A nil *Metrics counts nothing, so callers need no check. Its methods are safe for concurrent use.
 //
 // # Labels
 //
-// Each label has a fixed set of values; any other value becomes "other". The label route has the name of a route. No
-// label is empty, except client and operation of calls without one.
+// Each label has few values, to bound the number of series. Most unexpected values are counted as "other". The
+// label "route" has the name of a route. No label is empty, except the label "client" of some calls.
 //
 // # Series
 //
-// Series that alerts or dashboards use exist from the start with the value 0, because Prometheus's rate and increase
-// miss the first value of a new series. For each route these are the attempts by outcome, lateness, claims, events,
-// and unreadable records by reason. Other series appear with their first value. An idle route has about a hundred
-// series, of which 88 are buckets of the lateness.
+// Most series that alerts use exist from the start with the value 0. Otherwise Prometheus's functions rate and increase
+// would not count the step to the first value. Many other series appear with their first value.
 //
-// The numbers of stored notices are read from Redis during each scrape; see [Metrics.Observe]. While Redis is
-// unavailable, only these are missing.
+// Some gauges, such as the numbers of notices by state, are read from Redis during each scrape; see [Metrics.Observe].
+// While Redis is unavailable, these gauges are missing.
 package metrics

@@ -50,9 +50,11 @@ func (f *fleet) Collect(ch chan<- prometheus.Metric) {
 	if ask := f.ask.Load(); ask != nil {
 		now = (*ask)()
 	}
+
 	for state, n := range map[string]int{"living": now.Alive, "leaving": now.Leaving, "silent": now.Unresponsive} {
 		ch <- value(instancesDesc, float64(n), state)
 	}
+
 	for d, n := range map[*prometheus.Desc]uint64{goneDesc: now.Dead, renamedDesc: now.Renamed, signsDesc: now.Failed} {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n))
 	}

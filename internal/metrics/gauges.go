@@ -120,6 +120,7 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 	if ask == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	g, err := (*ask)(ctx)
@@ -127,12 +128,14 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		m.RedisError("stats")
 		return snapshot{value(upDesc, 0)}
 	}
+
 	s := snapshot{value(upDesc, 1), value(flowingDesc, boolValue(g.EventsFlowing)), value(orphanedDesc, float64(g.Orphaned)),
 		value(missingDesc, float64(g.Missing))}
 	s = append(s, g.History.gauges()...)
 	if g.HookBacklog >= 0 {
 		s = append(s, value(hookDesc, float64(g.HookBacklog)))
 	}
+
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
@@ -142,13 +145,16 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		if r.ReceiversFailing >= 0 {
 			s = append(s, value(failingDesc, float64(r.ReceiversFailing), r.Route))
 		}
+
 		if r.Waiting >= 0 {
 			s = append(s, value(waitingDesc, float64(r.Waiting), r.Route))
 		}
+
 		if r.LongestWait >= 0 {
 			s = append(s, value(oldestDesc, r.LongestWait.Seconds(), r.Route))
 		}
 	}
+
 	return s
 }
 
@@ -168,8 +174,8 @@ type snapshot []prometheus.Metric
 
 // Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, hookDesc, missingDesc, pendingDesc, overdueDesc, deadDesc, settledDesc,
-		repeatDesc, repeatSetDesc, inflightDesc,
+	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, hookDesc, missingDesc, pendingDesc, overdueDesc, deadDesc,
+		settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
 		pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}

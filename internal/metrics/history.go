@@ -12,8 +12,9 @@ type HistoryGauges struct {
 
 var (
 	historyBacklogDesc = desc("notifier_history_backlog", "Finalized notices buffered in Redis that the history's database has not confirmed.")
-	historyBoundDesc   = desc("notifier_history_backlog_bound", "Maximum number of finalized notices buffered in Redis (NOTIFIER_HISTORY_BACKLOG).")
-	historyLostDesc    = desc("notifier_history_lost",
+	historyBoundDesc   = desc("notifier_history_backlog_bound", "Maximum number of finalized notices buffered in Redis "+
+		"(NOTIFIER_HISTORY_BACKLOG).")
+	historyLostDesc = desc("notifier_history_lost",
 		"Finalized notices dropped without a history entry, in total: above the bound, or because Redis was short of memory.")
 	historyLagDesc = desc("notifier_history_lag_seconds", "Age of the oldest finalized notice that the history's database has not confirmed.")
 )
@@ -23,11 +24,13 @@ func (h *HistoryGauges) gauges() snapshot {
 	if h == nil {
 		return nil
 	}
+
 	s := snapshot{value(historyBacklogDesc, float64(h.Backlog)), value(historyLostDesc, float64(h.Lost)),
 		value(historyLagDesc, h.Lag.Seconds())}
 	if h.Bound > 0 {
 		s = append(s, value(historyBoundDesc, float64(h.Bound)))
 	}
+
 	return s
 }
 

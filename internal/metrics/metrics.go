@@ -28,12 +28,14 @@ var (
 
 // operations are the Redis operations whose errors are counted: the steps of the store and the scrape.
 var operations = []string{
-	"schedule", "arm", "find", "waits", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury", "tombsin", "tombsend", "tombstones", "rehome", "counts", "kept",
-	"announce", "hold", "side", "home", "elsewhere", "marks", "drop", "resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room",
-	"peek", "adopt", "strays", "unknown", "scan", "meta", "layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key",
-	"locate", "mark", "cross", "push", "serve", "unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats",
-	"identity", "client", "health", "ship", "shed", "endings", "backlog", "deaths", "history", "forget", "replay",
-	"tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink", "countresend", "link",
+	"schedule", "arm", "find", "waits", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury",
+	"tombsin", "tombsend", "tombstones", "rehome", "counts", "kept", "announce", "hold", "side", "home", "elsewhere", "marks", "drop",
+	"resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room", "peek", "adopt", "strays", "unknown", "scan", "meta",
+	"layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key", "locate", "mark", "cross", "push", "serve",
+	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
+	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
+	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink",
+	"countresend", "link",
 }
 
 // essential are the operations whose error series exist from the start.
@@ -118,12 +120,15 @@ func New(o Options) *Metrics {
 		registry:  prometheus.NewRegistry(),
 		routes:    map[string]*routeMetrics{},
 		scheduled: counter("notifier_scheduled_total", "Notices accepted.", "route"),
-		attempts:  counter("notifier_attempts_total", "Attempts by outcome. An attempt handed to a consumer is counted again with its final outcome.", "route", "outcome"),
-		reasons: counter("notifier_attempt_reasons_total", "Attempts not delivered, by outcome and reason. A reason appears with its first attempt.",
+		attempts: counter("notifier_attempts_total", "Attempts by outcome. An attempt handed to a consumer is counted again with its final "+
+			"outcome.", "route", "outcome"),
+		reasons: counter("notifier_attempt_reasons_total", "Attempts not delivered, by outcome and reason. A reason appears with its first "+
+			"attempt.",
 			"route", "outcome", "reason"),
 		claims: counter("notifier_claims_total", "Claims by trigger (event or sweep) and result.", "source", "result"),
 		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_lateness_seconds", Buckets: latenessBuckets,
-			Help: "Time from the promised due time to the start of an exchange, by the cause of the longest wait."}, []string{"route", "source", "held"}),
+			Help: "Time from the promised due time to the start of an exchange, by the cause of the longest wait."},
+			[]string{"route", "source", "held"}),
 		handler: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_handler_seconds", Buckets: handlerBuckets,
 			Help: "Duration of a handler for one attempt."}, []string{"route"}),
 		events: counter("notifier_events_total", "Expired events received, by result.", "result"),
@@ -132,41 +137,54 @@ func New(o Options) *Metrics {
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle failed and is retried.", "route"),
 		short: counter("notifier_unconfirmed_total", "Notices whose write was not confirmed with the configured durability, by operation; "+
 			"a settle is retried up to five times.", "op"),
-		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before adoption or were too long. Their notices have no body.", "route"),
+		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before adoption or were too long. Their notices have no body.",
+			"route"),
 		tokens: counter("notifier_authentication_failures_total", "Requests with an unknown token, at the api or the pages.", "via"),
-		redis:  counter("notifier_redis_errors_total", "Failed Redis commands by operation. Rare operations appear with their first error.", "op"),
-		calls:  counter("notifier_http_requests_total", "API calls by client, operation and status. client is empty without a valid token.", "client", "operation", "status"),
+		redis: counter("notifier_redis_errors_total", "Failed Redis commands by operation. Rare operations appear with their first error.",
+			"op"),
+		calls: counter("notifier_http_requests_total", "API calls by client, operation and status. client is empty without a valid token.",
+			"client", "operation", "status"),
 		callTimes: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "notifier_http_request_seconds", Buckets: callBuckets,
 			Help: "Duration of API calls from the request's headers to the end of the response, by operation."}, []string{"operation"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_http_bytes_in_flight",
 			Help: "Bytes of API request bodies in flight, limited by NOTIFIER_API_MEMORY."}),
 		setup: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "notifier_redis_misconfigured",
-			Help: "Whether this check of notifier doctor finds an error in the configuration of Redis. Absent until the first check."}, []string{"check"}),
+			Help: "Whether this check of notifier doctor finds an error in the configuration of Redis. Absent until the first check."},
+			[]string{"check"}),
 	}
-	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total", Help: "Entries that this process has written to the history."})
-	m.historyFailures = counter("notifier_history_failures_total", "Failures of the relay to the history, by kind. row, entry and memory lose entries.", "kind")
-	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent) or skipped, by reason.", "result")
-	m.telemetry = counter("notifier_telemetry_items_total", "Spans (traces) and data points (metrics) for the OpenTelemetry collector: exported, or "+
-		"dropped because the queue was full (overflow), the request failed, or the collector rejected them.", "signal", "result")
+	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total",
+		Help: "Entries that this process has written to the history."})
+	m.historyFailures = counter("notifier_history_failures_total", "Failures of the relay to the history, by kind. row, entry and memory "+
+		"lose entries.", "kind")
+	m.replayed = counter("notifier_replayed_total", "Notices of replays that this process has scheduled again (sent) or skipped, by reason.",
+		"result")
+	m.telemetry = counter("notifier_telemetry_items_total", "Spans (traces) and data points (metrics) for the OpenTelemetry collector: "+
+		"exported, or dropped because the queue was full (overflow), the request failed, or the collector rejected them.", "signal", "result")
 	m.registerTaps()
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_build_info", Help: "Always 1. The labels have the version.",
-		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"), "go_version": runtime.Version()}})
+		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"),
+			"go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
-		build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled,
+		m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, build,
+		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.Telemetry {
 		m.registerTelemetry()
 	}
+
 	if o.History {
 		m.registry.MustRegister(m.historyRows, m.historyFailures, m.replayed)
 		for _, result := range ReplayResults {
 			m.replayed.WithLabelValues(result)
 		}
+
 		for _, kind := range HistoryFailures {
 			m.historyFailures.WithLabelValues(kind)
 		}
 	}
+
 	return m
 }
 
@@ -178,30 +196,38 @@ func (m *Metrics) register(routes []*route.Route) {
 		for _, o := range notice.Outcomes {
 			m.routes[r.Name].attempts[o] = m.attempts.WithLabelValues(r.Name, string(o))
 		}
+
 		for _, reason := range unreadable {
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDead), string(reason))
 		}
+
 		if !r.HeadersTo.Empty() { // the alert NotifierHeld reads this series
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonHeaders))
 		}
+
 		if r.OAuth2 != nil {
 			m.reasons.WithLabelValues(r.Name, string(notice.OutcomeDeferred), string(notice.ReasonToken))
 		}
+
 		if r.Adopt {
 			m.bodies.WithLabelValues(r.Name)
 		}
 	}
+
 	for _, s := range notice.ClaimSources {
 		for _, r := range notice.ClaimResults {
 			m.claims.WithLabelValues(string(s), string(r))
 		}
 	}
+
 	for _, e := range notice.EventResults {
 		m.events.WithLabelValues(string(e))
 	}
+
 	for _, op := range confirmable {
 		m.short.WithLabelValues(op)
 	}
+
 	for _, op := range essential {
 		m.redis.WithLabelValues(op)
 	}
@@ -253,6 +279,7 @@ func (m *Metrics) Scheduled(route string, n int) {
 	if m == nil || n <= 0 {
 		return
 	}
+
 	r, _ := m.series(route)
 	r.scheduled.Add(float64(n))
 }
@@ -262,33 +289,43 @@ func (m *Metrics) BodiesLost(route string, n int) {
 	if m == nil || n <= 0 {
 		return
 	}
+
 	_, name := m.series(route)
 	m.bodies.WithLabelValues(name).Add(float64(n))
 }
 
 // AuthenticationFailed counts a request with a wrong token, at the API or the pages.
-func (m *Metrics) AuthenticationFailed(via string) { m.tokens.WithLabelValues(via).Inc() }
+func (m *Metrics) AuthenticationFailed(via string) {
+	if m != nil {
+		m.tokens.WithLabelValues(via).Inc()
+	}
+}
 
 // Attempt counts the outcome of an attempt or of a deferral.
 func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) {
 	if m == nil {
 		return
 	}
+
 	r, name := m.series(route)
 	if !slices.Contains(notice.Outcomes, o) {
 		o = other
 	}
+
 	if c := r.attempts[o]; c != nil {
 		c.Inc()
 	} else {
 		m.attempts.WithLabelValues(name, string(o)).Inc()
 	}
+
 	if reason == "" {
 		return
 	}
+
 	if !slices.Contains(notice.Reasons, reason) {
 		reason = other
 	}
+
 	m.reasons.WithLabelValues(name, string(o), string(reason)).Inc()
 }
 
@@ -306,11 +343,13 @@ func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held,
 	if m == nil {
 		return
 	}
+
 	r, name := m.series(route)
 	o := r.lateness[lateKey{source, held}]
 	if o == nil {
 		o = m.lateness.WithLabelValues(name, oneOf(notice.ClaimSources, source), oneOf(notice.Helds[:], held))
 	}
+
 	observe(o, max(d, 0), span)
 	if held.Own() {
 		r.late.add(d)
@@ -322,6 +361,7 @@ func (m *Metrics) Handler(route string, d time.Duration, span trace.SpanContext)
 	if m == nil {
 		return
 	}
+
 	r, _ := m.series(route)
 	observe(r.handler(), d, span)
 }
@@ -356,6 +396,7 @@ func (m *Metrics) Unsettled(route string, n int) {
 	if m == nil {
 		return
 	}
+
 	_, name := m.series(route)
 	m.unsettled.WithLabelValues(name).Add(float64(n))
 }

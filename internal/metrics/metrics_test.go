@@ -49,9 +49,9 @@ func (talks) Traffic() (trips map[string]uint64, used, idle int) {
 func TestPageShowsCounts(t *testing.T) {
 	m := New(Options{Version: "v1", Revision: "abc", Routes: routesNamed("orders", "adopts")})
 	m.Observe(func(context.Context) (Gauges, error) {
-		return Gauges{Orphaned: 3, HookBacklog: 6, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2, Dead: 4, Settled: 5,
-			InFlight: 1,
-			Paused:   true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
+		return Gauges{Orphaned: 3, HookBacklog: 6, EventsFlowing: true, Routes: []RouteGauges{{Route: "orders", Pending: 10, Overdue: 2,
+			Dead: 4, Settled: 5, InFlight: 1,
+			Paused: true, RepeatWindow: 90 * time.Second, RepeatSetting: time.Hour, Waiting: 7, LongestWait: 90 * time.Second,
 			HostsWaiting: 3, ReceiversFailing: 2},
 			{Route: "adopts", Waiting: -1, LongestWait: -1}}}, nil
 	})
@@ -201,6 +201,7 @@ func TestNilMetricsCountNothing(t *testing.T) {
 	m.Subscription()
 	m.RedisError("claim")
 	m.Observe(nil)
+	m.AuthenticationFailed("api")
 	if s := m.Stats("a"); s.Scheduled != 0 || len(s.Outcomes) != len(notice.Outcomes) {
 		t.Errorf("%+v", s)
 	}

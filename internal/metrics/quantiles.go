@@ -30,6 +30,7 @@ func bucketOf(micros uint64) int {
 	if micros < 1<<fine {
 		return int(micros)
 	}
+
 	top := bits.Len64(micros) - 1
 	return (top-fine+1)<<fine + int(micros>>(top-fine))&(1<<fine-1)
 }
@@ -39,6 +40,7 @@ func boundsOf(bucket int) (from, to uint64) {
 	if bucket < 1<<fine {
 		return uint64(bucket), uint64(bucket) + 1
 	}
+
 	shift := bucket>>fine - 1
 	from = (1<<fine + uint64(bucket)&(1<<fine-1)) << shift
 	return from, from + 1<<shift
@@ -53,6 +55,7 @@ func (d *durations) quantiles(qs ...float64) []time.Duration {
 		counts[i] = d.counts[i].Load()
 		total += counts[i]
 	}
+
 	out := make([]time.Duration, len(qs))
 	below, next := uint64(0), 0
 	for i, c := range counts {
@@ -64,5 +67,6 @@ func (d *durations) quantiles(qs ...float64) []time.Duration {
 		}
 		below += c
 	}
+
 	return out
 }

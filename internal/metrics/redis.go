@@ -39,10 +39,12 @@ func (t *traffic) Collect(ch chan<- prometheus.Metric) {
 	if r == nil {
 		return
 	}
+
 	trips, used, idle := (*r).Traffic()
 	for op, n := range trips {
 		ch <- prometheus.MustNewConstMetric(tripsDesc, prometheus.CounterValue, float64(n), op)
 	}
+
 	ch <- value(connectionsDesc, float64(used), "used")
 	ch <- value(connectionsDesc, float64(idle), "idle")
 }

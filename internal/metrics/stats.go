@@ -23,14 +23,17 @@ func (m *Metrics) Stats(route string) Stats {
 	for _, o := range notice.Outcomes {
 		s.Outcomes[o] = 0
 	}
+
 	if m == nil || m.routes[route] == nil {
 		return s
 	}
+
 	r := m.routes[route]
 	s.Scheduled = count(r.scheduled)
 	for o, c := range r.attempts {
 		s.Outcomes[o] = count(c)
 	}
+
 	late := r.late.quantiles(0.5, 0.99)
 	s.LatenessP50, s.LatenessP99 = late[0], late[1]
 	return s
@@ -41,5 +44,6 @@ func count(c prometheus.Counter) int64 {
 	if err := c.Write(&out); err != nil {
 		return 0
 	}
+
 	return int64(out.GetCounter().GetValue())
 }

@@ -25,13 +25,16 @@ func (t *taps) Collect(ch chan<- prometheus.Metric) {
 	if ask := t.ask.Load(); ask != nil {
 		n = (*ask)()
 	}
+
 	ch <- value(tapsDesc, float64(n))
 }
 
 // registerTaps registers the metrics. No alert counts copies, so that their series appear with the first copy.
 func (m *Metrics) registerTaps() {
-	m.copies = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "notifier_tap_copies_total", Help: "Copies of attempts for taps: published, " +
-		"dropped because of the limits on all taps or because Redis failed, or dropped because the reader of one tap was slow."}, []string{"result"})
+	m.copies = prometheus.NewCounterVec(prometheus.CounterOpts{Name: "notifier_tap_copies_total",
+		Help: "Copies of attempts for taps: published, " +
+			"dropped because of the limits on all taps or because Redis failed, or dropped because the reader of one tap was slow."},
+		[]string{"result"})
 	m.registry.MustRegister(m.copies, &m.taps)
 }
 

@@ -20,17 +20,20 @@ func (m *Metrics) Work(route string) Work {
 	if m == nil || m.routes[route] == nil {
 		return w
 	}
+
 	r := m.routes[route]
 	for o, c := range r.attempts {
 		if n := count(c); n > 0 {
 			w.Outcomes[o] = n
 		}
 	}
+
 	for i := range r.late.counts {
 		if n := r.late.counts[i].Load(); n > 0 {
 			w.Late[i>>coarse] += int64(n)
 		}
 	}
+
 	return w
 }
 
@@ -39,9 +42,11 @@ func (w *Work) Add(other Work) {
 	if w.Outcomes == nil {
 		w.Outcomes, w.Late = map[notice.Outcome]int64{}, Spread{}
 	}
+
 	for o, n := range other.Outcomes {
 		w.Outcomes[o] += n
 	}
+
 	w.Late.Add(other.Late)
 }
 
@@ -53,11 +58,13 @@ func (w Work) Since(before Work) Work {
 			delete(out.Outcomes, o)
 		}
 	}
+
 	for i, n := range before.Late {
 		if out.Late[i] -= n; out.Late[i] <= 0 {
 			delete(out.Late, i)
 		}
 	}
+
 	return out
 }
 
@@ -81,6 +88,7 @@ func (Spread) Bounds(bucket int) (from, to time.Duration) {
 	if bucket < 0 || bucket >= durationBuckets>>coarse {
 		return 0, 0
 	}
+
 	a, _ := boundsOf(bucket << coarse)
 	_, b := boundsOf(bucket<<coarse | (1<<coarse - 1))
 	return time.Duration(a) * time.Microsecond, time.Duration(b) * time.Microsecond
@@ -101,6 +109,7 @@ func (s Spread) Count() int64 {
 	for _, n := range s {
 		total += n
 	}
+
 	return total
 }
 
@@ -111,6 +120,7 @@ func (s Spread) Quantile(q float64) time.Duration {
 	if total == 0 {
 		return 0
 	}
+
 	for i := range durationBuckets >> coarse {
 		n := s[i]
 		if n > 0 && q*float64(total) <= float64(below+n) {
@@ -118,7 +128,9 @@ func (s Spread) Quantile(q float64) time.Duration {
 			part := (q*float64(total) - float64(below)) / float64(n)
 			return from + time.Duration(float64(to-from)*part)
 		}
+
 		below += n
 	}
+
 	return 0
 }

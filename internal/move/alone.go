@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +43,7 @@ func exclusive(ctx context.Context, s Redis) (held context.Context, release func
 		h.cancel(nil)
 		return nil, nil, err
 	}
+
 	h.ended.Go(func() { h.subscribe(held) })
 
 	ok, err := s.hold(ctx, h.token, holdFor)
@@ -49,6 +51,7 @@ func exclusive(ctx context.Context, s Redis) (held context.Context, release func
 		err = fmt.Errorf("%w: another reshard or migration is running; if it lost its connection, its lock expires within %s", ErrRefused,
 			holdFor)
 	}
+
 	if err != nil {
 		h.end()
 		return nil, nil, err
@@ -117,6 +120,7 @@ func listen(ctx context.Context, s Redis, token string) (fleet.Subscription, err
 			_ = line.Close()
 			return nil, wire.Wrap("listen", err)
 		}
+
 		if h.Subscribed {
 			return line, nil
 		}
@@ -144,14 +148,19 @@ func knowsPlaces(places int) func(fleet.Figures) bool {
 	return func(f fleet.Figures) bool { return f.Places >= places }
 }
 
+// isRecent reports whether an instance's last heartbeat is less than a minute old. Older ones are stored until another
+// instance removes them.
+func isRecent(i fleet.Instance) bool { return time.Since(i.Seen) < time.Minute }
+
 // lacking names the instances, seen within the last minute, whose heartbeat does not satisfy ok.
 func lacking(list []fleet.Instance, ok func(fleet.Figures) bool) []string {
 	var out []string
 	for _, i := range list {
-		if f, _ := i.ReadFigures(); !ok(f) && time.Since(i.Seen) < time.Minute {
+		if f, _ := i.ReadFigures(); !ok(f) && isRecent(i) {
 			out = append(out, fmt.Sprintf("%s (%s, %s)", i.Label, i.ID, i.Version))
 		}
 	}
+
 	return out
 }
 
@@ -159,17 +168,15 @@ func lacking(list []fleet.Instance, ok func(fleet.Figures) bool) []string {
 type census struct {
 	unable       []string // instances without the ability
 	unidentified int64    // connections of no known instance
-	lives        bool     // an instance is alive
+	lives        bool     // an instance has sent a heartbeat within the last minute
 }
 
-// able checks that every alive instance supports an operation. ok reports whether an instance's heartbeat shows the
-// support. what names the operation in the error. The error wraps ErrRefused if an instance lacks the support or
-// publishes no heartbeat. lives reports whether any instance is alive.
-//
-// able polls for up to tellWait until all instances comply, because a new instance may not have published its
-// heartbeat yet. If some is true, able also waits until an instance is alive.
+// able returns an error, usually one that wraps [ErrRefused], unless all instances are known to support an operation
+// such as a reshard. ok reports whether a heartbeat shows the support, and what names the operation. lives is true if
+// an instance has published a heartbeat within the last minute; if some is true, able waits up to tellWait for one.
 func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool, some bool) (lives bool, err error) {
 	var c census
+	// Instances that have just started may still have to publish their first heartbeat.
 	err = await(ctx, s, tellWait, func(list []fleet.Instance) bool {
 		all := make([]string, len(list))
 		for i := range list {
@@ -177,7 +184,7 @@ func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool
 		}
 
 		var err error
-		c.unable, c.lives = lacking(list, ok), len(list) > 0
+		c.unable, c.lives = lacking(list, ok), slices.ContainsFunc(list, isRecent)
 		c.unidentified, err = s.unidentified(ctx, all)
 		return len(c.unable) == 0 && (err != nil || c.unidentified == 0) && (c.lives || !some)
 	})
@@ -188,12 +195,14 @@ func able(ctx context.Context, s Redis, what string, ok func(fleet.Figures) bool
 			return false, fmt.Errorf("%w: cannot read which instances are alive (%w); stop all instances of older versions, and use --force",
 				ErrRefused, err)
 		}
+
 		c.unidentified, err = 0, nil
 	}
 
 	if err != nil {
 		return c.lives, err
 	}
+
 	return c.lives, c.refusal(what, s.Space().Wake())
 }
 

@@ -24,6 +24,7 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 		if err := s.Spread(ctx); err != nil {
 			return err
 		}
+
 		m.sides[i] = s.Side()
 	}
 
@@ -49,6 +50,7 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 	if m.returns() {
 		return m.comeBack(ctx)
 	}
+
 	return m.setOut(ctx)
 }
 
@@ -74,6 +76,7 @@ func (m *migrator) fence(ctx context.Context) error {
 		if now.State == layout.SideOpen {
 			continue // its next change of state has a new epoch
 		}
+
 		if err := m.step("fence", func() (err error) {
 			m.sides[i], err = s.SetSide(ctx, now, now)
 			return err
@@ -106,6 +109,7 @@ func (m *migrator) choose(ctx context.Context) error {
 	if b.State != layout.SideOpen || a.State == layout.SideComing || a.Gives() && b.Other == m.homes[0] {
 		return nil // the sides belong to one migration
 	}
+
 	return m.newSideEmpty(ctx)
 }
 
@@ -118,6 +122,7 @@ func (m *migrator) unfinished() string {
 	case a.Gives() && b.State == layout.SideOpen && a.ID == b.ID:
 		return a.ID
 	}
+
 	return ""
 }
 
@@ -133,6 +138,7 @@ func (m *migrator) oldSideFree() error {
 	case a.State == layout.SideComing:
 		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: finish that migration first")
 	}
+
 	return nil
 }
 
@@ -146,6 +152,7 @@ func (m *migrator) newSideFree() error {
 		return refusedIf(true, "the notices of "+m.Names[1]+" are moving, or have moved, to another Redis: finish that migration, and "+
 			"move the notices back, first")
 	}
+
 	return refusedIf(true, "notices are being moved to "+m.Names[1]+" from another Redis: finish that migration first")
 }
 
@@ -162,6 +169,7 @@ func (m *migrator) arrived(ctx context.Context) error {
 				" have not arrived: run that migration again first"))
 		}
 	}
+
 	return nil
 }
 
@@ -189,6 +197,7 @@ func (m *migrator) returns() bool {
 	case layout.SideLeft:
 		return a == layout.SideComing
 	}
+
 	return false
 }
 
@@ -204,11 +213,13 @@ func (m *migrator) comeBack(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if a := m.sides[0]; a.State != layout.SideLeft || a.ID != m.id {
 		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
 			return err
 		}
 	}
+
 	return m.finishBack(ctx)
 }
 
@@ -220,6 +231,7 @@ func (m *migrator) openNew(ctx context.Context) error {
 			return err
 		}
 	}
+
 	if err := m.uncross(ctx, 1); err != nil {
 		return err
 	}
@@ -230,6 +242,7 @@ func (m *migrator) openNew(ctx context.Context) error {
 	if err := m.set(ctx, 1, layout.SideOpened); err != nil {
 		return err
 	}
+
 	m.Progress.Say(m.Names[1] + " is open: it accepts all calls except those on notices that have not moved yet, which get 503 moved")
 	return nil
 }
@@ -252,6 +265,7 @@ func (m *migrator) setOut(ctx context.Context) error {
 	if err := m.able(ctx, m.to, true); err != nil {
 		return err
 	}
+
 	return m.leave(ctx)
 }
 
@@ -266,10 +280,12 @@ func (m *migrator) closeNew(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
 	if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
 		return err
 	}
+
 	m.Progress.Say(m.Names[1] + " is coming: its instances deliver; calls that schedule or change notices get 503 moved until all notices " +
 		"have arrived")
 	return nil
@@ -317,6 +333,7 @@ func (m *migrator) forget(ctx context.Context, side int) error {
 	if err := m.uncross(ctx, side); err != nil {
 		return err
 	}
+
 	return s.eachMark(ctx, func(place int, was map[string]string) error {
 		return m.step("forget", func() error { return s.unmark(ctx, m.sides[side], place, slices.Collect(maps.Keys(was))) })
 	})
@@ -331,6 +348,7 @@ func (m *migrator) uncross(ctx context.Context, side int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -345,12 +363,14 @@ func (m *migrator) announce(ctx context.Context, side int) error {
 				if err != nil {
 					return 0, err
 				}
+
 				return next, m.markOn(ctx, 1-side, ks)
 			}); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -362,5 +382,6 @@ func (m *migrator) markOn(ctx context.Context, side int, ks []string) error {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -35,6 +35,7 @@ func (m *migrator) count(ctx context.Context) (Migrated, error) {
 	if m.to, err = m.open(ctx, m.To, m.Shards); err != nil {
 		return m.done, err
 	}
+
 	m.done.New, err = counts(ctx, m.to)
 	return m.done, err
 }
@@ -51,6 +52,7 @@ func counts(ctx context.Context, s Redis) ([]Count, error) {
 			out = append(out, Count{c.Prefix, c.Pending, c.Dead, c.Settled, c.Paused})
 		}
 	}
+
 	return out, err
 }
 
@@ -73,6 +75,7 @@ func (m *migrator) compare(ctx context.Context) error {
 	if m.done.New, err = counts(ctx, m.to); err != nil {
 		return err
 	}
+
 	m.done.Outbox, err = history.Outbox{Wire: m.from.Wire()}.Length(ctx)
 	return err
 }
@@ -98,6 +101,7 @@ func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -112,10 +116,12 @@ func (m *migrator) found(some, missing []string, was map[string]string, now time
 			found = append(found, k) // finalized and trimmed
 			continue
 		}
+
 		if m.done.MissingN++; len(m.done.Missing) < mostMissing {
 			m.done.Missing = append(m.done.Missing, k)
 		}
 	}
+
 	return found
 }
 

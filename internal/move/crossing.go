@@ -30,12 +30,14 @@ func (m *migrator) pass(ctx context.Context, of kind) (r Result, err error) {
 				if err != nil {
 					return 0, err
 				}
+
 				return next, mover.move(ctx, p, ks, &r)
 			}); err != nil {
 				return r, err
 			}
 		}
 	}
+
 	return r, nil
 }
 
@@ -52,10 +54,12 @@ func (m *migrator) prefixes(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
+
 			m.to = next
 			return nil
 		}
 	}
+
 	return nil
 }
 
@@ -75,11 +79,13 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 	if c.m.done.SkewMS = skew.Milliseconds(); err != nil {
 		return batch, held, err
 	}
+
 	err = c.m.step("export", func() (err error) {
 		batch, held, err = c.export(ctx, way{c.m.to, c.m.sides[0], c.m.near}, from, to, ks)
 		if errors.Is(err, wire.ErrFull) {
 			err = fmt.Errorf("%w; give it more memory and run this again; until then each side delivers its own notices", err)
 		}
+
 		return err
 	})
 	return batch, held, err

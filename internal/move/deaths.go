@@ -19,6 +19,7 @@ func (m *migrator) deaths(ctx context.Context) error {
 			if len(texts) == 0 {
 				break
 			}
+
 			shard := m.to.Space().Now().First()
 			if err := m.step("deaths", func() error { return m.to.AddDeaths(ctx, shard, texts) }); err != nil {
 				return err

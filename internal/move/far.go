@@ -32,6 +32,7 @@ func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, k
 	if err := w.far.room(ctx, to); err != nil {
 		return batch, layout.Staying{}, fmt.Errorf("the new side: %w", err)
 	}
+
 	last, err := w.far.LastIn(ctx, to, batch.Far)
 	if err != nil {
 		return batch, layout.Staying{}, err
@@ -43,6 +44,7 @@ func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, k
 	if err != nil {
 		return batch, held, err
 	}
+
 	return batch, held, s.dropTimers(ctx, batch)
 }
 
@@ -101,9 +103,11 @@ func (s Redis) imports(ctx context.Context, batch layout.Moving) (stay []string,
 	if stay, err = s.PutIn(ctx, s.Space().States(p), args); err != nil {
 		return nil, err
 	}
+
 	if s.Wire().Cluster {
 		err = s.setTimers(ctx, batch, values, stay)
 	}
+
 	return stay, err
 }
 
@@ -118,6 +122,7 @@ func timerOf(key, prefix, what string) string {
 	case n.Adopted && n.AttemptsMade == 0:
 		return string(n.Body)
 	}
+
 	return strconv.Itoa(n.NextAttempt())
 }
 
@@ -141,6 +146,7 @@ func (s Redis) setTimers(ctx context.Context, batch layout.Moving, values, stay 
 	if errors.Is(err, redis.Nil) {
 		err = nil
 	}
+
 	return s.Wire().Wrapped("arm", err)
 }
 
@@ -151,6 +157,7 @@ func (s Redis) finishFar(ctx context.Context, far Redis, place int) error {
 	if err != nil || batch == nil {
 		return err
 	}
+
 	id, tag, ok := strings.Cut(tag, "/")
 	if !ok {
 		return nil // its target is a shard of this Redis
@@ -164,10 +171,12 @@ func (s Redis) finishFar(ctx context.Context, far Redis, place int) error {
 	if err := s.dropTimers(ctx, *batch); err != nil {
 		return err
 	}
+
 	stay, err := far.imports(ctx, *batch)
 	if err != nil {
 		return err
 	}
+
 	return s.MoveEnd(ctx, *batch, stay)
 }
 
@@ -180,15 +189,18 @@ func (s Redis) copyKey(ctx context.Context, far Redis) error {
 	case err != nil:
 		return s.Wire().Fail("key", err)
 	}
+
 	return far.Wire().Wrapped("key", far.Wire().Redis.Set(ctx, far.Space().Key(), key, 0).Err())
 }
 
-// copyPauses pauses in far the prefixes that are paused in this Redis, and resumes all others.
+// copyPauses pauses in far the prefixes and receivers that are paused in this Redis, and resumes all others. It also copies
+// the limits of receivers.
 func (s Redis) copyPauses(ctx context.Context, far Redis) error {
 	want, err := s.Wire().Redis.SMembers(ctx, s.Space().Paused()).Result()
 	if err != nil {
 		return s.Wire().Fail("paused", err)
 	}
+
 	have, err := far.Wire().Redis.SMembers(ctx, far.Space().Paused()).Result()
 	if err != nil {
 		return far.Wire().Fail("paused", err)
@@ -199,6 +211,7 @@ func (s Redis) copyPauses(ctx context.Context, far Redis) error {
 			return far.Wire().Fail("pause", err)
 		}
 	}
+
 	for _, p := range have {
 		if slices.Contains(want, p) {
 			continue
@@ -211,6 +224,10 @@ func (s Redis) copyPauses(ctx context.Context, far Redis) error {
 	if err := far.CopyPaused(ctx); err != nil {
 		return err
 	}
+	if err := s.GiveReceivers(ctx, far.Layout); err != nil {
+		return err
+	}
+
 	return far.Publish(ctx, "paused ")
 }
 
@@ -226,6 +243,7 @@ func (s Redis) addClients(ctx context.Context, list map[string]int) (differ []st
 	for _, n := range have {
 		taken[n] = true
 	}
+
 	var add []any
 	for name, n := range list {
 		switch was, ok := have[name]; {
@@ -240,5 +258,6 @@ func (s Redis) addClients(ctx context.Context, list map[string]int) (differ []st
 	if len(add) == 0 {
 		return differ, nil
 	}
+
 	return differ, s.Wire().Wrapped("client", s.Wire().Redis.HSet(ctx, s.Space().Clients(), add...).Err())
 }

@@ -16,9 +16,9 @@ var holdSource string
 
 var holdScript = wire.NewScript("hold", holdSource, false).Anywhere()
 
-// hold acquires or extends the lock that allows only one reshard or migration at a time on this Redis. token
-// identifies the caller, and the lock expires after during. hold returns true if the caller has the lock. It takes the
-// lock from a dead holder at once.
+// hold acquires or extends the lock that allows only one reshard or migration at a time in this namespace. token
+// identifies the caller, and the lock expires after during. hold returns true if the caller has the lock. If the holder
+// of the lock has died, so that its connection is closed, the caller gets the lock at once.
 func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bool, error) {
 	name, dead := []string{s.Space().Resharding()}, ""
 	for range 2 {
@@ -35,8 +35,10 @@ func (s Redis) hold(ctx context.Context, token string, during time.Duration) (bo
 		if err != nil || n > 0 {
 			return false, nil // if the check failed, the lock expires in time
 		}
+
 		dead = holder
 	}
+
 	return false, nil
 }
 
@@ -52,6 +54,7 @@ func (s Redis) release(ctx context.Context, token string) error {
 	if holder, err := s.Wire().Redis.Get(ctx, name).Result(); err != nil || holder != token {
 		return nil
 	}
+
 	return s.Wire().Wrapped("resharding", s.Wire().Redis.Del(ctx, name).Err())
 }
 
@@ -75,6 +78,7 @@ func (s Redis) unidentified(ctx context.Context, instances []string) (int64, err
 	} else {
 		err = count(ctx, s.Wire().Redis)
 	}
+
 	if err != nil {
 		return 0, s.Wire().Fail("listen", err)
 	}
@@ -83,6 +87,7 @@ func (s Redis) unidentified(ctx context.Context, instances []string) (int64, err
 	if err != nil {
 		return 0, s.Wire().Fail("listen", err)
 	}
+
 	return max(most-known, 0), nil
 }
 
@@ -96,9 +101,11 @@ func (s Redis) subscribers(ctx context.Context, ids []string) (n int64, err erro
 	for i, id := range ids {
 		own[i] = s.Space().InstanceChannel(id)
 	}
+
 	list, err := s.Wire().Holder(ctx, s.Space().FleetSigns()).PubSubNumSub(ctx, own...).Result()
 	for _, subscribers := range list {
 		n += min(subscribers, 1)
 	}
+
 	return n, err
 }

@@ -21,11 +21,9 @@ var marksScript = wire.NewScript("marks", marksSource, false)
 // paused may receive the expired event of their timers that late.
 const crossedFor = time.Hour
 
-// mark records in a shard that notices have moved to the other side of the migration. This side then refuses calls on
-// them. Notices that have a record on this side are skipped.
-//
-// at is the role of this side as the caller knows it. If another mover has changed the role, mark writes nothing and
-// the error wraps ErrUnavailable.
+// mark records in a shard that notices, whose keys are ks, are stored in the other Redis of a migration. This Redis
+// then usually refuses calls that create or change them. at is the migration state as the caller has read it. If the
+// migration has changed its state since, mark writes nothing and returns an error.
 func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "+", ks)
 }
@@ -40,18 +38,13 @@ func (s Redis) marks(ctx context.Context, at layout.Side, shard int, op string, 
 		return nil
 	}
 
-	args := []any{op}
-	for _, k := range ks {
-		args = append(args, k)
-	}
-	err := s.Knowing(ctx, s.Space().Base(shard), func(v *layout.View) *redis.Cmd {
+	args := append([]any{op}, wire.Texts(ks)...)
+	err := s.Call(ctx, marksScript, s.Space().Base(shard), func(v *layout.View) ([]string, []any, error) {
 		switch {
 		case v.Side.Epoch > at.Epoch && v.Side.Sorts():
-			cmd := redis.NewCmd(ctx)
-			cmd.SetErr(layout.ErrOvertaken)
-			return cmd
+			return nil, nil, layout.ErrOvertaken
 		case v.Side.Sorts() != at.Sorts(), at.Sorts() && v.Side != at:
-			return layout.Outdated(ctx)
+			return nil, nil, layout.ErrOutdated
 		}
 
 		names := []string{s.Space().Elsewhere(shard)}
@@ -60,7 +53,8 @@ func (s Redis) marks(ctx context.Context, at layout.Side, shard int, op string, 
 				names = append(names, s.Space().Records(keys.Partition{Prefix: p, Shard: shard}))
 			}
 		}
-		return s.Send(ctx, v, marksScript, names, args)
+
+		return names, args, nil
 	}).Err()
 	return s.Wire().Wrapped(marksScript.Op, err)
 }
@@ -77,6 +71,7 @@ func (s Redis) elsewhere(ctx context.Context, shard int, cursor uint64, n int64)
 	for i := 0; i < len(pairs); i += 2 {
 		was[pairs[i]] = pairs[i+1]
 	}
+
 	return was, next, nil
 }
 
@@ -87,10 +82,7 @@ func (s Redis) crossed(ctx context.Context, shard int, ks []string) error {
 		return nil
 	}
 
-	name, members := s.Space().Crossed(shard), make([]any, len(ks))
-	for i := range ks {
-		members[i] = ks[i]
-	}
+	name, members := s.Space().Crossed(shard), wire.Texts(ks)
 	_, err := s.Wire().Redis.Pipelined(ctx, func(pipe redis.Pipeliner) error {
 		pipe.SAdd(ctx, name, members...)
 		pipe.PExpire(ctx, name, crossedFor)

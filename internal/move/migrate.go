@@ -148,6 +148,7 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 	if err != nil {
 		return m.done, fmt.Errorf("the old side: %w", err)
 	}
+
 	defer releaseFrom()
 	if err := m.able(from, m.from, false); err != nil {
 		return m.done, fmt.Errorf("the old side: %w", err)
@@ -156,10 +157,12 @@ func (m *migrator) migrate(ctx context.Context) (Migrated, error) {
 	if err := m.openFar(from); err != nil {
 		return m.done, fmt.Errorf("the new side: %w", err)
 	}
+
 	both, releaseTo, err := exclusive(from, m.to)
 	if err != nil {
 		return m.done, fmt.Errorf("the new side: %w", err)
 	}
+
 	defer releaseTo()
 
 	return m.done, m.cause(m.run(both), both, from)
@@ -171,6 +174,7 @@ func (m *migrator) openOld(ctx context.Context) error {
 	if err != nil {
 		return wire.Wrap("the old side", err)
 	}
+
 	if n == 0 {
 		return fmt.Errorf("%w: no instance has started on %s with the namespace %s, so there is nothing to move", ErrRefused, m.Names[0],
 			m.Namespace)
@@ -183,6 +187,7 @@ func (m *migrator) openOld(ctx context.Context) error {
 	if m.from, err = m.open(ctx, m.From, 0); err != nil {
 		return fmt.Errorf("the old side: %w", err)
 	}
+
 	return nil
 }
 
@@ -193,9 +198,11 @@ func (m *migrator) cause(err error, held ...context.Context) error {
 			err = cause
 		}
 	}
+
 	if errors.Is(err, wire.ErrUnconfirmed) {
 		err = fmt.Errorf("%w; NOTIFIER_DURABILITY applies to both sides: set it to a value that both can confirm, and run this again", err)
 	}
+
 	return err
 }
 
@@ -213,6 +220,7 @@ func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes 
 	if err := s.Wire().Detect(ctx); err != nil {
 		return Redis{}, err
 	}
+
 	return s, s.Learn(ctx)
 }
 
@@ -229,6 +237,7 @@ func (m *migrator) openFar(ctx context.Context) error {
 			return err
 		}
 	}
+
 	m.to, err = m.open(ctx, m.To, shards, m.from.Prefixes()...)
 	return err
 }
@@ -244,12 +253,14 @@ func (m *migrator) shards(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, wire.Wrap("cluster slots", err)
 	}
+
 	masters := map[string]bool{} // by address: one master may have several ranges
 	for _, r := range ranges {
 		if len(r.Nodes) > 0 {
 			masters[r.Nodes[0].Addr] = true
 		}
 	}
+
 	return max(n, len(masters)), nil
 }
 
@@ -259,11 +270,13 @@ func (m *migrator) able(ctx context.Context, s Redis, some bool) error {
 	if m.Force {
 		return nil
 	}
+
 	lives, err := able(ctx, s, "migrations", func(f fleet.Figures) bool { return f.Sides }, some)
 	if err == nil && some && !lives {
 		err = fmt.Errorf("%w: no instance is alive on the new side, which is prepared and refuses calls until the notices have moved: start "+
 			"instances with NOTIFIER_REDIS_URL set to %s, and run this again (or use --force)", ErrRefused, m.Names[1])
 	}
+
 	return err
 }
 
@@ -271,6 +284,7 @@ func (m *migrator) run(ctx context.Context) error {
 	if err := m.begin(ctx); err != nil {
 		return err
 	}
+
 	m.done.Begun = true
 
 	if err := m.clients(ctx); err != nil {
@@ -286,6 +300,7 @@ func (m *migrator) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		m.total += n
 	}
 
@@ -294,11 +309,13 @@ func (m *migrator) run(ctx context.Context) error {
 			return err
 		}
 	}
+
 	m.done.Open = true
 
 	if err := m.moveRest(ctx); err != nil {
 		return err
 	}
+
 	return m.compare(ctx)
 }
 
@@ -356,12 +373,14 @@ func (m *migrator) clients(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		differ, err := m.to.addClients(ctx, list)
 		if len(differ) > 0 {
 			slices.Sort(differ)
 			m.Progress.Say(fmt.Sprintf("%s and %s number these clients differently: %s. Their moved notices name another client, or none "+
 				"(%s on both sides has the numbers)", m.Names[0], m.Names[1], strings.Join(differ, ", "), m.from.Space().Clients()))
 		}
+
 		return err
 	})
 }
@@ -389,6 +408,7 @@ func (m *migrator) cross(ctx context.Context) error {
 	if err != nil {
 		return err // the new side may be open or not
 	}
+
 	m.Progress.Say(fmt.Sprintf("%s is open, after %s in which both sides refused such calls: point producers to it now", m.Names[1],
 		time.Since(closed).Round(time.Millisecond)))
 	return nil
@@ -406,11 +426,13 @@ func (m *migrator) passes(ctx context.Context) error {
 		if err := m.pauses(ctx); err != nil {
 			return err
 		}
+
 		got, err := m.pass(ctx, all)
 		if err != nil || got.Moved <= fewMoved {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -427,12 +449,14 @@ func (m *migrator) last(ctx context.Context) error {
 			break
 		}
 	}
+
 	if err := m.pauses(ctx); err != nil {
 		return err
 	}
 	if err := m.clients(ctx); err != nil { // clients may have scheduled their first notice since
 		return err
 	}
+
 	return m.announce(ctx, 0)
 }
 
@@ -488,5 +512,6 @@ func (m *migrator) openWhole(ctx context.Context) error {
 	if err := m.forget(ctx, 1); err != nil { // the marks of notices that were finalized on the old side and are not kept
 		return err
 	}
+
 	return m.set(ctx, 1, layout.SideOpen)
 }

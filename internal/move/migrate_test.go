@@ -279,6 +279,17 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	if gone == 0 || gone == len(ks) {
 		t.Fatalf("%d of %d moved", gone, len(ks))
 	}
+	changed := 0
+	for _, k := range ks { // a chunk of one notice is skipped like one of many
+		n, _, err := old.AmendMany(ctx, store.Reschedule, []store.Amended{{Prefix: prefix, Key: k, When: store.When{Delay: 3 * time.Hour}}})
+		if err != nil {
+			t.Errorf("%s: a bulk call: %v", k, err)
+		}
+		changed += n
+	}
+	if changed != len(ks)-gone {
+		t.Errorf("%d of %d changed by bulk calls", changed, len(ks)-gone)
+	}
 	all := schedule(old, append(ks, "app1:a:b:new")...)
 	for _, k := range ks {
 		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], wire.ErrMoved) != (err == nil) {

@@ -81,6 +81,7 @@ func (m *Mover) Pass(ctx context.Context) (r Result, err error) {
 	if m.Part != nil {
 		only = m.Part.Drains
 	}
+
 	if _, err := m.From.Drained(ctx, only); err != nil {
 		return r, err
 	}
@@ -112,11 +113,13 @@ func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
 			if err != nil {
 				return 0, err
 			}
+
 			return next, m.move(ctx, p, ks, r)
 		}); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -144,6 +147,7 @@ func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []stri
 			span.SetAttributes(tracing.Notices.Int(r.Moved - before))
 			tracing.End(span, err, "redis")
 		}
+
 		if done || err != nil {
 			return err
 		}
@@ -183,6 +187,7 @@ func (m *Mover) batch(ctx context.Context, from keys.Partition, to int, ks []str
 	if n+held.All() < len(ks) && len(stay) == 0 {
 		return false, nil
 	}
+
 	held.Both += len(stay)
 	r.add(held)
 	return true, nil

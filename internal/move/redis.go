@@ -40,9 +40,11 @@ func (s Redis) scan(ctx context.Context, p keys.Partition, of kind, cursor uint6
 	if err != nil {
 		return nil, 0, s.Wire().Fail("kept", err)
 	}
+
 	for i := 0; i < len(pairs); i += 2 {
 		ks = append(ks, pairs[i])
 	}
+
 	return ks, next, nil
 }
 
@@ -58,6 +60,7 @@ func (s Redis) missing(ctx context.Context, shard int, ks []string) (missing []s
 			missing = append(missing, ks[i])
 		}
 	}
+
 	return missing, err
 }
 
@@ -77,6 +80,7 @@ func pages(page func(cursor uint64) (next uint64, err error)) error {
 		if err != nil || next == 0 {
 			return err
 		}
+
 		cursor = next
 	}
 }
@@ -89,6 +93,7 @@ func (s Redis) eachMark(ctx context.Context, f func(place int, was map[string]st
 			if err != nil {
 				return 0, err
 			}
+
 			return next, f(place, was)
 		}); err != nil {
 			return err
@@ -104,5 +109,6 @@ func byShard(s keys.Space, ks []string) map[int][]string {
 		shard := s.Shard(k)
 		groups[shard] = append(groups[shard], k)
 	}
+
 	return groups
 }

@@ -64,15 +64,16 @@ type resharder struct {
 	done  Done
 }
 
-// Reshard changes the number of shards to o.To, and moves all notices to the new shards. Delivery continues. After an
-// interruption, another call with the same options continues. An unfinished reshard to another number is finished
-// first.
+// Reshard changes the number of shards to o.To and moves the notices to the new shards while they are delivered. It
+// returns when it can move no more notices. Those that are claimed or await a consumer's report are counted in
+// [Done].Held, and instances move them later. If Reshard was interrupted, call it again.
 func Reshard(ctx context.Context, o Options) (Done, error) {
 	cluster := o.Conn.Masters != nil
 	n, err := o.Conn.Exists(ctx, keys.Space{Namespace: o.Namespace}.Meta()).Result()
 	if err != nil {
 		return Done{}, wire.Wrap("meta", err)
 	}
+
 	if n == 0 {
 		return Done{}, fmt.Errorf("%w: no instance has started on this Redis with the namespace %s: set NOTIFIER_SHARDS=%d for the first start",
 			ErrRefused, o.Namespace, o.To)
@@ -94,6 +95,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	if err != nil {
 		return Done{}, err
 	}
+
 	defer release()
 
 	ctx, span := tracing.Step(ctx, o.Tracer, "reshard", tracing.Shards.Int(o.To))
@@ -103,6 +105,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}
+
 	return r.done, err
 }
 
@@ -119,6 +122,8 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 		return fmt.Errorf("%w: notices are moving, or have moved, to or from another Redis (this side is %s): reshard the new side after "+
 			"notifier migrate has finished", ErrRefused, side.State)
 	}
+
+	// An unfinished reshard to another number is finished first.
 	if err := r.finish(ctx); err != nil {
 		return err
 	}
@@ -132,6 +137,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.store.Announce(ctx, next); err != nil {
 		return err
 	}
+
 	r.done.Shards, r.done.Changed = r.To, true
 	r.Progress.Say(fmt.Sprintf("%s with the tags %s replace %d", notice.Count(r.To, "shard"), strings.Join(next.Tags, ","),
 		now.Shards))
@@ -139,6 +145,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	if err := r.awaitFleet(ctx); err != nil {
 		return err
 	}
+
 	return r.empty(ctx)
 }
 
@@ -153,6 +160,7 @@ func (r *resharder) finish(ctx context.Context) error {
 	if left == 0 {
 		return nil
 	}
+
 	r.Progress.Say("old shards hold notices: finishing the previous reshard first, to " + notice.Count(r.done.Shards, "shard"))
 	return r.empty(ctx)
 }
@@ -172,6 +180,7 @@ func (r *resharder) able(ctx context.Context) error {
 	if r.Force {
 		return nil
 	}
+
 	_, err := able(ctx, r.store, "reshards", knowsPlaces(1), false)
 	return err
 }
@@ -187,10 +196,12 @@ func (r *resharder) awaitFleet(ctx context.Context) error {
 	if isForbidden(err) {
 		return nil // the heartbeats cannot be read, and --force was used
 	}
+
 	if len(r.done.Silent) > 0 {
 		r.Progress.Say("not using the new shards yet: " + strings.Join(r.done.Silent, ", ") +
 			"; their claims stay valid, and their next call reads the new layout")
 	}
+
 	return err
 }
 
@@ -202,6 +213,7 @@ func (r *resharder) empty(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+
 		total += n
 	}
 

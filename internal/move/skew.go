@@ -44,9 +44,11 @@ func (c *clocks) check(ctx context.Context) (skew time.Duration, err error) {
 		if other := y.least - x.most; other.Abs() > skew.Abs() {
 			skew = other
 		}
+
 		if skew.Abs() <= c.most {
 			return skew, nil
 		}
+
 		err = fmt.Errorf("%w: the clock of the new side is %s ahead (± %s), which exceeds --max-skew %s and would shift all due times: "+
 			"synchronize the clocks of both machines (NTP)", ErrSkew, skew.Round(time.Millisecond),
 			(x.unsure + y.unsure).Round(time.Millisecond), c.most)
@@ -67,6 +69,7 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 			if err != nil {
 				return wire.Wrap("time", err)
 			}
+
 			if i == 0 || took/2 < unsure {
 				off, unsure = now.Sub(from.Add(took/2)), took/2
 			}
@@ -77,6 +80,7 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 		if first {
 			r, first = reading{off, off, unsure}, false
 		}
+
 		r = reading{min(r.least, off), max(r.most, off), max(r.unsure, unsure)}
 		return nil
 	}
@@ -84,6 +88,7 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 	if c.Masters == nil {
 		return r, one(ctx, c.UniversalClient)
 	}
+
 	err = c.Masters(ctx, func(ctx context.Context, m *redis.Client) error { return one(ctx, m) })
 	return r, err
 }

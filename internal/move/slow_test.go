@@ -103,6 +103,12 @@ func TestMigrateRefusals(t *testing.T) {
 		t.Errorf("%d shards, want as many as on the old side", other.Space().Now().Shards)
 	}
 	empty.alive(t, other)
+	// An instance ran there some time ago.
+	if err := empty.srv.Client().ZIncrBy(ctx, other.Space().FleetSigns(), -120_000, "abcdefghijkl").Err(); err != nil {
+		t.Fatal(err)
+	}
+	refused(migration(t, a, empty), "no instance is alive")
+	empty.alive(t, other)
 	m := newMigrator(migration(t, a, empty))
 	m.hook = hook(func(name string, do func() error) error {
 		if name == "left" {

@@ -36,6 +36,7 @@ func (s Redis) tombScript(ctx context.Context, sc *wire.Script, place int, bucke
 	for _, x := range pairs {
 		args = append(args, x)
 	}
+
 	return s.Wire().Wrapped(sc.Op, s.Wire().Do(ctx, sc, []string{s.Space().Tombstones(place)}, args).Err())
 }
 
@@ -52,6 +53,7 @@ func (s Redis) buckets(ctx context.Context, place int) (map[string]int64, error)
 			return nil, s.Wire().Fail("tombstones", err)
 		}
 	}
+
 	return sizes, nil
 }
 
@@ -62,6 +64,7 @@ func (s Redis) eachTombs(ctx context.Context, place int, bucket string, f func(t
 		if err != nil {
 			return 0, s.Wire().Fail("tombstones", err)
 		}
+
 		return next, f(tombs{place, bucket, pairs})
 	})
 }
@@ -81,6 +84,7 @@ func (s Redis) importTombs(ctx context.Context, t tombs) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -101,6 +105,7 @@ func (s Redis) MoveTombs(ctx context.Context, place int) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -116,6 +121,7 @@ func (s Redis) trimmed(ctx context.Context, place int) (map[string]int64, error)
 	for prefix, text := range texts {
 		marks[prefix], _ = strconv.ParseInt(text, 10, 64)
 	}
+
 	return marks, nil
 }
 
@@ -138,6 +144,7 @@ func (s Redis) importTrimmed(ctx context.Context, marks map[string]int64) error 
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -157,6 +164,7 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 	if err != nil {
 		return err
 	}
+
 	sizes, err := m.from.buckets(ctx, place)
 	if err != nil {
 		return err
@@ -171,11 +179,13 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 		if end, _ := strconv.ParseInt(bucket, 10, 64); m.copied[name] == size && end <= since {
 			continue
 		}
+
 		if err := m.from.eachTombs(ctx, place, bucket, func(t tombs) error {
 			return m.step("tombstones", func() error { return m.to.importTombs(ctx, t) })
 		}); err != nil {
 			return err
 		}
+
 		m.copied[name] = size
 	}
 
@@ -183,6 +193,7 @@ func (m *migrator) tombstonesOf(ctx context.Context, place int) error {
 	if len(sizes) == 0 {
 		return nil
 	}
+
 	return m.step("trimmed", func() error { return m.to.importTrimmed(ctx, trimmed) })
 }
 
@@ -196,5 +207,6 @@ func changedSince(before, now map[string]int64) int64 {
 			since = min(since, had)
 		}
 	}
+
 	return since
 }

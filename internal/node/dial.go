@@ -9,15 +9,16 @@ import (
 // Dialer makes a connection, as [net.Dialer.DialContext] does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// Lazy returns a Dialer that never fails: if a connection cannot be made, its first use fails. After failed dials,
-// the connection pool of go-redis checks the server only once a second, so calls would fail for up to a second after
-// the server has returned.
+// Lazy returns a Dialer that never fails: if dial fails, the returned connection fails at its first use. The reason is
+// the connection pool of go-redis: after several failed dials it dials only once a second, so calls would still fail
+// for up to a second after the server has returned.
 func Lazy(dial Dialer) Dialer {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := dial(ctx, network, addr)
 		if err != nil {
 			return unmade{&unmadeError{err}}, nil
 		}
+
 		return c, nil
 	}
 }

@@ -1,32 +1,29 @@
-// Package node isolates calls to the nodes of a Redis cluster, so that a node that hangs does not delay calls to
-// others. Each node has a gate, which counts the calls that wait for the node. It measures how long the node has not
-// answered while calls were waiting, and that time decides the state of the node:
+// Package node isolates calls to the nodes of a Redis cluster: a node that hangs must not delay calls to other nodes.
+// Calls to a node pass its gate, which measures how long waiting calls have had no reply. This time decides the state
+// of the node:
 //
-//	no answer for  state  calls to the node
-//	< 100 ms       well   are sent
-//	≥ 100 ms       slow   are sent while fewer than budget wait; optional calls check Slow and skip the node
-//	≥ 1 s          away   fail at once with ErrAway: nothing was sent
+//	no reply for  state  calls to the node
+//	< 100 ms      well   are sent
+//	≥ 100 ms      slow   are sent while fewer than 32 wait; a caller can avoid the node (see [Nodes.Slow])
+//	≥ 1 s         away   fail at once with [ErrAway]: nothing was sent
 //
-// A node that refuses connections, or that is loading its data, is away at once. An error reply counts as an answer.
+// An error reply counts as a reply too. A node that refuses connections, or that is loading its data, is away at once.
 //
 // # Failovers
 //
-// A master that was paused or cut off confirms writes for a while after it was replaced, and these writes are lost.
-// So at intervals of askEvery, this process asks one node, in turn, for the epoch of the cluster. If the epoch has
-// changed, it also asks for the node's view of the cluster.
+// In a failover, another node takes over the slots (parts of the data) of a master. If the old master was only paused
+// or cut off, it may still accept writes for a while, and these are lost. So every 250 ms, this process asks one of the
+// nodes, each in turn, whether a failover has happened. A failover is noticed only if a reachable node has learned of
+// it.
 //
-// A node is replaced if another node has its slots with a higher epoch. Calls to a replaced node are refused, and
-// calls in flight fail whatever the node answers. The client then asks the other nodes for the owners of the slots.
-// The node is well again if it reports that it has no slots, or if others report that it has slots with a still
-// higher epoch.
-//
-// If m nodes have not learned of a failover yet, this process notices it within (m+1) × askEvery. A failover that no
-// reachable node has learned of is not noticed.
+// Then the old master counts as replaced. Calls to it are refused, and calls in flight fail even if it answers. The
+// client asks the other nodes for the new owners of the slots. The old master is used again when it reports that it has
+// no slots, because it then redirects its clients, or when it gets slots in a later failover.
 //
 // # Recovery
 //
-// While a node is away, Run sends it PINGs over a separate connection. After the first answer the node is well, and
-// the channel Back receives a value.
+// While a node is away, [Nodes.Run] sends it one PING after another. After the first reply the node is well, and the
+// channel [Nodes.Back] receives a value.
 //
-// Each process has its own view of the nodes. A wrong state costs one failed call, which the caller retries.
+// Each process has its own view of the nodes. A wrong state costs failed calls, which their callers retry.
 package node

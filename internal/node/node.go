@@ -69,6 +69,7 @@ func (n *Nodes) Slow(addr string) bool {
 	if n == nil {
 		return false
 	}
+
 	n.mu.Lock()
 	g := n.gates[addr]
 	n.mu.Unlock()
@@ -81,13 +82,16 @@ func (n *Nodes) Refuse(addr string) error {
 	if n == nil || !n.running.Load() {
 		return nil
 	}
+
 	if g := n.gone(time.Now())[addr]; g != nil {
 		notify(n.refused)
 		return g.away
 	}
+
 	if n.Replaced(addr) != nil {
 		return &AwayError{addr} // nothing was sent
 	}
+
 	return nil
 }
 
@@ -97,6 +101,7 @@ func (n *Nodes) Away() []string {
 	for addr := range n.gone(time.Now()) {
 		list = append(list, addr)
 	}
+
 	slices.Sort(list)
 	return list
 }
@@ -227,6 +232,7 @@ func (g *gate) slow(now time.Time) bool {
 	if g.replaced.Load() {
 		return true
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.silent(now, MaxSilence)
@@ -350,6 +356,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 		if g.replaced.Load() {
 			err = g.disown(cmd)
 		}
+
 		return err
 	}
 }
@@ -360,6 +367,7 @@ func (g *gate) disown(cmds ...redis.Cmder) error {
 	for _, cmd := range cmds {
 		cmd.SetErr(err)
 	}
+
 	return err
 }
 
@@ -378,6 +386,7 @@ func (g *gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 		if g.replaced.Load() {
 			err = g.disown(cmds...)
 		}
+
 		return err
 	}
 }

@@ -39,8 +39,8 @@ func (m member) has(slot int) bool {
 	return false
 }
 
-// readMembers parses the reply to CLUSTER NODES. It returns the nodes of the cluster by their ids,
-// and the id of the node that has answered. Each line of the reply describes one node:
+// readMembers parses the reply of a cluster node to CLUSTER NODES. It returns all nodes of the cluster by their ids,
+// and the id of the node that has replied. Each line of the reply describes one node:
 //
 //	id ip:port@cport[,host] flags master ping-sent pong-recv config-epoch link-state slot…
 func readMembers(text string) (all map[string]member, self string) {
@@ -72,6 +72,7 @@ func readMembers(text string) (all map[string]member, self string) {
 			if ranges && err == nil {
 				b, err = strconv.Atoi(last)
 			}
+
 			if err == nil {
 				m.slots = append(m.slots, [2]int{a, b})
 			}
@@ -107,6 +108,7 @@ func (n *Nodes) Replaced(addr string) error {
 	if g != nil && g.replaced.Load() {
 		return &ReplacedError{addr}
 	}
+
 	return nil
 }
 
@@ -155,6 +157,7 @@ func (n *Nodes) askNext(ctx context.Context) {
 	if switched && n.onSwitch != nil {
 		n.onSwitch()
 	}
+
 	if switched || back {
 		notify(n.back)
 	}
@@ -176,6 +179,7 @@ func (n *Nodes) next() (next *gate, doubt bool) {
 	if next != nil {
 		next.asked = time.Now()
 	}
+
 	return next, doubt
 }
 

@@ -31,9 +31,11 @@ func (a *Attempt) AppendJSON(b []byte) []byte {
 	if a.Reason != "" {
 		b = appendString(b, "reason", string(a.Reason))
 	}
+
 	if a.Response != "" {
 		b = appendString(b, "response", a.Response)
 	}
+
 	return append(b, '}')
 }
 

@@ -36,6 +36,7 @@ func (c *Content) Check() error {
 	if c.Tracestate != "" && (c.Traceparent == "" || !tracestate(c.Tracestate)) {
 		return invalid("tracestate %.80q needs a traceparent, and at most %d printable characters", c.Tracestate, MaxTracestate)
 	}
+
 	return c.Ladder.Check()
 }
 
@@ -70,6 +71,7 @@ func CheckURL(s string) error {
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return invalid("url holds a control character")
 	}
+
 	return nil
 }
 
@@ -103,6 +105,7 @@ func CheckHeaders(hs []Header) error {
 	if total > MaxHeaderBytes {
 		return invalid("headers: %d bytes in all, at most %d are allowed", total, MaxHeaderBytes)
 	}
+
 	return nil
 }
 
@@ -126,6 +129,7 @@ func traceparent(s string) bool {
 	if !isHex(s[:2]) || !isHex(s[3:35]) || !isHex(s[36:52]) || !isHex(s[53:]) {
 		return false
 	}
+
 	return s[3:35] != strings.Repeat("0", 32) && s[36:52] != strings.Repeat("0", 16)
 }
 
@@ -144,5 +148,6 @@ func tracestate(s string) bool {
 			return false
 		}
 	}
+
 	return true
 }

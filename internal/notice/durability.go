@@ -32,6 +32,7 @@ func ParseDurability(s string) (Durability, error) {
 			return Durability{Replicas: n}, nil
 		}
 	}
+
 	return Durability{}, fmt.Errorf("want memory, fsync or replicas:N with N from 1 to %d, such as replicas:1", MaxReplicas)
 }
 

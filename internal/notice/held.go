@@ -17,7 +17,7 @@ const (
 	HeldBusy    Held = "busy"    // all slots of its host were taken
 	HeldRate    Held = "rate"    // the route's rate was used up
 	HeldBreaker Held = "breaker" // the breaker of its host was open
-	HeldPaused  Held = "paused"  // its route was paused
+	HeldPaused  Held = "paused"  // its route or its receiver was paused
 	HeldHeaders Held = "headers" // its route's headers are not allowed for the url's scheme or port
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
@@ -54,6 +54,8 @@ func HeldBy(r Reason) Held {
 		return HeldHeaders
 	case ReasonToken:
 		return HeldToken
+	case ReasonPaused:
+		return HeldPaused
 	case ReasonQueue:
 		return HeldRedis
 	}
@@ -92,6 +94,7 @@ func (w *Waits) Longest() Held {
 			longest = i
 		}
 	}
+
 	return Helds[longest]
 }
 
@@ -103,6 +106,7 @@ func (w *Waits) append(b []byte) []byte {
 			b = appendInt(b, string(Helds[i]), ms)
 		}
 	}
+
 	return append(b, '}')
 }
 
@@ -119,5 +123,6 @@ func waitsOf(member []byte) (w Waits) {
 			w.For[i] = time.Duration(ms) * time.Millisecond
 		}
 	}
+
 	return w
 }

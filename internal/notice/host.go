@@ -1,7 +1,11 @@
 package notice
 
 import (
+	"errors"
+	"fmt"
+	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -36,7 +40,37 @@ func Host(s string) (string, error) {
 	if ip, err := netip.ParseAddr(name); err == nil { // written with a final dot, or in wide digits
 		return ip.WithZone("").String(), nil
 	}
+
 	return name, nil
+}
+
+// ErrHost is wrapped by the errors of HostPort.
+var ErrHost = errors.New("not a host")
+
+// HostPort returns the normalized form of a host with or without a port: a name as [Host] returns it, or name:port. An
+// IPv6 address with a port is in brackets.
+func HostPort(s string) (string, error) {
+	name, port := s, ""
+	if strings.Contains(s, "/") {
+		return "", fmt.Errorf("%w: want a name such as shop.example, without https:// and a path", ErrHost)
+	}
+
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && (strings.IndexByte(s, ':') == i || strings.HasSuffix(s[:i], "]")) {
+		name, port = s[:i], s[i+1:]
+		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 || strconv.Itoa(n) != port {
+			return "", fmt.Errorf("%w: the port %.20q is not a number from 1 to 65535", ErrHost, port)
+		}
+	}
+
+	host, err := Host(name)
+	if err != nil || host == "" {
+		return "", fmt.Errorf("%w: want a name such as shop.example, or with a port such as shop.example:8443", ErrHost)
+	}
+	if port == "" {
+		return host, nil
+	}
+
+	return net.JoinHostPort(host, port), nil
 }
 
 func ascii(s string) bool {
@@ -59,5 +93,6 @@ func EndsInNumber(host string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdef") == ""
 	}
+
 	return label != "" && strings.Trim(label, "0123456789") == ""
 }

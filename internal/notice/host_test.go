@@ -1,6 +1,10 @@
 package notice
 
-import "testing"
+import (
+	"errors"
+	"strings"
+	"testing"
+)
 
 func TestHostIsNormalized(t *testing.T) {
 	for in, want := range map[string]string{
@@ -21,6 +25,26 @@ func TestHostIsNormalized(t *testing.T) {
 		"*.shop.example", "a,b", "\u0000", "\U000e0001.example"} {
 		if got, err := Host(bad); err == nil {
 			t.Errorf("%q was read as %q", bad, got)
+		}
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	for in, want := range map[string]string{
+		"Shop.Example": "shop.example", "shop.example.": "shop.example", "shop.example:8443": "shop.example:8443",
+		"bücher.example": "xn--bcher-kva.example",
+		"10.0.0.7":       "10.0.0.7", "10.0.0.7:80": "10.0.0.7:80", "shop.example:81": "shop.example:81",
+		"::1": "::1", "[::1]": "::1", "[::1]:443": "[::1]:443", "[::1]:81": "[::1]:81",
+	} {
+		if got, err := HostPort(in); got != want || err != nil {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", ":443", "https://shop.example", "shop.example/x", "shop.example:0", "shop.example:65536",
+		"shop.example:0443", "shop.example:https", "user@shop.example", "a b", "*", "shop.example:x", "shop.example:",
+		strings.Repeat("a", 300)} {
+		if got, err := HostPort(in); !errors.Is(err, ErrHost) {
+			t.Errorf("%q: %q, %v", in, got, err)
 		}
 	}
 }

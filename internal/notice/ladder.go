@@ -18,6 +18,7 @@ func (l Ladder) Total() time.Duration {
 	for _, d := range l {
 		t += d
 	}
+
 	return t
 }
 
@@ -26,10 +27,12 @@ func (l Ladder) String() string {
 	if len(l) == 0 {
 		return "none"
 	}
+
 	s := make([]string, len(l))
 	for i, d := range l {
 		s[i] = Short(d)
 	}
+
 	return strings.Join(s, ",")
 }
 
@@ -50,9 +53,11 @@ func Short(d time.Duration) string {
 	if strings.HasSuffix(s, "m0s") {
 		s = strings.TrimSuffix(s, "0s")
 	}
+
 	if strings.HasSuffix(s, "h0m") {
 		s = strings.TrimSuffix(s, "0m")
 	}
+
 	return s
 }
 
@@ -74,6 +79,7 @@ func ParseLadder(s string) (Ladder, error) {
 		if err != nil {
 			return nil, invalid("step %d: %s", i+1, strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "))
 		}
+
 		l[i] = d
 	}
 
@@ -91,6 +97,7 @@ func (l Ladder) Check() error {
 			return invalid("step %d is %s; a step is from 1ms to %s", i+1, d, Short(MaxHorizon))
 		}
 	}
+
 	return nil
 }
 
@@ -111,6 +118,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	if d < 0 || d > MaxHorizon {
 		return 0, invalid("%q is not from 0 to %s", s, Short(MaxHorizon))
 	}
+
 	return d, nil
 }
 
@@ -120,6 +128,7 @@ func Jittered(d time.Duration, share float64) time.Duration {
 	if share <= 0 {
 		return d
 	}
+
 	d += time.Duration((2*rand.Float64() - 1) * share * float64(d))
 	return max(d, time.Millisecond)
 }
@@ -129,6 +138,7 @@ func mustLadder(s string) Ladder {
 	if err != nil {
 		panic("notice: preset: " + err.Error())
 	}
+
 	return l
 }
 

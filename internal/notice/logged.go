@@ -31,6 +31,7 @@ func ParseLogAttempts(s string) (LogAttempts, error) {
 	if !ok || err != nil || n < 1 || n > maxLogEvery {
 		return LogAttempts{}, errors.New("want all, failed, or 1/n with n from 1 to 1000000")
 	}
+
 	return LogAttempts{every: n}, nil
 }
 
@@ -43,6 +44,7 @@ func (l LogAttempts) Includes(n *Notice, o Outcome) bool {
 	case l.every < 0:
 		return false
 	}
+
 	sum := n.digest()
 	return binary.BigEndian.Uint64(sum[:])%uint64(l.every) == 0
 }

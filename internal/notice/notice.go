@@ -19,8 +19,8 @@ const (
 // Header is one header of a callback. The order of headers is kept.
 type Header struct{ Name, Value string }
 
-// Content is the message of a notice and its target, as the producer gave them. It never changes after the
-// schedule call; a replace makes a new notice.
+// Content is the message of a notice and its target, as the producer gave them. After the schedule call only URL and
+// Headers change, by Readdress; a replace makes a new notice.
 type Content struct {
 	URL string
 	// Audience names the recipient, for routes that sign with a separate key per audience.
@@ -37,6 +37,8 @@ type Content struct {
 	Adopted bool
 	// Lost marks an adopted timer that expired before its value could be read.
 	Lost bool
+	// Scheduled is the content as scheduled, if it was changed since; nil otherwise.
+	Scheduled *AsScheduled
 }
 
 // Notice is one delayed message with its stored state.
@@ -69,6 +71,8 @@ type Notice struct {
 	Client int
 	// Replay is the id of the replay that scheduled the notice again from the history, if any.
 	Replay string
+	// Redirect is the id of the redirect that last changed the url, if any.
+	Redirect string
 	// Resend is how often the notice was resent, and Resent the number of the ending after which it
 	// was last resent; 0 = never.
 	Resend, Resent int
@@ -77,8 +81,7 @@ type Notice struct {
 	// Raw is the stored text of a record that could not be decoded, see Unread; nil otherwise.
 	Raw []byte
 
-	// kept is the content as text of the record from which this notice was read. A notice's content never
-	// changes.
+	// kept is the content as text of the record from which this notice was read. A change of the content clears it.
 	kept string
 	// inline means that the record holds the body as JSON.
 	inline bool
@@ -94,15 +97,11 @@ func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
 // NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
-// Made is the creation time of a notice, in µs since the start of 2020. Two notices of one key never have the same
-// Made.
-//
-// Records of earlier versions hold Unix milliseconds instead. The number is kept, because the webhook-id is derived
-// from it. [Made.Time] accepts both units.
+// Made is the creation time of a notice, in µs since the start of 2020. No two notices of a key have the same Made.
+// Records of early versions have Unix milliseconds instead; [Made.Time] accepts both.
 type Made int64
 
-// madeEpoch is the time from which a [Made] counts. A Made below leastMicros is in Unix milliseconds, from an earlier
-// version.
+// madeEpoch is the time from which a [Made] counts. A Made below leastMicros is in Unix milliseconds.
 const (
 	// With one more digit, a record with a body of 200 bytes would exceed Redis's allocation class of 256 bytes.
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
@@ -118,6 +117,7 @@ func MadeAt(t time.Time) Made { return Made(t.UnixMicro() - madeEpoch) }
 
 // Time returns when the notice was created.
 func (m Made) Time() time.Time {
+	// The stored number is not converted, because the webhook-id of the notice is derived from it.
 	if m < leastMicros {
 		return time.UnixMilli(int64(m)).UTC()
 	}
@@ -157,6 +157,7 @@ func MadeOf(key, id string, at time.Time) (m Made, ok bool) {
 			return m, true
 		}
 	}
+
 	return 0, false
 }
 
@@ -177,6 +178,7 @@ func (n *Notice) StepAfter(attempt int, route Ladder) (time.Duration, bool) {
 	if i < 0 || i >= len(l) {
 		return 0, false
 	}
+
 	return l[i], true
 }
 
@@ -190,30 +192,46 @@ func (n *Notice) Add(a Attempt) {
 }
 
 // Diff returns the fields of c that differ from other's, with the API's names. An empty result means the same
-// content.
+// content. A content that was changed after its schedule call is compared as it was scheduled.
 func (c *Content) Diff(other *Content) []string {
+	changed := c.Scheduled != nil || other.Scheduled != nil
+	if changed && c.digest() == other.digest() {
+		return nil
+	}
+
 	var d []string
-	if c.URL != other.URL {
+	if c.ScheduledURL() != other.ScheduledURL() {
 		d = append(d, "url")
 	}
+
 	if c.Audience != other.Audience {
 		d = append(d, "audience")
 	}
+
 	if string(c.Body) != string(other.Body) {
 		d = append(d, "body")
 	}
+
 	if c.ContentType != other.ContentType {
 		d = append(d, "content_type")
 	}
+
 	if method(c.Method) != method(other.Method) {
 		d = append(d, "method")
 	}
-	if !equal(c.Headers, other.Headers) {
+
+	if !changed && !equal(c.Headers, other.Headers) {
 		d = append(d, "headers")
 	}
+
 	if (c.Ladder == nil) != (other.Ladder == nil) || !equal(c.Ladder, other.Ladder) {
 		d = append(d, "retry")
 	}
+
+	if changed && len(d) == 0 { // the headers as scheduled are not stored
+		d = append(d, "headers")
+	}
+
 	return d
 }
 
@@ -234,6 +252,7 @@ func equal[T comparable](a, b []T) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -279,11 +298,9 @@ type Push struct {
 	InPlaceOf []string
 }
 
-// PushMark returns a unique mark for the push of the coming attempt to a list or stream. Redis stores the marks of
-// completed pushes, so a repeated push adds no second entry.
-//
-// inPlaceOf are the marks of earlier attempts whose push may or may not have succeeded. If Redis has one of these
-// marks, the coming attempt pushes nothing.
+// PushMark returns the mark of the coming attempt, a text that identifies its push: the write of an entry to a list or
+// stream. A push that is repeated with the same mark normally adds no second entry. inPlaceOf has the marks of earlier
+// attempts that may have added the entry already. If one did, the coming attempt normally pushes nothing.
 func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
 	// A notice that its consumer deferred is pushed again under the same attempt number, so the number of deferrals
 	// is part of the mark.
@@ -294,6 +311,7 @@ func (n *Notice) PushMark() (mark string, inPlaceOf []string) {
 		if a.Reason != ReasonInterrupted && a.Reason != ReasonQueue {
 			break
 		}
+
 		inPlaceOf = append(inPlaceOf, of(a.Number))
 	}
 
@@ -333,9 +351,11 @@ func Kept(s string) string {
 	for i := 0; i < 3 && len(s) > 0 && s[len(s)-1]&0xC0 == 0x80; i++ {
 		s = s[:len(s)-1]
 	}
+
 	if len(s) > 0 && s[len(s)-1] >= 0xC0 {
 		s = s[:len(s)-1]
 	}
+
 	return s
 }
 

@@ -14,5 +14,6 @@ func ParseRate(s string) (float64, error) {
 	if !ok || err != nil || !(n > 0 && n <= 1e6) {
 		return 0, errors.New("want a rate such as 100/s, 600/m or 5000/h")
 	}
+
 	return n / per, nil
 }

@@ -22,8 +22,9 @@ import (
 // often the notice was resent, and "resent" the number of the ending after which it was last resent.
 //
 // A notice that a replay scheduled again keeps its "made", and so its webhook-id, and has the replay's id in
-// "replay". "client" is the number of the client that scheduled the notice. Older versions ignore it, and
-// drop "replay" at their settle.
+// "replay". "client" is the number of the client that scheduled the notice. A notice whose url or headers were changed
+// has the url and a digest of the content of the schedule call in "scheduled", and the id of the redirect that changed
+// it last, if any, in "redirect". Older versions ignore these members, and drop them at their settle.
 //
 // The body is in "json" when it is JSON, byte for byte as received, in "text" when it is UTF-8, and in
 // "base64" otherwise.
@@ -42,35 +43,49 @@ func (n *Notice) AppendTail(b []byte) []byte {
 	if n.Client > 0 {
 		b = appendInt(b, "client", int64(n.Client))
 	}
+
 	if n.Raw != nil {
 		b = append(b, `,"raw":"`...)
 		b = append(base64.StdEncoding.AppendEncode(b, n.Raw), '"')
 	}
+
 	if n.Locked > 0 {
 		b = appendInt(b, "locked", int64(n.Locked))
 	}
+
 	if n.AwaitsReport {
 		b = append(b, `,"handed":true`...)
 	}
+
 	if !n.Waits.Until.IsZero() {
 		b = n.Waits.append(b)
 	}
+
 	if n.AttemptsMade > 0 {
 		b = appendInt(b, "n", int64(n.AttemptsMade))
 	}
+
 	if n.Redriven > 0 {
 		b = appendInt(b, "redriven", int64(n.Redriven))
 	}
+
 	if n.Endings > 0 {
 		b = appendInt(b, "endings", int64(n.Endings))
 	}
+
 	if n.Replay != "" {
 		b = appendString(b, "replay", n.Replay)
 	}
+
+	if n.Redirect != "" {
+		b = appendString(b, "redirect", n.Redirect)
+	}
+
 	if n.Resend > 0 {
 		b = appendInt(b, "resend", int64(n.Resend))
 		b = appendInt(b, "resent", int64(n.Resent))
 	}
+
 	if n.Reason != "" {
 		b = appendString(b, "reason", string(n.Reason))
 	}
@@ -98,12 +113,15 @@ func (c *Content) append(b []byte) []byte {
 	if c.URL != "" {
 		b = appendString(b, "url", c.URL)
 	}
+
 	if c.Audience != "" {
 		b = appendString(b, "audience", c.Audience)
 	}
+
 	if c.Method != "" && c.Method != "POST" {
 		b = appendString(b, "method", c.Method)
 	}
+
 	if c.ContentType != "" {
 		b = appendString(b, "type", c.ContentType)
 	}
@@ -114,18 +132,27 @@ func (c *Content) append(b []byte) []byte {
 	if c.Ladder != nil {
 		b = appendString(b, "retry", c.Ladder.String())
 	}
+
 	if c.Traceparent != "" {
 		b = appendString(b, "trace", c.Traceparent)
 	}
+
 	if c.Tracestate != "" {
 		b = appendString(b, "tracestate", c.Tracestate)
 	}
+
 	if c.Adopted {
 		b = append(b, `,"adopted":true`...)
 	}
+
 	if c.Lost {
 		b = append(b, `,"lost":true`...)
 	}
+
+	if c.Scheduled != nil {
+		b = c.Scheduled.append(b)
+	}
+
 	return b
 }
 
@@ -154,6 +181,7 @@ func (c *Content) appendHeaders(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
+
 		b = append(b, '[')
 		b = quote(b, h.Name)
 		b = append(b, ',')
@@ -210,15 +238,19 @@ func (a *Attempt) append(b []byte) []byte {
 	if us := a.Duration.Microseconds() % 1000; us != 0 {
 		b = appendInt(b, "us", us) // in addition to the whole ms, which are all that older versions read
 	}
+
 	if a.Status != 0 {
 		b = appendInt(b, "status", int64(a.Status))
 	}
+
 	if a.Reason != "" {
 		b = appendString(b, "reason", string(a.Reason))
 	}
+
 	if a.Response != "" {
 		b = appendString(b, "response", Kept(a.Response))
 	}
+
 	return append(b, '}')
 }
 
@@ -255,6 +287,7 @@ func quote(b []byte, s string) []byte {
 				i += size
 				continue
 			}
+
 			b = append(append(b, s[start:i]...), "\ufffd"...)
 			i++
 			start = i
@@ -301,6 +334,7 @@ type record struct {
 	State    string          `json:"tracestate"`
 	Adopted  bool            `json:"adopted"`
 	Lost     bool            `json:"lost"`
+	As       *AsScheduled    `json:"scheduled"`
 	Client   int             `json:"client"`
 	Raw      []byte          `json:"raw"`
 	Locked   int             `json:"locked"`
@@ -311,6 +345,7 @@ type record struct {
 	Endings  int             `json:"endings"`
 	Again    bool            `json:"again"` // appended by the redrive script
 	Replay   string          `json:"replay"`
+	Redirect string          `json:"redirect"`
 	Resend   int             `json:"resend"`
 	Resent   int             `json:"resent"`
 	Reason   Reason          `json:"reason"`
@@ -359,7 +394,7 @@ func decode(key, route, data string) (*Notice, error) {
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
 		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay,
-		Resend: r.Resend, Resent: r.Resent,
+		Redirect: r.Redirect, Resend: r.Resend, Resent: r.Resent,
 		Reason: r.Reason, Raw: r.Raw, Attempts: r.attempts(),
 	}
 	if r.Again {
@@ -394,7 +429,7 @@ func (r *record) check() error {
 
 func (r *record) content() (Content, error) {
 	c := Content{URL: r.URL, Audience: r.Audience, Method: r.Method, ContentType: r.Type, Traceparent: r.Trace, Tracestate: r.State,
-		Adopted: r.Adopted, Lost: r.Lost}
+		Adopted: r.Adopted, Lost: r.Lost, Scheduled: r.As}
 
 	switch {
 	case r.JSON != nil:
@@ -406,6 +441,7 @@ func (r *record) content() (Content, error) {
 		if err != nil {
 			return c, fmt.Errorf("base64: %w", err)
 		}
+
 		c.Body = body
 	}
 
@@ -418,6 +454,7 @@ func (r *record) content() (Content, error) {
 		if err != nil {
 			return c, fmt.Errorf("retry: %w", err)
 		}
+
 		c.Ladder = l
 	}
 
@@ -436,6 +473,7 @@ func (r *record) attempts() []Attempt {
 			Duration: time.Duration(a.MS)*time.Millisecond + time.Duration(a.US)*time.Microsecond,
 			Status:   a.Status, Reason: a.Reason, Response: a.Response}
 	}
+
 	return out
 }
 
@@ -447,6 +485,7 @@ func Unread(key, route, data string) *Notice {
 	if ms := number(data, `"due":`); ms > 0 {
 		n.Due = time.UnixMilli(ms).UTC()
 	}
+
 	n.Made = Made(number(data, `"made":`))
 	return n
 }
@@ -464,6 +503,7 @@ func number(s, name string) int64 {
 	if err != nil || v > maxNumber {
 		return 0
 	}
+
 	return v
 }
 
@@ -493,6 +533,7 @@ func (c *Content) EffectiveType() string {
 	if inlineJSON(c.Body) {
 		return "application/json"
 	}
+
 	return ""
 }
 

@@ -22,6 +22,7 @@ func scan(key, route, s string) (*Notice, bool) {
 			n.kept = s[from:min(content, c.at)]
 			return n, true
 		}
+
 		if content < len(s) { // a member other than client after the content
 			return nil, false
 		}
@@ -177,6 +178,7 @@ func closing(s string, from int) int {
 		for i-slashes > from && s[i-slashes-1] == '\\' {
 			slashes++
 		}
+
 		if slashes%2 == 0 {
 			return i
 		}

@@ -12,5 +12,6 @@ func SecretName(name string) bool {
 			return true
 		}
 	}
+
 	return l == "key" || l == "sig" || l == "sign" || strings.HasSuffix(l, "-key") || strings.HasSuffix(l, "_key")
 }

@@ -3,15 +3,19 @@ package notice
 // The closed sets of this service. Each value is a label of a metric, a field of a log line or a filter of
 // the API, so the values are fixed.
 
-// State is the state of a notice. It is not stored in the record, but derived from the notice's place in Redis.
+// State is the state of a notice: pending (scheduled or claimed) or finalized. It usually changes like this:
 //
-//	scheduled → claimed → delivered | scheduled (retry) | dead
-//	scheduled | claimed | dead → cancelled
-//	dead → scheduled (redrive)
-//	delivered | dead → scheduled (resend)
+//	from                      to               cause
+//	scheduled                 claimed          an instance starts an attempt
+//	claimed                   delivered, dead  the result of the attempt
+//	claimed                   scheduled        the attempt is retried, or could not start
+//	scheduled, claimed, dead  cancelled        a call of the API
+//	delivered, dead           scheduled        a call of the API to deliver the notice again
+//	delivered                 scheduled, dead  the consumer of a list or stream reports a failure or a deferral
 type State string
 
-// The states.
+// The states. They are not stored in the record, but derived from the sets in Redis that contain the notice's key, and
+// from its claim.
 const (
 	Scheduled State = "scheduled"
 	Claimed   State = "claimed"
@@ -92,6 +96,7 @@ const (
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
 	ReasonToken       Reason = "token"        // the issuer returned no access token: deferred, or refused by the issuer
+	ReasonPaused      Reason = "paused"       // deferred: its receiver is paused
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: the lease was about to end, or other instances may have reclaimed the claim
 )
@@ -102,7 +107,7 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
-	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonShutdown, ReasonLease,
+	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonPaused, ReasonShutdown, ReasonLease,
 }
 
 // Source is what triggered an attempt or a claim.

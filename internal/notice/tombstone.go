@@ -17,7 +17,7 @@ const (
 // a repetition of the schedule call that made the notice.
 type Tombstone struct {
 	Made    Made
-	content [contentDigestSize]byte
+	content ContentDigest
 }
 
 // Tombstone returns the tombstone of a notice.
@@ -26,6 +26,7 @@ func (n *Notice) Tombstone() Tombstone {
 	if n.Raw == nil { // an unreadable record matches no content
 		t.content = n.Content.digest()
 	}
+
 	return t
 }
 
@@ -43,6 +44,7 @@ func ParseTombstone(text string) (t Tombstone, ok bool) {
 	if len(text) != tombstoneSize {
 		return t, false
 	}
+
 	copy(t.content[:], text)
 	var made [8]byte
 	copy(made[8-madeSize:], text[contentDigestSize:])
@@ -50,8 +52,12 @@ func ParseTombstone(text string) (t Tombstone, ok bool) {
 	return t, true
 }
 
-// digest returns the first bytes of the SHA-256 of all fields that Diff compares.
-func (c *Content) digest() (d [contentDigestSize]byte) {
+// digest returns the first bytes of the SHA-256 of all fields that Diff compares, as scheduled.
+func (c *Content) digest() (d ContentDigest) {
+	if c.Scheduled != nil {
+		return c.Scheduled.Content
+	}
+
 	b := make([]byte, 0, 256+len(c.Body))
 	field := func(s string) { b = append(binary.AppendUvarint(b, uint64(len(s))), s...) }
 
@@ -65,6 +71,7 @@ func (c *Content) digest() (d [contentDigestSize]byte) {
 		field(h.Name)
 		field(h.Value)
 	}
+
 	if c.Ladder != nil {
 		b = append(b, "retry"...)
 		field(c.Ladder.String())

@@ -80,6 +80,7 @@ func create(t testing.TB, server string) string {
 			_, err = c.Exec(ctx, sql)
 			_ = c.Close(ctx)
 		}
+
 		if err != nil {
 			t.Fatalf("pgtest: %s: %v", sql, err)
 		}
@@ -116,9 +117,11 @@ func start(t testing.TB, under string, settings ...string) *Server {
 	if err := s.make(); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
+
 	if err := s.run(); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
+
 	return s
 }
 
@@ -139,6 +142,7 @@ func (s *Server) make() error {
 		if err != nil {
 			return fmt.Errorf("tests run as root need the user postgres, which Debian's package makes: %w", err)
 		}
+
 		uid, _ := strconv.Atoi(u.Uid)
 		gid, _ := strconv.Atoi(u.Gid)
 		s.as = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
@@ -171,6 +175,7 @@ func find() (string, error) {
 	if err == nil && len(dirs) > 0 {
 		return dirs[len(dirs)-1], nil
 	}
+
 	return "", fmt.Errorf("no PostgreSQL to test with; install the package postgresql (`make deps`), or set %s", EnvURL)
 }
 

@@ -1,12 +1,15 @@
-// Package queue delivers due notices to Redis lists and streams, as entries that consumers read.
+// Package queue delivers due notices to Redis lists and streams, as entries that consumers read. A notice is a body to
+// deliver at a due time.
 //
 // # Guarantees
 //
-// Outside a cluster, one script settles the notice and pushes its entry, so neither happens without the other.
+// Outside a cluster, one script pushes the entry and settles the notice, which means to store the result. So neither
+// happens without the other.
 //
-// In a cluster, the list may be in another slot than the notice. Then the entry is pushed first, and the notice is
-// settled afterwards. A crash between the two duplicates the entry but never loses it. A push whose reply was lost is
-// repeated without adding a second entry ([notice.Notice.PushMark]).
+// In a cluster, the list may be in another slot than the notice, and one script cannot write both. Then the entry is
+// pushed first, and the notice is settled afterwards. A crash between the two may duplicate the entry, but does not
+// lose it. A push whose reply was lost is repeated with the same mark, so that it normally adds no second entry
+// ([notice.Notice.PushMark]).
 //
 // # Format
 //

@@ -24,9 +24,15 @@ type Entry struct {
 	Lost        bool   // its body was never read, see package adopt
 }
 
-// Envelope returns the entry of a notice for a Redis list, a JSON object:
-// {"id","key","attempt","due","content_type","body"}. A JSON body is embedded byte for byte, and a UTF-8 body of
-// another type as a string. Otherwise the member "body_base64" replaces "body".
+// Envelope returns the entry of a notice for a Redis list: a JSON object with the members id, key, attempt and due, and
+// usually content_type and a member for the body. [notice.Content.InlineJSON] says which JSON can be embedded. More
+// members mark notices that were replayed or resent, or whose body was lost.
+//
+//	body of the notice                             member
+//	JSON of the type application/json              body: the same JSON, byte for byte
+//	text in UTF-8 of another type                  body: a string
+//	other bytes, or JSON that cannot be embedded   body_base64
+//	empty                                          none
 func Envelope(n *notice.Notice) []byte {
 	e := codec.Entry{ID: n.ID(), Key: n.Key, Attempt: n.NextAttempt(), Due: notice.Stamp(n.Due), ContentType: n.EffectiveType(), Lost: n.Lost,
 		Replay: n.Replay, Resend: n.Resend}
@@ -50,12 +56,15 @@ func Fields(n *notice.Notice) []string {
 	if n.Lost {
 		f = append(f, "body_lost", "1")
 	}
+
 	if n.Replay != "" {
 		f = append(f, "replay", n.Replay)
 	}
+
 	if n.Resend > 0 {
 		f = append(f, "resend", strconv.Itoa(n.Resend))
 	}
+
 	return f
 }
 
@@ -81,6 +90,7 @@ func ParseEnvelope(text string) (*Entry, error) {
 		if err := json.Unmarshal(x.Body, &s); err != nil {
 			return nil, fmt.Errorf("%w: body: %w", ErrEntry, err)
 		}
+
 		e.Body = []byte(s)
 	}
 

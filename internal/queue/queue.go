@@ -115,6 +115,7 @@ func (s *signal) next() <-chan struct{} {
 	if s.ch == nil {
 		s.ch = make(chan struct{})
 	}
+
 	return s.ch
 }
 

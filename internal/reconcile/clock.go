@@ -13,9 +13,9 @@ type clock struct {
 
 // learn updates the offset from one measurement: Redis returned the time now, at some moment between from and to.
 func (c *clock) learn(now, from, to time.Time) {
-	// A shorter interval is a more precise measurement, so the offset of the shorter one is kept. There are two
-	// exceptions. A measurement older than five seconds is replaced, because clocks drift. One that contradicts the
-	// new measurement is replaced, because a clock has been set.
+	// The shorter the interval, the more precise the measurement. So an earlier measurement with a shorter interval is
+	// kept, with two exceptions. One that is older than five seconds is replaced, because clocks drift. One that
+	// contradicts the new measurement is replaced, because a clock has been set.
 	half := to.Sub(from) / 2
 	offset := now.Sub(c.own(from).Add(half))
 	difference := (offset - c.offset).Abs()

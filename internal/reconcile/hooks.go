@@ -32,6 +32,7 @@ type Scheduler interface {
 type HooksOptions struct {
 	Store    HookStore
 	Schedule Scheduler
+	Health   HealthStore // may be nil: no notices of receivers that fail
 	Routes   *route.Table
 	// Space has the shards, including old ones.
 	Space      keys.Space
@@ -39,10 +40,9 @@ type HooksOptions struct {
 	Logger     *zap.Logger
 }
 
-// Hooks schedules the hooks' notices of dead letters. Every instance runs one. Each death causes one notice, even if
-// several instances read its entry or an instance is killed: the notice's id is the id of the death.
-//
-// An entry is removed from the outbox only after its notice was scheduled.
+// Hooks schedules notices that inform operators about dead letters, and about receivers that fail or answer again. The
+// setting ON_DEAD of a route names another route, called the hook, that delivers these notices. Every instance runs one
+// Hooks. Normally all of them together schedule one notice for each dead letter.
 type Hooks struct {
 	o    HooksOptions
 	hook string // prefix of a hook; empty = no route has one
@@ -53,6 +53,7 @@ func NewHooks(o HooksOptions) *Hooks {
 	if o.Assignment == nil {
 		o.Assignment = alone{}
 	}
+
 	h := &Hooks{o: o}
 	for _, r := range o.Routes.All() {
 		if r.OnDead != nil {
@@ -60,6 +61,7 @@ func NewHooks(o HooksOptions) *Hooks {
 			break
 		}
 	}
+
 	return h
 }
 
@@ -89,6 +91,7 @@ func (h *Hooks) Run(ctx context.Context) error {
 			wait = again.Fail(err)
 		}
 	}
+
 	return nil
 }
 
@@ -100,7 +103,8 @@ func (h *Hooks) pass(ctx context.Context, all bool) error {
 			failed = append(failed, h.drain(ctx, shard))
 		}
 	}
-	return errors.Join(failed...)
+
+	return errors.Join(append(failed, h.downs(ctx, all))...)
 }
 
 // drain schedules the notices of all entries of a shard's outbox. It skips entries that this instance
@@ -111,10 +115,12 @@ func (h *Hooks) drain(ctx context.Context, shard int) error {
 		if err != nil || len(texts) == 0 {
 			return err
 		}
+
 		done, failed := h.schedule(ctx, texts)
 		if err := errors.Join(failed, h.o.Store.ForgetDeaths(ctx, shard, done)); err != nil || len(texts) < hooksBatch {
 			return err
 		}
+
 		from += len(texts) - len(done)
 	}
 }
@@ -129,13 +135,17 @@ func (h *Hooks) schedule(ctx context.Context, texts []string) (done []string, er
 			err = wrong
 			continue
 		}
+
+		// The key has the id of the dead letter, so that another instance or a second pass schedules no second notice.
 		key := keys.Fill(d.Hook, "dead") + ":" + d.ID
 		if r := h.o.Routes.Match(key); r == nil || r.Prefix != d.Hook {
 			continue // for an instance that has the hook's route
 		}
+
 		reqs = append(reqs, store.Request{Key: key, OnDuplicate: store.Keep, Content: notice.Content{Body: d.Body()}})
 		of = append(of, text)
 	}
+
 	if len(reqs) == 0 {
 		return nil, err
 	}
@@ -148,5 +158,6 @@ func (h *Hooks) schedule(ctx context.Context, texts []string) (done []string, er
 			err = r.Err
 		}
 	}
+
 	return done, err
 }

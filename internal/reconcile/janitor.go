@@ -49,6 +49,8 @@ type JanitorOptions struct {
 	Routes   *route.Table
 	Shards   Shards
 	Work     Work
+	// Receivers may be nil. Partitions of routes with HTTP targets count as paused until it was read for their shard.
+	Receivers Receivers
 	// Assignment decides which partitions this instance trims. If nil, it trims all.
 	Assignment Trims
 	Logger     *zap.Logger
@@ -73,6 +75,14 @@ type Trims interface{ Tidies(p keys.Partition) bool }
 // Tidies implements Trims.
 func (alone) Tidies(keys.Partition) bool { return true }
 
+// Receivers knows the paused receivers. *[holds.Holds] is one.
+type Receivers interface {
+	// Follow reads them if they have changed.
+	Follow(ctx context.Context) error
+	// IsRead reports whether they were read for the notices of a shard.
+	IsRead(shard int) bool
+}
+
 // Janitor deletes settled notices after their retention, reads which routes are paused, and moves notices to the
 // routes that match their keys. Every instance runs one. Each step is one atomic script, so they do not conflict.
 type Janitor struct {
@@ -81,6 +91,8 @@ type Janitor struct {
 	serving *serving
 
 	paused [][]string // prefixes by shard, as read last; nil = never read
+	// receiversAt is when the paused receivers are read again.
+	receiversAt time.Time
 
 	check    chan struct{}
 	unserved atomic.Bool // a notice was scheduled under a prefix that may have no instance
@@ -95,7 +107,7 @@ func NewJanitor(o JanitorOptions) *Janitor {
 	return &Janitor{o: o, mover: newMover(o), serving: newServing(o.Registry, o.Routes), check: make(chan struct{}, 1)}
 }
 
-// Check makes the Janitor read the pauses and the served prefixes at once.
+// Check makes the Janitor read the pauses, the paused receivers and the served prefixes at once.
 func (j *Janitor) Check() {
 	select {
 	case j.check <- struct{}{}:
@@ -116,14 +128,16 @@ func (j *Janitor) Orphans() int64 { return j.mover.orphans.Load() }
 
 // The Janitor's intervals. Jitter spreads instances.
 const (
-	pausedEvery   = 5 * time.Second
-	pausedRetry   = time.Second // after a failed read; until the first success nothing is claimed
-	tidyEvery     = 30 * time.Second
-	unservedEvery = time.Second // shortest interval of rounds for notices without an instance
-	batch         = 500         // notices per call
-	// adoptedFor is the minimum time for which settled notices are kept on routes that adopt plain timers (package
-	// adopt). An expired event may arrive late. If its notice were already deleted, the event would look like that of a
-	// new timer.
+	pausedEvery = 5 * time.Second
+	pausedRetry = time.Second // after a failed read; until the first success nothing is claimed
+	tidyEvery   = 30 * time.Second
+	// receiversEvery is the interval at which the paused receivers are read without a Check.
+	receiversEvery = 30 * time.Second
+	unservedEvery  = time.Second // shortest interval of rounds for notices without an instance
+	batch          = 500         // notices per call
+	// adoptedFor is the minimum time for which settled notices are kept on routes that adopt plain timers, keys with a
+	// TTL that a producer has set itself (package adopt). The expired event of such a timer may arrive late. If its
+	// notice were already deleted, the event would look like that of a new timer.
 	adoptedFor = 2 * time.Minute
 )
 
@@ -156,6 +170,7 @@ func (j *Janitor) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-j.check:
+			j.receiversAt = time.Time{}
 		case <-time.After(wait):
 		}
 	}
@@ -202,6 +217,7 @@ var errSomePaused = errors.New("the node of some shards does not answer, nor tha
 // followPaused publishes which partitions are paused. A shard whose pauses have never been read
 // counts as paused. If a read fails, the last result holds.
 func (j *Janitor) followPaused(ctx context.Context) error {
+	failed := j.followReceivers(ctx)
 	p, err := j.o.Store.Pauses(ctx)
 	if err != nil {
 		return err
@@ -220,8 +236,12 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 
 	j.paused = now
 	j.o.Work.SetPaused(func(at keys.Partition) bool {
-		return at.Shard >= len(now) || now[at.Shard] == nil || slices.Contains(now[at.Shard], at.Prefix)
+		return at.Shard >= len(now) || now[at.Shard] == nil || j.unread(at) || slices.Contains(now[at.Shard], at.Prefix)
 	})
+	if failed != nil {
+		return failed
+	}
+
 	if p.Stale {
 		if err := j.o.Store.CopyPaused(ctx); err != nil {
 			return err
@@ -233,6 +253,39 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 	}
 
 	return nil
+}
+
+// followReceivers reads the paused receivers, if it is time, after a Check, or for a new shard. A heartbeat that
+// returns a new version of them causes a Check.
+func (j *Janitor) followReceivers(ctx context.Context) error {
+	if j.o.Receivers == nil {
+		return nil
+	}
+
+	known := true
+	for shard := range j.o.Shards.Places() {
+		known = known && j.o.Receivers.IsRead(shard)
+	}
+
+	if known && time.Now().Before(j.receiversAt) {
+		return nil
+	}
+	if err := j.o.Receivers.Follow(ctx); err != nil {
+		return err
+	}
+
+	j.receiversAt = time.Now().Add(receiversEvery + rand.N(receiversEvery/4))
+	return nil
+}
+
+// unread reports whether nothing may be claimed from a partition because the paused receivers were never read for it.
+func (j *Janitor) unread(at keys.Partition) bool {
+	r := j.o.Routes.Prefix(at.Prefix)
+	if j.o.Receivers == nil || r == nil || r.Target.Kind != route.KindFixed && r.Target.Kind != route.KindNotice {
+		return false
+	}
+
+	return !j.o.Receivers.IsRead(at.Shard)
 }
 
 // Tidy makes one round: it trims settled notices, and moves notices that are stored under a prefix
@@ -262,6 +315,7 @@ func (j *Janitor) order(ctx context.Context) error {
 	for _, r := range j.o.Routes.All() {
 		mine = append(mine, OrderedMembers(r)...)
 	}
+
 	return errors.Join(j.o.Store.AddOrdered(ctx, mine), j.o.Store.ForgetOrdered(ctx, j.serving.ordered()))
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -533,5 +534,66 @@ func TestShardWithUnknownPausesIsPaused(t *testing.T) {
 			t.Error(err)
 		}
 		expect("one cannot be read again", "a0 ")
+	})
+}
+
+// receiversOf has read the paused receivers of the first n shards.
+type receiversOf int
+
+func (receiversOf) Follow(context.Context) error { return nil }
+func (n receiversOf) IsRead(shard int) bool      { return shard < int(n) }
+
+// A partition of a route that calls receivers is paused until the paused receivers were read for its shard.
+func TestShardWithUnknownReceiversIsPaused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, w, routes := newFakeStore(), &work{}, table(t, "a", "b")
+		routes.Prefix("a").Target.Kind = route.KindNotice
+		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: routes, Shards: two, Work: w,
+			Receivers: receiversOf(1), Logger: zap.NewNop()})
+		if err := k.followPaused(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for p, want := range map[keys.Partition]bool{{Prefix: "a"}: false, {Prefix: "a", Shard: 1}: true, {Prefix: "b", Shard: 1}: false} {
+			if w.paused(p) != want {
+				t.Errorf("%v: paused %t", p, !want)
+			}
+		}
+	})
+}
+
+// counted counts how often the paused receivers are read.
+type counted struct{ reads, shards atomic.Int32 }
+
+func (c *counted) Follow(context.Context) error { c.reads.Add(1); c.shards.Store(2); return nil }
+func (c *counted) IsRead(shard int) bool        { return shard < int(c.shards.Load()) }
+
+// The paused receivers are read every 30 s, for a new shard, and after a Check.
+func TestPausedReceiversAreReadWhenTheyMayHaveChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := &counted{}, newFakeStore()
+		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a"), Shards: two, Work: &work{}, Receivers: c,
+			Logger: zap.NewNop()})
+		ctx, cancel := context.WithCancel(t.Context())
+		ran := make(chan error)
+		go func() { ran <- k.Run(ctx) }()
+		expect := func(what string, after time.Duration, want int32) {
+			t.Helper()
+			time.Sleep(after)
+			synctest.Wait()
+			if got := c.reads.Load(); got != want {
+				t.Errorf("%s: read %d times, want %d", what, got, want)
+			}
+		}
+		expect("at the start", time.Second, 1)
+		expect("before 30 s", 28*time.Second, 1)
+		expect("after 30 s", 20*time.Second, 2)
+		k.Check()
+		expect("after a Check", time.Millisecond, 3)
+		c.shards.Store(1)
+		expect("with a new shard", 7*time.Second, 4)
+		cancel()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
 	})
 }

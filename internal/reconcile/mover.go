@@ -191,7 +191,7 @@ func (m *mover) move(ctx context.Context, from keys.Partition, to string, ks []s
 	for _, key := range stuck {
 		if !m.reported[key] && len(m.reported) < maxReported {
 			m.reported[key] = true
-			m.logger.Error("two different notices of one key are stored under two prefixes, the second waits until the first is finalized",
+			m.logger.Error("two different notices of one key are stored under two prefixes, the second waits while the first is pending or dead",
 				zap.String("key", key), zap.String("waits_under", from.Prefix), zap.String("first_under", to))
 		}
 	}

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 //go:embed lua/rehome.lua
 var rehomeSource string
 
-var rehomeScript = wire.NewScript("rehome", layout.Order+rehomeSource, false)
+var rehomeScript = wire.NewScript("rehome", layout.Order+layout.Held+rehomeSource, false)
 
 // Redis is the store of a Janitor. Its script runs under the guard of package layout.
 type Redis struct{ *store.Store }
@@ -28,6 +29,7 @@ func (s Redis) Holds(ctx context.Context, shard int, prefixes []string) (bool, e
 	for i, p := range prefixes {
 		ks[i] = s.Space().Records(keys.Partition{Prefix: p, Shard: shard})
 	}
+
 	return s.AnyOf(ctx, ks)
 }
 
@@ -38,17 +40,23 @@ func (s Redis) Unsettled(ctx context.Context, p keys.Partition) (int64, error) {
 	if _, err := both.Exec(ctx); err != nil {
 		return 0, s.Wire().Fail("kept", err)
 	}
+
 	return pending.Val() + dead.Val(), nil
 }
 
-// Rehome moves notices of one shard from the prefix of from to the prefix to. moved is the number of moved notices.
-// stuck are the keys of pending or dead notices that had to stay. Each can move once the notice of its key under to
-// is settled.
+// Rehome moves notices of one shard from the prefix from.Prefix to the prefix to, because another route matches their
+// keys ks now. moved counts the keys that have no notice under from.Prefix any more. If a key has an old notice under
+// from.Prefix and a new one under to, their contents and states decide (settled means delivered or cancelled):
 //
-// If both prefixes have a notice of the same key, Rehome compares the old notice with the new one, under to:
-//   - Their contents are equal: it keeps the new one, or the old one if that has progressed further.
-//   - Their contents differ, and only the new one is settled: the old one replaces it.
-//   - Otherwise both stay.
+//	contents   states                                        result
+//	equal      only the old one is settled                   the old one replaces the new one
+//	equal      both scheduled, the old has more attempts     the old one replaces the new one
+//	equal      any other                                     the old one is deleted
+//	different  only the new one is settled                   the old one replaces the new one
+//	different  any other                                     both stay
+//
+// stuck are the keys for which both stay and the old notice is pending or dead: it can move once the new one is
+// settled. The notices of a claimed key stay for a later call.
 func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error) {
 	moved, both, err := s.rehome(ctx, from, to, ks, make([]string, len(ks)))
 	if err != nil || len(both) == 0 {
@@ -59,6 +67,7 @@ func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []
 	if err != nil {
 		return moved, nil, err
 	}
+
 	now, err := s.FindMany(ctx, from.Under(to), both)
 	if err != nil {
 		return moved, nil, err
@@ -76,6 +85,7 @@ func (s Redis) Rehome(ctx context.Context, from keys.Partition, to string, ks []
 			stuck = append(stuck, k)
 		}
 	}
+
 	if len(todo) == 0 {
 		return moved, stuck, nil
 	}
@@ -104,6 +114,7 @@ func (s Redis) rehome(ctx context.Context, from keys.Partition, to string, ks, o
 		key, _ := k.(string)
 		both = append(both, key)
 	}
+
 	return int(n), both, nil
 }
 
@@ -112,7 +123,7 @@ func settled(s notice.State) bool { return s == notice.Delivered || s == notice.
 // merge returns what becomes of a notice if the new prefix has one of the same key: an operation of
 // rehome.lua, or "" to leave both.
 func merge(old, now *store.Found) string {
-	if len(old.Diff(&now.Content)) > 0 {
+	if len(old.Diff(&now.Content)) > 0 || !bytes.Equal(old.Raw, now.Raw) { // of a record that cannot be read, the content is not known
 		if settled(now.State) && !settled(old.State) {
 			return "r" // the settled notice is done
 		}
@@ -124,5 +135,6 @@ func merge(old, now *store.Found) string {
 		old.State == notice.Scheduled && now.State == notice.Scheduled && old.AttemptsMade > now.AttemptsMade:
 		return "r" // the old prefix's notice is further on
 	}
+
 	return "d"
 }

@@ -94,6 +94,7 @@ func (s *serving) ordered() (members []string) {
 			}
 		}
 	}
+
 	return members
 }
 

@@ -46,10 +46,10 @@ const (
 	callLimit        = 3 * time.Second        // timeout of one call
 	maxWait          = 250 * time.Millisecond // after a failed call
 
-	// Intervals of an instance that is not the preferred one for a partition, the notices of one route in one shard.
-	// Without due notices it inspects the partition every idleOthers. After a due time it waits one grace for each
-	// instance with a higher rank, so that those claim first. Then it waits minAssistDelay and a random part of
-	// assistSpread.
+	// Intervals of an instance that is not preferred for a partition, the notices of one route in one shard. While no
+	// notice is due and a subscription is alive, it inspects the partition every idleOthers. Due notices it leaves to the
+	// instances that are ranked above it. Only when one grace for each of them has passed, then minAssistDelay, and then
+	// a random part of assistSpread, it claims the notices that are still unclaimed.
 	idleOthers     = time.Minute
 	minAssistDelay = 5 * time.Millisecond
 	assistSpread   = 10 * time.Millisecond
@@ -68,9 +68,9 @@ type Events interface {
 
 // Assignment decides which instance works on a partition. *[fleet.Assignment] is one.
 type Assignment interface {
-	// Rank returns how many other instances are ranked above this one for a partition. The instance
-	// with rank 0 inspects and touches the partition. Each other one leaves due notices unclaimed
-	// for as many graces as its rank.
+	// Rank returns how many other instances are ranked above this one for a partition. The instance with rank 0
+	// inspects the partition and touches its timers. Each other instance first leaves a due notice unclaimed for as
+	// many graces as its rank, and then claims it.
 	Rank(p keys.Partition) int
 	// Alive returns how many instances take events.
 	Alive() int

@@ -7,13 +7,11 @@ import (
 	"notifier/internal/store"
 )
 
-// touch reads the timers of due notices. Redis deletes an expired timer when it is read, and then sends the expired
-// event. early is true if some of the timers are not due yet by Redis's clock.
-//
-// touch reads at most as many timers as all instances have free slots, and none while no events arrive. A sweep claims
-// the other notices.
+// touch reads the timers of due notices. Redis deletes an expired timer when it is read, and sends the event that makes
+// an instance claim the notice. touch reads only as many timers as there are probably free slots, and requests a sweep,
+// which needs no events, for the other notices. early is true if some timers are not due yet by Redis's clock.
 func (s *Sweeper) touch(ctx context.Context, due []store.Timer) (early bool, err error) {
-	if !s.flowing() {
+	if !s.flowing() { // no events arrive
 		if len(due) > 0 {
 			s.o.Dispatch.Sweep(s.o.Partition)
 		}

@@ -77,6 +77,7 @@ func image(pool *dockertest.Pool) (string, error) {
 		return "", fmt.Errorf("neither is there an image %s:%s (scripts/test-image.sh makes it) nor can %s:%s be pulled: %w",
 			repository, localTag, repository, publicTag, err)
 	}
+
 	return publicTag, nil
 }
 
@@ -169,5 +170,6 @@ func (c *container) logs() string {
 	if err != nil {
 		return err.Error()
 	}
+
 	return b.String()
 }

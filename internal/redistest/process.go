@@ -35,6 +35,7 @@ func Program() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find a redis-server: %w", err)
 	}
+
 	return path, nil
 }
 
@@ -51,6 +52,7 @@ func newProcess(dir string, s *settings) (*process, error) {
 		if p.port, err = FreePort(); err != nil {
 			return nil, err
 		}
+
 		p.args = arguments(s, "--port", strconv.Itoa(p.port), "--bind", "127.0.0.1", "--dir", dataDir(s, dir))
 		if err = p.start(); err == nil {
 			return p, nil
@@ -103,6 +105,7 @@ func splitLine(line string) []string {
 			if begun {
 				words = append(words, word.String())
 			}
+
 			word.Reset()
 			begun = false
 		default:
@@ -114,6 +117,7 @@ func splitLine(line string) []string {
 	if begun {
 		words = append(words, word.String())
 	}
+
 	return words
 }
 
@@ -145,6 +149,7 @@ func (p *process) start() error {
 		p.remove()
 		return err
 	}
+
 	return p.listening()
 }
 
@@ -211,6 +216,7 @@ func (p *process) logs() string {
 	if err != nil {
 		return err.Error()
 	}
+
 	const last = 4000
 	return string(b[max(0, len(b)-last):])
 }
@@ -238,6 +244,7 @@ func newGuard(command string) (*guard, error) {
 		_ = w.Close()
 		return nil, fmt.Errorf("start the guard: %w", err)
 	}
+
 	return &guard{cmd: cmd, pipe: w}, nil
 }
 
@@ -246,6 +253,7 @@ func (g *guard) release() {
 	if g == nil {
 		return
 	}
+
 	_, _ = g.pipe.WriteString("keep\n")
 	_ = g.pipe.Close()
 	_ = g.cmd.Wait()

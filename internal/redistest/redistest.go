@@ -62,8 +62,7 @@ func WithAOF(dir string) Option {
 	return func(s *settings) { s.aof, s.aofDir = true, dir }
 }
 
-// WithEnv adds variables, as NAME=value, to the environment of a server process. A container does not get
-// them.
+// WithEnv adds variables, as NAME=value, to the environment of a server process. No container is used then.
 func WithEnv(vars ...string) Option {
 	return func(s *settings) { s.env = append(s.env, vars...) }
 }
@@ -97,6 +96,7 @@ func Start(t testing.TB, opts ...Option) *Server {
 	if err := srv.await(); err != nil {
 		t.Fatalf("redistest: %v\n%s", err, b.logs())
 	}
+
 	return srv
 }
 
@@ -114,6 +114,7 @@ func own(t testing.TB, s *settings) (backend, error) {
 	if derr == nil {
 		return c, nil
 	}
+
 	return nil, fmt.Errorf("no Redis to test with; install the package redis-server (`make deps`), or start Docker and run "+
 		"scripts/test-image.sh\n  redis-server: %w\n  docker: %w", perr, derr)
 }
@@ -190,6 +191,7 @@ func (s *Server) do(what string, f func(backend) error) {
 	if s.backend == nil {
 		s.t.Fatalf("redistest: %s: the server is shared with other tests; use redistest.Start", what)
 	}
+
 	if err := f(s.backend); err != nil {
 		s.t.Fatalf("redistest: %s: %v", what, err)
 	}
@@ -240,6 +242,7 @@ func unused(port int) bool {
 		if err != nil {
 			return false
 		}
+
 		_ = l.Close()
 	}
 	return true

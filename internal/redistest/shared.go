@@ -57,6 +57,7 @@ func Shared(t testing.TB) *Server {
 	if err := s.client.FlushDB(context.Background()).Err(); err != nil {
 		t.Fatalf("redistest: empty database %d: %v", db, err)
 	}
+
 	return s
 }
 
@@ -104,6 +105,7 @@ func find(t testing.TB) (*redis.Options, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s cannot be read; want redis://host:port", EnvURL)
 		}
+
 		return o, nil
 	}
 
@@ -136,6 +138,7 @@ func find(t testing.TB) (*redis.Options, error) {
 		t.Logf("redistest: %s on %s, because of docker: %v", p.path, p.address(), derr)
 		return &redis.Options{Addr: p.address()}, nil
 	}
+
 	return nil, fmt.Errorf("no Redis to test with; install the package redis-server (`make deps`), or start Docker and run "+
 		"scripts/test-image.sh, or set %s\n  docker: %w\n  redis-server: %w", EnvURL, derr, perr)
 }
@@ -159,6 +162,7 @@ func addFlags(c *redis.Client) error {
 	if err := c.ConfigSet(ctx, name, flags).Err(); err != nil {
 		return fmt.Errorf("set %s to %q: %w", name, flags, err)
 	}
+
 	return nil
 }
 
@@ -177,6 +181,7 @@ func take(t testing.TB, o *redis.Options) (int, error) {
 			if errors.Is(err, redis.Nil) {
 				continue
 			}
+
 			if err != nil {
 				_ = c.Close()
 				return 0, fmt.Errorf("take a database: %w", err)
@@ -206,11 +211,14 @@ func urlOf(o *redis.Options) string {
 	if o.TLSConfig != nil {
 		scheme = "rediss"
 	}
+
 	if o.Password != "" {
 		auth = o.Username + ":" + o.Password + "@"
 	}
+
 	if o.Network == "unix" {
 		return "unix://" + auth + o.Addr + "?db=" + strconv.Itoa(o.DB)
 	}
+
 	return scheme + "://" + auth + o.Addr + "/" + strconv.Itoa(o.DB)
 }

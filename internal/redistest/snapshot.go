@@ -7,9 +7,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Snapshot saves all keys that match a pattern, and returns a function that restores that state. This simulates a
-// Redis that restarts without its last writes. To simulate one node of a cluster, use a pattern that matches only keys
-// in the node's slots.
+// Snapshot saves all keys that match a pattern, and returns the function lose, which restores that state and deletes
+// the matching keys that were added since. A test calls lose to simulate a Redis that restarts without its last writes.
+// To simulate one node of a cluster, use a pattern that matches only keys in the node's slots.
 func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 	t.Helper()
 	c := s.Client()
@@ -18,6 +18,7 @@ func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return ks
 	}
 	type value struct {
@@ -30,6 +31,7 @@ func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		was[k] = value{text, c.PExpireTime(t.Context(), k).Val()}
 	}
 
@@ -39,12 +41,14 @@ func (s *Server) Snapshot(t testing.TB, match string) (lose func()) {
 			for _, k := range list() {
 				p.Del(t.Context(), k)
 			}
+
 			for k, x := range was {
 				p.Restore(t.Context(), k, 0, x.text)
 				if x.expires > 0 {
 					p.PExpireAt(t.Context(), k, time.UnixMilli(x.expires.Milliseconds()))
 				}
 			}
+
 			return nil
 		})
 		if err != nil {

@@ -1,8 +1,11 @@
 // Package remote determines the address of the client that sent an HTTP request, also behind proxies.
 //
-// It reads X-Forwarded-For and X-Forwarded-Proto only if the connection comes from a trusted proxy, because any other
-// sender could forge them. Each proxy appends the address of its peer to X-Forwarded-For. So the client is the
-// rightmost address that is not a trusted proxy, over all lines of the header.
+// Each proxy appends the address of its peer to the header X-Forwarded-For. Package remote trusts the header only if
+// the connection comes from a proxy of the operator, because any other sender could forge it. It reads the addresses
+// from right to left. The client is the first one that is not a trusted proxy. If there is none, or a malformed entry
+// comes first, the address of the last proxy read is used instead.
+//
+// The header X-Forwarded-Proto, also only from a trusted proxy, says whether the client uses TLS.
 package remote
 
 import (
@@ -77,6 +80,7 @@ func (p Proxies) origin(r *http.Request) Origin {
 		// the header leave one entry.
 		out.Secure = strings.EqualFold(schemes[max(len(schemes)-1-proxies, 0)], "https")
 	}
+
 	return out
 }
 
@@ -97,6 +101,7 @@ func entries(lines []string) []string {
 			out = append(out, strings.TrimSpace(entry))
 		}
 	}
+
 	return out
 }
 
@@ -107,6 +112,7 @@ func parse(entry string) (netip.Addr, bool) {
 		withPort, perr := netip.ParseAddrPort(entry)
 		a, err = withPort.Addr(), perr
 	}
+
 	return a.Unmap().WithZone(""), err == nil
 }
 

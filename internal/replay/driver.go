@@ -100,12 +100,14 @@ func (d *Driver) Run(ctx context.Context) error {
 	for {
 		for d.take(ctx, &wg) {
 		}
+
 		if time.Now().After(expire) {
 			expire = time.Now().Add(expireEvery)
 			if err := d.o.Journal.ExpireReplays(ctx); err != nil && ctx.Err() == nil {
-				d.o.Logger.Debug("old replays could not be forgotten; it is repeated", zap.Error(err))
+				d.o.Logger.Debug("cannot delete old replays, retrying", zap.Error(err))
 			}
 		}
+
 		look := time.NewTimer(lookEvery + mathrand.N(lookEvery/4))
 		select {
 		case <-ctx.Done():
@@ -125,17 +127,20 @@ func (d *Driver) take(ctx context.Context, wg *sync.WaitGroup) bool {
 	default:
 		return false
 	}
+
 	// Each drive has a unique token, so that a drive that has lost its lease cannot renew that of
 	// its successor.
 	token := d.token + ":" + rand.Text()[:8]
 	r, ok, err := d.o.Journal.TakeReplay(ctx, token, holdFor)
 	if err != nil && ctx.Err() == nil {
-		d.o.Logger.Debug("whether there is something to replay could not be asked; it is repeated", zap.Error(err))
+		d.o.Logger.Debug("cannot read the replays, retrying", zap.Error(err))
 	}
+
 	if !ok || err != nil {
 		<-d.busy
 		return false
 	}
+
 	wg.Go(func() {
 		defer func() { <-d.busy; d.Wake() }()
 		(&drive{Driver: d, r: r, as: token}).run(ctx)
@@ -165,6 +170,7 @@ func (d *drive) run(ctx context.Context) {
 		if d.over(ctx, n, err, log) {
 			return
 		}
+
 		if err != nil {
 			// Send the same batch again, if this driver still has the replay.
 			if d.again.Wait(ctx, err) && !d.keeps(ctx) {
@@ -178,6 +184,7 @@ func (d *drive) run(ctx context.Context) {
 			log.Info("the replay was stopped, or is driven by another instance", zap.Int64("done", d.r.Done))
 			return
 		}
+
 		// A late batch is not followed by a burst.
 		next = later(next.Add(time.Duration(float64(n)/d.r.Rate*float64(time.Second))), time.Now().Add(-batchFor))
 		if !d.rest(ctx, time.Until(next)) {
@@ -226,6 +233,7 @@ func (d *drive) outdated(ctx context.Context) bool {
 	default:
 		return false
 	}
+
 	return true
 }
 
@@ -253,22 +261,26 @@ func (d *drive) batch(ctx context.Context) (int, error) {
 	if err != nil || len(items) == 0 {
 		return 0, err
 	}
+
 	each := time.Duration(float64(time.Second) / d.r.Rate)
 	shards := map[int][]Item{}
 	for i := range items {
 		it := &items[i]
 		shards[it.Shard] = append(shards[it.Shard], item(d.o.Routes, &d.r, it, time.Duration(i)*each))
 	}
+
 	under, span := tracing.Step(ctx, d.o.Tracer, "replay", tracing.Replay.String(d.r.Name), tracing.Notices.Int(len(items)))
 	err = d.sendAll(under, shards)
 	tracing.End(span, err, "redis")
 	if err != nil {
 		return 0, err
 	}
+
 	counts, err := d.o.Sender.ReplayCounts(ctx, d.r.Mark())
 	if err != nil {
 		return 0, err
 	}
+
 	d.r.Done, d.r.Counts = items[len(items)-1].Number, counts
 	return len(items), nil
 }
@@ -293,6 +305,7 @@ func (d *drive) send(ctx context.Context, shard int, list []Item) error {
 			}
 			n++
 		}
+
 		answers, err := d.o.Sender.Replay(ctx, Part{Mark: d.r.Mark(), Shard: shard, NewIDs: d.r.NewIDs}, list[:n])
 		if d.o.Observer != nil {
 			for _, a := range answers {
@@ -301,9 +314,11 @@ func (d *drive) send(ctx context.Context, shard int, list []Item) error {
 				}
 			}
 		}
+
 		if err != nil {
 			return err
 		}
+
 		list = list[n:]
 	}
 	return nil
@@ -326,6 +341,7 @@ func (d *drive) end(ctx context.Context, state history.ReplayState, reason strin
 		d.o.Logger.Warn("cannot record the end of a replay, retrying", zap.String("replay", d.r.Name), zap.Error(err))
 		return false
 	}
+
 	return true
 }
 

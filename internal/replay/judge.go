@@ -41,16 +41,19 @@ func Judge(table *route.Table, row *history.Row) (to *route.Route, refused strin
 	case !keys.Valid(row.Key):
 		return nil, NoRoute
 	}
+
 	if to = table.Match(row.Key); to == nil {
 		return nil, NoRoute
 	}
 	if len(row.Withheld) > 0 || to.Target.Kind == route.KindNotice && history.PasswordWithheld(row.URL) {
 		return to, SecretLost
 	}
+
 	c := content(to, row)
 	if len(to.Misfits(&c)) > 0 {
 		return to, Unfit
 	}
+
 	return to, ""
 }
 
@@ -61,6 +64,7 @@ func content(to *route.Route, row *history.Row) notice.Content {
 	if to.Target.Kind != route.KindNotice {
 		c.URL = ""
 	}
+
 	return c
 }
 
@@ -74,6 +78,7 @@ func hostNow(to *route.Route, row *history.Row) string {
 		if err != nil {
 			return ""
 		}
+
 		return host
 	}
 	return ""
@@ -86,16 +91,19 @@ func item(table *route.Table, r *history.Replay, it *history.ReplayItem, delay t
 		out.Result = Gone
 		return out
 	}
+
 	to, refused := Judge(table, it.Row)
 	if refused != "" {
 		out.Result = refused
 		return out
 	}
+
 	out.Notice = &notice.Notice{Key: it.Row.Key, Route: to.Prefix, Made: it.Row.Made, Replay: cmp.Or(r.Name, r.ID),
 		Content: content(to, it.Row)}
 	if !r.NewIDs {
 		n := max(it.Row.AttemptsMade, 0)
 		out.AttemptsMade, out.Redriven, out.Endings = n, n, it.Row.Number
 	}
+
 	return out
 }

@@ -66,6 +66,7 @@ func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, er
 			return p, err
 		}
 	}
+
 	p, list, err := m.choose(ctx, r, dry)
 	switch {
 	case err != nil:
@@ -77,12 +78,14 @@ func (m Maker) Make(ctx context.Context, r *history.Replay, dry bool) (*Plan, er
 	case r.Total == 0:
 		return nil, fmt.Errorf("%w: %s", ErrEmpty, Why(r.Refused))
 	}
+
 	err = m.DB.AddReplay(ctx, r, list)
 	if errors.Is(err, history.ErrReplayKnown) { // the same call was made twice at a time
 		if known, err := m.known(ctx, r); known != nil || err != nil {
 			return known, err
 		}
 	}
+
 	return p, err
 }
 
@@ -95,6 +98,7 @@ func (m Maker) known(ctx context.Context, r *history.Replay) (*Plan, error) {
 	case !list[0].Same(r):
 		return nil, ErrOther
 	}
+
 	return &Plan{Replay: &list[0], Known: true}, nil
 }
 
@@ -111,28 +115,34 @@ func (m Maker) choose(ctx context.Context, r *history.Replay, dry bool) (*Plan, 
 			r.Refused[refused]++
 			return nil
 		}
+
 		now := hostNow(to, row)
 		hosts[now]++
 		if now != row.Host {
 			elsewhere[Differs{Route: to.Name, Then: row.Host, Now: now}]++
 		}
+
 		if r.Total++; r.Total > history.MaxReplay {
 			return fmt.Errorf("%w: more than %d; ask for a shorter window, or for a host or a prefix", ErrLarge, history.MaxReplay)
 		}
+
 		if !dry {
 			c.Shard = m.Space.Shard(row.Key)
 			list = append(list, c)
 		}
+
 		return nil
 	})
 	if err != nil {
 		return nil, nil, err
 	}
+
 	p.Hosts, p.HostCount = most(hosts), len(hosts)
 	for d, n := range elsewhere {
 		d.Notices = n
 		p.Differs = append(p.Differs, d)
 	}
+
 	slices.SortFunc(p.Differs, func(a, b Differs) int {
 		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Then, b.Then))
 	})
@@ -145,6 +155,7 @@ func most(counts map[string]int64) []Host {
 	for name, n := range counts {
 		list = append(list, Host{name, n})
 	}
+
 	slices.SortFunc(list, func(a, b Host) int { return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Name, b.Name)) })
 	return list[:min(len(list), mostHosts)]
 }
@@ -174,5 +185,6 @@ func Why(counts map[string]int64) string {
 			text += fmt.Sprintf("%d: %s", counts[result], why)
 		}
 	}
+
 	return text
 }

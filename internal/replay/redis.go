@@ -60,15 +60,16 @@ type Answer struct {
 	Due    time.Time
 }
 
-// Replay schedules items of one shard, which must be sorted by number. It skips items that an earlier call has
-// scheduled, so a call may be repeated. If the error is ErrUnconfirmed, the items are scheduled, but not yet as
-// durable as configured.
+// Replay schedules the notices of items for another delivery, and returns one Answer for each item. r is the part of a
+// replay in one shard. The items must belong to r and be sorted by Number, their position in the replay. An item that
+// an earlier call has processed is skipped, so a call may be repeated. With the error ErrUnconfirmed, the answers hold,
+// but replicas or disk have not confirmed the write as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
 	since, given := s.LostMoves(), items
 	if len(s.OldShards()) > 0 {
 		var err error
 		if items, err = s.fromOldShards(ctx, items); err != nil {
-			return nil, err
+			return nil, err // also an unconfirmed move, without answers: nothing was scheduled
 		}
 	}
 
@@ -82,6 +83,7 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	if len(v) != len(items)+1 {
 		return nil, fmt.Errorf("replay: %d answers to %d items", len(v)-1, len(items))
 	}
+
 	if err != nil {
 		s.Unconfirmed(replayScript.Op, len(items), err)
 	}
@@ -90,21 +92,23 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	for _, p := range prefixes {
 		s.Timers.Set(ctx, p, timers[p], wire.Micros(v[0]))
 	}
+
 	return out, err
 }
 
 // run runs the script, and returns the prefixes of its groups and its reply.
 func (s Redis) run(ctx context.Context, r Part, items []Item, since int64) (prefixes []string, v []any, err error) {
-	cmd := s.Knowing(ctx, s.Space().Base(r.Shard), func(view *layout.View) *redis.Cmd {
+	cmd := s.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *layout.View) ([]string, []any, error) {
 		switch {
 		case s.IsOld(view, r.Shard, since):
-			return layout.Replaced(ctx)
+			return nil, nil, layout.ErrReplaced
 		case view.Side.Sorts(): // the notice that it would replace may be on the other side
-			return layout.Moved(ctx)
+			return nil, nil, wire.ErrMoved
 		}
+
 		prefixes = groups(view, items)
 		ks, args := s.args(prefixes, r, items)
-		return s.Send(ctx, view, replayScript, ks, args)
+		return ks, args, nil
 	})
 	v, err = s.Wire().List(replayScript.Op, cmd)
 	return prefixes, v, err
@@ -121,11 +125,13 @@ func answers(v []any, items []Item) ([]Answer, map[string][]store.NewTimer) {
 			if a < 0 || items[i].Notice == nil {
 				continue
 			}
+
 			out[i] = Answer{Result: Sent, Due: time.UnixMilli(a).UTC()}
 			prefix := items[i].Route
 			timers[prefix] = append(timers[prefix], store.NewTimer{Key: items[i].Key, Due: a, Attempt: items[i].NextAttempt()})
 		}
 	}
+
 	return out, timers
 }
 
@@ -141,11 +147,13 @@ func groups(v *layout.View, items []Item) (prefixes []string) {
 			add(items[i].Route)
 		}
 	}
+
 	for _, p := range prefixes {
 		for _, other := range v.Beside(p) {
 			add(other)
 		}
 	}
+
 	return prefixes
 }
 
@@ -160,6 +168,7 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 	if r.NewIDs {
 		newIDs = "1"
 	}
+
 	add(s.Space().Wake(), strconv.Itoa(r.Shard), newIDs, strconv.FormatInt(progressFor.Milliseconds(), 10), strconv.Itoa(len(prefixes)))
 
 	ks = []string{s.Space().Replay(r.Shard, r.Mark)}
@@ -174,16 +183,18 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 			add(strconv.FormatInt(it.Number, 10), "", "0", "", "0", it.Result)
 			continue
 		}
+
 		ms := (it.Delay.Nanoseconds() + 999_999) / 1_000_000
 		add(strconv.FormatInt(it.Number, 10), it.Key, strconv.Itoa(slices.Index(prefixes, it.Route)+1), strconv.FormatInt(int64(it.Made), 10),
 			strconv.FormatInt(ms, 10), string(it.AppendTail(nil)))
 	}
+
 	return ks, list
 }
 
-// fromOldShards checks the old shards, those that a reshard has replaced, for notices with the items' keys. If such a
-// notice is pending, the item gets the result Pending and no Notice, so it is not scheduled. Other notices are moved
-// to the new shard. fromOldShards returns all items.
+// fromOldShards returns a copy of items, changed for keys whose notices are still in old shards, which a reshard has
+// replaced. If such a notice is pending or claimed, the item must not be sent: in the copy, its Notice is nil and its
+// Result is Pending. Other notices are moved to the new shards, where the replay script checks them.
 func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
 	items = slices.Clone(items)
 	var todo []int
@@ -193,6 +204,7 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 			todo, ks = append(todo, i), append(ks, items[i].Key)
 		}
 	}
+
 	shards, err := s.Where(ctx, ks)
 	if err != nil {
 		return nil, err
@@ -203,14 +215,17 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 		if !s.IsOldShard(shards[j]) {
 			continue
 		}
+
 		pending, err := s.fromOldShard(ctx, items[i].Route, ks[j])
 		if err != nil {
 			return nil, err
 		}
+
 		if pending {
 			items[i].Notice, items[i].Result = nil, Pending
 		}
 	}
+
 	return items, nil
 }
 
@@ -233,6 +248,7 @@ func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bo
 	if at, err := s.Place(ctx, key); err != nil || s.IsOldShard(at) {
 		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, layout.ErrReplaced))
 	}
+
 	return false, nil
 }
 
@@ -244,9 +260,11 @@ func (s Redis) ReplayCounts(ctx context.Context, mark string) (map[string]int64,
 	for shard := range cmds {
 		cmds[shard] = p.HGetAll(ctx, s.Space().Replay(shard, mark))
 	}
+
 	if _, err := p.Exec(ctx); err != nil {
 		return nil, s.Wire().Fail(replayScript.Op, err)
 	}
+
 	counts := map[string]int64{}
 	for _, c := range cmds {
 		for result, text := range c.Val() {
@@ -255,5 +273,6 @@ func (s Redis) ReplayCounts(ctx context.Context, mark string) (map[string]int64,
 			}
 		}
 	}
+
 	return counts, nil
 }

@@ -303,9 +303,10 @@ func TestReplayedNoticeJoinsItsSequence(t *testing.T) {
 		it.Delay = time.Second
 		w.replay(Part{Mark: "r"}, it, Sent)
 
-		first := w.srv.Client().ZRange(t.Context(), w.s.Space().Order(partition), 0, -1).Val()
-		if len(first) != 2 || !strings.HasSuffix(first[0], " "+waits) || !strings.HasSuffix(first[1], " "+dead) {
-			t.Errorf("%v: the sequence is %q", members, first)
+		is, err := redistest.ReadSequences(t.Context(), w.srv.Client(), w.s.Space().Base(partition.Shard), partition.Prefix)
+		first := is.Members
+		if err != nil || len(first) != 2 || !strings.HasSuffix(first[0], " "+waits) || !strings.HasSuffix(first[1], " "+dead) {
+			t.Errorf("%v: the sequence is %q, %v", members, first, err)
 		}
 	}
 }

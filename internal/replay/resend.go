@@ -80,6 +80,7 @@ func FromRow(table *route.Table, row *history.Row) (*notice.Notice, error) {
 	if refused != "" {
 		return nil, Refuse(notice.State(row.Outcome), refusals[refused])
 	}
+
 	n := *row.Notice
 	n.Route, n.Content = to.Prefix, content(to, row)
 	return store.Again(&n, row.Number), nil

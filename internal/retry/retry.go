@@ -12,12 +12,9 @@ import (
 	"notifier/internal/alarm"
 )
 
-// Loop computes the delays between retries of an operation, and logs its failures. Each failure in a row doubles the
-// delay, from Min up to Max. A success resets it. Each delay is shortened by a random part, up to a quarter.
-//
-// The first failure in a row is logged as a warning, the others at level debug, and the recovery at level info.
-//
-// A Loop is safe for concurrent use, and counts the failures of all its users together. It must not be copied.
+// Loop computes the delays between retries of a failing operation, and logs the failures. Each failure in a row doubles
+// the delay, from Min up to Max; a random part of up to a quarter is then subtracted. A success resets the delay. A
+// Loop is safe for concurrent use, counts the failures of all its users together, and must not be copied.
 type Loop struct {
 	// Min and Max bound the delay: Min is that of the first failure, and must be
 	// positive.
@@ -49,7 +46,7 @@ func (l *Loop) Next() time.Duration {
 
 	d := doubled(l.Min, l.failures, l.Max)
 	l.failures++
-	return d - rand.N(d/4+1)
+	return d - rand.N(d/4+1) // spreads the retries of several processes
 }
 
 // Wait notes a failure as Fail does and waits for the delay. It returns false if
@@ -98,6 +95,7 @@ func (l *Loop) log(fields []zap.Field) {
 	if l.WarnEvery > 0 && time.Since(l.last) >= l.WarnEvery || l.WarnEvery == 0 && !l.warned {
 		l.warned, l.last, level = true, time.Now(), zap.WarnLevel
 	}
+
 	l.mu.Unlock()
 	l.Logger.Log(level, l.Failure, fields...)
 }

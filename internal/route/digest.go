@@ -11,12 +11,9 @@ import (
 	"strings"
 )
 
-// Digest returns a short hash of the route's configuration. Instances publish it, so that differences between their
-// configurations are noticed without showing any setting. Settings without a value do not change the digest. So later
-// versions with more settings compute the same one. CONCURRENCY is left out, because it may differ between instances.
-//
-// For a route without secrets, values that may contain a password are left out too: header values, the proxy's user,
-// and user and query of the target.
+// Digest returns a short hash of most settings of the route. Instances publish it, so that differences between their
+// configurations are noticed without showing any setting. CONCURRENCY is left out, because it may differ between
+// instances.
 func (r *Route) Digest() string {
 	// Anyone who can read Redis could test guessed passwords against the digest. So the route's secrets are its key.
 	var key []byte
@@ -58,13 +55,16 @@ func (r *Route) Digest() string {
 	if r.OnDead != nil {
 		d.add("on dead", r.OnDead.Prefix)
 		d.flag("on dead body", r.OnDeadBody > 0)
+		d.number("on down", r.OnDown.Seconds())
 	}
+
 	d.add("ca", r.CAFile)
 	d.add("cert", r.CertFile)
 	d.add("key file", r.KeyFile)
 	d.add("proxy", r.Proxy.String())
 	d.add("method", r.Method)
 
+	// Without secrets, the hash has no key: settings that may contain a password are left out.
 	for _, h := range r.Headers {
 		d.add("header", strings.ToLower(h.Name))
 		if len(r.Secrets) > 0 {
@@ -73,7 +73,7 @@ func (r *Route) Digest() string {
 	}
 
 	if o := r.OAuth2; o != nil {
-		d.add("token url", shown(o.TokenURL))
+		d.add("token url", shown(o.TokenURL)) // user and query are always left out
 		d.add("oauth2 client", o.ClientID)
 		d.add("oauth2 scopes", strings.Join(o.Scopes, " "))
 		d.add("oauth2 audience", o.Audience)
@@ -86,6 +86,7 @@ func (r *Route) Digest() string {
 		d.add("whole url", whole(r.Target.URL))
 		d.add("whole proxy", whole(r.Proxy.URL()))
 	}
+
 	return hex.EncodeToString(d.h.Sum(nil)[:digestBytes])
 }
 
@@ -96,6 +97,7 @@ const digestBytes = 6
 // hash the same text.
 type digest struct{ h hash.Hash }
 
+// add skips a setting that is not set, so that a later version with more settings computes the same digest.
 func (d digest) add(name, value string) {
 	if value != "" {
 		_, _ = fmt.Fprintf(d.h, "%s %d:%s\n", name, len(value), value) // a hash never fails

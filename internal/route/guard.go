@@ -49,6 +49,7 @@ func (r *Route) CheckTarget(u *url.URL, host string) error {
 	if err := r.checkHost(host); err != nil { // a nil *BlockedError would be a non-nil error
 		return err
 	}
+
 	return nil
 }
 
@@ -62,6 +63,7 @@ func (r *Route) checkHost(host string) *BlockedError {
 		if blocked != nil {
 			blocked.Literal = true
 		}
+
 		return blocked
 	}
 
@@ -76,6 +78,7 @@ func (r *Route) checkHost(host string) *BlockedError {
 			return &BlockedError{Why: host + " is this machine itself", Allow: host, Literal: true, Route: r.Name}
 		}
 	}
+
 	return nil
 }
 
@@ -87,13 +90,16 @@ func (r *Route) CheckAddr(ip netip.Addr) *BlockedError {
 		// An allowed NAT64 prefix opens the public IPv4 internet, not the private networks in it.
 		ip = v4
 	}
+
 	if r.Allow.Addr(ip) {
 		return nil
 	}
+
 	if err := public.SafeAddr(ip); err != nil || isatap(ip) {
 		return &BlockedError{Why: fmt.Sprintf("%s is %s", ip, kindOf(ip)),
 			Allow: netip.PrefixFrom(ip, ip.BitLen()).String(), Route: r.Name}
 	}
+
 	return nil
 }
 
@@ -104,6 +110,7 @@ func embedded(ip netip.Addr) (netip.Addr, bool) {
 	if !nat64.Contains(ip) {
 		return ip, false
 	}
+
 	b := ip.As16()
 	return netip.AddrFrom4([4]byte(b[12:])), true
 }
@@ -114,6 +121,7 @@ func isatap(ip netip.Addr) bool {
 	if !ip.Is6() {
 		return false
 	}
+
 	b := ip.As16()
 	return b[8]&^2 == 0 && b[9] == 0 && b[10] == 0x5e && b[11] == 0xfe
 }

@@ -52,6 +52,7 @@ func (h *hostList) list() []string {
 	for _, s := range h.below {
 		out = append(out, "*"+s)
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -74,6 +75,7 @@ func ParseAllow(s string) (Allow, error) {
 			if p.Addr().Is4In6() && p.Bits() >= 96 {
 				p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
 			}
+
 			a.networks = append(a.networks, p.Masked())
 			continue
 		}
@@ -110,6 +112,7 @@ func (a Allow) String() string {
 	for _, p := range a.networks {
 		all = append(all, p.String())
 	}
+
 	slices.Sort(all)
 	return strings.Join(slices.Compact(all), ",")
 }

@@ -21,6 +21,7 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 	if text := r.urlMisfit(c); text != "" {
 		out = append(out, Misfit{"url", text})
 	}
+
 	if text := r.lacksAudience(c); text != "" {
 		out = append(out, Misfit{"audience", text})
 	}
@@ -35,7 +36,32 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 	if m := r.formMisfit(c); m != nil {
 		out = append(out, *m)
 	}
+
 	return out
+}
+
+// CheckAddress returns an error that wraps notice.ErrInvalid if the route does not take the url and the headers of a
+// notice that is stored already.
+func (r *Route) CheckAddress(c *notice.Content) error {
+	if r.Target.Kind != KindNotice {
+		return fmt.Errorf("%w: url: the target of route %s is %s, so its notices have no address of their own", notice.ErrInvalid, r.Name,
+			r.Target.Kind)
+	}
+
+	if err := notice.CheckURL(c.URL); err != nil {
+		return err
+	}
+	if err := notice.CheckHeaders(c.Headers); err != nil {
+		return err
+	}
+
+	for _, m := range r.Misfits(c) {
+		if m.Field == "url" || m.Field == "headers" {
+			return fmt.Errorf("%w: %s %s", notice.ErrInvalid, m.Field, m.Text)
+		}
+	}
+
+	return nil
 }
 
 // Invalid returns why the route can never send the content, although it was scheduled. Empty means that it
@@ -47,6 +73,7 @@ func (r *Route) Invalid(c *notice.Content) string {
 	if m := r.formMisfit(c); m != nil {
 		return "its " + m.Field + " " + m.Text
 	}
+
 	return ""
 }
 
@@ -68,6 +95,7 @@ func (r *Route) formMisfit(c *notice.Content) *Misfit {
 	if form.Type {
 		return &Misfit{"content_type", form.Error() + text}
 	}
+
 	return &Misfit{"body", form.Error() + text}
 }
 
@@ -102,6 +130,7 @@ func (r *Route) urlMisfit(c *notice.Content) string {
 	if errors.As(r.CheckHeaders(OriginOf(u, host)), &held) {
 		return held.Text()
 	}
+
 	return ""
 }
 

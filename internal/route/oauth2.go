@@ -32,6 +32,7 @@ func ParseTokenURL(s string) (*url.URL, error) {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
 		return nil, errors.New("want https://host/path of the issuer's token endpoint, without user and fragment")
 	}
+
 	return u, nil
 }
 

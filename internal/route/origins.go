@@ -31,6 +31,7 @@ func OriginOf(u *url.URL, host string) Origin {
 			o.Port = "0"
 		}
 	}
+
 	return o
 }
 
@@ -43,9 +44,11 @@ func (o Origin) String() string {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
+
 	if o.Port == defaultPort(o.Scheme) {
 		return o.Scheme + "://" + host
 	}
+
 	return o.Scheme + "://" + host + ":" + o.Port
 }
 
@@ -78,6 +81,7 @@ func ParseOrigins(s string) (Origins, error) {
 		if !ok {
 			return Origins{}, fmt.Errorf("%.80q is not %s", part, OriginGrammar)
 		}
+
 		list.entries = append(list.entries, e)
 	}
 
@@ -104,6 +108,7 @@ func parseOrigin(s string) (e originEntry, ok bool) {
 		if err != nil || n == 0 {
 			return e, false
 		}
+
 		port = strconv.FormatUint(n, 10)
 	}
 
@@ -132,6 +137,7 @@ func splitPort(s string) (host, port string) {
 	if _, err := netip.ParseAddr(s); err == nil || colon < 0 || strings.HasSuffix(s, "]") || colon == len(s)-1 {
 		return s, ""
 	}
+
 	return s[:colon], s[colon+1:]
 }
 
@@ -148,9 +154,11 @@ func (e originEntry) String() string {
 	if e.port != defaultPort(e.scheme) {
 		host += ":" + e.port
 	}
+
 	if e.scheme == "http" {
 		return "http://" + host
 	}
+
 	return host
 }
 
@@ -199,6 +207,7 @@ func (l Origins) String() string {
 	for i, e := range l.entries {
 		out[i] = e.String()
 	}
+
 	return strings.Join(out, ",")
 }
 

@@ -16,9 +16,8 @@ type Preset struct {
 	Follows string
 }
 
-// Presets are the configurations that the setting NOTIFIER_ROUTE_<NAME>_RETRY accepts by name. A
-// preset sets the ladder (the delays between attempts), the answer that means delivered, and the
-// timeout of an attempt:
+// Presets are the configurations that the setting NOTIFIER_ROUTE_<NAME>_RETRY accepts by name. Each sets the ladder
+// (the delays between attempts), the answer that means delivered, and the timeout of an attempt:
 //
 //	name      ladder, its total                                              delivered by    timeout
 //	standard  5s 5m 30m 2h 5h 10h 14h 20h 24h, 75h35m5s                      any 2xx         20s

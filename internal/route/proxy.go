@@ -20,6 +20,7 @@ func ParseProxy(s string) (*Proxy, error) {
 	if err != nil || u.Hostname() == "" || !slices.Contains(proxySchemes, u.Scheme) {
 		return nil, errors.New("want http://host:port, https://host:port, socks5://host:port or socks5h://host:port")
 	}
+
 	return &Proxy{u}, nil
 }
 

@@ -50,10 +50,12 @@ func ParseTarget(s string) (Target, error) {
 		if err := notice.CheckURL(s); err != nil {
 			return Target{}, err
 		}
+
 		u, err := url.Parse(s)
 		if err != nil { // CheckURL has parsed it; the error would quote a password
 			return Target{}, errors.New("invalid address; want http://host/path or https://host/path")
 		}
+
 		return Target{Kind: KindFixed, URL: u}, nil
 	}
 
@@ -105,6 +107,7 @@ func ParseAck(s string) (Ack, error) {
 		if !utf8.ValidString(rest) {
 			return Ack{}, fmt.Errorf("%q is not UTF-8, so no JSON can match", s)
 		}
+
 		return Ack{Kind: AckJSON, Path: parts, Value: value}, nil
 	}
 
@@ -119,6 +122,7 @@ func parseStatusAck(s, codes string) (Ack, error) {
 		if err != nil || n < 200 || n > 299 {
 			return Ack{}, fmt.Errorf("%q: %q is not a status from 200 to 299", s, f)
 		}
+
 		ack.Status = append(ack.Status, n)
 	}
 
@@ -133,6 +137,7 @@ func (a Ack) String() string {
 		for i, n := range a.Status {
 			s[i] = strconv.Itoa(n)
 		}
+
 		return "status:" + strings.Join(s, ",")
 	case AckBody:
 		return "body:" + a.Body
@@ -143,6 +148,7 @@ func (a Ack) String() string {
 	if a.Kind == AckReport {
 		return "report"
 	}
+
 	return "2xx"
 }
 
@@ -175,6 +181,7 @@ type Route struct {
 	// of that notice's body with the dead letter's body in it; 0 = without.
 	OnDead     *Route
 	OnDeadBody int64
+	OnDown     time.Duration // after which OnDead gets a notice of a failing receiver; 0 = never
 	CAFile     string
 	CertFile   string
 	KeyFile    string

@@ -25,6 +25,7 @@ func (r *Route) Signing() *sign.Settings {
 	if len(s.Schemes) == 0 && len(s.Secrets) > 0 {
 		s.Schemes = []sign.Scheme{sign.Standard}
 	}
+
 	return s
 }
 
@@ -78,5 +79,6 @@ func (r *Route) SignedText() string {
 	if s.HMAC() {
 		text += ", per " + string(s.Per)
 	}
+
 	return "signed by " + text
 }

@@ -1,22 +1,22 @@
-// Package schedule accepts notices: it finds the route of each, validates it, and stores it in Redis. Concurrent calls
-// share round trips:
+// Package schedule accepts notices (delayed callbacks). It finds the route of each, its configuration by key prefix,
+// validates the notice, and stores it in Redis. Concurrent calls share round trips to a node, one server of Redis:
 //
 //	Schedule ─┐
-//	Schedule ─┼─▶ one batch per node ─▶ one script call per partition ─▶ one round trip
+//	Schedule ─┼─▶ one batch per node ─▶ script calls ─▶ one round trip
 //	Schedule ─┘
 //
-// A node is a Redis server; a cluster has several. A partition is the notices of one route in one shard. If no call to
-// a node is in flight, the next call is sent at once. Calls that arrive meanwhile are then sent together in one round
-// trip. A slow node delays only calls for its own notices.
+// Schedule sends a notice at once if fewer than two round trips to its node are in flight. Later notices for the node
+// are then sent together. [Scheduler.Many] sends its notices separately. A slow node delays only calls with notices for
+// it.
 //
 // # Guarantees
 //
-// After a successful reply the notice is stored. After an error that wraps wire.ErrUnavailable, the notice may or may
-// not be stored. The same call may be repeated, because a repeated call creates no second notice. Requests of one key
-// keep their order within [Scheduler.Many].
+// If Created is true in a reply, the notice was stored. After an error that wraps wire.ErrUnavailable, it may be stored
+// or not. The caller may repeat the call: that normally creates no second notice, except with the option
+// [store.Replace]. Requests for one key keep their order within one call of Many.
 //
 // If a caller's context ends before its notice is sent, the notice is dropped. If it ends later, the notice may be
-// stored. Only Close ends calls in flight.
+// stored. The end of one caller's context does not end a round trip that other callers share.
 package schedule
 
 import (
@@ -106,6 +106,7 @@ func New(o Options) *Scheduler {
 	if o.Timeout == 0 {
 		o.Timeout = 5 * time.Second
 	}
+
 	s := &Scheduler{o: o}
 	s.waiting = coalesce.NewGroup[string](coalesce.Options{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
 	s.life, s.end = context.WithCancel(context.Background())
@@ -134,6 +135,7 @@ func (s *Scheduler) enter() bool {
 	if !s.closed {
 		s.callers.Add(1)
 	}
+
 	return !s.closed
 }
 
@@ -144,18 +146,17 @@ func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 		_, err := keys.Parse(r.Key)
 		return nil, fmt.Errorf("%w: key: %w", notice.ErrInvalid, err)
 	}
+
 	if keys.HasPrefix(r.Key, s.o.Space.Namespace) {
 		return nil, fmt.Errorf("%w: key: the segment app may not be %q, the namespace", notice.ErrInvalid, s.o.Space.Namespace)
 	}
+
 	to := s.o.Routes.Match(r.Key)
 	if to == nil {
 		return nil, fmt.Errorf("%s: %w", r.Key, store.ErrUnrouted)
 	}
-	if r.Delay < 0 || r.Delay > notice.MaxHorizon {
-		return nil, fmt.Errorf("%w: delay: %s is not from 0 to %s", notice.ErrInvalid, r.Delay, notice.Short(notice.MaxHorizon))
-	}
-	if !r.Due.IsZero() && (r.Due.After(time.Now().Add(notice.MaxHorizon)) || r.Due.Before(time.Unix(0, 0))) {
-		return nil, fmt.Errorf("%w: due: %s is not within %s", notice.ErrInvalid, r.Due.Format(time.RFC3339), notice.Short(notice.MaxHorizon))
+	if err := checkTime(r); err != nil {
+		return nil, err
 	}
 	if wrong := to.Misfits(&r.Content); len(wrong) > 0 {
 		return nil, fmt.Errorf("%w: %s %s", notice.ErrInvalid, wrong[0].Field, wrong[0].Text)
@@ -163,7 +164,20 @@ func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
 	if err := r.Content.Check(); err != nil {
 		return nil, err
 	}
+
 	return to, nil
+}
+
+// checkTime returns an error if the due time of a request is too far away.
+func checkTime(r *store.Request) error {
+	switch {
+	case r.Delay < 0 || r.Delay > notice.MaxHorizon:
+		return fmt.Errorf("%w: delay: %s is not from 0 to %s", notice.ErrInvalid, r.Delay, notice.Short(notice.MaxHorizon))
+	case !r.Due.IsZero() && (r.Due.After(time.Now().Add(notice.MaxHorizon)) || r.Due.Before(time.Unix(0, 0))):
+		return fmt.Errorf("%w: due: %s is not within %s", notice.ErrInvalid, r.Due.Format(time.RFC3339), notice.Short(notice.MaxHorizon))
+	}
+
+	return nil
 }
 
 // Schedule stores one notice. After an error that is wire.ErrUnavailable it may be stored or not;
@@ -173,6 +187,7 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	if err != nil {
 		return store.Reply{}, err
 	}
+
 	reply := make(chan store.Reply, 1)
 	if err := ctx.Err(); err != nil {
 		return store.Reply{}, fmt.Errorf("schedule: %w: nothing was sent: %w", wire.ErrUnavailable, err)
@@ -180,12 +195,14 @@ func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Repl
 	if !s.enter() {
 		return store.Reply{}, errClosed
 	}
+
 	defer s.callers.Done()
 	p := s.o.Space.Partition(to.Prefix, req.Key)
 	b := s.waiting.For(s.o.Store.Node(ctx, p))
 	if b.Len() >= maxWaiting {
 		return store.Reply{}, fmt.Errorf("schedule: %w: %d notices wait for it already", wire.ErrUnavailable, maxWaiting)
 	}
+
 	b.Add(waiting{ctx, p, req, reply})
 	select {
 	case r := <-reply:
@@ -206,6 +223,7 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 		}
 		return out
 	}
+
 	defer s.callers.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -217,13 +235,16 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 			out[i].Err = err
 			continue
 		}
+
 		p := s.o.Space.Partition(to.Prefix, reqs[i].Key)
 		node := s.o.Store.Node(ctx, p)
 		if nodes[node] == nil {
 			nodes[node] = parts{}
 		}
+
 		nodes[node][p] = append(nodes[node][p], i)
 	}
+
 	var wg sync.WaitGroup
 	for _, all := range nodes {
 		wg.Go(func() {
@@ -232,6 +253,7 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 			}
 		})
 	}
+
 	wg.Wait()
 	return out
 }
@@ -250,19 +272,24 @@ func (s *Scheduler) sendSome(ctx context.Context, all parts, reqs []store.Reques
 		if len(these) == 0 {
 			break
 		}
+
 		n += len(these)
 		some := make([]store.Request, len(these))
 		for j, i := range these {
 			some[j] = reqs[i]
 		}
+
 		batches, places = append(batches, store.Batch{Partition: p, Requests: some}), append(places, these)
 		if all[p] = all[p][len(these):]; len(all[p]) == 0 {
 			delete(all, p)
 		}
 	}
+
 	deliver := func(b, j int, r store.Reply) { out[places[b][j]] = r }
-	for _, b := range s.send(ctx, batches, deliver) { // the caller waits for all of them
-		_ = s.send(ctx, batches[b:b+1], func(_, j int, r store.Reply) { deliver(b, j, r) })
+	bounded, cancel := s.bounded(ctx)
+	defer cancel()
+	for _, b := range s.answer(batches, s.o.Store.ScheduleAll(bounded, batches), deliver) { // the caller waits for all of them
+		s.sendAlone(ctx, batches, b, deliver)
 	}
 }
 
@@ -275,6 +302,7 @@ func (s *Scheduler) flush(all []waiting) {
 	for _, w := range all {
 		left[w.to]++
 	}
+
 	at := map[keys.Partition]int{} // per partition: the batch that has room
 	for _, w := range all {
 		b, ok := at[w.to]
@@ -286,51 +314,79 @@ func (s *Scheduler) flush(all []waiting) {
 			at[w.to] = b
 			left[w.to] -= n
 		}
+
 		batches[b].Requests, callers[b] = append(batches[b].Requests, w.req), append(callers[b], w)
 	}
+
 	if len(batches) == 0 {
 		return
 	}
+
 	deliver := func(b, j int, r store.Reply) { callers[b][j].reply <- r }
-	for _, b := range s.send(s.life, batches, deliver) {
-		if !s.enter() { // closed: nothing may be added to waiting
-			_ = s.send(s.life, batches[b:b+1], func(_, j int, r store.Reply) { deliver(b, j, r) })
+	ctx, cancel := s.bounded(s.life)
+	defer cancel()
+	otherShard := func(b store.Batch) bool { return b.Shard != batches[0].Shard }
+	mixed := slices.ContainsFunc(batches, otherShard)
+	for _, b := range s.answer(batches, s.o.Store.ScheduleAll(ctx, batches), deliver) {
+		// Batches of one shard would meet again in its own batcher. After Close, nothing may be added to one.
+		if !mixed || !s.enter() {
+			s.sendAlone(s.life, batches, b, deliver)
 			continue
 		}
+
 		separate := s.waiting.For(s.o.Store.Node(s.life, batches[b].Partition))
 		for _, w := range callers[b] {
 			separate.Add(w)
 		}
+
 		s.callers.Done()
 	}
 }
 
-// send stores batches in one round trip, with one script call for each. It calls deliver with the reply to each
-// request. separate has the indexes of batches that the store does not send together with others (ErrSendAlone). Their
-// requests got no reply, and the caller sends each batch again alone.
-func (s *Scheduler) send(ctx context.Context, batches []store.Batch, deliver func(batch, request int, r store.Reply)) (separate []int) {
-	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
+// bounded returns a context that ends after the timeout of one call to Redis.
+func (s *Scheduler) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.o.Timeout+s.o.Wait)
+}
+
+// deliver passes on the reply to a request, by the indexes of its batch and in the batch.
+type deliver func(batch, request int, r store.Reply)
+
+// sendAlone sends batch b again, in a round trip of its own.
+func (s *Scheduler) sendAlone(ctx context.Context, batches []store.Batch, b int, to deliver) {
+	ctx, cancel := s.bounded(ctx)
 	defer cancel()
-	for b, got := range s.o.Store.ScheduleAll(ctx, batches) {
+	alone := batches[b : b+1]
+	s.answer(alone, s.o.Store.ScheduleAll(ctx, alone), func(_, j int, r store.Reply) { to(b, j, r) })
+}
+
+// answer delivers the store's results for batches. separate has the indexes of batches that Redis refused only because
+// they were sent with others (store.ErrSendAlone): their requests got no reply.
+func (s *Scheduler) answer(batches []store.Batch, results []store.Batched, to deliver) (separate []int) {
+	for b, got := range results {
 		reqs := batches[b].Requests
 		if errors.Is(got.Err, store.ErrSendAlone) && len(batches) > 1 {
 			separate = append(separate, b)
 			continue
 		}
+
 		if err := got.Err; err != nil {
 			if errors.Is(err, context.Canceled) {
 				err = fmt.Errorf("%w: %w", wire.ErrUnavailable, err)
 			}
+
 			for j := range reqs {
-				deliver(b, j, store.Reply{Err: err})
+				to(b, j, store.Reply{Err: err})
 			}
+
 			continue
 		}
+
 		s.count(batches[b].Prefix, reqs, got.Replies)
 		for j := range reqs {
-			deliver(b, j, got.Replies[j])
+			to(b, j, got.Replies[j])
 		}
 	}
+
 	return separate
 }
 
@@ -342,11 +398,13 @@ func (s *Scheduler) count(prefix string, reqs []store.Request, replies []store.R
 		if !replies[i].Created {
 			continue
 		}
+
 		n++
 		if s.o.Hints != nil && !replies[i].Due.After(replies[i].Made.Time()) {
 			s.o.Hints.Hint(r, reqs[i].Key)
 		}
 	}
+
 	if n > 0 && s.o.Observer != nil {
 		s.o.Observer.Scheduled(r.Name, n)
 	}

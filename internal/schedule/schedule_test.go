@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +71,7 @@ func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []st
 		together = append(together, ks...)
 	}
 	s.trips = append(s.trips, together)
-	hold, err := s.hold, s.err
+	hold, err, apart := s.hold, s.err, s.apart && len(s.trips) < 100
 	if s.away != nil && s.node != nil && s.node(batches[0].Partition) == "away" {
 		hold = s.away
 	}
@@ -90,10 +89,12 @@ func (s *fakeStore) ScheduleAll(ctx context.Context, batches []store.Batch) []st
 			out[i].Err = err
 			continue
 		}
-		if s.apart && b.Shard == 1 && len(batches) > 1 {
+		if apart && b.Shard == 1 && len(batches) > 1 {
 			out[i].Err = store.ErrSendAlone
 			s.mu.Lock()
-			s.node = func(p keys.Partition) string { return []string{"", "away"}[p.Shard] }
+			if s.away != nil {
+				s.node = func(p keys.Partition) string { return []string{"", "away"}[p.Shard] }
+			}
 			s.mu.Unlock()
 			continue
 		}
@@ -343,68 +344,6 @@ func TestACrowdIsSentAway(t *testing.T) {
 		if n := len(st.trips); n > 3 {
 			t.Errorf("%d round trips, most for callers who had gone", n)
 		}
-	})
-}
-
-// A shard that is sent separately delays no other shard: the other notices of the batch are
-// answered, as are later ones, and its own when it can be written.
-func TestWhatIsToBeSentApartHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		space := keys.Space{Namespace: "n", Shards: 2}
-		var by [2][]string
-		for i := 0; len(by[0]) < 4 || len(by[1]) < 4; i++ {
-			k := fmt.Sprintf("app1:m:t:%d", i)
-			by[space.Shard(k)] = append(by[space.Shard(k)], k)
-		}
-		st := &fakeStore{hold: make(chan struct{}), apart: true, away: make(chan struct{})}
-		s := New(Options{Store: st, Routes: table(t), Space: space})
-		var answered [2]atomic.Int32
-		var all sync.WaitGroup
-		put := func(shard, i int) {
-			all.Go(func() {
-				if _, err := s.Schedule(t.Context(), store.Request{Key: by[shard][i]}); err != nil {
-					t.Errorf("%s: %v", by[shard][i], err)
-				}
-				answered[shard].Add(1)
-			})
-			synctest.Wait()
-		}
-		for i := range 3 { // two trips are under way, and the rest gathers
-			put(0, i)
-		}
-		put(1, 0)
-		close(st.hold)
-		st.mu.Lock()
-		st.hold = nil
-		st.mu.Unlock()
-		synctest.Wait()
-		put(1, 1)
-		put(0, 3)
-		if a, b := answered[0].Load(), answered[1].Load(); a != 4 || b != 0 {
-			t.Errorf("%d of 4 of the other shard were answered, %d of those sent alone", a, b)
-		}
-		all.Go(func() {
-			for i, r := range s.Many(t.Context(), []store.Request{{Key: by[0][0]}, {Key: by[1][2]}, {Key: by[1][3]}}) {
-				if r.Err != nil || !r.Created {
-					t.Errorf("%d of many: %v", i, r.Err)
-				}
-			}
-		})
-		synctest.Wait()
-		close(st.away)
-		all.Wait()
-		if b := answered[1].Load(); b != 2 {
-			t.Errorf("%d of 2 sent alone were answered", b)
-		}
-		st.mu.Lock()
-		st.node = nil // many come together once more
-		st.mu.Unlock()
-		for i, r := range s.Many(t.Context(), []store.Request{{Key: by[0][0]}, {Key: by[1][2]}}) {
-			if r.Err != nil || !r.Created {
-				t.Errorf("%d of many, together: %v", i, r.Err)
-			}
-		}
-		s.Close(t.Context())
 	})
 }
 

@@ -18,9 +18,9 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// Check fails the test if a text contains one of the secrets, plain or encoded. It recognises base64 (at any offset),
-// hex, the escapes of URLs, JSON, Go and HTML, and the list of bytes that %v prints. For a whsec_ secret it looks for
-// the text and for the key that the text encodes.
+// Check fails the test if one of texts, such as a log or an answer, contains one of the secrets, plain or encoded. It
+// recognises base64 (at any offset), hex, the escapes of URLs, JSON, Go and HTML, and the list of bytes that %v prints.
+// If a secret begins with whsec_, Check also looks for the rest of it, and for the key that the rest encodes in base64.
 func Check(t reporter, secrets []string, texts ...string) {
 	t.Helper()
 	for _, secret := range secrets {

@@ -136,6 +136,7 @@ func (w *Watch) ask(ctx context.Context, c *redis.SentinelClient, addr string) e
 			w.add(net.JoinHostPort(o["ip"], o["port"]))
 		}
 	}
+
 	return nil
 }
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// restMost is the maximum duration of a rest, in which nothing is sent to a master because a sentinel has begun a
-// failover. A usual failover takes at most 13 s: 11 s for the election and 2 s for the promotion. A longer one may
-// take minutes, and the old master may be needed during that time.
+// restMost is the maximum duration of a rest after one failover that a sentinel has begun. During a rest nothing is
+// sent to the master, which may be replaced. A usual failover takes at most 13 s: 11 s for the election and 2 s for the
+// promotion. A failover that takes longer may take minutes, and the old master may be needed during that time.
 const restMost = 15 * time.Second
 
 // ErrFailover is returned by Dial during a rest. Nothing was sent.
@@ -51,8 +51,8 @@ func (w *Watch) updateRest() {
 	}
 }
 
-// failingOver returns a sentinel that is failing over the present master: the present cause of the rest, if its failover goes on. It
-// is empty if there is none.
+// failingOver returns a sentinel that is failing over the present master: the present cause of the rest, if its
+// failover goes on. It is empty if there is none.
 func (w *Watch) failingOver() (by string) {
 	for addr, s := range w.sentinels {
 		// A failover of an earlier master, or of this one at an earlier epoch, has ended, even if that sentinel does not know yet.
@@ -60,6 +60,7 @@ func (w *Watch) failingOver() (by string) {
 		if of.addr == "" || of.addr != w.now.addr || of.epoch < w.now.epoch || time.Since(s.since) >= w.most {
 			continue
 		}
+
 		if by == "" || addr == w.by {
 			by = addr
 		}

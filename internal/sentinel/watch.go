@@ -103,6 +103,7 @@ func (e *unknown) Error() string {
 	if redis.IsAuthError(e.cause) {
 		text += "; set the sentinels' own credentials in NOTIFIER_SENTINEL_USERNAME and NOTIFIER_SENTINEL_PASSWORD"
 	}
+
 	return text
 }
 
@@ -145,6 +146,7 @@ func (w *Watch) Dial(ctx context.Context) (net.Conn, error) {
 		_ = c.Close() // nothing was sent on it
 		return nil, fmt.Errorf("sentinel: %s is no longer the master", addr)
 	}
+
 	if err := w.rests(); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -159,6 +161,7 @@ func (w *Watch) dial(ctx context.Context, addr string) (net.Conn, error) {
 	if w.o.TLS != nil {
 		return (&tls.Dialer{NetDialer: d, Config: w.o.TLS}).DialContext(ctx, "tcp", addr)
 	}
+
 	return d.DialContext(ctx, "tcp", addr)
 }
 
@@ -190,6 +193,7 @@ func (w *Watch) add(addrs ...string) {
 		if w.sentinels[a] != nil || w.closed {
 			continue
 		}
+
 		w.sentinels[a] = &state{}
 		w.all.Go(func() { w.follow(a) })
 	}
@@ -230,9 +234,10 @@ func (w *Watch) observe(from string, m, failing master) {
 	w.updateRest()
 }
 
-// replaced reports whether to accept the master at addr although its epoch is not higher, because the sentinels were
-// reinstalled. Their epochs, which each failover increases, then start at 0 again. More than half of all sentinels
-// that ever answered must have named addr recently, and none the present master.
+// replaced reports whether to accept the master at addr although its epoch is not higher than that of the present
+// master. Each failover increases the epoch, but the epochs of reinstalled sentinels start at 0 again. So replaced
+// returns true if more than half of all sentinels that ever answered have named addr recently, and none of them has
+// recently named the present master.
 func (w *Watch) replaced(addr string) bool {
 	all, name := 0, 0
 	for _, s := range w.sentinels {
@@ -282,6 +287,7 @@ func (w *Watch) Sentinels() []string {
 	for a := range w.sentinels {
 		list = append(list, a)
 	}
+
 	slices.Sort(list)
 	return list
 }

@@ -69,20 +69,24 @@ func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope
 	if !by.Owns(scope.Prefix) {
 		return nil, ErrScope
 	}
+
 	key, _, err := o.key(ctx, keyring.Links, by.Name)
 	if err != nil {
 		return nil, err
 	}
+
 	f := facts{ID: rand.Text()[:idLength], Client: by.Name, Ends: o.o.Now().Add(life).Unix(), Prefix: scope.Prefix, Host: scope.Host,
 		Audience: scope.Audience, Label: scope.Label, Resend: scope.Resend}
 	text, err := json.Marshal(noted{by.Name, scope.Prefix})
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Link{LinkScope: scope, ID: f.ID, Expires: f.expires().UTC()}
 	if l.Token, err = sign(key, f); err != nil {
 		return nil, err
 	}
+
 	return l, o.o.Register.KeepLink(ctx, f.ID, string(text), life)
 }
 
@@ -96,6 +100,7 @@ func (o *Office) Enter(ctx context.Context, token string) (cookie string, s *Ses
 	if err != nil {
 		return "", nil, err
 	}
+
 	text, err := o.o.Register.Link(ctx, f.ID)
 	if err != nil {
 		return "", nil, err
@@ -103,6 +108,7 @@ func (o *Office) Enter(ctx context.Context, token string) (cookie string, s *Ses
 	if text == "" || !who.Owns(f.Prefix) {
 		return "", nil, ErrLink
 	}
+
 	f.Link = f.ID
 	f.Ends = min(f.Ends, o.o.Now().Add(Life).Unix())
 	return o.begin(ctx, f)
@@ -114,14 +120,17 @@ func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (p
 	if !isID(id) {
 		return "", ErrLink
 	}
+
 	text, err := o.o.Register.Link(ctx, id)
 	if err != nil {
 		return "", err
 	}
+
 	var n noted
 	if text == "" || json.Unmarshal([]byte(text), &n) != nil || !by.Owns(n.Prefix) {
 		return "", ErrLink
 	}
+
 	return n.Prefix, o.o.Register.DropLink(ctx, id)
 }
 

@@ -27,9 +27,9 @@ const MaxSessions = 1000
 // Register keeps sessions and links in Redis. A session is that of a link, or, if link is
 // empty, of a client.
 type Register interface {
-	// BeginSession stores a session for a time. If the link has MaxSessions already, it returns
-	// *Full. If the link has ended, it returns ErrLink. If a client has MaxSessions, the session
-	// that expires first ends.
+	// BeginSession stores the session with an id until it expires after the given time. link is empty for a session of
+	// a client. If the link has MaxSessions already, BeginSession returns *Full. If the link has ended, it returns
+	// ErrLink. If the client has MaxSessions, BeginSession ends the one that expires first.
 	BeginSession(ctx context.Context, client, link, id string, during time.Duration) error
 	// EndSession ends a session.
 	EndSession(ctx context.Context, client, link, id string) error
@@ -94,9 +94,11 @@ func New(o Options) *Office {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	if o.Failures == nil {
-		o.Failures = access.NewFailures(access.FailuresOptions{Now: o.Now})
+		o.Failures = access.NewFailures(access.FailuresOptions{})
 	}
+
 	return &Office{o}
 }
 
@@ -162,10 +164,12 @@ func (o *Office) key(ctx context.Context, p keyring.Purpose, client string) ([]b
 	default:
 		return nil, who, ErrNone
 	}
+
 	derived, err := o.o.Keys.Derive(ctx, p)
 	if err != nil {
 		return nil, who, err
 	}
+
 	key, err := hkdf.Expand(sha256.New, derived, "client "+client+"\n"+string(sum[:]), sha256.Size)
 	return key, who, err
 }
@@ -182,6 +186,7 @@ func sign(key []byte, f facts) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	text := encoding.EncodeToString(raw)
 	return text + "." + encoding.EncodeToString(mac(key, text)), nil
 }
@@ -201,6 +206,7 @@ func (o *Office) verify(ctx context.Context, p keyring.Purpose, signed string) (
 	if !hmac.Equal(sum, mac(key, text)) || f.ID == "" || !o.o.Now().Before(f.expires()) {
 		return facts{}, nil, access.Caller{}, ErrNone
 	}
+
 	return f, key, who, nil
 }
 
@@ -214,6 +220,7 @@ func (o *Office) SignIn(ctx context.Context, token, address string) (cookie stri
 		}
 		return "", nil, ErrToken
 	}
+
 	return o.begin(ctx, facts{Client: who.Name, Ends: o.o.Now().Add(Life).Unix()})
 }
 
@@ -232,10 +239,12 @@ func (o *Office) begin(ctx context.Context, f facts) (string, *Session, error) {
 	if err != nil {
 		return "", nil, err
 	}
+
 	cookie, err := sign(key, f)
 	if err != nil {
 		return "", nil, err
 	}
+
 	s, err := session(f, key, who)
 	if err != nil || s.Anonymous() {
 		return cookie, s, err
@@ -243,6 +252,7 @@ func (o *Office) begin(ctx context.Context, f facts) (string, *Session, error) {
 	if err := o.o.Register.BeginSession(ctx, s.Name, s.Link, s.ID, o.left(s)); err != nil {
 		return "", nil, err
 	}
+
 	return cookie, s, nil
 }
 
@@ -259,6 +269,7 @@ func session(f facts, key []byte, who access.Caller) (*Session, error) {
 		}
 		s.Prefix, s.Label, s.Resend, s.Role = f.Prefix, f.Label, f.Resend && who.Role.Includes(access.Operate), access.Read
 	}
+
 	return s, nil
 }
 
@@ -268,6 +279,7 @@ func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s, err := session(f, key, who)
 	if err != nil {
 		return nil, err
@@ -275,6 +287,7 @@ func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
 	if s.Anonymous() {
 		return s, nil // there is nothing to end
 	}
+
 	stands, err := o.o.Register.SessionStands(ctx, s.Name, s.Link, s.ID)
 	if err != nil {
 		return nil, err
@@ -282,6 +295,7 @@ func (o *Office) Check(ctx context.Context, cookie string) (*Session, error) {
 	if !stands {
 		return nil, ErrNone
 	}
+
 	return s, nil
 }
 

@@ -44,20 +44,24 @@ func (s *Store) BeginSession(ctx context.Context, client, link, id string, durin
 	if link != "" {
 		at = append(at, s.Wire.Space.Link(link))
 	}
+
 	v, err := s.Wire.Parts(ctx, beginSessionScript, 1, at, []any{id, max(during.Milliseconds(), 1), MaxSessions})
 	if err != nil {
 		return err
 	}
+
 	switch n, _ := v[0].(int64); n {
 	case 1:
 		return nil
 	case -1:
 		return ErrLink
 	}
+
 	var wait int64
 	if len(v) > 1 {
 		wait, _ = v[1].(int64)
 	}
+
 	return &Full{Wait: time.Duration(max(wait, 1)) * time.Millisecond}
 }
 
@@ -78,15 +82,18 @@ func (s *Store) SessionStands(ctx context.Context, client, link, id string) (boo
 		if link != "" {
 			linked = p.Get(ctx, s.Wire.Space.Link(link))
 		}
+
 		return nil
 	})
 	found := err == nil
 	if errors.Is(err, redis.Nil) && linked != nil && !errors.Is(linked.Err(), redis.Nil) {
 		err = linked.Err() // the pipeline's is that of its first command
 	}
+
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return false, s.Wire.Fail("session", err)
 	}
+
 	return found && (linked == nil || linked.Val() != ""), nil
 }
 
@@ -104,6 +111,7 @@ func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return "", s.Wire.Fail("link", err)
 	}
+
 	return text, nil
 }
 
@@ -120,6 +128,7 @@ func (s *Store) CountResend(ctx context.Context, link string) (wait time.Duratio
 	if err != nil {
 		return 0, err
 	}
+
 	left, _ := v[0].(int64)
 	return time.Duration(left) * time.Millisecond, nil
 }
@@ -132,11 +141,13 @@ func (s *Store) CopyLinks(ctx context.Context, far *Store) error {
 		if err != nil {
 			return s.Wire.Fail("link", err)
 		}
+
 		for _, k := range ks {
 			if err := s.copyLink(ctx, far, k); err != nil {
 				return s.Wire.Fail("link", err)
 			}
 		}
+
 		if cursor = next; cursor == 0 {
 			return nil
 		}
@@ -159,8 +170,10 @@ func (s *Store) copyLink(ctx context.Context, far *Store, k string) error {
 	if text != "" {
 		set.Mode = "NX"
 	}
+
 	if err := far.Wire.Redis.SetArgs(ctx, k, text, set).Err(); !errors.Is(err, redis.Nil) { // Nil: far has the link
 		return err
 	}
+
 	return nil
 }

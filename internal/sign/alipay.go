@@ -84,6 +84,7 @@ func checkFormType(contentType string) error {
 	if c := params["charset"]; c != "" && !strings.EqualFold(c, "utf-8") {
 		return &FormError{Type: true, text: fmt.Sprintf("has the charset %.40q; want utf-8", c)}
 	}
+
 	return nil
 }
 
@@ -123,5 +124,6 @@ func formFields(body string) ([][2]string, error) {
 	if len(fields) == 0 {
 		return nil, errNoForm
 	}
+
 	return fields, nil
 }

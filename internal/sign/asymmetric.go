@@ -27,6 +27,7 @@ func (k *Key) sign(text []byte) ([]byte, error) {
 	if err != nil || k.Type == RSA {
 		return signature, err
 	}
+
 	return fixed(signature)
 }
 
@@ -36,6 +37,7 @@ func fixed(der []byte) ([]byte, error) {
 	if _, err := asn1.Unmarshal(der, &v); err != nil {
 		return nil, fmt.Errorf("read an ECDSA signature: %w", err)
 	}
+
 	out := make([]byte, 64)
 	v.R.FillBytes(out[:32])
 	v.S.FillBytes(out[32:])
@@ -51,6 +53,7 @@ func (s standardEd25519) Sign(m *Message, out *Signed) error {
 	if err != nil {
 		return err
 	}
+
 	out.add(SignatureHeader, "v1a,"+base64.StdEncoding.EncodeToString(signature))
 	out.explain(m, StandardEd25519, head, out.Body)
 	return nil

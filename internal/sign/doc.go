@@ -1,34 +1,27 @@
-// Package sign signs callbacks in the ways that payment platforms do. A callback is the HTTP request that delivers a
-// notice.
+// Package sign signs callbacks in the ways that payment platforms and other services do. A callback is the HTTP request
+// that delivers a notice. Each scheme is a [Signer]:
 //
-//	scheme            signs                      key
-//	standard          id.timestamp.body          each secret's bytes
-//	standard-ed25519  id.timestamp.body          the first Ed25519 key
-//	stripe            timestamp.body             each secret's text
-//	github            body                       the first secret's text
-//	wechatpay         timestamp\nnonce\nbody\n   the first RSA key
-//	alipay            the form's fields, sorted  the first RSA key
-//	jws               protected header.body      the first Ed25519 or P-256 key
+//	scheme            signed text                         key
+//	standard          id.timestamp.body                   each secret, decoded from base64
+//	standard-ed25519  id.timestamp.body                   the first Ed25519 key
+//	stripe            timestamp.body                      each secret, as it is written
+//	github            body                                the first secret, as it is written
+//	wechatpay         timestamp\nnonce\nbody\n            the first RSA key
+//	alipay            the fields of a form body, sorted   the first RSA key
+//	jws               header of the JWS, dot, body        the first Ed25519 or P-256 key
 //
-// Each scheme is a [Signer]. [New] makes a [Chain] of the schemes of a route. A route can have several schemes, so
-// that its receivers can change from one to another one at a time. alipay runs first, because it appends its signature
-// to the body, and the other schemes sign the body that is sent.
+// [New] makes a [Chain] of all schemes of a route. With several schemes, receivers can change from one to another at
+// different times.
 //
-// # Keys and receivers
+// With standard, stripe and github (HMAC), a receiver that can verify signatures can also forge them. So the service
+// can use a different key for each receiver, derived from the secret (see [Per]).
 //
-// The schemes standard, stripe and github use HMAC. A receiver that can verify such a signature could also forge it.
-// So they can sign with a different key for each receiver, derived from the secret (see [Per]).
-//
-// The other schemes use private keys, and [Set] publishes the public ones. One key signs for all receivers, so a
-// receiver must check that a callback was meant for it. A jws signature contains the receiver's host. With wechatpay
-// and alipay the body must name the receiver.
-//
-// # Replayed callbacks
+// The other schemes use private keys, the same for all receivers. So a signature is valid at any receiver, and each
+// must check that the callback was meant for it. A jws signature contains the receiver's host. With the other three
+// schemes, the body must name the receiver. [Set] encodes the public keys as a JSON Web Key Set.
 //
 // The signatures of github and alipay contain no time. So an attacker can send an old callback again, and a receiver
-// can only tell by its body.
+// can recognise the repetition only by the content of the body.
 //
-// # Secrets
-//
-// Errors of this package never contain a secret, a private key or a body.
+// Errors about keys and callbacks contain no secret, no private key and no body.
 package sign

@@ -43,6 +43,7 @@ func (h Headers) String() string {
 			parts = append(parts, string(scheme)+":"+h[scheme])
 		}
 	}
+
 	return strings.Join(parts, ",")
 }
 
@@ -89,6 +90,7 @@ func canonical(name string) string {
 			b[i] -= 'a' - 'A'
 		}
 	}
+
 	return string(b)
 }
 
@@ -102,6 +104,7 @@ func (h Headers) Clash(schemes []Scheme) string {
 			if taken && !(strings.HasPrefix(string(scheme), "standard") && strings.HasPrefix(string(other), "standard")) {
 				return name
 			}
+
 			seen[Fold(name)] = scheme
 		}
 	}

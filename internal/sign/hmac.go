@@ -34,6 +34,7 @@ func newMACs(s *Settings, text bool) *macs {
 	if !text {
 		m.routes = m.bytes
 	}
+
 	return m
 }
 
@@ -93,6 +94,7 @@ func (m *macs) derived(p *sync.Pool, label string) hash.Hash {
 	if m.text {
 		return hmac.New(sha256.New, []byte(SecretOf(key[:]).text))
 	}
+
 	return hmac.New(sha256.New, key[:])
 }
 
@@ -110,6 +112,7 @@ func (s *standard) Sign(m *Message, out *Signed) error {
 		if len(value) > 0 {
 			value = append(value, ' ')
 		}
+
 		value = base64.StdEncoding.AppendEncode(append(value, "v1,"...), mac.Sum(sum[:0]))
 	}
 
@@ -160,6 +163,7 @@ func (s *github) Sign(m *Message, out *Signed) error {
 		out.add(s.header, "sha256="+hex.EncodeToString(mac.Sum(sum[:0])))
 		break
 	}
+
 	out.explain(m, GitHub, out.Body)
 	return nil
 }

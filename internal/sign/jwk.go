@@ -43,6 +43,7 @@ func jwkOf(k *Key) jwk {
 		if err == nil {              // ParseKeys has read the key, so it is on its curve
 			out.X, out.Y = raw64(point[1:33]), raw64(point[33:])
 		}
+
 		out.Type, out.Curve = "EC", "P-256"
 	}
 
@@ -94,5 +95,6 @@ func Set(keys []*Key) []byte {
 	if err != nil { // it consists of strings
 		return nil
 	}
+
 	return b
 }

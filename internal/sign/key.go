@@ -54,6 +54,7 @@ func (k *Key) PublicPEM() string {
 	if err != nil { // it takes every type that ParseKeys takes
 		return ""
 	}
+
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -67,6 +68,7 @@ func (k *Key) Public() string {
 	if !ok {
 		return ""
 	}
+
 	return "whpk_" + base64.StdEncoding.EncodeToString(public)
 }
 
@@ -76,11 +78,9 @@ var ErrNoKeys = errors.New("it has no key; " + wantKeys)
 const wantKeys = "want one or more private keys in PEM (PKCS#8 or PKCS#1), each RSA of at least 2048 bits, Ed25519 or P-256, " +
 	"or whsk_ and base64 for an Ed25519 key; a CERTIFICATE of one of them may stand beside it"
 
-// ParseKeys reads private keys from a text with PEM blocks and whsk_ keys, in any order, separated by commas or white
-// space. Errors name a key by its position and never contain it.
-//
-// Receivers identify an RSA key by a serial number. ids are these numbers, one for each RSA key in order. Without ids,
-// an RSA key has the serial number of its certificate, if text contains that.
+// ParseKeys reads private keys from a text: PEM blocks, and Ed25519 keys in base64 with the prefix whsk_, separated by
+// commas or white space. ids has a serial number for each RSA key, in their order, for the signature scheme wechatpay.
+// If ids is empty, the serial numbers come from the keys' certificates in text. Errors contain no key.
 func ParseKeys(text string, ids []string) ([]*Key, error) {
 	p := &keyParser{}
 	if err := p.read(text); err != nil {
@@ -95,6 +95,7 @@ func ParseKeys(text string, ids []string) ([]*Key, error) {
 	if err := p.number(ids); err != nil {
 		return nil, err
 	}
+
 	return p.keys, p.name()
 }
 
@@ -111,6 +112,7 @@ func (p *keyParser) read(text string) error {
 		if at >= 0 {
 			plain = rest[:at]
 		}
+
 		if err := p.plain(plain); err != nil {
 			return err
 		}
@@ -166,6 +168,7 @@ func seedKey(b []byte) (ed25519.PrivateKey, error) {
 		if !bytes.Equal(key, b) {
 			return nil, errors.New("has a public part that is not that of its seed; want the 32 bytes of the seed alone")
 		}
+
 		return key, nil
 	}
 
@@ -187,6 +190,7 @@ func (p *keyParser) block(b *pem.Block) error {
 		if err != nil {
 			return fmt.Errorf("certificate %d is not readable; want an X.509 certificate in PEM", len(p.certificates)+1)
 		}
+
 		p.certificates = append(p.certificates, c)
 		return nil
 	default:
@@ -287,9 +291,11 @@ func (p *keyParser) name() error {
 		if k.ID == "" {
 			k.ID = jwkOf(k).thumbprint()
 		}
+
 		if other, twice := seen[k.ID]; twice {
 			return fmt.Errorf("key %d is the same as key %d, or has the same id; give each key once", i+1, other)
 		}
+
 		seen[k.ID] = i + 1
 	}
 

@@ -28,6 +28,7 @@ func (s *Settings) Recipes() []Recipe {
 		for _, name := range s.Headers.Of(scheme) {
 			r.Headers = append(r.Headers, strings.ToLower(name))
 		}
+
 		r.fill(s)
 		out = append(out, r)
 	}
@@ -58,6 +59,7 @@ func (r *Recipe) fill(s *Settings) {
 		if k := s.Key(JWS); k != nil {
 			r.Algorithm = "detached JWS, " + algorithm(k.Type)
 		}
+
 		r.Signed = "the protected header in base64url, a dot, body"
 	}
 }

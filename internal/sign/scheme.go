@@ -35,6 +35,7 @@ func ParseSchemes(s string) ([]Scheme, error) {
 		if slices.Contains(out, scheme) {
 			return nil, fmt.Errorf("%s is given twice", scheme)
 		}
+
 		out = append(out, scheme)
 	}
 
@@ -46,6 +47,7 @@ func join(schemes []Scheme) string {
 	for i, s := range schemes {
 		names[i] = string(s)
 	}
+
 	return strings.Join(names, ", ")
 }
 
@@ -199,7 +201,7 @@ func New(s *Settings) (*Chain, error) {
 		}
 
 		signer := newSigner(s, scheme)
-		if scheme == Alipay {
+		if scheme == Alipay { // it appends its signature to the body, and the other schemes sign the body that is sent
 			c.signers = slices.Insert(c.signers, 0, signer)
 		} else {
 			c.signers = append(c.signers, signer)
@@ -237,5 +239,6 @@ func (c *Chain) Sign(m *Message) (Signed, error) {
 			return Signed{}, err
 		}
 	}
+
 	return out, nil
 }

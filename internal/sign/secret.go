@@ -83,6 +83,7 @@ func decode(s string) ([]byte, bool) {
 	if err != nil {
 		b, err = base64.RawStdEncoding.DecodeString(s)
 	}
+
 	return b, err == nil
 }
 

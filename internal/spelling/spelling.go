@@ -21,6 +21,7 @@ func Distance(a, b string, limit int) int {
 			if a[i-1] != b[j-1] {
 				cost = 1 + min(before, row[j], row[j-1])
 			}
+
 			before, row[j] = row[j], cost
 		}
 	}

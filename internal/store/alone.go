@@ -32,11 +32,13 @@ func (a *aloneShards) note(p keys.Partition, err error) {
 	if err == nil || errors.Is(err, wire.ErrUnconfirmed) || !wire.NotNow(err) {
 		return
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.until == nil {
 		a.until = map[int]time.Time{}
 	}
+
 	a.until[p.Shard] = time.Now().Add(aloneFor)
 	a.some.Store(true)
 }
@@ -46,6 +48,7 @@ func (a *aloneShards) name(node string, shard int) string {
 	if !a.some.Load() {
 		return node
 	}
+
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for s, until := range a.until {
@@ -53,9 +56,11 @@ func (a *aloneShards) name(node string, shard int) string {
 			delete(a.until, s)
 		}
 	}
+
 	a.some.Store(len(a.until) > 0)
 	if _, ok := a.until[shard]; !ok {
 		return node
 	}
+
 	return node + ", shard " + strconv.Itoa(shard)
 }

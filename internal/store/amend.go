@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/layout"
@@ -20,7 +17,7 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", layout.Order+amendSource, false).
+var amendScript = wire.NewScript("amend", layout.Order+layout.Held+amendSource, false).
 	Ends(layout.Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change of a notice on request, outside an attempt.
@@ -32,10 +29,11 @@ const (
 	Reschedule Amendment = "reschedule"
 	Fire       Amendment = "fire"
 	Redrive    Amendment = "redrive"
-	Purge      Amendment = "purge"   // cancels dead letters only
-	reopen     Amendment = "reopen"  // see Store.Reopen
-	resend     Amendment = "resend"  // see Store.Resend
-	replace    Amendment = "replace" // see scheduleOver
+	Purge      Amendment = "purge"     // cancels dead letters only
+	reopen     Amendment = "reopen"    // see Store.Reopen
+	resend     Amendment = "resend"    // see Store.Resend
+	readdress  Amendment = "readdress" // see Store.Readdress
+	replace    Amendment = "replace"   // see scheduleOver
 
 	settleKnown Amendment = "settle" // see Store.SettleKnown
 )
@@ -50,13 +48,14 @@ type When struct {
 // Amend changes one notice; prefix is the one of its route, as for Find. With ErrUnconfirmed the
 // Change is returned too.
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
-	a := []amended{{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}}
+	a := amended{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}
 	for range maxMoves {
 		open, side := len(s.OldShards()), s.Side()
 		shard, err := s.Place(ctx, key)
 		if err != nil {
 			return Change{}, err
 		}
+
 		c, err := s.amendIn(ctx, shard, prefix, op, a)
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
@@ -69,30 +68,29 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 			return c, err
 		}
 	}
+
 	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
 // amendIn is Amend in one shard.
-func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendment, a []amended) (Change, error) {
-	key := a[0].key
+func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendment, a amended) (Change, error) {
 	for range maxMoves {
 		if prefix != "" {
-			c, err := s.amend(ctx, keys.Partition{Prefix: prefix, Shard: shard}, op, a)
-			if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-				return Change{}, err
-			}
-			if c[0].Before != "" {
-				return c[0], err
+			c, err := s.amendOne(ctx, keys.Partition{Prefix: prefix, Shard: shard}, op, a)
+			if err != nil || c.Before != "" {
+				return c, err
 			}
 		}
-		all, err := s.LookUnder(ctx, shard, prefix, key)
+
+		all, err := s.LookUnder(ctx, shard, prefix, a.key)
 		if err != nil {
 			return Change{}, err
 		}
 		if len(all) == 0 {
 			break
 		}
-		at, err := s.Locate(ctx, shard, all, []string{key})
+
+		at, err := s.Locate(ctx, shard, all, []string{a.key})
 		if err != nil {
 			return Change{}, err
 		}
@@ -100,7 +98,8 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 			break
 		}
 	}
-	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+
+	return Change{}, fmt.Errorf("%s: %w", a.key, ErrNotFound)
 }
 
 // amendAtOnce is the maximum number of notices that one script call changes, in a few ms.
@@ -112,9 +111,10 @@ type Amended struct {
 	When
 }
 
-// AmendMany applies one operation, such as a redrive, to many notices. It skips notices that are no longer stored
-// under the given prefix. done is the number of changed notices, and is valid also with an error. missing lists the
-// cluster nodes that did not answer, whose notices may or may not have been changed.
+// AmendMany applies one operation, such as [Redrive], to many notices. done is the number of changed notices, also if
+// err is not nil. A notice stays unchanged, for example, if its state does not allow the operation, or if it is no
+// longer stored under its Prefix in list. missing lists the nodes of a cluster that did not answer: their notices may
+// or may not have been changed.
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
@@ -124,15 +124,18 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 		for i := range list {
 			ks[i] = list[i].Key
 		}
+
 		shards, err := s.Where(ctx, ks)
 		if err != nil {
 			return done, nil, err
 		}
+
 		by := map[keys.Partition][]Amended{}
 		for i, a := range list {
 			at := keys.Partition{Prefix: a.Prefix, Shard: shards[i]}
 			by[at] = append(by[at], a)
 		}
+
 		list = list[:0:0]
 		for at, all := range by {
 			for step := range slices.Chunk(all, amendAtOnce) {
@@ -145,10 +148,12 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 				}
 			}
 		}
+
 		if len(list) == 0 {
 			break
 		}
 	}
+
 	missing, err = r.Missing(ctx)
 	return done, missing, err
 }
@@ -161,6 +166,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 	for i, a := range step {
 		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
 	}
+
 	changes, err := s.amend(ctx, at, op, list)
 	for i, c := range changes { // also with ErrUnconfirmed
 		switch {
@@ -170,35 +176,44 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 			moved = append(moved, step[i])
 		}
 	}
+
 	return done, moved, err
 }
 
-// Reopen undoes the delivery of a notice whose consumer has reported a failure: the notice is scheduled for its next
-// attempt or, if t says so, becomes dead. f is the notice as the caller has read it, and t.Notice its new content. If
-// the notice has been changed since, Reopen writes nothing, and the caller must call Find again.
+// Reopen undoes the delivery of a notice whose consumer, a program that reads a list or stream, has reported a failure
+// or a deferral. f is the stored notice as the caller has read it, and t contains the new outcome and content. If the
+// stored notice has changed since then, Reopen writes nothing and Change.Done is false.
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery
-	record := strconv.AppendInt([]byte(`{"due":`), n.Due.UnixMilli(), 10)
-	record = n.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(n.Made), 10))
-	a := amended{key: n.Key, when: "dead", record: string(record), was: f.record}
+	a := amended{key: n.Key, when: "dead", record: string(AppendRecord(nil, &n)), was: f.record}
 	switch {
 	case t.Ending == EndDead && t.Death != nil:
 		a.when += " " + t.Death.text(&n)
 	case t.Ending != EndDead:
 		a.when = string(appendWhen(nil, time.Time{}, t.After))
 	}
-	c, err := s.amend(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, reopen, []amended{a})
-	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-		return Change{}, err
-	}
-	return c[0], err
+
+	return s.amendOne(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, reopen, a)
 }
 
 // amended is the arguments of one notice in an amendment.
 type amended struct {
 	key, when   string
-	record, was string // of reopen, resend and settle: new and old record; of replace: the new record's tail
+	record, was string // of reopen, resend, readdress and settle: new and old record; of replace: the new record's tail
+}
+
+// amendOne changes one notice. The error is wire.ErrMoved if a migration has moved it.
+func (s *Store) amendOne(ctx context.Context, p keys.Partition, op Amendment, a amended) (Change, error) {
+	c, err := s.amend(ctx, p, op, []amended{a})
+	switch {
+	case err != nil && !errors.Is(err, wire.ErrUnconfirmed):
+		return Change{}, err
+	case c[0].moved:
+		return Change{}, fmt.Errorf("%s: %s: %w", op, a.key, wire.ErrMoved)
+	}
+
+	return c[0], err
 }
 
 // amend changes notices of one partition in one call. With ErrUnconfirmed the changes are returned
@@ -226,6 +241,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 		if out[i] = c; c.Before == "" {
 			continue
 		}
+
 		found++
 		if t, ok := s.changedTimer(p.Prefix, list[i].key, &c, now); ok {
 			timers = append(timers, t)
@@ -236,6 +252,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	if late != nil {
 		s.Unconfirmed(amendScript.Op, found, late)
 	}
+
 	return out, late
 }
 
@@ -245,11 +262,11 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
 
-	return s.w.List(amendScript.Op, s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
+	return s.w.List(amendScript.Op, s.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *layout.View) ([]string, []any, error) {
 		if v.Side.Closed() && op != reopen { // a report is accepted on both sides
-			return layout.Moved(ctx)
+			return nil, nil, wire.ErrMoved
 		}
-		return s.Send(ctx, v, amendScript, s.space.States(p), args)
+		return s.space.States(p), args, nil
 	}))
 }
 
@@ -259,6 +276,7 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 	if !ok || len(a) != 7 {
 		return Change{}, fmt.Errorf("amend: unexpected answer %T", v)
 	}
+
 	before, _ := a[0].(string)
 	c := Change{Before: notice.State(before), Done: a[1] == int64(1), InFlight: a[2] == int64(1)}
 	if before == "" {
@@ -269,14 +287,17 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 	if !c.Done {
 		claimed, _ = a[2].(int64)
 	}
+
 	f, err := ReadFound(key, p.Prefix, []any{a[3], a[4], claimed, a[5], a[6]})
 	if err != nil {
 		return Change{}, err
 	}
+
 	c.Found, c.Found.Shard = f, p.Shard
 	if c.Done && c.Found.State == "" { // not stored any more: there is no retention
 		c.Found.State, c.Found.SettledAt = notice.Cancelled, now
 	}
+
 	return c, nil
 }
 
@@ -293,32 +314,34 @@ func (s *Store) changedTimer(prefix, key string, c *Change, now time.Time) (t ti
 			mode = overNothing
 		}
 	}
+
 	if c.Found.State == notice.Scheduled && c.Due.After(now) {
 		return timer{key, c.Due.UnixMilli(), c.NextAttempt(), mode}, true
 	}
+
 	return timer{key: key, over: remove}, own
 }
 
-// amendRest changes the notices that are not on the other side of a migration, and reports the
-// others as missing. If there is only one notice, the error is ErrMoved.
+// amendRest changes the notices that are not on the other side of a migration, and marks the others
+// as moved.
 func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
-	some := layout.Without(list, which)
-	if len(list) == 1 {
-		return nil, fmt.Errorf("%s: %s: %w", op, list[0].key, wire.ErrMoved)
-	}
-	out := make([]Change, len(list))
-	if len(some) == 0 {
-		return out, nil
-	}
-	rest, err := s.amend(ctx, p, op, some)
-	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-		return nil, err
-	}
-	for i := range out {
-		if !which[i] {
-			out[i], rest = rest[0], rest[1:]
+	var rest []Change
+	var err error
+	if some := layout.Without(list, which); len(some) > 0 {
+		if rest, err = s.amend(ctx, p, op, some); err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+			return nil, err
 		}
 	}
+
+	out := make([]Change, len(list))
+	for i := range out {
+		if which[i] {
+			out[i].moved = true
+			continue
+		}
+		out[i], rest = rest[0], rest[1:]
+	}
+
 	return out, err
 }
 
@@ -334,4 +357,6 @@ type Change struct {
 	InFlight bool
 	// Repeated reports that nothing was changed because the same call was made before.
 	Repeated bool
+
+	moved bool // by a migration to another Redis
 }

@@ -26,7 +26,7 @@ var (
 	//go:embed lua/takeover.lua
 	takeOverSource string
 
-	winCode = layout.Order + wire.Prelude(winSource)
+	winCode = layout.Order + layout.Held + wire.Prelude(winSource)
 
 	// In metrics all are one operation.
 	claimScript    = wire.NewScript("claim", winCode+claimSource, false)
@@ -94,28 +94,32 @@ func (s *Store) ClaimKeys(ctx context.Context, p keys.Partition, lease Lease, ks
 	for i := range ks {
 		args = append(args, &ks[i])
 	}
+
 	return s.claim(ctx, claimScript, p, lease, args)
 }
 
 // Postponed names a postponed notice, with the score that [Settled] returned.
 type Postponed struct{ Key, Score string }
 
-// ClaimPostponed claims postponed notices of one route and shard before their postponement ends, when a slot of their
-// host is free. It skips notices whose score is not the given one, because they have changed. A repeated call with
-// the same token returns the same claims.
+// ClaimPostponed claims notices before their postponement ends, for example because a call to their busy host has
+// ended. A notice that was rescheduled since its postponement is claimed only if it is due. If the reply is lost, a
+// repeated call with the same lease.Token returns the same claims.
 func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Lease, list []Postponed) (Claimed, error) {
 	args := []any{s.Timers.Mode(p.Prefix)}
 	for i := range list {
 		args = append(args, list[i].Key, list[i].Score)
 	}
+
 	c, err := s.claim(ctx, claimScript, p, lease, args)
 	if err != nil || !s.o.Cluster || s.Timers.adopted(p.Prefix) {
 		return c, err
 	}
+
 	timers := make([]timer, len(c.Won))
 	for i := range c.Won {
 		timers[i] = timer{key: c.Won[i].Key, over: remove}
 	}
+
 	s.Timers.arm(ctx, p.Prefix, timers, c.Now)
 	return c, nil
 }
@@ -137,12 +141,13 @@ func (s *Store) Sweep(ctx context.Context, p keys.Partition, lease Lease, o Swee
 	if o.Newest {
 		mode = "n"
 	}
+
 	return s.claim(ctx, sweepScript, p, lease, []any{o.Grace.Milliseconds(), o.Limit, mode})
 }
 
-// Recover returns at most n claims of an earlier call whose reply was lost, and renews their leases. lease has the
-// token of that call, and ago is the time since it was sent. Claims whose leases end first come first. A call may be
-// repeated.
+// Recover returns the claims of an earlier call whose reply was lost, and renews their leases. lease.Token is that
+// call's token, and ago is the time since it was sent. Recover returns at most n claims, those whose leases end first,
+// and may be repeated. Other instances can claim the remaining notices when the leases end.
 func (s *Store) Recover(ctx context.Context, p keys.Partition, lease Lease, n int, ago time.Duration) (Claimed, error) {
 	return s.claim(ctx, recoverScript, p, lease, []any{n, ago.Milliseconds() + 1000})
 }
@@ -175,6 +180,7 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 	if err != nil {
 		return Claimed{}, err
 	}
+
 	c := Claimed{Now: wire.Micros(v[0]), More: v[1] == int64(1)}
 	c.Next, _ = v[1].(string)
 	c.Won = make([]Claim, 0, (len(v)-2)/3)
@@ -189,10 +195,12 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 			if err != nil {
 				n = unread(key, p.Prefix, record, before, c.Now)
 			}
+
 			held := heldIn(before)
 			if before == "-" { // not known; the record has the due time
 				before, held = strconv.FormatInt(n.Due.UnixMilli(), 10), notice.HeldRedis
 			}
+
 			count, _ := strconv.Atoi(lapses)
 			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: lease.Token,
 				score: score, before: before})
@@ -211,6 +219,7 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 			}
 		}
 	}
+
 	return c, nil
 }
 
@@ -224,9 +233,11 @@ func unread(key, prefix, record, before string, now time.Time) *notice.Notice {
 	case n.Due.IsZero():
 		n.Due = now
 	}
+
 	if n.Made == 0 {
 		n.Made = notice.MadeAt(now)
 	}
+
 	return n
 }
 

@@ -55,6 +55,7 @@ func (c *Clients) forget() {
 	for name, x := range c.numbers {
 		c.numbers[name] = clientNumber{n: x.n}
 	}
+
 	c.next, c.until = time.Time{}, time.Time{}
 }
 
@@ -78,9 +79,11 @@ func (c *Clients) cachedNumber(name string, now time.Time) (n int, fresh bool) {
 	if now.Before(x.until) {
 		return x.n, true
 	}
+
 	if x.n > 0 {
 		c.numbers[name] = clientNumber{x.n, now.Add(clientsPause)}
 	}
+
 	return x.n, false
 }
 
@@ -92,6 +95,7 @@ func (c *Clients) storeNumber(name string, n int, now time.Time) (first bool) {
 	if c.numbers == nil {
 		c.numbers = map[string]clientNumber{}
 	}
+
 	x := c.numbers[name]
 	first = !now.Before(x.until) || x.n > 0
 	switch {
@@ -100,6 +104,7 @@ func (c *Clients) storeNumber(name string, n int, now time.Time) (first bool) {
 	case first:
 		c.numbers[name] = clientNumber{x.n, now.Add(clientsPause)}
 	}
+
 	return first
 }
 
@@ -111,9 +116,9 @@ func clientStart(name string) int {
 	return int(h.Sum32()%maxClient) + 1
 }
 
-// Number returns the number of an API client, which records contain instead of its name. The first call for a client
-// assigns the number. If Redis does not answer, Number returns the last known number, or 0 if there is none. The
-// error is then returned only once a second, and is nil otherwise, to keep the log short.
+// Number returns the number that stands for an API client's name in the records of notices. The first call for a name
+// assigns its number. If Redis cannot give the number, Number returns the last known one, or 0 if none is known, and an
+// error about once a second for each name.
 func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	c.check(c.l.Learnt())
 	now := time.Now()
@@ -121,6 +126,7 @@ func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	if fresh {
 		return n, nil
 	}
+
 	// The result is for all callers, so this caller's cancellation must not end the call.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), layout.KnownTimeout)
 	defer cancel()
@@ -128,12 +134,15 @@ func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	if err == nil && (got < 1 || got > maxClient) {
 		err = fmt.Errorf("%s contains no valid number for %s", c.l.Space().Clients(), name)
 	}
+
 	if err != nil {
+		// To keep the log short, about one call a second for each name returns the error.
 		if c.storeNumber(name, 0, time.Now()) {
 			return n, c.l.Wire().Fail(clientScript.Op, err)
 		}
 		return n, nil
 	}
+
 	c.storeNumber(name, got, now)
 	return got, nil
 }
@@ -144,6 +153,7 @@ func (c *Clients) Name(ctx context.Context, n int) string {
 	if name, ok := c.cachedName(n, time.Now()); ok {
 		return name
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, layout.KnownTimeout)
 	defer cancel()
 	list, err := c.Numbers(ctx)
@@ -158,12 +168,14 @@ func (c *Clients) Numbers(ctx context.Context) (map[string]int, error) {
 	if err != nil {
 		return nil, c.l.Wire().Fail(clientScript.Op, err)
 	}
+
 	list := make(map[string]int, len(all))
 	for name, text := range all {
 		if n, err := strconv.Atoi(text); err == nil {
 			list[name] = n
 		}
 	}
+
 	return list, nil
 }
 
@@ -175,6 +187,7 @@ func (c *Clients) cachedName(n int, now time.Time) (name string, fresh bool) {
 	if !ok {
 		return "#" + strconv.Itoa(n), now.Before(c.next)
 	}
+
 	return name, now.Before(c.until)
 }
 
@@ -186,6 +199,7 @@ func (c *Clients) storeNames(list map[string]int, err error, now time.Time) {
 	if err != nil {
 		return
 	}
+
 	c.until = now.Add(clientsKept)
 	c.names = make(map[int]string, len(list))
 	for name, n := range list {

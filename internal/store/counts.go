@@ -33,16 +33,20 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 			}
 		}
 	}
+
 	if missing, err = r.Missing(ctx); err != nil {
 		return nil, missing, err
 	}
+
 	paused, err := s.PausedBut(ctx, r.Silent())
 	if err != nil {
 		return nil, missing, err
 	}
+
 	for i := range out {
 		out[i].Paused = slices.Contains(paused, out[i].Prefix)
 	}
+
 	return out, missing, nil
 }
 
@@ -54,6 +58,7 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	if c.Ordered {
 		ks = append(ks, s.space.Waiting(p))
 	}
+
 	v, err := s.w.Run(ctx, countsScript, ks, []any{lookForDue, c.Prefix})
 	if err != nil {
 		return err
@@ -61,19 +66,23 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 	if len(v) != 8 {
 		return fmt.Errorf("counts: %d answers", len(v))
 	}
+
 	for i, into := range []*int64{&c.Pending, &c.Overdue, &c.Dead, &c.Settled} {
 		n, _ := v[i].(int64)
 		*into += n
 	}
+
 	text, _ := v[4].(string)
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
 		if at := time.UnixMilli(ms).UTC(); c.NextDue.IsZero() || at.Before(c.NextDue) {
 			c.NextDue = at
 		}
 	}
+
 	if ms, _ := v[5].(int64); ms >= 0 {
 		c.RepeatWindow = min(c.RepeatWindow, time.Duration(ms)*time.Millisecond)
 	}
+
 	parked, _ := v[6].(int64)
 	c.Parked += parked
 	ms, _ := v[7].(int64)

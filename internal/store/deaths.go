@@ -13,11 +13,13 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
-// The outbox of hooks. The script that makes a dead letter of a route with a hook appends an entry to
-// the outbox of its shard, in the same step. Any instance schedules the hook's notice, whose id is the
-// death's, and then removes the entry. So a death is scheduled once, however often its entry is read.
+// The outbox of hooks. The script with which a notice of a route with a hook becomes dead appends an entry
+// to the outbox of the notice's shard, in the same step. An instance that has the hook's route schedules the
+// hook's notice, whose id is the death's, and then removes the entry. So a death is scheduled once, however
+// often its entry is read.
 
 // Death is an entry of the outbox of hooks.
 type Death struct {
@@ -47,10 +49,12 @@ func ReadDeath(text string) (Death, error) {
 	if len(parts) != 4 {
 		return Death{}, fmt.Errorf("%w: %d parts", ErrDeath, len(parts))
 	}
+
 	us, err := strconv.ParseInt(parts[0], 10, 64)
 	if err != nil || us <= 0 {
 		return Death{}, fmt.Errorf("%w: %q is not a time", ErrDeath, parts[0])
 	}
+
 	return Death{Hook: parts[2], Facts: []byte(parts[3]), ID: parts[1] + "-" + parts[0], At: time.UnixMicro(us).UTC()}, nil
 }
 
@@ -66,6 +70,7 @@ func (s *Store) ForgetDeaths(ctx context.Context, shard int, texts []string) err
 	if len(texts) == 0 {
 		return nil
 	}
+
 	_, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, text := range texts {
 			p.LRem(ctx, s.space.Deaths(shard), 1, text)
@@ -77,10 +82,7 @@ func (s *Store) ForgetDeaths(ctx context.Context, shard int, texts []string) err
 
 // AddDeaths appends entries that were read in another Redis.
 func (s *Store) AddDeaths(ctx context.Context, shard int, texts []string) error {
-	list := make([]any, len(texts))
-	for i, text := range texts {
-		list[i] = text
-	}
+	list := wire.Texts(texts)
 	return s.w.Wrapped("deaths", s.w.Redis.RPush(ctx, s.space.Deaths(shard), list...).Err())
 }
 
@@ -96,5 +98,6 @@ func (d *Death) Body() []byte {
 	if len(d.Facts) > 2 {
 		at += ","
 	}
+
 	return append([]byte(at), d.Facts[min(1, len(d.Facts)):]...)
 }

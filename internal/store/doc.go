@@ -1,107 +1,56 @@
-// Package store reads and writes notices in Redis. Each change of a notice's state is one Lua
-// script in lua/, called by one Go function and sent by package wire.
+// Package store reads and writes notices in Redis. A notice is one callback that is to be delivered at a given time. A
+// change of a notice's state is one call of a Lua script, usually of one in lua/.
 //
-// # Guarantees
+// # Parts of a notice
 //
-// A crash never leaves a partly written notice. One script changes the four parts of a notice
-// together, within one slot of a cluster and with the time of Redis's clock:
+// A notice has up to four parts in Redis:
 //
+//	part    what it is
 //	record  the content of the notice, in a hash
-//	shadow  a zset of the keys of all pending notices, by the time of their next change
+//	shadow  its entry in the zset of all pending notices, which is sorted by the time of their next change
 //	claim   a key with the token of the instance that delivers the notice; its TTL is the lease
 //	timer   a key whose expired event says that the notice is due
 //
-// The shadow decides which notices are pending. A timer only makes them punctual. In a cluster it
-// is in another slot and is set by a second command. If it is lost, a sweep of the shadow claims
-// the notice one grace (50 ms) late.
+// A crash never leaves a partly written notice, because one script changes all parts. The exception is the timer in a
+// cluster: a second command sets it afterwards. But the timer only makes a notice punctual. Each instance (a process of
+// the service) regularly sweeps the shadow: it claims overdue notices. If a timer is lost, the sweep claims its notice
+// one grace (50 ms by default) late.
 //
-// The integer part of a score in the shadow is a Unix time in ms. The fraction encodes the state:
-//
-//	fraction        state
-//	.0              scheduled, with a timer
-//	.5 to .99       scheduled without a timer: due at once
-//	c/1024          claimed until that time, after c-1 expired leases (c < 500)
-//	(500+h)/1024    postponed, with a timer; h is the index of the cause in notice.Helds (0 < h < 9)
-//	.5 + h/256      postponed, without a timer
-//
-// A parked notice waits in a sequence and has no claim. Its fraction c/1024 means c expired leases.
-//
-// In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled.
+// Records and shadows are stored by partition: the notices of one route in one shard. A shard is a part of all notices,
+// on one Redis node: see package layout. The score of a notice in the shadow encodes its state: see score.go.
 //
 // # States
 //
 //	                ┌── settle: retry, deferred, postponed ──┐
 //	                ▼                                        │
-//	schedule ──▶ scheduled ────────── claim ────────────▶ claimed ── settle ──▶ delivered ── trim ──▶ none
+//	schedule ──▶ scheduled ────────── claim ────────────▶ claimed ── settle ──▶ delivered ── trim ──▶ deleted
 //	adopt         ▲   │                                    │  │
 //	              │   └── amend: cancel ──▶ cancelled ◀────┘  └───── settle ──▶ dead
-//	              │                             └── trim ──▶ none                 │
+//	              │                             └── trim ──▶ deleted              │
 //	              └───────────────────── amend: redrive ──────────────────────────┘
 //
-// The table lists all changes of state. Names such as settle are those of scripts. A letter in
-// parentheses is an operation, which the header of the script explains:
+// The labels are names of scripts: claim starts an attempt, settle stores its result, and amend changes a notice on
+// request. A deferred notice gets a new due time. A postponed one keeps it: its attempt cannot start yet, for example
+// because its receiver is paused. The comments in the scripts describe all changes of state.
 //
-//	from                      to                         by
-//	none                      scheduled                  schedule, adopt (a)
-//	any                       scheduled, a new notice    schedule (replace), adopt (a)
-//	scheduled                 scheduled                  amend (reschedule, fire), adopt (m)
-//	scheduled                 claimed                    claim
-//	claimed, lease expired    claimed                    claim, which counts the expired lease
-//	claimed, holder dead      claimed                    claim (take-over), which counts an expired lease
-//	claimed                   claimed, awaits a report   settle (w)
-//	claimed                   scheduled                  settle (r retry, f deferred, p postponed)
-//	claimed                   delivered                  settle (d)
-//	claimed                   dead                       settle (x)
-//	scheduled, claimed, dead  cancelled                  amend (cancel); of scheduled also adopt (c)
-//	dead                      scheduled                  amend (redrive)
-//	delivered                 scheduled, dead            amend (reopen)
-//	delivered, dead           scheduled                  amend (resend)
-//	scheduled, claimed, dead  delivered, cancelled       amend (settle), with the outcome in the history
-//	delivered, cancelled      none                       trim
-//	any but claimed           the same, other prefix     rehome (package reconcile)
-//
-// # Sequences
-//
-// On an ordered route, the notices with the same order key form a sequence, and are delivered one
-// after another. Only the first one, the head, may be claimed. A claim parks any other notice
-// before it reads the record.
-//
-// The code is in layout/lua/order.lua, which other scripts include; see [layout.Order]. A notice
-// joins the sequence when it is scheduled, adopted, redriven, resent, restored or replayed. It
-// leaves when it is delivered, cancelled or moved, and when it is dead unless dead letters block the
-// route. The script that removes a head makes the next notice due in the same step, and sends a
-// wake message. If that message is lost, a sweep finds the notice within a second.
-//
-// If the instance that delivers a head dies, the head is due again when its marker in Redis
-// expires. Notices that were scheduled before the route was ordered join when they are first
-// claimed. A claim removes members whose notices are missing, and counts them in the field strays
-// of the shard's layout.
-//
-// # Prefixes
-//
-// Before its first call, the store reads the layout of the data, and all prefixes that may contain
-// notices: see package layout. Package reconcile describes how instances with different
-// configurations share notices.
+// On an ordered route, notices with the same order key ([keys.OrderKey]) form a sequence, and are delivered one after
+// another. A due notice that is not the first of its sequence is parked: it waits. See [layout.Order].
 //
 // # Losses and duplicates
 //
-// A repeated schedule call creates no second notice while the first is stored. After the first was
-// trimmed, a tombstone prevents it: see tombstones.go.
+// A repeated schedule call normally creates no second notice: see tombstones.go. An acknowledged call is lost only if
+// Redis loses data. A failover, or a crash with appendfsync everysec, may lose the last second of writes. Notices
+// scheduled in that second are lost, and notices settled in it may be delivered again. The settings NOTIFIER_DURABILITY
+// and NOTIFIER_DURABILITY_SETTLE guard against this.
 //
-// An acknowledged call is lost only if Redis loses data. A failover, or a crash with appendfsync
-// everysec, may lose the last second of writes. Notices scheduled in that second are lost, and
-// notices settled in that second may be delivered again. NOTIFIER_DURABILITY_SETTLE prevents the
-// latter.
+// A claim can normally be settled until another instance claims the notice: after the lease, or earlier because the
+// first instance seems dead ([Store.TakeOver]). So an instance that loses its connection to Redis causes a duplicate
+// delivery only if the notice is claimed again before the connection is back.
 //
-// A claim is valid until its lease expires, or until another instance reclaims it from a dead one
-// ([Store.TakeOver]). A settle after the end of the lease is still accepted if no instance has
-// claimed the notice since. So losing the connection causes a duplicate delivery only if it lasts
-// for the rest of the lease and another instance then claims the notice.
+// The Redis client never repeats a write by itself. Callers of this package may repeat these calls:
 //
-// The client never sends a write again by itself: see [wire.Once]. The callers repeat these calls:
-//
-//   - claims: a repeated call has the same token, and returns the claims that it already has
-//   - settles: a repeated settle is stale and changes nothing
-//   - pushes: in a cluster, a push to another slot leaves a marker, so that a repeated push does
-//     nothing
+//	call    how it is repeated
+//	claim   [Store.ClaimKeys] with the same token, or [Store.Recover] after a sweep, returns the existing claims
+//	settle  a repeated settle is stale and changes nothing
+//	push    in a cluster, [Push] leaves a marker, so a repeated push adds nothing
 package store

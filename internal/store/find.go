@@ -35,6 +35,9 @@ type Found struct {
 // Score returns the score of a pending notice in the shadow; "" = it is not pending.
 func (f *Found) Score() string { return f.score }
 
+// Record returns the stored text of the notice; "" = it has none.
+func (f *Found) Record() string { return f.record }
+
 // Untimed reports whether the notice is pending without a timer.
 func (f *Found) Untimed() bool {
 	score, err := strconv.ParseFloat(f.score, 64)
@@ -83,6 +86,7 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if err != nil {
 			return Found{}, err
 		}
+
 		f, err := s.findIn(ctx, at, prefix, key)
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
@@ -114,39 +118,42 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 			return f[0], nil
 		}
 	}
+
 	all, err := s.LookUnder(ctx, shard, prefix, key)
 	if err != nil {
 		return Found{}, err
 	}
+
 	if len(all) > 0 {
 		// In one script, because the notice may be moved from one prefix to another.
 		var ks []string
 		for _, p := range all {
 			ks = append(ks, s.space.States(keys.Partition{Prefix: p, Shard: shard})...)
 		}
+
 		v, err := s.w.Parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
 		if err != nil {
 			return Found{}, err
 		}
+
 		if a, under := splitPrefix(v[0], all[0], all[1:]); len(a) > 0 && a[0] != "" {
 			f, err := ReadFound(key, under, a)
 			f.Shard = shard
 			return f, err
 		}
 	}
+
 	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
 // FindMany returns notices of one partition; a missing one has a nil Notice.
 func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]Found, error) {
-	args := []any{s.space.ClaimPrefix(p.Shard)}
-	for _, k := range ks {
-		args = append(args, k)
-	}
+	args := append([]any{s.space.ClaimPrefix(p.Shard)}, wire.Texts(ks)...)
 	v, err := s.w.Parts(ctx, findScript, len(ks), s.space.States(p), args)
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([]Found, len(ks))
 	for i, k := range ks {
 		if isAbsent(v[i]) {
@@ -155,8 +162,10 @@ func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]
 		if out[i], err = ReadFound(k, p.Prefix, v[i]); err != nil {
 			return nil, err
 		}
+
 		out[i].Shard = p.Shard
 	}
+
 	return out, nil
 }
 
@@ -173,11 +182,13 @@ func ReadFound(key, prefix string, v any) (Found, error) {
 	if !ok || len(a) != 5 {
 		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
 	}
+
 	text, _ := a[0].(string)
 	n, err := notice.Decode(key, prefix, text)
 	if err != nil {
 		n = notice.Unread(key, prefix, text)
 	}
+
 	f := Found{Notice: n, record: text}
 	score := func(v any) (float64, bool) {
 		s, _ := v.(string)
@@ -199,11 +210,13 @@ func ReadFound(key, prefix string, v any) (Found, error) {
 			f.State = notice.Cancelled
 		}
 	}
+
 	if n.Due.IsZero() { // unknown from the record; use the time of the state
 		if n.Due = f.SettledAt; pending {
 			n.Due = time.UnixMilli(int64(due)).UTC()
 		}
 	}
+
 	return f, nil
 }
 
@@ -224,6 +237,7 @@ func (s *Store) absent(ctx context.Context, shard int, key string) error {
 			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
 		}
 	}
+
 	return fmt.Errorf("%s: %w", key, ErrNotFound)
 }
 
@@ -236,6 +250,7 @@ func splitPrefix(answer any, first string, others []string) (a []any, under stri
 			return a[:5], others[n-1]
 		}
 	}
+
 	return a, first
 }
 

@@ -31,19 +31,23 @@ func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, spa
 			if err == nil && len(v) != n {
 				err = fmt.Errorf("forecast: %d answers for %d spans", len(v), n)
 			}
+
 			for i := range v {
 				if err == nil {
 					count, _ := v[i].(int64)
 					out[i] += count
 				}
 			}
+
 			return err
 		}); err != nil {
 			return nil, nil, err
 		}
 	}
+
 	if missing, err = r.Missing(ctx); err != nil {
 		return nil, missing, err
 	}
+
 	return out, missing, nil
 }

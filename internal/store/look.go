@@ -61,6 +61,7 @@ func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 		ks[i] = s.space.Shadow(l.Partition)
 		args = append(args, l.Grace.Milliseconds(), l.Ahead.Milliseconds(), l.Limit)
 	}
+
 	v, err := s.w.Run(ctx, lookScript, ks, args)
 	if err != nil {
 		return nil, err
@@ -68,15 +69,18 @@ func (s *Store) Look(ctx context.Context, list []Look) ([]View, error) {
 	if len(v) != 1+len(list) {
 		return nil, s.w.Fail(lookScript.Op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
+
 	now, views := wire.Micros(v[0]), make([]View, len(list))
 	for i, part := range v[1:] {
 		if text, failed := part.(string); failed {
 			views[i].Err = s.w.Fail(lookScript.Op, wire.Refusal(text))
 			continue
 		}
+
 		seen, _ := part.([]any)
 		views[i] = viewOf(now, seen)
 	}
+
 	return views, nil
 }
 
@@ -84,6 +88,7 @@ func viewOf(now time.Time, seen []any) View {
 	if len(seen) < 2 {
 		return View{Now: now}
 	}
+
 	w := View{Now: now, Near: make([]Timer, 0, (len(seen)-2)/2), Cut: seen[1] == int64(1)}
 	w.Overdue, _ = seen[0].(int64)
 	for i := 2; i+1 < len(seen); i += 2 {
@@ -93,8 +98,10 @@ func viewOf(now time.Time, seen []any) View {
 		if err != nil {
 			continue
 		}
+
 		ms := int64(f)
 		w.Near = append(w.Near, Timer{Key: key, At: time.UnixMilli(ms).UTC(), NoTimer: !HasTimer(f)})
 	}
+
 	return w
 }

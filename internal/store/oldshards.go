@@ -26,10 +26,12 @@ func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched 
 			todo = append(todo, position{b, r})
 		}
 	}
+
 	for range maxMoves {
 		if len(todo) == 0 {
 			return out
 		}
+
 		var err error
 		if todo, err = s.scheduleSome(ctx, batches, todo, out); err != nil {
 			for _, at := range todo {
@@ -38,9 +40,11 @@ func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched 
 			return out
 		}
 	}
+
 	for _, at := range todo {
 		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, layout.ErrReplaced)
 	}
+
 	return out
 }
 
@@ -51,16 +55,18 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []positi
 	for i, at := range todo {
 		ks[i] = batches[at.batch].Requests[at.request].Key
 	}
+
 	shards, err := s.Where(ctx, ks)
 	if err != nil {
 		return todo, err
 	}
+
 	tombs, err := s.tombstonesInOld(ctx, ks)
 	if err != nil {
 		return todo, err
 	}
 
-	fresh := regrouped{by: map[keys.Partition]int{}}
+	fresh := regrouped{by: map[keys.Partition]int{}, since: &since}
 	for i, at := range todo {
 		r := &batches[at.batch].Requests[at.request]
 		p := keys.Partition{Prefix: batches[at.batch].Prefix, Shard: shards[i]}
@@ -69,19 +75,23 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []positi
 			if moved {
 				again = append(again, at)
 			}
+
 			out[at.batch].Replies[at.request] = reply
 			continue
 		}
+
 		if t, ok := tombs[i]; ok && r.OnDuplicate != Replace {
 			out[at.batch].Replies[at.request] = r.settled(p.Prefix, t)
 			continue
 		}
+
 		fresh.add(p, r, at)
 	}
 
-	for n, done := range s.scheduleAll(ctx, fresh.batches, since) {
+	for n, done := range s.ScheduleAll(ctx, fresh.batches) {
 		again = append(again, done.giveOut(fresh.places[n], out)...)
 	}
+
 	return again, nil
 }
 
@@ -91,6 +101,7 @@ type regrouped struct {
 	batches []Batch
 	places  [][]position
 	by      map[keys.Partition]int // the last batch of a partition
+	since   *int64                 // Layout.LostMoves when the partitions were determined
 }
 
 func (g *regrouped) add(p keys.Partition, r *Request, at position) {
@@ -98,8 +109,9 @@ func (g *regrouped) add(p keys.Partition, r *Request, at position) {
 	if !ok || len(g.batches[n].Requests) >= amendAtOnce {
 		n = len(g.batches)
 		g.by[p] = n
-		g.batches, g.places = append(g.batches, Batch{Partition: p}), append(g.places, nil)
+		g.batches, g.places = append(g.batches, Batch{Partition: p, located: g.since}), append(g.places, nil)
 	}
+
 	g.batches[n].Requests, g.places[n] = append(g.batches[n].Requests, *r), append(g.places[n], at)
 }
 
@@ -109,6 +121,7 @@ func (b *Batched) giveOut(places []position, out []Batched) (again []position) {
 	if errors.Is(b.Err, layout.ErrReplaced) {
 		return places
 	}
+
 	for j, at := range places {
 		if b.Err != nil {
 			out[at.batch].Replies[at.request].Err = b.Err
@@ -116,6 +129,7 @@ func (b *Batched) giveOut(places []position, out []Batched) (again []position) {
 		}
 		out[at.batch].Replies[at.request] = b.Replies[j]
 	}
+
 	return nil
 }
 
@@ -131,16 +145,18 @@ func (s *Store) scheduleOver(ctx context.Context, p keys.Partition, r *Request) 
 	case r.OnDuplicate != Replace:
 		return r.kept(f), false
 	}
+
 	n := notice.Notice{Content: r.Content, Client: r.Client}
-	a := []amended{{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}}
-	c, err := s.amend(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
+	a := amended{key: r.Key, when: string(appendWhen(nil, r.Due, r.Delay)), record: string(n.AppendTail(nil))}
+	c, err := s.amendOne(ctx, keys.Partition{Prefix: f.Route, Shard: p.Shard}, replace, a)
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return Reply{Err: err}, false
 	}
-	if !c[0].Done {
+	if !c.Done {
 		return Reply{}, true
 	}
-	return Reply{Found: c[0].Found, Created: true, Replaced: true, Err: err}, false
+
+	return Reply{Found: c.Found, Created: true, Replaced: true, Err: err}, false
 }
 
 // restoreWithOld is Restore that checks the old shards for each notice first.
@@ -155,11 +171,13 @@ func (s *Store) restoreWithOld(ctx context.Context, prefix string, letters []Let
 		if len(todo) == 0 {
 			return replies, nil
 		}
+
 		var err error
 		if todo, err = s.restoreSome(ctx, prefix, letters, todo, replies); err != nil {
 			return nil, err
 		}
 	}
+
 	return nil, s.w.Fail(restoreScript.Op, layout.ErrReplaced)
 }
 
@@ -170,6 +188,7 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 	for j, i := range todo {
 		ks[j] = letters[i].Key
 	}
+
 	shards, err := s.Where(ctx, ks)
 	if err != nil {
 		return nil, err
@@ -182,11 +201,13 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 			by[p] = append(by[p], i)
 			continue
 		}
+
 		reply, moved := s.restoreOver(ctx, p, &letters[i])
 		if moved {
 			again = append(again, i)
 			continue
 		}
+
 		replies[i] = reply
 	}
 
@@ -195,18 +216,22 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 		for j, i := range these {
 			some[j] = letters[i]
 		}
+
 		done, err := s.restore(ctx, p, some, since)
 		if errors.Is(err, layout.ErrReplaced) {
 			again = append(again, these...)
 			continue
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		for j, i := range these {
 			replies[i] = done[j]
 		}
 	}
+
 	return again, nil
 }
 
@@ -225,5 +250,6 @@ func (s *Store) restoreOver(ctx context.Context, p keys.Partition, l *Letter) (r
 	case err == nil && !l.is(&f):
 		err = ErrTaken
 	}
+
 	return Reply{Found: f, Err: err}, false
 }

@@ -47,6 +47,7 @@ func setsOf(q Query) []int {
 	if q.Waiting {
 		return []int{setWaiting}
 	}
+
 	switch q.State {
 	case notice.Scheduled, notice.Claimed:
 		return []int{setShadow}
@@ -55,6 +56,7 @@ func setsOf(q Query) []int {
 	case notice.Delivered, notice.Cancelled:
 		return []int{setSettled}
 	}
+
 	return []int{setShadow, setDead, setSettled}
 }
 
@@ -66,20 +68,20 @@ const (
 	callsPerPage = 8
 )
 
-// List returns a page of notices that match q. Page.Cursor leads to the next page.
-//
-// A notice whose state does not change during the listing is listed exactly once. One that changes
-// may be listed twice or, after a redrive, not at all. In a cluster, the notices of unreachable
-// nodes are skipped, and Page.Missing names these nodes.
+// List returns a page of the notices that match q. Page.Cursor is the start of the next page. A notice that changes or
+// moves during the listing may be listed twice or not at all; all others are listed exactly once. In a cluster, the
+// notices of unreachable nodes are skipped, and Page.Missing names these nodes.
 func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	at, err := readCursor(q.Cursor)
 	if err == nil && q.Cursor != "" && (!slices.Contains(q.Routes, at.Prefix) || at.Shard >= s.space.Places() ||
 		at.Former != s.space.First()) {
 		err = ErrCursor // of another configuration
 	}
+
 	if err != nil {
 		return Page{}, err
 	}
+
 	page, r := Page{}, s.w.NewRound()
 	if page.Cursor, err = s.pages(ctx, q, at, &page, r); err != nil {
 		return Page{}, err
@@ -90,6 +92,7 @@ func (s *Store) List(ctx context.Context, q Query) (Page, error) {
 	if page.Missing, err = r.Missing(ctx); err != nil {
 		return Page{}, err
 	}
+
 	return page, nil
 }
 
@@ -101,11 +104,13 @@ func (s *Store) addPageWaits(ctx context.Context, page *Page, r *wire.Round) err
 			by[f.Shard] = append(by[f.Shard], f)
 		}
 	}
+
 	for shard, list := range by {
 		if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.AddWaits(ctx, list...) }); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -127,6 +132,7 @@ func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *wi
 			}
 		}
 	}
+
 	return "", nil
 }
 
@@ -143,6 +149,7 @@ func (s *Store) parts(q Query, at cursor) iter.Seq[cursor] {
 					if !yield(cursor{prefix, shard, set, at.Score, at.Key, first}) {
 						return
 					}
+
 					at = cursor{}
 				}
 				at = cursor{}
@@ -163,18 +170,22 @@ func readCursor(text string) (cursor, error) {
 	if text == "" {
 		return cursor{}, nil
 	}
+
 	var c cursor
 	if json.Unmarshal([]byte(text), &c) != nil || !c.valid() {
 		return cursor{}, ErrCursor
 	}
+
 	if c.Score != "" {
 		score, err := strconv.ParseFloat(c.Score, 64)
 		if err != nil || math.IsNaN(score) || math.IsInf(score, 0) {
 			return cursor{}, ErrCursor
 		}
+
 		// Normalized, because Go accepts notations that Redis does not.
 		c.Score = strconv.FormatFloat(score, 'g', 17, 64)
 	}
+
 	return c, nil
 }
 
@@ -201,6 +212,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		if at.Set == setWaiting {
 			scores[setShadow] = v[i+1]
 		}
+
 		f, err := ReadFound(key, at.Prefix, []any{v[i+3], scores[setShadow], v[i+2], scores[setDead], scores[setSettled]})
 		if err != nil {
 			return false, err
@@ -208,6 +220,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		if q.Reason != "" && f.Reason != q.Reason {
 			continue // another part of the record has that text
 		}
+
 		f.Waits = at.Set == setWaiting && f.State == notice.Scheduled // AddWaits reads its score
 		f.Shard = at.Shard
 		page.Items = append(page.Items, f)
@@ -217,6 +230,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		at.Score, _ = v[0].(string)
 		at.Key = last
 	}
+
 	return v[2] == int64(1), nil
 }
 
@@ -227,9 +241,11 @@ func (q *Query) args(at *cursor, n int) []any {
 	if q.Reason != "" {
 		reason = `,"reason":"` + string(q.Reason) + `"`
 	}
+
 	if q.Prefix != "" {
 		prefix = q.Prefix + ":"
 	}
+
 	if len(q.Begins) > len(prefix) {
 		prefix = q.Begins
 	}
@@ -238,6 +254,7 @@ func (q *Query) args(at *cursor, n int) []any {
 	if q.Reason != "" || q.Host != "" {
 		look = readPerCall
 	}
+
 	lo, hi := q.scores()
 	return []any{lo, hi, at.Score, at.Key, look, q.Limit - n, prefix, claimed, fraction, reason, q.Host, q.Contains}
 }
@@ -264,9 +281,11 @@ func (q *Query) scores() (lo, hi string) {
 	if !q.Since.IsZero() {
 		lo = strconv.FormatInt(q.Since.UnixMilli(), 10)
 	}
+
 	if !q.Until.IsZero() {
 		hi = strconv.FormatInt(q.Until.UnixMilli(), 10) + ".99"
 	}
+
 	return lo, hi
 }
 
@@ -290,18 +309,22 @@ func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 	if err != nil {
 		return Amends{}, err
 	}
+
 	list := make([]Amended, 0, len(p.Items))
 	for i := range p.Items {
 		f := &p.Items[i]
 		if b.Fits != nil && !b.Fits(f) {
 			continue
 		}
+
 		a := Amended{Prefix: f.Route, Key: f.Key}
 		if b.Delay != nil {
 			a.When = When{Delay: b.Delay(len(list))}
 		}
+
 		list = append(list, a)
 	}
+
 	out := Amends{Matched: len(list), Cursor: p.Cursor, Missing: p.Missing}
 	if b.DryRun {
 		return out, nil

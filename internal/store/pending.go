@@ -20,11 +20,9 @@ type pendingCursor struct {
 	Skip  int64  `json:"n,omitempty"`
 }
 
-// Pending returns a page of a route's notices that are pending and not claimed, sorted by their next attempt within
-// each shard. after is the cursor of the previous page, and empty for the first page. The last page has an empty
-// cursor.
-//
-// A notice that is rescheduled during the listing may be missed. Pending costs Redis a tenth of what List costs.
+// Pending returns a page of a route's pending notices that are not claimed, by shard and next attempt. after is the
+// cursor of the previous page, empty for the first; the last page has no cursor. Pending is about ten times cheaper
+// than [Store.List], but may miss notices if some change during the listing. Page.Missing names unreachable nodes.
 func (s *Store) Pending(ctx context.Context, prefix, after string) (Page, error) {
 	var at pendingCursor
 	if after != "" && (json.Unmarshal([]byte(after), &at) != nil || at.Shard < 0 || at.Shard >= s.space.Places()) {
@@ -38,9 +36,11 @@ func (s *Store) Pending(ctx context.Context, prefix, after string) (Page, error)
 	}); err != nil {
 		return Page{}, err
 	}
+
 	if !full {
 		at = pendingCursor{Shard: at.Shard + 1}
 	}
+
 	if at.Shard < s.space.Places() {
 		text, _ := json.Marshal(at) // of numbers and texts
 		page.Cursor = string(text)
@@ -58,6 +58,7 @@ func (s *Store) pendingPart(ctx context.Context, prefix string, at *pendingCurso
 	if at.Score != "" {
 		from.Min = at.Score
 	}
+
 	entries, err := s.c.ZRangeByScoreWithScores(ctx, four[0], from).Result()
 	if err != nil || len(entries) == 0 {
 		return false, err
@@ -69,6 +70,7 @@ func (s *Store) pendingPart(ctx context.Context, prefix string, at *pendingCurso
 		claims[i] = s.space.ClaimPrefix(at.Shard) + names[i]
 		at.moveBehind(scoreText(z.Score))
 	}
+
 	var claimed, records *redis.SliceCmd
 	if _, err := s.c.Pipelined(ctx, func(p redis.Pipeliner) error {
 		claimed, records = p.MGet(ctx, claims...), p.HMGet(ctx, four[1], names...)
@@ -82,14 +84,17 @@ func (s *Store) pendingPart(ctx context.Context, prefix string, at *pendingCurso
 		if claimed.Val()[i] != nil {
 			continue
 		}
+
 		text, _ := records.Val()[i].(string)
 		f, err := ReadFound(names[i], prefix, []any{text, scoreText(z.Score), int64(0), "", ""})
 		if err != nil {
 			return false, err
 		}
+
 		f.Shard = at.Shard
 		page.Items = append(page.Items, f)
 	}
+
 	return len(entries) == pendingPage, nil
 }
 

@@ -17,31 +17,34 @@ import (
 //go:embed lua/push.lua
 var pushSource string
 
+// In a cluster, one script cannot write a notice and a list in another slot, so the push is a separate call.
 var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 
-// Push appends the entry of a notice to a list or stream. In a cluster it is needed if the script that settles the
-// notice cannot write there, because the list is in another slot. Push also writes a marker that expires after keep.
-// While Redis has the marker, a repeated call by any instance adds no second entry.
-//
-// ErrUnanswered means that Redis is unavailable, and that the entry may have been added. After any other error it was
-// not added.
+// Push appends the entry of a notice to a list or stream in Redis, from which consumers read. Only clusters need it:
+// otherwise [Store.Settle] also pushes. A repeated call within keep, by any instance, adds no second entry.
+// [notice.ErrUnanswered] means that Redis is unavailable and the entry may have been added. After any other error the
+// entry was not added.
 func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {
 		ks = append(ks, space.Pushed(p.Key, m))
 	}
+
 	kind := "L"
 	if p.Stream {
 		kind = "S" + strconv.FormatInt(p.MaxLen, 10)
 	}
+
 	args := []any{keep.Milliseconds(), kind}
 	for i := range p.Entry {
 		args = append(args, p.Entry[i])
 	}
+
 	err := wire.SendTo(ctx, c, pushScript, ks, args).Err()
 	if err != nil && !refusesEntry(err) {
 		return wire.Wrap("push", errors.Join(notice.ErrUnanswered, err))
 	}
+
 	return wire.Wrap("push", err)
 }
 
@@ -52,6 +55,7 @@ func refusesEntry(err error) bool {
 	if !errors.As(err, &answer) {
 		return false
 	}
+
 	met := wire.Cause(answer)
 	return !wire.NotNow(met) && !redis.IsAuthError(met)
 }

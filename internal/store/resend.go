@@ -2,13 +2,10 @@ package store
 
 import (
 	"context"
-	"errors"
-	"strconv"
 	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/wire"
 )
 
 // Again returns the notice for a resend after its finalization with the given number: the same
@@ -24,13 +21,6 @@ func Again(n *notice.Notice, ending int) *notice.Notice {
 // differs from f, has moved, or its key has a producer's timer; call Find again then.
 func (s *Store) Resend(ctx context.Context, f Found) (Change, error) {
 	n := Again(f.Notice, f.Ending())
-	record := strconv.AppendInt([]byte(`{"due":`), n.Due.UnixMilli(), 10)
-	record = n.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(n.Made), 10))
-
-	a := amended{key: n.Key, when: string(appendWhen(nil, time.Time{}, 0)), record: string(record), was: f.record}
-	c, err := s.amend(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, resend, []amended{a})
-	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-		return Change{}, err
-	}
-	return c[0], err
+	a := amended{key: n.Key, when: string(appendWhen(nil, time.Time{}, 0)), record: string(AppendRecord(nil, n)), was: f.record}
+	return s.amendOne(ctx, keys.Partition{Prefix: n.Route, Shard: f.Shard}, resend, a)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -112,5 +113,33 @@ func TestResendLeavesTimersOfProducers(t *testing.T) {
 	srv.Client().Del(t.Context(), k)
 	if c := s.resend(t, f); !c.Done {
 		t.Errorf("not resent without the timer: %+v", c)
+	}
+}
+
+// A resent dead letter that held back its successors gets a new position, behind those that were due before the resend.
+func TestResentDeadLetterGoesBehindItsSuccessors(t *testing.T) {
+	s, srv := open(t)
+	ctx := t.Context()
+	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
+	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), true)); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, Request{Key: first})
+	f := s.finish(t, first, EndDead)
+	s.put(t, Request{Key: second})
+	got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, []string{second})
+	if err != nil || got.Parked != 1 {
+		t.Fatalf("behind a dead letter: %+v, %v", got, err)
+	}
+
+	for srv.Client().Time(ctx).Val().UnixMilli() <= got.Now.UnixMilli() { // of two that are due in the same millisecond, the older is first
+	}
+
+	if c := s.resend(t, f); !c.Done {
+		t.Fatalf("%+v", c)
+	}
+	if got, err := s.ClaimKeys(ctx, partition, Lease{"u", lease}, []string{first, second}); err != nil || got.Parked != 1 ||
+		len(got.Won) != 1 || got.Won[0].Key != second {
+		t.Errorf("after the resend: %+v, %v", got, err)
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
@@ -30,18 +28,20 @@ type Letter struct {
 	Died time.Time
 }
 
-// Restore writes notices of one route and shard back to Redis, for example dead letters from a download. It returns
-// one reply for each, with the same index. A notice that is restored already is returned in its current state, so a
-// call may be repeated. If the key has another notice by now, the reply contains that notice and the error ErrTaken.
+// Restore writes notices of one partition back to Redis, for example dead letters from a download. It returns one reply
+// for each notice, in the same order. Reply.Created is true if the notice was restored. Otherwise the key usually has a
+// notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
 	since := s.LostMoves()
 	if len(s.OldShards()) > 0 || s.IsOldShard(p.Shard) {
 		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
+
 	replies, err := s.restore(ctx, p, letters, since)
 	if errors.Is(err, layout.ErrReplaced) {
 		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
+
 	return replies, err
 }
 
@@ -53,6 +53,8 @@ func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter,
 	if err != nil {
 		return nil, err
 	}
+
+	// A dead letter replaces its own notice if that was cancelled since.
 	for range replaceTries {
 		var some []Letter
 		var at []int
@@ -62,17 +64,21 @@ func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter,
 				some, at, ways = append(some, letters[i].after(f)), append(at, i), append(ways, f.record)
 			}
 		}
+
 		if len(some) == 0 {
 			break
 		}
+
 		again, err := s.putBack(ctx, p, back{some, ways, since})
 		if err != nil {
 			return nil, err
 		}
+
 		for j, i := range at {
 			replies[i] = again[j]
 		}
 	}
+
 	return replies, nil
 }
 
@@ -89,6 +95,7 @@ func (l *Letter) after(f *Found) Letter {
 	if f.Reason != "" { // it was dead before
 		since++
 	}
+
 	n.Endings = max(n.Endings, since)
 	return Letter{&n, l.Died}
 }
@@ -104,19 +111,12 @@ type back struct {
 // putBack calls restore.lua.
 func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
 	letters := b.letters
-	call := creation{Partition: p, args: s.restoreArgs(p, b)}
-	cmd := s.Knowing(ctx, s.space.Base(p.Shard), func(v *layout.View) *redis.Cmd {
-		switch {
-		case s.IsOld(v, p.Shard, b.since):
-			return layout.Replaced(ctx)
-		case v.Side.Closed():
-			return layout.Moved(ctx)
-		}
-		return s.Send(ctx, v, restoreScript, call.keys(s, v), call.args)
-	})
+	call := creation{Partition: p, args: s.restoreArgs(p, b), since: b.since}
+	cmd := s.Call(ctx, restoreScript, s.space.Base(p.Shard), call.prepare(s))
 	if which := layout.ElsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}
+
 	v, late := s.w.List(restoreScript.Op, cmd)
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
@@ -138,9 +138,11 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 	if s.o.Cluster {
 		s.Timers.arm(ctx, p.Prefix, timers, wire.Micros(v[0]))
 	}
+
 	if late != nil {
 		s.Unconfirmed(restoreScript.Op, markUnconfirmed(replies, late), late)
 	}
+
 	return replies, nil
 }
 
@@ -153,12 +155,15 @@ func (s *Store) restoreArgs(p keys.Partition, b back) []any {
 		if b.ways != nil {
 			way = b.ways[i]
 		}
+
 		if !l.Died.IsZero() {
 			died = strconv.FormatInt(l.Died.UnixMilli(), 10)
 		}
+
 		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)
 		args = append(args, l.Key, way, died, l.Due.UnixMilli(), l.NextAttempt(), l.AppendTail(record))
 	}
+
 	return args
 }
 
@@ -172,6 +177,7 @@ func (l *Letter) reply(prefix string, others []string, v any) Reply {
 		if err == nil && !l.is(&f) {
 			err = ErrTaken
 		}
+
 		return Reply{Found: f, Err: err}
 	}
 
@@ -181,6 +187,7 @@ func (l *Letter) reply(prefix string, others []string, v any) Reply {
 	if l.Died.IsZero() {
 		f.State = notice.Scheduled
 	}
+
 	return Reply{Found: f, Created: true}
 }
 
@@ -202,6 +209,7 @@ func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which
 			return nil, err
 		}
 	}
+
 	out := make([]Reply, len(letters))
 	for i := range out {
 		if which[i] {
@@ -210,5 +218,6 @@ func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which
 		}
 		out[i], rest = rest[0], rest[1:]
 	}
+
 	return out, nil
 }

@@ -22,20 +22,21 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", layout.Order+scheduleSource, true).
+var scheduleScript = wire.NewScript("schedule", layout.Order+layout.Held+scheduleSource, true).
 	Ends(layout.Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch holds schedule requests of one partition, for one script call.
 type Batch struct {
 	keys.Partition
 	Requests []Request // already checked by Content.Check
+	// located is Layout.LostMoves when the store determined the shard. It is nil in callers' batches,
+	// whose notices may also be in an old shard.
+	located *int64
 }
 
-// Batched is the result of a [Batch]: one reply for each request, or one error for all. After an error nothing was
-// written, or the outcome is unknown because the connection broke. The caller may send the batch again.
-//
-// A reply with the error ErrUnconfirmed means that the notice was written, but not confirmed as NOTIFIER_DURABILITY
-// requires.
+// Batched is the result of a [Batch]: one reply for each request, or one error for the whole batch. If Err is set, the
+// notices may or may not be stored, and the caller may send the batch again. A reply with the error
+// [wire.ErrUnconfirmed] means that its notice is stored, but replicas or disk have not confirmed the write in time.
 type Batched struct {
 	Replies []Reply
 	Err     error
@@ -43,53 +44,59 @@ type Batched struct {
 
 // Schedule stores notices of one partition.
 func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) ([]Reply, error) {
-	out := s.ScheduleAll(ctx, []Batch{{p, reqs}})
+	out := s.ScheduleAll(ctx, []Batch{{Partition: p, Requests: reqs}})
 	return out[0].Replies, out[0].Err
 }
 
-// ScheduleAll stores several batches of notices in one round trip. It returns one result for each batch, with the
-// same index. All batches must be of the same [Store.Node]. A batch with the error ErrSendAlone must be sent again
-// alone. If two batches are for the same route and shard, their order is not defined.
+// ScheduleAll stores batches of notices, usually in one round trip, and returns one result for each batch, in the same
+// order. [Store.Node] must return the same name for the partitions of all batches. The error [ErrSendAlone] means that
+// a batch was not written, and that the caller must send it again in a separate call.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	since := s.LostMoves()
-	if len(s.OldShards()) == 0 {
-		out := s.scheduleAll(ctx, batches, since)
-		if !slices.ContainsFunc(out, func(b Batched) bool { return errors.Is(b.Err, layout.ErrReplaced) }) {
-			return out
-		}
-		for i := range out {
-			if errors.Is(out[i].Err, layout.ErrReplaced) {
-				out[i] = s.scheduleWithOld(ctx, batches[i:i+1])[0]
-			}
-		}
-		return out
+	if len(batches) > 0 && batches[0].located == nil && len(s.OldShards()) > 0 {
+		return s.scheduleWithOld(ctx, batches)
 	}
-	return s.scheduleWithOld(ctx, batches)
-}
 
-// scheduleAll is ScheduleAll for batches whose shards are the current ones of their keys. since is
-// Layout.LostMoves at the time when the caller determined the shards.
-func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) []Batched {
 	calls := make([]creation, len(batches))
 	for i := range batches {
 		b := &batches[i]
 		a := s.creating(b)
 		defer a.Free()
 		calls[i] = creation{Partition: b.Partition, args: a.List(), since: since, lost: len(b.Requests) > 0 && b.Requests[0].Lost}
+		if b.located != nil {
+			calls[i].since = *b.located
+		}
 	}
-	s.create(ctx, calls)
+
+	if len(calls) == 1 {
+		calls[0].cmd = s.Call(ctx, scheduleScript, s.space.Base(calls[0].Shard), calls[0].prepare(s))
+	} else {
+		// Two batches of the same partition may be stored in either order.
+		s.createAll(ctx, calls)
+	}
+
 	out := make([]Batched, len(batches))
 	for i := range batches {
+		if s.o.Cluster {
+			s.aloneShards.note(batches[i].Partition, calls[i].cmd.Err())
+		}
+
 		if err := calls[i].alone; err != nil {
 			out[i].Err = fmt.Errorf("schedule: %w: %w", ErrSendAlone, err)
 			continue
 		}
+
 		if which := layout.ElsewhereIn(calls[i].cmd.Err()); which != nil {
-			out[i] = s.scheduleRest(ctx, batches[i], which, since)
-			continue
+			out[i] = s.scheduleRest(ctx, batches[i], which, calls[i].since)
+		} else {
+			out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
 		}
-		out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
+
+		if batches[i].located == nil && errors.Is(out[i].Err, layout.ErrReplaced) {
+			out[i] = s.scheduleWithOld(ctx, batches[i:i+1])[0]
+		}
 	}
+
 	return out
 }
 
@@ -98,10 +105,11 @@ func (s *Store) scheduleAll(ctx context.Context, batches []Batch, since int64) [
 func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
 	var rest Batched
 	if some := layout.Without(b.Requests, which); len(some) > 0 {
-		if rest = s.scheduleAll(ctx, []Batch{{b.Partition, some}}, since)[0]; rest.Err != nil {
+		if rest = s.ScheduleAll(ctx, []Batch{{b.Partition, some, &since}})[0]; rest.Err != nil {
 			return rest
 		}
 	}
+
 	out := Batched{Replies: make([]Reply, len(b.Requests))}
 	for i := range out.Replies {
 		if which[i] {
@@ -110,16 +118,18 @@ func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, s
 		}
 		out.Replies[i], rest.Replies = rest.Replies[0], rest.Replies[1:]
 	}
+
 	return out
 }
 
-// Node returns the name of the group of a partition. [Store.ScheduleAll] may send the batches of one group together.
-// In a cluster a group is a node, or one shard that takes no writes at present. Elsewhere all partitions are one
-// group.
+// Node groups partitions for [Store.ScheduleAll]: one call may contain batches of all partitions for which Node returns
+// the same name. In a cluster, that is usually the name of the Redis node that stores p. Without a cluster it is empty.
 func (s *Store) Node(ctx context.Context, p keys.Partition) string {
 	if !s.o.Cluster {
 		return ""
 	}
+
+	// A shard that has just refused a write has a separate name, so that it does not delay other shards.
 	return s.aloneShards.name(s.w.Master(ctx, s.space.Base(p.Shard)), p.Shard)
 }
 
@@ -129,6 +139,7 @@ func (s *Store) creating(b *Batch) *wire.Args {
 	for i := range b.Requests {
 		a.Buf = keys.AppendDigest(a.Buf, b.Requests[i].Key)
 	}
+
 	a.End()
 	for i := range b.Requests {
 		r := &b.Requests[i]
@@ -140,12 +151,14 @@ func (s *Store) creating(b *Batch) *wire.Args {
 		a.Buf = n.AppendTail(a.Buf)
 		a.End()
 	}
+
 	return a
 }
 
-// creation is one call of schedule.lua or restore.lua, the scripts that create notices. Its Redis keys are those of
-// all prefixes, because the notice's key may have a notice under another prefix. If the prefixes have changed, the
-// script writes nothing, and the call is sent again.
+// creation is one call of schedule.lua or restore.lua, which create notices. An instance whose routes are configured
+// differently may have stored a notice of the same key under another prefix. So that the script finds this notice, the
+// call contains the Redis keys of such prefixes too. If a prefix has been added meanwhile, the script writes nothing
+// and the call is sent again.
 type creation struct {
 	keys.Partition
 	args   []any
@@ -156,6 +169,20 @@ type creation struct {
 	lost   bool  // the notices are of expired timers, which no client can schedule again
 }
 
+// prepare returns a function that prepares the call, unless its shard has been replaced or this Redis
+// takes no new notices.
+func (c *creation) prepare(s *Store) layout.Prepare {
+	return func(v *layout.View) ([]string, []any, error) {
+		switch {
+		case s.IsOld(v, c.Shard, c.since):
+			return nil, nil, layout.ErrReplaced
+		case v.Side.Closed() && !c.lost:
+			return nil, nil, wire.ErrMoved
+		}
+		return c.keys(s, v), c.args, nil
+	}
+}
+
 // keys returns the keys of the call under the layout v.
 func (c *creation) keys(s *Store, v *layout.View) []string {
 	ks := s.space.States(c.Partition)
@@ -163,17 +190,12 @@ func (c *creation) keys(s *Store, v *layout.View) []string {
 	for _, other := range c.others {
 		ks = append(ks, s.space.States(c.Under(other))...)
 	}
+
 	return ks
 }
 
-// create sends several calls together. A single call is sent alone, and so is each call that Redis
-// did not run.
-func (s *Store) create(ctx context.Context, calls []creation) {
-	if len(calls) == 1 {
-		s.createAlone(ctx, &calls[0])
-		return
-	}
-
+// createAll sends calls together. It sends a call that Redis did not run again alone.
+func (s *Store) createAll(ctx context.Context, calls []creation) {
 	if v := s.View(); v != nil && !v.Side.Closed() && !s.anyOld(v, calls) {
 		s.createTogether(ctx, v, calls)
 	}
@@ -184,33 +206,18 @@ func (s *Store) create(ctx context.Context, calls []creation) {
 		switch {
 		case c.cmd != nil && !again(c.cmd.Err()):
 		case s.o.Cluster && c.cmd != nil && wire.NotNow(c.cmd.Err()):
-			s.aloneShards.note(c.Partition, c.cmd.Err())
 			c.alone = c.cmd.Err()
 		default:
-			wg.Go(func() { s.createAlone(ctx, c) })
+			wg.Go(func() { c.cmd = s.Call(ctx, scheduleScript, s.space.Base(c.Shard), c.prepare(s)) })
 		}
 	}
+
 	wg.Wait()
 }
 
 // anyOld reports whether the shard of a call is no longer the current one of its keys.
 func (s *Store) anyOld(v *layout.View, calls []creation) bool {
 	return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
-}
-
-func (s *Store) createAlone(ctx context.Context, c *creation) {
-	c.cmd = s.Knowing(ctx, s.space.Base(c.Shard), func(v *layout.View) *redis.Cmd {
-		switch {
-		case s.IsOld(v, c.Shard, c.since):
-			return layout.Replaced(ctx)
-		case v.Side.Closed() && !c.lost:
-			return layout.Moved(ctx)
-		}
-		return s.Send(ctx, v, scheduleScript, c.keys(s, v), c.args)
-	})
-	if s.o.Cluster {
-		s.aloneShards.note(c.Partition, c.cmd.Err())
-	}
 }
 
 // again reports whether Redis did not run a call of a pipeline, so that the call may be sent again.
@@ -226,6 +233,7 @@ func (s *Store) createTogether(ctx context.Context, v *layout.View, calls []crea
 		c := &calls[i]
 		list[i] = wire.Call{Keys: c.keys(s, v), Args: c.args}
 	}
+
 	for i, cmd := range s.SendAll(ctx, v, scheduleScript, list) {
 		calls[i].cmd = cmd
 	}
@@ -237,10 +245,12 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
+
 	late := err
 	if len(v) != len(reqs)+1 {
 		return nil, fmt.Errorf("schedule: %d answers to %d requests", len(v)-1, len(reqs))
 	}
+
 	now := wire.Micros(v[0])
 	replies := make([]Reply, len(reqs))
 	for i := range reqs {
@@ -248,11 +258,14 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 		if _, kept := x.([]any); kept {
 			x, under = splitPrefix(x, c.Prefix, c.others)
 		}
+
 		replies[i] = s.scheduled(&reqs[i], under, x, now)
 	}
+
 	if late != nil {
 		s.Unconfirmed(scheduleScript.Op, markUnconfirmed(replies, late), late)
 	}
+
 	if s.o.Cluster {
 		var t []timer
 		for i := range replies {
@@ -260,8 +273,10 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 				t = append(t, timer{reqs[i].Key, replies[i].Due.UnixMilli(), 1, overAll})
 			}
 		}
+
 		s.Timers.arm(ctx, c.Prefix, t, now)
 	}
+
 	return replies, nil
 }
 
@@ -293,13 +308,16 @@ func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply
 		reply.Replaced = true
 		return reply
 	}
+
 	if t, ok := tombstoneOf(v); ok {
 		return r.settled(prefix, t)
 	}
+
 	f, err := ReadFound(r.Key, prefix, v)
 	if err != nil {
 		return Reply{Err: err}
 	}
+
 	return r.kept(f)
 }
 
@@ -311,6 +329,7 @@ func (r *Request) kept(f Found) Reply {
 			reply.Differs = []string{"body"} // the record cannot be read
 		}
 	}
+
 	return reply
 }
 

@@ -7,7 +7,20 @@ import (
 	"notifier/internal/notice"
 )
 
-// Fractions of scores: see doc.go.
+// The score of a pending notice (in the zset shadow) is a time in Unix ms, plus a fraction that encodes the state:
+//
+//	fraction      formula       the notice is
+//	0                           scheduled, with a timer
+//	.0009 – .488  c/1024        claimed until that time, for the c-th time since its last settle (c < 500)
+//	.489 – .496   (500+h)/1024  postponed, with a timer
+//	.5                          scheduled, without a timer
+//	.503 – .528   .5 + h/256    postponed, without a timer
+//	.535 – .99    .535 + µs     due at once or parked, without a timer
+//
+// h is the index of the postponement's cause in notice.Helds. The µs make a score differ from earlier ones. A parked
+// notice waits for another one of its sequence; if its last c claims have expired, it keeps the fraction c/1024.
+//
+// In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled.
 const (
 	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices with a timer
 	heldUntimed = 0.5          // the first fraction of those without a timer, in steps of heldStep
@@ -26,6 +39,7 @@ func heldIn(text string) notice.Held {
 	if err != nil {
 		return notice.HeldNone
 	}
+
 	f, i := score-math.Floor(score), 0.0
 	switch {
 	case f >= heldUntimed:
@@ -33,9 +47,11 @@ func heldIn(text string) notice.Held {
 	case f >= heldTimed:
 		i = (f - heldTimed) * 1024
 	}
+
 	if i != math.Trunc(i) || int(i) >= len(notice.Helds) {
 		return notice.HeldNone
 	}
+
 	return notice.Helds[int(i)]
 }
 
@@ -45,5 +61,6 @@ func heldScore(ms int64, h notice.Held) string {
 	if i := h.Index(); i > 0 {
 		score += heldTimed + float64(i)/1024
 	}
+
 	return strconv.FormatFloat(score, 'g', 17, 64)
 }

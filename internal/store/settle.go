@@ -17,7 +17,7 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", layout.Order+settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", layout.Order+layout.Held+settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
 
 // Ending is the outcome of a claim.
 type Ending string
@@ -44,6 +44,8 @@ type Settlement struct {
 	Death *Death
 	// KeepRecord leaves the record unchanged; only for EndPostponed.
 	KeepRecord bool
+	// Pause lists the notice as held by that pause of its receiver; only for EndPostponed. See package holds.
+	Pause string
 }
 
 // Settled is the result of one Settlement.
@@ -58,16 +60,17 @@ type Settled struct {
 	// Unavailable reports whether the push was refused because Redis takes no writes at present.
 	// Such an error does not concern the list or stream.
 	Unavailable bool
+	// Woke reports whether the call has made a notice due that waited for one of its notices. All results
+	// of the call have the same value.
+	Woke bool
 	// Due is when the notice needs attention again; zero if it is finalized or awaits a report.
 	Due time.Time
 }
 
-// Settle writes the results of attempts to Redis and ends their claims. All are of one route and shard. It returns
-// one result for each settlement, with the same index.
-//
-// After an error the caller may repeat the call. Settlements that were already written are then reported as stale.
-// With the error ErrUnconfirmed, everything was written and the results are valid, but replicas or disk have not
-// confirmed it yet; a repeated call waits for that. After any other error the outcome is unknown.
+// Settle writes the results of attempts to Redis and ends their claims. All claims must be of partition p; the results
+// have the order of list. The error [wire.ErrUnconfirmed] means that the results are valid, but replicas or disk have
+// not confirmed the writes. After any other error the outcome is unknown. The caller may repeat a failed call;
+// settlements that were already written are then reported as stale ([Settled.Stale]).
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
 	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")
@@ -76,6 +79,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	for i := range list {
 		a.Text(list[i].Claim.Key)
 	}
+
 	for i := range list {
 		ks = list[i].append(a, ks)
 	}
@@ -84,7 +88,9 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
-	if len(v) != len(list)+1 {
+
+	woke := len(v) == len(list)+2
+	if len(v) != len(list)+1 && !woke {
 		return nil, fmt.Errorf("settle: %d answers to %d settlements", len(v)-1, len(list))
 	}
 
@@ -92,8 +98,9 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	var timers []timer
 	mode := s.Timers.newMode(p.Prefix)
 	for i := range list {
+		out[i].Woke = woke
 		ms := out[i].read(&list[i], v[i+1])
-		if s.o.Cluster && ms > 0 {
+		if s.o.Cluster && ms > 0 && list[i].Pause == "" {
 			timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), mode})
 		}
 	}
@@ -103,6 +110,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 	if late != nil {
 		s.Unconfirmed(settleScript.Op, len(list), late)
 	}
+
 	return out, late
 }
 
@@ -118,10 +126,11 @@ func (s *Settled) read(t *Settlement, v any) (ms int64) {
 		s.Stale = true
 	case ms > 0:
 		s.Due = time.UnixMilli(ms).UTC()
-		if t.Ending == EndPostponed {
+		if t.Ending == EndPostponed && t.Pause == "" {
 			s.Score = heldScore(ms, t.Held)
 		}
 	}
+
 	return ms
 }
 
@@ -131,11 +140,16 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	n := t.Claim.Notice
 	a.Text(t.Claim.token)
 	death := t.Ending == EndDead && t.Death != nil
-	if death {
+	pause := t.Ending == EndPostponed && t.Pause != ""
+	switch {
+	case death:
 		a.Buf = append(a.Buf, 'h')
-	} else {
+	case pause:
+		a.Buf = append(a.Buf, 'k')
+	default:
 		a.Buf = append(a.Buf, t.Ending...)
 	}
+
 	if pushes(t.Push) {
 		var at int
 		ks, at = addKey(ks, t.Push.Key)
@@ -146,11 +160,13 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 			a.Buf = append(a.Buf, " L"...)
 		}
 	}
+
 	a.End()
 	coming := n.NextAttempt()
 	if t.Ending == EndHanded {
 		coming = n.AttemptsMade // the report is on the attempt just counted
 	}
+
 	a.Buf = append(append(append(append(a.Buf, t.Claim.score...), ' '), t.Claim.before...), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
@@ -159,6 +175,7 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	if t.Ending == EndPostponed { // no other score may allow an early claim
 		held = t.Held.Index()
 	}
+
 	a.Number(int64(held))
 	switch {
 	case t.KeepRecord:
@@ -167,19 +184,27 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 		if t.Ending != EndRetry && t.Ending != EndDeferred {
 			a.Buf = strconv.AppendInt(append(a.Buf, `{"due":`...), n.Due.UnixMilli(), 10)
 		}
+
 		a.Buf = strconv.AppendInt(append(a.Buf, `,"made":`...), int64(n.Made), 10)
 		a.Buf = n.AppendTail(a.Buf)
 	}
+
 	a.End()
 	if death {
 		a.Text(t.Death.text(n))
 	}
+
+	if pause {
+		a.Text(t.Pause)
+	}
+
 	if pushes(t.Push) {
 		a.Number(int64(len(t.Push.Entry)))
 		for _, e := range t.Push.Entry {
 			a.Text(e)
 		}
 	}
+
 	return ks
 }
 
@@ -202,12 +227,14 @@ func (s *Store) handedOver(shard int, list []Settlement) {
 	if s.o.Observer == nil || !s.HandsOver() {
 		return
 	}
+
 	n := 0
 	for i := range list {
 		if list[i].Ending == EndDelivered || list[i].Ending == EndDead {
 			n++
 		}
 	}
+
 	if n > 0 {
 		s.o.Observer.Finalized(shard, n)
 	}

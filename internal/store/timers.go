@@ -14,9 +14,10 @@ import (
 	"notifier/internal/wire"
 )
 
-// Timers sets and touches the timers of notices. A timer is a Redis key that expires when its notice is due. To touch
-// a timer is to read it when it is due, so that Redis expires it at once. A notice without a timer is late by one
-// grace (50 ms).
+// Timers sets and touches the timers of notices. A timer is a Redis key that expires when its notice is due, so that
+// Redis sends an event. Redis may delete an expired key late, unless a client accesses the key. So instances touch a
+// timer when it is due: they access the key, and Redis sends the event at once. If a timer is lost, its notice is
+// claimed by a sweep, one grace (50 ms by default) late.
 type Timers struct {
 	w       *wire.Client
 	cluster bool
@@ -101,6 +102,7 @@ func (s *Timers) Set(ctx context.Context, prefix string, list []NewTimer, now ti
 	for i, t := range list {
 		all[i] = timer{t.Key, t.Due, t.Attempt, mode}
 	}
+
 	s.arm(ctx, prefix, all, now)
 }
 
@@ -124,6 +126,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 			kept = append(kept, t)
 		}
 	}
+
 	if len(kept) == 0 {
 		return
 	}
@@ -133,6 +136,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 		s.armNow(ctx, kept)
 		return
 	}
+
 	for _, t := range kept {
 		master := s.w.Master(ctx, t.key)
 		b := s.nodes.For(master)
@@ -140,6 +144,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 			_ = s.w.Fail("arm", node.ErrAway)
 			continue
 		}
+
 		b.Add(t)
 	}
 }
@@ -191,11 +196,13 @@ type TouchGroup struct {
 	Keys []string
 }
 
-// TouchGroups reads due timers, so that Redis expires them at once and sends their events. Subscribers receive, just
-// before the events of a group, the id of the instance that is to claim the group's notices. left is the number of
-// timers that are not due yet by Redis's clock. It must not be used in a cluster, where the order is not kept.
+// TouchGroups accesses timers of one key prefix, so that Redis expires the due ones at once and sends their events to
+// all instances. Before the events of a group, it announces which instance is to claim the group's notices. left is the
+// number of timers that are not due yet by Redis's clock. TouchGroups must not be used in a cluster.
 func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGroup) (left int, err error) {
 	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		// All instances get the events, but one of them is to claim the group together. In a cluster, messages and
+		// events of different nodes have no common order.
 		for _, g := range list {
 			p.Publish(ctx, s.w.Space.Wake(), keys.ForText(g.For, len(g.Keys), prefix))
 			p.Exists(ctx, g.Keys...)
@@ -209,8 +216,10 @@ func (s *Timers) TouchGroups(ctx context.Context, prefix string, list []TouchGro
 		if failed != nil {
 			return 0, s.w.Fail("touch", errors.Join(err, failed))
 		}
+
 		left += int(n)
 	}
+
 	return left, nil
 }
 
@@ -238,6 +247,7 @@ func (s *Timers) Touch(ctx context.Context, ks []string) (Touched, error) {
 	if err != nil {
 		return Touched{}, s.w.Fail("touch", err)
 	}
+
 	return Touched{Left: int(n)}, nil
 }
 
@@ -249,6 +259,7 @@ func (s *Timers) touchNodes(ctx context.Context, ks []string) (all Touched) {
 			all.Missed += len(some)
 			continue
 		}
+
 		asked += len(some)
 		s.calls.Go(func() { answers <- s.touchNode(ctx, some) })
 	}
@@ -264,6 +275,7 @@ func (s *Timers) touchNodes(ctx context.Context, ks []string) (all Touched) {
 			return all
 		}
 	}
+
 	return all
 }
 
@@ -291,5 +303,6 @@ func (s *Timers) touchNode(ctx context.Context, ks []string) Touched {
 			t.Left += int(n.Val())
 		}
 	}
+
 	return t
 }

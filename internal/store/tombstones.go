@@ -16,16 +16,16 @@ import (
 
 // Tombstones. A producer without an answer repeats its schedule call, which must not create a second
 // notice. As long as a finalized notice is stored, its record answers the call. If NOTIFIER_RETAIN trims
-// the notice before NOTIFIER_REPEAT_WINDOW has passed, a tombstone replaces it: digests of its key and
-// content, and its generation, from which its id is derived (notice.Tombstone).
+// the notice before NOTIFIER_REPEAT_WINDOW has passed, a tombstone replaces it, unless Redis is full: digests
+// of its key and content, and its generation, from which its id is derived (notice.Tombstone).
 //
 // Tombstones are stored in buckets, by the time at which their notices were settled. A bucket is deleted
-// when the window has passed, or if all tombstones need more than NOTIFIER_REPEAT_BYTES; oldest first.
+// when the window has passed, or if all need more than the shard's part of NOTIFIER_REPEAT_BYTES; oldest first.
 // schedule.lua reads all buckets, or needs one EXISTS if there are none. Replays, restores, adoptions
 // and calls with Replace ignore tombstones.
 //
 // Package move copies the tombstones of an old shard to the current shards, before it moves notices.
-// Until then a schedule call checks the old shard first.
+// While the old shard may hold any, a schedule call checks it first.
 
 //go:embed lua/buried.lua
 var buriedSource string
@@ -50,6 +50,7 @@ func tombstoneOf(v any) (notice.Tombstone, bool) {
 	if len(list) != 1 {
 		return notice.Tombstone{}, false
 	}
+
 	text, _ := list[0].(string)
 	return notice.ParseTombstone(text)
 }
@@ -61,6 +62,7 @@ func (r *Request) settled(prefix string, t notice.Tombstone) Reply {
 	if r.OnDuplicate != Keep && !t.Same(&r.Content) {
 		reply.Differs = []string{"content"}
 	}
+
 	return reply
 }
 
@@ -70,6 +72,7 @@ func digests(ks []string) []any {
 	for i, k := range ks {
 		list[i] = keys.AppendDigest(nil, k)
 	}
+
 	return list
 }
 
@@ -92,15 +95,18 @@ func (s *Store) tombstonesInOld(ctx context.Context, ks []string) (map[int]notic
 			for j, i := range some {
 				named[j] = ks[i]
 			}
+
 			there, err := s.tombstonesIn(ctx, home, named)
 			if err != nil {
 				return nil, err
 			}
+
 			for j, t := range there {
 				found[some[j]] = t
 			}
 		}
 	}
+
 	return found, nil
 }
 
@@ -113,6 +119,7 @@ func (s *Store) tombstonesIn(ctx context.Context, place int, ks []string) (map[i
 	if len(v) != len(ks) {
 		return nil, s.w.Fail(buriedScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(v), len(ks)))
 	}
+
 	found := map[int]notice.Tombstone{}
 	for i := range v {
 		text, _ := v[i].(string)
@@ -120,5 +127,6 @@ func (s *Store) tombstonesIn(ctx context.Context, place int, ks []string) (map[i
 			found[i] = t
 		}
 	}
+
 	return found, nil
 }

@@ -37,11 +37,10 @@ type Trim struct {
 	Young  time.Duration
 }
 
-// Trim removes settled notices of one shard that are older than the retention time, and the oldest ones above the
-// maximum number per prefix. A call removes at most n notices of the prefixes in list, which has at most MaxTrims. It
-// returns the number of removed notices, and whether more remain.
-//
-// If one prefix cannot be read, Trim continues with the others and returns an error.
+// Trim deletes at most n settled (delivered or cancelled) notices of one shard: those settled longer ago than the
+// retention time, and the oldest of each prefix that has too many. list names the prefixes, at most [MaxTrims]. more
+// reports whether further notices may remain to be deleted. If one prefix cannot be read, Trim continues with the
+// others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
 	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
@@ -55,6 +54,7 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 	if err != nil {
 		return 0, false, err
 	}
+
 	old, _ := v[0].(int64)
 	trimmed, more = int(old), v[2] == int64(1)
 	if text, _ := v[1].(string); text != "" {
@@ -66,8 +66,10 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 		if failed != nil {
 			return trimmed, false, failed
 		}
+
 		trimmed += buried
 	}
+
 	return trimmed, more && trimmed > 0, err
 }
 
@@ -83,13 +85,16 @@ func (s *Store) buryArgs(list []Trim, v []any) map[int][]any {
 		if i < 0 || i >= len(list) {
 			continue
 		}
+
 		n, err := notice.Decode(key, list[i].Prefix, record)
 		if err != nil {
 			n = notice.Unread(key, list[i].Prefix, record)
 		}
+
 		sum := sha1.Sum([]byte(record))
 		by[i] = append(by[i], key, hex.EncodeToString(sum[:]), keys.AppendDigest(nil, key), n.Tombstone().Append(nil))
 	}
+
 	return by
 }
 
@@ -104,6 +109,7 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int
 	if len(n) != 2 {
 		return 0, s.w.Fail(buryScript.Op, fmt.Errorf("a reply of %d parts", len(n)))
 	}
+
 	return int(n[0]), nil
 }
 
@@ -118,6 +124,7 @@ func (s *Store) retain() int {
 	if len(now.Replaced) == 0 || time.Since(s.Resharded()) > s.o.Retention {
 		return s.o.Retain
 	}
+
 	before := now.Replaced[len(now.Replaced)-1]
 	return s.o.Retain * max(1, (before+now.Shards-1)/now.Shards)
 }

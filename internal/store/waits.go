@@ -29,11 +29,13 @@ func (s *Store) AddWaits(ctx context.Context, list ...*Found) error {
 			by[p] = append(by[p], f)
 		}
 	}
+
 	for p, all := range by {
 		if err := s.addWaits(ctx, p, all); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -42,6 +44,7 @@ func (f *Found) mayWait() bool {
 	if f.Notice == nil || f.State != notice.Scheduled {
 		return false
 	}
+
 	score, err := strconv.ParseFloat(f.score, 64)
 	return f.Waits || err == nil && score-math.Floor(score) >= heldUntimed
 }
@@ -52,21 +55,25 @@ func (s *Store) addWaits(ctx context.Context, p keys.Partition, list []*Found) e
 	for i, f := range list {
 		args[i] = f.Key
 	}
+
 	v, err := s.w.Parts(ctx, waitsScript, len(list), []string{s.space.Shadow(p)}, args)
 	if err != nil {
 		return err
 	}
+
 	for i, f := range list {
 		a, _ := v[i].([]any)
 		if len(a) != 3 {
 			return s.w.Fail(waitsScript.Op, fmt.Errorf("unexpected answer %T", v[i]))
 		}
+
 		f.Waits = a[1] == int64(1)
 		f.WaitsFor, _ = a[2].(string)
 		if score, _ := a[0].(string); score != "" { // it may have been unparked since f was read
 			f.setScore(score)
 		}
 	}
+
 	return nil
 }
 

@@ -50,6 +50,7 @@ func (c *Copy) SetBody(body []byte) {
 	if c.Cut = len(body) > MaxBody; c.Cut {
 		body = body[:MaxBody]
 	}
+
 	c.Body = body
 }
 

@@ -1,25 +1,30 @@
-// Package tap streams copies of delivery attempts to developers. A tap is one such stream.
+// Package tap streams copies of delivery attempts to developers, for example to debug a receiver. A tap is one such
+// stream.
 //
 //	handler → Publisher → Redis, pub/sub → Hub → Tap → GET /v1/tap
 //
+// Each instance has a [Publisher], which publishes copies of its attempts. Its [Hub] receives the copies of all
+// instances and passes them to the taps that are open at this instance.
+//
 // # How instances find taps
 //
-// An open tap is a member of a sorted set in Redis, which its instance renews. Each instance reads the set with its
-// heartbeat. While the set has members, the instance publishes copies of attempts on matching keys. Without a tap an
-// attempt costs one atomic load.
-//
-// An instance announces that it has read a new tap. So the stream can report when it receives the copies of all
-// instances.
+// The set of open taps is stored in Redis. The instance that serves a tap adds it to the set, and renews it. Each
+// instance reads the set with each heartbeat, and publishes copies of attempts on notices whose keys match a tap. Each
+// instance also publishes that it has seen a new tap. The tap then reports from how many instances it receives copies.
 //
 // # Limits
 //
-// A copy never delays an attempt: [Publisher.Publish] adds it to a bounded queue after the handler has returned. All
-// instances together publish at most [Copies] copies and [Bytes] bytes a second, each instance an equal share. Further
-// copies are dropped and counted. Copies are lost while a connection to Redis is down.
+// An attempt does not wait until its copy is published: [Publisher.Publish] adds the copy to a bounded queue after the
+// handler has returned. On average, all instances together publish up to [Copies] copies and [Bytes] bytes a second,
+// each instance an equal share. Further copies are dropped and counted. Copies are lost while a connection to Redis is
+// down.
 //
 // # Content of a copy
 //
-// A copy has the notice's own headers, without the values of secret ones, and none of the route's headers. The
-// password of the url is removed. A copy has no signature; [View] signs it with a key that is only valid for one
-// stream.
+// A copy of a call has the headers of the notice, without those that have secret names, and none of the route's
+// headers. Dots replace secrets in the url. The body is cut at [MaxBody].
+//
+// A copy does not have the signature of the attempt. If the route signs with the scheme standard, [View] usually signs
+// the copy with a key that is only valid for one stream, so a developer can test the verification. It does not sign cut
+// copies, or any copy if there are rules that mask content (package mask).
 package tap

@@ -95,13 +95,16 @@ func (h *Hub) Open(ctx context.Context, client, id, prefix string) (*Tap, error)
 	if err != nil {
 		return nil, err
 	}
+
 	if err = l.wait(ctx); err == nil {
 		err = h.o.Store.open(ctx, t.member)
 	}
+
 	if err != nil {
 		h.remove(t)
 		return nil, err
 	}
+
 	time.AfterFunc(readyWait, t.late)
 	return t, nil
 }
@@ -113,11 +116,13 @@ func (h *Hub) add(t *Tap) (*line, error) {
 	if h.closed {
 		return nil, wire.ErrUnavailable
 	}
+
 	h.taps[t] = struct{}{}
 	if h.line == nil {
 		h.line = newLine()
 		go h.follow(h.line)
 	}
+
 	return h.line, nil
 }
 
@@ -131,6 +136,7 @@ func (h *Hub) remove(t *Tap) {
 	} else {
 		h.line = nil
 	}
+
 	h.mu.Unlock()
 	t.end()
 	if last != nil {
@@ -147,6 +153,7 @@ func (h *Hub) list() []*Tap {
 	for t := range h.taps {
 		out = append(out, t)
 	}
+
 	return out
 }
 
@@ -170,6 +177,7 @@ func (h *Hub) Run(ctx context.Context) error {
 			for _, t := range h.list() {
 				t.end()
 			}
+
 			return nil
 		case <-tick.C:
 			h.renew(ctx)
@@ -217,11 +225,13 @@ func (l *line) wait(ctx context.Context) error {
 		return ctx.Err()
 	case <-late.C:
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
 		return l.err
 	}
+
 	return wire.ErrUnavailable
 }
 
@@ -243,9 +253,11 @@ func (h *Hub) follow(l *line) {
 			again.Succeed()
 			err = h.read(l.ctx, ps)
 		}
+
 		if l.ctx.Err() != nil {
 			return
 		}
+
 		l.fail(err)
 		again.Wait(l.ctx, err)
 		h.each(func(t *Tap) { t.send(Event{Interrupted: true}) })
@@ -286,6 +298,7 @@ func (h *Hub) deliver(text string) {
 	if json.Unmarshal([]byte(text), &m) != nil {
 		return
 	}
+
 	switch {
 	case m.Copy != nil:
 		c := m.Copy
@@ -326,6 +339,7 @@ func (t *Tap) send(e Event) {
 	if t.ended {
 		return
 	}
+
 	if t.waiting+e.size() <= eventBytes {
 		select {
 		case t.events <- e:
@@ -334,6 +348,7 @@ func (t *Tap) send(e Event) {
 		default:
 		}
 	}
+
 	t.dropped += e.Dropped
 	if e.Copy != nil {
 		t.dropped++
@@ -360,6 +375,7 @@ func (t *Tap) seenBy(instance string) {
 	if len(t.seen) < maxInstances {
 		t.seen[instance] = true
 	}
+
 	n, alive := len(t.seen), t.hub.o.Instances()
 	first := n >= alive && !t.ready
 	t.ready = t.ready || first

@@ -75,6 +75,7 @@ func NewPublisher(o PublisherOptions) *Publisher {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	p := &Publisher{o: o, queue: make(chan []byte, queued), changed: make(chan *watched, 1)}
 	p.setShare(1)
 	return p
@@ -86,6 +87,7 @@ func (p *Publisher) Watch(taps []string, instances int) {
 	if p == nil {
 		return
 	}
+
 	before := p.watched.Load()
 	if len(taps) == 0 && before == nil {
 		return
@@ -97,10 +99,12 @@ func (p *Publisher) Watch(taps []string, instances int) {
 	if now == nil {
 		now = &watched{}
 	}
+
 	select { // an older one that was not read is replaced
 	case <-p.changed:
 	default:
 	}
+
 	select {
 	case p.changed <- now:
 	default:
@@ -115,15 +119,19 @@ func watchedOf(taps []string, before *watched) *watched {
 		if !ok {
 			continue
 		}
+
 		w.ids = append(w.ids, m.id)
 		if slices.ContainsFunc(w.prefixes, func(x prefix) bool { return x.name == m.prefix }) {
 			continue
 		}
+
 		w.prefixes = append(w.prefixes, prefix{m.prefix, before.counter(m.prefix)})
 	}
+
 	if len(w.ids) == 0 {
 		return nil
 	}
+
 	return w
 }
 
@@ -144,15 +152,18 @@ func (p *Publisher) Wants(key string) bool {
 	if p == nil {
 		return false
 	}
+
 	w := p.watched.Load()
 	if w == nil {
 		return false
 	}
+
 	for _, x := range w.prefixes {
 		if keys.HasPrefix(key, x.name) {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -165,10 +176,12 @@ func (p *Publisher) Take(key string) bool {
 	if ok {
 		p.copies.left--
 	}
+
 	p.mu.Unlock()
 	if !ok {
 		p.drop(key)
 	}
+
 	return ok
 }
 
@@ -192,6 +205,7 @@ func (p *Publisher) drop(key string) {
 	if w == nil {
 		return
 	}
+
 	for _, x := range w.prefixes {
 		if keys.HasPrefix(key, x.name) {
 			x.dropped.Add(1)
@@ -219,6 +233,7 @@ func (p *Publisher) Run(ctx context.Context, s *Store, self func() string) error
 	if p == nil {
 		return nil
 	}
+
 	announced := map[string]bool{}
 	last := time.NewTimer(ttl)
 	defer last.Stop()
@@ -251,6 +266,7 @@ func (p *Publisher) more(first []byte) [][]byte {
 			return list
 		}
 	}
+
 	return list
 }
 
@@ -262,6 +278,7 @@ func (w *watched) news(announced map[string]bool, self string) (list [][]byte) {
 			delete(announced, id)
 		}
 	}
+
 	for _, id := range w.ids {
 		if !announced[id] {
 			announced[id] = true
@@ -275,9 +292,11 @@ func (w *watched) news(announced map[string]bool, self string) (list [][]byte) {
 			dropped[x.name] = n
 		}
 	}
+
 	if len(dropped) > 0 {
 		list = append(list, (&message{Dropped: dropped}).encode())
 	}
+
 	return list
 }
 
@@ -308,6 +327,7 @@ func (b *bucket) set(rate float64) {
 	if b.rate == 0 {
 		b.left = rate
 	}
+
 	b.rate = rate
 	b.left = min(b.left, rate)
 }
@@ -317,6 +337,7 @@ func (b *bucket) at(now time.Time) float64 {
 	if !b.last.IsZero() {
 		b.left = min(b.rate, b.left+b.rate*max(0, now.Sub(b.last).Seconds()))
 	}
+
 	b.last = now
 	return b.left
 }

@@ -56,6 +56,7 @@ func (s *Store) open(ctx context.Context, m member) error {
 	case len(v) == 1 && v[0] == int64(2):
 		return ErrAllHaveMost
 	}
+
 	return nil
 }
 
@@ -92,9 +93,11 @@ func (s *Store) publish(ctx context.Context, list [][]byte) error {
 		s.unsharded.Store(true)
 		return s.publish(ctx, list)
 	}
+
 	if err != nil {
 		s.w.Reload(ctx)
 	}
+
 	return s.w.Wrapped("tapcopy", err)
 }
 
@@ -116,15 +119,18 @@ func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
 	default:
 		return nil, fmt.Errorf("tap: a %T cannot subscribe", s.w.Redis)
 	}
+
 	_, err := ps.Receive(ctx)
 	if err == nil {
 		return ps, nil
 	}
+
 	_ = ps.Close()
 	if sharded && isUnknown(err) {
 		s.unsharded.Store(true)
 		return s.subscribe(ctx)
 	}
+
 	return nil, s.w.Fail("taplisten", err)
 }
 

@@ -47,7 +47,6 @@ type View struct {
 	rules  *mask.Rules
 	secret sign.Secret
 	chain  *sign.Chain // nil with rules
-	now    func() time.Time
 }
 
 // secretSize is the length of a stream's key.
@@ -56,7 +55,7 @@ const secretSize = 32
 // NewView makes a View with a new key. Copies are masked by the rules and not signed, if there
 // are rules.
 func NewView(rules *mask.Rules) *View {
-	v := &View{rules: rules, now: time.Now}
+	v := &View{rules: rules}
 	if v.Masked() {
 		return v
 	}
@@ -68,6 +67,7 @@ func NewView(rules *mask.Rules) *View {
 	if err != nil {
 		panic("tap: " + err.Error()) // the scheme has its secret
 	}
+
 	v.chain = chain
 	return v
 }
@@ -90,11 +90,13 @@ func (v *View) Show(c *Copy) Shown {
 			s.Headers = append(s.Headers, ShownHeader(h))
 		}
 	}
+
 	if utf8.Valid(body) {
 		s.Body = string(body)
 	} else {
 		s.Base64 = body
 	}
+
 	v.sign(c, &s)
 	return s
 }
@@ -106,25 +108,31 @@ func (v *View) masked(c *Copy, s *Shown) []byte {
 	for _, h := range c.Headers {
 		sent.Headers[h.Name] = h.Value
 	}
+
 	shown := v.rules.View(sent)
 	s.URL, _ = shown.URL()
 	if s.Query != "" { // of the body
 		s.Query = mask.Hidden
 	}
+
 	for _, h := range c.Headers {
 		value := h.Value
 		if !notice.Reserved(h.Name) {
 			value, _ = shown.Header(h.Name, h.Value)
 		}
+
 		s.Headers = append(s.Headers, ShownHeader{h.Name, value})
 	}
+
 	if c.Cut { // it cannot be parsed
 		return []byte(mask.Hidden)
 	}
+
 	body, whole := shown.Body()
 	if !whole {
 		return []byte(mask.Hidden)
 	}
+
 	return body
 }
 
@@ -147,12 +155,14 @@ func (v *View) sign(c *Copy, s *Shown) {
 	if c.Query != "" {
 		body = []byte(c.Query)
 	}
-	at := v.now()
+
+	at := time.Now()
 	signed, err := v.chain.Sign(&sign.Message{ID: c.ID, At: at, Body: body})
 	if err != nil {
 		s.Why = "it does not fit the scheme"
 		return
 	}
+
 	s.Signed = true
 	s.Headers = append(s.Headers, ShownHeader{"webhook-timestamp", strconv.FormatInt(at.Unix(), 10)})
 	for _, f := range signed.Fields {

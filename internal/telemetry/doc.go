@@ -1,5 +1,6 @@
 // Package telemetry exports spans and metrics to an OpenTelemetry collector, by OTLP over HTTP. The standard OTEL_
-// variables configure it; Read checks them. Without an endpoint there is no tracer, and tracing allocates nothing.
+// variables configure it; [Read] checks them. If they name neither an endpoint nor an exporter, there is no tracer and
+// no span.
 //
 // Spans wait in a bounded queue. When the queue is full, spans are dropped and counted, so that an unreachable
 // collector never delays a delivery.

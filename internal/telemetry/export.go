@@ -25,15 +25,12 @@ const (
 	signalMetrics = "metrics"
 )
 
-// Results of exporting spans and data points, as listed in metrics.TelemetryResults:
-//   - overflow: the queue was full;
-//   - failed: the collector could not be reached, or refused the whole request;
-//   - rejected: the collector accepted the request, but not this item.
+// Results of exporting a span or a data point. They are the label values in metrics.TelemetryResults.
 const (
-	resultExported = "exported"
-	resultOverflow = "overflow"
-	resultFailed   = "failed"
-	resultRejected = "rejected"
+	resultExported = "exported" // the collector accepted the request, and did not report the item as rejected
+	resultOverflow = "overflow" // the queue was full, and the item was dropped
+	resultFailed   = "failed"   // the request failed, for example because the collector refused it
+	resultRejected = "rejected" // the collector accepted the request, but reported the item as rejected
 )
 
 // Observer counts items. It must not block.
@@ -93,6 +90,7 @@ func retryable(err error) bool {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
+
 	return false
 }
 
@@ -103,6 +101,7 @@ func (x *exporter) send(ctx context.Context, n int, message, reply proto.Message
 	if err == nil {
 		err = x.try(ctx, body, reply)
 	}
+
 	if err != nil {
 		x.observer.Telemetry(x.signal, resultFailed, n)
 		return false
@@ -126,6 +125,7 @@ func (x *exporter) try(ctx context.Context, body []byte, reply proto.Message) er
 		if errors.As(err, &s) {
 			wait = max(wait, s.after)
 		}
+
 		if !retryable(err) || time.Now().Add(wait).After(until) || !alarm.Wait(ctx, wait) {
 			return err
 		}
@@ -163,8 +163,10 @@ func (x *exporter) post(ctx context.Context, body []byte, reply proto.Message) e
 		if errors.As(err, &wrapped) { // its text has the URL, which may contain a secret
 			err = wrapped.Err
 		}
+
 		return err
 	}
+
 	return readReply(resp, reply)
 }
 
@@ -179,9 +181,11 @@ func readReply(resp *http.Response, reply proto.Message) error {
 	if err != nil || resp.Header.Get("Content-Type") != "application/x-protobuf" {
 		return nil // accepted; the number of rejected items is not known
 	}
+
 	if err := proto.Unmarshal(answer, reply); err != nil {
 		proto.Reset(reply)
 	}
+
 	return nil
 }
 
@@ -193,6 +197,7 @@ func retryAfter(s string) time.Duration {
 	if at, err := http.ParseTime(s); err == nil {
 		return max(time.Until(at), 0)
 	}
+
 	return 0
 }
 

@@ -86,6 +86,7 @@ func metricOf(m data.Metrics) (out *metrics.Metric, points int) {
 				TimeUnixNano: nano(p.Time), Count: p.Count, Sum: &sum, BucketCounts: p.BucketCounts, ExplicitBounds: p.Bounds,
 				Exemplars: exemplarsOf(p.Exemplars)})
 		}
+
 		out.Data, points = &metrics.Metric_Histogram{Histogram: h}, len(h.DataPoints)
 	case data.Summary:
 		s := &metrics.Summary{}
@@ -95,8 +96,10 @@ func metricOf(m data.Metrics) (out *metrics.Metric, points int) {
 			for _, q := range p.QuantileValues {
 				point.QuantileValues = append(point.QuantileValues, &metrics.SummaryDataPoint_ValueAtQuantile{Quantile: q.Quantile, Value: q.Value})
 			}
+
 			s.DataPoints = append(s.DataPoints, point)
 		}
+
 		out.Data, points = &metrics.Metric_Summary{Summary: s}, len(s.DataPoints)
 	}
 
@@ -112,6 +115,7 @@ func numbersOf(list []data.DataPoint[float64]) []*metrics.NumberDataPoint {
 			TimeUnixNano: nano(p.Time),
 			Value:        &metrics.NumberDataPoint_AsDouble{AsDouble: p.Value}, Exemplars: exemplarsOf(p.Exemplars)})
 	}
+
 	return out
 }
 
@@ -122,6 +126,7 @@ func exemplarsOf(list []data.Exemplar[float64]) []*metrics.Exemplar {
 			TraceId: idOf(e.TraceID),
 			SpanId:  idOf(e.SpanID), FilteredAttributes: attributesOf(e.FilteredAttributes)})
 	}
+
 	return out
 }
 

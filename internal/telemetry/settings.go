@@ -133,9 +133,11 @@ func (r reader) url(name, text, path string) *url.URL {
 		r.Wrong(name, "", "want http://host:4318 or https://host:4318 (the value is not shown)")
 		return nil
 	}
+
 	if path != "" { // an endpoint of one signal is used unchanged
 		u.Path = strings.TrimSuffix(u.Path, "/") + path
 	}
+
 	return u
 }
 
@@ -146,6 +148,7 @@ func (r reader) headers(signal string) map[string]string {
 	for _, h := range r.pairs(name, text, false) {
 		m[string(h.Key)] = h.Value.AsString()
 	}
+
 	return m
 }
 
@@ -162,6 +165,7 @@ func (r reader) pairs(name, text string, show bool) (list []attribute.KeyValue) 
 			if !show {
 				text = ""
 			}
+
 			r.Wrong(name, text, "want name=value,name=value with values encoded as in a URL")
 			return nil
 		}
@@ -178,6 +182,7 @@ func (r reader) resource() []attribute.KeyValue {
 	if name := r.Variable("OTEL_SERVICE_NAME"); name != "" {
 		list = append(list, attribute.String("service.name", name)) // the last of a name counts
 	}
+
 	return list
 }
 
@@ -222,6 +227,7 @@ func (r reader) span(name, text string, otherwise time.Duration) time.Duration {
 		r.Wrong(name, text, "want milliseconds, from 1 to 86400000")
 		return otherwise
 	}
+
 	return time.Duration(n) * time.Millisecond
 }
 
@@ -236,6 +242,7 @@ func (r reader) number(name string, otherwise int) int {
 		r.Wrong(name, text, "want a number from 1 to 1000000")
 		return otherwise
 	}
+
 	return n
 }
 
@@ -283,6 +290,7 @@ func (r reader) certificate(certName, cert, keyName, key string) []tls.Certifica
 		r.Wrong(certName, cert, "want a certificate in PEM that fits the key in "+keyName)
 		return nil
 	}
+
 	return []tls.Certificate{pair}
 }
 
@@ -292,11 +300,13 @@ func (r reader) ratio() float64 {
 	if arg == "" {
 		return 1
 	}
+
 	ratio, err := strconv.ParseFloat(arg, 64)
 	if err != nil || !(ratio >= 0 && ratio <= 1) {
 		r.Wrong("OTEL_TRACES_SAMPLER_ARG", arg, "want a number from 0 to 1")
 		return 1
 	}
+
 	return ratio
 }
 
@@ -310,5 +320,6 @@ func (r reader) endpointURL(signal, path string, byDefault bool) *url.URL {
 	case all != "" || byDefault:
 		return r.url(prefix+"ENDPOINT", cmp.Or(all, "http://localhost:4318"), path)
 	}
+
 	return nil
 }

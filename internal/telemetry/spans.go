@@ -95,6 +95,7 @@ func (q *spanQueue) run(ctx context.Context) {
 			q.export(ctx, batch)
 			batch = batch[:0]
 		}
+
 		if stopping {
 			q.drain(ctx, batch)
 			return
@@ -148,6 +149,7 @@ func spanOf(s sdk.ReadOnlySpan) *traces.Span {
 	if parent := s.Parent().SpanID(); parent.IsValid() {
 		m.ParentSpanId = parent[:]
 	}
+
 	if s.Status().Code == codes.Error {
 		m.Status.Code, m.Status.Message = traces.Status_STATUS_CODE_ERROR, s.Status().Description
 	}
@@ -157,6 +159,7 @@ func spanOf(s sdk.ReadOnlySpan) *traces.Span {
 		m.Links = append(m.Links, &traces.Span_Link{TraceId: id[:], SpanId: span[:], TraceState: l.SpanContext.TraceState().String(),
 			Flags: flags(l.SpanContext, l.SpanContext), Attributes: attributesOf(l.Attributes)})
 	}
+
 	return m
 }
 
@@ -166,6 +169,7 @@ func flags(c, from trace.SpanContext) uint32 {
 	if from.IsRemote() {
 		f |= uint32(traces.SpanFlags_SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK)
 	}
+
 	return f
 }
 
@@ -186,6 +190,7 @@ func attributesOf(list []attribute.KeyValue) []*common.KeyValue {
 	for _, a := range list {
 		out = append(out, &common.KeyValue{Key: string(a.Key), Value: valueOf(a.Value)})
 	}
+
 	return out
 }
 

@@ -42,9 +42,11 @@ func New(o Options) *Telemetry {
 		queue := newSpanQueue(&o.Settings, newExporter(signalTraces, o.Traces, o.Logger, o.Observer), r)
 		t.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithSampler(o.Sampler), sdk.WithResource(r))
 	}
+
 	if o.Metrics != nil && o.Gatherer != nil {
 		t.metrics = newMetricsLoop(&o.Settings, newExporter(signalMetrics, o.Metrics, o.Logger, o.Observer), r, o.Gatherer)
 	}
+
 	return t
 }
 
@@ -69,9 +71,11 @@ func (t *Telemetry) Close(ctx context.Context) {
 	if t == nil {
 		return
 	}
+
 	if t.provider != nil {
 		_ = t.provider.Shutdown(ctx) // its error is that ctx ended
 	}
+
 	if t.metrics != nil {
 		t.metrics.export(ctx)
 		t.metrics.exporter.client.CloseIdleConnections()

@@ -33,15 +33,19 @@ func (l *limits) admit(client string, rt *route.Route, now time.Time) (wait time
 		if rt.Rate > 0 && rt.Rate < testsASecond {
 			limit = rate.NewLimiter(rate.Limit(rt.Rate), 1)
 		}
+
 		if l.by == nil {
 			l.by = map[[2]string]*rate.Limiter{}
 		}
+
 		l.by[id] = limit
 	}
+
 	r := limit.ReserveN(now, 1)
 	if wait = r.DelayFrom(now); wait > 0 {
 		r.CancelAt(now)
 		return wait, false
 	}
+
 	return 0, true
 }

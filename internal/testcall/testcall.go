@@ -112,10 +112,12 @@ func (s *Sender) route(f *store.Found) *route.Route {
 	if s == nil {
 		return nil
 	}
+
 	rt := s.o.Routes.Prefix(f.Route)
 	if rt == nil || rt.Target.Kind != route.KindFixed && rt.Target.Kind != route.KindNotice {
 		return nil
 	}
+
 	return rt
 }
 
@@ -126,6 +128,7 @@ func (s *Sender) Send(ctx context.Context, c Caller, f *store.Found) (*Result, e
 	if rt == nil {
 		return nil, ErrTarget
 	}
+
 	now := s.o.Now().UTC()
 	if wait, ok := s.limits.admit(c.Name, rt, now); !ok {
 		return nil, &LimitError{wait}
@@ -151,6 +154,7 @@ func (s *Sender) exchange(ctx context.Context, rt *route.Route, f *store.Found, 
 	if limit <= 0 || limit > MaxDuration {
 		limit = MaxDuration
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
@@ -165,12 +169,14 @@ func (s *Sender) hide(x *callback.Exchange, f *store.Found, content *mask.View) 
 	if x.Method == http.MethodGet && !s.o.Mask.None() {
 		x.Signed = nil // the signed text is the query of the address, which may be masked
 	}
+
 	x.URL, _ = content.Address(x.URL)
 
 	brought := map[string]bool{}
 	for _, h := range f.Headers {
 		brought[strings.ToLower(h.Name)] = true
 	}
+
 	for i, h := range x.RequestHeaders { // the headers of the service itself are shown even if all are masked
 		if brought[strings.ToLower(h.Name)] || !s.o.Mask.All() {
 			x.RequestHeaders[i].Value, _ = content.Header(h.Name, h.Value)
@@ -183,6 +189,7 @@ func (s *Sender) hide(x *callback.Exchange, f *store.Found, content *mask.View) 
 			x.ResponseHeaders[i].Value = mask.Hidden
 		}
 	}
+
 	x.ResponseBody = content.AnswerText(x.ResponseBody)
 	x.Result.Response = content.AnswerText(x.Result.Response)
 }
@@ -201,5 +208,6 @@ func View(rules *mask.Rules, n *notice.Notice) *mask.View {
 	for _, h := range n.Headers {
 		sent.Headers[h.Name] = h.Value
 	}
+
 	return rules.View(sent)
 }

@@ -1,8 +1,9 @@
-// Package timespec parses times as people write them, in a time zone: 14:00, today 14:00, yesterday, 14:00+08:00,
-// 2026-11-22 09:30, or RFC 3339.
+// Package timespec parses times as people write them, in a time zone, such as 14:00, today 14:00, yesterday,
+// 14:00+08:00, 2026-11-22 09:30, or RFC 3339.
 //
-// A time of day without a date is the last such time or the next one; the caller chooses. A time that a change of
-// daylight saving time skips or repeats is an error, unless it has an offset, as in 02:30+02:00.
+// A time of day without a date means its last or its next occurrence; the caller chooses which. If a change of daylight
+// saving time skips or repeats a time, Parse returns an error. A time of day with an offset, as in 02:30+02:00, is
+// never ambiguous.
 package timespec
 
 import (
@@ -49,10 +50,15 @@ func Parse(text string, now time.Time, side Side) (time.Time, error) {
 
 	first, rest, _ := strings.Cut(text, " ")
 	if n, ok := days[first]; ok {
-		clock, _, ok := clockOf(strings.TrimSpace(rest))
+		clock, zone, ok := clockOf(strings.TrimSpace(rest))
 		if rest == "" {
 			clock, ok = time.Time{}, true // midnight
 		}
+
+		if zone != nil {
+			now = now.In(zone)
+		}
+
 		if ok {
 			return at(on(now.AddDate(0, 0, n), clock), now.Location())
 		}
@@ -125,6 +131,7 @@ func nearest(clock, now time.Time, side Side) (time.Time, error) {
 	case err == nil && side == Next && !t.After(now):
 		return at(on(now.AddDate(0, 0, 1), clock), now.Location())
 	}
+
 	return t, err
 }
 
@@ -148,5 +155,6 @@ func at(shown time.Time, zone *time.Location) (time.Time, error) {
 	for _, t := range found {
 		e.Times = append(e.Times, t.Format(time.RFC3339))
 	}
+
 	return time.Time{}, e
 }

@@ -64,6 +64,7 @@ func Parse(traceparent, tracestate string) trace.SpanContext {
 	if c.SpanID, err = trace.SpanIDFromHex(traceparent[36:52]); err != nil {
 		return trace.SpanContext{}
 	}
+
 	if strings.IndexByte("13579bdf", traceparent[54]) >= 0 {
 		c.TraceFlags = trace.FlagsSampled
 	}
@@ -84,6 +85,7 @@ func Traceparent(c trace.SpanContext) string {
 	if c.IsSampled() {
 		flags = "-01"
 	}
+
 	return "00-" + id.String() + "-" + span.String() + flags
 }
 

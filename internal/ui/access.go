@@ -85,7 +85,8 @@ const resendPattern = "POST /ui/notices/{key}/resend"
 
 // linkPages are the pages for visitors with a portal link. All other pages contain names of routes, or
 // receivers and notices of others. A new page is not listed.
-var linkPages = []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/live/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/"}
+var linkPages = []string{"GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/live/notices/{key}", "GET /ui/dead", "GET /ui/dead/group",
+	"GET /ui/"}
 
 // opens returns the failure if the visitor may not use a page that requires the role.
 func (v Visitor) opens(role access.Role, pattern string) error {

@@ -45,7 +45,8 @@ func TestLinkWithTooManySessionsIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if a := b.get("/ui/portal/" + l.Token); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" || b.cookie != nil || !strings.Contains(a.body, "Sign out") {
+	if a := b.get("/ui/portal/" + l.Token); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" || b.cookie != nil ||
+		!strings.Contains(a.body, "Sign out") {
 		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
 	}
 	signedIn(t, at[0], "token-of-shop") // its maker is not held up
@@ -56,7 +57,8 @@ func TestCursorOfTheAuditIsSealed(t *testing.T) {
 	engine, at := instances(t, 1, clients)
 	for i := range 250 {
 		who := []string{"ops", "shop"}[i%2]
-		if err := engine.Audit(t.Context(), audit.Entry{Client: who, Action: audit.Cancel, Key: fmt.Sprintf("app1:orders:paid:%03d", i), Result: audit.Done}); err != nil {
+		if err := engine.Audit(t.Context(), audit.Entry{Client: who, Action: audit.Cancel, Key: fmt.Sprintf("app1:orders:paid:%03d", i),
+			Result: audit.Done}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,7 +80,8 @@ func TestCursorOfTheAuditIsSealed(t *testing.T) {
 			if strings.Contains(next, "before=") || regexp.MustCompile(`\d{13}-`).MatchString(next) {
 				t.Errorf("%s names an entry", next)
 			}
-			for what, x := range map[string]answer{"another client": shop.get(next), "another search": ops.get(strings.Replace(next, "prefix=", "prefix=app1", 1)), "a changed one": ops.get(next + "x")} {
+			for what, x := range map[string]answer{"another client": shop.get(next),
+				"another search": ops.get(strings.Replace(next, "prefix=", "prefix=app1", 1)), "a changed one": ops.get(next + "x")} {
 				if x.StatusCode != 400 {
 					t.Errorf("%s: %d", what, x.StatusCode)
 				}

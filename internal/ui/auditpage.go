@@ -32,25 +32,31 @@ func (p *Pages) showAudit(w http.ResponseWriter, r *http.Request, v Visitor) err
 		page.Wrong = say("Not a key or prefix: use app, app:module, app:module:type or app:module:type:id.")
 		return p.render(w, r, http.StatusOK, view{Title: say("Audit"), Visitor: v, Content: auditContent(page)})
 	}
+
 	place := []byte("audit\n" + v.Client + "\n" + v.scope() + "\n" + page.Prefix)
 	var err error
 	if query.Before, err = p.opened(r, place); err != nil {
 		return err
 	}
+
 	got, err := p.trail.Read(r.Context(), v.caller(), query)
 	if err != nil {
 		return err
 	}
+
 	for _, e := range got.Entries {
 		page.Entries = append(page.Entries, auditRow{e, p.stamp(e.At)})
 	}
+
 	next, err := p.seal(r, got.Next, place)
 	if err != nil {
 		return err
 	}
+
 	if next != "" {
 		page.Next = Root + "audit?" + url.Values{"prefix": {page.Prefix}, "cursor": {next}}.Encode()
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Audit"), Visitor: v, Content: auditContent(page)})
 }
 

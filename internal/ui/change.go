@@ -11,7 +11,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// note adds a visitor's change to the audit. Requests that changed nothing have no entry.
+// note adds a visitor's change to the audit. A request that was refused has no entry.
 func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	switch {
 	case err == nil:
@@ -21,6 +21,7 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
+
 	e.Client, e.Address, e.Via = v.Client, remote.Of(r).Address, audit.Pages
 	p.trail.Note(r.Context(), e)
 }

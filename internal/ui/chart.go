@@ -48,12 +48,13 @@ func (c *chart) box(class string, x, y, w, h float64) {
 	if i < 0 {
 		i, c.Shapes = len(c.Shapes), append(c.Shapes, shape{Class: class})
 	}
+
 	c.Shapes[i].Path += fmt.Sprintf("M%s %sh%sv%sh-%sz", trimmed(x), trimmed(y), trimmed(w), trimmed(h), trimmed(w))
 }
 
 // bands are the lower bounds of the rows of the heat map, latest first.
-var bands = []time.Duration{time.Minute, 10 * time.Second, time.Second, 200 * time.Millisecond, 50 * time.Millisecond, 10 * time.Millisecond,
-	2 * time.Millisecond, 0}
+var bands = []time.Duration{time.Minute, 10 * time.Second, time.Second, 200 * time.Millisecond, 50 * time.Millisecond,
+	10 * time.Millisecond, 2 * time.Millisecond, 0}
 
 // bandName is the label of a band.
 func bandName(i int) text {
@@ -100,17 +101,21 @@ func heatMap(minutes []metrics.Work, end time.Time) chart {
 				late += n
 			}
 		}
+
 		for _, n := range cells[x] {
 			most = max(most, n)
 		}
 	}
+
 	for y := range bands {
 		c.box("h0", chartLeft, float64(y)*cellHeight, spans*cellWidth-1, cellHeight-1)
 		c.Labels = append(c.Labels, label{chartLeft - 6, float64(y)*cellHeight + 11, bandName(y), "end"})
 	}
+
 	for x := range minutes {
 		c.addMinute(chartLeft+float64(x)*cellWidth, end.Add(time.Duration(x-len(minutes)+1)*time.Minute).UTC(), cells[x], most)
 	}
+
 	c.Labels = append(c.Labels, hours(end, height+14, -1)...)
 	switch {
 	case total == 0:
@@ -120,6 +125,7 @@ func heatMap(minutes []metrics.Work, end time.Time) chart {
 	default:
 		c.Summary = say("%s attempt(s), %s more than 1 s late. p50 %s, p99 %s.", total, late, worst.Quantile(0.5), worst.Quantile(0.99))
 	}
+
 	return c
 }
 
@@ -130,11 +136,14 @@ func (c *chart) addMinute(x float64, at time.Time, cells []int64, most int64) {
 		if n == 0 {
 			continue
 		}
+
 		if sum += n; worst < 0 {
 			worst = y
 		}
+
 		c.box(fmt.Sprintf("h%d", 1+heat(n, most)), x, float64(y)*cellHeight, cellWidth-1, cellHeight-1)
 	}
+
 	if sum > 0 {
 		c.Spans = append(c.Spans, span{x, say("%s: %s attempt(s), longest delay %s", at.Format("15:04"), sum, bandName(worst))})
 	}
@@ -148,6 +157,7 @@ func heat(n, most int64) int {
 		most /= 4
 		step--
 	}
+
 	return step
 }
 
@@ -159,6 +169,7 @@ func hours(at time.Time, y float64, direction int) []label {
 		if direction < 0 {
 			t = at.Add(time.Duration((i-4)*15) * time.Minute)
 		}
+
 		anchor := "middle"
 		switch i {
 		case 0:
@@ -166,8 +177,10 @@ func hours(at time.Time, y float64, direction int) []label {
 		case 4:
 			anchor = "end"
 		}
+
 		out = append(out, label{chartLeft + float64(i)*spans*cellWidth/4, y, plain(t.UTC().Format("15:04")), anchor})
 	}
+
 	return out
 }
 
@@ -182,25 +195,31 @@ func comingHour(counts []int64, from time.Time) chart {
 			most, peak = n, i
 		}
 	}
+
 	for i, n := range counts {
 		if n == 0 {
 			continue
 		}
+
 		h := max(2, float64(n)/float64(most)*(height-8))
 		x := chartLeft + float64(i)*cellWidth
 		c.box("bar", x, height-h, cellWidth-1, h)
 		c.Spans = append(c.Spans, span{x, say("%s: %s notice(s)", from.Add(time.Duration(i)*time.Minute).UTC().Format("15:04"), n)})
 	}
+
 	c.box("axis", chartLeft, height, spans*cellWidth, 1)
 	if most > 0 {
 		c.Labels = append(c.Labels, label{chartLeft - 6, 14, plain(most), "end"})
 	}
+
 	c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"})
 	c.Labels = append(c.Labels, hours(from, height+14, 1)...)
 	c.Summary = say("No notice is due in the next hour.")
 	if total > 0 {
-		c.Summary = say("%s notice(s) in the next hour, most at %s (%s).", total, from.Add(time.Duration(peak)*time.Minute).UTC().Format("15:04"), most)
+		c.Summary = say("%s notice(s) in the next hour, most at %s (%s).", total,
+			from.Add(time.Duration(peak)*time.Minute).UTC().Format("15:04"), most)
 	}
+
 	return c
 }
 
@@ -212,16 +231,20 @@ func sparkline(counts []int64) string {
 	for _, n := range counts {
 		most = max(most, n)
 	}
+
 	if most == 0 || len(counts) < 2 {
 		return ""
 	}
+
 	var b strings.Builder
 	for i, n := range counts {
 		verb := "L"
 		if i == 0 {
 			verb = "M"
 		}
+
 		fmt.Fprintf(&b, "%s%s %s", verb, trimmed(float64(i)*w/float64(len(counts)-1)), trimmed(1+h-float64(n)/float64(most)*h))
 	}
+
 	return b.String()
 }

@@ -65,14 +65,17 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if err != nil || wrong != nil {
 		return cmp.Or(err, error(failure{http.StatusUnprocessableEntity, wrong}))
 	}
+
 	place := bound("dead", s, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
 		return err
 	}
+
 	page := deadPage{Route: s.Route, Routes: p.routesMet(v)}
 	if q.Cursor != "" {
 		page.Begin = deadPath(s.Route)
 	}
+
 	by := map[group]*groupRow{}
 	got, err := p.eachDead(r.Context(), q, v, searchTime, func(list []store.Found) bool {
 		for i := range list {
@@ -83,15 +86,18 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if err != nil {
 		return err
 	}
+
 	if page.Counted = v.ownsAll(q.Routes); page.Counted {
 		page.Looked = got.looked
 	}
+
 	page.Away = v.away(got.missing)
 	for _, row := range by {
 		row.First, row.Last = p.stamp(row.first), p.stamp(row.last)
 		row.Path = Root + "dead/group?" + row.values().Encode()
 		page.Groups = append(page.Groups, *row)
 	}
+
 	slices.SortFunc(page.Groups, func(a, b groupRow) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host))
 	})
@@ -99,12 +105,14 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if err != nil {
 		return err
 	}
+
 	if next != "" {
 		page.Next = Root + "dead?" + url.Values{"route": {s.Route}, "cursor": {next}}.Encode()
 		if page.Counted {
 			page.Total = p.sampler.current(r.Context()).total(q)
 		}
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Dead letters"), Visitor: v, Content: deadContent(page, v.Linked())})
 }
 
@@ -115,10 +123,12 @@ func (p *Pages) count(by map[group]*groupRow, f *store.Found, v Visitor) {
 		row = &groupRow{group: g, Why: v.reason(g.Reason), first: f.SettledAt, last: f.SettledAt}
 		by[g] = row
 	}
+
 	row.Count++
 	if f.SettledAt.Before(row.first) {
 		row.first = f.SettledAt
 	}
+
 	if !f.SettledAt.Before(row.last) {
 		row.last = f.SettledAt
 		if n := len(f.Attempts); n > 0 {
@@ -135,13 +145,15 @@ const deadStep = 500
 
 // eachDead calls do with the visible dead letters of a query, in steps, until do returns false or the
 // limit is over. The cursor continues the listing. It is empty at the end, also if nodes were missing.
-func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (got found, err error) {
+func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (got found,
+	err error) {
 	q.State, q.Limit = notice.Dead, deadStep
 	for end := time.Now().Add(limit); len(q.Routes) > 0; {
 		page, err := p.o.Engine.List(ctx, q)
 		if err != nil {
 			return got, err
 		}
+
 		got.looked += page.Looked
 		got.missing = wire.Together(got.missing, page.Missing)
 		list := slices.DeleteFunc(page.Items, func(f store.Found) bool {
@@ -154,6 +166,7 @@ func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit ti
 			return got, nil
 		}
 	}
+
 	return got, nil
 }
 
@@ -166,9 +179,11 @@ func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*s
 	if err == nil && (wrong != nil || g.Route == "" || len(q.Routes) != 1) {
 		err = failure{http.StatusNotFound, say("There is no such group of dead letters.")}
 	}
+
 	if err != nil {
 		return g, q, nil, err
 	}
+
 	g.Prefix = q.Routes[0]
 	return g, q, func(f *store.Found) bool { return f.Reason == g.Reason && p.hostOf(f) == g.Host }, nil
 }
@@ -196,8 +211,8 @@ type spread struct {
 	Text  text
 }
 
-var spreads = []spread{{"0s", say("at once")}, {"1m", say("over a minute")}, {"10m", say("over 10 minutes")}, {"1h", say("over an hour")}, {"6h", say("over 6 hours")},
-	{"24h", say("over a day")}}
+var spreads = []spread{{"0s", say("at once")}, {"1m", say("over a minute")}, {"10m", say("over 10 minutes")}, {"1h", say("over an hour")},
+	{"6h", say("over 6 hours")}, {"24h", say("over a day")}}
 
 // groupSamples is how many notices of a group its page lists.
 const groupSamples = 10
@@ -208,13 +223,16 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if err != nil {
 		return err
 	}
-	page := groupPage{group: g, Why: v.reason(g.Reason), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate), Download: Root + "dead/download?" + g.values().Encode(),
-		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
+
+	page := groupPage{group: g, Why: v.reason(g.Reason), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate),
+		Download: Root + "dead/download?" + g.values().Encode(), Search: noticesPath("route", g.Route, "state", "dead", "reason",
+			string(g.Reason), "host", g.Host)}
 	got, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
 		for i := range list {
 			if !fits(&list[i]) {
 				continue
 			}
+
 			page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(&list[i]).Masked
 			if page.Count++; len(page.Rows) < groupSamples {
 				page.Rows = append(page.Rows, p.noticeRow(&list[i], v))
@@ -228,7 +246,9 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if err != nil {
 		return err
 	}
-	return p.render(w, r, http.StatusOK, view{Title: say("%s, %s", g.Route, page.Why), Section: say("Dead letters"), Visitor: v, Content: groupContent(page)})
+
+	return p.render(w, r, http.StatusOK, view{Title: say("%s, %s", g.Route, page.Why), Section: say("Dead letters"), Visitor: v,
+		Content: groupContent(page)})
 }
 
 // changeTime limits the time in which one request changes a group. The page then offers to continue.
@@ -244,28 +264,35 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 		if op == store.Purge && r.FormValue("sure") != "yes" {
 			return failure{http.StatusUnprocessableEntity, say("Confirm that you have a backup or need none. Nothing was purged.")}
 		}
+
 		over, known := overOf(r.FormValue("over"))
 		if !known {
 			return failure{http.StatusUnprocessableEntity, say("Not a time that a redrive can be spread over. Nothing was redriven.")}
 		}
+
 		count, err := strconv.Atoi(r.FormValue("count"))
 		if err != nil || count < 1 {
 			count = 1
 		}
+
 		q.Until = p.now()
 		got := p.amendDead(r, v, bulk{q, op, evenly{over, count}}, fits)
 		detail := fmt.Sprintf("%s, %s of host %s", plural(got.done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
 		if detail += got.without(); over > 0 {
 			detail += ", spread over " + notice.Short(over)
 		}
-		if err := p.noteDead(r, v, audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail}, got); err != nil {
+
+		if err := p.noteDead(r, v, audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail},
+			got); err != nil {
 			return err
 		}
+
 		to := Root + "dead"
 		query := url.Values{"route": {g.Route}}
 		if got.more {
 			to, query = Root+"dead/group", g.values()
 		}
+
 		return back(w, to, got.saying(said, query))
 	}
 }
@@ -312,6 +339,7 @@ func (p *Pages) amendDead(r *http.Request, v Visitor, b bulk, fits func(*store.F
 				seen++
 			}
 		}
+
 		n, missing, err := p.o.Engine.AmendMany(lasting(r), b.op, some)
 		x.done, x.failed, x.left = x.done+n, err, wire.Together(x.left, missing)
 		return err == nil
@@ -326,10 +354,12 @@ func (x amended) without() string {
 	if len(x.left) == 0 {
 		return ""
 	}
+
 	text := ", skipped nodes:"
 	for _, l := range x.left {
 		text += " " + cmp.Or(l.Node, "unknown")
 	}
+
 	return text
 }
 
@@ -340,6 +370,7 @@ func (x amended) saying(said string, query url.Values) url.Values {
 	if len(x.left) > 0 {
 		query.Set("left", "1")
 	}
+
 	return query
 }
 
@@ -359,11 +390,13 @@ func overOf(s string) (time.Duration, bool) {
 	if s == "" {
 		return 0, true
 	}
+
 	for _, x := range spreads {
 		if x.Value == s {
 			d, err := notice.ParseDuration(s)
 			return d, err == nil
 		}
 	}
+
 	return 0, false
 }

@@ -1,21 +1,21 @@
 // Package ui serves the dashboard: pages under /ui/ for operators, support staff and merchants. The server renders
 // them, in English or Chinese. They work without JavaScript.
 //
-// The pages use the same [api.Engine] as the API and never access Redis directly. Each request has a [Visitor] with a
-// role, and a scope: the prefix of the keys that it may see. Pages neither show nor count anything outside the scope.
+// The pages use the same [api.Engine] as the API and never access Redis directly. Each request for data has a [Visitor]
+// with a role and a scope. The scope is the prefix of the keys that the visitor may see. A portal link, which is made
+// for one merchant, limits it to the merchant's notices. Pages neither show nor count notices outside the scope.
 //
 // # Texts
 //
-// Every text of a page is a message in messages.txt, with its translation. Handlers return messages without choosing a
-// language (say). Templates render them in the language of the context: with @say, or with t for a message without
-// arguments.
+// The texts of pages are messages, which the file messages.txt translates. Handlers return messages without choosing a
+// language, with the function say. Templates render messages in the language of the context.
 //
 // # Templates
 //
-// The program templ generates Go code from the .templ files. Each page is a template named …Content, which the
-// template document surrounds. Each live block, a part of a page that is updated while the page is open, is a template
-// too. A template with many callers has the directive go:noinline, because the compiler would copy its code to each
-// call.
+// The program templ generates Go code from the .templ files. Each page is a template named …Content; the template
+// document adds the header and the frame of all pages. Each live block, a part of a page that is updated while the page
+// is open, is a template too. Templates with many callers have the directive go:noinline, which keeps the program
+// small.
 //
 // # Untrusted content
 //

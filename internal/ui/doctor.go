@@ -47,6 +47,7 @@ func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report
 	if e.examine == nil || !at.IsZero() && e.now().Sub(at) < fresh {
 		return report, at, err
 	}
+
 	report, err = e.examine(ctx)
 	at = e.now()
 	e.mu.Lock()
@@ -68,12 +69,14 @@ func (e *examiner) troubles() ([]findingRow, bool) {
 	if e.report == nil {
 		return nil, false
 	}
+
 	var out []findingRow
 	for _, row := range rowsOf(e.report) {
 		if row.Level != fine {
 			out = append(out, row)
 		}
 	}
+
 	return out, true
 }
 
@@ -89,8 +92,10 @@ func rowsOf(report *doctor.Report) []findingRow {
 		case f.Severity == doctor.Warning:
 			row.Level = mind
 		}
+
 		out = append(out, row)
 	}
+
 	return out
 }
 
@@ -109,6 +114,7 @@ func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if !v.All() {
 		return failure{http.StatusForbidden, say("This page is for clients without a prefix.")}
 	}
+
 	report, at, err := p.examiner.get(r.Context(), examinedFresh)
 	ready := p.o.Engine.Ready(r.Context())
 	page := doctorPage{At: p.stamp(at), Ready: ready.Ready, Degraded: ready.Degraded, Reasons: ready.Reasons}
@@ -118,5 +124,6 @@ func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) er
 	case report != nil:
 		page.Findings, page.Errors, page.Warnings = rowsOf(report), report.Errors, report.Warnings
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Doctor"), Visitor: v, Content: doctorContent(page)})
 }

@@ -13,18 +13,17 @@ import (
 	"notifier/internal/store"
 )
 
-// snapshotOf returns a dead letter as one line of the dashboard's download. The command `notifier import` can restore
-// it as a dead letter or schedule it again.
-//
-// Without masking, the line has the whole notice, including passwords and secret headers. Import refuses a line with
-// masked parts, because the receiver would get the mask instead of the content.
+// snapshotOf returns a dead letter as one line of the dashboard's download, from which notifier import can restore it.
+// If masking rules hide some of the content, the line is marked as masked, and import refuses it. Otherwise the line
+// has the whole notice, including passwords and secret headers.
 func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	// OnDuplicate is Replace because a purged dead letter stays in Redis for the retention. Without it, scheduling
 	// the line would fail.
 	content := p.view(f)
-	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due), CreatedAt: codec.Stamp(f.Made.Time()),
-		SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings, Replay: f.Replay, Attempts: slices.Clone(f.Attempts),
-		OnDuplicate: string(store.Replace), Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder)}}
+	s := codec.Snapshot{Key: f.Key, ID: f.ID(), State: f.State, Reason: codec.Reason(f.Reason), Due: codec.Stamp(f.Due),
+		CreatedAt: codec.Stamp(f.Made.Time()), SettledAt: codec.Stamp(f.SettledAt), AttemptsMade: f.AttemptsMade, EndedBefore: f.Endings,
+		Replay: f.Replay, Attempts: slices.Clone(f.Attempts), OnDuplicate: string(store.Replace),
+		Content: codec.Content{Method: f.Method, Retry: codec.Ladder(f.Ladder)}}
 	for i := range s.Attempts {
 		s.Attempts[i].Response = content.AnswerText(s.Attempts[i].Response)
 	}
@@ -35,12 +34,14 @@ func (p *Pages) snapshotOf(f *store.Found) codec.Snapshot {
 	if s.Masked = hidden || !whole; s.Masked { // import refuses it, so it needs no secret
 		s.URL, s.Headers = codec.URL(address(content)), headers(f.Headers, content)
 	}
+
 	switch {
 	case oneLine(body) && (hidden && json.Valid(body) || f.InlineJSON() && !hidden):
 		s.Body = body
 	default:
 		s.BodyBase64 = body
 	}
+
 	return s
 }
 
@@ -53,6 +54,7 @@ func (p *Pages) fillContent(c *codec.Content, f *store.Found, content *mask.View
 		shown, all := content.Header(h.Name, h.Value)
 		c.Headers, whole = append(c.Headers, notice.Header{Name: h.Name, Value: shown}), whole && all
 	}
+
 	return whole && string(c.Audience) == f.Audience && string(c.ContentType) == f.ContentType
 }
 
@@ -72,6 +74,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if err != nil {
 		return err
 	}
+
 	q.Until = p.now()
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
@@ -80,6 +83,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if known {
 		name = "dead-letters-incomplete.ndjson"
 	}
+
 	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	control := http.NewResponseController(w)
 	var broken error
@@ -91,11 +95,13 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 				_, broken = w.Write(append(codec.Append(nil, &line), '\n'))
 			}
 		}
+
 		return broken == nil
 	})
 	if err != nil || broken != nil || len(got.missing) > 0 && !known {
 		// Part of the file is sent. Aborting the connection tells the browser that the file is incomplete.
 		panic(http.ErrAbortHandler)
 	}
+
 	return nil
 }

@@ -44,18 +44,21 @@ func (p *Pages) endings(ctx context.Context, key, id string, v Visitor) ([]histo
 	if p.o.History == nil || !keys.Valid(key) || !v.Covers(key) {
 		return nil, nil
 	}
+
 	page, err := p.o.History.Find(ctx, history.Query{Key: key, ID: id, Limit: mostEndings})
 	if err != nil {
 		f := p.historyFailure(ctx, err)
 		f.text = both(say("The notice is not in Redis."), f.text)
 		return nil, f
 	}
+
 	var rows []history.Row
 	for i := range page.Rows {
 		if f := remembered(&page.Rows[i]); v.Sees(&f, page.Rows[i].Host) {
 			rows = append(rows, page.Rows[i])
 		}
 	}
+
 	return rows, nil
 }
 
@@ -65,17 +68,22 @@ func (p *Pages) historyFailure(ctx context.Context, err error) failure {
 	case errors.Is(err, history.ErrBusy):
 		return failure{http.StatusTooManyRequests, say("Too many searches of the history are running. Try again.")}
 	case errors.Is(err, history.ErrSlow):
-		return failure{http.StatusUnprocessableEntity, say("The search of the history took too long: choose a shorter window, a host or a state.")}
+		return failure{http.StatusUnprocessableEntity, say("The search of the history took too long: choose a shorter window, a host or a " +
+			"state.")}
 	}
+
 	if ctx.Err() == nil {
 		p.log.Warn("cannot search the history", zap.Error(err))
 	}
+
 	switch {
 	case errors.Is(err, history.ErrForeign):
 		return failure{http.StatusServiceUnavailable, say("The history database belongs to another service. Run `notifier doctor`.")}
 	case errors.Is(err, history.ErrNewer):
-		return failure{http.StatusServiceUnavailable, say("The schema of the history database is newer than this instance. Use an instance of the newer version.")}
+		return failure{http.StatusServiceUnavailable, say("The schema of the history database is newer than this instance. Use an instance of " +
+			"the newer version.")}
 	}
+
 	return failure{http.StatusServiceUnavailable, say("The history database is unavailable. Try again.")}
 }
 
@@ -99,14 +107,17 @@ func (p *Pages) entry(ctx context.Context, key, name string, rows []history.Row,
 	if i := slices.IndexFunc(rows, fits); i >= 0 {
 		return &rows[i], nil
 	}
+
 	id, _, _ := strings.Cut(name, ".")
 	if len(rows) < mostEndings || !notice.IsID(id) {
 		return nil, nil
 	}
+
 	more, err := p.endings(ctx, key, id, v)
 	if i := slices.IndexFunc(more, fits); i >= 0 {
 		return &more[i], nil
 	}
+
 	return nil, err
 }
 
@@ -117,6 +128,7 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 	if err != nil {
 		return err
 	}
+
 	last, err := p.entry(r.Context(), key, r.URL.Query().Get("ended"), rows, v)
 	switch {
 	case err != nil:
@@ -124,6 +136,7 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 	case last == nil:
 		return otherwise
 	}
+
 	page := p.endedPage(last, rows, r.URL.Query().Has("ended"), v)
 	return p.render(w, r, http.StatusOK, view{Title: plain(key), Section: say("Notices"), Visitor: v, Content: noticeContent(page)})
 }
@@ -152,6 +165,7 @@ func (p *Pages) endedPage(last *history.Row, rows []history.Row, named bool, v V
 	for i := range rows {
 		page.Endings = append(page.Endings, p.endedRow(&rows[i], last, v))
 	}
+
 	return page
 }
 
@@ -176,11 +190,14 @@ func (p *Pages) endedRow(x, shown *history.Row, v Visitor) endedRow {
 	if x.Reason != "" {
 		row.Last = v.reason(x.Reason)
 	}
+
 	if n := len(x.Attempts); n > 0 {
 		row.Last = v.result(x.Attempts[n-1])
 	}
+
 	if len(x.Damaged) > 0 {
 		row.Last = say("unreadable: %s", x.Damaged)
 	}
+
 	return row
 }

@@ -37,9 +37,10 @@ func (a *archive) Find(_ context.Context, q history.Query) (history.Page, error)
 
 func (a *archive) put(key string, outcome notice.Ending, change func(*history.Row)) {
 	at := time.Now().Add(-time.Duration(len(a.rows))*time.Hour - 90*time.Second).UTC()
-	r := history.Row{Outcome: outcome, Number: 1, Ended: at, Host: "shop.example", BodyKept: true, BodySize: 8, Notice: &notice.Notice{Key: key, Route: "app1:orders",
-		Made: notice.MadeAt(at), Due: at, AttemptsMade: 1, Content: notice.Content{URL: "https://shop.example/x", Body: []byte(`{"a": 1}`)},
-		Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "<b>thanks</b> secretsum"}}}}
+	r := history.Row{Outcome: outcome, Number: 1, Ended: at, Host: "shop.example", BodyKept: true, BodySize: 8,
+		Notice: &notice.Notice{Key: key, Route: "app1:orders",
+			Made: notice.MadeAt(at), Due: at, AttemptsMade: 1, Content: notice.Content{URL: "https://shop.example/x", Body: []byte(`{"a": 1}`)},
+			Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Response: "<b>thanks</b> secretsum"}}}}
 	if outcome == notice.EndDead {
 		r.Reason, r.Attempts[0].Reason, r.Attempts[0].Status = notice.ReasonGone, notice.ReasonGone, 410
 	}

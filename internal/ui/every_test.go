@@ -58,28 +58,46 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "GET /ui/live/notices/{key}":
 		return get("/ui/live/notices/" + url.PathEscape(x.key))
 	case "GET /ui/receivers/{receiver}/redeliver":
-		return get("/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?route="+q(x.route), "/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?preview=1&since=-1h&rate="+q(x.key)+"&route="+q(x.route),
+		return get("/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?route="+q(x.route),
+			"/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?preview=1&since=-1h&rate="+q(x.key)+"&route="+q(x.route),
 			"/ui/receivers/"+url.PathEscape(x.host)+"/redeliver?preview=1&since=-1h&route="+q(x.route))
 	case "POST /ui/receivers/{receiver}/redeliver":
 		return post("/ui/receivers/"+url.PathEscape(x.host)+"/redeliver", "route", x.route, "since", "-2h", "rate", "10/s")
+	case "POST /ui/receivers/pause":
+		return append(post("/ui/receivers/pause", "host", x.host, "prefix", x.prefix, "until", "+2h", "over", "10m"),
+			post("/ui/receivers/pause", "audience", x.key, "from", x.host)...)
+	case "POST /ui/redirects/{redirect}/stop", "POST /ui/redirects/{redirect}/resume":
+		name, _, _ := strings.Cut(x.host, ".")
+		return post("/ui/redirects/" + url.PathEscape("rdr_"+name) + pattern[strings.LastIndexByte(pattern, '/'):])
+	case "POST /ui/receivers/resume":
+		return append(post("/ui/receivers/resume", "host", x.host, "prefix", x.prefix),
+			post("/ui/receivers/resume", "host", x.host, "prefix", x.prefix, "from", x.key)...)
+	case "POST /ui/receivers/limit":
+		return post("/ui/receivers/limit", "host", x.host, "prefix", x.prefix, "rate", "5/s", "concurrency", "2", "from", x.host)
 	case "GET /ui/receivers/{receiver}":
-		return get("/ui/receivers/"+url.PathEscape(x.host), "/ui/receivers/"+url.PathEscape(x.host)+":443", "/ui/receivers/"+url.PathEscape(x.key))
+		return get("/ui/receivers/"+url.PathEscape(x.host), "/ui/receivers/"+url.PathEscape(x.host)+":443",
+			"/ui/receivers/"+url.PathEscape(x.key))
 	case "GET /ui/receivers", "GET /ui/destinations", "GET /ui/routes", "GET /ui/doctor", "GET /ui/opened":
 		return get(strings.TrimPrefix(pattern, "GET "))
 	case "GET /ui/notices":
-		return get("/ui/notices", "/ui/notices?q="+q(x.key), "/ui/notices?q="+q(x.key[:len(x.key)-1]), "/ui/notices?q="+q(x.key[len(x.key)-1:]), "/ui/notices?host="+q(x.host), "/ui/notices?route="+q(x.route),
-			"/ui/notices?route="+q(x.prefix), "/ui/notices?reason="+q(x.reason), "/ui/notices?state=dead&since=-1h&until=%2B1h", "/ui/notices?state=scheduled", "/ui/notices?since="+q(x.key), "/ui/notices?cursor="+q(x.key),
-			"/ui/notices?history=1", "/ui/notices?history=1&q="+q(x.key), "/ui/notices?history=1&q="+q(x.key[:len(x.key)-1]), "/ui/notices?history=1&since=-30h&q="+q(x.key[len(x.key)-1:]),
-			"/ui/notices?history=1&host="+q(x.host), "/ui/notices?history=1&route="+q(x.route), "/ui/notices?history=1&route="+q(x.prefix), "/ui/notices?history=1&past="+q(x.key),
-			"/ui/notices?history=1&id="+q(x.key), "/ui/notices?history=1&route="+q(x.route)+"&id=msg_0123456789abcdef0123456789")
+		return get("/ui/notices", "/ui/notices?q="+q(x.key), "/ui/notices?q="+q(x.key[:len(x.key)-1]), "/ui/notices?q="+q(x.key[len(x.key)-1:]),
+			"/ui/notices?host="+q(x.host), "/ui/notices?route="+q(x.route), "/ui/notices?route="+q(x.prefix), "/ui/notices?reason="+q(x.reason),
+			"/ui/notices?state=dead&since=-1h&until=%2B1h", "/ui/notices?state=scheduled", "/ui/notices?since="+q(x.key),
+			"/ui/notices?cursor="+q(x.key), "/ui/notices?history=1", "/ui/notices?history=1&q="+q(x.key),
+			"/ui/notices?history=1&q="+q(x.key[:len(x.key)-1]), "/ui/notices?history=1&since=-30h&q="+q(x.key[len(x.key)-1:]),
+			"/ui/notices?history=1&host="+q(x.host), "/ui/notices?history=1&route="+q(x.route), "/ui/notices?history=1&route="+q(x.prefix),
+			"/ui/notices?history=1&past="+q(x.key), "/ui/notices?history=1&id="+q(x.key),
+			"/ui/notices?history=1&route="+q(x.route)+"&id=msg_0123456789abcdef0123456789")
 	case "GET /ui/notices/{key}":
 		return get(notice, notice+"?said=cancelled", notice+"?ended", notice+"?ended="+q(x.key))
 	case "GET /ui/history":
-		return get("/ui/history", "/ui/history?q="+q(x.key), "/ui/history?host="+q(x.host), "/ui/history?route="+q(x.route), "/ui/history?state=replaced&past="+q(x.key))
+		return get("/ui/history", "/ui/history?q="+q(x.key), "/ui/history?host="+q(x.host), "/ui/history?route="+q(x.route),
+			"/ui/history?state=replaced&past="+q(x.key))
 	case "GET /ui/replays":
 		return get("/ui/replays")
 	case "GET /ui/replays/new":
-		return get("/ui/replays/new", "/ui/replays/new?preview=1&since=-1h&prefix="+q(x.prefix)+"&host="+q(x.host), "/ui/replays/new?preview=1&rate="+q(x.key))
+		return get("/ui/replays/new", "/ui/replays/new?preview=1&since=-1h&prefix="+q(x.prefix)+"&host="+q(x.host),
+			"/ui/replays/new?preview=1&rate="+q(x.key))
 	case "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}":
 		at := strings.TrimSuffix(strings.TrimPrefix(pattern, "GET "), "{replay}")
 		name, _, _ := strings.Cut(x.host, ".")

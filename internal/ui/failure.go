@@ -36,10 +36,12 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err erro
 		p.sendToSignIn(w, r)
 		return
 	}
+
 	f := p.failure(r.Context(), err)
 	if at := wire.NodeOf(err); at != "" && v.All() && errors.Is(err, wire.ErrUnavailable) {
 		f.text = say("Redis node `%s`: %s", at, f.text)
 	}
+
 	page := view{Title: statusText(f.status), Visitor: v, Bare: v.session == nil && !p.o.Sessions.Open()}
 	if f.status == http.StatusServiceUnavailable {
 		// The cookie could not be checked. The pages of the navigation check it again.
@@ -48,6 +50,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, v Visitor, err erro
 			page.Retry = retryPage
 		}
 	}
+
 	page.Content = failureContent(f.text, page.Retry)
 	if err := p.render(w, r, f.status, page); err != nil {
 		p.log.Error("cannot render a page", zap.String("path", r.URL.Path), zap.Error(err))
@@ -81,6 +84,7 @@ func (p *Pages) failure(ctx context.Context, err error) failure {
 	if errors.As(err, &f) {
 		return f
 	}
+
 	if problem := api.Explain(err); problem != nil {
 		for _, known := range knownErrors {
 			if errors.Is(err, known.err) {
@@ -89,9 +93,11 @@ func (p *Pages) failure(ctx context.Context, err error) failure {
 		}
 		return failure{problem.Status, plain(problem.Detail)}
 	}
+
 	if ctx.Err() == nil {
 		p.log.Error("a page failed", zap.Error(err))
 	}
+
 	return failure{http.StatusInternalServerError, say("Internal error. The log of the service has the cause.")}
 }
 
@@ -106,5 +112,6 @@ func timeFault(err error) text {
 	case bad.Zone != "":
 		return say("The clocks of %s skip %s: they are set forward.", bad.Zone, bad.Text)
 	}
+
 	return say("`%s` is not a time: use 14:00, yesterday 14:00, 2026-11-22 09:30, now, -1h or +15m.", bad.Text)
 }

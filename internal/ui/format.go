@@ -30,6 +30,7 @@ func (l *language) fromNow(x until) string {
 	case d > 0:
 		return l.plain(say("in %s", d))
 	}
+
 	return l.plain(say("%s ago", -d))
 }
 
@@ -39,6 +40,7 @@ func (l *language) duration(d time.Duration) string {
 	if l == chinese {
 		u = chineseUnits
 	}
+
 	switch {
 	case d < 0:
 		return "-" + l.duration(-max(d, -math.MaxInt64))
@@ -57,6 +59,7 @@ func (l *language) duration(d time.Duration) string {
 	case d < 24*time.Hour:
 		return u.two(int(d/time.Hour), int(d%time.Hour/time.Minute), 3)
 	}
+
 	return u.two(int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour), 4)
 }
 
@@ -71,9 +74,11 @@ func (u units) two(a, b, unit int) string {
 	case u == chineseUnits && unit == 2:
 		first = strings.TrimSuffix(first, "钟") // 3 分 10 秒, but 3 分钟
 	}
+
 	if u == chineseUnits {
 		first += " "
 	}
+
 	return first + u.of(strconv.Itoa(b), unit-1)
 }
 
@@ -106,10 +111,12 @@ func number(n any) string {
 	default:
 		return fmt.Sprint(n)
 	}
+
 	s := strconv.FormatInt(v, 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
+
 	return s
 }
 
@@ -125,11 +132,13 @@ func (p *Pages) stamp(t time.Time) stamp {
 	if t.IsZero() {
 		return stamp{}
 	}
+
 	t, now := t.UTC(), p.now().UTC()
 	clock := t.Format(time.TimeOnly)
 	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
 		clock = t.Format(time.DateTime)
 	}
+
 	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), clock}
 }
 
@@ -155,6 +164,9 @@ func orUnlimited(n int) string {
 	}
 	return number(n)
 }
+
+// orDash is a value, or a dash if it is empty.
+func orDash(s string) string { return cmp.Or(s, "–") }
 
 // time returns the time of day of a stamp, and how far it is from now.
 func (l *language) time(s stamp, escape func(string) string) string {
@@ -184,5 +196,6 @@ func plural(n any, one string) string {
 	if text == "1" {
 		return "1 " + one
 	}
+
 	return text + " " + one + "s"
 }

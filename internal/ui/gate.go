@@ -57,6 +57,7 @@ func (p *Pages) gate() {
 			if err == nil {
 				err = h(w, r)
 			}
+
 			if err != nil {
 				p.fail(w, r, Visitor{}, err)
 			}
@@ -73,15 +74,19 @@ func (p *Pages) local(r *http.Request) error {
 	if !p.o.Loopback {
 		return failure{http.StatusForbidden, say("Without clients, only this machine may open the pages. Set `NOTIFIER_CLIENTS`.")}
 	}
+
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h
 	}
+
 	host = strings.TrimSuffix(strings.Trim(host, "[]"), ".")
 	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") || p.o.Host != "" && strings.EqualFold(host, p.o.Host) {
 		return nil
 	}
-	return failure{http.StatusMisdirectedRequest, say("Without clients, the pages are served under localhost or an IP address only, not under this name.")}
+
+	return failure{http.StatusMisdirectedRequest, say("Without clients, the pages are served under localhost or an IP address only, not " +
+		"under this name.")}
 }
 
 // admit returns the visitor of a request; errSignIn without a session.
@@ -89,6 +94,7 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	if err := p.local(r); err != nil {
 		return Visitor{}, err
 	}
+
 	s, err := p.session(r)
 	switch {
 	case err == nil:
@@ -103,6 +109,7 @@ func (p *Pages) admit(w http.ResponseWriter, r *http.Request) (Visitor, error) {
 	case errors.Is(err, session.ErrNone):
 		return Visitor{}, errSignIn
 	}
+
 	return Visitor{}, p.unchecked(err)
 }
 
@@ -111,6 +118,7 @@ func (p *Pages) stillSignedIn(r *http.Request, v Visitor) bool {
 	if !v.SignedIn {
 		return true
 	}
+
 	s, err := p.session(r)
 	return err == nil && s.ID == v.session.ID
 }
@@ -127,6 +135,7 @@ func (p *Pages) session(r *http.Request) (*session.Session, error) {
 			return s, err
 		}
 	}
+
 	return nil, session.ErrNone
 }
 
@@ -136,6 +145,7 @@ func (p *Pages) visit(w http.ResponseWriter, r *http.Request) *session.Session {
 	if err != nil {
 		return nil
 	}
+
 	p.setCookie(w, r, cookie, s)
 	return s
 }
@@ -155,14 +165,18 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request, v Visitor) error
 	if err := p.sameSite(r); err != nil {
 		return err
 	}
+
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	token := r.Header.Get("X-CSRF-Token")
 	if token == "" {
 		token = r.PostFormValue("csrf")
 	}
+
 	if v.session == nil || !v.session.Confirms(token) {
-		return failure{http.StatusForbidden, say("This form belongs to another sign-in, or yours has ended. Nothing was changed. Reload the page.")}
+		return failure{http.StatusForbidden, say("This form belongs to another sign-in, or yours has ended. Nothing was changed. Reload the " +
+			"page.")}
 	}
+
 	return nil
 }
 
@@ -175,6 +189,7 @@ func (p *Pages) sameSite(r *http.Request) error {
 	if p.crossSite.Check(r) != nil {
 		return failure{http.StatusForbidden, say("The request comes from a page of another site. Nothing was changed.")}
 	}
+
 	return nil
 }
 
@@ -209,6 +224,7 @@ func (p *Pages) sendToSignIn(w http.ResponseWriter, r *http.Request) {
 		if reads(r) && back != Root {
 			to += "?to=" + url.QueryEscape(back)
 		}
+
 		http.Redirect(w, r, to, http.StatusSeeOther)
 	}
 }
@@ -216,7 +232,8 @@ func (p *Pages) sendToSignIn(w http.ResponseWriter, r *http.Request) {
 // fromElsewhere reports whether the browser follows a link of another site and therefore withholds the
 // cookie.
 func fromElsewhere(r *http.Request) bool {
-	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && len(r.CookiesNamed(cookieName)) == 0
+	return r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
+		len(r.CookiesNamed(cookieName)) == 0
 }
 
 // onward answers with a page that leads to one of the pages.
@@ -232,6 +249,7 @@ func within(to string) string {
 	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, Root) || strings.ContainsAny(to, "\\\r\n\t") {
 		return Root
 	}
+
 	return to
 }
 
@@ -252,6 +270,7 @@ func (p *Pages) showSignIn(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return nil
 	}
+
 	return p.renderSignIn(w, r, http.StatusOK, signInForm{To: to})
 }
 
@@ -260,24 +279,28 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	if err := p.sameSite(r); err != nil {
 		return err
 	}
+
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	token, to := r.PostFormValue("token"), within(r.PostFormValue("to"))
 	if p.o.Sessions.Open() {
 		http.Redirect(w, r, to, http.StatusSeeOther)
 		return nil
 	}
+
 	value, s, err := p.o.Sessions.SignIn(r.Context(), token, remote.Of(r).Address)
 	var tooMany *session.TooMany
 	switch {
 	case errors.As(err, &tooMany):
 		wait := strconv.Itoa(tooMany.Seconds())
 		w.Header().Set("Retry-After", wait)
-		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to, say("Too many attempts from this address. Try again in %s s.", wait)})
+		return p.renderSignIn(w, r, http.StatusTooManyRequests, signInForm{to,
+			say("Too many attempts from this address. Try again in %s s.", wait)})
 	case errors.Is(err, session.ErrToken):
 		return p.renderSignIn(w, r, http.StatusUnauthorized, signInForm{to, say("Invalid token.")})
 	case err != nil:
 		return p.unchecked(err)
 	}
+
 	p.entered(r, audit.SignIn, s)
 	p.setCookie(w, r, value, s)
 	http.Redirect(w, r, to, http.StatusSeeOther)
@@ -293,6 +316,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	if err := p.confirm(w, r, v); err != nil {
 		return err
 	}
+
 	if v.SignedIn {
 		if err := p.o.Sessions.End(r.Context(), v.session); err != nil {
 			return p.unchecked(err)
@@ -301,6 +325,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 			p.entered(r, audit.SignOut, v.session)
 		}
 	}
+
 	dropCookie(w, r, cookieName)
 	http.Redirect(w, r, signInPath, http.StatusSeeOther)
 	return nil
@@ -308,7 +333,8 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 
 // entered adds a sign-in or sign-out to the audit.
 func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
-	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name, Address: remote.Of(r).Address, Via: audit.Pages})
+	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name,
+		Address: remote.Of(r).Address, Via: audit.Pages})
 }
 
 // openLink serves GET /ui/portal/{token}, the address of a portal link. It stores a session for the link in a cookie
@@ -322,12 +348,14 @@ func (p *Pages) openLink(w http.ResponseWriter, r *http.Request) error {
 	case errors.As(err, &full):
 		wait := strconv.Itoa(full.Seconds())
 		w.Header().Set("Retry-After", wait)
-		return failure{http.StatusTooManyRequests, say("This link is open in too many browsers. Sign out in one of them, or try again in %s s.", wait)}
+		return failure{http.StatusTooManyRequests, say("This link is open in too many browsers. Sign out in one of them, or try again in %s s.",
+			wait)}
 	case errors.Is(err, session.ErrLink):
 		return failure{http.StatusForbidden, say("This link is invalid or has expired. Ask the sender for a new one.")}
 	case err != nil:
 		return p.unchecked(err)
 	}
+
 	c := cookie(r, linkCookieName, value)
 	c.MaxAge = int(linkCookieFor.Seconds())
 	http.SetCookie(w, c)
@@ -342,6 +370,7 @@ func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err e
 	if err != nil {
 		return "", nil, nil
 	}
+
 	s, err = p.o.Sessions.Check(r.Context(), c.Value)
 	switch {
 	case errors.Is(err, session.ErrNone):
@@ -349,6 +378,7 @@ func (p *Pages) linked(r *http.Request) (value string, s *session.Session, err e
 	case err != nil:
 		return "", nil, p.unchecked(err)
 	}
+
 	return c.Value, s, nil
 }
 
@@ -364,6 +394,7 @@ func (p *Pages) replaced(r *http.Request, by *session.Session) (*session.Session
 	case s.Anonymous() || s.Link != "" && s.Link == by.Link:
 		return nil, nil
 	}
+
 	return s, nil
 }
 
@@ -383,27 +414,33 @@ func (p *Pages) showOpened(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+
 	if s == nil {
 		if r.URL.Query().Has("again") { // the browser kept no cookie, or the link has ended
 			http.Redirect(w, r, linkPath, http.StatusSeeOther)
 			return nil
 		}
+
 		// The browser comes from another site and withholds the cookie. It sends the cookie with the next page.
 		p.onward(w, r, openedPath+"?again")
 		return nil
 	}
+
 	now, err := p.replaced(r, s)
 	if err != nil {
 		return err
 	}
+
 	if now == nil {
 		p.enter(w, r, value, s)
 		return nil
 	}
+
 	data := openedPage{Prefix: s.Prefix, Label: s.Label, Resend: s.Resend, CSRF: now.CSRF()}
 	if now.Link == "" {
 		data.Client = now.Name
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Open this link?"), Bare: true, Content: openedContent(data)})
 }
 
@@ -412,22 +449,28 @@ func (p *Pages) openHere(w http.ResponseWriter, r *http.Request) error {
 	if err := p.sameSite(r); err != nil {
 		return err
 	}
+
 	value, s, err := p.linked(r)
 	if err != nil {
 		return err
 	}
+
 	if s == nil {
-		return failure{http.StatusForbidden, say("The link has expired, or was opened too long ago. Your sign-in has not changed. Open the link again.")}
+		return failure{http.StatusForbidden, say("The link has expired, or was opened too long ago. Your sign-in has not changed. Open the " +
+			"link again.")}
 	}
+
 	now, err := p.replaced(r, s)
 	if err != nil {
 		return err
 	}
+
 	if now != nil {
 		if err := p.confirm(w, r, visitor(now)); err != nil {
 			return err
 		}
 	}
+
 	p.enter(w, r, value, s)
 	return nil
 }

@@ -24,8 +24,10 @@ import (
 )
 
 var (
-	clients = []access.Client{{Name: "ops", Token: "token-of-ops", Role: access.Admin}, {Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Operate},
-		{Name: "desk", Token: "token-of-desk", Prefix: "app1", Role: access.Read}, {Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Operate}}
+	clients = []access.Client{{Name: "ops", Token: "token-of-ops", Role: access.Admin},
+		{Name: "shop", Token: "token-of-shop", Prefix: "app1", Role: access.Operate},
+		{Name: "desk", Token: "token-of-desk", Prefix: "app1", Role: access.Read},
+		{Name: "two", Token: "token-of-two", Prefix: "app2", Role: access.Operate}}
 	serviceKey = []byte("32 bytes of a key of this service")[:keyring.Size]
 )
 
@@ -144,18 +146,21 @@ func TestSignInAndOut(t *testing.T) {
 	if a := b.get("/ui/stream", "Accept", "text/event-stream"); a.StatusCode != 401 {
 		t.Errorf("%d", a.StatusCode)
 	}
-	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"wrong"}}); a.StatusCode != 401 || b.cookie != nil || strings.Contains(a.body, "wrong") {
+	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"wrong"}}); a.StatusCode != 401 || b.cookie != nil ||
+		strings.Contains(a.body, "wrong") {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 	a := b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-shop"}, "to": {"/ui/notices?state=dead"}})
 	c := b.cookie
-	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices?state=dead" || c == nil || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode ||
+	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices?state=dead" || c == nil || !c.HttpOnly ||
+		c.SameSite != http.SameSiteStrictMode ||
 		c.Secure || c.Path != "/ui/" || c.MaxAge < 43100 || c.MaxAge > 43200 {
 		t.Fatalf("%d %v %+v", a.StatusCode, a.Header, c)
 	}
 	for i := range at {
 		b.h = at[i]
-		if a := b.get("/ui/"); a.StatusCode != 200 || !strings.Contains(a.body, "Sign out") || strings.Contains(a.body, "token-of") || strings.Contains(a.body, "app2") {
+		if a := b.get("/ui/"); a.StatusCode != 200 || !strings.Contains(a.body, "Sign out") || strings.Contains(a.body, "token-of") ||
+			strings.Contains(a.body, "app2") {
 			t.Errorf("instance %d: %d %s", i, a.StatusCode, a.body)
 		}
 	}
@@ -179,7 +184,8 @@ func TestSignInAndOut(t *testing.T) {
 		(&browser{t: t, h: at[i], cookie: &copied}).get("/ui/").sentToSignIn(t, "a copy of a cookie after its sign-out")
 	}
 	list, err := engine.Audited(t.Context(), audit.Range{}, 10)
-	if err != nil || len(list) != 2 || list[0].Action != audit.SignOut || list[1].Action != audit.SignIn || list[1].Client != "shop" || list[1].Prefix != "app1" ||
+	if err != nil || len(list) != 2 || list[0].Action != audit.SignOut || list[1].Action != audit.SignIn || list[1].Client != "shop" ||
+		list[1].Prefix != "app1" ||
 		list[1].Via != audit.Pages || list[1].Address != "192.0.2.1" {
 		t.Errorf("%+v, %v", list, err)
 	}
@@ -189,7 +195,8 @@ func TestCookiesAreSecureBehindTLS(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	for network, secure := range map[string]bool{"192.0.2.0/24": true, "198.51.100.0/24": false} { // requests come from 192.0.2.1
 		b := &browser{t: t, h: remote.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
-		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, "X-Forwarded-Proto", "https"); b.cookie == nil || b.cookie.Secure != secure {
+		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, "X-Forwarded-Proto", "https"); b.cookie == nil ||
+			b.cookie.Secure != secure {
 			t.Errorf("%s: %+v", network, b.cookie)
 		}
 	}
@@ -202,7 +209,8 @@ func TestCookiesAreSecureBehindTLS(t *testing.T) {
 // After signing in, the browser stays within the pages, whatever a link says.
 func TestSignInStaysWithinThePages(t *testing.T) {
 	_, at := instances(t, 1, clients)
-	for _, to := range []string{"", "https://evil.example/ui/", "//evil.example/ui/", "/ui/\\evil", "/\\evil.example", "javascript:alert(1)", "/v1/notices", "/ui", "ui/", "/ui/\r\nX: y", "http:/ui/"} {
+	for _, to := range []string{"", "https://evil.example/ui/", "//evil.example/ui/", "/ui/\\evil", "/\\evil.example", "javascript:alert(1)",
+		"/v1/notices", "/ui", "ui/", "/ui/\r\nX: y", "http:/ui/"} {
 		b := &browser{t: t, h: at[0]}
 		if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}, "to": {to}}); a.Header.Get("Location") != "/ui/" {
 			t.Errorf("%q leads to %q", to, a.Header.Get("Location"))
@@ -218,7 +226,8 @@ func TestFailedSignInsAreLimited(t *testing.T) {
 			t.Fatalf("%d", a.StatusCode)
 		}
 	}
-	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"wrong"}}); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" || b.cookie != nil {
+	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"wrong"}}); a.StatusCode != 429 || a.Header.Get("Retry-After") == "" ||
+		b.cookie != nil {
 		t.Errorf("%d %v", a.StatusCode, a.Header)
 	}
 	if a := b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}); a.StatusCode != 303 || b.cookie == nil {
@@ -232,9 +241,11 @@ func TestForgedCookiesAreRefused(t *testing.T) {
 	good := signedIn(t, at[0], "token-of-ops").cookie.Value
 	table := routes(t)
 	for what, office := range map[string]*session.Office{
-		"another token": session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients([]access.Client{{Name: "ops", Token: "token-of-ops-2", Role: access.Admin}}), Register: engine}),
-		"another key":   session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients), Register: engine}),
-		"no client":     session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients[1:]), Register: engine}),
+		"another token": session.New(session.Options{Keys: keyring.Fixed(serviceKey),
+			Clients: access.NewClients([]access.Client{{Name: "ops", Token: "token-of-ops-2", Role: access.Admin}}), Register: engine}),
+		"another key": session.New(session.Options{Keys: keyring.Fixed(make([]byte, keyring.Size)), Clients: access.NewClients(clients),
+			Register: engine}),
+		"no client": session.New(session.Options{Keys: keyring.Fixed(serviceKey), Clients: access.NewClients(clients[1:]), Register: engine}),
 	} {
 		h := ui.New(ui.Options{Engine: engine, Routes: table, Sessions: office, Loopback: true})
 		(&browser{t: t, h: h, cookie: &http.Cookie{Name: "notifier_session", Value: good}}).get("/ui/").sentToSignIn(t, what)
@@ -272,8 +283,9 @@ func TestSessionsAreRefusedWhileRedisIsUnavailable(t *testing.T) {
 // Without clients every visitor may use the pages, unless another web page may have sent the request.
 func TestPagesWithoutClients(t *testing.T) {
 	_, at := instances(t, 2, nil, func(o *ui.Options) { o.Host = "box" })
-	for host, want := range map[string]int{"localhost": 200, "LOCALHOST:80": 200, "localhost.": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "[::1]": 200, "10.0.0.7:8080": 200,
-		"box:8080": 200, "evil.example": 421, "evil.example:8080": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421, "box.evil.example": 421} {
+	for host, want := range map[string]int{"localhost": 200, "LOCALHOST:80": 200, "localhost.": 200, "127.0.0.1:8080": 200,
+		"[::1]:8080": 200, "[::1]": 200, "10.0.0.7:8080": 200, "box:8080": 200, "evil.example": 421, "evil.example:8080": 421,
+		"localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "": 421, "box.evil.example": 421} {
 		b := &browser{t: t, h: at[0]}
 		for _, path := range []string{"/ui/", "/ui/nothing-here"} {
 			if a := b.get(path, "Host", host); (a.StatusCode == 421) != (want == 421) {
@@ -377,7 +389,8 @@ func TestLinkBecomesACookieAndACleanAddress(t *testing.T) {
 	for i := range at { // any number of times, at every instance
 		b = &browser{t: t, h: at[i]}
 		a := b.get("/ui/portal/" + l.Token)
-		if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/opened" || b.cookie == nil || !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode ||
+		if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/opened" || b.cookie == nil || !b.cookie.HttpOnly ||
+			b.cookie.SameSite != http.SameSiteStrictMode ||
 			b.cookie.Name == "notifier_session" || b.cookie.MaxAge > 600 || a.Header.Get("Cache-Control") != "no-store" {
 			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
 		}
@@ -392,7 +405,8 @@ func TestLinkBecomesACookieAndACleanAddress(t *testing.T) {
 			t.Errorf("without cookies: %d %v", a.StatusCode, a.Header)
 		}
 		b.cookie = kept
-		if a := b.get("/ui/opened?again"); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || b.cookie == nil || b.cookie.Name != "notifier_session" ||
+		if a := b.get("/ui/opened?again"); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || b.cookie == nil ||
+			b.cookie.Name != "notifier_session" ||
 			b.cookie.MaxAge > 3600 || !b.cookie.HttpOnly || b.cookie.SameSite != http.SameSiteStrictMode {
 			t.Fatalf("%d %v %+v", a.StatusCode, a.Header, b.cookie)
 		}
@@ -423,7 +437,8 @@ func TestExpiredLinksAreRefused(t *testing.T) {
 	for i := range at {
 		b := &browser{t: t, h: at[i], cookie: cookie}
 		b.get("/ui/").sentToSignIn(t, "the cookie of a link that was revoked")
-		for what, token := range map[string]string{"revoked": l.Token, "changed": other.Token + "x", "its id": other.ID, "a cookie": cookie.Value, "a name": "admin"} {
+		for what, token := range map[string]string{"revoked": l.Token, "changed": other.Token + "x", "its id": other.ID,
+			"a cookie": cookie.Value, "a name": "admin"} {
 			b := &browser{t: t, h: at[i]}
 			if a := b.get("/ui/portal/" + token); a.StatusCode != 403 || b.cookie != nil || strings.Contains(a.body, "app1") {
 				t.Errorf("%s: %d %s", what, a.StatusCode, a.body)
@@ -470,7 +485,8 @@ func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	}
 	link := open(l.Token)
 	a, set := both(http.MethodGet, link, nil)
-	if a.StatusCode != 200 || !strings.Contains(a.body, "You are signed in as <strong>ops") || !strings.Contains(a.body, "app1:orders") || len(set) != 0 {
+	if a.StatusCode != 200 || !strings.Contains(a.body, "You are signed in as <strong>ops") || !strings.Contains(a.body, "app1:orders") ||
+		len(set) != 0 {
 		t.Errorf("before the answer: %d, %v: %s", a.StatusCode, set, a.body)
 	}
 	// From another site, and without the page's token, nothing changes.
@@ -486,7 +502,8 @@ func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 		}
 	}
 	a, set = both(http.MethodPost, link, url.Values{"csrf": {csrf}})
-	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 || set[1].Name != own.Name || set[1].Value != link.Value || set[0].Name != link.Name || set[0].MaxAge >= 0 {
+	if a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 || set[1].Name != own.Name ||
+		set[1].Value != link.Value || set[0].Name != link.Name || set[0].MaxAge >= 0 {
 		t.Fatalf("%v, %v", a.Header, set)
 	}
 	// The same link does not ask again, another one does.
@@ -494,7 +511,8 @@ func TestLinkDoesNotReplaceASessionUnasked(t *testing.T) {
 	if a, set = both(http.MethodGet, open(l.Token), nil); a.StatusCode != 303 || a.Header.Get("Location") != "/ui/notices" || len(set) != 2 {
 		t.Errorf("%v, %v", a.Header, set)
 	}
-	if a, set := both(http.MethodGet, open(other.Token), nil); a.StatusCode != 200 || !strings.Contains(a.body, "You have opened another link") || len(set) != 0 {
+	if a, set := both(http.MethodGet, open(other.Token), nil); a.StatusCode != 200 ||
+		!strings.Contains(a.body, "You have opened another link") || len(set) != 0 {
 		t.Errorf("another link: %d, %v: %s", a.StatusCode, set, a.body)
 	}
 	// A link that has expired.

@@ -25,6 +25,7 @@ func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if p.o.History == nil {
 		return errNoHistory
 	}
+
 	s := searchOf(r.URL.Query())
 	s.History = false // it is searched anyway
 	if full, changed := p.resolved(s, v); changed {
@@ -36,9 +37,11 @@ func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if page.Past, err = p.past(r, "history", s, v); err != nil {
 		return err
 	}
+
 	if v.May(access.Operate) && p.o.Replays != nil {
 		page.Replay = replayForm(p, s)
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("History"), Visitor: v, Content: historyContent(page)})
 }
 
@@ -54,13 +57,16 @@ func replayForm(p *Pages, s search) string {
 			prefix = rt.Prefix
 		}
 	}
+
 	for name, value := range map[string]string{"since": s.Since, "until": s.Until, "host": s.Host, "prefix": prefix} {
 		if value != "" {
 			values.Set(name, value)
 		}
 	}
+
 	if o := notice.Ending(s.State); o == notice.EndDead || o == notice.EndDelivered {
 		values.Set("outcome", s.State)
 	}
+
 	return Root + "replays/new?" + values.Encode()
 }

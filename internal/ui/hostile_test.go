@@ -17,6 +17,7 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/history"
 	"notifier/internal/notice"
+	"notifier/internal/redirect"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -59,7 +60,8 @@ func tame(t *testing.T, path string, a answer) {
 			t.Errorf("%s holds %q", path, bad)
 		}
 	}
-	if download && !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") || a.Header.Get("X-Content-Type-Options") != "nosniff" {
+	if download && !strings.HasPrefix(a.Header.Get("Content-Disposition"), "attachment") ||
+		a.Header.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("%s could be shown as a page: %v", path, a.Header)
 	}
 	for name, values := range a.Header {
@@ -75,31 +77,44 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
 	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: notice.MadeAt(now), Due: now, Reason: notice.Reason(attack),
-		Content: notice.Content{URL: "javascript:alert(1)//" + attack, Audience: attack, ContentType: attack, Method: attack, Body: []byte(attack),
+		Content: notice.Content{URL: "javascript:alert(1)//" + attack, Audience: attack, ContentType: attack, Method: attack,
+			Body:    []byte(attack),
 			Headers: []notice.Header{{Name: attack, Value: attack}}}}
 	n.Add(notice.Attempt{Number: 1, At: now, Status: 200, Reason: notice.Reason(attack), Response: attack})
 	s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now})
 	raw := notice.Unread("app1:orders:paid:2", "app1:orders", attack)
 	s.engine.Add(store.Found{Notice: raw, State: notice.Scheduled})
-	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{}, Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: attack, Breaker: attack}}},
-		fleet.Instance{ID: attack, State: fleet.Alive, About: fleet.About{Label: attack, Version: attack, Routes: map[string]string{attack: attack}}})
+	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{}, Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: attack,
+		Breaker: attack}}},
+		fleet.Instance{ID: attack, State: fleet.Alive, About: fleet.About{Label: attack, Version: attack,
+			Routes: map[string]string{attack: attack}}})
 	s.engine.Leave("app9", "app9:a:b:c")
-	if err := s.engine.Audit(t.Context(), audit.Entry{Action: attack, Key: attack, Route: attack, Prefix: attack, Client: attack, Address: attack, Detail: attack, Result: attack, Via: attack}); err != nil {
+	if err := s.engine.Audit(t.Context(), audit.Entry{Action: attack, Key: attack, Route: attack, Prefix: attack, Client: attack,
+		Address: attack, Detail: attack, Result: attack, Via: attack}); err != nil {
 		t.Fatal(err)
 	}
 	s.examine = func(context.Context) (*doctor.Report, error) {
-		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack, Severity: doctor.Error}}}, nil
+		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack,
+			Severity: doctor.Error}}}, nil
 	}
 	s.engine.SetReady(api.Readiness{Ready: true, Degraded: true, Reasons: []string{attack}})
+	moved := redirect.Redirect{ID: "x", Client: attack, State: attack, Reason: attack,
+		Rule: redirect.Rule{From: "https://a.example/" + attack, To: attack,
+			Prefix: "app1:orders", Audience: attack, Host: attack}}
+	if err := (redirect.Redis{Store: s.engine.Store()}).Add(t.Context(), &moved); err != nil {
+		t.Fatal(err)
+	}
 	past := &archive{}
 	past.put("app1:orders:paid:1", notice.Ending(attack), func(r *history.Row) {
 		r.Notice, r.Host, r.Damaged = n, attack, []string{attack}
 	})
-	sick := &physician{routes: []health.Route{{Prefix: "app1:orders", Receivers: []health.Receiver{{Name: attack, Since: now, Reason: attack}}}},
+	sick := &physician{routes: []health.Route{{Prefix: "app1:orders", Receivers: []health.Receiver{{Name: attack, Since: now,
+		Reason: attack}}}},
 		day: health.Day{Answers: []health.Attempt{{At: now, Failed: true, Reason: attack}}}}
 	s.history, s.health = past, sick
-	s.replays = &replayer{list: []*history.Replay{{ID: "x", Name: attack, Client: "orders", Prefix: attack, Host: attack, Reason: attack, State: attack,
-		Counts: map[string]int64{attack: 1}, ReplayAbout: history.ReplayAbout{Refused: map[string]int64{attack: 1}, Outcomes: []notice.Ending{attack}}}}}
+	s.replays = &replayer{list: []*history.Replay{{ID: "x", Name: attack, Client: "orders", Prefix: attack, Host: attack, Reason: attack,
+		State: attack, Counts: map[string]int64{attack: 1}, ReplayAbout: history.ReplayAbout{Refused: map[string]int64{attack: 1},
+			Outcomes: []notice.Ending{attack}}}}}
 	s = s.as(ui.Visitor{}).running()
 	s.get("/ui/doctor").is(200).says("<script>alert(1)</script>") // the first page shows the findings, too
 	good := subject{"app1:orders:paid:1", "orders", attack, attack, "app1:orders", attack}
@@ -119,6 +134,7 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 	s.get("/ui/audit").is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/history").is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/replays").is(200).says(`"><script>alert(1)</script>`)
+	s.get("/ui/receivers").is(200).says(`audience "><script>alert(1)</script>`)
 	s.get("/ui/receivers/" + url.PathEscape(attack)).is(200).says(`"><script>alert(1)</script>`)
 	s.get("/ui/replays/" + url.PathEscape("orders:"+attack)).is(200).says(`"><script>alert(1)</script>`)
 	// Responses come from other parties, too.
@@ -129,8 +145,9 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 
 func TestSecretsAreNotShown(t *testing.T) {
 	s := newSite(t)
-	s.keep("app1:orders:paid:1", notice.Content{URL: "https://user:hunter2@shop.example/hook", Headers: []notice.Header{{Name: "Authorization", Value: "Bearer hunter2"},
-		{Name: "x-api-key", Value: "hunter2"}, {Name: "x-tenant", Value: "seven"}}}, time.Hour)
+	s.keep("app1:orders:paid:1", notice.Content{URL: "https://user:hunter2@shop.example/hook",
+		Headers: []notice.Header{{Name: "Authorization", Value: "Bearer hunter2"},
+			{Name: "x-api-key", Value: "hunter2"}, {Name: "x-tenant", Value: "seven"}}}, time.Hour)
 	s.keep("app1:fixed:a:1", notice.Content{}, time.Hour)
 	for _, path := range append(paths("app1:orders:paid:1"), "/ui/notices/app1:fixed:a:1", "/ui/notices/app1:orders:paid:1") {
 		s.get(path).saysNot("hunter2", "not-to-be-shown", "a secret of twenty")

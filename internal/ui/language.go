@@ -48,12 +48,12 @@ func readMessages(file string) map[string]string {
 			texts[message], message = line, ""
 		}
 	}
+
 	return texts
 }
 
-// text is a message with its arguments, which is translated when it is shown. An empty text shows nothing.
-//
-// The first element is the English message, as in messages.txt. The others are its arguments. A message may contain:
+// text is an English message, followed by its arguments. Pages show the message's translation, if messages.txt has one.
+// An empty text shows nothing. A message may contain:
 //
 //	%s %[2]s                   the next argument, the second argument
 //	%s notice(s), entr(y|ies)  singular or plural, by the number before it
@@ -126,6 +126,7 @@ func (l *language) show(x any, escape func(string) string) string {
 		for i, p := range x {
 			parts[i] = l.show(p, escape)
 		}
+
 		return strings.Join(parts, l.comma())
 	case []string:
 		s = strings.Join(x, l.comma())
@@ -142,9 +143,11 @@ func (l *language) show(x any, escape func(string) string) string {
 	default:
 		s = number(x)
 	}
+
 	if escape != nil {
 		return escape(s)
 	}
+
 	return s
 }
 
@@ -160,21 +163,26 @@ func (l *language) write(t text, escape func(string) string) string {
 	if len(t) == 0 {
 		return ""
 	}
+
 	message, _ := t[0].(string)
 	if message == "" {
 		return l.show(t[1], escape)
 	}
+
 	if own, ok := l.texts[message]; ok {
 		message = own
 	}
+
 	if context, rest, ok := strings.Cut(message, "|"); ok && !strings.ContainsAny(context, "( ") {
 		message = rest
 	}
+
 	if escape != nil {
 		message = markup(escape(message))
 	} else {
 		message = strings.NewReplacer("`", "", "**", "").Replace(message)
 	}
+
 	return l.fill(message, t[1:], escape)
 }
 
@@ -185,6 +193,7 @@ func markup(s string) string {
 		for i := 1; i+1 < len(parts); i += 2 {
 			parts[i] = m.open + parts[i] + m.end
 		}
+
 		s = strings.Join(parts, "")
 	}
 	return s
@@ -199,25 +208,30 @@ func (l *language) fill(message string, args []any, escape func(string) string) 
 		if at < 0 {
 			break
 		}
+
 		b.WriteString(message[:at])
 		message = message[at:]
 		if one, many, rest, ok := alternatives(message); ok {
 			if next > 0 && next <= len(args) && isOne(args[next-1]) {
 				many = one
 			}
+
 			b.WriteString(many)
 			message = rest
 			continue
 		}
+
 		n, rest, ok := place(message, next)
 		if !ok || n >= len(args) {
 			b.WriteByte(message[0])
 			message = message[1:]
 			continue
 		}
+
 		b.WriteString(l.show(args[n], escape))
 		next, message = n+1, rest
 	}
+
 	return b.String() + message
 }
 
@@ -226,6 +240,7 @@ func place(s string, next int) (n int, rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(s, "%s"); ok {
 		return next, rest, true
 	}
+
 	index, rest, ok := strings.Cut(strings.TrimPrefix(s, "%["), "]s")
 	n, err := strconv.Atoi(index)
 	return n - 1, rest, ok && err == nil && n > 0
@@ -236,10 +251,12 @@ func alternatives(s string) (one, many, rest string, ok bool) {
 	if rest, ok = strings.CutPrefix(s, "(s)"); ok {
 		return "", "s", rest, true
 	}
+
 	inner, rest, ok := strings.Cut(strings.TrimPrefix(s, "("), ")")
 	if !ok || s[0] != '(' {
 		return "", "", s, false
 	}
+
 	one, many, ok = strings.Cut(inner, "|")
 	return one, many, rest, ok
 }
@@ -257,6 +274,7 @@ func languageOf(r *http.Request) *language {
 			return l
 		}
 	}
+
 	best, chosen := 0.0, english
 	for part := range strings.SplitSeq(r.Header.Get("Accept-Language"), ",") {
 		tag, weight, _ := strings.Cut(strings.TrimSpace(part), ";")
@@ -264,6 +282,7 @@ func languageOf(r *http.Request) *language {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(weight), "q="); ok {
 			q, _ = strconv.ParseFloat(value, 64) // 0 if it is none
 		}
+
 		main, _, _ := strings.Cut(tag, "-")
 		for _, l := range languages {
 			if own, _, _ := strings.Cut(l.Tag, "-"); strings.EqualFold(own, main) && q > best {
@@ -271,6 +290,7 @@ func languageOf(r *http.Request) *language {
 			}
 		}
 	}
+
 	return chosen
 }
 
@@ -294,6 +314,7 @@ func (p *Pages) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
 	if l == nil {
 		return failure{http.StatusNotFound, say("There is no such page.")}
 	}
+
 	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: l.Tag, Path: Root, MaxAge: 365 * 24 * 60 * 60, HttpOnly: true,
 		SameSite: http.SameSiteLaxMode, Secure: remote.Of(r).Secure})
 	return back(w, within(q.Get("back")), nil)
@@ -309,11 +330,13 @@ func switches(r *http.Request, now *language) (list []switchItem) {
 	if reads(r) {
 		to = r.URL.RequestURI()
 	}
+
 	for _, l := range languages {
 		if l != now {
 			list = append(list, switchItem{languagePath + "?" + url.Values{"to": {l.Tag}, "back": {to}}.Encode(), l.Tag, l.Name})
 		}
 	}
+
 	return list
 }
 
@@ -324,6 +347,7 @@ func (p *Pages) addLanguages() {
 		if err == nil {
 			err = p.chooseLanguage(w, r)
 		}
+
 		if err != nil {
 			p.fail(w, r, Visitor{}, err)
 		}

@@ -31,8 +31,9 @@ func (s *site) in(cookie, accept, target string) answer {
 func TestLanguageIsThatOfTheCookieOrTheBrowser(t *testing.T) {
 	s := newSite(t)
 	for _, c := range []struct{ cookie, accept, want string }{
-		{"", "", "en"}, {"", "zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"}, {"", "de,zh-Hans;q=0.5,en;q=0.4", "zh-CN"}, {"", "en-GB,en;q=0.9,zh;q=0.8", "en"},
-		{"", "ZH", "zh-CN"}, {"", "fr,*;q=0.1", "en"}, {"", "zh;q=0,en;q=0.1", "en"}, {"en", "zh-CN", "en"}, {"zh-CN", "en", "zh-CN"}, {"tlh", "zh", "zh-CN"},
+		{"", "", "en"}, {"", "zh-CN,zh;q=0.9,en;q=0.8", "zh-CN"}, {"", "de,zh-Hans;q=0.5,en;q=0.4", "zh-CN"},
+		{"", "en-GB,en;q=0.9,zh;q=0.8", "en"}, {"", "ZH", "zh-CN"}, {"", "fr,*;q=0.1", "en"}, {"", "zh;q=0,en;q=0.1", "en"},
+		{"en", "zh-CN", "en"}, {"zh-CN", "en", "zh-CN"}, {"tlh", "zh", "zh-CN"},
 	} {
 		for _, path := range []string{"/ui/routes", "/ui/nothing"} {
 			a := s.in(c.cookie, c.accept, path)
@@ -56,7 +57,8 @@ func TestLanguageSwitchKeepsThePage(t *testing.T) {
 		t.Errorf("the switch %s leads to %q", to, got)
 	}
 	c := a.Cookies()
-	if len(c) != 1 || c[0].Name != "notifier_language" || c[0].Value != "zh-CN" || c[0].Path != "/ui/" || !c[0].HttpOnly || c[0].SameSite != http.SameSiteLaxMode {
+	if len(c) != 1 || c[0].Name != "notifier_language" || c[0].Value != "zh-CN" || c[0].Path != "/ui/" || !c[0].HttpOnly ||
+		c[0].SameSite != http.SameSiteLaxMode {
 		t.Errorf("%v", c)
 	}
 	for _, back := range []string{"https://elsewhere.example/", "//elsewhere.example/ui/", "/v1/notices", ""} {
@@ -104,7 +106,8 @@ func untranslatedIn(root *html.Node) (list []string) {
 }
 
 // names are the words of the test's data.
-var fixtureWords = []string{"app", "app1", "app2", "orders", "fixed", "other", "shop", "example", "another", "erp", "paid", "timeout", "status_", "xx", "gone", "none", "nothing"}
+var fixtureWords = []string{"app", "app1", "app2", "orders", "fixed", "other", "shop", "example", "another", "erp", "paid", "timeout",
+	"status_", "xx", "gone", "none", "nothing"}
 
 func TestChinesePagesAreChinese(t *testing.T) {
 	s := newSite(t)
@@ -113,7 +116,8 @@ func TestChinesePagesAreChinese(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
 	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3, Work: late(20)}},
-		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Waiting: 9, Calls: 30, Failed: 30, Breaker: "open"}}},
+		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Waiting: 9, Calls: 30, Failed: 30,
+			Breaker: "open"}}},
 		fleet.Instance{ID: "c", State: fleet.Unresponsive, About: fleet.About{Label: "web-3"}})
 
 	x := subject{key: "app1:orders:paid:2", route: "orders", reason: "timeout", host: "shop.example", prefix: "app1:orders", link: "none"}
@@ -141,7 +145,8 @@ func TestChinesePagesAreChinese(t *testing.T) {
 func TestLiveBlocksAreInTheVisitorsLanguage(t *testing.T) {
 	s := newSite(t).running()
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
-	for path, want := range map[string][2]string{"/ui/live/now": {"未发现问题", "No problems found"}, "/ui/live/notices/app1:orders:paid:1": {"计划投递时间", "Due in"}} {
+	for path, want := range map[string][2]string{"/ui/live/now": {"未发现问题", "No problems found"},
+		"/ui/live/notices/app1:orders:paid:1": {"计划投递时间", "Due in"}} {
 		for i, language := range []string{"zh-CN", "en"} {
 			if text := s.streamIn(language, path).body; !strings.Contains(text, want[i]) || strings.Contains(text, want[1-i]) {
 				t.Errorf("%s in %s: %s", path, language, text)

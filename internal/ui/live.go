@@ -42,7 +42,8 @@ func nowBlocks(d nowPage) []liveBlock {
 }
 
 func receiverBlocks(d receiversPage) []liveBlock {
-	return []liveBlock{{"status", receiversStatus(d)}, {"hosts", receiversHosts(d)}, {"rates", receiversLimits(d)}}
+	return []liveBlock{{"status", receiversStatus(d)}, {"holds", receiversHolds(d)}, {"hosts", receiversHosts(d)},
+		{"redirects", receiversRedirects(d)}, {"rates", receiversLimits(d)}}
 }
 
 // feed is a stream of server-sent events to one browser.
@@ -62,6 +63,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, 
 		p.streams.Add(-1)
 		return nil, failure{http.StatusServiceUnavailable, say("Too many dashboards are open at this instance. Reload the page for new figures.")}
 	}
+
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies must not buffer the stream
@@ -74,6 +76,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, 
 		if _, err := fmt.Fprint(w, text); err != nil {
 			return err
 		}
+
 		return control.Flush()
 	}
 	return f, nil
@@ -89,6 +92,7 @@ func (f *feed) allowed() bool {
 	if time.Now().Before(f.recheck) {
 		return true
 	}
+
 	f.recheck = time.Now().Add(recheckEvery)
 	return f.p.stillSignedIn(f.r, f.visitor)
 }
@@ -120,9 +124,11 @@ func (f *feed) sendChanged(blocks []block) error {
 			news.WriteString(event(bytes.ReplaceAll(block.text, []byte(csrfHere), []byte(templ.EscapeString(f.visitor.CSRF)))))
 		}
 	}
+
 	if news.Len() == 0 {
 		return nil
 	}
+
 	return f.send(news.String())
 }
 
@@ -138,14 +144,17 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if livePages[name] == nil {
 		return failure{http.StatusNotFound, say("There is no such page.")}
 	}
+
 	f, err := p.open(w, r, v)
 	if err != nil {
 		return err
 	}
+
 	defer f.close()
 	if f.send(again) != nil {
 		return nil
 	}
+
 	boards, leave := p.sampler.watch()
 	defer leave()
 	for {
@@ -162,14 +171,17 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 			continue
 		case b = <-boards:
 		}
+
 		if !f.allowed() {
 			return nil
 		}
+
 		blocks, err := p.blocks(name, b, v, languageOf(r))
 		if err != nil {
 			p.log.Error("cannot render a live page", zap.String("page", name), zap.Error(err))
 			return nil
 		}
+
 		if f.sendChanged(blocks) != nil {
 			return nil
 		}
@@ -199,15 +211,18 @@ func (p *Pages) blocks(page string, b *board, v Visitor, lang *language) ([]bloc
 	if p.rendered.board != b {
 		p.rendered.board, p.rendered.blocks = b, map[string][]block{}
 	}
+
 	id := page + " " + lang.Tag + " " + v.scope()
 	if list := p.rendered.blocks[id]; list != nil {
 		return list, nil
 	}
+
 	v.CSRF = csrfHere
 	list, err := lang.renderBlocks(livePages[page](p, b, v))
 	if err == nil {
 		p.rendered.blocks[id] = list
 	}
+
 	return list, err
 }
 
@@ -219,8 +234,10 @@ func (l *language) renderBlocks(blocks []liveBlock) ([]block, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		list = append(list, block{b.name, text})
 	}
+
 	return list, nil
 }
 
@@ -234,6 +251,7 @@ func event(text []byte) string {
 		b.WriteString(strings.TrimRight(line, "\r\n"))
 		b.WriteByte('\n')
 	}
+
 	b.WriteByte('\n')
 	return b.String()
 }

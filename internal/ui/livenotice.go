@@ -30,16 +30,19 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 	if err != nil {
 		return err
 	}
+
 	f, err := p.open(w, r, v)
 	if err != nil {
 		return err
 	}
+
 	defer f.close()
 	defer p.noticeStreams.Add(-1)
 	p.noticeStreams.Add(1)
 	if f.send(again) != nil {
 		return nil
 	}
+
 	lang := languageOf(r)
 	for {
 		page := p.noticePage(&found, v)
@@ -49,12 +52,14 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 			p.log.Error("cannot render a live page", zap.String("page", "notice"), zap.Error(err))
 			return nil
 		}
+
 		if f.sendChanged(blocks) != nil {
 			return nil
 		}
 		if !f.wait(p.noticePace()) {
 			return nil
 		}
+
 		next, err := p.find(r, v)
 		var gone failure
 		switch {

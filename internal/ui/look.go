@@ -56,6 +56,7 @@ func newLook() *look {
 		l.assets[hashed] = asset{contentTypes[ext], data}
 		l.hashed[name] = assetsPath + hashed
 	}
+
 	return l
 }
 
@@ -65,11 +66,13 @@ func files(dir string) map[string][]byte {
 	if err != nil {
 		panic("ui: " + err.Error())
 	}
+
 	for _, f := range list {
 		if out[f.Name()], err = fs.ReadFile(embedded, dir+"/"+f.Name()); err != nil {
 			panic("ui: " + err.Error())
 		}
 	}
+
 	return out
 }
 
@@ -87,6 +90,7 @@ func (l *look) serveAsset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	w.Header().Set("Content-Type", a.contentType)
 	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.data)))
@@ -142,9 +146,11 @@ func (p *Pages) navOf(v Visitor, section text) []navItem {
 		if s.all && !v.All() || s.wide && v.Linked() || s.archive && p.o.History == nil {
 			continue
 		}
+
 		s.Here = s.Name[0] == section[0]
 		out = append(out, s)
 	}
+
 	return out
 }
 
@@ -155,6 +161,7 @@ func (l *language) render(c templ.Component) ([]byte, error) {
 	if err := c.Render(context.WithValue(context.Background(), languageKey{}, l), &b); err != nil {
 		return nil, err
 	}
+
 	return clean(b.Bytes()), nil
 }
 
@@ -167,12 +174,15 @@ func (p *Pages) render(w http.ResponseWriter, r *http.Request, status int, v vie
 		if section == nil {
 			section = v.Title
 		}
+
 		v.Nav = p.navOf(v.Visitor, section)
 	}
+
 	page, err := lang.render(document(v))
 	if err != nil {
 		return err
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Language", lang.Tag)
 	w.Header().Set("Content-Length", strconv.Itoa(len(page)))

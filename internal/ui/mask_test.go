@@ -38,15 +38,19 @@ func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 			echo := "4111111111111111 secretword secretheader secretquery 4711"
 			engine, at := instances(t, 1, clients, func(o *ui.Options) {
 				o.Mask = rules
-				o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Mask: rules, Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
-					return callback.Exchange{Method: "POST", URL: callback.RedactURL(n.URL), RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body), Status: 200,
-						ResponseHeaders: []notice.Header{{Name: "x-echo", Value: echo}, {Name: "Pin", Value: "secretheader"}}, ResponseBody: echo, Result: notice.DeliveredResult(200)}
-				}})
+				o.Tests = testcall.New(testcall.Options{Routes: o.Routes, Mask: rules,
+					Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
+						return callback.Exchange{Method: "POST", URL: callback.RedactURL(n.URL),
+							RequestHeaders: slices.Concat(n.Headers, []notice.Header{{Name: "pin", Value: "secretheader"}}), RequestBody: string(n.Body),
+							Status: 200, ResponseHeaders: []notice.Header{{Name: "x-echo", Value: echo}, {Name: "Pin", Value: "secretheader"}},
+							ResponseBody: echo, Result: notice.DeliveredResult(200)}
+					}})
 			})
 			const key = "app1:orders:t:1"
 			body := []byte(`{ "order": 4711,"card":{"number":"4111111111111111"},"x":[{"pin":"secretword"}]}`)
 			if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://me:secretpass@shop.example/?n=seven&pin=secretquery", Body: body,
-				Headers: []notice.Header{{Name: "Pin", Value: "secretheader"}, {Name: "X-Tenant", Value: "seven"}, {Name: "Authorization", Value: "secretauth"}}}}); err != nil {
+				Headers: []notice.Header{{Name: "Pin", Value: "secretheader"}, {Name: "X-Tenant", Value: "seven"},
+					{Name: "Authorization", Value: "secretauth"}}}}); err != nil {
 				t.Fatal(err)
 			}
 			engine.Answers(echo)
@@ -67,7 +71,8 @@ func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 			// The warning precedes the button.
 			group := b.get("/ui/dead/group?route=orders&reason=status_5xx&host=shop.example").body
 			warning, button := strings.Index(group, "A purge cannot be undone"), strings.Index(group, ">Purge 1 notice")
-			if said := warning >= 0; said != lost || said && warning > button || strings.Contains(group, "restores the notices of the file") == lost {
+			if said := warning >= 0; said != lost || said && warning > button ||
+				strings.Contains(group, "restores the notices of the file") == lost {
 				t.Errorf("of a purge the page says %s", group)
 			}
 			a := b.do("POST", "/ui/notices/"+key+"/test", url.Values{"csrf": {b.csrf()}})
@@ -86,7 +91,8 @@ func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 				}
 			}
 			for _, s := range words {
-				if found := b.get("/ui/notices?q=" + s); found.StatusCode != 200 || strings.Contains(found.body, key) || !strings.Contains(found.body, "No notice matches") {
+				if found := b.get("/ui/notices?q=" + s); found.StatusCode != 200 || strings.Contains(found.body, key) ||
+					!strings.Contains(found.body, "No notice matches") {
 					t.Errorf("a search for %s, which is in no key, finds something: %d %s", s, found.StatusCode, found.body)
 				}
 			}
@@ -115,8 +121,8 @@ func TestMaskedValueIsOnNoPage(t *testing.T) {
 	} {
 		engine, at := instances(t, 1, clients, func(o *ui.Options) { o.Mask = rules })
 		const key = "app1:orders:t:1"
-		if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: notice.Content{URL: "https://shop.example/?card.number=4111%221111",
-			ContentType: contentType, Body: []byte(body)}}); err != nil {
+		c := notice.Content{URL: "https://shop.example/?card.number=4111%221111", ContentType: contentType, Body: []byte(body)}
+		if _, err := engine.Schedule(t.Context(), store.Request{Key: key, Content: c}); err != nil {
 			t.Fatal(err)
 		}
 		engine.Answers(`{"msg":"4111\"1111","again":"4111\u00221111"} `)

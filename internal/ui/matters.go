@@ -56,13 +56,16 @@ func (p *Pages) matters(b *board, list []store.Counts, v Visitor) []matter {
 	if v.All() {
 		p.serviceMatters(b, add)
 	}
+
 	for _, c := range list {
 		p.routeMatters(b, c, v, add)
 	}
+
 	p.receiverMatters(b, v, add)
 	if v.All() {
 		p.setupMatter(add)
 	}
+
 	slices.SortStableFunc(out, func(a, b matter) int { return rank(b.Level) - rank(a.Level) })
 	return out
 }
@@ -81,7 +84,8 @@ func (p *Pages) serviceMatters(b *board, add func(matter)) {
 	for _, i := range b.Instances {
 		if i.State == fleet.Unresponsive {
 			add(matter{Level: mind, Title: say("Instance %s is unresponsive", i.Label),
-				Why: say("The last heartbeat was %s. Other instances reclaim the instance's claims once its connections are closed.", fromNow(b.At, i.Seen))})
+				Why: say("The last heartbeat was %s. Other instances reclaim the instance's claims once its connections are closed.",
+					fromNow(b.At, i.Seen))})
 		}
 	}
 }
@@ -92,8 +96,10 @@ func (p *Pages) setupMatter(add func(matter)) {
 	if len(found) == 0 {
 		return
 	}
+
 	worst := slices.MaxFunc(found, func(a, b findingRow) int { return rank(a.Level) - rank(b.Level) })
-	add(matter{Level: worst.Level, Title: say("Redis is misconfigured"), Quoted: worst.Message, Links: []link{{Root + "doctor", say("Findings")}}})
+	add(matter{Level: worst.Level, Title: say("Redis is misconfigured"), Quoted: worst.Message,
+		Links: []link{{Root + "doctor", say("Findings")}}})
 }
 
 func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matter)) {
@@ -116,9 +122,11 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 			m.Level, m.Links = wrong, []link{overdue}
 			m.Why = say("%s notice(s) waiting, the oldest for %s.", c.Overdue, late)
 		}
+
 		if v.May(access.Operate) {
 			m.Resume = name
 		}
+
 		add(m)
 	case late >= lateFrom:
 		why := say("Possible causes: a backlog that is being delivered, or a slow receiver.")
@@ -127,22 +135,26 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 		} else if b.living() == 0 {
 			why = say("No instance publishes heartbeats.")
 		}
+
 		add(matter{Level: wrong, Title: say("%s is late: %s notice(s) waiting, the oldest for %s", name, c.Overdue, late), Why: why,
 			Links: []link{overdue, {Root + "receivers", say("Receivers")}}})
 	}
+
 	w := b.work(c.Prefix, 1, b.At)
 	failed, made := w.Outcomes[notice.OutcomeRetry]+w.Outcomes[notice.OutcomeDead], w.Attempts()
 	if !b.fails(c.Prefix) && made >= failingLeast && float64(failed) >= failingShare*float64(made) {
 		add(matter{Level: mind, Title: say("Most attempts of %s fail", name), Why: say("%s of %s in the last minutes.", failed, made),
 			Links: []link{{Root + "receivers", say("Receivers")}}})
 	}
+
 	died := int64(0)
 	for _, m := range b.hour([]string{c.Prefix}, b.At) {
 		died += m.Outcomes[notice.OutcomeDead]
 	}
+
 	if died > 0 && c.Dead > 0 {
-		add(matter{Level: mind, Title: say("%s notice(s) of %s died in the last hour", died, name), Why: say("%s dead letter(s) in total.", c.Dead),
-			Links: []link{{deadPath(name), say("Dead letters")}}})
+		add(matter{Level: mind, Title: say("%s notice(s) of %s died in the last hour", died, name),
+			Why: say("%s dead letter(s) in total.", c.Dead), Links: []link{{deadPath(name), say("Dead letters")}}})
 	}
 }
 
@@ -154,6 +166,7 @@ func (b *board) living() int {
 			n++
 		}
 	}
+
 	return n
 }
 

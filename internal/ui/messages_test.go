@@ -167,6 +167,12 @@ func nameOf(x ast.Expr) string {
 }
 
 func literal(x ast.Expr) (string, bool) {
+	if sum, ok := x.(*ast.BinaryExpr); ok && sum.Op == token.ADD { // a text of two lines
+		left, ok1 := literal(sum.X)
+		right, ok2 := literal(sum.Y)
+		return left + right, ok1 && ok2
+	}
+
 	lit, ok := x.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {
 		return "", false
@@ -197,8 +203,8 @@ func TestTextsOfHandlersAreMessages(t *testing.T) {
 // allowedTexts are read by programs, or are details of the audit, which is in English. Markup is allowed too.
 var allowedTexts = map[string]bool{
 	"Retry-After": true, "Content-Type": true, "%s, %s of host %s": true, ", spread over ": true, ", skipped nodes:": true, "unknown": true,
-	"%s to %s, until %s, at %s": true, "by link ": true, ", since ": true, "%s: %s that ended since %s, until %s": true, "no reason": true, "Accept": true, "Host": true,
-	"Location": true, "Origin": true, "Local": true, "English": true, ": still here\n\n": true,
+	"%s to %s, until %s, at %s": true, "by link ": true, ", since ": true, "%s: %s that ended since %s, until %s": true, "no reason": true,
+	"Accept": true, "Host": true, "Location": true, "Origin": true, "Local": true, "English": true, ": still here\n\n": true,
 }
 
 // textsOutsideMessages are the strings of a file that are no messages, tags or imports.
@@ -347,7 +353,8 @@ func f() { say("a message here"); p.log.Warn("a log line"); g("Some text here", 
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := textsOutsideMessages(f); !slices.Equal(got, []string{"Some text here", "key"}) || !prose.MatchString(got[0]) || prose.MatchString(got[1]) {
+	if got := textsOutsideMessages(f); !slices.Equal(got, []string{"Some text here", "key"}) || !prose.MatchString(got[0]) ||
+		prose.MatchString(got[1]) {
 		t.Errorf("%q", got)
 	}
 
@@ -410,7 +417,8 @@ func TestTextsInBothLanguages(t *testing.T) {
 		{perSecond(0.05), "3/min", "3/分钟"},
 		{say("%s, %s in a row", plain("HTTP 500"), 38), "HTTP 500, 38 in a row", "HTTP 500，连续 38 次"},
 		{say("%s attempt(s), %s failed (%s %).", 3, 1, "33.3"), "3 attempts, 1 failed (33.3 %).", "3 次投递，失败 1 次（33.3 %）。"},
-		{say("%s notice(s) under `%s`, which no route covers", 2, "app9"), "2 notices under app9, which no route covers", "前缀 app9 下有 2 条通知，没有对应的路由"},
+		{say("%s notice(s) under `%s`, which no route covers", 2, "app9"), "2 notices under app9, which no route covers",
+			"前缀 app9 下有 2 条通知，没有对应的路由"},
 		{[]string{"a", "b"}, "a, b", "a、b"},
 		{given("a text of another package"), "a text of another package", "a text of another package"},
 	} {

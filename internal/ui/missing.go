@@ -17,10 +17,12 @@ func (v Visitor) away(lost []wire.Lost) text {
 	if !v.All() {
 		return say("A part of Redis is unavailable. Its notices are not shown here.")
 	}
+
 	names := make([]string, len(lost))
 	for i, l := range lost {
 		names[i] = cmp.Or(l.Node, "?")
 	}
+
 	return say("Redis is unavailable at %s. The notices stored there are not shown here.", names)
 }
 
@@ -29,15 +31,18 @@ func (p *Pages) stale(b *board, v Visitor) text {
 	if b.Err == nil {
 		return nil
 	}
+
 	if at := wire.NodeOf(b.Err); at != "" {
 		if !v.All() {
 			return say("The figures of instances are outdated: the part of Redis that stores them is unavailable.")
 		}
 		return say("The figures of instances are outdated: Redis node `%s`, which stores them, is unavailable.", at)
 	}
+
 	why := p.failure(context.Background(), b.Err).text
 	if b.Fresh.IsZero() {
 		return say("No figures yet: %s", why)
 	}
+
 	return say("These figures are from %s UTC (%s): %s", b.Fresh.UTC().Format(time.TimeOnly), fromNow(b.At, b.Fresh), why)
 }

@@ -27,7 +27,8 @@ func TestPagesNameUnavailableNodes(t *testing.T) {
 	s.engine.Miss("10.0.0.3:6379")
 	for _, path := range []string{"/ui/", "/ui/notices", "/ui/dead", group} {
 		s.get(path).is(200).says(said)
-		s.as(ui.Visitor{Prefix: "app1"}).get(path).is(200).says("A part of Redis is unavailable. Its notices are not shown here.").saysNot("10.0.0.3")
+		s.as(ui.Visitor{Prefix: "app1"}).get(path).is(200).says("A part of Redis is unavailable. Its notices are not shown " +
+			"here.").saysNot("10.0.0.3")
 	}
 	s.get("/ui/notices").says("No more notices in the rest of Redis")
 	s.get("/ui/dead").says("No more groups in the rest of Redis")

@@ -22,6 +22,7 @@ import (
 
 type noticePage struct {
 	Key, ID, Route, Host, URL, Audience, Method string
+	ScheduledURL                                string // as scheduled, if it was changed since
 	State                                       notice.State
 	Headline                                    text
 	Level                                       level
@@ -61,14 +62,17 @@ type step struct {
 // find returns a notice that the visitor may see. All other notices are answered as if they did not exist.
 func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 	key := r.PathValue("key")
-	gone := failure{http.StatusNotFound, say("No notice is kept under this key: it was never scheduled, was erased, or its retention is over.")}
+	gone := failure{http.StatusNotFound, say("No notice is kept under this key: it was never scheduled, was erased, or its retention is " +
+		"over.")}
 	if !keys.Valid(key) || !v.Covers(key) {
 		return store.Found{}, gone
 	}
+
 	f, err := p.o.Engine.Find(r.Context(), key)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !v.Sees(&f, p.hostOf(&f)) {
 		return store.Found{}, gone
 	}
+
 	return f, err
 }
 
@@ -78,6 +82,7 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if r.URL.Query().Has("ended") {
 		return p.showEnded(w, r, v, failure{http.StatusNotFound, say("The history has no finalized notice of this key.")})
 	}
+
 	f, err := p.find(r, v)
 	var gone failure
 	if errors.As(err, &gone) {
@@ -86,6 +91,7 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if err != nil {
 		return err
 	}
+
 	page := p.noticePage(&f, v)
 	p.addHead(r.Context(), &page, &f, v)
 	return p.render(w, r, http.StatusOK, view{Title: plain(f.Key), Section: say("Notices"), Visitor: v,
@@ -94,14 +100,16 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 
 func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
-	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content), Audience: content.Text(f.Audience),
-		Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due), Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt),
-		Made1: f.AttemptsMade, Max: maxAttempts(f, rt), Earlier: f.AttemptsMade - len(f.Attempts),
-		Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(), May: v.May(access.Produce), History: p.o.History != nil,
-		Ending: f.Ending()}
+	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content),
+		Audience: content.Text(f.Audience), Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due),
+		Made: p.stamp(f.Made.Time()), Settled: p.stamp(f.SettledAt), Made1: f.AttemptsMade, Max: maxAttempts(f, rt),
+		Earlier: f.AttemptsMade - len(f.Attempts), Body: p.body(f), Headers: headers(f.Headers, content), CSRF: v.CSRF, Linked: v.Linked(),
+		May: v.May(access.Produce), History: p.o.History != nil, Ending: f.Ending()}
+	out.ScheduledURL = p.scheduledAddress(f)
 	if f.Reason != "" {
 		out.Reason = v.deathReason(f)
 	}
+
 	out.Level, out.Headline = p.headline(f, v)
 	out.Steps = p.steps(f, rt, content, v)
 	if rt != nil {
@@ -110,18 +118,22 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 			out.SignPer = string(signing.Per)
 		}
 	}
+
 	if out.May {
 		out.MayCancel = f.State == notice.Scheduled || f.State == notice.Claimed || f.State == notice.Dead
 		out.MayFire = f.State == notice.Scheduled
 	}
+
 	if v.May(access.Operate) {
 		out.MayRedrive = f.State == notice.Dead
 		out.MayTest = p.o.Tests.Tests(f)
 	}
+
 	if v.mayResend() {
 		out.MayResend = resendable(f)
 		out.May = out.May || out.MayResend
 	}
+
 	return out
 }
 
@@ -131,6 +143,7 @@ func maxAttempts(f *store.Found, rt *route.Route) int {
 	if f.Ladder == nil && rt != nil {
 		n += len(rt.Ladder)
 	}
+
 	return n
 }
 
@@ -139,10 +152,12 @@ func (p *Pages) addHead(ctx context.Context, page *noticePage, f *store.Found, v
 	if !f.Waits {
 		return
 	}
+
 	page.Level, page.Headline = mind, say("Waiting for another notice of its sequence.")
 	if f.WaitsFor == "" || !v.Covers(f.WaitsFor) {
 		return
 	}
+
 	head, err := p.o.Engine.Find(ctx, f.WaitsFor)
 	if err != nil || !v.Sees(&head, p.hostOf(&head)) {
 		return // it may just have ended
@@ -178,6 +193,7 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 		}
 		return mind, say("Attempt %s is in flight.", f.NextAttempt())
 	}
+
 	late := now.Sub(f.Due)
 	next := f.NextAttemptAt()
 	switch {
@@ -188,6 +204,7 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	case f.AttemptsMade > 0:
 		return mind, pendingAgain(f, tried, fromNow(now, f.Due))
 	}
+
 	return fine, say("Due %s.", fromNow(now, f.Due))
 }
 
@@ -197,16 +214,19 @@ const maxComing = 12
 func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Visitor) []step {
 	out := []step{{Title: say("step|Created"), At: p.stamp(f.Made.Time()), Level: fine}}
 	for _, a := range f.Attempts {
-		s := step{Title: say("Attempt %s", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: v.result(a), Answer: content.AnswerText(a.Response),
-			Level: fine}
+		s := step{Title: say("Attempt %s", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: v.result(a),
+			Answer: content.AnswerText(a.Response), Level: fine}
 		if a.Reason != "" {
 			s.Level = mind
 		}
+
 		if f.Redriven > 0 && a.Number == f.Redriven+1 {
 			out = append(out, restartStep(f))
 		}
+
 		out = append(out, s)
 	}
+
 	switch f.State {
 	case notice.Delivered:
 		return append(out, step{Title: say("Delivered"), At: p.stamp(f.SettledAt), Level: fine})
@@ -217,9 +237,11 @@ func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Vis
 	case notice.Dead:
 		return append(out, step{Title: say("Dead: %s", v.deathReason(f)), At: p.stamp(f.SettledAt), Level: wrong})
 	}
+
 	if f.Redriven > 0 && f.AttemptsMade == f.Redriven {
 		out = append(out, restartStep(f))
 	}
+
 	return append(out, p.comingSteps(f, rt)...)
 }
 
@@ -228,30 +250,37 @@ func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
 	if rt != nil {
 		ladder = rt.Ladder
 	}
+
 	at, n := f.Due, f.NextAttempt()
 	if f.Waits {
 		return []step{{Coming: true, Title: say("Attempt %s, when the other notice no longer holds it back", n), Attempt: n}}
 	}
+
 	if f.State == notice.Scheduled {
 		at = f.NextAttemptAt()
 	}
+
 	first := step{Coming: true, Title: say("Attempt %s", n), At: p.stamp(at), Attempt: n}
 	if f.State == notice.Claimed {
 		first.Title = say("Attempt %s, in flight", n)
 	}
+
 	out := []step{first}
 	if at.Before(p.now()) {
 		at = p.now()
 	}
+
 	for len(out) < maxComing {
 		wait, more := f.StepAfter(n, ladder)
 		if !more {
 			return append(out, step{Coming: true, Title: say("Dead letter, unless an attempt is acknowledged")})
 		}
+
 		at, n = at.Add(wait), n+1
 		out = append(out, step{Coming: true, Title: say("Attempt %s, if attempt %s fails", n, n-1), At: p.stamp(at), Attempt: n,
 			Detail: say("%s after the previous attempt", wait)})
 	}
+
 	return append(out, step{Coming: true, Title: say("and so on, to the end of the ladder")})
 }
 
@@ -262,11 +291,13 @@ func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request,
 		if err != nil {
 			return err
 		}
+
 		c, err := do(r, f.Key)
 		var bad failure
 		if errors.As(err, &bad) {
 			return err
 		}
+
 		word := said
 		switch {
 		case err == nil && !c.Done:
@@ -274,30 +305,40 @@ func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request,
 		case err == nil && c.InFlight && action == audit.Cancel:
 			word = "in-flight"
 		}
+
 		if err != nil || c.Done {
 			p.note(r, v, audit.Entry{Action: action, Key: f.Key}, err)
 		}
+
 		if err != nil {
 			return err
 		}
+
 		return back(w, Root+"notices/"+f.Key, url.Values{"said": {word}})
 	}
 }
 
 func (p *Pages) changeNotices() {
 	e := p.o.Engine
-	p.change(access.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled", func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
-	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired", func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
-	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven", func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
+	p.change(access.Produce, "POST /ui/notices/{key}/cancel", p.amend(audit.Cancel, "cancelled",
+		func(r *http.Request, key string) (store.Change, error) { return e.Cancel(lasting(r), key) }))
+	p.change(access.Produce, "POST /ui/notices/{key}/fire", p.amend(audit.Fire, "fired",
+		func(r *http.Request, key string) (store.Change, error) { return e.Fire(lasting(r), key) }))
+	p.change(access.Operate, "POST /ui/notices/{key}/redrive", p.amend(audit.Redrive, "redriven",
+		func(r *http.Request, key string) (store.Change, error) { return e.Redrive(lasting(r), key) }))
 	p.change(access.Operate, resendPattern, p.resend)
-	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled", func(r *http.Request, key string) (store.Change, error) {
-		due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, timespec.Next)
-		if err != nil {
-			return store.Change{}, failure{http.StatusUnprocessableEntity, both(timeFault(err), say("Nothing was changed."))}
-		}
-		if due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
-			return store.Change{}, failure{http.StatusUnprocessableEntity, say("No due time, or a time too far in the future. Nothing was changed.")}
-		}
-		return e.Reschedule(lasting(r), key, due.Truncate(time.Millisecond), 0)
-	}))
+	p.change(access.Produce, "POST /ui/notices/{key}/reschedule", p.amend(audit.Reschedule, "rescheduled",
+		func(r *http.Request, key string) (store.Change, error) {
+			due, err := p.instant(strings.TrimSpace(r.FormValue("due")), Visitor{Zone: zoneOf(r)}, timespec.Next)
+			if err != nil {
+				return store.Change{}, failure{http.StatusUnprocessableEntity, both(timeFault(err), say("Nothing was changed."))}
+			}
+
+			if due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
+				return store.Change{}, failure{http.StatusUnprocessableEntity, say("No due time, or a time too far in the future. Nothing was " +
+					"changed.")}
+			}
+
+			return e.Reschedule(lasting(r), key, due.Truncate(time.Millisecond), 0)
+		}))
 }

@@ -54,6 +54,7 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if full, changed := p.resolved(s, v); changed {
 		return back(w, Root+"notices?"+full.values().Encode(), nil)
 	}
+
 	if s.exact() && v.Covers(s.Text) {
 		to, err := p.exactly(r, s, v)
 		switch {
@@ -64,16 +65,18 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		}
 	}
 
-	page := noticesPage{search: s, Routes: p.routesMet(v), States: notice.States, Reasons: v.reasons(), Asked: len(r.URL.Query()) > 0, Narrow: v.Host,
-		Archive: p.o.History != nil}
+	page := noticesPage{search: s, Routes: p.routesMet(v), States: notice.States, Reasons: v.reasons(), Asked: len(r.URL.Query()) > 0,
+		Narrow: v.Host, Archive: p.o.History != nil}
 	var err error
 	if page.Live, err = p.live(r, s, v); err != nil {
 		var bad failure
 		if !s.History || errors.As(err, &bad) {
 			return err
 		}
+
 		page.Live.Wrong = p.failure(r.Context(), err).text
 	}
+
 	ask := s
 	ask.History = true
 	page.Ask = Root + "notices?" + ask.values().Encode() + "#history"
@@ -83,6 +86,7 @@ func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) e
 		}
 		page.Archive = page.Live.Wrong == nil || page.Past.Wrong.String() != page.Live.Wrong.String() // one message for the same fault
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Notices"), Visitor: v, Content: noticesContent(page)})
 }
 
@@ -105,6 +109,7 @@ func (p *Pages) exactly(r *http.Request, s search, v Visitor) (string, error) {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return "", err
 	}
+
 	rows, err := p.endings(r.Context(), s.Text, s.ID, v)
 	switch {
 	case len(rows) == 0:
@@ -112,6 +117,7 @@ func (p *Pages) exactly(r *http.Request, s search, v Visitor) (string, error) {
 	case s.ID != "":
 		return entryPath(&rows[0]), nil
 	}
+
 	return Root + "notices/" + s.Text, nil
 }
 
@@ -121,20 +127,25 @@ func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err e
 	if list.Wrong = wrong; err != nil || wrong != nil {
 		return list, err
 	}
+
 	place := bound("notices", s, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
 		return list, err
 	}
+
 	got, err := p.run(r.Context(), q, v, searchPage, s.ID)
 	if err != nil {
 		return list, err
 	}
+
 	for i := range got.items {
 		list.Rows = append(list.Rows, p.noticeRow(&got.items[i], v))
 	}
+
 	if list.Counted = v.ownsAll(q.Routes); list.Counted {
 		list.Looked, list.Total = got.looked, p.sampler.current(r.Context()).total(q)
 	}
+
 	list.Away = v.away(got.missing)
 	list.Full = len(got.items) >= searchPage
 	if s.ID != "" && got.cursor != "" {
@@ -145,12 +156,15 @@ func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err e
 	if err != nil {
 		return list, err
 	}
+
 	if q.Cursor != "" {
 		list.First = onward(r, s, "cursor", "")
 	}
+
 	if next != "" {
 		list.Next = onward(r, s, "cursor", next)
 	}
+
 	return list, nil
 }
 
@@ -165,9 +179,11 @@ func onward(r *http.Request, s search, name, cursor string) string {
 			values.Set(c, text)
 		}
 	}
+
 	if cursor != "" {
 		values.Set(name, cursor)
 	}
+
 	return r.URL.Path + "?" + values.Encode()
 }
 
@@ -182,12 +198,15 @@ func (p *Pages) noticeRow(f *store.Found, v Visitor) noticeRow {
 	case f.Due.Before(p.now().Add(-lateFrom)):
 		row.Event = say("overdue since")
 	}
+
 	if n := len(f.Attempts); n > 0 {
 		row.Last = v.result(f.Attempts[n-1])
 	}
+
 	if f.State == notice.Dead && f.Reason != "" && lastReason(f) != f.Reason {
 		row.Last = v.reason(f.Reason)
 	}
+
 	return row
 }
 

@@ -91,9 +91,11 @@ func (b *board) work(prefix string, n int, now time.Time) metrics.Work {
 			sum.Add(i.Figures.Routes[prefix].Work)
 		}
 	}
+
 	for m := now.Unix()/60 - int64(n); m < now.Unix()/60; m++ {
 		sum.Add(b.Minutes[m][prefix])
 	}
+
 	return sum
 }
 
@@ -109,6 +111,7 @@ func (b *board) hour(prefixes []string, now time.Time) []metrics.Work {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -134,6 +137,7 @@ func (b *board) inFlight(prefix string) int {
 	for _, i := range b.Instances {
 		n += i.Figures.Routes[prefix].InFlight
 	}
+
 	return n
 }
 
@@ -144,6 +148,7 @@ func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) 
 	for _, c := range b.Counts {
 		by[c.Prefix] = c
 	}
+
 	for _, rt := range p.o.Routes.All() {
 		c := by[rt.Prefix]
 		c.Prefix = rt.Prefix
@@ -154,11 +159,13 @@ func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) 
 			shared++
 		}
 	}
+
 	for _, c := range b.Counts {
 		if _, left := by[c.Prefix]; left && v.Owns(c.Prefix) {
 			list = append(list, c)
 		}
 	}
+
 	return list, shared
 }
 
@@ -175,8 +182,10 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 		for i, n := range b.Forecast[c.Prefix] {
 			coming[i] += n
 		}
+
 		out.Cards = append(out.Cards, p.card(b, c, v))
 	}
+
 	out.Heat = heatMap(b.hour(prefixes, now), now.Truncate(time.Minute))
 	out.ComingAt = p.stamp(b.ForecastAt)
 	out.Coming = comingHour(coming, b.ForecastAt)
@@ -188,32 +197,39 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 			out.Missing = append(out.Missing, i.Label)
 		}
 	}
+
 	if v.All() {
 		out.Instances = p.instanceRows(b)
 		out.Answered = b.Answered
 		out.Findings, out.Examined = p.examiner.troubles()
 	}
+
 	out.Matters = p.matters(b, list, v)
 	if len(out.Matters) == 0 && out.Stale == nil {
 		out.Calm = p.calm()
 	}
+
 	return out
 }
 
 func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	w := b.work(c.Prefix, recent, b.At)
-	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c), Dead: c.Dead, InFlight: b.inFlight(c.Prefix),
-		Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"), NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
+	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c),
+		Dead: c.Dead, InFlight: b.inFlight(c.Prefix), Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
+		NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
 		k.P50, k.P99 = plain(w.Late.Quantile(0.5)), plain(w.Late.Quantile(0.99))
 	}
+
 	if rt := p.o.Routes.Prefix(c.Prefix); rt != nil {
 		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
 	}
+
 	var made []int64
 	for _, m := range b.hour([]string{c.Prefix}, b.At) {
 		made = append(made, m.Attempts())
 	}
+
 	k.Spark = sparkline(made)
 	switch {
 	case p.lateBy(b, c) >= lateFrom:
@@ -221,6 +237,7 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	case c.Paused || !k.Configured || w.Outcomes[notice.OutcomeDead] > 0:
 		k.Level = mind
 	}
+
 	return k
 }
 
@@ -245,13 +262,15 @@ func (p *Pages) instanceRows(b *board) []instanceRow {
 	for _, rt := range p.o.Routes.All() {
 		own[rt.Name] = rt.Digest()
 	}
+
 	out := make([]instanceRow, len(b.Instances))
 	for i, x := range b.Instances {
-		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: x.State, Alive: x.State == fleet.Alive, Self: x.Self, Seen: p.stamp(x.Seen),
-			Started: p.stamp(x.Started), Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
+		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: x.State, Alive: x.State == fleet.Alive, Self: x.Self,
+			Seen: p.stamp(x.Seen), Started: p.stamp(x.Started), Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
 		for _, f := range x.Figures.Routes {
 			out[i].InFlight += f.InFlight
 		}
 	}
+
 	return out
 }

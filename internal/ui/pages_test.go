@@ -27,16 +27,20 @@ func late(n int64) metrics.Work {
 // The first page adds up the metrics of all instances, and names the instances without metrics.
 func TestNowAddsUpAllInstances(t *testing.T) {
 	s := newSite(t)
-	other := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 4, Waiting: map[notice.Held]int{notice.HeldBreaker: 30, notice.HeldRate: 5}, Work: late(10)}},
-		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 1, Slots: 8, Waiting: 30, Calls: 10, Failed: 10, Breaker: "open", RetryMS: time.Now().Add(9 * time.Second).UnixMilli()}}}
-	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3, Waiting: map[notice.Held]int{notice.HeldBreaker: 9}, Work: late(20)}},
+	other := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 4,
+		Waiting: map[notice.Held]int{notice.HeldBreaker: 30, notice.HeldRate: 5}, Work: late(10)}},
+		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 1, Slots: 8, Waiting: 30, Calls: 10, Failed: 10,
+			Breaker: "open", RetryMS: time.Now().Add(9 * time.Second).UnixMilli()}}}
+	s.engine.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 3,
+		Waiting: map[notice.Held]int{notice.HeldBreaker: 9}, Work: late(20)}},
 		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Slots: 8, Waiting: 9, Calls: 30, Failed: 10}}},
 		fleet.Instance{ID: "b", State: fleet.Alive, Figures: other.Encode(), About: fleet.About{Label: "web-2"}},
 		fleet.Instance{ID: "c", State: fleet.Unresponsive, About: fleet.About{Label: "web-3"}})
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 10*time.Minute+30*time.Second)
 	a := s.get("/ui/").is(200)
-	a.says("orders", "1 pending", "in flight 7", "deferred 44", "Metrics of 1 instance are missing or incomplete: web-3", "Instance web-3 is unresponsive",
-		"shop.example:443 does not answer", "20 of the last 40 calls failed", "30 attempts, none more than 1 s late", "1 notice in the next hour")
+	a.says("orders", "1 pending", "in flight 7", "deferred 44", "Metrics of 1 instance are missing or incomplete: web-3",
+		"Instance web-3 is unresponsive", "shop.example:443 does not answer", "20 of the last 40 calls failed",
+		"30 attempts, none more than 1 s late", "1 notice in the next hour")
 	s.get("/ui/receivers").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
 }
 
@@ -60,7 +64,8 @@ func TestNowShowsLateRoutesAndActions(t *testing.T) {
 	s.get("/ui/").says("No problems found")
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, 0)
 	now := time.Now().UTC()
-	s.engine.Add(store.Found{State: notice.Scheduled, Notice: &notice.Notice{Key: "app1:orders:paid:2", Route: "app1:orders", Made: notice.MadeAt(now), Due: now.Add(-3 * time.Minute)}})
+	s.engine.Add(store.Found{State: notice.Scheduled, Notice: &notice.Notice{Key: "app1:orders:paid:2", Route: "app1:orders",
+		Made: notice.MadeAt(now), Due: now.Add(-3 * time.Minute)}})
 	s = s.as(ui.Visitor{}) // with new figures
 	s.get("/ui/").says("orders is late", "the oldest for 3m").saysNot("No problems found")
 	if err := s.engine.Pause(t.Context(), "app1:orders"); err != nil {
@@ -112,16 +117,18 @@ func TestSearch(t *testing.T) {
 		return n
 	}
 	for target, want := range map[string]int{
-		"/ui/notices": 50, "/ui/notices?q=app2": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607": 1, "/ui/notices?q=app1:orders:paid:20261": 10,
-		"/ui/notices?host=other.example": 1, "/ui/notices?host=Shop.Example.": 50, "/ui/notices?state=dead": 1, "/ui/notices?reason=timeout": 1, "/ui/notices?reason=gone": 0,
+		"/ui/notices": 50, "/ui/notices?q=app2": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607": 1,
+		"/ui/notices?q=app1:orders:paid:20261": 10, "/ui/notices?host=other.example": 1, "/ui/notices?host=Shop.Example.": 50,
+		"/ui/notices?state=dead": 1, "/ui/notices?reason=timeout": 1, "/ui/notices?reason=gone": 0,
 		"/ui/notices?state=scheduled&until=%2B5m30s": 5, "/ui/notices?route=other": 1, "/ui/notices?route=fixed": 0, "/ui/notices?q=nothing": 0,
 	} {
 		if got := count(target); got != want {
 			t.Errorf("%s: %d found, want %d", target, got, want)
 		}
 	}
-	for target, text := range map[string]string{"/ui/notices?host=a/b": "Not a host", "/ui/notices?since=soon": "soon is not a time", "/ui/notices?state=asleep": "no such state",
-		"/ui/notices?reason=boredom": "no such reason", "/ui/notices?reason=gone&state=scheduled": "Only dead letters", "/ui/notices?q=%C3%A4": "Not a key"} {
+	for target, text := range map[string]string{"/ui/notices?host=a/b": "Not a host", "/ui/notices?since=soon": "soon is not a time",
+		"/ui/notices?state=asleep": "no such state", "/ui/notices?reason=boredom": "no such reason",
+		"/ui/notices?reason=gone&state=scheduled": "Only dead letters", "/ui/notices?q=%C3%A4": "Not a key"} {
 		s.get(target).is(200).says(text)
 	}
 	if a := s.get("/ui/notices?q=app1:orders:lost:7").is(303); a.Header.Get("Location") != "/ui/notices/app1:orders:lost:7" {
@@ -145,10 +152,12 @@ func TestSearch(t *testing.T) {
 func TestNoticePageShowsTimelineAndActions(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/hook", Body: []byte(`{"b":1.50,"a":[1,2]}`), Ladder: notice.Ladder{time.Minute, time.Hour}}, time.Hour)
-	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if attempt 1 fails", "1m after the previous attempt", "Attempt 3, if attempt 2 fails", "Dead letter, unless",
+	s.get("/ui/notices/app1:orders:paid:1").is(200).says("Due in", "Attempt 1", "Attempt 2, if attempt 1 fails",
+		"1m after the previous attempt", "Attempt 3, if attempt 2 fails", "Dead letter, unless",
 		`"b": 1.50`, "attempts 0 of 3", "msg_", "key one per host", "Cancel the notice", "Fire now", "Reschedule", "Send the test").saysNot("Redrive")
 	s.engine.Move("app1:orders:paid:1", notice.Delivered, "")
-	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "HTTP 200 · delivered · 12ms").saysNot("Cancel the notice", "Fire now", "Redrive")
+	s.get("/ui/notices/app1:orders:paid:1").says("Delivered", "by attempt 1", "HTTP 200 · delivered · 12ms").saysNot("Cancel the notice",
+		"Fire now", "Redrive")
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonStatus5xx, "no")
 	s.get("/ui/notices/app1:orders:paid:2").says("Died 1", "status_5xx", "Redrive…", "Cancel the notice").saysNot("Fire now")
 	s.get("/ui/notices/app1:orders:paid:none").is(404)
@@ -168,7 +177,8 @@ func TestChangesAreConfirmedAndAudited(t *testing.T) {
 	for i := range 3 {
 		s.keep(fmt.Sprintf("app1:orders:paid:%d", i), notice.Content{URL: "https://shop.example/"}, time.Hour)
 	}
-	if a := s.post("/ui/notices/app1:orders:paid:0/cancel").is(303); a.Header.Get("Location") != "/ui/notices/app1:orders:paid:0?said=cancelled" {
+	page := "/ui/notices/app1:orders:paid:0"
+	if a := s.post(page + "/cancel").is(303); a.Header.Get("Location") != page+"?said=cancelled" {
 		t.Error(a.Header.Get("Location"))
 	}
 	state("app1:orders:paid:0", notice.Cancelled)
@@ -218,9 +228,10 @@ func TestChangesWithoutTokenOrRoleAreRefused(t *testing.T) {
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
 	before := s.engine.Changes()
 	group := []string{"route", "orders", "reason", "timeout", "host", "shop.example", "sure", "yes"}
-	changes := map[string][]string{"/ui/notices/app1:orders:paid:1/cancel": nil, "/ui/notices/app1:orders:paid:1/fire": nil, "/ui/notices/app1:orders:paid:1/reschedule": {"due", "+1m"},
-		"/ui/notices/app1:orders:paid:2/redrive": nil, "/ui/notices/app1:orders:paid:1/test": nil, "/ui/routes/orders/pause": nil, "/ui/routes/orders/resume": nil,
-		"/ui/dead/redrive": group, "/ui/dead/purge": group}
+	changes := map[string][]string{"/ui/notices/app1:orders:paid:1/cancel": nil, "/ui/notices/app1:orders:paid:1/fire": nil,
+		"/ui/notices/app1:orders:paid:1/reschedule": {"due", "+1m"}, "/ui/notices/app1:orders:paid:2/redrive": nil,
+		"/ui/notices/app1:orders:paid:1/test": nil, "/ui/routes/orders/pause": nil, "/ui/routes/orders/resume": nil, "/ui/dead/redrive": group,
+		"/ui/dead/purge": group}
 	for path, fields := range changes {
 		if a := s.post(path, append(fields, "csrf", "another")...); a.StatusCode < 400 {
 			t.Errorf("%s without the token: %d", path, a.StatusCode)
@@ -246,9 +257,11 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	}
 	s.dead("app1:orders:paid:g1", "https://shop.example/", notice.ReasonGone, "left")
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
-	s.get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example", "1 gone other.example", "8 dead letters inspected")
+	s.get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example", "1 gone other.example",
+		"8 dead letters inspected")
 	const group = "/ui/dead/group?host=shop.example&reason=timeout&route=orders"
-	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices", "app1:orders:paid:t5").saysNot("paid:g1")
+	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices",
+		"app1:orders:paid:t5").saysNot("paid:g1")
 	file := s.get("/ui/dead/download?host=shop.example&reason=timeout&route=orders").is(200)
 	lines := strings.Split(strings.TrimSpace(file.body), "\n")
 	if len(lines) != 6 || !strings.Contains(lines[0], `"key":"app1:orders:paid:t`) || !strings.Contains(lines[0], `"body":{"of":"app1`) || file.Header.Get("Content-Type") != "application/x-ndjson" {
@@ -301,9 +314,11 @@ func TestScopesDoNotSeeEachOther(t *testing.T) {
 	if err := s.engine.Audit(t.Context(), audit.Entry{Action: audit.Cancel, Key: "app2:a:b:theirs", Client: "theirclient"}); err != nil {
 		t.Fatal(err)
 	}
-	for _, v := range []ui.Visitor{{Prefix: "app1"}, {Prefix: "app1:orders"}, {Prefix: "app1", Host: "shop.example"}, {Prefix: "app1:orders", Audience: "shop"}} {
+	for _, v := range []ui.Visitor{{Prefix: "app1"}, {Prefix: "app1:orders"}, {Prefix: "app1", Host: "shop.example"},
+		{Prefix: "app1:orders", Audience: "shop"}} {
 		me := s.as(v)
-		for _, path := range append(paths("app1:orders:paid:mine"), "/ui/notices?q=app2", "/ui/notices?q=theirs", "/ui/notices?host=theirs.example", "/ui/notices/app2:a:b:theirs",
+		for _, path := range append(paths("app1:orders:paid:mine"), "/ui/notices?q=app2", "/ui/notices?q=theirs",
+			"/ui/notices?host=theirs.example", "/ui/notices/app2:a:b:theirs",
 			"/ui/notices/app2:a:b:theirdead", "/ui/dead/group?route=other&reason=timeout&host=theirs.example", "/ui/dead/download?route=other&reason=timeout&host=theirs.example",
 			"/ui/audit?prefix=app2", "/ui/notices?route=other") {
 			a := me.get(path)

@@ -32,15 +32,18 @@ func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pa
 	if list.Wrong = wrong; wrong != nil {
 		return list, nil
 	}
+
 	place := bound(page+" past", s, v)
 	if q.Cursor, err = p.openedAs(r, "past", place); err != nil {
 		return list, err
 	}
+
 	got, err := p.o.History.Find(r.Context(), q)
 	if err != nil {
 		list.Wrong = p.historyFailure(r.Context(), err).text
 		return list, nil
 	}
+
 	for i := range got.Rows {
 		x := &got.Rows[i]
 		if f := remembered(x); v.Sees(&f, x.Host) {
@@ -52,12 +55,15 @@ func (p *Pages) past(r *http.Request, page string, s search, v Visitor) (list pa
 	if err != nil {
 		return list, err
 	}
+
 	if q.Cursor != "" {
 		list.First = onward(r, s, "past", "") + "#history"
 	}
+
 	if next != "" {
 		list.Next = onward(r, s, "past", next) + "#history"
 	}
+
 	return list, nil
 }
 
@@ -67,6 +73,7 @@ func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong text) {
 	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != nil {
 		return q, wrong
 	}
+
 	switch state := notice.State(s.State); state {
 	case "":
 	case notice.Scheduled, notice.Claimed:
@@ -74,13 +81,16 @@ func (p *Pages) pastQuery(s search, v Visitor) (q history.Query, wrong text) {
 	default:
 		q.Outcomes = []notice.Ending{notice.Ending(state)}
 	}
+
 	q.Part = s.Text // a whole key may be the beginning of others
 	if s.Route != "" {
 		p.withinRoute(&q, s.Route)
 	}
+
 	if q.Unindexed() && q.Since.IsZero() {
 		return q, say("For a part of a key, set a start time, or write the key from its beginning up to a part of the id.")
 	}
+
 	return q, nil
 }
 
@@ -92,6 +102,7 @@ func (p *Pages) withinRoute(q *history.Query, route string) {
 			q.Route = rt.Prefix
 		}
 	}
+
 	if keys.HasPrefix(q.Route, q.Prefix) && strings.Count(q.Route, ":") < 3 {
 		q.Prefix = q.Route // which has an index
 	}
@@ -103,11 +114,14 @@ func (p *Pages) pastRow(x *history.Row, v Visitor) pastRow {
 	if x.Reason != "" {
 		row.Last = v.reason(x.Reason)
 	}
+
 	if n := len(x.Attempts); n > 0 {
 		row.Last = v.result(x.Attempts[n-1])
 	}
+
 	if len(x.Damaged) > 0 {
 		row.Last = say("unreadable: %s", x.Damaged)
 	}
+
 	return row
 }

@@ -68,7 +68,8 @@ func TestSearchForWebhookID(t *testing.T) {
 	if to != "/ui/notices/"+key {
 		t.Error(to)
 	}
-	if to := s.get("/ui/notices?id=" + past + "&q=app1:orders:paid:past").is(303).Header.Get("Location"); to != "/ui/notices/app1:orders:paid:past?ended="+past+".1" {
+	to = s.get("/ui/notices?id=" + past + "&q=app1:orders:paid:past").is(303).Header.Get("Location")
+	if to != "/ui/notices/app1:orders:paid:past?ended="+past+".1" {
 		t.Error(to)
 	}
 	s.get("/ui/notices?id=msg_1&route=orders").says("Not a webhook-id")

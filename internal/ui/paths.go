@@ -11,12 +11,16 @@ func receiverPath(name string) string { return Root + "receivers/" + url.PathEsc
 // routePath returns the address under which a route is paused and resumed.
 func routePath(name string) string { return Root + "routes/" + url.PathEscape(name) }
 
+// redirectPath returns the address under which a redirect is stopped and resumed.
+func redirectPath(id string) string { return Root + "redirects/" + url.PathEscape(id) }
+
 // noticesPath returns the address of a search, from names and values in turn.
 func noticesPath(pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
 		q.Set(pairs[i], pairs[i+1])
 	}
+
 	return Root + "notices?" + q.Encode()
 }
 

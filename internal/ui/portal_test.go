@@ -23,8 +23,8 @@ import (
 // internalroute.
 func portal(t *testing.T, scope session.LinkScope) (*site, *archive) {
 	t.Helper()
-	rt := &route.Route{Name: "internalroute", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
-		Timeout: 10 * time.Second, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
+	rt := &route.Route{Name: "internalroute", Prefix: "app1:orders", Target: route.Target{Kind: route.KindNotice},
+		Ladder: notice.DefaultLadder, Timeout: 10 * time.Second, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
 	table, err := route.NewTable([]*route.Route{rt})
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,8 @@ func portal(t *testing.T, scope session.LinkScope) (*site, *archive) {
 	past := &archive{}
 	s := &site{t: t, table: table, engine: enginetest.New(t, table), history: past}
 	maker := access.Client{Name: "internalclient", Token: "token-of-the-client", Prefix: "app1", Role: access.Operate}
-	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine, Clients: access.NewClients([]access.Client{maker})})
+	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: s.engine,
+		Clients: access.NewClients([]access.Client{maker})})
 	link, err := office.MakeLink(t.Context(), access.Caller{Name: maker.Name, Prefix: maker.Prefix, Role: maker.Role}, scope, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +59,8 @@ func (s *site) kept(past *archive) {
 }
 
 func TestPortalPagesHaveNoInternalNames(t *testing.T) {
-	for _, scope := range []session.LinkScope{{Prefix: "app1:orders", Host: "shop.example", Label: "Shop Blue"}, {Prefix: "app1", Label: "Shop Blue"}, {Prefix: "app1"}} {
+	for _, scope := range []session.LinkScope{{Prefix: "app1:orders", Host: "shop.example", Label: "Shop Blue"},
+		{Prefix: "app1", Label: "Shop Blue"}, {Prefix: "app1"}} {
 		s, past := portal(t, scope)
 		s.kept(past)
 		x := subject{key: mine, route: "app1:orders", reason: "status_5xx", host: "shop.example", prefix: "app1:orders", link: "none"}
@@ -135,7 +137,8 @@ func TestPortalResendsAreLimited(t *testing.T) {
 	for range session.MaxResends {
 		s.post("/ui/notices/"+mine+"/resend", "id", "msg_0", "ending", "1").is(409)
 	}
-	if a := s.post("/ui/notices/"+mine+"/resend", "id", "msg_0", "ending", "1").is(429).says("10 notices a minute"); a.Header.Get("Retry-After") == "" {
+	if a := s.post("/ui/notices/"+mine+"/resend", "id", "msg_0", "ending",
+		"1").is(429).says("10 notices a minute"); a.Header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}
 }

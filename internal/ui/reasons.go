@@ -49,11 +49,13 @@ var deathReasons = func() []notice.Reason {
 	var out []notice.Reason
 	for _, r := range notice.Reasons {
 		switch r {
-		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonShutdown, notice.ReasonLease:
+		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonShutdown,
+			notice.ReasonLease:
 		default:
 			out = append(out, r)
 		}
 	}
+
 	return out
 }()
 
@@ -110,14 +112,17 @@ func (v Visitor) result(a notice.Attempt) text {
 	if a.Reason != "" {
 		result = v.reason(a.Reason)
 	}
+
 	switch status := "HTTP " + number(a.Status); {
 	case isStatus(a) && v.Linked():
 		result = plain(status)
 	case a.Status > 0:
 		result = say("%s · %s", status, result)
 	}
+
 	if a.Duration > 0 {
 		result = say("%s · %s", result, a.Duration.Round(100*time.Microsecond))
 	}
+
 	return result
 }

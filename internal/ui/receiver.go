@@ -19,7 +19,9 @@ type receiverPage struct {
 	Routes   []receiverOfRoute
 	Stale    text
 	Missing  []string
-	History  string // the address of a search in the history; empty = there is none
+	Holds    []holdRow
+	Hold     *holdForm // nil without the right to pause it
+	History  string    // the address of a search in the history; empty = there is none
 }
 
 // receiverOfRoute is the health of a receiver on one route.
@@ -60,15 +62,23 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 		if err != nil {
 			return err
 		}
+
 		page.Routes = append(page.Routes, row)
 	}
-	if len(page.Routes) == 0 && page.Stale == nil {
-		return failure{http.StatusNotFound, say("No data for this receiver: it was not called in the last minutes, and did not fail within 48 hours.")}
+
+	page.Holds, _ = p.holdsOf(b, v, name)
+	page.Hold = holdForms(&page, v)
+	if len(page.Routes) == 0 && len(page.Holds) == 0 && page.Stale == nil {
+		return failure{http.StatusNotFound, say("No data for this receiver: it was not called in the last minutes, and did not fail within 48 " +
+			"hours.")}
 	}
+
 	if host, err := notice.Host(health.Host(name)); p.o.History != nil && err == nil {
 		page.History = Root + "notices?" + url.Values{"host": {host}, "history": {"1"}}.Encode() + "#history"
 	}
-	return p.render(w, r, http.StatusOK, view{Title: plain(health.Title(name)), Section: say("Receivers"), Visitor: v, Content: receiverContent(page)})
+
+	return p.render(w, r, http.StatusOK, view{Title: plain(health.Title(name)), Section: say("Receivers"), Visitor: v,
+		Content: receiverContent(page)})
 }
 
 // silent returns the labels of the instances whose metrics are missing or incomplete.
@@ -83,16 +93,20 @@ func (b *board) silent() (labels []string) {
 
 func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
-	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess), LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
+	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess),
+		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
 	if x.Next.Before(b.At) { // the attempt has started since the count
 		row.Next = stamp{}
 	}
+
 	if row.Level, row.Headline = h.Level, h.Says; h.Level == "" {
 		row.Level = fine
 	}
+
 	if !x.LastAttempt.IsZero() {
 		row.LastAnswer = lastAnswer(x)
 	}
+
 	for i := range b.Health {
 		if b.Health[i].Prefix == h.Prefix {
 			row.Counted = p.stamp(b.Health[i].Counted)
@@ -103,6 +117,7 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visi
 	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
 		host = "" // all notices of the route have this receiver
 	}
+
 	row.Waits = noticesPath(pairsOf("route", h.Route, "state", string(notice.Scheduled), "host", host)...)
 	row.Letters = noticesPath(pairsOf("route", h.Route, "state", string(notice.Dead), "host", host)...)
 	if v.May(access.Operate) && p.o.Routes.Prefix(h.Prefix) != nil {
@@ -110,12 +125,15 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visi
 		if h.Health.Failing() {
 			since = h.Health.Since.Format(time.RFC3339)
 		}
+
 		row.Redeliver = receiverPath(h.Host) + "/redeliver?" + url.Values{"route": {h.Route}, "since": {since}}.Encode()
 	}
+
 	var err error
 	if row.Dead, err = p.deadAt(ctx, h.Route, host, v); err != nil {
 		return row, err
 	}
+
 	p.addDay(ctx, &row)
 	return row, nil
 }
@@ -136,6 +154,7 @@ func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (text
 	if err != nil {
 		return nil, err
 	}
+
 	n := 0
 	got, err := p.eachDead(ctx, q, v, searchTime, func(list []store.Found) bool {
 		n += len(list)
@@ -144,6 +163,7 @@ func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (text
 	if got.cursor != "" || len(got.missing) > 0 {
 		return say("at least %s", n), err
 	}
+
 	return plain(n), err
 }
 
@@ -157,12 +177,14 @@ func (p *Pages) addDay(ctx context.Context, row *receiverOfRoute) {
 			return
 		}
 	}
+
 	row.Day, row.Delay = dayCharts(day.Hours, p.now())
 	for _, a := range day.Answers {
 		line := answerRow{At: p.stamp(a.At), Level: fine, Answer: answerText(a.Status, notice.Reason(a.Reason)), Took: wholeMS(a.Took)}
 		if a.Failed {
 			line.Level = wrong
 		}
+
 		row.Answers = append(row.Answers, line)
 	}
 }
@@ -188,11 +210,13 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 		most, slowest = max(most, h.Attempts), max(slowest, h.Mean)
 		total, failed, took = total+h.Attempts, failed+h.Failed, took+h.Mean*time.Duration(h.Attempts)
 	}
+
 	for _, h := range hours {
 		x := chartLeft + float64(h.At.Sub(first)/time.Hour)*wide
 		if x < chartLeft {
 			continue
 		}
+
 		text := say("%s: %s attempt(s), %s failed", h.At.Format("15:04"), h.Attempts, h.Failed)
 		all := max(2, float64(h.Attempts)/float64(most)*(height-8))
 		bad := all * float64(h.Failed) / float64(h.Attempts)
@@ -203,17 +227,21 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 		latency.box("bar", x, height-tall, wide-2, tall)
 		latency.Spans = append(latency.Spans, span{x, say("%s: %s", h.At.Format("15:04"), wholeMS(h.Mean))})
 	}
+
 	for _, c := range []*chart{&attempts, &latency} {
 		c.box("axis", chartLeft, height, spans*cellWidth, 1)
-		c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"}, label{chartLeft, height + 14, plain(first.Format("15:04")), "start"},
+		c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"},
+			label{chartLeft, height + 14, plain(first.Format("15:04")), "start"},
 			label{chartLeft + spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
 			label{chartLeft + spans*cellWidth, height + 14, say("now"), "end"})
 	}
+
 	if total == 0 {
 		none := say("No attempts since the first failure.")
 		attempts.Summary, latency.Summary = none, none
 		return attempts, latency
 	}
+
 	attempts.Labels = append(attempts.Labels, label{chartLeft - 6, 14, plain(most), "end"})
 	latency.Labels = append(latency.Labels, label{chartLeft - 6, 14, wholeMS(slowest), "end"})
 	attempts.Summary = say("%s attempt(s), %s failed (%s %).", total, failed, trimmed(100*float64(failed)/float64(total)))

@@ -32,20 +32,23 @@ func TestReceiverPage(t *testing.T) {
 	now := time.Now().UTC()
 	hour := now.Truncate(time.Hour)
 	h := &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now.Add(-12 * time.Second), Receivers: []health.Receiver{
-		{Name: "shop.example:443", Since: now.Add(-2 * time.Hour), LastSuccess: now.Add(-3 * time.Hour), Failures: 38, LastAttempt: now.Add(-time.Minute), Status: 500,
-			Reason: "status_5xx", Waiting: 23, Next: now.Add(5 * time.Minute)},
+		{Name: "shop.example:443", Since: now.Add(-2 * time.Hour), LastSuccess: now.Add(-3 * time.Hour), Failures: 38,
+			LastAttempt: now.Add(-time.Minute), Status: 500, Reason: "status_5xx", Waiting: 23, Next: now.Add(5 * time.Minute)},
 		{Name: "well.example:443", LastSuccess: now.Add(-time.Hour), LastAttempt: now.Add(-time.Hour), Status: 200}}}},
-		day: health.Day{Hours: []health.Hour{{At: hour.Add(-time.Hour), Attempts: 40, Failed: 30, Mean: 120 * time.Millisecond}, {At: hour, Attempts: 10, Failed: 8, Mean: 20 * time.Millisecond}},
-			Answers: []health.Attempt{{At: now.Add(-time.Minute), Failed: true, Status: 500, Reason: "status_5xx", Took: 15 * time.Millisecond}, {At: now.Add(-2 * time.Minute), Status: 200}}}}
+		day: health.Day{Hours: []health.Hour{{At: hour.Add(-time.Hour), Attempts: 40, Failed: 30, Mean: 120 * time.Millisecond},
+			{At: hour, Attempts: 10, Failed: 8, Mean: 20 * time.Millisecond}},
+			Answers: []health.Attempt{{At: now.Add(-time.Minute), Failed: true, Status: 500, Reason: "status_5xx", Took: 15 * time.Millisecond},
+				{At: now.Add(-2 * time.Minute), Status: 200}}}}
 	s.health = h
 	s = s.as(ui.Visitor{})
 	s.dead("app1:orders:paid:1", "https://shop.example/hook", notice.ReasonStatus5xx, "no")
 	s.dead("app1:orders:paid:2", "https://other.example/hook", notice.ReasonStatus5xx, "no")
-	s.engine.Tell(fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", Slots: 16, Calls: 20, Failed: 18, MeanMS: 33}}})
+	s.engine.Tell(fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", Slots: 16, Calls: 20,
+		Failed: 18, MeanMS: 33}}})
 
 	page := s.get("/ui/receivers/shop.example:443").is(200)
-	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 12s ago", "dead 1 ", "20, failure rate 90 %", "33ms",
-		"50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
+	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 12s ago", "dead 1 ",
+		"20, failure rate 90 %", "33ms", "50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
 	s.get("/ui/receivers/well.example:443").is(200).says("no recent calls", "last success")
 	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
 	s.get("/ui/receivers").is(200).says("shop.example:443", "0 / 16 23 20").saysNot("well.example") // it does not fail

@@ -2,11 +2,13 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 )
@@ -27,6 +29,13 @@ type hostRow struct {
 	Level           level
 	Says            text
 
+	// Paused and the limits apply to the receiver, whoever has set them; a limit of 0 is none.
+	Paused           bool
+	PausedUntil      stamp
+	LimitRate        string
+	LimitConcurrency int
+	MayHold          bool // the visitor may pause and limit it
+
 	// Health is the health at the time At; zero without a failure within 48 hours. Since and Answer are
 	// set while the receiver fails.
 	Health  health.Receiver
@@ -45,6 +54,14 @@ type receiversPage struct {
 	Missing []string
 	Stale   text
 	Taken   stamp
+
+	Holds      []holdRow
+	MoreHolds  int // those left out
+	HoldsWrong text
+	New        *holdForm // for a receiver that is not listed; nil without the right
+
+	Redirects      []redirectRow
+	RedirectsWrong text
 }
 
 // rateRow is the limits of a route.
@@ -72,17 +89,32 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 	out := receiversPage{Hosts: p.hostsOf(b, v, ""), Taken: p.stamp(b.At)}
 	out.Stale, out.Missing = p.stale(b, v), b.silent()
+	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
+		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
+	}
+
+	if out.Redirects = p.redirectsOf(b, v); b.RedirectsErr != nil {
+		out.RedirectsWrong = say("The redirects are unknown or outdated: %s", p.failure(context.Background(), b.RedirectsErr).text)
+	}
+
+	if v.May(access.Operate) {
+		out.New = &holdForm{ID: "new", Prefix: v.Prefix, CSRF: v.CSRF}
+	}
+
 	for _, rt := range p.o.Routes.All() {
 		if !v.Owns(rt.Prefix) {
 			continue
 		}
-		row := rateRow{Route: rt.Name, Rate: say("unlimited"), HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency, InFlight: b.inFlight(rt.Prefix),
-			Now: perSecond(b.rate(rt.Prefix, b.At))}
+
+		row := rateRow{Route: rt.Name, Rate: say("unlimited"), HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency,
+			InFlight: b.inFlight(rt.Prefix), Now: perSecond(b.rate(rt.Prefix, b.At))}
 		if rt.Rate > 0 {
 			row.Rate = plain(perSecond(rt.Rate))
 		}
+
 		out.Rates = append(out.Rates, row)
 	}
+
 	return out
 }
 
@@ -97,6 +129,7 @@ func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 			}
 		}
 	}
+
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
 			list.addHealth(&b.Health[i], b.At)
@@ -106,8 +139,10 @@ func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 	out := make([]hostRow, len(list.rows))
 	for i, row := range list.rows {
 		p.finish(row, b.At)
+		row.addHold(p, b, v)
 		out[i] = *row
 	}
+
 	slices.SortFunc(out, func(a, b hostRow) int {
 		return cmp.Or(rank(b.Level)-rank(a.Level), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Host, b.Host),
 			cmp.Compare(a.Route, b.Route))
@@ -132,6 +167,7 @@ func (l *hostList) row(prefix, host string) *hostRow {
 		row := &hostRow{Route: l.p.routeName(prefix), Prefix: prefix, Host: host, Name: health.Host(host), Anchor: anchor(prefix + "-" + host)}
 		l.by[id], l.rows = row, append(l.rows, row)
 	}
+
 	return l.by[id]
 }
 
@@ -140,6 +176,7 @@ func (l *hostList) addFigures(h *fleet.HostFigures) {
 	if l.only != "" && h.Host != l.only {
 		return
 	}
+
 	row := l.row(h.Prefix, h.Host)
 	row.InFlight += h.InFlight
 	row.Slots += h.Slots
@@ -151,6 +188,7 @@ func (l *hostList) addFigures(h *fleet.HostFigures) {
 	if h.Breaker != "" {
 		row.Breaker, row.next = h.Breaker, time.UnixMilli(h.RetryMS)
 	}
+
 	row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
 }
 
@@ -162,6 +200,7 @@ func (l *hostList) addHealth(route *health.Route, at time.Time) {
 		if l.only != "" && r.Name != l.only || l.only == "" && !listed && !r.Failing() {
 			continue
 		}
+
 		row := l.row(route.Prefix, r.Name)
 		row.Health, row.At, row.Counted = r, at, route.Counted
 		row.Waiting = max(row.Waiting, r.Waiting)
@@ -177,10 +216,12 @@ func (p *Pages) finish(row *hostRow, at time.Time) {
 	if row.Mean = wholeMS(row.mean); row.Calls == 0 {
 		row.Mean = plain("–")
 	}
+
 	row.judge()
 	if row.Breaker == "" {
 		return
 	}
+
 	if row.Retry = p.stamp(row.next); row.next.Before(at) {
 		row.Retry.Ago = say("when a notice for the host is due")
 	}
@@ -223,6 +264,19 @@ func (h hostRow) slots() string {
 
 // Path returns the address of the receiver's page.
 func (h hostRow) Path() string { return receiverPath(h.Host) }
+
+// limits returns the limits that operators have set; nil without any.
+func (h hostRow) limits() text {
+	switch {
+	case h.LimitRate != "" && h.LimitConcurrency > 0:
+		return say("limited to %s and %s concurrent call(s)", h.LimitRate, h.LimitConcurrency)
+	case h.LimitRate != "":
+		return say("limited to %s", h.LimitRate)
+	case h.LimitConcurrency > 0:
+		return say("limited to %s concurrent call(s)", h.LimitConcurrency)
+	}
+	return nil
+}
 
 // ErrorRate returns the share of failed calls.
 func (h hostRow) ErrorRate() string {

@@ -45,6 +45,7 @@ func lastAnswer(r *health.Receiver) text {
 	if r.Failures > 1 {
 		return say("%s, %s in a row", answer, r.Failures)
 	}
+
 	return answer
 }
 
@@ -72,24 +73,30 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 			more++
 			continue
 		}
+
 		listed++
 		if h.Health.Failing() {
 			add(p.failingMatter(&h))
 			continue
 		}
+
 		add(matter{Level: wrong, Title: say("%s does not answer", h.Host),
 			Why: say("%s of the last %s call(s) failed. Its notices wait. The receiver gets one call at a time, the next %s.", h.Failed, h.Calls,
 				h.Retry.Ago),
 			Links: []link{{receiverPath(h.Host), say("View")}, p.waitingLink(&h)}})
 	}
+
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
 			more += b.Health[i].Others
 		}
 	}
+
 	if more > 0 {
-		add(matter{Level: wrong, Title: say("About %s more receiver(s) failing", more), Links: []link{{Root + "receivers", say("All receivers")}}})
+		add(matter{Level: wrong, Title: say("About %s more receiver(s) failing", more),
+			Links: []link{{Root + "receivers", say("All receivers")}}})
 	}
+
 	if b.HealthErr != nil {
 		add(matter{Level: mind, Title: say("Health of receivers unknown"), Why: p.failure(context.Background(), b.HealthErr).text})
 	}
@@ -105,22 +112,27 @@ func (p *Pages) failingMatter(h *hostRow) matter {
 		if h.countedLate() {
 			facts = append(facts, say("counted %s", fromNow(h.At, h.Counted)))
 		}
+
 		if !r.Next.IsZero() {
 			facts = append(facts, say("next attempt %s", clock(p.stamp(r.Next))))
 		}
 	}
+
 	if r.LastSuccess.IsZero() {
 		facts = append(facts, say("no success recorded"))
 	}
+
 	if h.Breaker != "" {
 		facts = append(facts, say("breaker open, next call %s", h.Retry.Ago))
 	}
+
 	facts = append(facts, say("route %s", h.Route))
 
 	links := []link{{receiverPath(h.Host), say("View")}}
 	if r.Waiting > 0 {
 		links = append(links, p.waitingLink(h))
 	}
+
 	return matter{Level: h.Level, Title: say("%s: failing since %s", health.Title(h.Host), clock(p.stamp(r.Since))), Facts: facts,
 		Links: links}
 }
@@ -131,6 +143,7 @@ func (p *Pages) waitingLink(h *hostRow) link {
 	if rt := p.o.Routes.Prefix(h.Prefix); rt != nil && rt.Target.Kind != route.KindNotice {
 		path = noticesPath("route", h.Route, "state", string(notice.Scheduled))
 	}
+
 	return link{path, say("Waiting notices")}
 }
 

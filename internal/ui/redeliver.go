@@ -53,6 +53,7 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 	if rt != nil && rt.Target.Kind != route.KindNotice {
 		host = "" // all notices of the route have this receiver
 	}
+
 	if rt == nil || !v.Owns(rt.Prefix) || host == "" && health.ReceiverOf(rt, "") != name {
 		return page, x, failure{http.StatusNotFound, say("There is no such route with this receiver.")}
 	}
@@ -61,12 +62,15 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 	if x.query, x.wrong, err = p.query(r.Context(), s, v); err != nil || x.wrong != nil {
 		return page, x, err
 	}
+
 	if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
 		x.query.Until = now // notices that die again are not redriven again
 	}
+
 	if x.rate, err = notice.ParseRate(page.Rate); err != nil || x.rate > maxRate {
 		x.wrong = rateFault
 	}
+
 	return page, x, nil
 }
 
@@ -86,6 +90,7 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 	if err != nil {
 		return err
 	}
+
 	if page.Wrong = x.wrong; r.URL.Query().Has("preview") && x.wrong == nil {
 		got, err := p.eachDead(r.Context(), x.query, v, 2*searchTime, func(list []store.Found) bool {
 			page.Count += len(list)
@@ -94,6 +99,7 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 		if err != nil {
 			return err
 		}
+
 		page.Counted, page.Away = true, v.away(got.missing)
 		page.All = got.cursor == "" && page.Away == nil
 		page.Takes = x.delay(page.Count)
@@ -101,12 +107,16 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 		if !x.query.Since.IsZero() {
 			page.Since = x.query.Since.Truncate(time.Second).Format(time.RFC3339)
 		}
+
 		page.Until = x.query.Until.Add(time.Second - 1).Truncate(time.Second).Format(time.RFC3339)
 	}
+
 	if host, err := notice.Host(health.Host(page.Receiver)); p.o.Replays != nil && err == nil {
 		page.Replay = replayForm(p, search{Host: host, Route: page.Route, Since: page.Since, Until: page.Until})
 	}
-	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", health.Title(page.Receiver)), Section: say("Receivers"), Visitor: v, Content: redeliverContent(page)})
+
+	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", health.Title(page.Receiver)), Section: say("Receivers"),
+		Visitor: v, Content: redeliverContent(page)})
 }
 
 // redeliver redrives the dead letters of the window, one after the other at the rate.
@@ -118,18 +128,24 @@ func (p *Pages) redeliver(w http.ResponseWriter, r *http.Request, v Visitor) err
 	if x.wrong != nil {
 		return failure{http.StatusUnprocessableEntity, both(x.wrong, say("Nothing was redriven."))}
 	}
+
 	got := p.amendDead(r, v, bulk{x.query, store.Redrive, x}, func(*store.Found) bool { return true })
-	detail := fmt.Sprintf("%s to %s, until %s, at %s", plural(got.done, "dead letter"), page.Receiver, x.query.Until.Format(time.RFC3339), page.Rate)
+	detail := fmt.Sprintf("%s to %s, until %s, at %s", plural(got.done, "dead letter"), page.Receiver, x.query.Until.Format(time.RFC3339),
+		page.Rate)
 	if !x.query.Since.IsZero() {
 		detail += ", since " + x.query.Since.Format(time.RFC3339)
 	}
+
 	entry := audit.Entry{Action: audit.Redrive, Route: page.Route, Prefix: p.routeNamed(page.Route).Prefix, Detail: detail + got.without()}
 	if err := p.noteDead(r, v, entry, got); err != nil {
 		return err
 	}
+
 	to, query := page.Path, url.Values{}
 	if got.more { // the rest is redriven from there
-		to, query = page.Path+"/redeliver", url.Values{"route": {page.Route}, "since": {page.Since}, "until": {page.Until}, "rate": {page.Rate}, "preview": {"1"}}
+		to, query = page.Path+"/redeliver", url.Values{"route": {page.Route}, "since": {page.Since}, "until": {page.Until}, "rate": {page.Rate},
+			"preview": {"1"}}
 	}
+
 	return back(w, to, got.saying("group", query))
 }

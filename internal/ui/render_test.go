@@ -32,11 +32,14 @@ func busyNow() nowPage {
 	d := nowPage{Taken: due, All: true, Examined: true, Heat: heatMap(work, now), Coming: comingHour(counts, now)}
 	for i := range 10 {
 		name := "route" + strconv.Itoa(i)
-		d.Cards = append(d.Cards, card{Name: name, Prefix: "app1:" + name, Target: plain("https://shop.example"), Configured: true, Pending: 12345,
-			Waiting: 3, Dead: 2, Rate: 12, P50: plain(time.Millisecond), P99: plain(time.Second), NextDue: due, Spark: sparkline(counts), Level: fine})
+		d.Cards = append(d.Cards, card{Name: name, Prefix: "app1:" + name, Target: plain("https://shop.example"), Configured: true,
+			Pending: 12345,
+			Waiting: 3, Dead: 2, Rate: 12, P50: plain(time.Millisecond), P99: plain(time.Second), NextDue: due, Spark: sparkline(counts),
+			Level: fine})
 		d.Matters = append(d.Matters, matter{Level: wrong, Title: say("%s is paused", name), Why: say("No notice of the route is due yet."),
 			Links: []link{{noticesPath("route", name), say("Notices")}}})
-		d.Instances = append(d.Instances, instanceRow{Label: name, Version: "v1", State: "alive", Alive: true, Seen: due, Started: due, Tells: true})
+		d.Instances = append(d.Instances, instanceRow{Label: name, Version: "v1", State: "alive", Alive: true, Seen: due, Started: due,
+			Tells: true})
 	}
 	return d
 }

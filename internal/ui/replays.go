@@ -79,9 +79,11 @@ func resultRows(counts map[string]int64) (rows []resultRow) {
 			if text == nil {
 				text = plain(result)
 			}
+
 			rows = append(rows, resultRow{text, n})
 		}
 	}
+
 	slices.SortFunc(rows, func(a, b resultRow) int {
 		return cmp.Or(cmp.Compare(b.Notices, a.Notices), cmp.Compare(a.Text.String(), b.Text.String()))
 	})
@@ -93,23 +95,29 @@ func replayName(r *history.Replay) string { return r.Client + ":" + r.Name }
 
 func (p *Pages) replayRow(r *history.Replay, v Visitor) replayRow {
 	row := replayRow{Path: Root + "replays/" + url.PathEscape(replayName(r)), Name: r.Name, Client: r.Client, State: r.State, Reason: r.Reason,
-		Since: p.stamp(r.Since), Until: p.stamp(r.Until), Prefix: r.Prefix, Host: r.Host, Rate: perSecond(r.Rate), NewIDs: r.NewIDs, Made: p.stamp(r.Made),
-		Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[replay.Sent], Skipped: resultRows(r.Counts), Refused: resultRows(r.Refused), CSRF: v.CSRF}
-	row.Level = map[history.ReplayState]level{history.ReplayRunning: mind, history.ReplayStopped: mind, history.ReplayDone: fine, history.ReplayFailed: wrong}[r.State]
+		Since: p.stamp(r.Since), Until: p.stamp(r.Until), Prefix: r.Prefix, Host: r.Host, Rate: perSecond(r.Rate), NewIDs: r.NewIDs,
+		Made: p.stamp(r.Made), Changed: p.stamp(r.Changed), Total: r.Total, Sent: r.Counts[replay.Sent], Skipped: resultRows(r.Counts),
+		Refused: resultRows(r.Refused), CSRF: v.CSRF}
+	row.Level = map[history.ReplayState]level{history.ReplayRunning: mind, history.ReplayStopped: mind, history.ReplayDone: fine,
+		history.ReplayFailed: wrong}[r.State]
 	for _, o := range r.Outcomes {
 		row.Outcomes = append(row.Outcomes, stateText(o))
 	}
+
 	done := int64(0)
 	for _, n := range r.Counts {
 		done += n
 	}
+
 	if row.Left = max(r.Total-done, 0); r.State == history.ReplayDone {
 		row.Left = 0 // notices that Redis lost are neither sent nor skipped
 	}
+
 	row.Percent = 100
 	if r.Total > 0 {
 		row.Percent = 100 * (r.Total - row.Left) / r.Total
 	}
+
 	row.MayStop = v.May(access.Operate) && r.State == history.ReplayRunning
 	row.MayResume = v.May(access.Operate) && r.State == history.ReplayStopped
 	return row
@@ -125,14 +133,17 @@ func (p *Pages) showReplays(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if p.o.Replays == nil {
 		return errNoHistory
 	}
+
 	list, err := p.o.Replays.Replays(r.Context(), v.Prefix, mostReplays)
 	if err != nil {
 		return p.replayFailure(r, err)
 	}
+
 	page := replaysPage{May: v.May(access.Operate)}
 	for i := range list {
 		page.Rows = append(page.Rows, p.replayRow(&list[i], v))
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Replays"), Visitor: v, Content: replaysContent(page)})
 }
 
@@ -146,7 +157,8 @@ func (p *Pages) replayFailure(r *http.Request, err error) error {
 			say("The replay would send more than %s notices: choose a shorter window, a host or a prefix.", history.MaxReplay)}
 	case errors.Is(err, replay.ErrOther):
 		return failure{http.StatusConflict, say("A replay with this id has another window. Preview it again.")}
-	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign), errors.Is(err, history.ErrSlow):
+	case errors.Is(err, history.ErrUnavailable), errors.Is(err, history.ErrNewer), errors.Is(err, history.ErrForeign),
+		errors.Is(err, history.ErrSlow):
 		return p.historyFailure(r.Context(), err)
 	}
 	return err
@@ -157,6 +169,7 @@ func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
 	if p.o.Replays == nil {
 		return nil, errNoHistory
 	}
+
 	client, name, _ := strings.Cut(r.PathValue("replay"), ":")
 	list, err := p.o.Replays.FindReplays(r.Context(), history.ReplayQuery{Name: name, Prefix: v.Prefix, Caller: client, Whose: &client})
 	switch {
@@ -165,6 +178,7 @@ func (p *Pages) theReplay(r *http.Request, v Visitor) (*history.Replay, error) {
 	case len(list) == 0:
 		return nil, failure{http.StatusNotFound, say("There is no such replay. Replays are kept for 30 days after their last change.")}
 	}
+
 	return &list[0], nil
 }
 
@@ -174,6 +188,7 @@ func (p *Pages) showReplay(w http.ResponseWriter, r *http.Request, v Visitor) er
 	if err != nil {
 		return err
 	}
+
 	row := p.replayRow(x, v)
 	return p.render(w, r, http.StatusOK, view{Title: say("Replay %s", x.Name), Section: say("Replays"), Visitor: v,
 		Live: replaysLive + url.PathEscape(replayName(x)), Content: replayContent(row)})
@@ -185,14 +200,17 @@ func (p *Pages) showLiveReplay(w http.ResponseWriter, r *http.Request, v Visitor
 	if err != nil {
 		return err
 	}
+
 	f, err := p.open(w, r, v)
 	if err != nil {
 		return err
 	}
+
 	defer f.close()
 	if f.send(again) != nil {
 		return nil
 	}
+
 	lang := languageOf(r)
 	for err == nil {
 		blocks, bad := lang.renderBlocks([]liveBlock{{"replay", replayProgress(p.replayRow(x, v))}})
@@ -200,11 +218,14 @@ func (p *Pages) showLiveReplay(w http.ResponseWriter, r *http.Request, v Visitor
 			p.log.Error("cannot render a live page", zap.String("page", "replay"), zap.Error(bad))
 			return nil
 		}
+
 		if f.sendChanged(blocks) != nil || !f.wait(replayEvery) {
 			return nil
 		}
+
 		x, err = p.theReplay(r, v)
 	}
+
 	return nil // the page keeps its last state
 }
 
@@ -215,20 +236,25 @@ func (p *Pages) switchReplay(stop bool) handler {
 		if err != nil {
 			return err
 		}
+
 		do, action, said := p.o.Replays.ResumeReplay, audit.ReplayResume, "replay-resumed"
 		if stop {
 			do, action, said = p.o.Replays.StopReplay, audit.ReplayStop, "replay-stopped"
 		}
+
 		changed, err := do(lasting(r), x.ID)
 		if changed || err != nil {
 			p.note(r, v, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.Name}, err)
 		}
+
 		if err != nil {
 			return p.replayFailure(r, err)
 		}
+
 		if !changed {
 			said = "replay-unchanged"
 		}
+
 		return back(w, Root+"replays/"+url.PathEscape(replayName(x)), url.Values{"said": {said}})
 	}
 }
@@ -261,6 +287,7 @@ func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor)
 	if p.o.Replays == nil {
 		return errNoHistory
 	}
+
 	page := newReplayPage{replayAsked: askedOf(r), CSRF: v.CSRF}
 	if r.URL.Query().Has("preview") {
 		err := p.preview(r, v, &page)
@@ -268,15 +295,17 @@ func (p *Pages) showNewReplay(w http.ResponseWriter, r *http.Request, v Visitor)
 		if err != nil && !errors.As(err, &bad) {
 			return err
 		}
+
 		page.Wrong = bad.text
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("New replay"), Section: say("Replays"), Visitor: v, Content: newReplayContent(page)})
 }
 
 func askedOf(r *http.Request) replayAsked {
 	get := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
-	return replayAsked{ID: get("id"), Since: get("since"), Until: get("until"), Prefix: get("prefix"), Host: get("host"), Outcome: get("outcome"),
-		Rate: cmp.Or(get("rate"), replayRate), NewIDs: get("new_ids") != ""}
+	return replayAsked{ID: get("id"), Since: get("since"), Until: get("until"), Prefix: get("prefix"), Host: get("host"),
+		Outcome: get("outcome"), Rate: cmp.Or(get("rate"), replayRate), NewIDs: get("new_ids") != ""}
 }
 
 // preview adds the preview.
@@ -285,10 +314,12 @@ func (p *Pages) preview(r *http.Request, v Visitor, page *newReplayPage) error {
 	if err != nil {
 		return err
 	}
+
 	plan, err := p.o.Replays.MakeReplay(r.Context(), x, true)
 	if err != nil {
 		return p.replayFailure(r, err)
 	}
+
 	form := page.replayAsked
 	form.ID, form.Since, form.Until, form.Prefix = x.Name, x.Since.Format(time.RFC3339Nano), x.Until.Format(time.RFC3339Nano), x.Prefix
 	page.Plan = &planned{p.replayRow(plan.Replay, v), plan.Found, plan.Hosts, plan.HostCount, plan.Differs, form}
@@ -302,6 +333,7 @@ func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
 	if !api.IsReplayName(x.Name) {
 		x.Name = x.ID
 	}
+
 	x.NewIDs, x.Outcomes = q.NewIDs, []notice.Ending{notice.EndDead, notice.EndDelivered}
 	switch o := notice.Ending(q.Outcome); o {
 	case "":
@@ -315,6 +347,7 @@ func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
 	if x.Since, x.Until, x.Host, wrong = p.common(search{Since: q.Since, Until: q.Until, Host: q.Host}, v); wrong != nil {
 		return nil, refuse(wrong)
 	}
+
 	switch {
 	case x.Since.IsZero():
 		return nil, refuse(say("A replay needs the start of a window."))
@@ -325,11 +358,13 @@ func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
 	case x.Prefix != "" && x.Prefix != v.Prefix && !v.Covers(x.Prefix):
 		return nil, refuse(say("You may only replay notices under `%s`.", v.Prefix))
 	}
+
 	x.Prefix = cmp.Or(x.Prefix, v.Prefix)
 	var err error
 	if x.Rate, err = notice.ParseRate(q.Rate); err != nil || x.Rate > maxRate {
 		return nil, refuse(rateFault)
 	}
+
 	return x, nil
 }
 
@@ -338,18 +373,22 @@ func (p *Pages) startReplay(w http.ResponseWriter, r *http.Request, v Visitor) e
 	if p.o.Replays == nil {
 		return errNoHistory
 	}
+
 	x, err := p.replayOf(askedOf(r), v)
 	if err != nil {
 		return err
 	}
+
 	plan, err := p.o.Replays.MakeReplay(lasting(r), x, false)
 	var refused failure
 	if err == nil && !plan.Known || err != nil && !errors.As(p.replayFailure(r, err), &refused) {
 		p.note(r, v, audit.Entry{Action: audit.Replay, Prefix: x.Prefix, Detail: fmt.Sprintf("%s: %s that ended since %s, until %s", x.Name,
 			plural(x.Total, "notice"), x.Since.Format(time.RFC3339), x.Until.Format(time.RFC3339))}, err)
 	}
+
 	if err != nil {
 		return p.replayFailure(r, err)
 	}
+
 	return back(w, Root+"replays/"+url.PathEscape(replayName(plan.Replay)), url.Values{"said": {"replay-started"}})
 }

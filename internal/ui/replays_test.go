@@ -112,7 +112,8 @@ func TestReplayIsPreviewedStartedStoppedAndResumed(t *testing.T) {
 
 	fields := page.fields("/ui/replays")
 	to := s.post("/ui/replays", fields...).is(303).Header.Get("Location")
-	if len(x.list) != 1 || x.list[0].Rate != 20 || x.list[0].Host != "shop.example" || len(x.list[0].Outcomes) != 1 || x.list[0].Client != "me" {
+	if len(x.list) != 1 || x.list[0].Rate != 20 || x.list[0].Host != "shop.example" || len(x.list[0].Outcomes) != 1 ||
+		x.list[0].Client != "me" {
 		t.Fatalf("%+v", x.list)
 	}
 	path, _, _ := strings.Cut(to, "?")
@@ -183,7 +184,8 @@ func TestHistoryPage(t *testing.T) {
 		}
 	})
 	u, err := url.Parse(found)
-	if err != nil || u.Query().Encode() != (url.Values{"since": {"2026-11-17T12:00:00Z"}, "prefix": {"app1:orders"}, "outcome": {"dead"}, "host": {"shop.example"}}).Encode() {
+	if err != nil || u.Query().Encode() != (url.Values{"since": {"2026-11-17T12:00:00Z"}, "prefix": {"app1:orders"}, "outcome": {"dead"},
+		"host": {"shop.example"}}).Encode() {
 		t.Errorf("the search leads to the replay %q, %v", found, err)
 	}
 	a.err = history.ErrUnavailable

@@ -27,9 +27,11 @@ func (p *Pages) resend(w http.ResponseWriter, r *http.Request, v Visitor) error 
 	if errors.As(err, &absent) {
 		err = p.findEnded(r, v, err)
 	}
+
 	if err == nil {
 		err = p.withinResends(w, r, v)
 	}
+
 	if err != nil {
 		return err
 	}
@@ -42,18 +44,23 @@ func (p *Pages) resend(w http.ResponseWriter, r *http.Request, v Visitor) error 
 		if v.Linked() { // the reason may be about a notice that the visitor may not see
 			why = say("Its state has changed, or its content is no longer stored.")
 		}
+
 		return failure{http.StatusConflict, both(say("The notice is not resent."), why)}
 	}
+
 	if err != nil || c.Done {
 		entry := audit.Entry{Action: audit.Resend, Key: key}
 		if v.Linked() {
 			entry.Detail = "by link " + v.session.Link
 		}
+
 		p.note(r, v, entry, err)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	return back(w, Root+"notices/"+key, url.Values{"said": {"resent"}})
 }
 
@@ -70,11 +77,13 @@ func (p *Pages) findEnded(r *http.Request, v Visitor, otherwise error) error {
 	if err != nil || len(rows) == 0 {
 		return errors.Join(err, otherwise)
 	}
+
 	if n, err := replay.FromRow(p.o.Routes, &rows[0]); err == nil && v.Host != "" {
 		if f := (store.Found{Notice: n}); p.hostOf(&f) != v.Host {
 			return otherwise
 		}
 	}
+
 	return nil
 }
 
@@ -84,10 +93,12 @@ func (p *Pages) withinResends(w http.ResponseWriter, r *http.Request, v Visitor)
 	if !v.Linked() {
 		return nil
 	}
+
 	wait, err := p.o.Sessions.CountResend(r.Context(), v.session)
 	if err != nil || wait <= 0 {
 		return err
 	}
+
 	setRetryAfter(w, wait)
 	return failure{http.StatusTooManyRequests, say("This link may resend %s notices a minute. Try again later.", session.MaxResends)}
 }

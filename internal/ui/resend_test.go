@@ -11,6 +11,7 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -32,7 +33,8 @@ func TestPageResendsADeliveredNotice(t *testing.T) {
 	}
 	s.as(ui.Visitor{Role: access.Read}).get("/ui/notices/" + key).is(200).saysNot("/resend")
 
-	s.post("/ui/notices/"+key+"/resend", "id", f.ID(), "ending", "2").is(409).says("The notice is not resent.", "its current ending is 1, not 2")
+	s.post("/ui/notices/"+key+"/resend", "id", f.ID(), "ending", "2").is(409).says("The notice is not resent.",
+		"its current ending is 1, not 2")
 	form := url.Values{"csrf": {s.csrf}, "id": {f.ID()}, "ending": {"2"}}
 	r := httptest.NewRequest(http.MethodPost, "/ui/notices/"+key+"/resend", strings.NewReader(form.Encode()))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
@@ -77,15 +79,16 @@ func TestPageOfResentNotice(t *testing.T) {
 func TestPageOfReplayedNotice(t *testing.T) {
 	s := newSite(t)
 	made := notice.MadeAt(time.Now())
-	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: made, Due: time.Now(), Replay: "rpl", AttemptsMade: 2, Redriven: 2, Endings: 1,
-		Content: notice.Content{URL: "https://shop.example/"}}
+	n := &notice.Notice{Key: "app1:orders:paid:1", Route: "app1:orders", Made: made, Due: time.Now(), Replay: "rpl", AttemptsMade: 2,
+		Redriven: 2, Endings: 1, Content: notice.Content{URL: "https://shop.example/"}}
 	s.engine.Add(store.Found{State: notice.Scheduled, Notice: n})
-	s.get("/ui/notices/app1:orders:paid:1").says("Replayed, after 2 attempts in all", "Replayed, ladder restarted Attempt 3").saysNot("Redriven", "Not delivered yet")
+	s.get("/ui/notices/app1:orders:paid:1").says("Replayed, after 2 attempts in all",
+		"Replayed, ladder restarted Attempt 3").saysNot("Redriven", "Not delivered yet")
 }
 
 // The page of a parked notice names the notice that it waits for, to a visitor who may see that one.
 func TestPageOfParkedNotice(t *testing.T) {
-	s := newSite(t)
+	s := newSite(t, func(table *route.Table) { table.Name("orders").Order = route.OrderSkip })
 	const head, parked = "app1:orders:created:1", "app1:orders:paid:1"
 	const path = "/ui/notices/" + parked
 	if err := s.engine.Store().AddOrdered(t.Context(), []string{"app1:orders"}); err != nil {
@@ -93,7 +96,8 @@ func TestPageOfParkedNotice(t *testing.T) {
 	}
 	claim := func(key string) *store.Claimed {
 		t.Helper()
-		got, err := s.engine.Store().ClaimKeys(t.Context(), keys.Partition{Prefix: "app1:orders"}, store.Lease{Token: "park", For: time.Minute}, []string{key})
+		got, err := s.engine.Store().ClaimKeys(t.Context(), keys.Partition{Prefix: "app1:orders"}, store.Lease{Token: "park", For: time.Minute},
+			[]string{key})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,5 +46,6 @@ func restartStep(f *store.Found) step {
 	case replayed:
 		title = say("Replayed, ladder restarted")
 	}
+
 	return step{Title: title, Level: fine}
 }

@@ -9,21 +9,26 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/holds"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
 )
 
 // requiredRoles are the lowest roles that may open each page and press each button.
 var requiredRoles = map[access.Role][]string{
-	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}", "GET /ui/opened", "POST /ui/opened",
-		"GET /ui/language"},
-	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers", "GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices",
-		"GET /ui/notices/{key}", "GET /ui/dead", "GET /ui/dead/group", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit",
-		"GET /ui/history", "GET /ui/replays", "GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
+	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}",
+		"GET /ui/opened", "POST /ui/opened", "GET /ui/language"},
+	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers",
+		"GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/dead",
+		"GET /ui/dead/group", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit", "GET /ui/history", "GET /ui/replays",
+		"GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
 	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},
-	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/resend", "POST /ui/notices/{key}/test", "GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge",
-		"POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume", "GET /ui/receivers/{receiver}/redeliver", "POST /ui/receivers/{receiver}/redeliver",
-		"GET /ui/replays/new", "POST /ui/replays", "POST /ui/replays/{replay}/stop", "POST /ui/replays/{replay}/resume"},
+	access.Operate: {"POST /ui/notices/{key}/redrive", "POST /ui/notices/{key}/resend", "POST /ui/notices/{key}/test",
+		"GET /ui/dead/download", "POST /ui/dead/redrive", "POST /ui/dead/purge", "POST /ui/routes/{name}/pause",
+		"POST /ui/routes/{name}/resume", "GET /ui/receivers/{receiver}/redeliver", "POST /ui/receivers/{receiver}/redeliver",
+		"POST /ui/receivers/pause", "POST /ui/receivers/resume", "POST /ui/receivers/limit", "POST /ui/redirects/{redirect}/stop",
+		"POST /ui/redirects/{redirect}/resume", "GET /ui/replays/new", "POST /ui/replays", "POST /ui/replays/{replay}/stop",
+		"POST /ui/replays/{replay}/resume"},
 }
 
 func TestPagesRequireTheirRoles(t *testing.T) {
@@ -81,18 +86,23 @@ func TestPagesOfferOnlyButtonsOfTheRole(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
+	if err := s.engine.PauseReceiver(t.Context(), holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
+		t.Fatal(err)
+	}
 	group := "/ui/dead/group?" + url.Values{"route": {"orders"}, "reason": {"timeout"}, "host": {"shop.example"}}.Encode()
-	pages := []string{"/ui/", "/ui/notices/app1:orders:paid:1", "/ui/notices/app1:orders:paid:2", group, "/ui/routes"}
+	actions := []string{"cancel", "fire", "purge", "receivers/limit", "receivers/pause", "receivers/resume", "redrive", "reschedule",
+		"routes/orders/pause", "test"}
+	pages := []string{"/ui/", "/ui/notices/app1:orders:paid:1", "/ui/notices/app1:orders:paid:2", group, "/ui/routes", "/ui/receivers"}
 	for role, want := range map[access.Role][]string{
 		access.Read:    nil,
 		access.Produce: {"cancel", "fire", "reschedule"},
-		access.Operate: {"cancel", "fire", "pause", "purge", "redrive", "reschedule", "test"},
+		access.Operate: actions,
 	} {
 		who := s.as(ui.Visitor{Role: role})
 		var offered []string
 		for _, path := range pages {
 			body := who.get(path).is(200).body
-			for _, action := range []string{"cancel", "fire", "pause", "purge", "redrive", "reschedule", "test"} {
+			for _, action := range actions {
 				if strings.Contains(body, "/"+action+`"`) && !slices.Contains(offered, action) {
 					offered = append(offered, action)
 				}

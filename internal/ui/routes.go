@@ -19,6 +19,7 @@ type routeRow struct {
 	Target, Summary, Signed            text
 	Timeout                            time.Duration
 	Concurrency, HostConcurrency, Rate text
+	Hook                               text // of dead letters; nil = none
 	More                               []text
 	Paused, May, Shared                bool
 	CSRF                               string
@@ -30,16 +31,20 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 	for _, c := range b.Counts {
 		paused[c.Prefix] = c.Paused
 	}
+
 	var rows []routeRow
 	for _, rt := range p.o.Routes.All() {
 		if !v.Meets(rt.Prefix) {
 			continue
 		}
+
 		row := rowOf(rt)
+		row.Hook = p.hookText(rt, v)
 		row.Shared = !v.Owns(rt.Prefix)
 		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
 		rows = append(rows, row)
 	}
+
 	return p.render(w, r, http.StatusOK, view{Title: say("Routes"), Visitor: v, Content: routesContent(rows)})
 }
 
@@ -50,28 +55,33 @@ func rowOf(rt *route.Route) routeRow {
 		}
 		return plain(n)
 	}
-	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: say("no retry"), Ack: given(rt.Acknowledgement()),
-		Timeout: rt.Timeout, Signed: say("none"), Concurrency: many(rt.Concurrency), HostConcurrency: many(rt.HostConcurrency),
-		Rate: say("unlimited")}
+	row := routeRow{Name: rt.Name, Prefix: rt.Prefix, Target: targetText(rt), Ladder: rt.Ladder.String(), Summary: say("no retry"),
+		Ack: given(rt.Acknowledgement()), Timeout: rt.Timeout, Signed: say("none"), Concurrency: many(rt.Concurrency),
+		HostConcurrency: many(rt.HostConcurrency), Rate: say("unlimited")}
 	if n := len(rt.Ladder); n > 0 {
 		row.Summary = say("%s retr(y|ies) over %s", n, rt.Ladder.Total())
 	}
+
 	if rt.Jitter > 0 {
 		row.Jitter = "± " + strconv.FormatFloat(rt.Jitter*100, 'f', -1, 64) + " %"
 	}
+
 	if rt.Rate > 0 {
 		row.Rate = plain(perSecond(rt.Rate))
 	}
+
 	if signing := rt.Signing(); len(signing.Schemes) > 0 {
 		var schemes []string
 		for _, scheme := range signing.Schemes {
 			schemes = append(schemes, string(scheme))
 		}
+
 		row.Signed = say("`%s`", schemes)
 		if signing.HMAC() {
 			row.Signed = say("`%s` · one key per %s · %s secret(s)", schemes, stateText(signing.Per), len(rt.Secrets))
 		}
 	}
+
 	for _, m := range []struct {
 		is   bool
 		text text
@@ -85,7 +95,32 @@ func rowOf(rt *route.Route) routeRow {
 			row.More = append(row.More, m.text)
 		}
 	}
+
 	return row
+}
+
+// hookText describes the dead-letter hook of a route; nil if it has none. Routes that the visitor may not see have no
+// name.
+func (p *Pages) hookText(rt *route.Route, v Visitor) text {
+	if rt.OnDead == nil {
+		return nil
+	}
+
+	to := say("another route")
+	if v.Meets(rt.OnDead.Prefix) {
+		to = say("route `%s`", rt.OnDead.Name)
+	}
+
+	list := []text{say("`ON_DEAD`: each dead letter")}
+	if rt.OnDeadBody > 0 {
+		list[0] = say("`ON_DEAD`: each dead letter, with its body")
+	}
+
+	if rt.OnDown > 0 {
+		list = append(list, say("`ON_DOWN`: receivers that fail for %s", rt.OnDown))
+	}
+
+	return say("%s, to %s", plain(list), to)
 }
 
 // switchRoute pauses or resumes a route. The visitor must see all of it.
@@ -98,15 +133,18 @@ func (p *Pages) switchRoute(paused bool) handler {
 		if !v.Owns(rt.Prefix) {
 			return failure{http.StatusForbidden, say("This route also carries notices of other clients. You may not pause or resume it.")}
 		}
+
 		do, action, said := p.o.Engine.Resume, audit.Resume, "resumed"
 		if paused {
 			do, action, said = p.o.Engine.Pause, audit.Pause, "paused"
 		}
+
 		err := do(lasting(r), rt.Prefix)
 		p.note(r, v, audit.Entry{Action: action, Route: rt.Name, Prefix: rt.Prefix}, err)
 		if err != nil {
 			return err
 		}
+
 		p.sampler.changed.Store(true)
 		return back(w, Root+"routes", url.Values{"said": {said}})
 	}

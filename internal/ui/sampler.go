@@ -60,8 +60,9 @@ type board struct {
 	Health     []health.Route
 	HealthAt   time.Time
 	HealthErr  error // why Health is outdated
-	Ready      api.Readiness
-	Answered   time.Duration // the latency of reading the heartbeats
+	heldBoard
+	Ready    api.Readiness
+	Answered time.Duration // the latency of reading the heartbeats
 }
 
 // seenInstance is an instance with its metrics.
@@ -91,7 +92,8 @@ type sampler struct {
 }
 
 func newSampler(o Options, now func() time.Time) *sampler {
-	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{}, wake: make(chan struct{}, 1)}
+	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{},
+		wake: make(chan struct{}, 1)}
 }
 
 // run samples while a dashboard is open, until ctx ends.
@@ -139,6 +141,7 @@ func (s *sampler) watch() (boards <-chan *board, leave func()) {
 	case s.wake <- struct{}{}:
 	default:
 	}
+
 	return w, func() {
 		s.mu.Lock()
 		delete(s.watchers, w)
@@ -154,6 +157,7 @@ func (s *sampler) current(ctx context.Context) *board {
 	if b != nil && s.now().Sub(b.At) < sampleEvery/2 && !s.changed.Load() {
 		return b
 	}
+
 	return s.sample(ctx)
 }
 
@@ -168,12 +172,15 @@ func (s *sampler) sample(ctx context.Context) *board {
 	if before != nil && now.Sub(before.At) < sampleEvery/2 && !s.changed.Load() {
 		return before // another request has just read it
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
 	b := &board{Minutes: map[int64]map[string]metrics.Work{}}
 	if before != nil {
 		*b = *before
 	}
+
+	changed := s.changed.Load() // counts clears it
 	// At the same time: in a cluster each part asks other nodes, and need not wait for the nodes of
 	// another part.
 	var steps sync.WaitGroup
@@ -186,6 +193,10 @@ func (s *sampler) sample(ctx context.Context) *board {
 		}
 	})
 	steps.Go(func() { s.receivers(ctx, b, now) })
+	steps.Go(func() {
+		s.holds(ctx, b, now, changed)
+		s.redirects(ctx, b, now, changed)
+	})
 	steps.Go(func() { b.Ready = s.engine.Ready(ctx) })
 	steps.Wait()
 	// Without counts all figures are old; heartbeats may be old alone.
@@ -194,6 +205,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 	if b.Err == nil {
 		b.Fresh = b.At
 	}
+
 	s.mu.Lock()
 	s.board = b
 	s.mu.Unlock()
@@ -206,12 +218,14 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 	if err != nil {
 		return err
 	}
+
 	b.Answered = time.Since(began)
 	b.Instances = make([]seenInstance, len(list))
 	for i, x := range list {
 		f, ok := x.ReadFigures()
 		b.Instances[i] = seenInstance{x, x.ID == s.engine.Self(), f, ok}
 	}
+
 	return nil
 }
 
@@ -221,10 +235,12 @@ func (s *sampler) receivers(ctx context.Context, b *board, now time.Time) {
 	for i := range b.Health {
 		known += len(b.Health[i].Receivers)
 	}
+
 	every := max(pace(s.prefixes, healthBudget, healthLeast, healthMost), pace(known, receiverBudget, healthLeast, healthMost))
 	if s.health == nil || b.HealthErr == nil && !b.HealthAt.IsZero() && now.Sub(b.HealthAt) < every-sampleEvery/2 {
 		return
 	}
+
 	list, err := s.health.Health(ctx)
 	if b.HealthErr = err; err == nil {
 		b.Health, b.HealthAt = list, now
@@ -249,6 +265,7 @@ func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
 		if err != nil {
 			return err
 		}
+
 		for _, m := range list {
 			reported[m.Instance] = max(reported[m.Instance], m.At)
 			at := time.UnixMilli(m.At).Add(-time.Second).Unix() / 60
@@ -272,6 +289,7 @@ func addWork(routes, more map[string]metrics.Work) map[string]metrics.Work {
 		sum.Add(w)
 		sums[prefix] = sum
 	}
+
 	return sums
 }
 
@@ -282,13 +300,16 @@ func pace(commands, budget int, least, most time.Duration) time.Duration {
 
 func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
 	n := max(len(b.Counts), s.prefixes) * s.engine.Shards()
-	if !s.changed.Swap(false) && !b.CountsAt.IsZero() && now.Sub(b.CountsAt) < pace(n*countCommands, countBudget, countLeast, countMost)-sampleEvery/2 {
+	if !s.changed.Swap(false) && !b.CountsAt.IsZero() && now.Sub(b.CountsAt) < pace(n*countCommands, countBudget, countLeast,
+		countMost)-sampleEvery/2 {
 		return nil
 	}
+
 	list, missing, err := s.engine.Counts(ctx)
 	if err == nil {
 		b.Counts, b.CountsAt, b.Missing = list, s.now(), missing
 	}
+
 	return err
 }
 
@@ -299,22 +320,27 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 			n += s.engine.Shards()
 		}
 	}
+
 	back := len(b.Hidden) > 0 && len(b.Missing) == 0
 	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) && !back {
 		return nil
 	}
+
 	forecast, hidden := map[string][]int64{}, []wire.Lost(nil)
 	for _, c := range b.Counts {
 		if c.Pending == 0 {
 			continue
 		}
+
 		list, missing, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, spans)
 		if err != nil {
 			return err
 		}
+
 		hidden = wire.Together(hidden, missing)
 		forecast[c.Prefix] = list
 	}
+
 	b.Forecast, b.ForecastAt, b.Hidden = forecast, now, hidden
 	return nil
 }

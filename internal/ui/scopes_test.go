@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -19,9 +20,11 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/history"
+	"notifier/internal/holds"
 	"notifier/internal/keyring"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/redirect"
 	"notifier/internal/route"
 	"notifier/internal/session"
 	"notifier/internal/store"
@@ -43,8 +46,8 @@ func scopedRoutes(t testing.TB) *route.Table {
 	t.Helper()
 	make := func(name, prefix, target string) *route.Route {
 		// A claim outlives the test on a slow machine too: after the lease its notice is overdue.
-		r := &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder, Timeout: 10 * time.Minute,
-			Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
+		r := &route.Route{Name: name, Prefix: prefix, Target: route.Target{Kind: route.KindNotice}, Ladder: notice.DefaultLadder,
+			Timeout: 10 * time.Minute, Concurrency: 64, HostConcurrency: 16, Ack: route.Ack{Kind: route.Ack2xx}}
 		if target != "" {
 			u, err := url.Parse(target)
 			if err != nil {
@@ -55,7 +58,8 @@ func scopedRoutes(t testing.TB) *route.Table {
 		return r
 	}
 	table, err := route.NewTable([]*route.Route{make("orders", "app1:orders", ""), make("fixed", "app1:fixed", "https://erp.example/hook"),
-		make(theirMark+"route", theirMark, ""), make(theirMark+"fixed", theirMark+":fixed", "https://"+theirMark+"erp.example/"), make("shared", "app3", "")})
+		make(theirMark+"route", theirMark, ""), make(theirMark+"fixed", theirMark+":fixed", "https://"+theirMark+"erp.example/"),
+		make("shared", "app3", "")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +76,8 @@ func keepAll(e *enginetest.Engine, table *route.Table, under, mark string, at ti
 				Headers: []notice.Header{{Name: "x-" + mark, Value: mark}}}}
 		f := store.Found{Notice: n, State: state}
 		if state != notice.Scheduled {
-			n.Add(notice.Attempt{Number: 1, At: at.Add(-time.Minute), Duration: time.Millisecond, Status: 500, Reason: notice.ReasonStatus5xx, Response: mark + " answers"})
+			n.Add(notice.Attempt{Number: 1, At: at.Add(-time.Minute), Duration: time.Millisecond, Status: 500, Reason: notice.ReasonStatus5xx,
+				Response: mark + " answers"})
 		}
 		if state != notice.Scheduled && state != notice.Claimed {
 			f.SettledAt = at.Add(-time.Minute)
@@ -93,8 +98,27 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 			t.Fatal(err)
 		}
 	}
+	hold := func(prefix, host string) {
+		r := holds.Receiver{Prefix: prefix, Host: host}
+		if err := errors.Join(e.PauseReceiver(t.Context(), r, time.Time{}, 0),
+			e.LimitReceiver(t.Context(), holds.Limit{Receiver: r, Rate: 42})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move := func(name, prefix string) {
+		rule := redirect.Rule{From: "https://" + name + ".example/in", To: "https://new." + name + ".example/in", Prefix: prefix}
+		x := redirect.Redirect{ID: "rdr_" + name, Client: name, Rule: rule, State: redirect.Stopped, Made: at, Changed: at}
+		if err := (redirect.Redis{Store: e.Store()}).Add(t.Context(), &x); err != nil {
+			t.Fatal(err)
+		}
+	}
+	move("mine", mine[0])
+	if len(theirs) > 0 {
+		move(theirMark, theirs[0])
+	}
 	for _, prefix := range mine {
 		keepAll(e, table, prefix, "mine", at)
+		hold(prefix, "mine.example")
 	}
 	note(audit.Entry{Action: audit.Cancel, Key: "app1:orders:mine:minen3", Client: "me", Result: audit.Done})
 	figures := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 1, Work: late(3)}},
@@ -102,15 +126,19 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	minute := map[string]metrics.Work{"app1:orders": late(3)}
 	for _, prefix := range theirs {
 		keepAll(e, table, prefix, theirMark, at)
+		hold(prefix, theirMark+".example")
 		rt := table.Match(prefix + strings.Repeat(":x", 3-strings.Count(prefix, ":"))).Prefix
-		note(audit.Entry{Action: audit.Purge, Route: theirMark + "route", Prefix: rt, Detail: "7 dead letters of host " + theirMark + ".example", Client: somebody.Name, Address: "203.0.113.77"})
+		note(audit.Entry{Action: audit.Purge, Route: theirMark + "route", Prefix: rt,
+			Detail: "7 dead letters of host " + theirMark + ".example", Client: somebody.Name, Address: "203.0.113.77"})
 		if rt == "app1:orders" { // its figures are of both, and a link shows none
 			figures.Routes[rt], minute[rt] = fleet.RouteFigures{InFlight: 4343, Work: late(4242)}, late(4242)
 		} else {
 			figures.Routes[rt], minute[rt] = fleet.RouteFigures{InFlight: 4343, Work: late(4242)}, late(4242)
-			note(audit.Entry{Action: audit.Cancel, Key: prefix + strings.Repeat(":"+theirMark, 3-strings.Count(prefix, ":")) + "n3", Client: somebody.Name})
+			note(audit.Entry{Action: audit.Cancel, Key: prefix + strings.Repeat(":"+theirMark, 3-strings.Count(prefix, ":")) + "n3",
+				Client: somebody.Name})
 		}
-		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: rt, Host: theirMark + ".example:443", Breaker: "open", Calls: 4242, Failed: 4242, Waiting: 9})
+		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: rt, Host: theirMark + ".example:443", Breaker: "open", Calls: 4242,
+			Failed: 4242, Waiting: 9})
 	}
 	if len(theirs) > 0 {
 		note(audit.Entry{Action: audit.SignIn, Prefix: theirMark, Client: somebody.Name})
@@ -125,20 +153,23 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 }
 
 // visiting returns the pages over an engine, for a visitor with a cookie.
-func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Time, enter func(*session.Office) (string, *session.Session, error)) *site {
+func visiting(t testing.TB, e *enginetest.Engine, table *route.Table, at time.Time,
+	enter func(*session.Office) (string, *session.Session, error)) *site {
 	t.Helper()
-	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e, Clients: access.NewClients([]access.Client{myself, somebody, everybody,
-		{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: access.Admin}})})
+	office := session.New(session.Options{Keys: keyring.Fixed(serviceKey), Register: e,
+		Clients: access.NewClients([]access.Client{myself, somebody, everybody,
+			{Name: "part", Token: "token-of-part", Prefix: "app3:mine", Role: access.Admin}})})
 	cookie, who, err := enter(office)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &site{t: t, engine: e, table: table, cookie: cookie, csrf: who.CSRF()}
-	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test", Now: func() time.Time { return at },
-		History: archiveOf(e, at), Health: healthOf(e, at), Replays: replaysOf(e, at),
-		Tests: testcall.New(testcall.Options{Routes: table, Now: func() time.Time { return at }, Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
-			return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
-		}})})
+	s.pages = ui.New(ui.Options{Engine: e, Routes: table, Sessions: office, Loopback: true, Version: "test",
+		Now: func() time.Time { return at }, History: archiveOf(e, at), Health: healthOf(e, at), Replays: replaysOf(e, at),
+		Tests: testcall.New(testcall.Options{Routes: table, Now: func() time.Time { return at },
+			Probe: func(context.Context, *route.Route, *notice.Notice) callback.Exchange {
+				return callback.Exchange{Status: 200, ResponseBody: "thanks", Result: notice.DeliveredResult(200)}
+			}})})
 	return s.running()
 }
 
@@ -152,14 +183,16 @@ func archiveOf(e *enginetest.Engine, at time.Time) *archive {
 			continue
 		}
 		u, _ := url.Parse(f.URL) // an address of these tests
-		a.rows = append(a.rows, history.Row{Notice: f.Notice, Outcome: notice.Ending(f.State), Number: 1, Ended: at.Add(-time.Hour), Host: u.Hostname(), BodyKept: true})
+		a.rows = append(a.rows, history.Row{Notice: f.Notice, Outcome: notice.Ending(f.State), Number: 1, Ended: at.Add(-time.Hour),
+			Host: u.Hostname(), BodyKept: true})
 	}
 	return a
 }
 
 // healthOf is a health in which each host that has dead letters of a route fails.
 func healthOf(e *enginetest.Engine, at time.Time) *physician {
-	p, by := &physician{day: health.Day{Hours: []health.Hour{{At: at.Truncate(time.Hour), Attempts: 3, Failed: 2}}}}, map[string]map[string]bool{}
+	p, by := &physician{day: health.Day{Hours: []health.Hour{{At: at.Truncate(time.Hour), Attempts: 3, Failed: 2}}}},
+		map[string]map[string]bool{}
 	for _, f := range e.All() {
 		if f.State == notice.Dead {
 			if by[f.Route] == nil {
@@ -172,7 +205,8 @@ func healthOf(e *enginetest.Engine, at time.Time) *physician {
 	for _, prefix := range slices.Sorted(maps.Keys(by)) {
 		r := health.Route{Prefix: prefix, Counted: at}
 		for _, host := range slices.Sorted(maps.Keys(by[prefix])) {
-			r.Receivers = append(r.Receivers, health.Receiver{Name: host + ":443", Since: at.Add(-time.Hour), Failures: 3, LastAttempt: at, Status: 500, Reason: "status_5xx", Waiting: 2, Next: at})
+			r.Receivers = append(r.Receivers, health.Receiver{Name: host + ":443", Since: at.Add(-time.Hour), Failures: 3, LastAttempt: at,
+				Status: 500, Reason: "status_5xx", Waiting: 2, Next: at})
 		}
 		p.routes = append(p.routes, r)
 	}
@@ -188,7 +222,8 @@ func replaysOf(e *enginetest.Engine, at time.Time) *replayer {
 			mark = theirMark
 		}
 		about := history.ReplayAbout{Since: at.Add(-time.Hour), Until: at, Rate: 1}
-		x.list = append(x.list, &history.Replay{ID: "rpl_" + mark, Name: mark, Client: mark, Prefix: r.Prefix, State: history.ReplayStopped, Total: 4242, Made: at, ReplayAbout: about})
+		x.list = append(x.list, &history.Replay{ID: "rpl_" + mark, Name: mark, Client: mark, Prefix: r.Prefix, State: history.ReplayStopped,
+			Total: 4242, Made: at, ReplayAbout: about})
 	}
 	return x
 }
@@ -219,12 +254,17 @@ func TestScopesAreIsolatedOnEveryPage(t *testing.T) {
 		enter        func(*session.Office) (string, *session.Session, error)
 		mine, theirs []string
 	}{
-		"a client":                    {signIn(myself.Token), []string{"app1:orders", "app1:fixed"}, []string{theirMark, theirMark + ":fixed", "app3:" + theirMark}},
+		"a client": {signIn(myself.Token), []string{"app1:orders", "app1:fixed"},
+			[]string{theirMark, theirMark + ":fixed", "app3:" + theirMark}},
 		"a client of part of a route": {signIn("token-of-part"), []string{"app3:mine"}, []string{theirMark, "app3:" + theirMark, "app1:orders"}},
-		"a link by prefix":            {link(myself, session.LinkScope{Prefix: "app1:orders:mine"}), []string{"app1:orders:mine"}, []string{theirMark, "app1:orders:" + theirMark}},
-		"a link by host":              {link(myself, session.LinkScope{Prefix: "app1:orders", Host: "mine.example"}), []string{"app1:orders"}, []string{theirMark, "app1:orders:" + theirMark}},
-		"a link by audience":          {link(myself, session.LinkScope{Prefix: "app1", Audience: "mine"}), []string{"app1:orders"}, []string{theirMark, "app1:orders:" + theirMark}},
-		"a link by host, of all":      {link(everybody, session.LinkScope{Prefix: "app3", Host: "mine.example"}), []string{"app3:mine"}, []string{theirMark, "app3:" + theirMark}},
+		"a link by prefix": {link(myself, session.LinkScope{Prefix: "app1:orders:mine"}), []string{"app1:orders:mine"},
+			[]string{theirMark, "app1:orders:" + theirMark}},
+		"a link by host": {link(myself, session.LinkScope{Prefix: "app1:orders", Host: "mine.example"}), []string{"app1:orders"},
+			[]string{theirMark, "app1:orders:" + theirMark}},
+		"a link by audience": {link(myself, session.LinkScope{Prefix: "app1", Audience: "mine"}), []string{"app1:orders"},
+			[]string{theirMark, "app1:orders:" + theirMark}},
+		"a link by host, of all": {link(everybody, session.LinkScope{Prefix: "app3", Host: "mine.example"}), []string{"app3:mine"},
+			[]string{theirMark, "app3:" + theirMark}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -232,8 +272,10 @@ func TestScopesAreIsolatedOnEveryPage(t *testing.T) {
 			alone := visiting(t, world(t, table, at, c.mine, nil), table, at, c.enter)
 			both := visiting(t, world(t, table, at, c.mine, c.theirs), table, at, c.enter)
 			before := theirNotices(both.engine)
-			own := subject{key: c.mine[0] + strings.Repeat(":mine", 3-strings.Count(c.mine[0], ":")) + "n4", reason: "status_5xx", host: "mine.example", link: "x"}
-			other := subject{key: c.theirs[0] + strings.Repeat(":"+theirMark, 3-strings.Count(c.theirs[0], ":")) + "n4", reason: "status_5xx", host: theirMark + ".example", link: "x"}
+			own := subject{key: c.mine[0] + strings.Repeat(":mine", 3-strings.Count(c.mine[0], ":")) + "n4", reason: "status_5xx",
+				host: "mine.example", link: "x"}
+			other := subject{key: c.theirs[0] + strings.Repeat(":"+theirMark, 3-strings.Count(c.theirs[0], ":")) + "n4", reason: "status_5xx",
+				host: theirMark + ".example", link: "x"}
 			last := c.theirs[len(c.theirs)-1]
 			near := other
 			near.key = last + strings.Repeat(":"+theirMark, 3-strings.Count(last, ":")) + "n4"

@@ -45,11 +45,12 @@ type search struct {
 
 func searchOf(q url.Values) search {
 	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	s := search{Text: get("q"), ID: get("id"), Route: get("route"), State: get("state"), Since: get("since"), Until: get("until"), Host: get("host"),
-		Reason: get("reason"), History: get("history") != ""}
+	s := search{Text: get("q"), ID: get("id"), Route: get("route"), State: get("state"), Since: get("since"), Until: get("until"),
+		Host: get("host"), Reason: get("reason"), History: get("history") != ""}
 	if s.ID == "" && notice.IsID(s.Text) {
 		s.ID, s.Text = s.Text, ""
 	}
+
 	return s
 }
 
@@ -60,12 +61,14 @@ func (s search) values() url.Values {
 	if s.History {
 		asked = "1"
 	}
-	for _, p := range [][2]string{{"q", s.Text}, {"id", s.ID}, {"route", s.Route}, {"state", s.State}, {"since", s.Since}, {"until", s.Until}, {"host", s.Host},
-		{"reason", s.Reason}, {"history", asked}} {
+
+	for _, p := range [][2]string{{"q", s.Text}, {"id", s.ID}, {"route", s.Route}, {"state", s.State}, {"since", s.Since},
+		{"until", s.Until}, {"host", s.Host}, {"reason", s.Reason}, {"history", asked}} {
 		if p[1] != "" {
 			v.Set(p[0], p[1])
 		}
 	}
+
 	return v
 }
 
@@ -82,6 +85,7 @@ func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, err
 		if s[0] == '-' {
 			d = -d
 		}
+
 		return p.now().Add(d), err
 	}
 	return timespec.Parse(s, p.now().In(v.zone()), side)
@@ -100,14 +104,17 @@ func (p *Pages) resolved(s search, v Visitor) (search, bool) {
 		if *text == "" || relative(*text) {
 			continue
 		}
+
 		at, err := p.instant(*text, v, timespec.Last)
 		if err != nil {
 			return s, false
 		}
+
 		if full := at.Format(time.RFC3339Nano); full != *text {
 			*text, changed = full, true
 		}
 	}
+
 	return s, changed
 }
 
@@ -118,27 +125,33 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, te
 	if s.State != "" && !slices.Contains(notice.States, q.State) {
 		return q, say("There is no such state."), nil
 	}
+
 	if s.Reason != "" {
 		if !slices.Contains(notice.Reasons, q.Reason) {
 			return q, say("There is no such reason."), nil
 		}
+
 		q.State = cmp.Or(q.State, notice.Dead)
 		if q.State != notice.Dead {
 			return q, say("Only dead letters have a reason: choose the state “dead”."), nil
 		}
 	}
+
 	var wrong text
 	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != nil {
 		return q, wrong, nil
 	}
+
 	if strings.Contains(s.Text, ":") {
 		q.Begins = s.Text
 	} else {
 		q.Contains = s.Text
 	}
+
 	if s.ID != "" && s.Route == "" && q.Begins == "" {
 		return q, say("Redis has no index of webhook-ids: choose a route, or add the beginning of the key."), nil
 	}
+
 	var err error
 	q.Routes, err = p.chosen(ctx, s, q, v)
 	for _, prefix := range q.Routes {
@@ -146,6 +159,7 @@ func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, te
 			q.Host = "" // all notices of that route have this host, and none has a url
 		}
 	}
+
 	return q, nil, err
 }
 
@@ -159,21 +173,26 @@ func (p *Pages) common(s search, v Visitor) (since, until time.Time, host string
 		if err != nil {
 			return since, until, "", timeFault(err)
 		}
+
 		*t.to = at
 	}
+
 	if host = cmp.Or(v.Host, s.Host); host != "" {
 		name, err := notice.Host(host)
 		if err != nil {
 			return since, until, "", say("Not a host: use a name such as shop.example.")
 		}
+
 		host = name
 	}
+
 	switch {
 	case strings.Trim(s.Text, keyCharacters) != "":
 		wrong = say("Not a key: a key has four parts of letters, digits, _ . ~ and -, separated by colons.")
 	case s.ID != "" && !notice.IsID(s.ID):
 		wrong = say("Not a webhook-id: use msg_ and 26 hexadecimal digits.")
 	}
+
 	return since, until, host, wrong
 }
 
@@ -185,10 +204,12 @@ func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) 
 	for _, rt := range p.o.Routes.All() {
 		all = append(all, rt.Prefix)
 	}
+
 	unrouted, err := p.o.Engine.Unrouted(ctx)
 	if err != nil {
 		return nil, err
 	}
+
 	var out []string
 	for _, prefix := range append(all, unrouted...) {
 		name := p.routeName(prefix)
@@ -200,6 +221,7 @@ func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) 
 			out = append(out, prefix)
 		}
 	}
+
 	return out, nil
 }
 
@@ -209,6 +231,7 @@ func (p *Pages) mayCall(prefix, host string) bool {
 	if rt == nil {
 		return true
 	}
+
 	fixed := p.fixedHost(prefix)
 	return fixed == host || fixed == "" && rt.Target.Kind == "notice"
 }
@@ -219,10 +242,12 @@ func (p *Pages) fixedHost(prefix string) string {
 	if rt == nil || rt.Target.URL == nil {
 		return ""
 	}
+
 	host, err := notice.Host(rt.Target.URL.Hostname())
 	if err != nil {
 		return ""
 	}
+
 	return host
 }
 
@@ -260,10 +285,12 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 		if id != "" {
 			q.Limit = min(stepItems, mostByID-out.looked)
 		}
+
 		page, err := p.o.Engine.List(ctx, q)
 		if err != nil {
 			return out, err
 		}
+
 		out.looked += page.Looked
 		out.missing = wire.Together(out.missing, page.Missing)
 		p.pick(&out, page.Items, v, host, id)
@@ -271,11 +298,13 @@ func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id 
 			out.cursor = ""
 			return out, nil // at most one notice matches
 		}
+
 		q.Cursor, out.cursor = page.Cursor, page.Cursor
 		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) || id != "" && out.looked >= mostByID {
 			break
 		}
 	}
+
 	return out, nil
 }
 
@@ -286,6 +315,7 @@ func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string
 		if !v.Sees(&f, to) || host != "" && to != host {
 			continue
 		}
+
 		if out.last = f.Key; id == "" || f.ID() == id {
 			out.items = append(out.items, f)
 		}
@@ -310,6 +340,7 @@ func (b *board) total(q store.Query) int64 {
 			n += c.Pending + c.Dead + c.Settled
 		}
 	}
+
 	return n
 }
 
@@ -334,6 +365,7 @@ func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, er
 	if err != nil {
 		return "", failure{http.StatusBadRequest, say("This link continues a search of another visitor or service. Start the search again.")}
 	}
+
 	return cursor, nil
 }
 

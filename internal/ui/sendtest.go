@@ -52,6 +52,7 @@ func testPageOf(key string, x *testcall.Result) testPage {
 	if x.Limited {
 		page.Host = cmp.Or(x.Host, "–")
 	}
+
 	if x.Outcome == notice.OutcomeDelivered {
 		page.Level, page.Says = fine, say("The receiver acknowledged the test.")
 	}
@@ -62,6 +63,7 @@ func testPageOf(key string, x *testcall.Result) testPage {
 	case x.Next > 0:
 		page.Next = say("A notice with this response would be retried in %s.", x.Next)
 	}
+
 	return page
 }
 
@@ -71,5 +73,6 @@ func messageText(headers []notice.Header, body string) string {
 	for _, h := range headers {
 		b.WriteString(h.Name + ": " + h.Value + "\n")
 	}
+
 	return b.String() + "\n" + body
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"notifier/internal/callback"
+	"notifier/internal/history"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -36,6 +37,7 @@ func (p *Pages) body(f *store.Found) shownBody {
 	if len(f.Raw) > 0 {
 		raw = f.Raw // the record cannot be read
 	}
+
 	out := shownBody{Size: len(raw)}
 	content, ok := p.view(f), true
 	switch {
@@ -44,6 +46,7 @@ func (p *Pages) body(f *store.Found) shownBody {
 	case !p.o.Mask.None(): // an unreadable record has no paths to mask
 		raw, ok = nil, false
 	}
+
 	var laid bytes.Buffer
 	switch {
 	case !ok:
@@ -59,10 +62,12 @@ func (p *Pages) body(f *store.Found) shownBody {
 	default:
 		out.Kind, out.Text = say("binary, as base64"), base64.StdEncoding.EncodeToString(raw[:min(len(raw), mostShown)])
 	}
+
 	out.Type = content.Text(f.EffectiveType())
 	if out.Cut = len(out.Text) > mostShown; out.Cut {
 		out.Text = strings.ToValidUTF8(out.Text[:mostShown], "")
 	}
+
 	return out
 }
 
@@ -76,7 +81,22 @@ func address(content *mask.View) string {
 	if shown == "" {
 		return ""
 	}
+
 	return callback.RedactURL(shown)
+}
+
+// scheduledAddress returns the url of the schedule call without its query, and only its host if bodies are hidden; empty
+// if the url was not changed.
+func (p *Pages) scheduledAddress(f *store.Found) string {
+	before := f.ScheduledURL()
+	switch {
+	case before == f.URL:
+		return ""
+	case p.o.Mask.All():
+		return history.HostOf(before)
+	}
+
+	return notice.PublicAddress(before)
 }
 
 // headers returns headers, without the values of those that are named like secrets, whatever the masking
@@ -88,6 +108,7 @@ func headers(list []notice.Header, content *mask.View) []notice.Header {
 			out[i].Value = mask.Hidden
 		}
 	}
+
 	return out
 }
 

@@ -49,6 +49,7 @@ func stateText(state any) text {
 	if t, ok := stateTexts[name]; ok {
 		return t
 	}
+
 	return plain(name)
 }
 

@@ -86,14 +86,17 @@ func New(o Options) *Pages {
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
+
 	if p.now == nil {
 		p.now = time.Now
 	}
+
 	if p.o.Keys == nil {
 		own := make([]byte, keyring.Size)
 		_, _ = rand.Read(own) // it never fails
 		p.o.Keys = keyring.Fixed(own)
 	}
+
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
 	p.gate()
@@ -106,6 +109,8 @@ func New(o Options) *Pages {
 	p.page(access.Read, "GET /ui/receivers/{receiver}", p.showReceiver)
 	p.page(access.Operate, "GET /ui/receivers/{receiver}/redeliver", p.showRedeliver)
 	p.change(access.Operate, "POST /ui/receivers/{receiver}/redeliver", p.redeliver)
+	p.changeReceivers()
+	p.changeRedirects()
 	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
 	p.page(access.Read, "GET /ui/notices", p.showNotices)
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
@@ -163,12 +168,15 @@ func (p *Pages) page(role access.Role, pattern string, h handler) {
 		if err == nil {
 			err = v.opens(role, pattern)
 		}
+
 		if err == nil {
 			err = p.withinRate(w, v)
 		}
+
 		if err == nil {
 			err = h(w, r, v)
 		}
+
 		if err != nil {
 			p.fail(w, r, v, err)
 		}
@@ -180,10 +188,12 @@ func (p *Pages) withinRate(w http.ResponseWriter, v Visitor) error {
 	if p.o.Meter == nil {
 		return nil
 	}
+
 	wait, ok := p.o.Meter.Admit(v.Client, p.now())
 	if ok {
 		return nil
 	}
+
 	setRetryAfter(w, wait)
 	return failure{http.StatusTooManyRequests, say("Too many requests by sign-ins and links of this client. Try again later.")}
 }
@@ -222,6 +232,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			if v == http.ErrAbortHandler { // the value the package documents
 				panic(v)
 			}
+
 			p.log.Error("a page panicked", zap.String("path", r.URL.Path), zap.Any("panic", v), zap.ByteString("stack", debug.Stack()))
 			http.Error(w, languageOf(r).plain(say("This is a defect of the service. Its log has the cause.")), http.StatusInternalServerError)
 		}
@@ -275,6 +286,7 @@ func (p *Pages) examineOften(ctx context.Context) {
 			if p.examiner.unreached() {
 				fresh = examinedFresh
 			}
+
 			_, _, _ = p.examiner.get(ctx, fresh) // the page of the checks shows the error
 		}
 	}

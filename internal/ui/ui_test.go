@@ -73,8 +73,11 @@ type site struct {
 	meter   *access.Meter
 }
 
-func newSite(t testing.TB) *site {
+func newSite(t testing.TB, change ...func(*route.Table)) *site {
 	s := &site{t: t, table: routes(t)}
+	for _, f := range change {
+		f(s.table)
+	}
 	s.engine = enginetest.New(t, s.table)
 	return s.as(ui.Visitor{})
 }
@@ -89,7 +92,8 @@ func (s *site) as(v ui.Visitor) *site {
 	cookie, who, err := office.SignIn(s.t.Context(), "token-of-me", "127.0.0.1")
 	if err == nil && v.Narrow() {
 		var link *session.Link
-		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate}, session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience, Label: v.Label, Resend: v.Resend}, time.Hour); err == nil {
+		if link, err = office.MakeLink(s.t.Context(), access.Caller{Name: "me", Prefix: v.Prefix, Role: access.Operate},
+			session.LinkScope{Prefix: v.Prefix, Host: v.Host, Audience: v.Audience, Label: v.Label, Resend: v.Resend}, time.Hour); err == nil {
 			cookie, who, err = office.Enter(s.t.Context(), link.Token)
 		}
 	}
@@ -97,9 +101,12 @@ func (s *site) as(v ui.Visitor) *site {
 		s.t.Fatal(err)
 	}
 	c.cookie, c.csrf = cookie, who.CSRF()
-	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine, History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
-		Tests: testcall.New(testcall.Options{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route, n *notice.Notice) callback.Exchange {
-			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>", Result: notice.DeliveredResult(200)}
+	c.pages = ui.New(ui.Options{Engine: s.engine, Routes: s.table, Sessions: office, Loopback: true, Version: "test", Examine: c.examine,
+		History: c.history, Health: c.health, Replays: c.replays, Mask: c.mask, Meter: c.meter,
+		Tests: testcall.New(testcall.Options{Routes: s.table, Mask: c.mask, Probe: func(_ context.Context, _ *route.Route,
+			n *notice.Notice) callback.Exchange {
+			return callback.Exchange{Method: "POST", URL: n.URL, RequestBody: string(n.Body), Status: 200, ResponseBody: "<b>thanks</b>",
+				Result: notice.DeliveredResult(200)}
 		}})})
 	return &c
 }
@@ -278,8 +285,8 @@ func TestAnswersCarryTheContentSecurityPolicy(t *testing.T) {
 		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "data:") {
 			t.Errorf("%s: the policy %q allows inline code", path, csp)
 		}
-		for name, want := range map[string]string{"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
-			"Cache-Control": "no-store"} {
+		for name, want := range map[string]string{"X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer",
+			"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"} {
 			if got := a.Header.Get(name); got != want {
 				t.Errorf("%s: %s is %q", path, name, got)
 			}

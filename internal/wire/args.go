@@ -21,6 +21,7 @@ func NewArgs(parts ...string) *Args {
 	for _, s := range parts {
 		a.Text(s)
 	}
+
 	return a
 }
 
@@ -32,6 +33,7 @@ func (a *Args) Free() {
 	if cap(a.Buf) > mostSpare {
 		return
 	}
+
 	a.Buf, a.ends = a.Buf[:0], a.ends[:0]
 	spareArgs.Put(a)
 }
@@ -63,6 +65,7 @@ func (a *Args) List() []any {
 		}
 		return list
 	}
+
 	// Pointers, because each string in an interface would be an allocation.
 	whole := string(a.Buf)
 	parts := make([]string, len(a.ends))
@@ -71,5 +74,16 @@ func (a *Args) List() []any {
 		list[i] = &parts[i]
 		from = to
 	}
+
 	return list
+}
+
+// Texts returns strings as arguments of a command or script.
+func Texts(list []string) []any {
+	args := make([]any, len(list))
+	for i := range list {
+		args[i] = list[i]
+	}
+
+	return args
 }

@@ -19,13 +19,13 @@ import (
 	"notifier/internal/notice"
 )
 
-// Confirmed writes: a call returns once the required number of replicas have received its writes
-// (WAIT), or once the node has them on disk (WAITAOF).
+// Confirmed writes: a call waits until the required number of replicas have received its writes
+// (WAIT), or until the node has them on disk (WAITAOF), but at most for a timeout.
 //
 // Both commands refer to the last write of their connection, cannot be sent by a script, and do not
 // wait within MULTI. So the script, a mark and the wait are sent in one pipeline to the node of the
-// script's keys. Calls that arrive during a wait share the next pipeline, which has one wait for
-// all of them. A state that a call found without writing it (a repetition) may not have reached a
+// script's keys. Calls that arrive while all connections wait share the next pipelines, each of which
+// has one wait. A state that a call found without writing it (a repetition) may not have reached a
 // replica either. The mark is written after it, and the wait covers the mark.
 //
 // A connection is occupied while it waits, so these calls have separate connections.
@@ -88,11 +88,13 @@ func (w *Client) newConfirmer(o Confirm) *confirmer {
 	if !o.Waits() {
 		return nil
 	}
+
 	o.Timeout = o.Wait()
 	own := waiting{size: WaitingConns, timeout: o.Timeout + readTimeout}
 	if o.Fsync {
 		own.lifetime, own.onConnect = syncedFor, syncs
 	}
+
 	c := &confirmer{Confirm: o, c: w.Conn.waiters(own), gates: w.Nodes,
 		mark: func() string { return w.fit(markScript.bare, markScript.mayGrow).src }}
 	c.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: WaitingConns, MinExtra: 1, MaxBatch: MaxPipelined}, c.flush)
@@ -121,13 +123,16 @@ func (c *confirmer) sendAll(ctx context.Context, list []Once) []*redis.Cmd {
 	if err != nil {
 		return fail(err)
 	}
+
 	p := &confirming{list: list, ctx: ctx, node: node}
 	if err := c.pass(p, addr); err != nil {
 		return fail(err) // they may be under way, so their own results are not to be touched
 	}
+
 	for i, w := range list {
 		out[i] = c.follow(ctx, w)
 	}
+
 	return out
 }
 
@@ -137,6 +142,7 @@ func (c *confirmer) pass(p *confirming, addr string) error {
 		reload(p.ctx, c.c)
 		return err
 	}
+
 	p.done = make(chan struct{})
 	c.nodes.For(addr).Add(p)
 	select {
@@ -154,10 +160,12 @@ func (c *confirmer) follow(ctx context.Context, w Once) *redis.Cmd {
 		if !moved || errors.Is(w.Err(), ErrUnconfirmed) {
 			break
 		}
+
 		node := c.at(ctx, to)
 		if node == nil {
 			break
 		}
+
 		w = NewWrite(ctx, 3, w.Args()...)
 		if err := c.pass(&confirming{list: []Once{w}, ctx: ctx, node: node}, to); err != nil {
 			gone := redis.NewCmd(ctx)
@@ -174,10 +182,12 @@ func (c *confirmer) node(ctx context.Context, key string) (n redis.UniversalClie
 	if !ok {
 		return c.c, "", nil
 	}
+
 	master, err := cluster.MasterForKey(ctx, key)
 	if err != nil {
 		return nil, "", err
 	}
+
 	return master, master.Options().Addr, nil
 }
 
@@ -188,6 +198,7 @@ func (c *confirmer) at(ctx context.Context, addr string) redis.UniversalClient {
 	if !ok {
 		return nil
 	}
+
 	cluster.ReloadState(ctx)
 	var mu sync.Mutex
 	var found redis.UniversalClient
@@ -221,13 +232,16 @@ func (c *confirmer) flush(list []*confirming) {
 				w.SetErr(err)
 				continue
 			}
+
 			_ = pipe.Process(ctx, w)
 			sent = append(sent, w)
 		}
 	}
+
 	if len(sent) == 0 {
 		return
 	}
+
 	short := c.confirm(ctx, pipe, sent[0])
 	if _, moved := redis.IsMovedError(short); moved {
 		// The node has that slot no more, and others it has. A mark behind them confirms
@@ -236,11 +250,13 @@ func (c *confirmer) flush(list []*confirming) {
 			short = c.confirm(ctx, node.Pipeline(), sent[i])
 		}
 	}
+
 	if n, ok := node.(*redis.Client); ok {
 		if gone := c.gates.Replaced(n.Options().Addr); gone != nil {
 			short = fmt.Errorf("%w: %w", ErrUnconfirmed, gone)
 		}
 	}
+
 	for _, p := range list {
 		for _, w := range p.list {
 			switch err := w.Err(); {
@@ -264,6 +280,7 @@ func (c *confirmer) confirm(ctx context.Context, pipe redis.Pipeliner, w Once) e
 	if err := mark.Err(); err != nil {
 		return fmt.Errorf("%w: the mark before the wait: %w", ErrUnconfirmed, err)
 	}
+
 	return c.short(wait)
 }
 
@@ -273,6 +290,7 @@ func (c *confirmer) wait(ctx context.Context) *redis.Cmd {
 	if c.Fsync {
 		return redis.NewCmd(ctx, "waitaof", 1, 0, ms)
 	}
+
 	return redis.NewCmd(ctx, "wait", c.Replicas, ms)
 }
 
@@ -290,9 +308,11 @@ func (c *confirmer) short(wait *redis.Cmd) error {
 		}
 		return nil
 	}
+
 	if got, _ := wait.Int(); got < c.Replicas {
 		return fmt.Errorf("%w: %d of %d replicas had it after %s", ErrUnconfirmed, got, c.Replicas, c.Timeout)
 	}
+
 	return nil
 }
 
@@ -325,6 +345,7 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 	if WaitsForDisk(info) {
 		return nil
 	}
+
 	for _, want := range [][2]string{{"appendonly", "yes"}, {"appendfsync", "always"}} {
 		got, err := c.ConfigGet(ctx, want[0]).Result()
 		switch {
@@ -336,6 +357,7 @@ func Synced(ctx context.Context, c redis.Cmdable) error {
 			return notSynced{fmt.Sprintf("%s is %q", want[0], got[want[0]])}
 		}
 	}
+
 	return nil
 }
 

@@ -66,9 +66,10 @@ func (c *Conn) Server(addr string) *redis.Client {
 	return c.server(addr)
 }
 
-// Back returns a channel that receives a value when failed calls are likely to succeed again, so that callers can
-// retry at once: a cluster node answers again, Redis has a new master, or the sentinels have given up a failover. One
-// value may stand for several events. The channel is nil for a standalone Redis.
+// Back returns a channel that receives a value when Redis is likely to be available again, so that callers need not
+// wait to retry failed calls. That is when a cluster node answers again, when Redis has a new master, or when the
+// sentinels have given up a failover. Several such events may send only one value. The channel is nil for a standalone
+// Redis.
 func (c *Conn) Back() <-chan struct{} { return c.back }
 
 // OnFailover sets a function that receives a text when sentinels start a failover, during which
@@ -99,16 +100,18 @@ func (c *Conn) Close() error {
 	for _, o := range c.others {
 		errs = append(errs, o.Close())
 	}
+
 	c.others = nil
 	if c.watch != nil {
 		c.watch.Close()
 	}
+
 	return errors.Join(errs...)
 }
 
-// Timeouts of connections to Redis, and the maximum size of a pool. A command without a reply within readTimeout has
-// failed. go-redis must not retry writes, because a failed write may have taken effect. Its cluster client ignores
-// the setting MaxRetries, so writes to a cluster are sent as [Once].
+// Limits of connections to Redis: the timeouts for connecting and for the reply to a command, and the maximum number of
+// pooled connections to a server. Redis may have executed a command that failed after readTimeout, so go-redis must not
+// send writes twice: see MaxRetries in openStandalone, and [Once] for clusters.
 const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
@@ -138,13 +141,16 @@ func (a Address) tls(url *tls.Config, several bool) *tls.Config {
 	if url == nil {
 		return nil
 	}
+
 	c := url.Clone()
 	if a.TLS != nil {
 		c.RootCAs, c.Certificates = a.TLS.RootCAs, a.TLS.Certificates
 	}
+
 	if several {
 		c.ServerName = "" // that of each node
 	}
+
 	return c
 }
 
@@ -167,6 +173,7 @@ func counted(c *Conn, err error) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	c.count(c.UniversalClient)
 	return c, nil
 }
@@ -188,6 +195,9 @@ func openStandalone(a Address) (*Conn, error) {
 	if err != nil {
 		return nil, badURL(err, a.URL)
 	}
+
+	// go-redis would send a failed write again, although Redis may have executed it. Its cluster client does so
+	// despite MaxRetries.
 	o.MaxRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, dialTimeout, readTimeout, readTimeout
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, PoolSize, noMaintenance
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
@@ -212,11 +222,13 @@ func openSentinel(a Address) (*Conn, error) {
 	if o.MasterName == "" {
 		return nil, fmt.Errorf("the URL names no master; add ?master_name=<name>, and &addr=host:port for each further sentinel")
 	}
+
 	// In every mode the URL has the user of Redis. go-redis takes it for the
 	// sentinels' own, and Redis's from ?username= and ?password=.
 	if o.Username == "" && o.Password == "" {
 		o.Username, o.Password, o.SentinelUsername, o.SentinelPassword = o.SentinelUsername, o.SentinelPassword, "", ""
 	}
+
 	user, password := cmp.Or(a.SentinelUsername, o.SentinelUsername), cmp.Or(a.SentinelPassword, o.SentinelPassword)
 	back, tells := make(chan struct{}, 1), &atomic.Pointer[func(string)]{}
 	say := func(text string) {
@@ -258,6 +270,7 @@ func openCluster(a Address) (*Conn, error) {
 	if err != nil {
 		return nil, badURL(err, a.URL)
 	}
+
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, readTimeout, readTimeout
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, PoolSize, noMaintenance, true
 	// Redirections are the cluster's way to say where a slot is.
@@ -290,5 +303,6 @@ func badURL(err error, url string) error {
 	if strings.Contains(text, url) || strings.Contains(url, "@") {
 		text = "it cannot be read"
 	}
+
 	return fmt.Errorf("not a Redis URL: %s; want redis://[user:password@]host:port/db, rediss://… or unix://path", text)
 }

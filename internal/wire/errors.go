@@ -20,6 +20,7 @@ func Wrap(op string, err error) error {
 	if k := kind(err); k != nil {
 		return fmt.Errorf("%s: %w: %w", op, k, err)
 	}
+
 	return fmt.Errorf("%s: %w", op, err)
 }
 
@@ -28,6 +29,7 @@ func kind(err error) error {
 	if errors.Is(err, ErrUnconfirmed) || errors.Is(err, ErrNotSynced) || errors.Is(err, ErrUnavailable) {
 		return nil // which say all
 	}
+
 	var answer redis.Error
 	if !errors.As(err, &answer) {
 		if errors.Is(err, context.Canceled) {
@@ -37,11 +39,17 @@ func kind(err error) error {
 		// certificate refused, nothing for too long.
 		return ErrUnavailable
 	}
-	err = Cause(answer)
+
+	return kindOfAnswer(Cause(answer))
+}
+
+// kindOfAnswer returns the error for Redis's answer; nil if it needs none.
+func kindOfAnswer(err error) error {
 	if at, ok := strings.CutPrefix(err.Error(), "CLOCK "); ok {
 		seconds, _ := strconv.ParseInt(at, 10, 64)
 		return ClockError{time.Unix(seconds, 0).UTC()}
 	}
+
 	switch {
 	case redis.IsAuthError(err):
 		return ErrLogin
@@ -52,6 +60,7 @@ func kind(err error) error {
 	case NotNow(err), Refused(err):
 		return ErrUnavailable
 	}
+
 	return nil
 }
 
@@ -64,11 +73,13 @@ func NotNow(err error) bool {
 			return true
 		}
 	}
+
 	_, moved := redis.IsMovedError(err)
 	_, ask := redis.IsAskError(err)
 	if moved || ask {
 		return true
 	}
+
 	// go-redis has no names for these: a disk that cannot be written, a script
 	// that does not end, a blocking call that a failover ended.
 	for _, code := range []string{"MISCONF ", "BUSY ", "UNBLOCKED "} {
@@ -76,6 +87,7 @@ func NotNow(err error) bool {
 			return true
 		}
 	}
+
 	// In a script, a cluster reports these errors without the code that it uses for a command: some
 	// keys of a slot have moved to another node, or the cluster is down.
 	for _, text := range []string{"attempted to access a non local key", "while the cluster is down"} {
@@ -83,6 +95,7 @@ func NotNow(err error) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -109,6 +122,7 @@ func Cause(answer redis.Error) error {
 			return Refusal(inner)
 		}
 	}
+
 	return answer
 }
 

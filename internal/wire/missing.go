@@ -60,11 +60,13 @@ func (r *Round) Do(ctx context.Context, shard int, f func(ctx context.Context) e
 	if !r.w.Cluster {
 		return true, f(ctx)
 	}
+
 	master := r.w.Master(ctx, r.w.Space.Base(shard))
 	wait, here := r.begin(shard, master)
 	if !here {
 		return false, nil
 	}
+
 	begun := time.Now()
 	part, cancel := context.WithTimeout(ctx, wait)
 	err := f(part)
@@ -78,6 +80,7 @@ func (r *Round) Do(ctx context.Context, shard int, f func(ctx context.Context) e
 	case ctx.Err() != nil || !errors.Is(err, ErrUnavailable):
 		return false, err
 	}
+
 	var answer redis.Error
 	r.miss(shard, master, err, !errors.As(err, &answer), time.Since(begun))
 	return false, nil
@@ -90,15 +93,18 @@ func (r *Round) begin(shard int, master string) (time.Duration, bool) {
 	if _, missing := r.shards[shard]; missing {
 		return 0, false
 	}
+
 	err := r.nodes[master]
 	if err == nil {
 		err = r.w.Nodes.Refuse(master)
 	}
+
 	if err != nil {
 		r.w.Reload(context.Background()) // does not wait
 		r.shards[shard] = Lost{Node: master, Err: Wrap("missing", err)}
 		return 0, false
 	}
+
 	return max(r.timeout-r.spent, RoundLeast), true
 }
 
@@ -122,6 +128,7 @@ func (r *Round) Missing(ctx context.Context) ([]Lost, error) {
 	if len(r.shards) == 0 {
 		return nil, nil
 	}
+
 	by := map[string]*Lost{}
 	for shard, l := range r.shards {
 		if by[l.Node] == nil {
@@ -129,10 +136,12 @@ func (r *Round) Missing(ctx context.Context) ([]Lost, error) {
 		}
 		by[l.Node].Shards = append(by[l.Node].Shards, shard)
 	}
+
 	list := lostList(by)
 	if r.done == 0 && r.w.None(ctx) {
 		return list, list[0].Err
 	}
+
 	return list, nil
 }
 
@@ -144,6 +153,7 @@ func (w *Client) None(ctx context.Context) bool {
 	for _, l := range w.Unreached(ctx) {
 		n += len(l.Shards)
 	}
+
 	return n >= w.Space.Places()
 }
 
@@ -154,6 +164,7 @@ func lostList(by map[string]*Lost) []Lost {
 		slices.Sort(l.Shards)
 		list = append(list, *l)
 	}
+
 	slices.SortFunc(list, func(a, b Lost) int { return cmp.Compare(a.Node, b.Node) })
 	return list
 }
@@ -173,9 +184,11 @@ func Together(lists ...[]Lost) []Lost {
 			}
 		}
 	}
+
 	if len(by) == 0 {
 		return nil
 	}
+
 	return lostList(by)
 }
 
@@ -201,6 +214,7 @@ func NodeOf(err error) string {
 	case errors.As(err, &away):
 		return away.Addr
 	}
+
 	return ""
 }
 
@@ -210,6 +224,7 @@ func (w *Client) At(ctx context.Context, key string, f func(ctx context.Context)
 	if !w.Cluster {
 		return f(ctx)
 	}
+
 	part, cancel := context.WithTimeout(ctx, RoundTimeout)
 	defer cancel()
 	err := f(part)
@@ -218,5 +233,6 @@ func (w *Client) At(ctx context.Context, key string, f func(ctx context.Context)
 			return &NodeError{master, err}
 		}
 	}
+
 	return err
 }

@@ -37,6 +37,7 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 		m := w.Master(ctx, k)
 		by[m] = append(by[m], k)
 	}
+
 	return by
 }
 
@@ -81,15 +82,18 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 			if err == nil || errors.Is(err, redis.Nil) {
 				return
 			}
+
 			master := w.Master(ctx, w.Space.Layout(shard))
 			mu.Lock()
 			defer mu.Unlock()
 			if by[master] == nil {
 				by[master] = &Lost{Node: master, Err: w.Fail("layout", err)}
 			}
+
 			by[master].Shards = append(by[master].Shards, shard)
 		})
 	}
+
 	calls.Wait()
 	return lostList(by)
 }
@@ -98,14 +102,16 @@ func (w *Client) Unreached(ctx context.Context) []Lost {
 // are enough.
 const NodeTimeout = time.Second
 
-// EachNode calls f concurrently for each node of a cluster, with those of the keys ks that the node stores. Outside a
-// cluster it calls f once, with all keys. It returns the first error. Slow nodes and the nodes in silent are skipped.
-// In a cluster, the context of f ends after NodeTimeout.
+// EachNode calls f concurrently, once for each cluster node that stores some of the keys ks, with the keys of that
+// node. Nodes that are known to be slow, or that silent lists by address, are skipped without an error. In a cluster,
+// the context of f ends after [NodeTimeout]. EachNode waits for all calls and returns the first error. Outside a
+// cluster, it calls f once, with all keys.
 func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]error, f func(ctx context.Context,
 	some []string) error) error {
 	if !w.Cluster {
 		return f(ctx, ks)
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()
 	var mu sync.Mutex
@@ -125,6 +131,7 @@ func (w *Client) EachNode(ctx context.Context, ks []string, silent map[string]er
 			}
 		})
 	}
+
 	calls.Wait()
 	return first
 }

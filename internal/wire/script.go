@@ -38,12 +38,10 @@ const (
 	waitsAsSettle
 )
 
-// NewScript creates a script and registers it. op names the script in metrics and errors. mayGrow is true if the
-// script may need more memory; Redis then refuses it when maxmemory is reached. The script writes nothing if the
-// layout in Redis has changed, unless it is made [Script.Anywhere]. It waits for no replica or disk, unless it is
-// made [Script.Confirmed].
-//
-// All scripts must be registered before the first Client is created, so they are package variables.
+// NewScript creates a script from the Lua code src, and registers it under the name op, which metrics and errors show.
+// Scripts must be package variables, because all must be registered before the first Client is created. mayGrow is true
+// if the script may need more memory, and so may fail when Redis has reached its memory limit. Unless [Script.Anywhere]
+// is called, the script writes nothing after a change of the data layout in Redis.
 func NewScript(op, src string, mayGrow bool) *Script {
 	sc := &Script{Op: op, src: src, mayGrow: mayGrow, guarded: true, bare: NewForms(op, src)}
 	scripts = append(scripts, sc)
@@ -99,6 +97,7 @@ func Guarded() []*Script {
 			list = append(list, sc)
 		}
 	}
+
 	return list
 }
 
@@ -114,6 +113,7 @@ func Prelude(source string) string {
 			b.WriteString(strings.TrimSpace(line) + " ")
 		}
 	}
+
 	return b.String()
 }
 
@@ -140,26 +140,24 @@ func newForm(op, src string) form {
 	return form{src, &digest{op, []byte(redis.NewScript(src).Hash())}}
 }
 
-// run runs the script by its digest, or, on a server that does not know it yet,
-// by its text.
-func (f form) run(ctx context.Context, through func(context.Context, Once) *redis.Cmd, keys []string, args []any) *redis.Cmd {
-	w := f.write(ctx, keys, args)
-	cmd := through(ctx, w)
-	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
-		all := w.Args()
-		all[0], all[1] = "eval", f.src // counted as eval
-		cmd = through(ctx, NewWrite(ctx, 3, all...))
-	}
-	return cmd
+// unknown reports whether a server does not know a script's digest.
+func unknown(cmd *redis.Cmd) bool { return redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") }
+
+// withText returns a call of write again, with the script's text in place of its digest.
+func (f form) withText(ctx context.Context, call Once) Once {
+	all := call.Args()
+	all[0], all[1] = "eval", f.src // counted as eval
+	return NewWrite(ctx, 3, all...)
 }
 
-// write is the script's call by its digest.
+// write returns the script's call by its digest.
 func (f form) write(ctx context.Context, keys []string, args []any) Once {
 	all := make([]any, 3+len(keys)+len(args))
 	all[0], all[1], all[2] = "evalsha", f.digest, len(keys)
 	for i := range keys {
 		all[3+i] = &keys[i]
 	}
+
 	copy(all[3+len(keys):], args)
 	return NewWrite(ctx, 3, all...)
 }
@@ -200,6 +198,7 @@ func (w *Client) List(op string, cmd *redis.Cmd) ([]any, error) {
 	case err != nil:
 		return nil, w.Fail(op, err)
 	}
+
 	return v, nil
 }
 
@@ -209,6 +208,7 @@ func (w *Client) Parts(ctx context.Context, sc *Script, least int, keys []string
 	if err == nil && len(v) < least {
 		err = w.Fail(sc.Op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
+
 	return v, err
 }
 
@@ -218,6 +218,7 @@ func (w *Client) Int(ctx context.Context, sc *Script, ks []string, args []any) (
 	if err != nil {
 		return 0, w.Fail(sc.Op, err)
 	}
+
 	return n, nil
 }
 
@@ -229,9 +230,17 @@ func (w *Client) Do(ctx context.Context, sc *Script, keys []string, args []any) 
 	return w.Send(ctx, sc, sc.bare, keys, args)
 }
 
-// Send sends a script in forms that its guard has made.
-func (w *Client) Send(ctx context.Context, sc *Script, f Forms, keys []string, args []any) *redis.Cmd {
-	return w.fit(f, sc.mayGrow).run(ctx, w.through(sc), keys, args)
+// Send sends a script in forms that its guard has made: by its digest, or, to a server that does not
+// know it yet, by its text. It waits for the confirmation that the script needs.
+func (w *Client) Send(ctx context.Context, sc *Script, forms Forms, keys []string, args []any) *redis.Cmd {
+	f, send := w.fit(forms, sc.mayGrow), w.sender(sc)
+	call := f.write(ctx, keys, args)
+	cmd := send(ctx, call)
+	if unknown(cmd) {
+		cmd = send(ctx, f.withText(ctx, call))
+	}
+
+	return cmd
 }
 
 // Call is one call of a script among several.
@@ -247,6 +256,7 @@ func (w *Client) SendAll(ctx context.Context, sc *Script, f Forms, calls []Call)
 	for i, c := range calls {
 		list[i] = form.write(ctx, c.Keys, c.Args)
 	}
+
 	if c := w.confirmer(sc); c != nil {
 		return c.sendAll(ctx, list)
 	}
@@ -256,21 +266,22 @@ func (w *Client) SendAll(ctx context.Context, sc *Script, f Forms, calls []Call)
 	for i := range list {
 		out[i] = list[i].Cmd
 	}
+
 	return out
 }
 
 // SendTo sends an unguarded script over a client that need not be a Client's, and waits for
 // no confirmation.
 func SendTo(ctx context.Context, c redis.UniversalClient, sc *Script, keys []string, args []any) *redis.Cmd {
-	return sc.bare.plain.run(ctx, func(ctx context.Context, w Once) *redis.Cmd { return send(ctx, c, w) }, keys, args)
+	return (&Client{Redis: c}).Send(ctx, sc, sc.bare, keys, args)
 }
 
-// through is how a script's call is sent: at once, or with a wait behind it.
-func (w *Client) through(sc *Script) func(ctx context.Context, call Once) *redis.Cmd {
+// sender returns the function that sends calls of a script: at once, or followed by a wait.
+func (w *Client) sender(sc *Script) func(ctx context.Context, call Once) *redis.Cmd {
 	if c := w.confirmer(sc); c != nil {
 		return c.send
 	}
-	return func(ctx context.Context, call Once) *redis.Cmd { return send(ctx, w.Redis, call) }
+	return direct{w.Redis}.send
 }
 
 // confirmer is what makes a script's calls wait; nil = they do not.

@@ -10,14 +10,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Traffic returns the number of round trips to Redis since the start, and of open connections, used and idle. A round
-// trip is one command or pipeline. trips counts them by the name of the script or first command. Connections of
-// subscriptions are not counted. Traffic does not wait for Redis, and is safe for concurrent use.
+// Traffic returns the number of round trips to Redis since the start, and the present numbers of used and idle
+// connections. A round trip is one command or one pipeline. The map trips has a count for each name of a script or
+// command; a pipeline counts under its first one. Connections of subscriptions are not counted. Before the first round
+// trip, used and idle are 0. Traffic is safe for concurrent use.
 func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 	trips = c.trips.all()
 	if len(trips) == 0 {
 		return trips, 0, 0 // PoolStats of a cluster's client would ask the nodes for their slots
 	}
+
 	c.mu.Lock()
 	clients := append([]redis.UniversalClient{c.UniversalClient}, c.others...)
 	c.mu.Unlock()
@@ -29,6 +31,7 @@ func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 			used, idle = used+inUse(p.TotalConns, p.IdleConns), idle+int(p.IdleConns)
 		}
 	}
+
 	return trips, used, idle
 }
 
@@ -44,6 +47,7 @@ func (t *trips) add(cmd redis.Cmder) {
 	if !ok {
 		n = t.counts.put(op, new(atomic.Uint64))
 	}
+
 	n.Add(1)
 }
 
@@ -52,6 +56,7 @@ func (t *trips) all() map[string]uint64 {
 	for op, n := range t.counts.all() {
 		out[op] = n.Load()
 	}
+
 	return out
 }
 
@@ -122,6 +127,7 @@ func (c *copied[V]) put(key string, v V) V {
 	if next == nil {
 		next = map[string]V{}
 	}
+
 	next[key] = v
 	c.current.Store(&next)
 	return v

@@ -72,6 +72,7 @@ func (w *Client) Detect(ctx context.Context) error {
 	if err != nil && !redis.IsPermissionError(err) && (!errors.As(err, &answer) || kind(err) != nil) {
 		return w.Fail("info", err)
 	}
+
 	// A server that refuses INFO is treated as an old one.
 	major, _ := version(info)
 	w.allowOOM.Store(major >= 7)
@@ -92,6 +93,7 @@ func (w *Client) Now(ctx context.Context) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, w.Fail("history", err)
 	}
+
 	return t.UTC(), nil
 }
 

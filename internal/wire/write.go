@@ -11,9 +11,10 @@ import (
 	"notifier/internal/node"
 )
 
-// Once is a write command that is sent to Redis again only if Redis certainly did not execute it. The cluster client
-// of go-redis sends other commands again if the connection breaks or the reply is late, and a second write could do
-// harm. MOVED and ASK redirections are followed.
+// Once is a write command that is not sent to Redis again if Redis may already have executed it. A second execution
+// could do harm, so the caller gets the error and decides whether to repeat the write. Other commands are sent again by
+// the cluster client of go-redis when the connection breaks or the reply is late. Redirections to another cluster node
+// (MOVED, ASK) are followed.
 type Once struct{ *redis.Cmd }
 
 // NoRetry reports whether the command must not be sent again. go-redis asks
@@ -36,6 +37,7 @@ func NotSent(err error) bool {
 	case errors.As(err, &broken):
 		return broken.Op == "dial"
 	}
+
 	return false
 }
 
@@ -46,11 +48,14 @@ func NewWrite(ctx context.Context, place int8, args ...any) Once {
 	return c
 }
 
+// direct sends writes without a confirmation.
+type direct struct{ redis.UniversalClient }
+
 // send sends a write. If the reply is lost, it updates the map of cluster nodes at once, since the
 // node may have been replaced.
-func send(ctx context.Context, c redis.UniversalClient, w Once) *redis.Cmd {
-	if lost(c.Process(ctx, w)) {
-		reload(ctx, c)
+func (d direct) send(ctx context.Context, w Once) *redis.Cmd {
+	if lost(d.Process(ctx, w)) {
+		reload(ctx, d.UniversalClient)
 	}
 	return w.Cmd
 }
@@ -61,6 +66,7 @@ func sendAll(ctx context.Context, c redis.UniversalClient, list []Once) {
 	for _, w := range list {
 		_ = pipe.Process(ctx, w)
 	}
+
 	_, _ = pipe.Exec(ctx)
 	if slices.ContainsFunc(list, func(w Once) bool { return lost(w.Err()) }) {
 		reload(ctx, c)

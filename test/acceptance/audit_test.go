@@ -78,7 +78,10 @@ func TestAuditKeepsEntriesOfOthersDuringFlood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		browsers[i] = &http.Client{Jar: jar, Timeout: waitTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		browsers[i] = &http.Client{Jar: jar, Timeout: waitTimeout, CheckRedirect: func(*http.Request,
+			[]*http.Request) error {
+			return http.ErrUseLastResponse
+		}}
 		t.Cleanup(browsers[i].CloseIdleConnections)
 	}
 	began := time.Now()

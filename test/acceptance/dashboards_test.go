@@ -157,8 +157,8 @@ func TestFiftyDashboardsDelayNothing(t *testing.T) {
 		coresLoad = append(coresLoad, cores[1]-cores[0])
 	}
 	without, with := spreadOf(all[0]), spreadOf(all[1])
-	text := fmt.Sprintf("%s%d dashboards of the first page, half of them in Chinese, signed in to, of 7 routes with 30,000 notices pending; %d pairs of windows of "+
-		"%s without load, %d of %s at %d due a second. "+
+	text := fmt.Sprintf("%s%d dashboards of the first page, half of them in Chinese, signed in to, of 7 routes with 30,000 notices pending; "+
+		"%d pairs of windows of %s without load, %d of %s at %d due a second. "+
 		"The figures are medians of the pairs.\n\n"+
 		"| | goal | measured |\n|---|---|---|\n"+
 		"| Redis commands a second that they cost in all (idle %.1f, with them %.1f) | ≤ 20 | %.1f |\n"+

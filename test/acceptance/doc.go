@@ -3,8 +3,8 @@
 //
 // Most tests need minutes and the build tag fault (`make fault`). A small part runs with the other tests.
 //
-// Three assertions are exact: no attempt before its due millisecond, no notice lost, none delivered twice. Figures
-// that depend on the machine's load have a wide margin. The flag -v prints them.
+// Most tests assert exactly that no attempt is early, no confirmed notice is lost, and none is delivered twice unless
+// it was in flight at a crash. Figures that depend on the machine's load have a wide margin. The flag -v prints them.
 //
 // # Connection modes
 //
@@ -14,7 +14,7 @@
 //
 // # Faults
 //
-// Each fault has one test here, which records all schedule calls and checks the requests to the receiver:
+// Each fault has at least one test here. Most record all schedule calls and check the requests to the receiver:
 //
 //	master killed, Sentinel or cluster      KilledSentinelMasterLosesNothing, KilledClusterMasterLosesNothing
 //	manual failover, restarted master       ManualFailoverLeavesOldMasterUnused, RestartedMasterIsUnusedDuringFailover
@@ -32,9 +32,8 @@
 //	instances replaced                      RollingRestartLosesNothing
 //	database of the history                 HistoryHasOneRowPerOutcomeAfterDatabaseFaults, UnavailableDatabaseDelaysNothing
 //
-// The other suites do not repeat these faults. Package chaos combines faults and explains every duplicate. Package
-// load has no faults. Package timetravel tests days of retries in virtual time, and package sim tests the scripts
-// against a model.
+// Other suites have other purposes. Package chaos combines faults and explains every duplicate. Package load has no
+// faults. Package timetravel tests days of retries in virtual time, and package sim tests the scripts against a model.
 //
 // # Clocks
 //

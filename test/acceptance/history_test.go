@@ -38,7 +38,8 @@ func historyKeepsAll(t *testing.T, n, shards int, database string, between func(
 	})
 	db := newRedis(t)
 	env := func(lists ...[]string) [][]string {
-		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"), {"NOTIFIER_TAKEOVER=1s", fmt.Sprintf("NOTIFIER_SHARDS=%d", shards)}}, lists...)
+		return append([][]string{route("pay", "app1", rec.url, "CONCURRENCY=32", "HOST_CONCURRENCY=64", "TIMEOUT=2s"),
+			{"NOTIFIER_TAKEOVER=1s", fmt.Sprintf("NOTIFIER_SHARDS=%d", shards)}}, lists...)
 	}
 	kept := []string{"NOTIFIER_HISTORY_URL=" + database}
 	first, second := launch(t, db.URL(), env(kept)...), launch(t, db.URL(), env(kept)...)
@@ -130,7 +131,8 @@ func rows(t *testing.T, database string) map[string]int {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close(ctx) }()
-	list, err := c.Query(ctx, "SELECT concat_ws(':', app, module, type, name) || ' ' || outcome || ' ' || ending, count(*) FROM history GROUP BY 1")
+	list, err := c.Query(ctx, "SELECT concat_ws(':', app, module, type, name) || ' ' || outcome || ' ' || ending, count(*) FROM history "+
+		"GROUP BY 1")
 	if err != nil {
 		t.Fatal(err)
 	}

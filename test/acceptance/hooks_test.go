@@ -13,7 +13,7 @@ import (
 // Notices die while their three instances are killed, one after another, and replaced. The hook's route
 // gets one notice for each death. One that comes twice was in flight when an instance was killed.
 func TestDeathsReachTheHookThroughKills(t *testing.T) {
-	const n, kills = 600, 6
+	const n, kills = 5000, 6
 	dead := listen(t, func(w http.ResponseWriter, _ *http.Request, _ hit) { w.WriteHeader(http.StatusGone) })
 	// sleep: the receiver takes so long
 	hook := listen(t, func(http.ResponseWriter, *http.Request, hit) { time.Sleep(20 * time.Millisecond) })

@@ -74,7 +74,8 @@ func populate(t *testing.T, h *house) (kept, told map[string]string) {
 		ask(client.Request{Key: fmt.Sprintf("app1:gone:x:%d", i), Body: []byte(`{"gone":true}`)})
 		ask(client.Request{Key: fmt.Sprintf("app1:again:api:%d", i), Body: []byte(`{"again":true}`)})
 		ask(client.Request{Key: fmt.Sprintf("app1:cash:x:%d", i), Delay: time.Second, Body: []byte(`{"cash":true}`)})
-		ask(client.Request{Key: fmt.Sprintf("app1:pay:text:%d", i), Due: due, BodyText: &text, Headers: map[string]string{"X-Shop": "7"}, Method: "PUT", Retry: "1s,2s"})
+		ask(client.Request{Key: fmt.Sprintf("app1:pay:text:%d", i), Due: due, BodyText: &text, Headers: map[string]string{"X-Shop": "7"},
+			Method: "PUT", Retry: "1s,2s"})
 		ask(client.Request{Key: fmt.Sprintf("app1:pay:bytes:%d", i), Due: due, BodyBase64: []byte{0, 255, byte(i)}, ContentType: "image/png"})
 		for _, key := range []string{fmt.Sprintf("shop:orders:far:%d", i), fmt.Sprintf("app1:again:plain:%d", i)} {
 			life := 2 * time.Hour

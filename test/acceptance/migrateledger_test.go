@@ -47,7 +47,8 @@ type producers struct {
 }
 
 func produce(t *testing.T, a, b *house) *producers {
-	p := &producers{t: t, sides: [2]*house{a, b}, promised: map[string]promise{}, changes: make(chan struct{}, 16), others: make(chan struct{}, 64), stop: make(chan struct{})}
+	p := &producers{t: t, sides: [2]*house{a, b}, promised: map[string]promise{}, changes: make(chan struct{}, 16),
+		others: make(chan struct{}, 64), stop: make(chan struct{})}
 	p.ended.Go(func() {
 		tick := time.NewTicker(time.Second / producersCalls)
 		defer tick.Stop()

@@ -17,7 +17,8 @@ import (
 // notice is delivered once more, with its webhook-id.
 func TestReplaySurvivesKilledInstance(t *testing.T) {
 	db := newRedis(t)
-	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(), waiting: db.waiting}).killed(nil)
+	(&replaying{t: t, n: 300, database: "sqlite://" + filepath.Join(t.TempDir(), "history.db"), redis: db.URL(),
+		waiting: db.waiting}).killed(nil)
 }
 
 // replaying is a replay whose instance is killed.

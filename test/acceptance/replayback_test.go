@@ -22,7 +22,8 @@ func TestReplayedDeadLetterIsRestored(t *testing.T) {
 		}
 	})
 	db := newRedis(t)
-	s := launch(t, db.URL(), route("pay", "app1", rec.url), []string{"NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(), "history.db")})
+	s := launch(t, db.URL(), route("pay", "app1", rec.url), []string{"NOTIFIER_HISTORY_URL=sqlite://" + filepath.Join(t.TempDir(),
+		"history.db")})
 	for _, same := range []bool{true, false} {
 		key := map[bool]string{true: "app1:m:t:same", false: "app1:m:t:new"}[same]
 		if _, err := s.api.Schedule(t.Context(), client.Request{Key: key, Body: []byte(`{"a": 1}`)}); err != nil {
@@ -34,7 +35,8 @@ func TestReplayedDeadLetterIsRestored(t *testing.T) {
 			e, err := s.api.History(t.Context(), client.HistoryQuery{Key: key})
 			return err == nil && len(e.Items) == 1
 		})
-		asked := client.ReplayRequest{ID: key[9:], Since: time.Now().Add(-time.Hour), Outcome: []client.State{client.Delivered}, NewIDs: !same, Rate: "100/s"}
+		asked := client.ReplayRequest{ID: key[9:], Since: time.Now().Add(-time.Hour), Outcome: []client.State{client.Delivered}, NewIDs: !same,
+			Rate: "100/s"}
 		if r, err := s.api.Replay(t.Context(), asked); err != nil || r.Total < 1 {
 			t.Fatal(r, err)
 		}

@@ -137,8 +137,8 @@ func TestKilledClusterMasterLosesNothing(t *testing.T) {
 			if coverage == "no" {
 				found += "; " + r.beside()
 			} else {
-				found += fmt.Sprintf("; Redis's default: all masters refuse during the outage, %d calls of healthy shards had an error, and their notices "+
-					"came up to %s late",
+				found += fmt.Sprintf("; Redis's default: all masters refuse during the outage, %d calls of healthy shards had an error, and their "+
+					"notices came up to %s late",
 					r.refused[false]+r.unanswered[false], record.Short(r.late[false].most))
 			}
 			record.Fault{No: fmt.Sprintf("2.%d", i+1), Fault: "cluster 3+3: a master is killed (-9), coverage " + coverage,

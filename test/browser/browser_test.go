@@ -27,8 +27,10 @@ func TestPages(t *testing.T) {
 	}
 	s.keep("shop:paid:notice:done", "/ok", 0, "delivered")
 	s.keep("shop:paid:notice:20261122001", "/ok", 30*time.Minute, "scheduled")
+	s.holdReceivers()
 	group := "/ui/dead/group?" + url.Values{"route": {"refunds"}, "reason": {"status_5xx"}, "host": {"127.0.0.1"}}.Encode()
-	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead", group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
+	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead",
+		group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
 		"/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://") + "/redeliver?route=refunds&preview=1",
 		"/ui/notices?history=1&q=shop:refund:", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
 
@@ -41,6 +43,17 @@ func TestPages(t *testing.T) {
 	t.Run("names, contrast and width", func(t *testing.T) { looks(b.for_(t), pages) })
 	t.Run("in Chinese", func(t *testing.T) { inChinese(b.for_(t), pages) })
 	t.Run("without JavaScript", func(t *testing.T) { plain(b.for_(t)) })
+}
+
+// holdReceivers pauses and limits receivers, and redirects notices of one that has none.
+func (s *service) holdReceivers() {
+	s.t.Helper()
+	var answer struct{}
+	until := time.Now().Add(3 * time.Hour).Truncate(time.Second).UTC().Format(time.RFC3339)
+	s.call(http.MethodPost, "/v1/receivers/pause", `{"host":"next.example","until":"`+until+`"}`, &answer)
+	s.call(http.MethodPost, "/v1/receivers/pause", `{"audience":"m17","prefix":"shop:paid"}`, &answer)
+	s.call(http.MethodPut, "/v1/receivers/limits", `{"host":"`+strings.TrimPrefix(s.shop.URL, "http://")+`","rate":"5/s","concurrency":2}`, &answer)
+	s.call(http.MethodPost, "/v1/redirects", `{"from":"https://shop.example/hooks","to":"https://new.example/hooks","prefix":"shop:paid"}`, &answer)
 }
 
 // for_ is the same page for a part of a test.
@@ -297,7 +310,8 @@ func looks(b *tab, pages []string) {
 func plain(b *tab) {
 	b.s.keep("shop:paid:notice:plain", "/ok", time.Hour, "scheduled")
 	set := func(off bool) {
-		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
+		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -328,8 +342,19 @@ func plain(b *tab) {
 	b.sees("In Redis")
 	b.sees("shop:paid:notice:plain")
 	b.open("/ui/receivers")
+	b.click(`[id="resume-hold-host_next.example_"] summary`)
+	b.click(`[id="resume-hold-host_next.example_"] button`)
+	b.sees("The receiver is resumed.")
 	b.click(`#hosts a`)
 	b.sees("Attempts, last 24 hours")
+	b.click(`#pause-hold summary`)
+	b.do(chromedp.SendKeys(chromedp.CSS(`#pause-hold input[name=until]`), "+2h"))
+	b.click(`#pause-hold button`)
+	b.sees("The receiver is paused.")
+	b.sees("paused until")
+	b.click(`#actions details:has(form[action="/ui/receivers/resume"]) summary`)
+	b.click(`#actions form[action="/ui/receivers/resume"] button`)
+	b.sees("The receiver is resumed.")
 	b.open("/ui/replays")
 	b.click(`a[href="/ui/replays/new"]`)
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=since]`), "-1h"))

@@ -2,7 +2,7 @@
 // dark colours, in English and Chinese, and without JavaScript. The service runs in the process of the test, with a
 // real Redis and a receiver.
 //
-// The screenshots of docs/dashboard.md are made by
+// This command makes the screenshots of docs/dashboard.md:
 //
 //	go test ./test/browser -run TestScreenshots -screenshots ../../docs/dashboard
 package browser

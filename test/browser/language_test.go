@@ -25,7 +25,8 @@ func (b *tab) language(tag string) {
 func inChinese(b *tab, pages []string) {
 	script := func(off bool) {
 		b.t.Helper()
-		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
+		if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
+			emulation.SetScriptExecutionDisabledParams{Value: off}); err != nil {
 			b.t.Fatal(err)
 		}
 	}

@@ -74,10 +74,12 @@ func start(t testing.TB, settings ...string) *service {
 	t.Cleanup(shop.Close)
 	redis := redistest.Start(t)
 	env := map[string]string{
-		"NOTIFIER_REDIS_URL": redis.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_INSTANCE": "web-1", "NOTIFIER_ROUTES": "payments,refunds,mail",
-		"NOTIFIER_ROUTE_PAYMENTS_PREFIX": "shop:paid", "NOTIFIER_ROUTE_PAYMENTS_TARGET": "notice", "NOTIFIER_ROUTE_PAYMENTS_ALLOW": "127.0.0.0/8,localhost",
-		"NOTIFIER_ROUTE_PAYMENTS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "NOTIFIER_ROUTE_REFUNDS_PREFIX": "shop:refund", "NOTIFIER_ROUTE_REFUNDS_TARGET": "notice",
-		"NOTIFIER_ROUTE_REFUNDS_ALLOW": "127.0.0.0/8,localhost", "NOTIFIER_ROUTE_REFUNDS_RETRY": "none", "NOTIFIER_ROUTE_MAIL_PREFIX": "shop:mail", "NOTIFIER_ROUTE_MAIL_TARGET": "list:mails",
+		"NOTIFIER_REDIS_URL": redis.URL(), "NOTIFIER_LISTEN": "127.0.0.1:0", "NOTIFIER_INSTANCE": "web-1",
+		"NOTIFIER_ROUTES": "payments,refunds,mail", "NOTIFIER_ROUTE_PAYMENTS_PREFIX": "shop:paid", "NOTIFIER_ROUTE_PAYMENTS_TARGET": "notice",
+		"NOTIFIER_ROUTE_PAYMENTS_ALLOW": "127.0.0.0/8,localhost", "NOTIFIER_ROUTE_PAYMENTS_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"NOTIFIER_ROUTE_REFUNDS_PREFIX": "shop:refund", "NOTIFIER_ROUTE_REFUNDS_TARGET": "notice",
+		"NOTIFIER_ROUTE_REFUNDS_ALLOW": "127.0.0.0/8,localhost", "NOTIFIER_ROUTE_REFUNDS_RETRY": "none",
+		"NOTIFIER_ROUTE_MAIL_PREFIX": "shop:mail", "NOTIFIER_ROUTE_MAIL_TARGET": "list:mails",
 	}
 	for i := 0; i+1 < len(settings); i += 2 {
 		env[settings[i]] = settings[i+1]
@@ -193,8 +195,8 @@ type tab struct {
 // forbids.
 func browse(t testing.TB, s *service) *tab {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chrome(t)), chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true),
-		chromedp.Flag("lang", "en-GB"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chrome(t)), chromedp.DisableGPU,
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("lang", "en-GB"))
 	if os.Geteuid() == 0 { // Chromium's sandbox needs a user that is not root
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -212,7 +214,8 @@ func browse(t testing.TB, s *service) *tab {
 			if b.refused && strings.Contains(e.Entry.Text, "Failed to load resource") {
 				return
 			}
-			if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "ERR_INCOMPLETE_CHUNKED_ENCODING") && !strings.Contains(e.Entry.Text, "ERR_CONNECTION") {
+			if e.Entry.Level == log.EntryLevelError && !strings.Contains(e.Entry.Text, "ERR_INCOMPLETE_CHUNKED_ENCODING") &&
+				!strings.Contains(e.Entry.Text, "ERR_CONNECTION") {
 				t.Errorf("the browser reports: %s %s", e.Entry.Text, e.Entry.URL)
 			}
 		}
@@ -298,7 +301,8 @@ func (b *tab) click(selector string) {
 // scheme sets the colour scheme.
 func (b *tab) scheme(name string) {
 	b.t.Helper()
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}); err != nil {
+	scheme := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: scheme}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -21,7 +21,8 @@ func (b *tab) signIn(token string) {
 // While Redis is unavailable, the first page shows the age of its figures and is not called live. Other
 // pages keep their navigation, and all pages recover without a reload by hand.
 func TestPagesOutliveRedis(t *testing.T) {
-	s := start(t, "NOTIFIER_CLIENTS", "ops", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
+	s := start(t, "NOTIFIER_CLIENTS", "ops", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_OPS_ROLE",
+		"admin")
 	s.token = "token-of-the-operators-0123456789"
 	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
 	b := browse(t, s)

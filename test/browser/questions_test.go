@@ -148,7 +148,8 @@ func TestSupportFindsFailingReceivers(t *testing.T) {
 	c.on(`#matters a[href^="/ui/receivers/"]`)
 	c.sees("Route payments")
 	c.few()
-	for _, text := range []string{host, "failing since", "HTTP 500, 3 in a row", "3 · next attempt", "3 attempts, 3 failed (100 %)", "Last responses", "Route refunds"} {
+	for _, text := range []string{host, "failing since", "HTTP 500, 3 in a row", "3 · next attempt", "3 attempts, 3 failed (100 %)",
+		"Last responses", "Route refunds"} {
 		c.sees(text)
 	}
 	if dead := js[string](b, `[...document.querySelectorAll(".facts div")].filter(d => d.querySelector("dt").innerText === "dead").map(d => d.querySelector("dd").innerText).join()`); dead != "0,1" && dead != "1,0" {

@@ -36,6 +36,7 @@ func TestScreenshots(t *testing.T) {
 		s.keep(fmt.Sprintf("shop:mail:welcome:%03d", i), "", time.Duration(i)*4*time.Minute+time.Minute, "scheduled")
 	}
 	s.keep("shop:paid:notice:20261122777", "/down", 0, "scheduled")
+	s.holdReceivers()
 	b := browse(t, s)
 	eventually(t, "its first attempt has failed", func() bool {
 		var n struct{ Attempts []struct{ Status int } }
@@ -52,11 +53,13 @@ func TestScreenshots(t *testing.T) {
 		name, path, scheme string
 		width, height      int64
 	}{
-		{"now", "/ui/", "light", 1280, 0}, {"now-dark", "/ui/", "dark", 1280, 900}, {"now-narrow", "/ui/", "light", 390, 844}, {"notices", "/ui/notices?q=20261122&state=scheduled", "light", 1280, 800},
-		{"notice", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0}, {"dead", "/ui/dead", "light", 1280, 620}, {"group", group, "light", 1280, 0},
-		{"receivers", "/ui/receivers", "light", 1280, 620},
+		{"now", "/ui/", "light", 1280, 0}, {"now-dark", "/ui/", "dark", 1280, 900}, {"now-narrow", "/ui/", "light", 390, 844},
+		{"notices", "/ui/notices?q=20261122&state=scheduled", "light", 1280, 800},
+		{"notice", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0}, {"dead", "/ui/dead", "light", 1280, 620},
+		{"group", group, "light", 1280, 0}, {"receivers", "/ui/receivers", "light", 1280, 1000},
 		{"replay", "/ui/replays/new?preview=1&since=-1h&rate=20/s", "light", 1280, 800},
-		{"receiver", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "light", 1280, 0}, {"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
+		{"receiver", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "light", 1280, 0},
+		{"routes", "/ui/routes", "light", 1280, 800}, {"doctor", "/ui/doctor", "light", 1280, 700}, {"audit", "/ui/audit", "light", 1280, 500},
 		{"now-zh", "/ui/", "light", 1280, 900}, {"notice-zh", "/ui/notices/shop:paid:notice:20261122777", "light", 1280, 0},
 		{"now-zh-narrow", "/ui/", "light", 390, 844},
 	} {

@@ -15,8 +15,9 @@ import (
 // A client sees its own notices after signing in and none after signing out. A link shows a merchant the
 // own notices only.
 func TestSignInAndLinks(t *testing.T) {
-	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789", "NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk-0123456789abcdef",
-		"NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid", "NOTIFIER_CLIENT_DESK_ROLE", "read", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
+	s := start(t, "NOTIFIER_CLIENTS", "ops,desk", "NOTIFIER_CLIENT_OPS_TOKEN", "token-of-the-operators-0123456789",
+		"NOTIFIER_CLIENT_DESK_TOKEN", "token-of-the-desk-0123456789abcdef", "NOTIFIER_CLIENT_DESK_PREFIX", "shop:paid",
+		"NOTIFIER_CLIENT_DESK_ROLE", "read", "NOTIFIER_CLIENT_OPS_ROLE", "admin")
 	s.token = "token-of-the-operators-0123456789"
 	s.keep("shop:paid:notice:1", "/ok", time.Hour, "scheduled")
 	s.keep("shop:refund:notice:2", "/ok", time.Hour, "scheduled")

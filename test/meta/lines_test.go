@@ -3,28 +3,15 @@ package meta
 import (
 	"go/scanner"
 	"go/token"
-	"path"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
 )
 
-// unbroken are packages that still have long lines; none is to be added.
-var unbroken = []string{
-	"client/clienttest", "internal/api", "internal/app", "internal/callback", "internal/cli", "internal/codec",
-	"internal/config", "internal/doctor", "internal/engine", "internal/engine/enginetest", "internal/fleet",
-	"internal/metrics", "internal/ui",
-	"test/acceptance", "test/browser", "test/meta", "test/sim", "test/verifiers",
-}
-
 // A line of at most 140 characters fits a screen, also beside another.
 func TestLinesAreShort(t *testing.T) {
 	const longest = 140
 	for _, rel := range files(t, ".go") {
-		if slices.Contains(unbroken, path.Dir(rel)) {
-			continue
-		}
 		text := read(t, rel)
 		if generated(text) {
 			continue
@@ -59,6 +46,17 @@ func unbreakable(text string) map[int]bool {
 			for n := range strings.Count(literal, "\n") + 1 {
 				lines[first+n] = true
 			}
+		}
+	}
+}
+
+// A version's changes can be read at a glance.
+func TestChangelogIsShort(t *testing.T) {
+	const most = 60
+	for _, version := range strings.Split(read(t, "CHANGELOG.md"), "\n## ")[1:] {
+		if n := strings.Count(strings.TrimSpace(version), "\n") + 1; n > most {
+			name, _, _ := strings.Cut(version, "\n")
+			t.Errorf("%s has %d lines, want at most %d", name, n, most)
 		}
 	}
 }

@@ -47,6 +47,7 @@ var layers = map[string]int{
 	"internal/node":    45,
 	"internal/wire":    47,
 	"internal/health":  48,
+	"internal/holds":   49,
 	"internal/layout":  48,
 	"internal/audit":   49,
 	"internal/session": 49,
@@ -54,10 +55,11 @@ var layers = map[string]int{
 	"internal/fleet":   55,
 	"internal/tap":     56,
 
-	"internal/history": 57,
-	"internal/erase":   58,
-	"internal/move":    58,
-	"internal/replay":  59,
+	"internal/history":  57,
+	"internal/erase":    58,
+	"internal/move":     58,
+	"internal/replay":   59,
+	"internal/redirect": 59,
 
 	"internal/schedule": 60,
 	"internal/doctor":   60,
@@ -85,12 +87,13 @@ var layers = map[string]int{
 
 // unshipped lists the directories that are no part of the service: tools, tests, and separate
 // modules.
-var unshipped = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples", "tools", "model"}
+var unshipped = []string{"test", "internal/tools", "internal/redistest", "internal/pgtest", "internal/secrettest", "bench", "examples",
+	"tools", "model"}
 
 // testLibraries may not be imported by shipped packages.
 var testLibraries = []string{
-	"testing", "net/http/httptest", "github.com/ory/dockertest", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/anishathalye/porcupine",
-	"github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/redistest",
+	"testing", "net/http/httptest", "github.com/ory/dockertest", "go.uber.org/goleak", "pgregory.net/rapid",
+	"github.com/anishathalye/porcupine", "github.com/prometheus/client_golang/prometheus/testutil", "notifier/internal/redistest",
 }
 
 // isUnshipped reports whether a directory is no part of the service. A package named …test
@@ -130,7 +133,8 @@ func files(t *testing.T, want ...string) []string {
 		}
 		name := d.Name()
 		if d.IsDir() {
-			if p != root && strings.HasPrefix(name, ".") && name != ".ci" || name == "testdata" || name == "node_modules" || name == "bin" || name == "dist" {
+			if p != root && strings.HasPrefix(name, ".") && name != ".ci" || name == "testdata" || name == "node_modules" || name == "bin" ||
+				name == "dist" {
 				return filepath.SkipDir
 			}
 			return nil

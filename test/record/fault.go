@@ -34,6 +34,7 @@ func Seed(t testing.TB) uint64 {
 	if err != nil {
 		t.Fatalf("%s: %v", envSeed, err)
 	}
+
 	return n
 }
 
@@ -73,6 +74,7 @@ func (f Fault) Put(t testing.TB) {
 			counts[4] = Short(*x.Late)
 		}
 	}
+
 	name, _, _ := strings.Cut(t.Name(), "/")
 	cells := append([]string{f.No, f.Fault, f.Settings}, counts...)
 	cells = append(cells, f.Aim, f.Found, "`"+name+"`", strconv.FormatUint(Seed(t), 10),
@@ -112,16 +114,19 @@ func load() string {
 	if err != nil {
 		return "unknown"
 	}
+
 	load, _, _ := strings.Cut(string(raw), " ")
 	about, err := os.ReadFile("/proc/self/stat")
 	if err != nil {
 		return load
 	}
+
 	_, rest, _ := strings.Cut(string(about), ") ") // the name may hold blanks
 	const nice = 16                                // from the state on
 	if f := strings.Fields(rest); len(f) > nice && f[nice] != "0" {
 		load += ", nice " + f[nice]
 	}
+
 	return load
 }
 
@@ -130,9 +135,11 @@ var revision = func() string {
 	if os.Getenv(envPage) == "" && os.Getenv(envWays) == "" {
 		return "of this tree"
 	}
+
 	out, err := exec.CommandContext(context.Background(), "git", "rev-parse", "--short", "HEAD").Output()
 	if err != nil {
 		return "of an unknown commit"
 	}
+
 	return strings.TrimSpace(string(out))
 }()

@@ -24,6 +24,7 @@ func Quotes(page string) (list []Quote, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the record: %w", err)
 	}
+
 	root := filepath.Dir(filepath.Dir(page))
 	for _, m := range quote.FindAllStringSubmatch(string(text), -1) {
 		q := Quote{File: m[1], Text: strings.ReplaceAll(m[2], `\|`, "|")}
@@ -31,8 +32,10 @@ func Quotes(page string) (list []Quote, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read a file that the record quotes: %w", err)
 		}
+
 		q.Found = strings.Count(string(file), q.Text)
 		list = append(list, q)
 	}
+
 	return list, nil
 }

@@ -17,6 +17,7 @@ func Save(root, name, text string) error {
 	if err := os.WriteFile(path, []byte(strings.TrimRight(text, "\n")+"\n"), 0o644); err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
+
 	return nil
 }
 
@@ -26,10 +27,12 @@ func Write(path, name, text string) error {
 	if err != nil {
 		return fmt.Errorf("read the record: %w", err)
 	}
+
 	next, err := replace(string(page), name, text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+
 	info, err := os.Stat(path)
 	if err != nil {
 		return fmt.Errorf("read the record: %w", err)
@@ -37,6 +40,7 @@ func Write(path, name, text string) error {
 	if err := os.WriteFile(path, []byte(next), info.Mode().Perm()); err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
+
 	return nil
 }
 
@@ -47,6 +51,7 @@ func replace(page, name, text string) (string, error) {
 	if !ok || !closed {
 		return "", fmt.Errorf("no section between %q and %q", strings.TrimSpace(begin), strings.TrimSpace(end))
 	}
+
 	return head + begin + strings.TrimRight(text, "\n") + "\n" + end + tail, nil
 }
 

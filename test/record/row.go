@@ -15,6 +15,7 @@ func PutRow(path, name string, header, row []string) error {
 	if err != nil {
 		return err
 	}
+
 	rows := map[string]string{row[0]: line(row)}
 	for l := range strings.Lines(old) {
 		_, no, _ := strings.Cut(l, "|")
@@ -24,10 +25,12 @@ func PutRow(path, name string, header, row []string) error {
 			rows[no] = l
 		}
 	}
+
 	order := make([]string, 0, len(rows))
 	for no := range rows {
 		order = append(order, no)
 	}
+
 	slices.SortFunc(order, func(a, b string) int {
 		x, _ := number(a)
 		y, _ := number(b)
@@ -38,6 +41,7 @@ func PutRow(path, name string, header, row []string) error {
 	for _, no := range order {
 		table.WriteString(rows[no])
 	}
+
 	return Write(path, name, table.String())
 }
 
@@ -46,6 +50,7 @@ func line(cells []string) string {
 	for i, c := range cells {
 		safe[i] = strings.ReplaceAll(strings.Join(strings.Fields(c), " "), "|", `\|`)
 	}
+
 	return "| " + strings.Join(safe, " | ") + " |\n"
 }
 
@@ -57,8 +62,10 @@ func number(s string) ([]int, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the number of a row: %w", err)
 		}
+
 		parts = append(parts, n)
 	}
+
 	return parts, nil
 }
 
@@ -68,11 +75,13 @@ func Section(path, name string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the record: %w", err)
 	}
+
 	begin, end := marks(name)
 	_, rest, ok := strings.Cut(string(page), begin)
 	text, _, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		return "", fmt.Errorf("%s has no section %s", path, name)
 	}
+
 	return text, nil
 }

@@ -40,6 +40,7 @@ func (w Way) Put() error {
 	if w.Settings != "" {
 		settings = "`" + strings.ReplaceAll(w.Settings, ", ", "`, `") + "`"
 	}
+
 	cells := []string{strconv.Itoa(w.No), w.Way, settings, strconv.Itoa(w.Passed), named(w.Again, ""), named(w.Failed, "**"),
 		strconv.Itoa(w.Elsewhere), w.Server + ", notifier " + revision,
 		fmt.Sprintf("%.0f s, load %s", time.Since(w.From).Seconds(), load()), time.Now().UTC().Format(time.DateOnly)}
@@ -48,5 +49,6 @@ func (w Way) Put() error {
 	if page == "" {
 		return nil
 	}
+
 	return PutRow(page, "ways", wayHeader, cells)
 }

@@ -1,6 +1,6 @@
-// Package sim is a simulator that runs the real Lua scripts on a real Redis. After each step it compares Redis with a
-// small reference model ([note]). Many virtual instances, producers and consumers take one step at a time, in a random
-// order.
+// Package sim is a simulator that runs the real Lua scripts on a real Redis. After each step it compares the state in
+// Redis with that of a small reference model ([note]). Many virtual instances, producers and consumers take one step at
+// a time, in a random order.
 //
 // # Steps
 //
@@ -12,12 +12,12 @@
 //   - a flush of the scripts;
 //   - a restart of Redis that loses its last writes.
 //
-// No step waits for time to pass. A lease or delay is either an hour, which never ends during a run, or 2 ms, which
-// have passed before the next step.
+// A lease is either an hour, which never ends during a run, or 2 ms. A delay may also be 0. A step with a short lease or
+// delay waits until it has ended, so the next step does not depend on the time.
 //
 // # Worlds
 //
-// A run simulates one kind of world ([kind]):
+// A run simulates one kind of world ([kind]). A prefix is that of the keys of one route:
 //   - one prefix;
 //   - sequences: one prefix, whose route is ordered;
 //   - moves from one prefix to another;
@@ -26,14 +26,14 @@
 //   - reshards in which each shard loses writes separately, as the nodes of a cluster do ([parted]);
 //   - migrations between two servers, reversed at any command of a mover ([ferry]).
 //
-// In some runs of moves, of adopted timers and of reshards the routes are ordered too. In every world a key is
-// claimable in at most one shard and prefix, unless a node has lost writes.
+// In some runs of the last five kinds, the routes deliver notices in order too. In every world, a notice can be claimed
+// in at most one shard and under one prefix, unless a node has lost writes.
 //
 // # Tools
 //
 // pgregory.net/rapid chooses the steps and shortens a failing run. A second part of the package makes calls
-// concurrently and records their arguments and replies. Then github.com/anishathalye/porcupine searches an order of
+// concurrently and records their arguments and replies. Then github.com/anishathalye/porcupine searches for an order of
 // the calls that explains all replies.
 //
-// Mutants are scripts with one wrong line. The simulator must find all of them.
+// Mutants are scripts with one or a few wrong lines. They test the simulator, which must find the fault of each.
 package sim

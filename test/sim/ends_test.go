@@ -285,7 +285,8 @@ func (w *world) report(t *rapid.T) {
 	if n.held() && n.holder == token && n.body != e.body {
 		t.Fatalf("the report on body %d settles body %d", e.body, n.body)
 	}
-	w.ended(t, &job{key: e.key, under: found.Route, place: found.Shard, token: token, body: e.body, made: found.Made, score: e.score}, end, out)
+	w.ended(t, &job{key: e.key, under: found.Route, place: found.Shard, token: token, body: e.body, made: found.Made, score: e.score}, end,
+		out)
 }
 
 // read stores the state of a delivered notice for a late report.

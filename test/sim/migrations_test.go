@@ -3,8 +3,6 @@ package sim
 import (
 	"context"
 	"errors"
-	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -48,6 +46,7 @@ type ferry struct {
 	t      *rapid.T
 	ctx    context.Context
 	shores [2]*shore
+	order  order // of the route on both sides
 	facts  [4]condition
 	jobs   []*task
 	steps  *int
@@ -123,6 +122,7 @@ func newFerry(t *rapid.T, shores [2]*shore, steps *int) *ferry {
 			s.stores[j] = w.newStore(s, i+1)
 		}
 	}
+	w.drawOrder(t)
 	return w
 }
 
@@ -215,7 +215,7 @@ func (w *ferry) drawKey(t *rapid.T) (int, *condition) {
 func (w *ferry) schedule(t *rapid.T) {
 	s, x := w.caller(t)
 	k, f := w.drawKey(t)
-	r := store.Request{Key: key(k), Content: notice.Content{Body: []byte("1")}}
+	r := store.Request{Key: w.key(k), Content: notice.Content{Body: []byte("1")}}
 	far := rapid.IntRange(0, 3).Draw(t, "due") > 0
 	if far {
 		r.Delay = long
@@ -254,7 +254,7 @@ func (w *ferry) amend(t *rapid.T, op store.Amendment) {
 	s, x := w.caller(t)
 	k, f := w.drawKey(t)
 	w.say("%s of key %d on %s; there is %q", op, k, s.name, f.state)
-	c, err := x.Amend(w.ctx, prefix, key(k), op, store.When{Delay: long})
+	c, err := x.Amend(w.ctx, prefix, w.key(k), op, store.When{Delay: long})
 	switch {
 	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
@@ -283,7 +283,7 @@ func (w *ferry) find(t *rapid.T) {
 	s, x := w.caller(t)
 	k, f := w.drawKey(t)
 	w.say("key %d is read on %s; there is %q", k, s.name, f.state)
-	got, err := x.Find(w.ctx, prefix, key(k))
+	got, err := x.Find(w.ctx, prefix, w.key(k))
 	switch {
 	case errors.Is(err, wire.ErrUnavailable):
 		w.say("moved")
@@ -296,107 +296,6 @@ func (w *ferry) find(t *rapid.T) {
 	case got.Made != f.made:
 		t.Fatalf("key %d made %d is found on %s; there is %q made %d", k, got.Made, s.name, f.state, f.made)
 	}
-}
-
-// claim claims due notices in a shard of a side.
-func (w *ferry) claim(t *rapid.T) {
-	s := w.shores[rapid.IntRange(0, 1).Draw(t, "side")]
-	x := s.stores[rapid.IntRange(0, 1).Draw(t, "instance")]
-	lease := store.Lease{For: short}
-	lasts := rapid.Bool().Draw(t, "lease lasts")
-	if lasts {
-		lease.For = long
-	}
-	w.claimIn(s, x, rapid.IntRange(0, x.Space().Places()-1).Draw(t, "place"), lease)
-}
-
-func (w *ferry) claimIn(s *shore, x *store.Store, place int, lease store.Lease) (n int) {
-	w.serial++
-	lease.Token = "t" + strconv.Itoa(w.serial)
-	got, err := x.Sweep(w.ctx, keys.Partition{Prefix: prefix, Shard: place}, lease, store.SweepOptions{Limit: 3})
-	if err != nil {
-		w.t.Fatalf("claim on %s: %v", s.name, err)
-	}
-	for _, c := range got.Won {
-		k := slices.IndexFunc(w.facts[:], func(f condition) bool { return f.state != "" && c.Made == f.made })
-		if k < 0 || key(k) != c.Key {
-			w.t.Fatalf("%s made %d is claimed on %s, and is no notice", c.Key, c.Made, s.name)
-		}
-		f := &w.facts[k]
-		w.say("key %d is claimed on %s by %s, the lease lasts %v", k, s.name, lease.Token, lease.For == long)
-		if f.state != notice.Scheduled || f.far || f.held() {
-			w.t.Fatalf("key %d is claimed on %s, and is %+v", k, s.name, *f)
-		}
-		f.holder, f.lasts = lease.Token, lease.For == long
-		f.lapses++
-		w.jobs = append(w.jobs, &task{s, k, lease.Token, c.Made, c})
-	}
-	if lease.For == short {
-		w.pass(s)
-	}
-	return len(got.Won)
-}
-
-// pass waits until short leases have ended.
-func (w *ferry) pass(s *shore) {
-	until := s.plain.Time(w.ctx).Val().Add(short + time.Millisecond)
-	for s.plain.Time(w.ctx).Val().Before(until) {
-		continue
-	}
-}
-
-func (w *ferry) settle(t *rapid.T) {
-	j := pick(t, "claim", w.jobs)
-	ending := pick(t, "ending", []store.Ending{store.EndDelivered, store.EndRetry, store.EndDead})
-	w.settleAs(j, ending, rapid.Bool().Draw(t, "in an hour"))
-}
-
-func (w *ferry) settleAs(j *task, ending store.Ending, far bool) {
-	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
-	f := &w.facts[j.key]
-	n := *j.claim.Notice
-	c := j.claim
-	c.Notice = &n
-	end := store.Settlement{Claim: c, Ending: ending}
-	if ending == store.EndRetry && far {
-		end.After = long
-	}
-	if ending == store.EndDead {
-		n.Reason = notice.ReasonGone
-	}
-	x := j.on.stores[0]
-	w.say("key %d is settled on %s by %s: %s, in an hour %v", j.key, j.on.name, j.token, ending, far)
-	out, err := x.Settle(w.ctx, c.Partition(), []store.Settlement{end})
-	if err != nil {
-		w.t.Fatalf("settle key %d: %v", j.key, err)
-	}
-	// A lease that has ended counts as long as no other claim has been made.
-	counts := f.state == notice.Scheduled && f.made == j.made && f.holder == j.token
-	if out[0].Stale == counts {
-		w.t.Fatalf("key %d is %+v; stale %v", j.key, *f, out[0].Stale)
-	}
-	if !counts {
-		return
-	}
-	f.holder, f.lapses = "", 0
-	switch ending {
-	case store.EndDelivered:
-		f.state = notice.Delivered
-	case store.EndDead:
-		f.state = notice.Dead
-	default:
-		f.far = far
-	}
-}
-
-// die drops a claim, as the crash of its instance does.
-func (w *ferry) die(t *rapid.T) {
-	j := pick(t, "claim", w.jobs)
-	if w.facts[j.key].held() && w.facts[j.key].holder == j.token {
-		t.SkipNow() // the lease would hold the notice until the end of the run
-	}
-	w.say("%s dies with key %d", j.token, j.key)
-	w.jobs = slices.DeleteFunc(w.jobs, func(o *task) bool { return o == j })
 }
 
 // killed draws the fate of a mover: the command at which it is killed, if any, and the
@@ -524,7 +423,7 @@ func (w *ferry) look() {
 	var ks []string
 	args := []any{prefix}
 	for k := range w.facts {
-		ks, args = append(ks, key(k)), append(args, key(k))
+		ks, args = append(ks, w.key(k)), append(args, w.key(k))
 	}
 	can, err := claimableIn(w.ctx, ks, w.shores[0].plain, w.shores[1].plain)
 	w.plainly(err)
@@ -544,6 +443,7 @@ func (w *ferry) look() {
 			w.t.Fatalf("key %d exists, and should not", k)
 		}
 	}
+	w.checkSequences()
 }
 
 // end completes a migration in either direction, and compares all notices with the model.
@@ -580,7 +480,7 @@ func (w *ferry) end() {
 	}
 	to := w.shores[1-from]
 	for k, f := range w.facts {
-		got, err := to.stores[1].Find(w.ctx, prefix, key(k))
+		got, err := to.stores[1].Find(w.ctx, prefix, w.key(k))
 		switch {
 		case f.state == "" && errors.Is(err, store.ErrNotFound):
 		case f.state == notice.Settled && errors.Is(err, store.ErrNotFound):
@@ -588,7 +488,7 @@ func (w *ferry) end() {
 		case err != nil || got.State != f.state || got.Made != f.made || got.Shard < 0:
 			w.t.Fatalf("key %d is %+v on %s, %v; want %+v", k, got, to.name, err, f)
 		}
-		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, key(k)); !errors.Is(err, wire.ErrMoved) {
+		if _, err := w.shores[from].stores[0].Find(w.ctx, prefix, w.key(k)); !errors.Is(err, wire.ErrMoved) {
 			w.t.Fatalf("find key %d on the source: %v, want moved", k, err)
 		}
 	}

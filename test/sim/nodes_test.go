@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -35,6 +36,7 @@ type parted struct {
 	*lab
 	t       *rapid.T
 	ctx     context.Context
+	order   order // of the route: unordered or skip
 	stores  []*store.Store
 	facts   map[string]*fact
 	batches []*batch
@@ -88,8 +90,14 @@ func (l *lab) part(rt *rapid.T) {
 	for range 2 {
 		w.stores = append(w.stores, w.newStore())
 	}
+	if w.order = pick(rt, "order", []order{unordered, skip}); w.order != unordered {
+		if err := w.stores[0].AddOrdered(w.ctx, []string{prefix}); err != nil {
+			rt.Fatal(err)
+		}
+		w.say("the route is ordered")
+	}
 	rt.Repeat(map[string]func(*rapid.T){
-		"":         func(t *rapid.T) { w.t = t; w.steps++; w.note(); w.claimable() },
+		"":         func(t *rapid.T) { w.t = t; w.steps++; w.note(); w.claimable(); w.members() },
 		"schedule": w.schedule,
 		"deliver":  func(t *rapid.T) { w.deliver(pick(t, "instance", w.stores), w.place(t)) },
 		"announce": w.announce,
@@ -171,10 +179,20 @@ func (w *parted) claimable() {
 	}
 }
 
+// members checks the sequences in each place.
+func (w *parted) members() {
+	if err := checkMembers(w.ctx, w.plain, w.now(), w.order); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func (w *parted) schedule(t *rapid.T) {
 	s := pick(t, "instance", w.stores)
 	w.serial++
 	k, far := "sim:a:b:"+strconv.Itoa(w.serial), rapid.IntRange(0, 2).Draw(t, "due") == 2
+	if w.order != unordered {
+		k = fmt.Sprintf("sim:a:b:O%d~%d", w.serial%3, w.serial) // of one of three sequences
+	}
 	r := store.Request{Key: k, Content: notice.Content{Body: []byte("1")}}
 	if far {
 		r.Delay = long

@@ -108,7 +108,8 @@ func (w *world) compareResent(t *rapid.T, r *resending) {
 		t.Fatalf("key %d: %v", r.key, err)
 	}
 	was, ending := r.found.Notice, r.found.Ending()
-	if is.ID() != was.ID() || is.AttemptsMade != was.AttemptsMade || len(is.Attempts) != len(was.Attempts) || string(is.Body) != string(was.Body) {
+	if is.ID() != was.ID() || is.AttemptsMade != was.AttemptsMade || len(is.Attempts) != len(was.Attempts) ||
+		string(is.Body) != string(was.Body) {
 		t.Fatalf("key %d was resent as %+v, and read as %+v", r.key, is, was)
 	}
 	if is.Redriven != was.AttemptsMade || is.Endings != ending || is.Resent != ending || is.Resend != was.Resend+1 || is.Reason != "" {

@@ -48,8 +48,9 @@ func (w *world) save(t *rapid.T) {
 		t.Fatal(err)
 	}
 	w.say("Redis has written all so far to its disk")
-	w.disk = &disk{dump: v, notes: w.notes, flights: maps.Clone(w.flights), timers: w.timers, list: slices.Clone(w.list), endings: slices.Clone(w.endings), held: w.held, deaths: slices.Clone(w.deaths),
-		last: map[*replaying]map[int]int{}, layouts: len(w.layouts)}
+	w.disk = &disk{dump: v, notes: w.notes, flights: maps.Clone(w.flights), timers: w.timers, list: slices.Clone(w.list),
+		endings: slices.Clone(w.endings), held: w.held, deaths: slices.Clone(w.deaths), last: map[*replaying]map[int]int{},
+		layouts: len(w.layouts)}
 	for _, r := range w.replays {
 		w.disk.last[r] = maps.Clone(r.last)
 	}

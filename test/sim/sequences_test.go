@@ -1,10 +1,11 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"pgregory.net/rapid"
@@ -12,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/redistest"
 	"notifier/internal/store"
 )
 
@@ -113,26 +115,40 @@ func (w *world) pileUp(t *rapid.T) {
 	}
 }
 
-// overtake exports and removes a due notice, lets the lease of another one end, and restores the first one,
-// whose position is earlier.
+// overtake exports and removes a due notice, claims another one, and restores the first one, whose position is
+// earlier. The lease of the other one has ended, or it is in flight and not the head any more.
 func (w *world) overtake(t *rapid.T) {
 	k, n := w.draw(t)
-	if !w.kind.putsBack() || w.kind == reshards || n.public() != notice.Scheduled || n.far {
+	_, flies := w.flights[n.at()]
+	if flies || !w.kind.putsBack() || w.kind == reshards || n.public() != notice.Scheduled || n.far {
 		t.SkipNow()
 	}
 	w.note(t, k)
 	l := w.letters[len(w.letters)-1]
 	w.amendTo(t, k, store.Cancel, now, arrives)
 	w.erase(t, k, arrives)
+	for o := range w.notes { // so that the next one is the head
+		if w.member(o, w.notes[k].at()) {
+			w.amendTo(t, o, store.Cancel, now, arrives)
+		}
+	}
 	in, other := pick(t, "instance", w.instances), (k+1)%w.keyCount
 	w.bodies++
 	w.send(t, in, other, store.Request{Key: w.key(other), OnDuplicate: store.Replace,
 		Content: notice.Content{Body: []byte(strconv.Itoa(w.bodies))}}, "schedules", arrives)
 	c := w.newCall(t, in)
-	c.under, c.keys, c.lasts = in.route(), []int{other}, false
-	w.makeClaim(t, in, c, "claims", arrives)
+	c.under, c.keys, c.lasts = in.route(), []int{other}, rapid.Bool().Draw(t, "stays in flight")
+	f := arrives
+	if c.lasts && rapid.Bool().Draw(t, "the reply is lost") {
+		f = replyLost
+	}
+	w.makeClaim(t, in, c, "claims", f)
 	w.look()
 	w.putBackLetter(t, l, arrives)
+	if c.lasts {
+		w.behind(t, in, c, other)
+		return
+	}
 	if n = &w.notes[other]; n.position == "" || !n.claimable() || n.lapses == 0 {
 		return
 	}
@@ -141,6 +157,30 @@ func (w *world) overtake(t *rapid.T) {
 	w.makeClaim(t, in, c, "claims", arrives)
 	if rapid.Bool().Draw(t, "is cancelled") {
 		w.amendTo(t, k, store.Cancel, now, arrives)
+	}
+}
+
+// behind does what must not let another notice start while key k's is in flight behind the head of its sequence.
+func (w *world) behind(t *rapid.T, in *instance, c call, k int) {
+	if n := &w.notes[k]; n.holder != c.token || !n.held() {
+		return
+	}
+	if len(in.called) > 0 && in.called[len(in.called)-1].token == c.token {
+		in.called = in.called[:len(in.called)-1]
+		w.makeClaim(t, in, c, "claims again", arrives)
+		return
+	}
+	switch rapid.IntRange(0, 3).Draw(t, "then") {
+	case 0:
+		w.dead = append(w.dead, in.id)
+		w.say("%s dies", in.id)
+		*in = *w.newInstance(t)
+		w.reclaim(t, in, w.dead[len(w.dead)-1], arrives)
+	case 1:
+		by, j := w.flying(t, k)
+		w.handOver(t, by, j, arrives)
+	case 2:
+		w.inLastMillisecond(t)
 	}
 }
 
@@ -348,13 +388,23 @@ func (w *world) join(k int, due int64, index int) {
 		due = is.Due.UnixMilli()
 	}
 	n.position = fmt.Sprintf("%011x%013x%03x", due, int64(n.made), index)
-	is := w.plain.HGet(w.ctx, s.Positions(n.at()), w.key(k)).Val()
+	is := w.positionIn(s, k)
 	if w.kind == reshards && index == 1 && is == n.position[:24]+"000" {
 		n.position = is // the notice replaces one in an old shard
 	}
 	if is != n.position {
 		w.t.Fatalf("key %d, %s, has the position %q, want %s", k, n, is, n.position)
 	}
+}
+
+// positionIn reads the position of key k's notice.
+func (w *world) positionIn(s keys.Space, k int) string {
+	p := w.notes[k].at()
+	head := w.plain.HGet(w.ctx, s.Order(p), keys.OrderKey(w.key(k))).Val()
+	if position, key, _ := strings.Cut(head, " "); key == w.key(k) {
+		return position
+	}
+	return w.plain.HGet(w.ctx, s.Positions(p), w.key(k)).Val()
 }
 
 // keep records that key k's notice keeps its position, or joins its sequence.
@@ -386,29 +436,26 @@ func (w *world) checkSequences() {
 	}
 }
 
-// sequence reads a sequence: the shadow, the members, the positions, the parked notices and the marker.
-var sequence = redis.NewScript(`
+// parkedNotices reads the shadow, the parked notices and the time.
+var parkedNotices = redis.NewScript(`
 local t = redis.call('TIME')
-return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('ZRANGE', KEYS[2], 0, -1), redis.call('HGETALL', KEYS[3]),
-  redis.call('ZRANGE', KEYS[4], 0, -1), redis.call('GET', KEYS[5]) or '', redis.call('PTTL', KEYS[5]),
-  t[1] * 1000 + math.floor(t[2] / 1000)}`)
+return {redis.call('ZRANGE', KEYS[1], 0, -1, 'WITHSCORES'), redis.call('ZRANGE', KEYS[2], 0, -1), t[1] * 1000 + math.floor(t[2] / 1000)}`)
 
 func (w *world) checkSequence(s keys.Space, p keys.Partition) {
-	marker := s.Base(p.Shard) + "sequence:" + p.Prefix + ":" + keys.OrderKey(w.key(0))
-	v, err := sequence.Run(w.ctx, w.plain, []string{s.Shadow(p), s.Order(p), s.Positions(p), s.Waiting(p), marker}).Slice()
-	if err != nil {
+	is, failed := redistest.ReadSequences(w.ctx, w.plain, s.Base(p.Shard), p.Prefix)
+	v, err := parkedNotices.Run(w.ctx, w.plain, []string{s.Shadow(p), s.Waiting(p)}).Slice()
+	if err := errors.Join(failed, err); err != nil {
 		w.t.Fatalf("read the sequences of %+v: %v", p, err)
 	}
-	scores, positions := pairs(v[0]), pairs(v[2])
-	members, waiting := texts(v[1]), texts(v[3])
-	wantMembers, wantPositions, wantWaiting, wantMarker := []string{}, map[string]string{}, []string{}, ""
+	name := keys.OrderKey(w.key(0))
+	scores, waiting, marker := pairs(v[0]), texts(v[1]), is.Markers[name]
+	wantMembers, wantWaiting, wantMarker := []string{}, []string{}, ""
 	for k := range w.notes {
 		if !w.member(k, p) {
 			continue
 		}
 		n, name := &w.notes[k], w.key(k)
 		wantMembers = append(wantMembers, keys.OrderKey(name)+" "+n.position+" "+name)
-		wantPositions[name] = n.position
 		if n.waits {
 			wantWaiting = append(wantWaiting, name)
 		}
@@ -418,13 +465,13 @@ func (w *world) checkSequence(s keys.Space, p keys.Partition) {
 	}
 	slices.Sort(wantMembers)
 	slices.Sort(waiting)
-	if !slices.Equal(members, wantMembers) || !maps.Equal(positions, wantPositions) {
-		w.t.Fatalf("the sequence of %+v is %q with the positions %v, want %q", p, members, positions, wantMembers)
+	if !slices.Equal(is.Members, wantMembers) {
+		w.t.Fatalf("the sequence of %+v is %q, want %q", p, is.Members, wantMembers)
 	}
-	if !slices.Equal(waiting, wantWaiting) || v[4] != wantMarker {
-		w.t.Fatalf("of the sequence of %+v, %v are parked with the marker %q; want %v, %q", p, waiting, v[4], wantWaiting, wantMarker)
+	if !slices.Equal(waiting, wantWaiting) || marker != wantMarker {
+		w.t.Fatalf("of the sequence of %+v, %v are parked with the marker %q; want %v, %q", p, waiting, marker, wantWaiting, wantMarker)
 	}
-	w.checkParked(p, scores, v[6].(int64), v[5].(int64))
+	w.checkParked(p, scores, v[2].(int64), int64(is.Left[name]))
 }
 
 // checkParked compares when parked notices are due. left is the time to live of the marker.

@@ -497,9 +497,13 @@ func (w *world) recover(t *rapid.T) {
 // takeOver has an instance reclaim the claims of a dead instance.
 func (w *world) takeOver(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
+	w.reclaim(t, in, pick(t, "dead", w.dead), drawFate(t))
+}
+
+// reclaim has an instance reclaim the claims of a dead one.
+func (w *world) reclaim(t *rapid.T, in *instance, dead string, f fate) {
 	c := w.newCall(t, in)
-	c.over, c.limit = pick(t, "dead", w.dead), mostKeys
-	f := drawFate(t)
+	c.over, c.limit = dead, mostKeys
 	w.say("%s reclaims the claims of %s%s, lease %s, token %s%s", in.id, c.over, w.where(c.at()), c.leaseText(), c.token, f)
 	w.wire.lose(f)
 	got, err := in.store.TakeOver(w.ctx, c.at(), c.lease(), store.TakeOverOptions{Holder: c.over, Longest: 2 * long, Limit: c.limit})

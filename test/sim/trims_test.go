@@ -17,7 +17,7 @@ func (w *ferry) forget(t *rapid.T) {
 	}
 	for _, s := range w.shores {
 		x := s.stores[0]
-		if n, _, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, key(k)), []string{key(k)}); err != nil {
+		if n, _, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, w.key(k)), []string{w.key(k)}); err != nil {
 			t.Fatal(err)
 		} else if n == 1 {
 			w.say("key %d is forgotten on %s", k, s.name)
@@ -36,7 +36,7 @@ func (w *ferry) trim(t *rapid.T) bool {
 	settled := x.Space().Settled(keys.Partition{Prefix: prefix, Shard: place})
 	var trimmed []int
 	for k := range w.facts {
-		if s.plain.ZScore(w.ctx, settled, key(k)).Err() == nil {
+		if s.plain.ZScore(w.ctx, settled, w.key(k)).Err() == nil {
 			trimmed = append(trimmed, k)
 		}
 	}
@@ -55,7 +55,7 @@ func (w *ferry) trim(t *rapid.T) bool {
 
 // recognises fails unless a repeated schedule call is answered with the notice that was trimmed.
 func (w *ferry) recognises(s *shore, k int) {
-	x, r := s.stores[1], store.Request{Key: key(k), Content: notice.Content{Body: []byte("1")}}
+	x, r := s.stores[1], store.Request{Key: w.key(k), Content: notice.Content{Body: []byte("1")}}
 	out, err := x.Schedule(w.ctx, x.Space().Partition(prefix, r.Key), []store.Request{r})
 	if err != nil || out[0].Err != nil || out[0].State != notice.Settled || out[0].Made != w.facts[k].made {
 		w.t.Fatalf("a repeated call for key %d is answered %+v on %s, %v; want %+v", k, out, s.name, err, w.facts[k])

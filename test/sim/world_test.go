@@ -224,9 +224,12 @@ type disk struct {
 
 func key(k int) string { return fmt.Sprintf("sim:a:b:%d", k) }
 
-// key returns the name of a key of this run. If the routes are ordered, all keys are a sequence.
-func (w *world) key(k int) string {
-	if w.order != unordered {
+// key returns the name of a key of this run.
+func (w *world) key(k int) string { return keyIn(w.order, k) }
+
+// keyIn returns the name of a key of a run with that order. If the routes are ordered, all keys are a sequence.
+func keyIn(o order, k int) string {
+	if o != unordered {
 		return fmt.Sprintf("sim:a:b:O~%d", k)
 	}
 	return key(k)

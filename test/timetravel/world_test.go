@@ -64,6 +64,9 @@ type world struct {
 // year 2000 and stays 26 years behind: nothing may depend on the two being alike.
 var epoch = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
 
+// slots is more than all notices need at once: a claim call holds slots until it is answered.
+const slots = 2 * perJourney
+
 // travel runs f in a bubble.
 func travel(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
@@ -173,13 +176,13 @@ func (w *world) start(t *testing.T) *instance {
 	i.conn.AddHook(sent{&w.calls})
 	table, err := route.NewTable([]*route.Route{{Name: "r", Prefix: partition.Prefix, Target: route.Target{Kind: route.KindLog},
 		Ladder:  standard,
-		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: perJourney, HostConcurrency: 16}})
+		Timeout: 10 * time.Second, Ack: route.Ack{Kind: route.Ack2xx}, Concurrency: slots, HostConcurrency: 16}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	i.metrics = metrics.New(metrics.Options{Routes: table.All()})
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: keys.Space{Namespace: space.Namespace, Shards: w.shards}, Routes: table,
-		Handler: handler{w, i.name}, Instance: i.name, Concurrency: perJourney,
+		Handler: handler{w, i.name}, Instance: i.name, Concurrency: slots,
 		Grace: 50 * time.Millisecond, Metrics: i.metrics, Retention: w.retention, Retain: 100000,
 		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.Portable, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())

@@ -10,8 +10,8 @@
 //	alipay           smartwalle/alipay v3.2.25 and go-pay/gopay v1.5.109
 //	jws              go-jose v4.1.9, with the published key set
 //
-// The code of docs/examples/verify is tested in each language that is installed. Access tokens come from an issuer
-// built on ory/fosite v0.49.0.
+// The code of docs/examples/verify is tested in each of its languages; scripts/verifiers-deps.sh installs them. Access
+// tokens come from an issuer built on ory/fosite v0.49.0.
 //
 // The package is a separate module, so that the service does not depend on these libraries.
 package verifiers

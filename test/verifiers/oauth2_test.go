@@ -66,7 +66,8 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // valid asks the library whether it made the token.
 func (i *issuer) valid(r *http.Request) bool {
-	_, _, err := i.provider.IntrospectToken(r.Context(), fosite.AccessTokenFromRequest(r), fosite.AccessToken, new(fosite.DefaultSession), "fosite")
+	_, _, err := i.provider.IntrospectToken(r.Context(), fosite.AccessTokenFromRequest(r), fosite.AccessToken, new(fosite.DefaultSession),
+		"fosite")
 	return err == nil
 }
 
@@ -103,8 +104,9 @@ func (s *service) attempts(t *testing.T, key string) (n int, text string) {
 }
 
 func oauth2Env(issuer, receiver string, more map[string]string) map[string]string {
-	env := map[string]string{"ROUTES": "pay", "ROUTE_PAY_PREFIX": "app", "ROUTE_PAY_TARGET": receiver, "ROUTE_PAY_RETRY": "1s,1s,1s", "ROUTE_PAY_TIMEOUT": "5s",
-		"ROUTE_PAY_OAUTH2_TOKEN_URL": issuer, "ROUTE_PAY_OAUTH2_CLIENT_ID": "my-client", "ROUTE_PAY_OAUTH2_CLIENT_SECRET": "foobar", "ROUTE_PAY_OAUTH2_SCOPES": "fosite"}
+	env := map[string]string{"ROUTES": "pay", "ROUTE_PAY_PREFIX": "app", "ROUTE_PAY_TARGET": receiver, "ROUTE_PAY_RETRY": "1s,1s,1s",
+		"ROUTE_PAY_TIMEOUT": "5s", "ROUTE_PAY_OAUTH2_TOKEN_URL": issuer, "ROUTE_PAY_OAUTH2_CLIENT_ID": "my-client",
+		"ROUTE_PAY_OAUTH2_CLIENT_SECRET": "foobar", "ROUTE_PAY_OAUTH2_SCOPES": "fosite"}
 	for name, value := range more {
 		env[name] = value
 	}
@@ -184,7 +186,8 @@ func TestStormOf401FetchesFewTokens(t *testing.T) {
 // A secret that the issuer refuses uses attempts, with the reason token, and is not shown.
 func TestRefusalOfIssuerIsShown(t *testing.T) {
 	i := newIssuer(t)
-	s := serve(t, redisServer(t), oauth2Env(i.url, "http://127.0.0.1:1", map[string]string{"ROUTE_PAY_OAUTH2_CLIENT_SECRET": "hunter2hunter2", "ROUTE_PAY_RETRY": "none"}))
+	s := serve(t, redisServer(t), oauth2Env(i.url, "http://127.0.0.1:1", map[string]string{
+		"ROUTE_PAY_OAUTH2_CLIENT_SECRET": "hunter2hunter2", "ROUTE_PAY_RETRY": "none"}))
 	if err := s.schedule("app:a:b:1", "application/json", body); err != nil {
 		t.Fatal(err)
 	}

@@ -130,8 +130,8 @@ type rotation struct {
 
 func newRotation(t *testing.T) *rotation {
 	t.Helper()
-	r := &rotation{t: t, redis: redisServer(t), receivers: &receivers{instances: make([]string, 2), caches: map[string]*cache{}, failed: map[string]int{},
-		keys: map[string]map[string]bool{}}}
+	r := &rotation{t: t, redis: redisServer(t), receivers: &receivers{instances: make([]string, 2), caches: map[string]*cache{},
+		failed: map[string]int{}, keys: map[string]map[string]bool{}}}
 	s := httptest.NewServer(r.receivers)
 	t.Cleanup(s.Close)
 	r.address = s.URL

@@ -102,10 +102,12 @@ func (l language) try(t *testing.T, code string, keys map[string]string, callbac
 	run := func(command []string, args ...string) (string, error) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		all := append(append([]string{}, command...), args...)
-		for i := range all {
-			all[i] = strings.ReplaceAll(all[i], "DIR", dir)
+		var all []string
+		for _, word := range command {
+			all = append(all, strings.ReplaceAll(word, "DIR", dir))
 		}
+
+		all = append(all, args...)
 		out, err := exec.CommandContext(ctx, all[0], all[1:]...).CombinedOutput()
 		return string(out), err
 	}

@@ -76,7 +76,8 @@ func pairOf(t *testing.T, private, public any) pair {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pair{string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: p})), string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: q}))}
+	return pair{string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: p})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: q}))}
 }
 
 // parsed is a public key in PEM.

@@ -74,8 +74,8 @@ for i = 7, #ARGV, 7 do
       if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(old, at)) end -- an invalid record stays unchanged
     else
       redis.call('ZREM', KEYS[1], key)
-      redis.call('DEL', ARGV[1] .. key)
       if q then q.leave(key) end
+      redis.call('DEL', ARGV[1] .. key)
       if ARGV[5] == '1' then
         redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
       else

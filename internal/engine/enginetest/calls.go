@@ -2,11 +2,13 @@ package enginetest
 
 import (
 	"context"
+	"notifier/internal/holds"
 	"time"
 
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
+	"notifier/internal/redirect"
 	"notifier/internal/store"
 	"notifier/internal/tap"
 	"notifier/internal/wire"
@@ -36,6 +38,7 @@ func failed(n int, err error) []store.Reply {
 	for i := range out {
 		out[i].Err = err
 	}
+
 	return out
 }
 
@@ -50,6 +53,7 @@ func (e *Engine) ScheduleMany(ctx context.Context, list []store.Request) []store
 	if err != nil {
 		return failed(len(list), err)
 	}
+
 	return out
 }
 
@@ -59,6 +63,7 @@ func (e *Engine) Restore(ctx context.Context, list []store.Letter) []store.Reply
 	if err != nil {
 		return failed(len(list), err)
 	}
+
 	return out
 }
 
@@ -92,6 +97,16 @@ func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, dela
 	return attempt(e, func() (store.Change, error) { return e.Engine.Reschedule(ctx, key, due, delay) }, done)
 }
 
+// Readdress gives a notice another url or other headers.
+func (e *Engine) Readdress(ctx context.Context, key string, x notice.Address, when *store.When) (c store.Change, was *notice.Notice,
+	err error) {
+	c, err = attempt(e, func() (c store.Change, err error) {
+		c, was, err = e.Engine.Readdress(ctx, key, x, when)
+		return c, err
+	}, done)
+	return c, was, err
+}
+
 // Report ends a consumer's attempt.
 func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store.Change, error) {
 	return attempt(e, func() (store.Change, error) { return e.Engine.Report(ctx, key, v) }, done)
@@ -118,6 +133,34 @@ func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store
 		return n, err
 	}, func(n int) int { return n })
 	return n, e.lost(missing), err
+}
+
+// PauseReceiver pauses a receiver.
+func (e *Engine) PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error {
+	return e.turn(1, func() error { return e.Engine.PauseReceiver(ctx, r, until, over) })
+}
+
+// ResumeReceiver resumes a receiver.
+func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error) {
+	err = e.turn(1, func() (err error) {
+		paused, err = e.Engine.ResumeReceiver(ctx, r, over)
+		return err
+	})
+	return paused, err
+}
+
+// LimitReceiver limits a host.
+func (e *Engine) LimitReceiver(ctx context.Context, l holds.Limit) error {
+	return e.turn(1, func() error { return e.Engine.LimitReceiver(ctx, l) })
+}
+
+// Holds returns the pauses and limits.
+func (e *Engine) Holds(ctx context.Context) (t *holds.Table, err error) {
+	err = e.turn(0, func() (err error) {
+		t, err = e.Engine.Holds(ctx)
+		return err
+	})
+	return t, err
 }
 
 // Pause pauses a route.
@@ -169,6 +212,7 @@ func (e *Engine) Instances(ctx context.Context) ([]fleet.Instance, error) {
 		}
 		list = append(list, e.others...)
 	}
+
 	return list, err
 }
 
@@ -224,4 +268,43 @@ func (e *Engine) OpenTap(ctx context.Context, client, prefix string) (t *tap.Tap
 		return err
 	})
 	return t, err
+}
+
+// MakeRedirect starts a redirect.
+func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error) {
+	return attempt(e, func() (redirect.Redirect, error) { return e.Engine.MakeRedirect(ctx, rule, client) },
+		func(redirect.Redirect) int { return 1 })
+}
+
+// PlanRedirect counts the notices of a redirect.
+func (e *Engine) PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error) {
+	return attempt(e, func() (redirect.Plan, error) { return e.Engine.PlanRedirect(ctx, rule) }, nil)
+}
+
+// Redirects lists the redirects.
+func (e *Engine) Redirects(ctx context.Context) ([]redirect.Redirect, error) {
+	return attempt(e, func() ([]redirect.Redirect, error) { return e.Engine.Redirects(ctx) }, nil)
+}
+
+// ReadRedirect reads a redirect.
+func (e *Engine) ReadRedirect(ctx context.Context, id string) (redirect.Redirect, error) {
+	return attempt(e, func() (redirect.Redirect, error) { return e.Engine.ReadRedirect(ctx, id) }, nil)
+}
+
+// StopRedirect stops a redirect.
+func (e *Engine) StopRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error) {
+	r, err = attempt(e, func() (r redirect.Redirect, err error) {
+		r, ok, err = e.Engine.StopRedirect(ctx, id)
+		return r, err
+	}, func(redirect.Redirect) int { return 1 })
+	return r, ok, err
+}
+
+// ResumeRedirect continues a redirect.
+func (e *Engine) ResumeRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error) {
+	r, err = attempt(e, func() (r redirect.Redirect, err error) {
+		r, ok, err = e.Engine.ResumeRedirect(ctx, id)
+		return r, err
+	}, func(redirect.Redirect) int { return 1 })
+	return r, ok, err
 }

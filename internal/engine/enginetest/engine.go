@@ -51,10 +51,12 @@ func New(t testing.TB, table *route.Table) *Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	e := &Engine{t: t, table: table, redis: srv, conn: conn, space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, answer: "ok",
 		taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
-	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet", Takeover: 3 * time.Second,
-		Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000, ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop()})
+	e.Engine = engine.New(engine.Options{Conn: conn, Space: e.space, Routes: table, Instance: "test", Grace: time.Hour, Limits: "fleet",
+		Takeover: 3 * time.Second, Metrics: metrics.New(metrics.Options{Routes: table.All()}), Retention: time.Hour, Retain: 100_000,
+		ConfigureRedis: true, Drain: time.Second, Taps: e.taps, Logger: zap.NewNop()})
 
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -64,6 +66,7 @@ func New(t testing.TB, table *route.Table) *Engine {
 		if err := <-done; err != nil {
 			t.Errorf("run: %v", err)
 		}
+
 		_ = conn.Close()
 	})
 	select {
@@ -71,6 +74,7 @@ func New(t testing.TB, table *route.Table) *Engine {
 	case <-time.After(startTimeout):
 		t.Fatalf("not ready: %+v", e.Engine.Ready(ctx))
 	}
+
 	return e
 }
 
@@ -79,6 +83,7 @@ func (e *Engine) Copied(c *tap.Copy) bool {
 	if !e.taps.Wants(c.Key) || !e.taps.Take(c.Key) {
 		return false
 	}
+
 	e.taps.Publish(c)
 	return true
 }
@@ -125,6 +130,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	if e.ready != nil {
 		return *e.ready
 	}
+
 	return e.Engine.Ready(ctx)
 }
 
@@ -151,6 +157,7 @@ func attempt[T any](e *Engine, do func() (T, error), changed func(T) int) (T, er
 		e.changes += changed(v)
 		e.mu.Unlock()
 	}
+
 	return v, err
 }
 

@@ -32,6 +32,7 @@ func (e *Engine) claim(key string) (*route.Route, store.Claim) {
 	if c, err := e.Engine.Fire(ctx, key); err != nil || !c.Done {
 		e.t.Fatalf("%s cannot be moved: %+v, %v", key, c, err)
 	}
+
 	e.mu.Lock()
 	e.claims++
 	token := fmt.Sprintf("test-%d", e.claims)
@@ -40,6 +41,7 @@ func (e *Engine) claim(key string) (*route.Route, store.Claim) {
 	if err != nil || len(c.Won) != 1 {
 		e.t.Fatalf("%s cannot be claimed: %+v, %v", key, c, err)
 	}
+
 	return r, c.Won[0]
 }
 
@@ -102,6 +104,7 @@ func (e *Engine) Trim(key string) {
 	if f, err := e.Engine.Find(e.t.Context(), key); err == nil && f.State == notice.Scheduled {
 		e.Move(key, notice.Delivered, "")
 	}
+
 	prefix := e.table.Match(key).Prefix
 	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: e.space, Prefixes: []string{prefix}, Retention: time.Hour,
 		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
@@ -121,8 +124,10 @@ func (e *Engine) All() map[string]store.Found {
 		for i := range p.Items {
 			out[p.Items[i].Key] = p.Items[i]
 		}
+
 		q.Cursor = p.Cursor
 	}
+
 	return out
 }
 
@@ -137,10 +142,12 @@ func (e *Engine) Add(f store.Found) {
 	if due.IsZero() { // of a record that cannot be read
 		due = time.Now()
 	}
+
 	record := f.Raw
 	if record == nil {
 		record = f.AppendTail(fmt.Appendf(nil, `{"due":%d,"made":%d`, due.UnixMilli(), f.Made))
 	}
+
 	e.check(c.HSet(ctx, e.space.Records(p), f.Key, record).Err())
 
 	set, score := e.space.Shadow(p), float64(due.UnixMilli())+.5
@@ -155,6 +162,7 @@ func (e *Engine) Add(f store.Found) {
 		set, score = e.space.Dead(p), float64(f.SettledAt.UnixMilli())
 	case notice.Scheduled, notice.Settled:
 	}
+
 	e.check(c.ZAdd(ctx, set, redis.Z{Score: score, Member: f.Key}).Err())
 }
 
@@ -166,6 +174,7 @@ func (e *Engine) Drop(key string) {
 	for _, set := range []string{e.space.Shadow(p), e.space.Dead(p), e.space.Settled(p)} {
 		e.check(c.ZRem(ctx, set, key).Err())
 	}
+
 	e.check(c.Del(ctx, key, e.space.Claim(key)).Err())
 }
 

@@ -1,10 +1,10 @@
 -- Stores an instance's heartbeat and returns the heartbeats of all instances.
--- KEYS  1 signs (heartbeats)  2 about (descriptions)  3 ended  4 taps
+-- KEYS  1 signs (heartbeats)  2 about (descriptions)  3 ended  4 taps  5 the version of the paused receivers
 -- ARGV  1 id  2 the channel of all instances  3 the prefix of an instance's own channel, which ends with its id
 --       4 flags: 1 leaving, 2 expired events do not arrive  5 description, 6 figures; empty = keep the stored ones
 --       7 return instances that ended since this ms (0 = within the last minute)
 --       8… at most 64 ids whose connections are to be counted
--- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}, {tap, …}}
+-- Reply {now ms, answer, {connections of the caller, of each id of 8…}, {id, score, …}, {id, score, …}, {tap, …}, version}
 --       answer: 1 the caller was listed, 0 it is new or its heartbeat was lost, -1 it has ended before and nothing was written.
 --       The third is empty where PUBSUB NUMSUB is forbidden. The fourth are the instances that publish heartbeats, the fifth
 --       the ended ones: at most 1,000 each, the latest first. The sixth are the open taps, at most 32.
@@ -17,7 +17,7 @@ local call = redis.call
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local id = ARGV[1]
-if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}, {}} end
+if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}, {}, ''} end
 
 local ask = {ARGV[3] .. id}
 for i = 8, math.min(#ARGV, 71) do ask[#ask + 1] = ARGV[3] .. ARGV[i] end
@@ -48,4 +48,5 @@ if since < now - 60000 or since > now then since = now - 60000 end
 return {now, known, connections,
   call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000),
   call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('%.0f', since), 'WITHSCORES', 'LIMIT', 0, 1000),
-  call('ZRANGEBYSCORE', KEYS[4], string.format('%.0f', now), '+inf', 'LIMIT', 0, 32)}
+  call('ZRANGEBYSCORE', KEYS[4], string.format('%.0f', now), '+inf', 'LIMIT', 0, 32),
+  call('GET', KEYS[5]) or ''}

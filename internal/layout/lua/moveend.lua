@@ -11,8 +11,9 @@ for i = 2, #ARGV do
   local state = call('HGET', KEYS[5], key)
   call('HDEL', string.sub(KEYS[#KEYS], 1, -7) .. 'elsewhere', key)
   if state and call('HEXISTS', KEYS[2], key) == 0 then
-    local at, died, ended, position, record = match(state, '^(%S+) (%S+) ([^ @]+)@?(%x*) (.*)$')
+    local at, died, ended, position, pause, record = match(state, '^(%S+) (%S+) ([^ @~]+)@?(%x*)~?(%S*) (.*)$')
     if q and position ~= '' then q.put(key, position) end
+    if pause ~= '' then hold(KEYS[1], key, pause, at) end
     call('HSET', KEYS[2], key, record)
     for z, score in pairs({[1] = at, [3] = died, [4] = ended}) do
       if score ~= '-' then call('ZADD', KEYS[z], score, key) end

@@ -55,7 +55,7 @@ end
 
 for i, key in ipairs(keys) do
   local arg = 6 + (i - 1) * step
-  local at, died, ended, position, record = match(ARGV[arg + 1], '^(%S+) (%S+) ([^ @]+)@?(%x*) (.*)$')
+  local at, died, ended, position, pause, record = match(ARGV[arg + 1], '^(%S+) (%S+) ([^ @~]+)@?(%x*)~?(%S*) (.*)$')
   local old, put = olds[i], true
   if old then
     local same = match(old, '"made":(%d+)') == match(record, '"made":(%d+)')
@@ -83,6 +83,7 @@ for i, key in ipairs(keys) do
       -- Its timer's event may have arrived while the notice was in transit.
       if score <= now and timed(score) then at = bare(score) end
       if far then at = arm(key, at, ARGV[arg + 2]) end
+      if pause ~= '' then hold(KEYS[1], key, pause, at) end
       if score < earliest then earliest = score end
     end
     if q and position ~= '' then

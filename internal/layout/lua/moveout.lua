@@ -55,8 +55,9 @@ if #keys > 0 then
         local leaves = q and q.waits(key) and string.format('%.0f', now) .. '.5' or at[i]
         local position = q and q.position(key)
         if q then q.leave(key) end
+        local pause = unhold(KEYS[1], key, at[i])
         reply[#reply + 1] = (leaves or '-') .. ' ' .. (died[i] or '-') .. ' ' .. (ended[i] or '-') .. (position and '@' .. position or '') ..
-          ' ' .. record
+          (pause and '~' .. pause or '') .. ' ' .. record
         if near then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'

@@ -48,6 +48,8 @@ for i = 2, #ARGV, 2 do
       follow(key, op, record, redis.call('ZSCORE', KEYS[1], key))
       for z = 1, 4 do
         local score = z ~= 2 and redis.call('ZSCORE', KEYS[z], key)
+        local pause = z == 1 and unhold(KEYS[1], key, score)
+        if pause and record and op ~= 'd' then hold(KEYS[5], key, pause, score) end
         if score and z == 1 and parked then score = from.score(now, score) end -- in its new place it may start at once
         if score then
           redis.call('ZREM', KEYS[z], key)

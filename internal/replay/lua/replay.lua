@@ -82,7 +82,7 @@ for n = 1, count do
       else
         call('ZADD', KEYS[k], text .. '.5', key)
       end
-      if q[group] then q[group].join(key, due, tonumber(made), n) end
+      if q[group] then q[group].enter(key, due, tonumber(made), n) end
       earliest[group] = math.min(earliest[group] or due, due)
       written[key], result, answer = true, 'sent', due
     else

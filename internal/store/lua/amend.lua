@@ -3,9 +3,9 @@
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers, "2" = but keep producers' timers
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
---       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, settle or replace
---       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
---       and two records: for reopen, resend and settle the new record and the record that was read, for replace the record's tail
+--       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
+--       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for readdress also "": the due time stays; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
+--       and two records: for reopen, resend, readdress and settle the new record and the record that was read, for replace the record's tail
 --       and "", else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
@@ -20,6 +20,8 @@
 --               if the record differs from the one read: the key has another notice, or another report came first
 --   resend      a delivered or dead notice is due at the given time, with the given record. Nothing is written if the record differs
 --               from the one read, or if the key has a producer's timer
+--   readdress   a scheduled notice, or a dead one if its due time stays, gets the given record. Nothing is written if the record differs
+--               from the one read
 --   settle      scheduled, claimed and dead notices get the outcome of their history entry. Nothing is written if the record differs
 --               from the one read, and nothing is added to the outbox
 --   replace     a new notice takes the place of the existing one, as in schedule.lua; nothing is written if there is none
@@ -29,7 +31,7 @@
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
--- The fraction of a score that is due now. It contains the µs, above the fractions of postponed notices (doc.go) and below .99. So the
+-- The fraction of a score that is due now. It contains the µs, above the fractions of postponed notices (score.go) and below .99. So the
 -- new score differs from all earlier scores of the notice. Otherwise settle.lua (untaken), repeated in the same ms, could take the
 -- claim for one that is still valid.
 local part = 0.535 + t[2] % 1000 / 2200
@@ -93,6 +95,7 @@ for i = 8, #ARGV, 4 do
   local record = redis.call('HGET', KEYS[2], key) or ''
   local before, done, flight = '', 0, 0
   local own = redis.call('ZSCORE', KEYS[1], key)
+  local pause = unhold(KEYS[1], key, own)
   if own then
     flight = redis.call('EXISTS', ARGV[1] .. key)
     before = flight == 1 and 'claimed' or 'scheduled'
@@ -105,8 +108,8 @@ for i = 8, #ARGV, 4 do
   if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' then
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
-    redis.call('DEL', ARGV[1] .. key)
     if q then q.leave(key) end
+    redis.call('DEL', ARGV[1] .. key)
     if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.pcall('DEL', key) end
     if ARGV[5] == '1' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
@@ -142,6 +145,9 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[3], key)
     redis.call('ZREM', KEYS[4], key)
     done = 1
+  elseif op == 'readdress' and (before == 'scheduled' or before == 'dead' and when == '') and record == ARGV[i + 3] then
+    if when == '' then redis.call('HSET', KEYS[2], key, ARGV[i + 2]) else schedule(key, when, ARGV[i + 2], own) end
+    done = 1
   elseif op == 'settle' and (before == 'scheduled' or before == 'claimed' or before == 'dead') and record == ARGV[i + 3] then
     if ARGV[5] == '1' then
       record = ARGV[i + 2]
@@ -152,12 +158,13 @@ for i = 8, #ARGV, 4 do
     end
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
-    redis.call('DEL', ARGV[1] .. key)
     if q then q.leave(key) end
+    redis.call('DEL', ARGV[1] .. key)
     if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
     done = 1
   elseif op == 'replace' and before ~= '' then
     local birth = math.max(t[1] * 1000000 + t[2] - 1577836800000000, (tonumber(string.match(record, '"made":(%d+)')) or 0) + 1)
+    if q then q.leave(key) end
     redis.call('DEL', ARGV[1] .. key)
     redis.call('ZREM', KEYS[3], key)
     if redis.call('ZREM', KEYS[4], key) == 0 and hand then hand(before == 'dead' and 'R' or 'r', key, record) end
@@ -165,6 +172,7 @@ for i = 8, #ARGV, 4 do
     schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', birth) .. ARGV[i + 2])
     done = 1
   end
+  if pause and done == 0 then hold(KEYS[1], key, pause, own) end
   reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
 end

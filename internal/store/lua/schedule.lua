@@ -101,18 +101,22 @@ for n = 1, count do
       own = tonumber(later)
       start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later
+      local k, under = other[key], nil
+      if q and not k then q.leave(key) end
+      if k then
+        if others[k] == nil then others[k] = order(KEYS[k], t) or false end
+        if others[k] then others[k].leave(key) end
+      end
       call('DEL', ARGV[1] .. key)
       local died = call('ZREM', KEYS[3], key)
       local ended = call('ZREM', KEYS[4], key)
-      local k, under = other[key], nil
+      unhold(KEYS[k or 1], key, 132 / 256)
       if k then
         other[key] = nil
         call('HDEL', KEYS[k + 1], key)
         call('ZREM', KEYS[k], key)
         died, ended = call('ZREM', KEYS[k + 2], key), call('ZREM', KEYS[k + 3], key)
         under = KEYS[k]
-        if others[k] == nil then others[k] = order(under, t) or false end
-        if others[k] then others[k].leave(key) end
       end
       if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, old, under) end
     end
@@ -127,7 +131,7 @@ for n = 1, count do
     scores[size + 1], scores[size + 2] = score, key
     size = size + 2
     written[key] = true
-    if q then q.join(key, due, own, n) end
+    if q then q.enter(key, due, own, n) end
     if due < earliest then earliest = due end
     reply[n + 1] = answer
   end

@@ -10,6 +10,7 @@
 --                      without the time
 --                    r retry in ms, f deferred by ms to a new due time: record from ',"made"' on
 --                    p postponed by ms, the due time stays: whole record, or "-" = unchanged
+--                    k postponed by ms because the receiver is paused, without a timer: as p. A fifth argument follows, the pause
 --                    w given to a consumer, whose report is awaited for ms: whole record. The claim's token becomes
 --                      "report:<made ms>:<number of the attempt>", which only a report on this notice and attempt has
 --                    To push an entry, "<n> L" or "<n> S <maxlen>" follows the operation: to KEYS[4+n]. The entry follows the four
@@ -18,6 +19,7 @@
 --                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, else 0
 -- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
+--       then 1 if a notice is due now that has waited for one of these
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
 -- On a route with adoption, a key with the name of a claimed notice was set by a producer since, because the notice's own timer
 -- has expired. That key stays. The notice is scheduled without a timer (fraction .5) until the producer's timer is adopted.
@@ -48,11 +50,11 @@ local q = order(KEYS[1], t)
 -- A delay starts at the next whole ms, so it is never too short.
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
 
--- Schedules a notice again. The score's fraction has the cause of a postponement, and whether there is a timer: see doc.go.
-local function again(key, ms, coming, cause)
+-- Schedules a notice again. The score's fraction has the cause of a postponement, and whether there is a timer: see score.go.
+local function again(key, ms, coming, cause, pause)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
-  local own = ms > 0
+  local own = ms > 0 and not pause
   if own and ARGV[4] == '1' then
     own = not redis.pcall('SET', key, coming, 'PXAT', due - 1).err
   elseif own and ARGV[4] == '2' then
@@ -62,6 +64,7 @@ local function again(key, ms, coming, cause)
   local part = own and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
   moved[#moved + 1] = format('%.17g', due + part)
   moved[#moved + 1] = key
+  if pause then hold(KEYS[1], key, pause, moved[#moved - 1]) end
   if due < earliest then earliest = due end
   return due, text
 end
@@ -98,9 +101,12 @@ for n = 1, count do
   local ours = holders[n] == ARGV[i]
   if not holders[n] then ours = untaken(key, facts) end
   i = i + 4
-  local refused, death
+  local refused, death, pause
   if op == 'h' then
     death, op = ARGV[i], 'x'
+    i = i + 1
+  elseif op == 'k' then
+    pause, op = ARGV[i], 'p'
     i = i + 1
   end
   if #op > 1 then
@@ -151,7 +157,7 @@ for n = 1, count do
         fields[filled + 1], fields[filled + 2] = key, record
         filled = filled + 2
         call('SET', claims[n], 'report:' .. made .. ':' .. coming, 'PX', ms)
-        if q then q.mark(key, 'report:' .. made .. ':' .. coming, ms) end
+        if q then q.renew(key, 'report:' .. made .. ':' .. coming, ms) end
         moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
         moved[#moved + 1] = key
       else
@@ -160,7 +166,7 @@ for n = 1, count do
           head = head and tonumber(head) or math.huge
         end
         local text
-        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')))
+        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')), pause)
         if record ~= '-' then
           fields[filled + 1], fields[filled + 2] = key, op == 'p' and record or '{"due":' .. text .. record
           filled = filled + 2
@@ -179,7 +185,10 @@ if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end
 if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
 if deaths then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', unpack(deaths)) end
-if q and q.finish() then head, earliest = head or math.huge, now end
+if q and q.finish() then
+  head, earliest = head or math.huge, now
+  reply[count + 2] = 1
+end
 if head and (earliest < head or earliest < now + 51) then
   redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
 end

@@ -34,7 +34,7 @@ for j = 1, #mine do
     won[wins], place[wins] = key, size + 2
     ends[wins] = format('%.17g', over + math.min(expired + 1, 499) / 1024)
     call('SET', claims[j], token, 'PX', lease)
-    if q then q.mark(key, token, lease) end
+    if q then q.renew(key, token, lease) end
     reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. expired .. ' ' .. ends[wins], ''
     size = size + 3
     taken[text] = (taken[text] or 0) + 1

@@ -9,7 +9,7 @@
 --       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
 -- Bound ARGV[4] bytes, exceeded by at most 16 records, and the bound of each script.
 -- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
--- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see doc.go.
+-- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
 local t = call('TIME')
 local now = t[1] * 1000 + floor(t[2] / 1000)
@@ -42,7 +42,7 @@ local function renew(key, expired)
   wins = wins + 1
   won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + expired / 1024)
   call('PEXPIRE', prefix .. key, lease)
-  if q then q.mark(key, token, lease) end
+  if q then q.renew(key, token, lease) end
   return '- ' .. (expired - 1) .. ' ' .. ends[wins]
 end
 
@@ -60,12 +60,14 @@ local function try(names, scores, exact, drop)
     local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
     if till then
       if floor(score) <= now then
+        unhold(KEYS[1], key, score)
         answer = -2
         moves[moved + 1], moves[moved + 2] = till, key
         moved = moved + 2
       end
     elseif score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
-      if q then q.mark(key, token, lease) end
+      if q then q.start(key) end
+      unhold(KEYS[1], key, score)
       wins = wins + 1
       won[wins], place[wins] = key, size + 2
       if early then drop(key, score) end

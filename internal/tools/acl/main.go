@@ -38,5 +38,6 @@ func users() string {
 			cluster = append(cluster, rule)
 		}
 	}
+
 	return "user default off ~* &* +@all\nuser notifier on resetpass " + strings.Join(cluster, " ") + "\n"
 }

@@ -1,9 +1,10 @@
-// Command binsize prints the size of a Linux program by module, in MB of 1,000,000 bytes:
+// Command binsize prints how many MB (1,000,000 bytes) each Go module adds to the size of a Linux program:
 //
 //	CGO_ENABLED=0 go build -trimpath -o /tmp/notifier ./cmd/notifier && go run ./internal/tools/binsize /tmp/notifier
 //
-// The program must be built with symbols, so without -s. A module's size is that of its code and data, and a share of
-// the tables of functions and lines in proportion to its code. Types and strings have no symbols and are one row.
+// The program must be built with symbols, so without -s. The size of a module is that of its code and data, and a share
+// of the program's tables of functions and lines (.gopclntab) in proportion to its code. Types and strings have no
+// symbols, so one row has their size for all modules together.
 package main
 
 import (
@@ -46,6 +47,7 @@ func run(path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	modules := []string{info.Main.Path}
 	for _, m := range info.Deps {
 		modules = append(modules, m.Path)
@@ -55,6 +57,7 @@ func run(path string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	defer func() { _ = f.Close() }()
 	sizes, err := measure(f, modules)
 	if err != nil {
@@ -70,6 +73,7 @@ func run(path string, w io.Writer) error {
 		fmt.Fprintf(w, "%6.2f  code %5.2f  data %5.2f  tables %5.2f  %s\n", s.total()/1e6, s.code/1e6, s.data/1e6, s.tables/1e6, name)
 		sum += s.total()
 	}
+
 	_, err = fmt.Fprintf(w, "%6.2f  all modules\n", sum/1e6)
 	return err
 }
@@ -86,6 +90,7 @@ func measure(f *elf.File, modules []string) (map[string]size, error) {
 		if int(s.Section) >= len(f.Sections) {
 			continue // not in the file
 		}
+
 		section := f.Sections[s.Section]
 		name := moduleOf(s.Name, modules)
 		of := sizes[name]
@@ -98,6 +103,7 @@ func measure(f *elf.File, modules []string) (map[string]size, error) {
 		default:
 			of.data += float64(s.Size)
 		}
+
 		sizes[name] = of
 		counted += float64(s.Size)
 	}
@@ -109,6 +115,7 @@ func measure(f *elf.File, modules []string) (map[string]size, error) {
 			sizes[name] = s
 		}
 	}
+
 	return sizes, nil
 }
 
@@ -128,9 +135,11 @@ func moduleOf(symbol string, modules []string) string {
 	if strings.HasPrefix(symbol, "main.") {
 		return modules[0]
 	}
+
 	for _, prefix := range []string{"type:.eq.", "type:.hash.", "go:itab."} {
 		symbol = strings.TrimPrefix(symbol, prefix)
 	}
+
 	symbol = strings.ReplaceAll(strings.TrimLeft(symbol, "*"), "%2e", ".")
 	best := ""
 	for _, m := range modules {
@@ -138,5 +147,6 @@ func moduleOf(symbol string, modules []string) string {
 			best = m
 		}
 	}
+
 	return cmp.Or(best, standard)
 }

@@ -1,11 +1,12 @@
-// Command codestats measures the size and density of the code in a directory. It prints one figure a line, so that two
-// commits can be compared:
+// Command codestats measures the size and density of the Go code in a directory, and counts the words of Markdown. It
+// prints one figure per line, so that the output of two commits can be compared with diff:
 //
 //	go run ./internal/tools/codestats [directory]
 //
-// It counts every Go file that is neither generated nor in testdata. Files named _test.go count as tests. Density is
-// measured for all other files. Cyclomatic complexity is 1 for a function, and 1 more for each if, for, case, && and
-// ||, function literals included.
+// It skips testdata. Files named _test.go count as tests. Other Go files count as code, except generated ones. The
+// density of code, not of tests, is measured by several figures, for example the share of blank lines. Another one is
+// the number of functions with a high cyclomatic complexity. That is 1, and 1 more for each if, for, case, && and ||,
+// including those in function literals.
 package main
 
 import (
@@ -47,6 +48,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "codestats:", err)
 		os.Exit(1)
 	}
+
 	s.print(os.Stdout)
 }
 
@@ -80,6 +82,7 @@ func (s *stats) add(path string) error {
 		if err != nil {
 			return err
 		}
+
 		return s.source(path, text)
 	}
 	return nil
@@ -100,6 +103,7 @@ func (s *stats) source(path string, text []byte) error {
 	if ast.IsGenerated(file) {
 		return nil
 	}
+
 	s.packages[filepath.Dir(path)] = true
 	s.code += lines
 	for line := range bytes.Lines(text) {
@@ -113,6 +117,7 @@ func (s *stats) source(path string, text []byte) error {
 			s.function(file.Name.Name, f)
 		}
 	}
+
 	ast.Inspect(file, func(n ast.Node) bool {
 		if t, ok := n.(*ast.StructType); ok && s.internal(path) {
 			s.funcFields += funcFields(t)
@@ -163,6 +168,7 @@ func funcFields(t *ast.StructType) int {
 			n += len(field.Names)
 		}
 	}
+
 	return n
 }
 

@@ -22,6 +22,7 @@ func page() string {
 			service = append(service, v)
 		}
 	}
+
 	var b strings.Builder
 	b.WriteString(`<!-- Made by go generate ./internal/config from the table that the service reads. -->
 # Configuration
@@ -69,6 +70,7 @@ together. ` + "`_ACK` and `_TIMEOUT`" + ` take precedence if they are set too.
 		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s |\n", p.Name, strings.ReplaceAll(p.Ladder.String(), ",", " "),
 			p.Ladder.Summary(), p.Ack, notice.Short(p.Timeout), p.Follows)
 	}
+
 	b.WriteString(`
 ## OpenTelemetry
 
@@ -95,10 +97,12 @@ func table(b *strings.Builder, list []config.Variable) {
 		if v.Secret {
 			name += " or file"
 		}
+
 		def := ""
 		if v.Default != "" {
 			def = "`" + v.Default + "`"
 		}
+
 		fmt.Fprintf(b, "| %s | %s | %s |\n", name, def, strings.ReplaceAll(v.Text, "|", `\|`))
 	}
 }

@@ -1,10 +1,10 @@
-// Command docfacts lists facts that the Markdown pages of an earlier revision have and the pages of the working tree
-// lack. It helps to shorten a text without losing a fact.
+// Command docfacts lists facts that the Markdown pages of an earlier Git revision have and the pages of the working
+// tree lack. It helps to shorten the documentation without losing a fact.
 //
 //	go run ./internal/tools/docfacts REVISION
 //
-// A fact is a text in backticks, a number with a unit, or the anchor of a heading. It counts as kept if any page has
-// it.
+// A fact is a text in backticks, a number with a unit, or the anchor of a heading. A fact counts as kept if any page or
+// .txt file of the working tree has it.
 package main
 
 import (
@@ -32,10 +32,12 @@ func run(ctx context.Context, args []string) error {
 	if len(args) != 1 {
 		return errors.New("want the revision to compare with, such as HEAD~10")
 	}
+
 	before, err := pagesOf(ctx, args[0])
 	if err != nil {
 		return err
 	}
+
 	after, err := pages(".")
 	if err != nil {
 		return err
@@ -47,6 +49,7 @@ func run(ctx context.Context, args []string) error {
 			kept[f] = true
 		}
 	}
+
 	missing := 0
 	for _, page := range slices.Sorted(maps.Keys(before)) {
 		for _, f := range facts(before[page]) {
@@ -56,6 +59,7 @@ func run(ctx context.Context, args []string) error {
 			}
 		}
 	}
+
 	fmt.Printf("%d facts of %s are missing\n", missing, args[0])
 	return nil
 }
@@ -67,6 +71,7 @@ func pages(root string) (map[string]string, error) {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".md", ".txt"}, filepath.Ext(path)) {
 			return err
 		}
+
 		text, err := os.ReadFile(path)
 		all[path] = string(text)
 		return err
@@ -80,6 +85,7 @@ func pagesOf(ctx context.Context, revision string) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	all := map[string]string{}
 	for _, name := range strings.Fields(names) {
 		if filepath.Ext(name) != ".md" {
@@ -89,6 +95,7 @@ func pagesOf(ctx context.Context, revision string) (map[string]string, error) {
 			return nil, err
 		}
 	}
+
 	return all, nil
 }
 
@@ -97,6 +104,7 @@ func git(ctx context.Context, args ...string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("git %s: %w", args[0], err)
 	}
+
 	return string(out), nil
 }
 
@@ -120,11 +128,14 @@ func facts(text string) (list []string) {
 	for _, f := range quoted.FindAllString(text, -1) {
 		add(f)
 	}
+
 	for _, f := range number.FindAllString(text, -1) {
 		add(strings.Trim(spaces.ReplaceAllString(f, " "), " ,.;:()|"))
 	}
+
 	for _, m := range heading.FindAllStringSubmatch(text, -1) {
 		add("#" + strings.ReplaceAll(punct.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
 	}
+
 	return list
 }

@@ -22,10 +22,12 @@ func On(t testing.TB, url, namespace string) *wire.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { _ = c.Close() })
 	w := wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}})
 	if err := w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	return w
 }

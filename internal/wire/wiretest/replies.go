@@ -29,6 +29,7 @@ func (a *Replies) next() byte {
 	if len(a.Rest) == 0 {
 		return 0
 	}
+
 	b := a.Rest[0]
 	a.Rest = a.Rest[1:]
 	return b
@@ -54,6 +55,7 @@ func (a *Replies) value(depth int) any {
 		for i := range list {
 			list[i] = a.value(depth + 1)
 		}
+
 		return list
 	}
 	return nil
@@ -70,10 +72,12 @@ func (a *Replies) answer(cmd redis.Cmder) {
 		cmd.SetErr(redis.Nil)
 		return
 	}
+
 	v := a.value(0)
 	if _, list := v.([]any); !list && a.next() > 64 { // what scripts answer is a list as a rule
 		v = []any{v, a.value(1), a.value(1)}
 	}
+
 	c.SetVal(v)
 }
 
@@ -85,6 +89,7 @@ func (a *Replies) learnt(cmd redis.Cmder) {
 		for _, p := range a.Learning {
 			list = append(list, p)
 		}
+
 		cmd.SetVal(list)
 	case *redis.MapStringStringCmd:
 		cmd.SetVal(map[string]string{"layout": "2", "shards": "1"})

@@ -1,0 +1,63 @@
+package client_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"notifier/client"
+)
+
+func TestClientRedirects(t *testing.T) {
+	c, _ := serve(t, nil)
+	ctx := t.Context()
+	if _, err := c.Schedule(ctx, client.Request{Key: "app1:orders:t:1", Delay: time.Hour, URL: "https://old.example/a?b"}); err != nil {
+		t.Fatal(err)
+	}
+	ask := client.RedirectRequest{From: "https://old.example", To: "https://new.example/x", DryRun: true}
+	if x, err := c.Redirect(ctx, ask); err != nil || x.Found != 1 || !x.Complete || x.ID != "" {
+		t.Errorf("%+v, %v", x, err)
+	}
+	ask.DryRun = false
+	x, err := c.Redirect(ctx, ask)
+	if err != nil || x.ID == "" {
+		t.Fatal(x, err)
+	}
+	id := x.ID
+	for end := time.Now().Add(20 * time.Second); x.State == client.RedirectRunning && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond) // sleep: the step of a poll that has a deadline
+		if x, err = c.ReadRedirect(ctx, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if x.State != client.RedirectDone || x.Redirected != 1 {
+		t.Errorf("%+v", x)
+	}
+	if list, err := c.Redirects(ctx); err != nil || len(list.Items) != 1 || list.Items[0].ID != id {
+		t.Errorf("%+v, %v", list, err)
+	}
+	for _, call := range []func(context.Context, string) (*client.Redirect, error){c.StopRedirect, c.ResumeRedirect} {
+		if _, err := call(ctx, id); !client.IsStatus(err, 409) {
+			t.Errorf("of a redirect that is done: %v", err)
+		}
+	}
+}
+
+func TestClientChangesAddress(t *testing.T) {
+	c, _ := serve(t, nil)
+	ctx := t.Context()
+	const key = "app1:orders:t:moved"
+	asked := client.Request{Key: key, Delay: time.Hour, URL: "https://old.example/a?b", Headers: map[string]string{"x-a": "1"}}
+	if _, err := c.Schedule(ctx, asked); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Readdress(ctx, key, client.Address{URL: "https://new.example/", Delay: 2 * time.Hour})
+	if err != nil || n.URL != "https://new.example/" || n.ScheduledURL != "https://old.example/a" || n.Headers["x-a"] != "1" ||
+		time.Until(n.Due) < time.Hour {
+		t.Errorf("%+v, %v", n, err)
+	}
+	n, err = c.Readdress(ctx, key, client.Address{Headers: map[string]string{}})
+	if err != nil || len(n.Headers) > 0 || n.URL != "https://new.example/" {
+		t.Errorf("%+v, %v", n, err)
+	}
+}

@@ -1,0 +1,98 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"time"
+)
+
+// ReceiverName names a receiver. Exactly one of Host and Audience is set.
+type ReceiverName struct {
+	Host     string `json:"host,omitempty"`     // shop.example, which includes all ports, or shop.example:8443
+	Audience string `json:"audience,omitempty"` // the audience of the notices
+	Prefix   string `json:"prefix,omitempty"`   // only notices under it; empty = all that the client may see
+}
+
+// ReceiverState is the state of a receiver after a call that changed it.
+type ReceiverState struct {
+	Raw
+	ReceiverName
+	Known       bool      `json:"known"` // false: the service has no figures of the host; its name may be wrong
+	Paused      bool      `json:"paused"`
+	PausedUntil time.Time `json:"paused_until"` // zero = until it is resumed
+	Changed     bool      `json:"changed"`      // false: the receiver to resume was not paused
+	Rate        string    `json:"rate"`         // such as 5/s; empty = the route's
+	Concurrency int       `json:"concurrency"`  // 0 = the route's
+}
+
+// ReceiverFigures are the figures of a receiver.
+type ReceiverFigures struct {
+	ReceiverName
+	InFlight     int       `json:"in_flight"`
+	Attempts     int       `json:"attempts"` // in this clock hour and the one before
+	Failed       int       `json:"failed"`   // of Attempts
+	FailingSince time.Time `json:"failing_since"`
+	Breaker      string    `json:"breaker"` // open, half-open, or empty = closed
+	Paused       bool      `json:"paused"`
+	PausedUntil  time.Time `json:"paused_until"`
+	Held         int64     `json:"held"`
+	Rate         string    `json:"rate"`
+	Concurrency  int       `json:"concurrency"`
+}
+
+// Receivers are the receivers that a client may see.
+type Receivers struct {
+	Raw
+	Items   []ReceiverFigures `json:"items"`
+	LeftOut int               `json:"left_out"` // receivers above 1,000
+}
+
+// Receivers lists the receivers, or those with a host.
+func (c *Client) Receivers(ctx context.Context, host string) (*Receivers, error) {
+	q := url.Values{}
+	if host != "" {
+		q.Set("host", host)
+	}
+
+	l := &Receivers{}
+	return l, c.into(ctx, request{method: "GET", path: []string{"v1", "receivers"}, query: q, idempotent: true}, l)
+}
+
+// PauseReceiver pauses a receiver until a time, or until it is resumed if the time is zero. After that time, held notices are
+// spread over a duration. A repeated call replaces both.
+func (c *Client) PauseReceiver(ctx context.Context, r ReceiverName, until time.Time, over time.Duration) (*ReceiverState, error) {
+	return c.setReceiver(ctx, "POST", "pause", struct {
+		ReceiverName
+		Until string `json:"until,omitempty"`
+		Over  string `json:"over,omitempty"`
+	}{r, instant(until), delay(over)})
+}
+
+// ResumeReceiver resumes a receiver, and spreads its held notices over a duration.
+func (c *Client) ResumeReceiver(ctx context.Context, r ReceiverName, over time.Duration) (*ReceiverState, error) {
+	return c.setReceiver(ctx, "POST", "resume", struct {
+		ReceiverName
+		Over string `json:"over,omitempty"`
+	}{r, delay(over)})
+}
+
+// LimitReceiver limits the calls to a host on each route. The rate is such as 5/s. An empty rate and a concurrency of 0 remove
+// the limits.
+func (c *Client) LimitReceiver(ctx context.Context, r ReceiverName, rate string, concurrency int) (*ReceiverState, error) {
+	return c.setReceiver(ctx, "PUT", "limits", struct {
+		ReceiverName
+		Rate        string `json:"rate,omitempty"`
+		Concurrency int    `json:"concurrency,omitempty"`
+	}{r, rate, concurrency})
+}
+
+func (c *Client) setReceiver(ctx context.Context, method, verb string, body any) (*ReceiverState, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+
+	s := &ReceiverState{}
+	return s, c.into(ctx, request{method: method, path: []string{"v1", "receivers", verb}, body: text, idempotent: true}, s)
+}

@@ -1,0 +1,50 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// A client with a prefix pauses and limits receivers of its own notices, and sees no pauses of others.
+func TestReceiversOfAClient(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients)
+	one, all := b.as("token-of-one"), b.as("token-of-all")
+	one.do("POST", "/v1/receivers/pause", `{"host":"Shop.Example.:8443"}`).is(200).
+		says(`"host":"shop.example:8443"`, `"prefix":"app1"`, `"known":false`, `"paused":true`, `"changed":true`)
+	one.do("POST", "/v1/receivers/pause", `{"audience":"m17","prefix":"app1:orders"}`).is(200).says(`"audience":"m17"`, `"prefix":"app1:orders"`)
+	one.do("POST", "/v1/receivers/pause", `{"host":"shop.example","prefix":"app2"}`).is(403)
+	all.do("POST", "/v1/receivers/pause", `{"host":"shop.example"}`).is(200)
+	all.do("PUT", "/v1/receivers/limits", `{"host":"shop.example","rate":"300/m","concurrency":2}`).is(200).says(`"rate":"5/s"`, `"concurrency":2`)
+
+	one.do("GET", "/v1/receivers", "").is(200).says(`"host":"shop.example:8443"`, `"audience":"m17"`).lacks(`"rate"`, `"host":"shop.example"`)
+	all.do("GET", "/v1/receivers?host=shop.example", "").is(200).says(`"host":"shop.example"`, `"host":"shop.example:8443"`, `"rate":"5/s"`).
+		lacks("m17")
+
+	one.do("POST", "/v1/receivers/resume", `{"host":"shop.example:8443","over":"30m"}`).is(200).says(`"changed":true`, `"paused":false`)
+	one.do("POST", "/v1/receivers/resume", `{"host":"shop.example:8443"}`).is(200).says(`"changed":false`)
+	one.do("POST", "/v1/receivers/resume", `{"host":"shop.example"}`).is(200).says(`"changed":false`)
+	all.do("PUT", "/v1/receivers/limits", `{"host":"shop.example"}`).is(200).lacks(`"rate"`)
+	one.do("GET", "/v1/receivers", "").is(200).lacks("8443")
+
+	for body, says := range map[string]string{
+		`{}`: "host or audience", `{"host":"a.example","audience":"m17"}`: "host or audience", `{"host":"a.example/x"}`: "body.host",
+		`{"host":"a.example:0"}`: "port", `{"host":"a.example","until":"2020-01-01T00:00:00Z"}`: "not in the future",
+		`{"audience":"a b"}`: "body.audience", `{"host":"a.example","over":"1h"}`: "needs until", `{"host":"a.example","prefix":"a:b:c:d"}`: "body.prefix",
+	} {
+		all.do("POST", "/v1/receivers/pause", body).is(422).says(says)
+	}
+	all.do("PUT", "/v1/receivers/limits", `{"host":"a.example","rate":"fast","concurrency":-1}`).is(422).says("body.rate", "body.concurrency")
+
+	all.do("GET", "/v1/audit", "").is(200).says(`"action":"pause-receiver"`, `"detail":"host/shop.example:8443/app1"`, `"action":"resume-receiver"`, "over 30m",
+		`"action":"limit-receiver"`, "rate 5/s, concurrency 2")
+}
+
+func (a answer) lacks(texts ...string) {
+	a.t.Helper()
+	for _, text := range texts {
+		if strings.Contains(a.raw, text) {
+			a.t.Errorf("the answer contains %q: %.300s", text, a.raw)
+		}
+	}
+}

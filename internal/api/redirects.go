@@ -1,0 +1,265 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"notifier/internal/audit"
+	"notifier/internal/codec"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/redirect"
+	"notifier/internal/store"
+)
+
+// Redirector changes the address of pending notices.
+type Redirector interface {
+	// PlanRedirect counts the notices that a redirect would change.
+	PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error)
+	MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error)
+	// Redirects returns all redirects, latest first.
+	Redirects(ctx context.Context) ([]redirect.Redirect, error)
+	// ReadRedirect returns a redirect with an empty ID if there is none.
+	ReadRedirect(ctx context.Context, id string) (redirect.Redirect, error)
+	// StopRedirect and ResumeRedirect report whether they changed the redirect.
+	StopRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error)
+	ResumeRedirect(ctx context.Context, id string) (r redirect.Redirect, ok bool, err error)
+}
+
+// RedirectRequest is the body of POST /v1/redirects.
+type RedirectRequest struct {
+	From        codec.URL      `json:"from,omitempty" maxLength:"2048" doc:"The old address, without query: scheme, host and port are equal, and the path is equal or a prefix that ends before a slash. Either this or host." example:"https://shop.example/hooks"`
+	To          codec.URL      `json:"to" maxLength:"2048" doc:"The new address, without query. The rest of the path and the query of each notice stay." example:"https://new.example/hooks"`
+	Prefix      string         `json:"prefix,omitempty" doc:"app, app:module or app:module:type: the prefix of the keys; the client's own prefix if absent." example:"app1:orders"`
+	Audience    codec.Audience `json:"audience,omitempty" maxLength:"128" doc:"Only notices of this audience."`
+	Host        string         `json:"host,omitempty" doc:"Only notices of this host, as name or name:port. Without from: all its addresses, with their whole paths." example:"shop.example"`
+	KeepHeaders bool           `json:"keep_headers,omitempty" doc:"true: keep the notices' Authorization, Cookie and Proxy-* headers, and users and passwords of urls, which are dropped if the host changes."`
+	DryRun      bool           `json:"dry_run,omitempty" doc:"true: count and change nothing."`
+}
+
+// Redirect is a redirect with its progress.
+type Redirect struct {
+	ID          string      `json:"id,omitempty" doc:"The member redirect of changed notices. Absent in a dry run."`
+	State       string      `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: no notice with the old address is left. Absent in a dry run."`
+	Reason      string      `json:"reason,omitempty" doc:"Why it failed."`
+	Client      string      `json:"client,omitempty" doc:"The client that started it."`
+	From        string      `json:"from,omitempty"`
+	To          string      `json:"to"`
+	Prefix      string      `json:"prefix,omitempty"`
+	Audience    string      `json:"audience,omitempty"`
+	Host        string      `json:"host,omitempty"`
+	KeepHeaders bool        `json:"keep_headers"`
+	Found       *int64      `json:"found,omitempty" doc:"Notices that match. Only in a dry run."`
+	Complete    *bool       `json:"complete,omitempty" doc:"false: more notices may match, because not all were read within 5 seconds. Only in a dry run."`
+	Redirected  int64       `json:"redirected" doc:"Notices changed so far."`
+	InFlight    int64       `json:"in_flight" doc:"Matching notices that were claimed, or changed at the same time, in the running pass. They are visited again."`
+	Refused     int64       `json:"refused" doc:"Matching notices whose route does not take the new address. They keep the old one."`
+	Pass        int         `json:"pass,omitempty" doc:"The number of the running pass, or of the last one."`
+	Seen        int64       `json:"seen" doc:"Pending notices read in this pass."`
+	Total       int64       `json:"total" doc:"Pending notices at the start of this pass."`
+	CreatedAt   codec.Stamp `json:"created_at,omitzero"`
+	ChangedAt   codec.Stamp `json:"changed_at,omitzero"`
+}
+
+// Redirects answers GET /v1/redirects.
+type Redirects struct {
+	Items []Redirect `json:"items" doc:"At most 100, latest first."`
+}
+
+func viewRedirect(r *redirect.Redirect) Redirect {
+	return Redirect{ID: r.ID, State: r.State, Reason: r.Reason, Client: r.Client, From: r.From, To: r.To, Prefix: r.Prefix,
+		Audience: r.Audience, Host: r.Host, KeepHeaders: r.KeepHeaders, Redirected: r.Redirected, InFlight: r.InFlight, Refused: r.Refused,
+		Pass: r.Pass, Seen: min(r.Seen, r.Total), Total: r.Total, CreatedAt: codec.Stamp(r.Made), ChangedAt: codec.Stamp(r.Changed)}
+}
+
+// makeRedirect serves POST /v1/redirects.
+func (a *api) makeRedirect(w http.ResponseWriter, r *http.Request, at site) error {
+	var q RedirectRequest
+	var f codec.Faults
+	if err := readObject(w, r, &q, &f); err != nil {
+		return err
+	}
+
+	rule := ruleOf(&q, &f)
+	if p := refusal(f); p != nil {
+		return p
+	}
+
+	narrowed := store.Query{Prefix: rule.Prefix}
+	if !at.narrow(&narrowed) {
+		return problem(http.StatusForbidden, "this client may only redirect keys under %s", at.Prefix)
+	}
+
+	rule.Prefix = narrowed.Prefix
+	if q.DryRun {
+		plan, err := a.redirector.PlanRedirect(r.Context(), rule)
+		if err != nil {
+			return err
+		}
+
+		v := viewRedirect(&redirect.Redirect{Rule: rule, InFlight: plan.InFlight, Refused: plan.Refused})
+		v.Found, v.Complete = &plan.Found, &plan.Complete
+		return writeJSON(w, http.StatusOK, v)
+	}
+
+	x, err := a.redirector.MakeRedirect(r.Context(), rule, at.Name)
+	switch {
+	case errors.Is(err, notice.ErrInvalid):
+		return err
+	case errors.Is(err, redirect.ErrFull):
+		return problem(http.StatusConflict, "%v", err)
+	}
+
+	a.operated(r, at, audit.Entry{Action: audit.Redirect, Prefix: rule.Prefix, Detail: x.ID + ": " + describeRule(&rule)}, err)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(w, http.StatusCreated, viewRedirect(&x))
+}
+
+// describeRule describes a rule for the audit.
+func describeRule(r *redirect.Rule) string {
+	from := r.From
+	if from == "" {
+		from = "all addresses of " + r.Host
+	} else if r.Host != "" {
+		from += " at " + r.Host
+	}
+
+	if r.Audience != "" {
+		from += ", audience " + r.Audience
+	}
+
+	return "from " + from + " to " + r.To
+}
+
+// ruleOf checks a request and makes its rule.
+func ruleOf(q *RedirectRequest, f *codec.Faults) redirect.Rule {
+	x := redirect.Rule{From: string(q.From), To: string(q.To), Prefix: strings.TrimSuffix(q.Prefix, ":"), Audience: string(q.Audience),
+		KeepHeaders: q.KeepHeaders}
+	if len(*f) > 0 {
+		return x
+	}
+
+	if err := keys.CheckPrefix(x.Prefix); x.Prefix != "" && err != nil {
+		f.Add("body.prefix", codec.Clip(x.Prefix, 100), "%s", codec.Clip(err.Error(), 200))
+	}
+
+	if q.Host != "" {
+		x.Host = portMember(q.Host, f)
+	}
+
+	switch {
+	case x.From == "" && q.Host == "":
+		f.Add("body.from", nil, "is missing; want the old address, or host")
+	case x.To == "":
+		f.Add("body.to", nil, "is missing; want the new address")
+	case x.From != "" && redirect.Same(x.From, x.To):
+		f.Add("body.to", nil, "is the same as from")
+	}
+
+	if err := redirect.CheckBase(x.To); x.To != "" && err != nil {
+		f.Add("body.to", nil, "%s", err)
+	}
+
+	if x.From != "" {
+		if err := redirect.CheckBase(x.From); err != nil {
+			f.Add("body.from", nil, "%s", err)
+		}
+	}
+
+	return x
+}
+
+// redirects serves GET /v1/redirects.
+func (a *api) redirects(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+
+	list, err := a.redirector.Redirects(r.Context())
+	if err != nil {
+		return err
+	}
+
+	out := Redirects{Items: []Redirect{}}
+	for i := range list {
+		if at.Owns(list[i].Prefix) {
+			out.Items = append(out.Items, viewRedirect(&list[i]))
+		}
+	}
+
+	return writeJSON(w, http.StatusOK, out)
+}
+
+// theRedirect returns the redirect that a path names, if it is within the caller's scope.
+func (a *api) theRedirect(r *http.Request, at site) (redirect.Redirect, error) {
+	x, err := a.redirector.ReadRedirect(r.Context(), at.param)
+	if err != nil {
+		return x, err
+	}
+
+	if x.ID == "" || !at.Owns(x.Prefix) {
+		return x, problem(http.StatusNotFound, "no redirect has the id %s; the last 100 are kept, for 30 days after they end",
+			codec.Clip(at.param, 60))
+	}
+
+	return x, nil
+}
+
+// showRedirect serves GET /v1/redirects/{id}.
+func (a *api) showRedirect(w http.ResponseWriter, r *http.Request, at site) error {
+	if err := noQuery(r); err != nil {
+		return err
+	}
+
+	x, err := a.theRedirect(r, at)
+	if err != nil {
+		return err
+	}
+
+	return writeJSON(w, http.StatusOK, viewRedirect(&x))
+}
+
+// stopRedirect serves DELETE /v1/redirects/{id}.
+func (a *api) stopRedirect(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.turnRedirect(w, r, at, audit.RedirectStop)
+}
+
+// resumeRedirect serves POST /v1/redirects/{id}/resume.
+func (a *api) resumeRedirect(w http.ResponseWriter, r *http.Request, at site) error {
+	return a.turnRedirect(w, r, at, audit.RedirectGoOn)
+}
+
+func (a *api) turnRedirect(w http.ResponseWriter, r *http.Request, at site, action audit.Action) error {
+	if err := empty(w, r); err != nil {
+		return err
+	}
+
+	x, err := a.theRedirect(r, at)
+	if err != nil {
+		return err
+	}
+
+	do, want := a.redirector.StopRedirect, redirect.Stopped
+	if action == audit.RedirectGoOn {
+		do, want = a.redirector.ResumeRedirect, redirect.Running
+	}
+
+	y, changed, err := do(r.Context(), x.ID)
+	if changed || err != nil {
+		a.operated(r, at, audit.Entry{Action: action, Prefix: x.Prefix, Detail: x.ID}, err)
+	}
+
+	if err != nil {
+		return err
+	}
+	if !changed && y.State != want {
+		return problem(http.StatusConflict, "the redirect is %s", y.State)
+	}
+
+	return writeJSON(w, http.StatusOK, viewRedirect(&y))
+}

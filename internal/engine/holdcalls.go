@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/health"
+	"notifier/internal/holds"
+	"notifier/internal/keys"
+)
+
+// PauseReceiver pauses a receiver until a time, or until it is resumed if the time is zero; see [holds.Holds.Pause].
+func (e *Engine) PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.holds.Pause(ctx, r, until, over)
+}
+
+// ResumeReceiver ends the pause of a receiver, and spreads its held notices over a duration. It reports whether the
+// receiver was paused.
+func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error) {
+	if err := e.known(ctx); err != nil {
+		return false, err
+	}
+	return e.holds.Resume(ctx, r, over)
+}
+
+// LimitReceiver sets the limits of a host; limits of 0 are removed.
+func (e *Engine) LimitReceiver(ctx context.Context, l holds.Limit) error {
+	if err := e.known(ctx); err != nil {
+		return err
+	}
+	return e.holds.SetLimit(ctx, l)
+}
+
+// Holds returns the pauses and limits as they are now in Redis. While they cannot be read, it returns what this instance
+// knows.
+func (e *Engine) Holds(ctx context.Context) (*holds.Table, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	return e.holds.Read(ctx)
+}
+
+// HeldCounts returns for each pause, named by its field, how many notices it holds, by prefix of their route.
+func (e *Engine) HeldCounts(ctx context.Context, pauses []string) ([]map[string]int64, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+
+	counts, err := e.holds.Counts(ctx, pauses)
+	out := make([]map[string]int64, len(counts))
+	for i, c := range counts {
+		out[i] = byPrefix(c)
+	}
+
+	return out, err
+}
+
+func byPrefix(c map[keys.Partition]int64) map[string]int64 {
+	out := map[string]int64{}
+	for at, n := range c {
+		out[at.Prefix] += n
+	}
+
+	return out
+}
+
+// LastHour returns the attempts of receivers in the last hour, by prefix of the route and receiver.
+func (e *Engine) LastHour(ctx context.Context) (map[string]map[string]health.Hour, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+
+	var prefixes []string
+	for _, r := range e.o.Routes.All() {
+		prefixes = append(prefixes, r.Prefix)
+	}
+
+	return e.receivers.store().LastHour(ctx, prefixes)
+}
+
+// HostLimits returns the limits that operators have set for a host on the route with a prefix; 0 = none.
+func (e *Engine) HostLimits(prefix, host string) (rate float64, concurrency int) {
+	return e.holds.Limit(prefix, host)
+}

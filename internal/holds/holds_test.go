@@ -1,0 +1,50 @@
+package holds
+
+import (
+	"testing"
+	"time"
+)
+
+func TestTableFindsPausesAndLimits(t *testing.T) {
+	now := time.UnixMilli(1_800_000_000_000)
+	table := newTable(7, map[string]string{
+		"host/a.example/":           `{"at":1}`,
+		"host/a.example:8443/app1":  `{"at":1,"until":1800000060000}`,
+		"host/b.example/app1:x":     `{"at":1,"until":1799999999999}`,
+		"host/c.example/":           `{"at":1,"resumed":1,"over":60000}`,
+		"audience/buyer-7/app1":     `{"at":1}`,
+		"limit/a.example/":          `{"at":1,"rate":5,"concurrency":2}`,
+		"limit/a.example:8443/app1": `{"at":1,"rate":7,"concurrency":1}`,
+		"later/a.example/":          `{"at":1}`,
+		"host/broken.example/":      `{`,
+	})
+	for _, c := range []struct{ key, host, audience, want string }{
+		{"app1:x:y:1", "a.example:443", "", "host/a.example/"},
+		{"app1:x:y:1", "a.example:8443", "", "host/a.example/"}, // it ends last
+		{"app1:x:y:1", "b.example:443", "", ""},                 // it has ended
+		{"app1:x:y:1", "c.example:443", "", ""},                 // it was resumed
+		{"app1:x:y:1", "broken.example:443", "", ""},
+		{"app1:x:y:1", "", "buyer-7", "audience/buyer-7/app1"},
+		{"app12:x:y:1", "", "buyer-7", ""},
+	} {
+		got := ""
+		if p := table.Held(c.key, c.host, c.audience, now); p != nil {
+			got = p.String()
+		}
+		if got != c.want {
+			t.Errorf("%v: %q", c, got)
+		}
+	}
+	if p := table.Held("app1:x:y:1", "b.example:443", "", now.Add(-time.Hour)); p == nil || p.Prefix != "app1:x" {
+		t.Errorf("before its end: %v", p)
+	}
+	for _, c := range []struct {
+		prefix, host string
+		rate         float64
+		concurrency  int
+	}{{"app1", "a.example:443", 5, 2}, {"app1:x", "a.example:8443", 5, 1}, {"app2", "a.example:8443", 5, 2}, {"app1", "b.example:443", 0, 0}} {
+		if rate, n := table.Limit(c.prefix, c.host); rate != c.rate || n != c.concurrency {
+			t.Errorf("%v: %g, %d", c, rate, n)
+		}
+	}
+}

@@ -1,0 +1,340 @@
+package redirect
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/alarm"
+	"notifier/internal/keys"
+	"notifier/internal/retry"
+	"notifier/internal/route"
+	"notifier/internal/wire"
+)
+
+// Options of a Driver.
+type Options struct {
+	Store  Redis
+	Routes *route.Table
+	Logger *zap.Logger
+}
+
+const (
+	holdFor   = 5 * time.Second
+	lookEvery = 30 * time.Second
+	// lookAgain is the time to the next look while another instance drives a redirect, which may stop.
+	lookAgain = time.Second
+	// betweenPasses is the time before notices that were in flight are visited again. It doubles up to mostBetween.
+	betweenPasses = 100 * time.Millisecond
+	mostBetween   = 2 * time.Second
+	leastWait     = 200 * time.Millisecond
+	mostWait      = 5 * time.Second
+	// maxLeft bounds the keys that a driver remembers for its next visit. With more, it reads all notices again.
+	maxLeft = 10_000
+)
+
+// Driver drives redirects. Every instance runs one.
+type Driver struct {
+	o     Options
+	token string
+	wake  chan struct{}
+	busy  bool // a redirect was running at the last look; used only by Run
+	// between is called before each step; tests change notices there. It may be nil.
+	between func()
+}
+
+// NewDriver makes a Driver. Run starts it.
+func NewDriver(o Options) *Driver {
+	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1)}
+}
+
+// Wake says that there may be a redirect to drive. It does not block.
+func (d *Driver) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run drives redirects until ctx ends, and returns nil. Another instance, or the next start, continues them.
+func (d *Driver) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		for d.take(ctx) {
+		}
+
+		wait := lookEvery
+		if d.busy {
+			wait = lookAgain
+		}
+
+		look := time.NewTimer(wait + mathrand.N(wait/4))
+		select {
+		case <-ctx.Done():
+		case <-d.wake:
+		case <-look.C:
+		}
+
+		look.Stop()
+	}
+	return nil
+}
+
+// take drives the oldest running redirect, unless another instance has the lease. It reports whether there may be
+// another one.
+func (d *Driver) take(ctx context.Context) bool {
+	list, err := d.o.Store.List(ctx)
+	d.busy = false
+	if err != nil {
+		if ctx.Err() == nil {
+			d.o.Logger.Debug("cannot read the redirects, retrying", zap.Error(err))
+		}
+		return false
+	}
+
+	for i := len(list) - 1; i >= 0; i-- {
+		if list[i].State != Running {
+			continue
+		}
+
+		d.busy = true
+		if ok, err := d.o.Store.hold(ctx, d.token); !ok || err != nil {
+			return false
+		}
+
+		return (&drive{Driver: d, r: list[i]}).run(ctx)
+	}
+
+	return false
+}
+
+// drive is the driving of one redirect.
+type drive struct {
+	*Driver
+	r Redirect
+	// left holds the notices to visit again. It is complete if whole is true: this driver has read all notices since the
+	// last change of the layout.
+	left  map[keys.Partition][]string
+	whole bool
+	seen  int64 // r.Seen at the start of the partition
+}
+
+// errLost means that the redirect was stopped, or that another instance drives it.
+var errLost = errors.New("the redirect was stopped, or is driven by another instance")
+
+// run drives the redirect until it is over. It returns false if this driver cannot continue with another one.
+func (d *drive) run(ctx context.Context) bool {
+	log := d.o.Logger.With(zap.String("redirect", d.r.ID))
+	again := retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "redirect failed, retrying", Recovered: "redirect works again"}
+	log.Info("redirecting", zap.Int("pass", d.r.Pass))
+	for pause := betweenPasses; ; {
+		over, err := d.pass(ctx)
+		switch {
+		case ctx.Err() != nil:
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+			defer cancel()
+			_ = d.o.Store.leave(last, d.token) // otherwise the lease expires
+			return false
+		case errors.Is(err, errLost):
+			log.Info("the redirect was stopped, or is driven by another instance")
+			return d.o.Store.leave(ctx, d.token) == nil
+		case errors.Is(err, wire.ErrMoved):
+			return d.end(ctx, Failed, "notices are being moved to another Redis: start it again there") == nil
+		case err == nil && over:
+			err = d.end(ctx, Done, "")
+			if err == nil || errors.Is(err, errLost) {
+				return true
+			}
+		}
+
+		if err != nil {
+			d.left, d.whole, d.r.Seen = nil, false, d.seen
+			again.Wait(ctx, err)
+			if ok, err := d.o.Store.hold(ctx, d.token); err == nil && !ok {
+				return false
+			}
+
+			continue
+		}
+
+		again.Succeed()
+		alarm.Wait(ctx, pause)
+		pause = min(2*pause, mostBetween)
+	}
+}
+
+// end records that the redirect is over.
+func (d *drive) end(ctx context.Context, state, reason string) error {
+	now, err := d.o.Store.Wire().Now(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.o.Store.Count(ctx, &d.r); err != nil {
+		return err
+	}
+
+	d.r.State, d.r.Reason, d.r.Changed = state, reason, now
+	if err := d.save(ctx); err != nil {
+		d.r.State = Running
+		return err
+	}
+
+	log := d.o.Logger.With(zap.String("redirect", d.r.ID), zap.Int64("redirected", d.r.Redirected))
+	if state == Failed {
+		log.Error("a redirect has failed", zap.String("reason", reason))
+	} else {
+		log.Info("redirected", zap.Int64("refused", d.r.Refused), zap.Int("passes", d.r.Pass))
+	}
+
+	return nil
+}
+
+// save stores the progress and renews the lease. The error is errLost if the driver has to stop.
+func (d *drive) save(ctx context.Context) error {
+	ok, err := d.o.Store.save(ctx, d.token, &d.r)
+	if err != nil {
+		// The reply may have been lost after the write.
+		if r, readErr := d.o.Store.Read(ctx, d.r.ID); readErr == nil && r.State == d.r.State && r.Pass == d.r.Pass {
+			d.r.stored = r.stored
+		}
+		return err
+	}
+
+	if !ok {
+		return errLost
+	}
+
+	return nil
+}
+
+// shards is what must not change during a pass that finds all notices.
+type shards struct {
+	places int
+	moving bool
+}
+
+func (d *drive) shards() shards {
+	return shards{d.o.Store.Space().Places(), len(d.o.Store.OldShards()) > 0}
+}
+
+// pass visits the notices that may have to be changed. over reports that none is left.
+func (d *drive) pass(ctx context.Context) (over bool, err error) {
+	before := d.shards()
+	if d.whole && d.r.InFlight <= maxLeft && !before.moving && d.r.Shard == 0 && d.r.In == "" {
+		err = d.visitLeft(ctx)
+	} else {
+		err = d.visitAll(ctx)
+	}
+
+	if err != nil {
+		return false, err
+	}
+
+	stable := !before.moving && d.shards() == before
+	if !stable {
+		d.left, d.whole = nil, false
+	}
+
+	// A pass that another driver began may count refused notices twice.
+	return stable && d.r.InFlight == 0 && (d.whole || d.r.Refused == 0), nil
+}
+
+// visitLeft visits the notices that the last visit left.
+func (d *drive) visitLeft(ctx context.Context) error {
+	todo := d.left
+	d.left, d.r.InFlight = nil, 0
+	d.r.Pass++
+	for p, ks := range todo {
+		if err := d.visit(ctx, p, ks); err != nil {
+			return err
+		}
+	}
+
+	return d.save(ctx)
+}
+
+// visitAll visits all pending notices, from the partition on in which the last driver stopped.
+func (d *drive) visitAll(ctx context.Context) error {
+	all := Partitions(d.o.Store, &d.r.Rule)
+	start := keys.Partition{Shard: d.r.Shard, Prefix: d.r.In}
+	if start == (keys.Partition{}) {
+		total := int64(0)
+		for _, p := range all {
+			n, err := d.o.Store.pendingCount(ctx, p)
+			if err != nil {
+				return err
+			}
+
+			total += n
+		}
+
+		d.r.Pass++
+		d.r.Seen, d.r.Total, d.r.InFlight, d.r.Refused = 0, total, 0, 0
+		d.left, d.whole = nil, true
+	} else {
+		d.whole = false
+	}
+
+	for _, p := range all {
+		if before(p, start) {
+			continue
+		}
+
+		d.r.Shard, d.r.In, d.seen = p.Shard, p.Prefix, d.r.Seen
+		if err := d.visitPartition(ctx, p); err != nil {
+			return err
+		}
+	}
+
+	d.r.Shard, d.r.In, d.seen = 0, "", d.r.Seen
+	return d.save(ctx)
+}
+
+// before reports whether a partition comes before another one in a pass.
+func before(a, b keys.Partition) bool {
+	return a.Shard < b.Shard || a.Shard == b.Shard && a.Prefix < b.Prefix
+}
+
+// visitPartition visits the pending notices of a partition in steps, and stores the progress after each.
+func (d *drive) visitPartition(ctx context.Context, p keys.Partition) error {
+	for cursor := uint64(0); ; {
+		if d.between != nil {
+			d.between()
+		}
+
+		ks, next, err := d.o.Store.pending(ctx, p, cursor)
+		if err != nil {
+			return err
+		}
+		if err := d.visit(ctx, p, ks); err != nil {
+			return err
+		}
+
+		d.r.Seen += int64(len(ks))
+		if err := d.save(ctx); err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// visit changes those of the notices that match.
+func (d *drive) visit(ctx context.Context, p keys.Partition, ks []string) error {
+	v := visitor{d.o.Store, d.o.Routes, &d.r}
+	got, err := v.visit(ctx, p, ks, v.change)
+	d.r.Refused += got.refused
+	d.r.InFlight += int64(len(got.left))
+	if len(got.left) > 0 && d.r.InFlight <= maxLeft {
+		if d.left == nil {
+			d.left = map[keys.Partition][]string{}
+		}
+		d.left[p] = append(d.left[p], got.left...)
+	}
+
+	return err
+}

@@ -1,0 +1,306 @@
+package redirect
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+var (
+	//go:embed lua/redirect.lua
+	stepSource string
+	//go:embed lua/redirects.lua
+	stateSource string
+
+	stepScript  = wire.NewScript("redirect", stepSource, false).Confirmed()
+	stateScript = wire.NewScript("redirects", stateSource, false).Anywhere()
+)
+
+// The state of a redirect.
+const (
+	Running = "running"
+	Stopped = "stopped"
+	Done    = "done"
+	Failed  = "failed"
+)
+
+// Redirect is the stored record of a redirect, with its progress.
+type Redirect struct {
+	ID     string `json:"id"`
+	Client string `json:"client,omitempty"`
+	Rule
+	State   string    `json:"state"`
+	Reason  string    `json:"reason,omitempty"` // why it failed
+	Made    time.Time `json:"made"`             // by Redis's clock; later notices stay
+	Changed time.Time `json:"changed"`
+	// Pass counts the passes from 1. Shard and In are the partition that is next; Seen of Total notices were read.
+	Pass  int    `json:"pass"`
+	Shard int    `json:"shard"`
+	In    string `json:"in,omitempty"`
+	Seen  int64  `json:"seen"`
+	Total int64  `json:"total"`
+	// InFlight and Refused count the notices of the running pass that were left, Redirected those changed so far.
+	InFlight   int64 `json:"in_flight"`
+	Refused    int64 `json:"refused"`
+	Redirected int64 `json:"redirected"`
+
+	stored string // as it was read
+}
+
+// Limits of stored redirects.
+const (
+	maxKept  = 100
+	keptFor  = 30 * 24 * time.Hour
+	countFor = 90 * 24 * time.Hour
+)
+
+// ErrFull is returned if too many redirects are running or stopped.
+var ErrFull = errors.New("there are 100 redirects that are not over; stop and finish some first")
+
+// Redis stores redirects, and changes notices for them.
+type Redis struct{ *store.Store }
+
+// change calls redirects.lua. token may be empty.
+func (s Redis) change(ctx context.Context, token string, hold time.Duration, r *Redirect, state string) (bool, error) {
+	id, old := "", ""
+	if r != nil {
+		id, old = r.ID, r.stored
+	}
+
+	v, err := s.Wire().Parts(ctx, stateScript, 1, []string{s.Space().Redirects(), s.Space().RedirectDriver()},
+		[]any{token, hold.Milliseconds(), id, old, state})
+	if err != nil {
+		return false, err
+	}
+
+	done := v[0] == int64(1)
+	if done && r != nil {
+		r.stored = state
+	}
+
+	return done, nil
+}
+
+// save stores r if nothing has changed it since it was read. With a token, the driver's lease is renewed.
+func (s Redis) save(ctx context.Context, token string, r *Redirect) (bool, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return false, err
+	}
+
+	return s.change(ctx, token, holdFor, r, string(text))
+}
+
+// hold takes or renews the lease of the driver.
+func (s Redis) hold(ctx context.Context, token string) (bool, error) {
+	return s.change(ctx, token, holdFor, nil, "")
+}
+
+func (s Redis) leave(ctx context.Context, token string) error {
+	_, err := s.change(ctx, token, 0, nil, "")
+	return err
+}
+
+// List returns all redirects, latest first.
+func (s Redis) List(ctx context.Context) ([]Redirect, error) {
+	all, err := s.Wire().Redis.HGetAll(ctx, s.Space().Redirects()).Result()
+	if err != nil {
+		return nil, s.Wire().Fail(stateScript.Op, err)
+	}
+
+	list := make([]Redirect, 0, len(all))
+	for id, text := range all {
+		var r Redirect
+		if json.Unmarshal([]byte(text), &r) != nil || r.ID != id {
+			continue // another program's
+		}
+
+		r.stored = text
+		list = append(list, r)
+	}
+
+	slices.SortFunc(list, func(a, b Redirect) int { return b.Made.Compare(a.Made) })
+	return list, nil
+}
+
+// Add stores a new redirect, and deletes the ones that ended long ago.
+func (s Redis) Add(ctx context.Context, r *Redirect) error {
+	list, err := s.List(ctx)
+	if err != nil {
+		return err
+	}
+
+	if list, err = s.trim(ctx, list, r.Made); err != nil {
+		return err
+	}
+	if len(list) >= maxKept {
+		return ErrFull
+	}
+
+	ok, err := s.save(ctx, "", r)
+	if err == nil && !ok {
+		err = fmt.Errorf("redirect %s exists", r.ID)
+	}
+
+	return err
+}
+
+// trim removes redirects that have ended, the oldest first: those that are too old, and as many more as are too many.
+// It returns the rest.
+func (s Redis) trim(ctx context.Context, list []Redirect, now time.Time) ([]Redirect, error) {
+	for kept := len(list); kept > 0; kept-- {
+		x := &list[kept-1]
+		over := x.State == Done || x.State == Failed
+		if over && (now.Sub(x.Changed) > keptFor || len(list) >= maxKept) {
+			if _, err := s.change(ctx, "", 0, x, ""); err != nil {
+				return nil, err
+			}
+			list = slices.Delete(list, kept-1, kept)
+		}
+	}
+
+	return list, nil
+}
+
+// saveTries is how often Turn starts again after a save of the driver.
+const saveTries = 20
+
+// Turn changes the state of a redirect from one to another. It returns the redirect; ok is false if its state was
+// another one. A redirect that does not exist has an empty ID.
+func (s Redis) Turn(ctx context.Context, id, from, to string, now time.Time) (r Redirect, ok bool, err error) {
+	for range saveTries {
+		if r, err = s.Read(ctx, id); err != nil || r.State != from {
+			return r, false, err
+		}
+
+		r.State, r.Changed = to, now
+		if ok, err = s.save(ctx, "", &r); ok || err != nil {
+			return r, ok, err
+		}
+	}
+	return r, false, fmt.Errorf("redirect %s changes all the time: %w", id, wire.ErrUnavailable)
+}
+
+// Read returns one redirect.
+func (s Redis) Read(ctx context.Context, id string) (r Redirect, err error) {
+	text, err := s.Wire().Redis.HGet(ctx, s.Space().Redirects(), id).Result()
+	if errors.Is(err, redis.Nil) {
+		return r, nil
+	}
+	if err != nil {
+		return r, s.Wire().Fail(stateScript.Op, err)
+	}
+	if err := json.Unmarshal([]byte(text), &r); err != nil || r.ID != id {
+		return Redirect{}, nil // another program's
+	}
+
+	r.stored = text
+	return r, nil
+}
+
+// Count sets how many notices a redirect has changed so far, in all shards.
+func (s Redis) Count(ctx context.Context, r *Redirect) error {
+	p := s.Wire().Redis.Pipeline()
+	cmds := make([]*redis.StringCmd, s.Space().Places())
+	for shard := range cmds {
+		cmds[shard] = p.HGet(ctx, s.Space().Redirect(shard, r.ID), "redirected")
+	}
+
+	if _, err := p.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return s.Wire().Fail(stepScript.Op, err)
+	}
+
+	total := int64(0)
+	for _, c := range cmds {
+		n, _ := strconv.ParseInt(c.Val(), 10, 64) // there is none before the first change
+		total += n
+	}
+
+	r.Redirected = max(total, r.Redirected)
+	return nil
+}
+
+// pending returns the keys of the next step of an iteration over a partition's pending notices.
+func (s Redis) pending(ctx context.Context, p keys.Partition, cursor uint64) (ks []string, next uint64, err error) {
+	// ZSCAN returns each member that is in the zset during the whole iteration, even if its score changes. Its cursor is
+	// only valid on one server, so visitPartition starts again after an error.
+	pairs, next, err := s.Wire().Redis.ZScan(ctx, s.Space().Shadow(p), cursor, "", stepKeys).Result()
+	if err != nil {
+		return nil, 0, s.Wire().Fail(stepScript.Op, err)
+	}
+
+	for i := 0; i+1 < len(pairs); i += 2 {
+		ks = append(ks, pairs[i])
+	}
+
+	return ks, next, nil
+}
+
+// pendingCount returns the number of pending notices of a partition.
+func (s Redis) pendingCount(ctx context.Context, p keys.Partition) (int64, error) {
+	n, err := s.Wire().Redis.ZCard(ctx, s.Space().Shadow(p)).Result()
+	return n, s.failed(err)
+}
+
+func (s Redis) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.Wire().Fail(stepScript.Op, err)
+}
+
+// item is a notice to change.
+type item struct{ key, was, now string }
+
+// The results of items in the reply of redirect.lua.
+const (
+	written    = 1
+	inFlight   = 0
+	notPending = -1
+)
+
+// write writes the records of a partition's notices, at most 200, that are those which were read and not claimed. It
+// returns a result for each. Repeating a call changes nothing.
+func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []item) ([]int64, error) {
+	args := []any{s.Space().ClaimPrefix(p.Shard), countFor.Milliseconds()}
+	for _, x := range list {
+		args = append(args, x.key, x.was, x.now)
+	}
+
+	ks := []string{s.Space().Redirect(p.Shard, id), s.Space().Shadow(p), s.Space().Records(p)}
+	v, err := s.Wire().List(stepScript.Op, s.Call(ctx, stepScript, s.Space().Base(p.Shard), func(view *layout.View) ([]string, []any, error) {
+		if view.Side.State != layout.SideOpen {
+			return nil, nil, wire.ErrMoved
+		}
+		return ks, args, nil
+	}))
+	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
+		return nil, err
+	}
+	if len(v) != len(list) {
+		return nil, fmt.Errorf("redirect: %d answers to %d notices", len(v), len(list))
+	}
+
+	out := make([]int64, len(list))
+	for i := range v {
+		out[i], _ = v[i].(int64)
+	}
+
+	if err != nil { // the records are written; the next confirmed write of the shard confirms them, too
+		s.Unconfirmed("amend", len(list), err)
+	}
+
+	return out, nil
+}

@@ -1,0 +1,400 @@
+package redirect
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"notifier/internal/keys"
+	"notifier/internal/layout"
+	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+	"notifier/internal/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	prefix   = "app1"
+	oldHooks = "https://old.example/hooks"
+	newHooks = "https://new.example/in"
+)
+
+// world is a store on its own database, with the redirects' Redis.
+type world struct {
+	t      *testing.T
+	s      Redis
+	routes *route.Table
+}
+
+func newWorld(t *testing.T, shards int) *world {
+	t.Helper()
+	srv := redistest.Shared(t)
+	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
+	s := store.New(store.Options{Client: srv.Client(), Space: space, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000})
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	table, err := route.NewTable([]*route.Route{{Name: "all", Prefix: prefix, Target: route.Target{Kind: route.KindNotice},
+		Ladder: notice.DefaultLadder, Timeout: time.Second, Concurrency: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{t, Redis{s}, table}
+}
+
+func key(i int) string { return fmt.Sprintf("app1:a:b:%d", i) }
+
+func (w *world) put(i int, url string) {
+	w.t.Helper()
+	k := key(i)
+	c := notice.Content{URL: url, Headers: []notice.Header{{Name: "Authorization", Value: "x"}}}
+	r := store.Request{Key: k, Delay: time.Hour, Content: c}
+	out, err := w.s.Schedule(w.t.Context(), w.s.Space().Partition(prefix, k), []store.Request{r})
+	if err != nil || !out[0].Created {
+		w.t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+func (w *world) find(i int) store.Found {
+	w.t.Helper()
+	f, err := w.s.Find(w.t.Context(), prefix, key(i))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return f
+}
+
+// claim makes a notice due and claims it.
+func (w *world) claim(i int) store.Claim {
+	w.t.Helper()
+	k := key(i)
+	if c, err := w.s.Amend(w.t.Context(), prefix, k, store.Fire, store.When{}); err != nil || !c.Done {
+		w.t.Fatal(c, err)
+	}
+	c, err := w.s.ClaimKeys(w.t.Context(), w.s.Space().Partition(prefix, k), store.Lease{Token: "t" + k, For: time.Minute}, []string{k})
+	if err != nil || len(c.Won) != 1 {
+		w.t.Fatalf("%+v, %v", c, err)
+	}
+	return c.Won[0]
+}
+
+// fail ends an attempt; the notice is scheduled again in an hour.
+func (w *world) fail(c store.Claim) {
+	w.t.Helper()
+	c.Add(notice.Attempt{Number: c.NextAttempt(), At: time.Now(), Reason: notice.ReasonTimeout})
+	p := w.s.Space().Partition(prefix, c.Key)
+	out, err := w.s.Settle(w.t.Context(), p, []store.Settlement{{Claim: c, Ending: store.EndRetry, After: time.Hour}})
+	if err != nil || out[0].Stale {
+		w.t.Fatalf("%+v, %v", out, err)
+	}
+}
+
+func (w *world) start(rule Rule) *Redirect {
+	w.t.Helper()
+	now, err := w.s.Wire().Now(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	r := &Redirect{ID: fmt.Sprintf("rdr_%d", now.UnixNano()), Rule: rule, State: Running, Made: now, Changed: now}
+	if err := w.s.Add(w.t.Context(), r); err != nil {
+		w.t.Fatal(err)
+	}
+	return r
+}
+
+func (w *world) driver() *Driver {
+	return NewDriver(Options{Store: w.s, Routes: w.routes, Logger: zap.NewNop()})
+}
+
+func (w *world) read(id string) Redirect {
+	w.t.Helper()
+	r, err := w.s.Read(w.t.Context(), id)
+	if err == nil {
+		err = w.s.Count(w.t.Context(), &r)
+	}
+	if err != nil || r.ID == "" {
+		w.t.Fatalf("%+v, %v", r, err)
+	}
+	return r
+}
+
+// moved fails unless a notice has the new address and its place, its id and its attempts of before.
+func (w *world) moved(i int, was store.Found, attempts int) {
+	w.t.Helper()
+	f := w.find(i)
+	if f.URL != fmt.Sprintf("%s/%d?q=%d", newHooks, i, i) || f.ID() != was.ID() || f.AttemptsMade != attempts || len(f.Headers) > 0 ||
+		f.ScheduledURL() != was.URL {
+		w.t.Errorf("notice %d: %+v", i, f.Notice)
+	}
+}
+
+func address(i int) string { return fmt.Sprintf("%s/%d?q=%d", oldHooks, i, i) }
+
+func TestRedirectChangesAllPendingNotices(t *testing.T) {
+	t.Parallel()
+	for _, shards := range []int{1, 3} {
+		w := newWorld(t, shards)
+		const n = 450
+		was := map[int]store.Found{}
+		for i := range n {
+			w.put(i, address(i))
+			was[i] = w.find(i)
+		}
+		w.put(n, "https://other.example/")
+		w.put(n+1, oldHooks+"some")
+		rule := Rule{From: oldHooks, To: newHooks}
+		r := w.start(rule)
+		plan, err := Count(t.Context(), w.s, w.routes, r, time.Minute)
+		if err != nil || plan != (Plan{Found: n, Complete: true}) {
+			t.Errorf("dry run: %+v, %v", plan, err)
+		}
+		w.put(n+2, address(n+2)) // later than the redirect
+		if !w.driver().take(t.Context()) {
+			t.Fatal("nothing was driven")
+		}
+		for i := range n {
+			w.moved(i, was[i], 0)
+			if f, before := w.find(i), was[i]; !f.Due.Equal(before.Due) || f.Score() != before.Score() {
+				t.Errorf("the due time of %d has changed", i)
+			}
+		}
+		for i, want := range map[int]string{n: "https://other.example/", n + 1: oldHooks + "some", n + 2: address(n + 2)} {
+			if f := w.find(i); f.URL != want {
+				t.Errorf("%d: %s, want %s", i, f.URL, want)
+			}
+		}
+		got := w.read(r.ID)
+		if got.State != Done || got.Redirected != n || got.Refused != 0 || got.InFlight != 0 || got.Pass != 1 {
+			t.Errorf("%+v", got)
+		}
+		if w.driver().take(t.Context()) {
+			t.Error("it is driven again")
+		}
+	}
+}
+
+// A claimed notice, and one that changes between the read and the write, are counted in flight, and changed later.
+func TestRedirectVisitsNoticesInFlightAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	for i := range 3 {
+		w.put(i, address(i))
+	}
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	was := w.find(0)
+	c := w.claim(0)
+	d := &drive{Driver: w.driver(), r: *r}
+	if over, err := d.pass(t.Context()); over || err != nil || d.r.InFlight != 1 {
+		t.Fatalf("%v, %v, %+v", over, err, d.r)
+	}
+	if f := w.find(0); f.URL != address(0) || f.State != notice.Claimed {
+		t.Errorf("a claimed notice was changed: %+v", f.Notice)
+	}
+	if over, err := d.pass(t.Context()); over || err != nil || d.r.InFlight != 1 || d.r.Pass != 2 {
+		t.Fatalf("still claimed: %v, %v, %+v", over, err, d.r)
+	}
+	w.fail(c)
+	if over, err := d.pass(t.Context()); !over || err != nil || d.r.InFlight != 0 {
+		t.Fatalf("%v, %v, %+v", over, err, d.r)
+	}
+	w.moved(0, was, 1)
+	if got := w.read(r.ID); got.Redirected != 3 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestRedirectWritesNothingOverAChange(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	for i := range 4 {
+		w.put(i, address(i))
+	}
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	v := visitor{w.s, w.routes, r}
+	p := keys.Partition{Prefix: prefix}
+	all := []string{key(0), key(1), key(2), key(3)}
+	was := w.find(3)
+	got, err := v.visit(t.Context(), p, all, func(ctx context.Context, p keys.Partition, list []item) ([]string, error) {
+		for i, op := range []store.Amendment{store.Reschedule, store.Cancel} {
+			if c, err := w.s.Amend(ctx, prefix, key(i), op, store.When{Delay: 2 * time.Hour}); err != nil || !c.Done {
+				t.Fatal(c, err)
+			}
+		}
+		w.claim(2)
+		left, err := v.change(ctx, p, list)
+		if again, err := v.change(ctx, p, list); err != nil || len(again) != len(left)+1 {
+			t.Errorf("the step repeated: %v, %v", again, err) // 3 differs from what was read
+		}
+		return left, err
+	})
+	if err != nil || fmt.Sprint(got.left) != fmt.Sprint([]string{key(0), key(2)}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for i := range 3 {
+		if f := w.find(i); f.URL != address(i) {
+			t.Errorf("%d was changed: %+v", i, f.Notice)
+		}
+	}
+	w.moved(3, was, 0)
+	if got := w.read(r.ID); got.Redirected != 1 {
+		t.Errorf("counted %d", got.Redirected)
+	}
+
+	// A repeated step skips what carries the id, even if the new address matches again.
+	r.Rule = Rule{From: newHooks, To: newHooks + "/again"}
+	if got, err := v.visit(t.Context(), p, []string{key(3)}, v.change); err != nil || got.matched != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	w.moved(3, was, 0)
+}
+
+// A stopped redirect changes nothing, and another instance continues a redirect whose driver has gone.
+func TestRedirectStopsAndAnotherInstanceContinues(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	const n = 600
+	for i := range n {
+		w.put(i, address(i))
+	}
+	ctx := t.Context()
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	first, steps := w.driver(), 0
+	first.between = func() {
+		if steps++; steps == 2 {
+			if _, ok, err := w.s.Turn(ctx, r.ID, Running, Stopped, time.Now()); !ok || err != nil {
+				t.Error(ok, err)
+			}
+		}
+	}
+	first.take(ctx)
+	got := w.read(r.ID)
+	if got.State != Stopped || got.Redirected == 0 || got.Redirected >= n {
+		t.Fatalf("stopped: %+v", got)
+	}
+	if w.driver().take(ctx) || w.read(r.ID).Redirected != got.Redirected {
+		t.Error("a stopped redirect is driven")
+	}
+
+	if _, ok, err := w.s.Turn(ctx, r.ID, Stopped, Running, time.Now()); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	second, dying := w.driver(), (context.CancelFunc)(nil)
+	life, cancel := context.WithCancel(ctx)
+	defer cancel()
+	dying, steps = cancel, 0
+	second.between = func() {
+		if steps++; steps == 3 {
+			dying()
+		}
+	}
+	if second.take(life) {
+		t.Error("its instance has stopped")
+	}
+	if got = w.read(r.ID); got.State != Running || got.Redirected >= n {
+		t.Fatalf("%+v", got)
+	}
+	if !w.driver().take(ctx) {
+		t.Fatal("no other instance continues")
+	}
+	got = w.read(r.ID)
+	if got.State != Done || got.Redirected != n {
+		t.Errorf("%+v", got)
+	}
+	for i := range n {
+		if f := w.find(i); f.URL != fmt.Sprintf("%s/%d?q=%d", newHooks, i, i) || f.Redirect != r.ID {
+			t.Fatalf("%d: %+v", i, f.Notice)
+		}
+	}
+}
+
+// A migration ends a redirect, because a redirect is not stored on the other side.
+func TestMigrationEndsRedirect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	for i := range 3 {
+		w.put(i, address(i))
+	}
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	if _, err := w.s.SetSide(t.Context(), w.s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if !w.driver().take(t.Context()) {
+		t.Error("the driver does not go on with the next redirect")
+	}
+	if got := w.read(r.ID); got.State != Failed || got.Reason == "" || got.Redirected != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOneInstanceDrivesAtATime(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.put(1, address(1))
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	if ok, err := w.s.hold(t.Context(), "another"); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if w.driver().take(t.Context()) || w.read(r.ID).Redirected > 0 {
+		t.Error("driven in spite of the lease")
+	}
+	d := &drive{Driver: w.driver(), r: *r}
+	if _, err := d.pass(t.Context()); err != errLost {
+		t.Errorf("a driver without the lease: %v", err)
+	}
+	if err := w.s.leave(t.Context(), "another"); err != nil {
+		t.Fatal(err)
+	}
+	if !w.driver().take(t.Context()) || w.read(r.ID).State != Done {
+		t.Error("not driven after the lease")
+	}
+}
+
+func TestRefusedNoticesKeepTheirAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	w.put(1, address(1))
+	r := w.start(Rule{From: oldHooks, To: "http://127.0.0.1/"})
+	if !w.driver().take(t.Context()) {
+		t.Fatal("not driven")
+	}
+	if got := w.read(r.ID); got.State != Done || got.Refused != 1 || got.Redirected != 0 || w.find(1).URL != address(1) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestStoredRedirectsAreBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	ctx := t.Context()
+	now := time.Now().UTC()
+	add := func(i int, state string) error {
+		at := now.Add(time.Duration(i) * time.Second)
+		return w.s.Add(ctx, &Redirect{ID: fmt.Sprint("rdr_", i), State: state, Made: at, Changed: at})
+	}
+	for i := range maxKept + 10 {
+		state := Done
+		if i%2 == 0 {
+			state = Stopped
+		}
+		if err := add(i, state); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	list, err := w.s.List(ctx)
+	if err != nil || len(list) > maxKept || list[0].ID != fmt.Sprint("rdr_", maxKept+9) {
+		t.Fatalf("%d, %v", len(list), err)
+	}
+	for i := 0; err == nil && i < 2*maxKept; i++ {
+		err = add(1000+i, Stopped)
+	}
+	if err != ErrFull {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,28 @@
+package ui_test
+
+import (
+	"testing"
+	"time"
+
+	"notifier/internal/engine/enginetest"
+	"notifier/internal/route"
+	"notifier/internal/ui"
+)
+
+// The page of routes shows the dead-letter hook of a route, without the name of a route that the visitor may not see.
+func TestRoutesPageShowsDeadLetterHook(t *testing.T) {
+	s := &site{t: t, table: routes(t)}
+	hooked, plain, hook := *s.table.Name("orders"), *s.table.Name("fixed"), s.table.Name("other")
+	hooked.OnDead, hooked.OnDown, hooked.OnDeadBody = hook, 10*time.Minute, 1<<10
+	plain.OnDead = hook
+	list := []*route.Route{&hooked, &plain, hook}
+	var err error
+	if s.table, err = route.NewTable(list); err != nil {
+		t.Fatal(err)
+	}
+	s.engine = enginetest.New(t, s.table)
+	s.as(ui.Visitor{}).get("/ui/routes").is(200).says(
+		"dead-letter hook ON_DEAD : each dead letter, with its body, ON_DOWN : receivers that fail for 10m, to route other",
+		"dead-letter hook ON_DEAD : each dead letter, to route other")
+	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/routes").is(200).says("each dead letter, to another route").saysNot(">other<")
+}

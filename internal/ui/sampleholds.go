@@ -1,0 +1,61 @@
+package ui
+
+import (
+	"context"
+	"time"
+
+	"notifier/internal/holds"
+	"notifier/internal/redirect"
+)
+
+// mostCounted is the maximum number of pauses whose held notices are counted.
+const mostCounted = 1000
+
+// heldBoard is the part of a board about paused and limited receivers, and redirects.
+type heldBoard struct {
+	Holds    *holds.Table     // nil if it was never read
+	HoldsErr error            // why Holds is outdated
+	Held     map[string]int64 // held notices by pause; a new pause is missing until the next count
+	HeldAt   time.Time
+
+	Redirects    []redirect.Redirect // latest first
+	RedirectsAt  time.Time
+	RedirectsErr error // why Redirects is outdated
+}
+
+// holds reads the paused and limited receivers, which takes one command, and one for each shard of a cluster. It
+// counts the held notices within the budget of counts, and after a change of this instance.
+func (s *sampler) holds(ctx context.Context, b *board, now time.Time, changed bool) {
+	table, err := s.engine.Holds(ctx)
+	if b.HoldsErr = err; err != nil {
+		return
+	}
+
+	b.Holds = table
+	var pauses []string
+	for _, p := range table.Pauses() {
+		if p.Active(now) && len(pauses) < mostCounted {
+			pauses = append(pauses, p.String())
+		}
+	}
+
+	every := pace(len(pauses)*s.prefixes*s.engine.Shards(), countBudget, countLeast, countMost)
+	if !changed && !b.HeldAt.IsZero() && now.Sub(b.HeldAt) < every-sampleEvery/2 {
+		return
+	}
+
+	counts, err := s.engine.HeldCounts(ctx, pauses)
+	if b.HoldsErr = err; err != nil {
+		return
+	}
+
+	held := map[string]int64{}
+	for i, pause := range pauses {
+		held[pause] = 0
+		for _, n := range counts[i] {
+			held[pause] += n
+		}
+	}
+
+	b.Held, b.HeldAt = held, now
+}
