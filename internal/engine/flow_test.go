@@ -103,11 +103,23 @@ type claims struct {
 	events, swept float64 // read before
 }
 
-// take returns the entries since the last call.
-func (c *claims) take() (event, sweep int) {
+// take waits for n more claims and returns how many each source won. A claim is counted after its attempt has started.
+func (c *claims) take(t *testing.T, n int) (event, sweep int) {
+	t.Helper()
+	var events, swept float64
+	eventually(t, fmt.Sprintf("%d claims are counted", n), func() bool {
+		events, swept = c.won()
+		return events+swept-c.events-c.swept >= float64(n)
+	})
+	event, sweep = int(events-c.events), int(swept-c.swept)
+	c.events, c.swept = events, swept
+	return event, sweep
+}
+
+// won reads the counters.
+func (c *claims) won() (events, swept float64) {
 	w := httptest.NewRecorder()
 	c.e.o.Metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	var events, swept float64
 	for line := range strings.Lines(w.Body.String()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
 		f, _ := strconv.ParseFloat(value, 64)
@@ -118,9 +130,7 @@ func (c *claims) take() (event, sweep int) {
 			swept = f
 		}
 	}
-	event, sweep = int(events-c.events), int(swept-c.swept)
-	c.events, c.swept = events, swept
-	return event, sweep
+	return events, swept
 }
 
 // TestEventsTriggerClaims: while the subscription's bytes are held back, no notice is claimed
@@ -155,7 +165,7 @@ func TestEventsTriggerClaims(t *testing.T) {
 			c, _, err := w.store.Counts(t.Context(), []string{"app1"})
 			return err == nil && c[0].Pending == 0
 		})
-		return count.take()
+		return count.take(t, n)
 	}
 	events := func(want bool) {
 		t.Helper()
@@ -216,7 +226,7 @@ func TestNoticesWithoutEventsAreClaimedBySweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.await(t, 1)
-	if event, sweep := count.take(); event != 0 || sweep != 2 {
+	if event, sweep := count.take(t, 2); event != 0 || sweep != 2 {
 		t.Errorf("%d claims by event, %d by sweep", event, sweep)
 	}
 }
