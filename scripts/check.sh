@@ -13,7 +13,7 @@ step() {
 limit=${TIMEOUT:-15m}
 step make lint
 # All tests, also those that the tag of make test excludes.
-step scripts/test.sh ./... -race -parallel "${PARALLEL:-4}" -timeout "$limit"
+step scripts/test.sh ./... -race -p "${PARALLEL:-4}" -parallel "${PARALLEL:-4}" -timeout "$limit"
 step go test -C bench -timeout "$limit" ./...
 step make outside TIMEOUT="$limit"
 step make verifiers
