@@ -15,7 +15,7 @@ import (
 // All lists every peer in the tables' order.
 func All() []peer.Entry {
 	return []peer.Entry{
-		notifierEntry(), notifierHTTPEntry(), asynqDefault(), asynqBest(), gocraftEntry(), riverEntry(),
+		notifierEntry(), notifierHTTPEntry(), asynqDefault(), asynqBest(), asynqAsOften(), gocraftEntry(), riverEntry(),
 		beanstalkdEntry(), beanstalkdAligned(), natsEntry(),
 		rabbitmqEntry(),
 		expiredEvents(), zsetPoll(), zsetLua(), zsetCarry(), zsetShards(), bucketsQueue(), listSleep(), listBlock(), memoryHeap(),

@@ -31,6 +31,7 @@ type inProcess struct {
 	srv      *server.Process
 	addr     string
 	handlers int
+	routes   int
 	noEvents bool
 	rdb      *redis.Client // for the figures only
 	conn     *wire.Conn
@@ -64,7 +65,7 @@ func notifierEntry() peer.Entry {
 }
 
 func (e *inProcess) Start(ctx context.Context, env peer.Env) error {
-	e.addr, e.handlers, e.noEvents = env.Attach, env.Handlers, env.NoEvents
+	e.addr, e.handlers, e.routes, e.noEvents = env.Attach, env.Handlers, max(env.Routes, 1), env.NoEvents
 	if e.addr == "" {
 		srv, err := server.Redis(ctx, env.Dir)
 		if err != nil {
@@ -94,12 +95,22 @@ func (h handlerFunc) Handle(ctx context.Context, _ *route.Route, n *notice.Notic
 	return notice.DeliveredResult(http.StatusOK)
 }
 
+// table returns the routes. All jobs are of the first.
+func (e *inProcess) table() []*route.Route {
+	list := make([]*route.Route, e.routes)
+	for i := range list {
+		list[i] = &route.Route{
+			Name: fmt.Sprintf("bench%d", i+1), Prefix: fmt.Sprintf("app%d", i+1), Target: route.Target{Kind: route.KindLog},
+			Ladder: notice.DefaultLadder, Timeout: ourTimeout, Ack: route.Ack{Kind: route.Ack2xx},
+			Concurrency: e.handlers, HostConcurrency: e.handlers,
+		}
+	}
+
+	return list
+}
+
 func (e *inProcess) open(call peer.Call, m *metrics.Metrics) (*engine.Engine, *wire.Conn, error) {
-	table, err := route.NewTable([]*route.Route{{
-		Name: "bench", Prefix: ourPrefix, Target: route.Target{Kind: route.KindLog}, Ladder: notice.DefaultLadder,
-		Timeout: ourTimeout,
-		Ack:     route.Ack{Kind: route.Ack2xx}, Concurrency: e.handlers, HostConcurrency: e.handlers,
-	}})
+	table, err := route.NewTable(e.table())
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the route: %w", err)
 	}

@@ -3,6 +3,7 @@ package adapter
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 		return err
 	}
 
-	n := strconv.Itoa(env.Handlers)
+	n, perHost := strconv.Itoa(env.Handlers), strconv.Itoa(cmp.Or(env.PerHost, env.Handlers))
 	run := server.Service{Name: "notifier", Path: path, Args: []string{"serve"}, Dir: env.Dir, Addr: api, URL: "http://" + api + "/readyz",
 		Env: []string{"NOTIFIER_REDIS_URL=redis://" + s.addr + "/0", "NOTIFIER_LISTEN=" + api,
 			"NOTIFIER_CONFIGURE_REDIS=" + strconv.FormatBool(!env.NoEvents),
@@ -79,7 +80,7 @@ func (s *service) Start(ctx context.Context, env peer.Env) error {
 		run.Line = s.logged
 		run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=log")
 	} else {
-		run.Env = append(run.Env, "NOTIFIER_LOG_LEVEL=warn", "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+n)
+		run.Env = append(run.Env, "NOTIFIER_LOG_LEVEL=warn", "NOTIFIER_ROUTE_BENCH_HOST_CONCURRENCY="+perHost)
 		if env.URLs {
 			run.Env = append(run.Env, "NOTIFIER_ROUTE_BENCH_TARGET=notice", "NOTIFIER_ROUTE_BENCH_ALLOW=127.0.0.0/8")
 		} else {

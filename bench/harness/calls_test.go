@@ -197,7 +197,8 @@ func TestPeerWithoutRefusalsIsRefused(t *testing.T) {
 }
 
 func TestSlowReceiversAnswerFastUntilSwitched(t *testing.T) {
-	rs, err := startReceivers(200, func(string) {})
+	takes, fast := rising(200)
+	rs, err := startReceivers(takes, fast, func(string) {})
 	t.Cleanup(func() {
 		if err := rs.stop(); err != nil {
 			t.Error(err)

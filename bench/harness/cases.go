@@ -43,7 +43,11 @@ type Case struct {
 	// Log: jobs are delivered to the log of the service.
 	Log      bool
 	Handlers int
-	Run      func(context.Context, *Bench) (Values, error)
+	// PerHost is the number of calls in flight to one receiver; 0 = Handlers.
+	PerHost int
+	// Routes is the number of this project's routes; 0 = 1.
+	Routes int
+	Run    func(context.Context, *Bench) (Values, error)
 }
 
 // Column is one value of a case.
@@ -123,8 +127,13 @@ func Cases(size Size) []Case {
 			Columns: []Column{{"bytes", "bytes/job", true}}, Handlers: lateHandlers, Run: bytesCase},
 		{Name: "idle", Title: "Idle", What: fmt.Sprintf("One worker with %d handlers and 1,000 jobs due in a day, %s.", lateHandlers,
 			size.Idle),
-			Columns: []Column{{"commands", "commands/s", true}, {"cpu_worker", "worker, % of a core", true}, {"cpu_server",
-				"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
+			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true},
+				{"cpu_worker", "worker, % of a core", true}, {"cpu_server",
+					"servers, % of a core", true}}, Handlers: lateHandlers, Run: idleCase},
+		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight workers on one server, each with ten "+
+			"routes, and 1,000 jobs due in a day, %s; all workers together.", size.Idle),
+			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true}}, Handlers: lateHandlers, Routes: 10,
+			Only: func(i peer.Info) bool { return i.Name == "notifier" }, Run: idleFleetCase},
 		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
@@ -144,7 +153,7 @@ func Cases(size Size) []Case {
 			Counts: true, Handlers: lateHandlers, Run: crashCase},
 	}
 	race := slices.IndexFunc(all, func(c Case) bool { return c.Name == "race" })
-	all = slices.Insert(all, race, append(callbackCases(size), coresCaseOf(size))...)
+	all = slices.Insert(all, race, slices.Concat(callbackCases(size), hostCases(size), []Case{coresCaseOf(size)})...)
 	for _, n := range size.Growth {
 		all = append(all, Case{Name: fmt.Sprintf("growth-%d", n), Title: fmt.Sprintf("Growth: %s pending", thousands(n)),
 			What:    fmt.Sprintf("1,000 jobs a second for %s among %s others; memory of the others.", size.Window, thousands(n)),
@@ -153,7 +162,7 @@ func Cases(size Size) []Case {
 			Run:      func(ctx context.Context, b *Bench) (Values, error) { return lateCase(ctx, b, 1000, b.Size.Window, n) }})
 	}
 
-	return all
+	return append(all, programCase())
 }
 
 func thousands(n int) string {
@@ -387,6 +396,12 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 	if err := b.Peer.Work(ctx, b.Env.Handlers, r.Handle); err != nil {
 		return nil, err
 	}
+
+	return idleFor(ctx, b)
+}
+
+// idleFor returns what running workers cost while nothing is due.
+func idleFor(ctx context.Context, b *Bench) (Values, error) {
 	// Wait until the work of the start is done, which is no idle cost.
 	if err := pause(ctx, min(b.Size.Idle, 3*time.Second)); err != nil {
 		return nil, err
@@ -410,6 +425,10 @@ func idleCase(ctx context.Context, b *Bench) (Values, error) {
 		"cpu_server": 100 * (after.all() - before.all()).Seconds() / seconds}
 	if before.usage.Commands >= 0 {
 		v["commands"] = float64(after.usage.Commands-before.usage.Commands) / seconds
+	}
+
+	if before.usage.Trips >= 0 {
+		v["trips"] = float64(after.usage.Trips-before.usage.Trips) / seconds
 	}
 
 	return v, nil

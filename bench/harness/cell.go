@@ -31,7 +31,8 @@ func Measure(ctx context.Context, spec Spec, entry peer.Entry) (v Values, err er
 	}
 
 	b := &Bench{Peer: entry.New(), Info: entry.Info, Size: spec.Size, New: entry.New, Self: self,
-		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers}}
+		Env: peer.Env{Dir: spec.Dir, Bin: spec.Bin, NoEvents: c.NoEvents, URLs: c.URLs, Log: c.Log, Handlers: c.Handlers, PerHost: c.PerHost,
+			Routes: c.Routes}}
 	defer func() { err = errors.Join(err, b.Peer.Stop()) }()
 	if err := b.Peer.Start(ctx, b.Env); err != nil {
 		return nil, fmt.Errorf("start %s: %w", spec.Peer, err)

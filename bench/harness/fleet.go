@@ -61,6 +61,21 @@ func fleetCase(ctx context.Context, b *Bench) (Values, error) {
 	return fleetValues(measured), nil
 }
 
+// idleFleetCase measures eight instances that have nothing to do.
+func idleFleetCase(ctx context.Context, b *Bench) (Values, error) {
+	if _, err := fill(ctx, b.Peer, b.Info, 1000); err != nil {
+		return nil, err
+	}
+
+	f := &fleet{b: b, phases: newPhases(0, 1)}
+	defer func() { _ = f.shrink(0) }()
+	if err := f.resize(ctx, 8); err != nil {
+		return nil, err
+	}
+
+	return idleFor(ctx, b)
+}
+
 // resize starts or stops instances until n run, and waits until each knows the others.
 func (f *fleet) resize(ctx context.Context, n int) error {
 	if err := errors.Join(f.grow(ctx, n), f.shrink(n)); err != nil {

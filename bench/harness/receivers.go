@@ -27,18 +27,24 @@ type receivers struct {
 	flying atomic.Int64 // calls that they hold
 }
 
-func startReceivers(n int, handle peer.Handle) (*receivers, error) {
-	rs := &receivers{}
+// rising returns the response times of n receivers, from the fastest to the slowest, and how many of them are fast.
+func rising(n int) (takes []time.Duration, fast int) {
 	for i := range n {
-		takes := fastestReceiver + time.Duration(i)*(slowestReceiver-fastestReceiver)/time.Duration(max(n-1, 1))
-		if takes <= fastReceiver {
-			rs.fast = i + 1
+		d := fastestReceiver + time.Duration(i)*(slowestReceiver-fastestReceiver)/time.Duration(max(n-1, 1))
+		if d <= fastReceiver {
+			fast = i + 1
 		}
 
-		rs.takes = append(rs.takes, takes)
+		takes = append(takes, d)
 	}
 
-	for i := range n {
+	return takes, fast
+}
+
+// startReceivers starts a receiver for each response time; the first ones are fast.
+func startReceivers(takes []time.Duration, fast int, handle peer.Handle) (*receivers, error) {
+	rs := &receivers{takes: takes, fast: fast}
+	for i := range takes {
 		r, err := server.Receive(func(id string) {
 			rs.flying.Add(1)
 			defer rs.flying.Add(-1)
@@ -80,7 +86,8 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 	const times = 4
 	per := int(float64(b.Size.Offered) * b.Size.Window.Seconds())
 	p := newPhases(per, times)
-	rs, err := startReceivers(b.Size.Receivers, p.handle)
+	takes, fast := rising(b.Size.Receivers)
+	rs, err := startReceivers(takes, fast, p.handle)
 	defer func() { err = errors.Join(err, rs.stop()) }()
 	if err != nil {
 		return nil, err

@@ -314,9 +314,12 @@ func peersOf(c Case, entries []peer.Entry, o Options) []string {
 
 	var names []string
 	for _, e := range entries {
-		if e.Info.Skip[c.Name] != "" || (c.Only != nil && !c.Only(e.Info)) || (len(only) > 0 && !slices.Contains(only, e.Info.Name)) {
+		others := len(e.Info.Cases) > 0 && !slices.ContainsFunc(e.Info.Cases, c.matches)
+		if others || e.Info.Skip[c.Name] != "" || (c.Only != nil && !c.Only(e.Info)) ||
+			(len(only) > 0 && !slices.Contains(only, e.Info.Name)) {
 			continue
 		}
+
 		names = append(names, e.Info.Name)
 	}
 

@@ -38,6 +38,22 @@ func TestPlanAlternates(t *testing.T) {
 	}
 }
 
+func TestPlanKeepsPeersToTheirCases(t *testing.T) {
+	a, b := entryNamed("a"), entryNamed("b")
+	b.Info.Cases = []string{"idle"}
+	p, err := makePlan(Options{Size: Size{Repeats: 1}, Entries: []peer.Entry{a, b}, Cases: []string{"bytes", "idle"}, Log: io.Discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range p.cells {
+		got = append(got, c.Case+" "+c.Peer)
+	}
+	if want := []string{"bytes a", "idle a", "idle b"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestPlanRepeatsSelectedPeersOften(t *testing.T) {
 	p, err := makePlan(Options{Size: Size{Repeats: 3, Often: []string{"b"}}, Entries: []peer.Entry{entryNamed("a"), entryNamed("b")},
 		Cases: []string{"schedule"}, Log: io.Discard})

@@ -84,7 +84,7 @@ func Sizes() map[string]Size {
 		// All peers, all cases, in an hour and a half.
 		"standard": {
 			Name: "standard", Repeats: 3, Often: field,
-			Once:     []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000"},
+			Once:     []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "program"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: time.Second, Drain: 100_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
 			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 8 * time.Second,
@@ -92,7 +92,7 @@ func Sizes() map[string]Size {
 			Crash: 30 * time.Second,
 		},
 		"nightly": {
-			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race"},
+			Name: "nightly", Repeats: 3, Once: []string{"growth", "crash", "race", "program"},
 			Only:     map[string][]string{"late-5000": large, "growth": growers},
 			Schedule: 3 * time.Second, Drain: 100_000, DrainMax: 60 * time.Second, Lead: 5 * time.Second, Wait: 30 * time.Second,
 			Small: 30 * time.Second, Window: 10 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000,

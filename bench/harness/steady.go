@@ -12,7 +12,7 @@ import (
 var steadyRates = []int{100, 1000, 5000}
 
 // leasing are the peers that give a job back when its worker dies.
-var leasing = []string{"notifier", "asynq", "asynq-10ms", "gocraft", "river", "beanstalkd"}
+var leasing = []string{"notifier", "asynq", "asynq-10ms", "asynq-2ms", "gocraft", "river", "beanstalkd"}
 
 func steadyCaseOf(size Size) Case {
 	c := Case{Name: "steady", Title: "A steady load",

@@ -62,6 +62,10 @@ type Env struct {
 	Log bool
 	// Cores is the number of processors that the service may use; 0 = all.
 	Cores int
+	// PerHost is the number of calls in flight to one receiver; 0 = Handlers. Only this project supports it.
+	PerHost int
+	// Routes is the number of routes of this project; 0 = 1.
+	Routes int
 }
 
 // Kind groups peers in the tables.
@@ -100,6 +104,8 @@ type Info struct {
 	// NoWarm means that a job due in a day blocks all later jobs, so none is scheduled unless a case requires
 	// it.
 	NoWarm bool
+	// Cases are the only cases of this peer; nil = all.
+	Cases []string `json:",omitempty"`
 	// Skip is the reason, by case, why this peer does not run it.
 	Skip map[string]string
 	// Needs are the required programs, each with its Debian package.

@@ -30,6 +30,10 @@ func times(v float64) string { return Number(v) + " ×" }
 
 func micros(v float64) string { return Number(v) + " µs" }
 
+func seconds(v float64) string { return Number(v) + " s" }
+
+func megabytes(v float64) string { return Number(v) + " MB" }
+
 func rate(v float64) string { return Number(v) + "/s" }
 
 // one is a goal on one median.
@@ -75,8 +79,7 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 			return ""
 		}
 
-		return fmt.Sprintf("each due ms has a separate claim call, %s commands a job, p99 %s late; %s hands out due jobs every "+
-			"10 ms, p99 %s",
+		return fmt.Sprintf("each due ms has a separate claim call, %s commands a job, p99 %s late; %s: p99 %s",
 			Number(commands.Median), ms(ours.Median), beside, ms(late.Median))
 	}
 }
@@ -264,9 +267,12 @@ func goals() []goal {
 			near(func(*harness.Result) string {
 				return "the key is stored three times, as timer, in the order of due times and with its record, so that redis-cli shows each"
 			}),
+		one("idle, Redis round trips/s", "≤ 3", inProcess, "idle", "trips", Number, most(3)),
+		one("eight idle instances with ten routes, Redis round trips/s", "≤ 24", inProcess, "idle-fleet", "trips", Number, most(24)),
 		one("idle, Redis commands/s", "≤ 12", inProcess, "idle", "commands", Number, most(12)),
 		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),
 		atMost("a steady 100/s: Redis CPU a notice beside asynq", "100", 1, "asynq", "asynq-10ms"),
+		atMost("a steady 1,000/s beside asynq at a poll of 2 ms", "1000", 1, "asynq-2ms").near(aMillisecond("1000", "asynq-2ms")),
 		atMost("a steady 1,000/s beside asynq at a poll of 10 ms", "1000", 1.65, "asynq-10ms").near(aMillisecond("1000", "asynq-10ms")),
 		atMost("a steady 5,000/s", "5000", 1, "asynq", "asynq-10ms"),
 		one("8 instances beside one: Redis commands a notice", "≤ 1.2 ×", inProcess, "fleet", "commands_ratio", times, most(1.2)),
@@ -284,9 +290,15 @@ func goals() []goal {
 		one("200 receivers, some slow: lateness p99 at fast ones", "≤ 12 ms", overHTTP, "callbacks-fleet", "fast_p99_ms", ms, most(12)),
 		one("200 receivers: lateness p99 at fast ones, slow ones beside none", "≤ 1.5 ×", overHTTP, "callbacks-fleet", "p99_ratio", times,
 			most(1.5)).near(busy("callbacks-fleet", func(res *harness.Result) float64 { return float64(res.Size.Offered) })),
+		one("400 receivers of 100 ms, 20/s each: lateness p99", "≤ 10 ms", overHTTP, "callbacks-hosts", "p99_ms", ms, most(10)),
+		one("one receiver of 200 ms with 16 slots, 1,600 due at once: used, %", "≥ 95", overHTTP, "callbacks-host", "percent", Number, least(95)),
 		one("2 cores: waiting for locks, % of the time of calls in flight", "≤ 5", overHTTP, "cores", "locks_2", Number, most(5)),
 		one("200 receivers: resident memory a call in flight", "≤ 40 kB", overHTTP, "callbacks-fleet", "kb",
 			func(v float64) string { return Number(v) + " kB" }, most(40)),
+		one("first go build ./cmd/notifier, modules downloaded", "≤ 70 s", overHTTP, "program", "build_s", seconds, most(70)),
+		one("stripped program", "≤ 34 MB", overHTTP, "program", "mb", megabytes, most(34)),
+		one("start until /readyz answers 200", "≤ 60 ms", overHTTP, "program", "start_ms", ms, most(60)),
+		one("idle memory, one route", "≤ 28 MB", overHTTP, "program", "idle_mb", megabytes, most(28)),
 	}
 }
 

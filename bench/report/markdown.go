@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -101,6 +103,10 @@ func summaryTable(res *harness.Result) table {
 
 	t.head = append(t.head, "early / missing / doubled, all cases")
 	for _, p := range res.Peers {
+		if len(p.Cases) > 0 {
+			continue // it is in none of these columns
+		}
+
 		row := []string{rowName(p)}
 		if reason := res.Missing[p.Name]; reason != "" {
 			row = append(row, "not run: "+reason)
@@ -252,6 +258,57 @@ func patternTable(res *harness.Result) table {
 	}
 
 	return t
+}
+
+// programTable shows the largest modules of the program; it has no rows if the run did not measure the program.
+func programTable(res *harness.Result) table {
+	t := table{head: []string{"module", "MB", "compiling, s"}}
+	type module struct {
+		name        string
+		mb, seconds float64
+	}
+	byName := map[string]module{}
+	for _, c := range res.Cells {
+		for name, x := range c.Values {
+			if m, ok := strings.CutPrefix(name, harness.MBOf); ok {
+				byName[m] = module{m, x, byName[m].seconds}
+			} else if m, ok := strings.CutPrefix(name, harness.SecondsOf); ok {
+				byName[m] = module{m, byName[m].mb, x}
+			}
+		}
+	}
+
+	list := slices.SortedFunc(maps.Values(byName), func(a, b module) int {
+		return cmp.Or(cmp.Compare(b.mb, a.mb), cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
+	})
+	rest := module{name: "all others"}
+	for i, m := range list {
+		if i >= modulesShown {
+			rest.mb, rest.seconds = rest.mb+m.mb, rest.seconds+m.seconds
+			continue
+		}
+		t.rows = append(t.rows, []string{m.name, fmt.Sprintf("%.2f", m.mb), fmt.Sprintf("%.1f", m.seconds)})
+	}
+
+	if len(list) > modulesShown {
+		t.rows = append(t.rows, []string{rest.name, fmt.Sprintf("%.2f", rest.mb), fmt.Sprintf("%.1f", rest.seconds)})
+	}
+
+	return t
+}
+
+// modulesShown is the number of modules that the page names.
+const modulesShown = 14
+
+// programSection is the part of the page about the program itself; empty if the run did not measure it.
+func programSection(res *harness.Result) string {
+	t := programTable(res)
+	if len(t.rows) == 0 {
+		return ""
+	}
+
+	return "## The program\n\nBy module: the share of the program with its symbols (types and strings have none, so they are one row), " +
+		"and how long\nthe compiler worked in the first build; two packages are compiled at once.\n\n" + t.markdown() + "\n"
 }
 
 func peersTable(res *harness.Result) table {
@@ -416,8 +473,8 @@ Lateness is the start of the handler minus the due time, of the jobs that were h
 The service's own goals, by the medians of this run.
 
 %s
-`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), mixedLine(res)+fixedLine(res),
-		summaryTable(res).markdown(), goalTable(res).markdown())
+%s`, res.Size.Name, res.Ended.Sub(res.Started).Round(time.Minute), machineLine(res), serversLine(res), mixedLine(res)+fixedLine(res),
+		summaryTable(res).markdown(), goalTable(res).markdown(), programSection(res))
 	for _, p := range plots {
 		fmt.Fprintf(&b, "![%s](benchmarks/%s)\n\n", p.title, p.file)
 	}

@@ -3,6 +3,7 @@ package report
 import (
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -266,5 +267,23 @@ func TestPageShowsTheFixedWorkloadAndOtherRevisions(t *testing.T) {
 	res.Cells = []harness.Cell{{Case: "idle", Commit: "def5678"}}
 	if page := Page(res, nil); !strings.Contains(page, "some cells are of def5678") {
 		t.Error(page)
+	}
+}
+
+func TestPageShowsTheLargestModules(t *testing.T) {
+	res := &harness.Result{}
+	if page := Page(res, nil); strings.Contains(page, "## The program") {
+		t.Error("a section without figures")
+	}
+	v := harness.Values{"build_s": 60, harness.MBOf + "big": 8, harness.SecondsOf + "big": 20, harness.SecondsOf + "linker": 4}
+	for n := range modulesShown {
+		v[fmt.Sprintf("%sm%d", harness.MBOf, n)] = 0.25
+	}
+	res.Cells = []harness.Cell{{Case: "program", Peer: "notifier-http", Values: v}}
+	page := Page(res, nil)
+	for _, row := range []string{"| big | 8.00 | 20.0 |", "| m0 | 0.25 | 0.0 |", "| all others | 0.25 | 4.0 |"} {
+		if !strings.Contains(page, row) {
+			t.Errorf("no row %q in\n%s", row, page)
+		}
 	}
 }

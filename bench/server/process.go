@@ -124,7 +124,7 @@ func (p *Process) ready(ctx context.Context, ask func(context.Context) error) er
 			return fmt.Errorf("%s ended at its start: %s", filepath.Base(p.cmd.Path), tail(p.log))
 		case <-ctx.Done():
 			return fmt.Errorf("%s did not answer within %s: %w: %s", filepath.Base(p.cmd.Path), startTimeout, err, tail(p.log))
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 }

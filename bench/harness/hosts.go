@@ -1,0 +1,98 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"notifier/bench/peer"
+)
+
+// The receivers of the callbacks-hosts case.
+const (
+	hostTakes    = 100 * time.Millisecond
+	hostRate     = 20 // jobs a second for each
+	hostsHandler = 2000
+)
+
+// The receiver of the callbacks-host case.
+const (
+	slowHostTakes = 200 * time.Millisecond
+	slowHostSlots = 16
+)
+
+// hostCases are the cases that measure the limits of calls in flight.
+func hostCases(size Size) []Case {
+	ours := func(i peer.Info) bool { return i.Name == "notifier-http" }
+	return []Case{
+		{Name: "callbacks-hosts", Title: "HTTP callbacks to many receivers of one speed",
+			What: fmt.Sprintf("%d receivers on separate ports that take %d ms, %d jobs a second for each at random whole ms for %s, "+
+				"%s calls in flight at most. Lateness counts at the receiver.", manyHosts(size), hostTakes.Milliseconds(), hostRate, size.Window,
+				thousands(hostsHandler)),
+			Columns: []Column{{"rate", "callbacks/s", false}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true},
+				{"in_flight", "in flight", false}, {"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "service, CPU µs/call", true},
+				{"cpu_own", "receivers, CPU µs/call", true}},
+			Counts: true, Only: ours, URLs: true, Handlers: hostsHandler, Run: hostsCase},
+		{Name: "callbacks-host", Title: "HTTP callbacks to one slow receiver",
+			What: fmt.Sprintf("%s jobs due at one ms for one receiver that takes %d ms and gets %d calls at once, of %d that the route may make. "+
+				"Used is the time that its calls take in rounds of %d, by the time from the due instant to the end of the last.",
+				thousands(slowHostJobs(size)), slowHostTakes.Milliseconds(), slowHostSlots, drainHandlers, slowHostSlots),
+			Columns: []Column{{"rate", "callbacks/s", false}, {"percent", "used, %", false}},
+			Counts:  true, Only: ours, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
+	}
+}
+
+func manyHosts(size Size) int { return 2 * size.Receivers }
+
+// slowHostJobs is so many that a receiver with all its slots used takes four windows.
+func slowHostJobs(size Size) int { return slowHostSlots * int(4*size.Window/slowHostTakes) }
+
+func hostsCase(ctx context.Context, b *Bench) (_ Values, err error) {
+	n := manyHosts(b.Size)
+	per := int(float64(n*hostRate) * b.Size.Window.Seconds())
+	p := newPhases(per, 2)
+	rs, err := startReceivers(slices.Repeat([]time.Duration{hostTakes}, n), n, p.handle)
+	defer func() { err = errors.Join(err, rs.stop()) }()
+	if err != nil {
+		return nil, err
+	}
+
+	c := &calls{b: b, p: p, rs: rs, speed: 10 * slowest}
+	warm, err := c.measure(ctx, 0, min(per, 4*warmJobs))
+	if err != nil {
+		return nil, err
+	}
+
+	v, err := c.measure(ctx, 1, per)
+	if err != nil {
+		return nil, err
+	}
+
+	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+		v[name] += warm[name]
+	}
+
+	v["p50_ms"], v["p99_ms"] = v["fast_p50_ms"], v["fast_p99_ms"]
+	return v, nil
+}
+
+func slowHostCase(ctx context.Context, b *Bench) (Values, error) {
+	with, n := *b, slowHostJobs(b.Size)
+	least := time.Duration(n/slowHostSlots) * slowHostTakes
+	with.Size.Drain, with.Size.DrainMax = n, b.Size.DrainMax+3*least
+	v, err := drainCase(ctx, &with, func(handle peer.Handle) error {
+		return b.Peer.Work(ctx, b.Env.Handlers, func(id string) {
+			handle(id)
+			time.Sleep(slowHostTakes)
+		})
+	})
+	if err != nil || v["rate"] == 0 {
+		return v, err
+	}
+
+	last := v["jobs"] / v["rate"] // seconds from the due instant to the start of the last call
+	v["percent"] = 100 * least.Seconds() / (last + slowHostTakes.Seconds())
+	return v, nil
+}

@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"notifier/bench/peer"
+	"notifier/bench/server"
+)
+
+// The prefixes of the values by module in the program case.
+const (
+	SecondsOf = "seconds:"
+	MBOf      = "mb:"
+)
+
+// starts is how often the program case starts the service.
+const starts = 5
+
+// programCase measures the program itself, not its work.
+func programCase() Case {
+	return Case{Name: "program", Title: "The program",
+		What: fmt.Sprintf("go build ./cmd/notifier with an empty build cache and downloaded modules, without a C compiler; the stripped "+
+			"program's size; the time from its start to the first 200 from /readyz, median of %d; its resident memory %s later, with one route. "+
+			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
+		Columns: []Column{{"build_s", "build, s", true}, {"mb", "stripped, MB", true}, {"start_ms", "start, ms", true},
+			{"idle_mb", "idle memory, MB", true}},
+		Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: lateHandlers, Run: measureProgram}
+}
+
+// idleMemoryAfter is long enough for the work of the start.
+const idleMemoryAfter = 5 * time.Second
+
+func measureProgram(ctx context.Context, b *Bench) (Values, error) {
+	v := Values{}
+	if err := coldBuild(ctx, b.Env.Dir, v); err != nil {
+		return nil, err
+	}
+
+	stripped := filepath.Join(b.Env.Dir, "stripped")
+	if _, err := goCommand(ctx, b.Env.Dir, "build", "-trimpath", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
+		return nil, err
+	}
+
+	info, err := os.Stat(stripped)
+	if err != nil {
+		return nil, fmt.Errorf("measure the program: %w", err)
+	}
+
+	v["mb"] = float64(info.Size()) / 1e6
+	return v, startProgram(ctx, b, stripped, v)
+}
+
+// goCommand runs go in the project with a build cache in dir.
+func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = filepath.Dir(server.ModuleDir())
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOCACHE="+filepath.Join(dir, "cache"))
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, lastLines(string(exit.Stderr), 4))
+		}
+
+		return nil, fmt.Errorf("go %s: %w", args[0], err)
+	}
+
+	return out, nil
+}
+
+// coldBuild adds how long the first build takes, and by module the seconds of compiling and the MB of the result.
+func coldBuild(ctx context.Context, dir string, v Values) error {
+	graph, program := filepath.Join(dir, "actions.json"), filepath.Join(dir, "cold")
+	from := time.Now()
+	if _, err := goCommand(ctx, dir, "build", "-debug-actiongraph="+graph, "-o", program, "./cmd/notifier"); err != nil {
+		return err
+	}
+
+	v["build_s"] = time.Since(from).Seconds()
+	list, err := goCommand(ctx, dir, "list", "-deps", "-f", "{{.ImportPath}}{{with .Module}} {{.Path}}{{end}}", "./cmd/notifier")
+	if err != nil {
+		return err
+	}
+
+	actions, err := os.ReadFile(graph)
+	if err != nil {
+		return fmt.Errorf("read the actions of the build: %w", err)
+	}
+	if err := secondsByModule(actions, string(list), v); err != nil {
+		return err
+	}
+
+	sizes, err := goCommand(ctx, dir, "run", "./internal/tools/binsize", program)
+	if err != nil {
+		return err
+	}
+
+	return mbByModule(string(sizes), v)
+}
+
+// standardLibrary is what binsize calls the packages without a module.
+const standardLibrary = "standard library and runtime"
+
+// secondsByModule adds up how long the compiler worked for each module. list has a line for each package: its path
+// and its module, if it has one.
+func secondsByModule(actions []byte, list string, v Values) error {
+	var all []struct {
+		Mode, Package       string
+		TimeStart, TimeDone time.Time
+	}
+	if err := json.Unmarshal(actions, &all); err != nil {
+		return fmt.Errorf("read the actions of the build: %w", err)
+	}
+
+	modules := map[string]string{}
+	for line := range strings.Lines(list) {
+		path, module, _ := strings.Cut(strings.TrimSpace(line), " ")
+		modules[path] = module
+	}
+
+	for _, a := range all {
+		name := modules[a.Package]
+		switch {
+		case a.Mode == "link":
+			name = "linker"
+		case a.Mode != "build":
+			continue
+		case name == "":
+			name = standardLibrary
+		}
+
+		v[SecondsOf+name] += a.TimeDone.Sub(a.TimeStart).Seconds()
+	}
+
+	return nil
+}
+
+// mbByModule reads what binsize prints: a line for each module, with the MB first and the name last.
+func mbByModule(out string, v Values) error {
+	for line := range strings.Lines(out) {
+		head, name, ok := strings.Cut(strings.TrimSpace(line), "  code ")
+		if !ok {
+			continue // the sum
+		}
+
+		_, name, _ = strings.Cut(name, "tables ")
+		_, name, ok = strings.Cut(strings.TrimSpace(name), "  ")
+		var mb float64
+		if _, err := fmt.Sscanf(head, "%f", &mb); err != nil || !ok {
+			return fmt.Errorf("binsize printed %q", line)
+		}
+
+		v[MBOf+name] = mb
+	}
+
+	return nil
+}
+
+// startProgram adds how long the program takes to start, and the memory that it then has.
+func startProgram(ctx context.Context, b *Bench, program string, v Values) error {
+	var took []float64
+	for n := range starts {
+		addr, err := server.FreeAddr()
+		if err != nil {
+			return err
+		}
+
+		from := time.Now()
+		p, err := server.Program(ctx, server.Service{Name: fmt.Sprintf("start%d", n), Path: program, Args: []string{"serve"}, Dir: b.Env.Dir,
+			Addr: addr, URL: "http://" + addr + "/readyz", Env: []string{"NOTIFIER_REDIS_URL=redis://" + b.Peer.Addr() + "/0",
+				"NOTIFIER_LISTEN=" + addr, "NOTIFIER_ROUTES=bench", "NOTIFIER_ROUTE_BENCH_PREFIX=app1", "NOTIFIER_ROUTE_BENCH_TARGET=log",
+				"NOTIFIER_LOG_LEVEL=warn"}})
+		if err != nil {
+			return err
+		}
+
+		took = append(took, float64(time.Since(from).Microseconds())/1000)
+		if n == starts-1 {
+			err = idleMemory(ctx, p.PID(), v)
+		}
+
+		if err := errors.Join(err, p.Stop()); err != nil {
+			return err
+		}
+	}
+
+	slices.Sort(took)
+	v["start_ms"] = Quantile(took, 0.5)
+	return nil
+}
+
+func idleMemory(ctx context.Context, pid int, v Values) error {
+	if err := pause(ctx, idleMemoryAfter); err != nil {
+		return err
+	}
+
+	rss, err := server.RSS(pid)
+	v["idle_mb"] = float64(rss) / 1e6
+	return err
+}
