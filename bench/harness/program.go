@@ -46,7 +46,7 @@ func measureProgram(ctx context.Context, b *Bench) (Values, error) {
 	}
 
 	stripped := filepath.Join(b.Env.Dir, "stripped")
-	if _, err := goCommand(ctx, b.Env.Dir, "build", "-trimpath", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
+	if _, err := goCommand(ctx, b.Env.Dir, "build", "-ldflags", "-s -w", "-o", stripped, "./cmd/notifier"); err != nil {
 		return nil, err
 	}
 
