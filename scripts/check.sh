@@ -17,10 +17,17 @@ step scripts/test.sh ./... -race -p "${PARALLEL:-4}" -parallel "${PARALLEL:-4}" 
 # A fifth of the steps that make sim takes, and nobody reads the stories of mutants here. The simulator keeps one core
 # busy, so it runs beside the steps below.
 log=$(mktemp)
-setsid make sim STEPS=40000 SHRINK=1ms >"$log" 2>&1 &
+set -m # a process group of its own, to end all of it if another step fails
+make sim STEPS=40000 SHRINK=1ms >"$log" 2>&1 &
 sim=$!
+set +m
 trap 'kill -- -$sim 2>/dev/null || true; rm -f "$log"' EXIT
-await_sim() { if wait "$sim"; then cat "$log"; else cat "$log"; return 1; fi; }
+await_sim() {
+	local code=0
+	wait "$sim" || code=$?
+	cat "$log"
+	return "$code"
+}
 
 step go test -C bench -timeout "$limit" ./...
 step make outside TIMEOUT="$limit"
