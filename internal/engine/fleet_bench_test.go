@@ -3,9 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
-	"net/http/httptest"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -96,12 +94,8 @@ func fill(b *testing.B, e *Engine, first, n int, due func(i int) time.Time) {
 // vain is how many claims were lost or stale.
 func vain(all []*Engine) (n float64) {
 	for _, e := range all {
-		w := httptest.NewRecorder()
-		e.o.Metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		for line := range strings.Lines(w.Body.String()) {
-			name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
+		for name, f := range samples(e) {
 			if strings.HasPrefix(name, "notifier_claims_total{") && !strings.Contains(name, `"`+string(notice.ClaimWon)+`"`) {
-				f, _ := strconv.ParseFloat(value, 64)
 				n += f
 			}
 		}

@@ -118,19 +118,22 @@ func (c *claims) take(t *testing.T, n int) (event, sweep int) {
 
 // won reads the counters.
 func (c *claims) won() (events, swept float64) {
+	m := samples(c.e)
+	return m[`notifier_claims_total{result="won",source="event"}`], m[`notifier_claims_total{result="won",source="sweep"}`]
+}
+
+// samples returns an engine's metrics: the values by name and labels.
+func samples(e *Engine) map[string]float64 {
 	w := httptest.NewRecorder()
-	c.e.o.Metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	e.o.Metrics.Page().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	m := map[string]float64{}
 	for line := range strings.Lines(w.Body.String()) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		f, _ := strconv.ParseFloat(value, 64)
-		switch name {
-		case `notifier_claims_total{result="won",source="event"}`:
-			events = f
-		case `notifier_claims_total{result="won",source="sweep"}`:
-			swept = f
+		if f, err := strconv.ParseFloat(value, 64); err == nil {
+			m[name] = f
 		}
 	}
-	return events, swept
+	return m
 }
 
 // TestEventsTriggerClaims: while the subscription's bytes are held back, no notice is claimed
