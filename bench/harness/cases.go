@@ -68,10 +68,13 @@ const (
 	drainHandlers = 64
 )
 
+// inProcess and overHTTP select this project's two peers.
+func inProcess(i peer.Info) bool { return i.Name == "notifier" }
+func overHTTP(i peer.Info) bool  { return i.Name == "notifier-http" }
+
 // Cases are all cases, in the tables' order.
 func Cases(size Size) []Case {
 	ours := func(i peer.Info) bool { return i.Kind == peer.Ours }
-	overHTTP := func(i peer.Info) bool { return i.Name == "notifier-http" }
 	all := []Case{
 		{Name: "schedule", Title: "Schedule, one a call", What: fmt.Sprintf("%d callers, one job a call, due in a day, for %s.",
 			singleCallers, size.Schedule),
@@ -133,7 +136,7 @@ func Cases(size Size) []Case {
 		{Name: "idle-fleet", Title: "Eight idle instances with ten routes", What: fmt.Sprintf("Eight workers on one server, each with ten "+
 			"routes, and 1,000 jobs due in a day, %s; all workers together.", size.Idle),
 			Columns: []Column{{"trips", "Redis round trips/s", true}, {"commands", "commands/s", true}}, Handlers: lateHandlers, Routes: 10,
-			Only: func(i peer.Info) bool { return i.Name == "notifier" }, Run: idleFleetCase},
+			Only: inProcess, Run: idleFleetCase},
 		steadyCaseOf(size),
 		{Name: "race", Title: "Two workers at once", What: fmt.Sprintf("Two instances on one server, 500 jobs a second for %s.",
 			size.Window),
@@ -143,7 +146,7 @@ func Cases(size Size) []Case {
 			"A round trip is a read of Redis from a connection; commands include those inside scripts; asked for in vain are "+
 			"claims that another instance had or that were stale. Redis sends each expired event to every instance.", size.Window,
 			thousands(size.Pending)),
-			Columns: fleetColumns(), Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier" }, Handlers: lateHandlers,
+			Columns: fleetColumns(), Counts: true, Only: inProcess, Handlers: lateHandlers,
 			Run: fleetCase},
 		{Name: "crash", Title: "A worker is killed", What: fmt.Sprintf("200 jobs a second, each taking 20 ms; in mid-work the "+
 			"worker is killed (-9) "+

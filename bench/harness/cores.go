@@ -30,7 +30,7 @@ func coresCaseOf(size Size) Case {
 			"of the service have waited for all of its locks (the Go runtime's /sync/mutex/wait/total), by the time that the calls in flight "+
 			"took together. Projected is what so many cores for the service alone allow: the processor time of a call at 2, grown by each "+
 			"doubling as from 1 to 2, and Redis, whose commands run on one core.", thousands(size.Calls), drainHandlers),
-		Counts: true, Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: drainHandlers, Run: coresCase}
+		Counts: true, Only: overHTTP, Handlers: drainHandlers, Run: coresCase}
 	for _, of := range []struct {
 		value, title string
 		less         bool
@@ -57,9 +57,7 @@ func coresCase(ctx context.Context, b *Bench) (Values, error) {
 			return nil, err
 		}
 
-		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
-			v[name] += w[name]
-		}
+		v.addCounts(w)
 
 		for _, name := range []string{"rate", "cpu_service", "cpu_redis", "locks"} {
 			v[fmt.Sprintf("%s_%d", name, n)] += w[name] / 2

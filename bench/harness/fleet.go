@@ -96,9 +96,7 @@ func (f *fleet) resize(ctx context.Context, n int) error {
 func fleetValues(measured []Values) Values {
 	v, figures := Values{}, map[string][]float64{}
 	for phase, w := range measured {
-		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
-			v[name] += w[name]
-		}
+		v.addCounts(w)
 
 		for _, name := range fleetFigures {
 			key := fmt.Sprintf("%s_%d", name, fleetSizes[phase])

@@ -12,12 +12,12 @@ import (
 
 // The receivers of the callbacks-hosts case.
 const (
-	hostTakes    = 100 * time.Millisecond
-	hostRate     = 20 // jobs a second for each
-	hostsHandler = 2000
+	hostTakes     = 100 * time.Millisecond
+	hostRate      = 20 // jobs a second for each
+	hostsInFlight = 2000
 )
 
-// The receiver of the callbacks-host case.
+// The receiver of the callbacks-slots case.
 const (
 	slowHostTakes = 200 * time.Millisecond
 	slowHostSlots = 16
@@ -25,22 +25,21 @@ const (
 
 // hostCases are the cases that measure the limits of calls in flight.
 func hostCases(size Size) []Case {
-	ours := func(i peer.Info) bool { return i.Name == "notifier-http" }
 	return []Case{
 		{Name: "callbacks-hosts", Title: "HTTP callbacks to many receivers of one speed",
 			What: fmt.Sprintf("%d receivers on separate ports that take %d ms, %d jobs a second for each at random whole ms for %s, "+
 				"%s calls in flight at most. Lateness counts at the receiver.", manyHosts(size), hostTakes.Milliseconds(), hostRate, size.Window,
-				thousands(hostsHandler)),
+				thousands(hostsInFlight)),
 			Columns: []Column{{"rate", "callbacks/s", false}, {"p50_ms", "p50 ms", true}, {"p99_ms", "p99 ms", true},
 				{"in_flight", "in flight", false}, {"cpu_redis", "servers, CPU µs/call", true}, {"cpu_service", "service, CPU µs/call", true},
 				{"cpu_own", "receivers, CPU µs/call", true}},
-			Counts: true, Only: ours, URLs: true, Handlers: hostsHandler, Run: hostsCase},
-		{Name: "callbacks-host", Title: "HTTP callbacks to one slow receiver",
+			Counts: true, Only: overHTTP, URLs: true, Handlers: hostsInFlight, Run: hostsCase},
+		{Name: "callbacks-slots", Title: "HTTP callbacks to one slow receiver",
 			What: fmt.Sprintf("%s jobs due at one ms for one receiver that takes %d ms and gets %d calls at once, of %d that the route may make. "+
 				"Used is the time that its calls take in rounds of %d, by the time from the due instant to the end of the last.",
 				thousands(slowHostJobs(size)), slowHostTakes.Milliseconds(), slowHostSlots, drainHandlers, slowHostSlots),
 			Columns: []Column{{"rate", "callbacks/s", false}, {"percent", "used, %", false}},
-			Counts:  true, Only: ours, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
+			Counts:  true, Only: overHTTP, Handlers: drainHandlers, PerHost: slowHostSlots, Run: slowHostCase},
 	}
 }
 
@@ -70,10 +69,7 @@ func hostsCase(ctx context.Context, b *Bench) (_ Values, err error) {
 		return nil, err
 	}
 
-	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
-		v[name] += warm[name]
-	}
-
+	v.addCounts(warm)
 	v["p50_ms"], v["p99_ms"] = v["fast_p50_ms"], v["fast_p99_ms"]
 	return v, nil
 }

@@ -15,6 +15,15 @@ import (
 // Values are the figures of a cell, by name. The cases define the names.
 type Values map[string]float64
 
+// addCounts adds the jobs of other measurements, and those that were early, missing or doubled.
+func (v Values) addCounts(others ...Values) {
+	for _, w := range others {
+		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
+			v[name] += w[name]
+		}
+	}
+}
+
 // The producers of the cases.
 const (
 	singleCallers = 64

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"notifier/bench/peer"
 	"notifier/bench/server"
 )
 
@@ -33,7 +32,7 @@ func programCase() Case {
 			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
 		Columns: []Column{{"build_s", "build, s", true}, {"mb", "stripped, MB", true}, {"start_ms", "start, ms", true},
 			{"idle_mb", "idle memory, MB", true}},
-		Only: func(i peer.Info) bool { return i.Name == "notifier-http" }, Handlers: lateHandlers, Run: measureProgram}
+		Only: overHTTP, Handlers: lateHandlers, Run: measureProgram}
 }
 
 // idleMemoryAfter is long enough for the work of the start.

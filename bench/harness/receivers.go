@@ -119,9 +119,7 @@ func receiversCase(ctx context.Context, b *Bench) (_ Values, err error) {
 // compare adds the means of the measurements without slow receivers to the values of the one
 // with them, and the sums of the counts.
 func compare(warm, slow, before, after Values) Values {
-	for _, name := range []string{"jobs", "early", "missing", "doubled"} {
-		slow[name] += warm[name] + before[name] + after[name]
-	}
+	slow.addCounts(warm, before, after)
 
 	for name, even := range map[string]string{"fast_p50_ms": "fast_p50_even_ms", "fast_p99_ms": "fast_p99_even_ms",
 		"in_flight": "in_flight_even", "cpu_redis": "cpu_redis_even", "cpu_service": "cpu_service_even", "cpu_own": "cpu_own_even"} {

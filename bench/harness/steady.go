@@ -51,9 +51,7 @@ func steadyCase(ctx context.Context, b *Bench) (Values, error) {
 			return nil, err
 		}
 
-		for _, name := range []string{"jobs", "early", "missing", "doubled"} {
-			v[name] += w[name]
-		}
+		v.addCounts(w)
 
 		for _, name := range []string{"cpu_servers", "commands", "p99_ms"} {
 			if x, ok := w[name]; ok {
