@@ -275,10 +275,14 @@ func (s *sending) stop() bool {
 	select {
 	case <-s.done:
 	default: // usually the goroutine just has not run yet
-		late := time.AfterFunc(lateWrite, s.c.end)
+		ended := make(chan struct{})
+		late := time.AfterFunc(lateWrite, func() {
+			defer close(ended)
+			s.c.end()
+		})
 		<-s.done
 		if !late.Stop() {
-			return false
+			<-ended // it must not interrupt the next call
 		}
 	}
 
