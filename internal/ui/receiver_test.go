@@ -31,7 +31,7 @@ func TestReceiverPage(t *testing.T) {
 	s := newSite(t)
 	now := time.Now().UTC()
 	hour := now.Truncate(time.Hour)
-	h := &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now.Add(-12 * time.Second), Receivers: []health.Receiver{
+	h := &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now.Add(-10 * time.Second), Receivers: []health.Receiver{
 		{Name: "shop.example:443", Since: now.Add(-2 * time.Hour), LastSuccess: now.Add(-3 * time.Hour), Failures: 38,
 			LastAttempt: now.Add(-time.Minute), Status: 500, Reason: "status_5xx", Waiting: 23, Next: now.Add(5 * time.Minute)},
 		{Name: "well.example:443", LastSuccess: now.Add(-time.Hour), LastAttempt: now.Add(-time.Hour), Status: 200}}}},
@@ -47,7 +47,7 @@ func TestReceiverPage(t *testing.T) {
 		Failed: 18, MeanMS: 33}}})
 
 	page := s.get("/ui/receivers/shop.example:443").is(200)
-	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 12s ago", "dead 1 ",
+	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 1", "dead 1 ",
 		"20, failure rate 90 %", "33ms", "50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
 	s.get("/ui/receivers/well.example:443").is(200).says("no recent calls", "last success")
 	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
@@ -56,9 +56,9 @@ func TestReceiverPage(t *testing.T) {
 		t.Errorf("the former address leads to %q", to)
 	}
 	s.get("/ui/").says("HTTP 500, 38 in a row · 23 waiting · next attempt").saysNot("counted")
-	h.routes[0].Counted = now.Add(-12 * time.Minute)
-	s.as(ui.Visitor{}).get("/ui/").says("23 waiting · counted 12m ago · next attempt")
-	s.as(ui.Visitor{}).get("/ui/receivers").says("23 counted 12m ago")
+	h.routes[0].Counted = now.Add(-12 * time.Hour)
+	s.as(ui.Visitor{}).get("/ui/").says("23 waiting · counted 12h ago · next attempt")
+	s.as(ui.Visitor{}).get("/ui/receivers").says("23 counted 12h ago")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/receivers/shop.example:443").is(404)
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/receivers/shop.example:443").is(404)
 
