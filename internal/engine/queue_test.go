@@ -51,15 +51,18 @@ func TestListAndStreamTakeNotices(t *testing.T) {
 		queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.Ack2xx),
 		queueRoute("s", "app2", route.Target{Kind: route.KindStream, Key: "events", MaxLen: 100}, route.Ack2xx))
 	ctx := context.Background()
-	due := time.Now().Add(100 * time.Millisecond)
+	at := time.Now().Add(100 * time.Millisecond)
+	var due []time.Time // later than at if the call was
 	for _, k := range []string{"app1:a:b:1", "app2:a:b:1"} {
-		if _, err := w.Schedule(ctx, store.Request{Key: k, Due: due, Content: notice.Content{Body: []byte(`{"a": 1}`)}}); err != nil {
+		out, err := w.Schedule(ctx, store.Request{Key: k, Due: at, Content: notice.Content{Body: []byte(`{"a": 1}`)}})
+		if err != nil {
 			t.Fatal(err)
 		}
+		due = append(due, out.Due)
 	}
 	e := pop(t, srv.Client(), "jobs")
 	f := w.until(t, "app1:a:b:1", notice.Delivered)
-	if e.Key != f.Key || e.ID != f.ID() || e.Attempt != 1 || e.Due.UnixMilli() != due.UnixMilli() || string(e.Body) != `{"a": 1}` {
+	if e.Key != f.Key || e.ID != f.ID() || e.Attempt != 1 || !e.Due.Equal(due[0]) || string(e.Body) != `{"a": 1}` {
 		t.Errorf("%+v", e)
 	}
 	f = w.until(t, "app2:a:b:1", notice.Delivered)
