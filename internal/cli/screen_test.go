@@ -60,7 +60,7 @@ func (d *testCLI) pipe(args ...string) string {
 
 func seeded(t *testing.T) *testCLI {
 	d := newTestCLI(t)
-	d.run(0, "schedule", "app1:jobs:t:1", "--delay", "3m1s")
+	d.run(0, "schedule", "app1:jobs:t:1", "--delay", "3m59s")
 	d.run(0, "schedule", "app1:jobs:t:2", "--delay", "1h")
 	d.engine.Move("app1:jobs:t:2", notice.Dead, notice.ReasonDNS)
 	return d
