@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,10 +33,10 @@ const (
 // causes an earlier fetch, at most every 30 s. If a fetch fails, the cached keys stay in use. A KeySet is safe for
 // concurrent use.
 type KeySet struct {
-	address string
-	client  *http.Client
-	now     func() time.Time
-	lock    chan struct{} // a lock for the fields below, with one token; held during a fetch
+	template *http.Request // cloned for each fetch
+	client   *http.Client
+	now      func() time.Time
+	lock     chan struct{} // a lock for the fields below, with one token; held during a fetch
 
 	keys    []publicKey
 	fetched time.Time // time of the last successful fetch
@@ -50,9 +49,9 @@ type KeySet struct {
 //
 // Requests time out after 10 s. If client is nil, they follow no redirects.
 func NewKeySet(address string, client *http.Client) (*KeySet, error) {
-	u, err := url.Parse(address)
+	r, err := http.NewRequestWithContext(context.Background(), http.MethodGet, address, nil)
 	// An attacker who can change the answer can forge callbacks.
-	if err != nil || u.Host == "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+	if err != nil || r.URL.Host == "" || r.URL.Scheme != "https" && !(r.URL.Scheme == "http" && loopback(r.URL.Hostname())) {
 		return nil, fmt.Errorf("%w: the URL of the key set does not begin with https://", ErrSecret)
 	}
 
@@ -60,7 +59,7 @@ func NewKeySet(address string, client *http.Client) (*KeySet, error) {
 		client = &http.Client{Timeout: fetchTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 
-	return &KeySet{address: address, client: client, now: time.Now, lock: make(chan struct{}, 1)}, nil
+	return &KeySet{template: r, client: client, now: time.Now, lock: make(chan struct{}, 1)}, nil
 }
 
 func loopback(host string) bool {
@@ -96,17 +95,15 @@ func (s *KeySet) get(ctx context.Context, id string) ([]publicKey, error) {
 // fetch updates the keys. If the request fails, the old ones stay.
 func (s *KeySet) fetch(ctx context.Context, now time.Time) {
 	keys, age, err := s.request(ctx)
-	s.failed = err
-	if err != nil && ctx.Err() != nil {
-		return // the caller gave up, so the next call may fetch at once
+	switch {
+	case err == nil:
+		s.keys, s.fetched, s.next, s.failed = keys, now, now.Add(age), nil
+	case ctx.Err() == nil:
+		s.next, s.failed = now.Add(retryEvery), err
+	case s.keys == nil:
+		s.failed = err
 	}
-
-	if err != nil {
-		s.next = now.Add(retryEvery)
-		return
-	}
-
-	s.keys, s.fetched, s.next = keys, now, now.Add(age)
+	// If the caller gave up, the next call may fetch at once.
 }
 
 var errNoKeys = errors.New("no usable key in the set")
@@ -115,12 +112,7 @@ var errNoKeys = errors.New("no usable key in the set")
 func (s *KeySet) request(ctx context.Context) ([]publicKey, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address, nil)
-	if err != nil {
-		return nil, 0, err
-	}
-
-	resp, err := s.client.Do(req)
+	resp, err := s.client.Do(s.template.Clone(ctx))
 	if err != nil {
 		return nil, 0, err
 	}
