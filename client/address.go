@@ -37,11 +37,6 @@ func (a Address) MarshalJSON() ([]byte, error) {
 // Readdress changes the url and the headers of a scheduled or dead notice, and the due time of a scheduled one. The
 // client needs the role operate.
 func (c *Client) Readdress(ctx context.Context, key string, a Address) (*Notice, error) {
-	body, err := json.Marshal(a)
-	if err != nil {
-		return nil, err
-	}
-
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, body: body, idempotent: true}, n)
+	return n, c.send(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, idempotent: true}, a, n)
 }

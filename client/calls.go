@@ -263,13 +263,8 @@ func (c *Client) RescheduleIn(ctx context.Context, key string, delay time.Durati
 }
 
 func (c *Client) reschedule(ctx context.Context, key string, to map[string]string) (*Notice, error) {
-	body, err := json.Marshal(to)
-	if err != nil {
-		return nil, err
-	}
-
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, body: body, idempotent: true}, n)
+	return n, c.send(ctx, request{method: "PATCH", path: []string{"v1", "notices", key}, idempotent: true}, to, n)
 }
 
 // delay formats a duration; 0 becomes "".
@@ -302,13 +297,9 @@ func (c *Client) Redrive(ctx context.Context, key string) (*Notice, error) {
 // call; only its Key, ID and Ending are used. A repeated call with the same n normally sends nothing. Otherwise Resend
 // fails if the notice has been scheduled again since n was returned, for example by [Client.Redrive].
 func (c *Client) Resend(ctx context.Context, n *Notice) (*Notice, error) {
-	body, err := json.Marshal(map[string]any{"id": n.ID, "ending": n.Ending})
-	if err != nil {
-		return nil, err
-	}
-
 	resent := &Notice{}
-	return resent, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", n.Key, "resend"}, body: body, idempotent: true}, resent)
+	return resent, c.send(ctx, request{method: "POST", path: []string{"v1", "notices", n.Key, "resend"}, idempotent: true},
+		map[string]any{"id": n.ID, "ending": n.Ending}, resent)
 }
 
 // Report is a consumer's outcome of an attempt of a list or stream. Attempt and ID are from the entry.
@@ -347,13 +338,8 @@ func (c *Client) Defer(ctx context.Context, key string, r Report) (*Notice, erro
 }
 
 func (c *Client) report(ctx context.Context, key, verb string, r Report) (*Notice, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-
 	n := &Notice{}
-	return n, c.into(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}, body: body, idempotent: verb != "defer"}, n)
+	return n, c.send(ctx, request{method: "POST", path: []string{"v1", "notices", key, verb}, idempotent: verb != "defer"}, r, n)
 }
 
 func (c *Client) act(ctx context.Context, key, verb string) (*Notice, error) {

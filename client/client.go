@@ -303,6 +303,15 @@ func (c *Client) problem(res *http.Response, raw []byte) error {
 	return p
 }
 
+// send makes a call with body as JSON, and decodes its answer into out.
+func (c *Client) send(ctx context.Context, r request, body any, out interface{ keep([]byte) }) (err error) {
+	if r.body, err = json.Marshal(body); err != nil {
+		return err
+	}
+
+	return c.into(ctx, r, out)
+}
+
 // into makes a call and decodes its answer into out, which also keeps the bytes.
 func (c *Client) into(ctx context.Context, r request, out interface{ keep([]byte) }) error {
 	_, raw, err := c.do(ctx, r)

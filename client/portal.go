@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -34,20 +33,15 @@ type PortalLink struct {
 // PortalLink creates a link to the dashboard. The link shows no more than the client of this token may
 // see, and becomes invalid with the token.
 func (c *Client) PortalLink(ctx context.Context, r PortalLinkRequest) (*PortalLink, error) {
-	body, err := json.Marshal(struct {
+	l := &PortalLink{}
+	return l, c.send(ctx, request{method: "POST", path: []string{"v1", "portal-links"}}, struct {
 		Prefix   string `json:"prefix"`
 		Host     string `json:"host,omitempty"`
 		Audience string `json:"audience,omitempty"`
 		Label    string `json:"label,omitempty"`
 		Resend   bool   `json:"resend,omitempty"`
 		TTL      string `json:"ttl,omitempty"`
-	}{r.Prefix, r.Host, r.Audience, r.Label, r.Resend, delay(r.TTL)})
-	if err != nil {
-		return nil, err
-	}
-
-	l := &PortalLink{}
-	return l, c.into(ctx, request{method: "POST", path: []string{"v1", "portal-links"}, body: body}, l)
+	}{r.Prefix, r.Host, r.Audience, r.Label, r.Resend, delay(r.TTL)}, l)
 }
 
 // RevokePortalLink revokes a link, and ends the sessions that were opened with it.

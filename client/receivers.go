@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"net/url"
 	"time"
 )
@@ -88,11 +87,6 @@ func (c *Client) LimitReceiver(ctx context.Context, r ReceiverName, rate string,
 }
 
 func (c *Client) setReceiver(ctx context.Context, method, verb string, body any) (*ReceiverState, error) {
-	text, err := json.Marshal(body)
-	if err != nil {
-		return nil, err
-	}
-
 	s := &ReceiverState{}
-	return s, c.into(ctx, request{method: method, path: []string{"v1", "receivers", verb}, body: text, idempotent: true}, s)
+	return s, c.send(ctx, request{method: method, path: []string{"v1", "receivers", verb}, idempotent: true}, body, s)
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"encoding/json"
 	"time"
 )
 
@@ -65,14 +64,9 @@ type Redirects struct {
 
 // Redirect starts a redirect. With DryRun it only counts the notices.
 func (c *Client) Redirect(ctx context.Context, r RedirectRequest) (*Redirect, error) {
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-
 	x := &Redirect{}
 	// A second redirect, made by a repeated call, changes nothing.
-	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "redirects"}, body: body, idempotent: true}, x)
+	return x, c.send(ctx, request{method: "POST", path: []string{"v1", "redirects"}, idempotent: true}, r, x)
 }
 
 // Redirects lists the redirects.

@@ -114,12 +114,7 @@ func (c *Client) Replay(ctx context.Context, r ReplayRequest) (*Replay, error) {
 		r.ID = "rpl_" + strings.ToLower(rand.Text()[:20])
 	}
 
-	body, err := json.Marshal(r)
-	if err != nil {
-		return nil, err
-	}
-
-	return x, c.into(ctx, request{method: "POST", path: []string{"v1", "replays"}, body: body, idempotent: true}, x)
+	return x, c.send(ctx, request{method: "POST", path: []string{"v1", "replays"}, idempotent: true}, r, x)
 }
 
 // Replays lists the replays of the last 30 days.
