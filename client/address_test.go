@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,5 +60,42 @@ func TestClientChangesAddress(t *testing.T) {
 	n, err = c.Readdress(ctx, key, client.Address{Headers: map[string]string{}})
 	if err != nil || len(n.Headers) > 0 || n.URL != "https://new.example/" {
 		t.Errorf("%+v, %v", n, err)
+	}
+}
+
+func TestClientPausesAndLimitsReceivers(t *testing.T) {
+	t.Parallel()
+	c, _ := serve(t, nil)
+	ctx := t.Context()
+	shop, until := client.ReceiverName{Host: "shop.example"}, time.Now().Add(time.Hour).Truncate(time.Second)
+	r, err := c.PauseReceiver(ctx, client.ReceiverName{Host: "Shop.Example."}, until, time.Minute)
+	if err != nil || r.ReceiverName != shop || !r.Paused || !r.PausedUntil.Equal(until) || !r.Changed {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = c.PauseReceiver(ctx, client.ReceiverName{Audience: "m17", Prefix: "app1"}, time.Time{}, 0); err != nil || !r.Paused ||
+		!r.PausedUntil.IsZero() || r.Audience != "m17" || r.Prefix != "app1" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err = c.LimitReceiver(ctx, shop, "300/m", 2); err != nil || r.Rate != "5/s" || r.Concurrency != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if l, err := c.Receivers(ctx, ""); err != nil || len(l.Items) != 2 {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if l, err := c.Receivers(ctx, "shop.example"); err != nil || len(l.Items) != 1 || !l.Items[0].Paused || l.Items[0].Rate != "5/s" ||
+		l.Items[0].ReceiverName != shop {
+		t.Errorf("%+v, %v", l, err)
+	}
+	for _, changed := range []bool{true, false} {
+		if r, err = c.ResumeReceiver(ctx, shop, 0); err != nil || r.Paused || r.Changed != changed {
+			t.Errorf("%+v, %v, want changed %v", r, err, changed)
+		}
+	}
+	if r, err = c.LimitReceiver(ctx, shop, "", 0); err != nil || r.Rate != "" || r.Concurrency != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	_, err = c.PauseReceiver(ctx, shop, time.Time{}, time.Hour)
+	if !client.IsStatus(err, 422) || !strings.Contains(err.Error(), "needs until") {
+		t.Errorf("a spread without an end: %v", err)
 	}
 }
