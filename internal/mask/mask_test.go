@@ -104,6 +104,7 @@ func TestFormFieldsAreHiddenByPath(t *testing.T) {
 		{"items[*].cvv", "items[].cvv=123&items[0][cvv]=124&items.1.cvv=125&cvv=126",
 			"items[].cvv=•••&items[0][cvv]=•••&items.1.cvv=•••&cvv=126"},
 		{"items[1].cvv", "items[0].cvv=123&items[1].cvv=124&items[].cvv=125", "items[0].cvv=123&items[1].cvv=•••&items[].cvv=•••"},
+		{"items.0", "items.0=123&items[1]=124", "items.0=•••&items[1]=124"},
 		{"$..pin", "a[b][pin]=1234&a.pin.b=1", "a[b][pin]=•••&a.pin.b=•••"},
 		{"card.number", `biz_content={"card":{"number":"4111"},"a":1}`,
 			"biz_content=%7B%22card%22%3A%7B%22number%22%3A%22•••%22%7D%2C%22a%22%3A1%7D"},
@@ -129,6 +130,7 @@ func TestNestedDocumentsAreMasked(t *testing.T) {
 		}
 		deep = string(text)
 	}
+	long := strings.Repeat("a.", maxSegments) + "a"
 	for _, c := range []struct{ paths, text, want string }{
 		{"card", `{"a":"{\"card\":\"4111\",\"b\":1}"}`, `{"a":"{\"card\":\"•••\",\"b\":1}"}`},
 		{"a.card", `{"a":"{\"card\":\"4111\"}"}`, `{"a":"{\"card\":\"•••\"}"}`},
@@ -138,10 +140,13 @@ func TestNestedDocumentsAreMasked(t *testing.T) {
 		{"card", `{"a":"https://x/?c%61rd=4111"}`, `{"a":"•••"}`},
 		{"card", `{"a":"eyJjYXJkIjoiNDExMSJ9","b":"eyJ4IjoxfQ.eyJjYXJkIjoiNDExMSJ9.x"}`, `{"a":"•••","b":"•••"}`},
 		{"card", `{"a":"eyJ4IjoxfQ"}`, `{"a":"eyJ4IjoxfQ"}`},
+		{"card", `{"a":"Y2FyZD00MTEx"}`, `{"a":"•••"}`}, // card=4111
+		{"card", `{"` + long + `":"4111"}`, `{"` + long + `":"•••"}`},
 		{"card.number", `{"card.number":"4111","card[number]":2}`, `{"card.number":"•••","card[number]":"•••"}`},
 		{"card", `{"card":"4111111111111111","note":"no 4111111111111111","n":4111111111111111,"4111111111111111":1}`,
 			`{"card":"•••","note":"no •••","n":"•••","•••":1}`},
 		{"card", `{"card":"{\"n\":\"4111\"}","note":"4111"}`, `{"card":"•••","note":"•••"}`},
+		{"card", `{"card":"[41111111]","note":"4111-1111"}`, `{"card":"•••","note":"•••"}`},
 		{"card", `{"card":4111111111111111,"b":"4.111111111111111E15"}`, `{"card":"•••","b":"•••"}`},
 		{"card", deep, ""},
 	} {
@@ -158,18 +163,49 @@ func TestNestedDocumentsAreMasked(t *testing.T) {
 	}
 }
 
-// With more than maxSecrets hidden values, every answer is hidden.
+// list is a JSON array with a value for each number below n.
+func list(n int, format string) string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf(format, i)
+	}
+	return "[" + strings.Join(out, ",") + "]"
+}
+
+// With more than maxSecrets hidden values, all is hidden.
 func TestTooManyHiddenValuesHideTheAnswer(t *testing.T) {
-	var text strings.Builder
-	for i := range maxSecrets + 1 {
-		fmt.Fprintf(&text, `,{"card":"card-%d"}`, i)
+	for name, body := range map[string]string{"members": list(maxSecrets+1, `{"card":"card-%d"}`),
+		"in a string": `{"card":"` + list(maxSecrets+1, `\"card-%d\"`) + `"}`} {
+		v := rules(t, "$..card").View(Sent{Body: []byte(body)})
+		if got, ok := v.Answer(fmt.Sprintf("card-%d", maxSecrets)); ok || got != "" {
+			t.Errorf("%s: %q is shown", name, got)
+		}
+		if got, ok := v.Body(); ok || got != nil {
+			t.Errorf("%s: %.40q is shown", name, got)
+		}
+		if got, whole := v.Header("Via", "x"); got != Hidden || whole {
+			t.Errorf("%s: the header %q is shown", name, got)
+		}
 	}
-	v := rules(t, "$..card").View(Sent{Body: []byte("[" + text.String()[1:] + "]")})
-	if got, ok := v.Answer(fmt.Sprintf("card-%d", maxSecrets)); ok || got != "" {
-		t.Errorf("%q is shown", got)
+}
+
+// A text that would take long to search for the hidden values is hidden.
+func TestLongAnswerToManyHiddenValuesIsHidden(t *testing.T) {
+	v := rules(t, "$..card").View(Sent{Body: []byte(list(maxSecrets, `{"card":"hidden %d"}`))})
+	most := strings.Repeat("x", maxWork/maxSecrets)
+	for text, want := range map[string]bool{most: true, most + "x": false} {
+		if got, ok := v.Answer(text); ok != want || ok != (got == text) {
+			t.Errorf("%d bytes are shown: %v", len(text), ok)
+		}
 	}
-	if got, ok := v.Body(); ok || got != nil {
-		t.Errorf("%.40q is shown", got)
+}
+
+// A path without a name may lead to anything, so a text that is no JSON is hidden.
+func TestPathWithoutANameHidesTexts(t *testing.T) {
+	for _, paths := range []string{"$.*", "$[0]", "$..[*]"} {
+		if got, ok := rules(t, paths).View(Sent{}).Answer("done"); ok || got != "" {
+			t.Errorf("%s: %q is shown", paths, got)
+		}
 	}
 }
 
@@ -219,6 +255,7 @@ func TestAddressesAndHeaders(t *testing.T) {
 	r := rules(t, "$.token, $..pan, card.number")
 	for address, want := range map[string]string{
 		"https://shop.example/hook":                          "https://shop.example/hook",
+		"https://shop.example/hook?":                         "https://shop.example/hook?",
 		"https://shop.example/hook?order=1&TOKEN=abcd&x=%20": "https://shop.example/hook?order=1&TOKEN=•••&x=%20",
 		"https://shop.example/?p%61n=4111":                   "https://shop.example/?p%61n=•••",
 		"https://shop.example/?4111111111111111":             "https://shop.example/?•••",
@@ -266,6 +303,7 @@ func TestAddressesAndHeaders(t *testing.T) {
 // parsed.
 func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 	r := rules(t, "$.card, token")
+	nested := "%" + strings.Repeat("25", maxEscapes) + "41"
 	for name, c := range map[string]struct {
 		sent       Sent
 		text, want string
@@ -282,11 +320,35 @@ func TestAnswersThatRepeatWhatWasSent(t *testing.T) {
 		"a quote":              {Sent{Body: []byte(`{"card":"41\"11"}`)}, `{"msg":"no 41\"11"}`, `{"msg":"no •••"}`},
 		"a quote in text":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41\"11, 41&quot;11, 41%2211`, "no •••, •••, •••"},
 		"a quote in HTML":      {Sent{Body: []byte(`{"card":"41\"11"}`)}, `no 41&#34;11`, "no •••"},
+		"a control character":  {Sent{Body: []byte(`{"card":"41\n11"}`)}, `no 41\n11`, "no •••"},
+		"escaped twice":        {Sent{Body: []byte(`{"card":"41\n11"}`)}, `no 41\\n11`, ""},
+		"in JavaScript":        {Sent{Body: []byte(`{"card":"Abcd"}`)}, `no \x41bcd`, ""},
+		"a surrogate pair":     {Sent{Body: []byte(`{"card":"😀"}`)}, `no \ud83d\ude00`, ""},
+		"no escapes":           {Sent{Body: []byte(`{"card":"4111"}`)}, `5% of 4%1, \u00e, 1%2`, `5% of 4%1, \u00e, 1%2`},
+		"escapes of escapes":   {Sent{Body: []byte(`{"card":"4111"}`)}, "no " + nested, ""},
+		"them in a name":       {Sent{Body: []byte(`{"card":"4111"}`)}, `{"` + nested + `":1}`, `{"•••":1}`},
+		"spaces around":        {Sent{Body: []byte(`{"card":" 4111 11 "}`)}, "no 4111 11!", "no •••!"},
+		"a common word":        {Sent{Body: []byte(`{"card":"false"}`)}, "false", "false"},
+		"part of a word":       {Sent{Body: []byte("<pay>4111111111111111</pay>")}, "wrong (41111111)", ""},
 		"a word of a body":     {Sent{Body: []byte("<pay>4111</pay>")}, "wrong (4111)", ""},
 		"JSON, word of a body": {Sent{Body: []byte("<pay>4111</pay>")}, `{"wrong":"4111"}`, ""},
 	} {
 		if got, ok := r.View(c.sent).Answer(c.text); got != c.want || ok != (c.want != "") {
 			t.Errorf("%s: %q, %v, want %q", name, got, ok, c.want)
+		}
+	}
+}
+
+// A value may be spread over the parts of an address.
+func TestAddressThatRepeatsAHiddenValueIsHidden(t *testing.T) {
+	body := []byte(`{"card":"4111-1111"}`)
+	for address, want := range map[string]string{
+		"https://shop.example/4111?1112=1":   "https://shop.example/4111?1112=1",
+		"https://shop.example/4111?1111=1":   Hidden,
+		"https://shop.example/x?a=4111&1111": "https://shop.example/x?•••",
+	} {
+		if got, whole := rules(t, "card").View(Sent{Body: body}).Address(address); got != want || whole != (want == address) {
+			t.Errorf("%s: %s, %v, want %s", address, got, whole, want)
 		}
 	}
 }

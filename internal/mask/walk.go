@@ -103,18 +103,20 @@ func (w *walker) rest(tok json.Token, t trail) error {
 	case string:
 		shown := w.text(v, t)
 		w.hid = w.hid || shown != v
-		return w.write(shown)
+		w.write(shown)
 	case json.Number:
 		if w.secrets != nil && w.secrets.in(v.String()) {
 			w.hid = true
-			return w.write(Hidden)
+			w.write(Hidden)
+			return nil
 		}
 
 		w.out.WriteString(v.String())
-		return nil
+	default:
+		w.write(tok)
 	}
 
-	return w.write(tok)
+	return nil
 }
 
 // container copies an array or an object.
@@ -180,24 +182,17 @@ func (w *walker) name() (string, error) {
 		shown, w.hid = Hidden, true
 	}
 
-	if err := w.write(shown); err != nil {
-		return "", err
-	}
-
+	w.write(shown)
 	w.out.WriteByte(':')
 	return name, nil
 }
 
 // write encodes a string, a bool or null.
-func (w *walker) write(v any) error {
+func (w *walker) write(v any) {
 	enc := json.NewEncoder(&w.out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err
-	}
-
+	_ = enc.Encode(v)               // each of them can be encoded
 	w.out.Truncate(w.out.Len() - 1) // the line's end
-	return nil
 }
 
 // hideNext skips the next value and records the hidden values in it.
