@@ -15,7 +15,8 @@ func configured() *Route {
 	return &Route{Name: "orders", Prefix: "app:orders", Target: Target{Kind: KindFixed, URL: u}, Ladder: notice.DefaultLadder,
 		Timeout: 10 * time.Second, Ack: Ack{Kind: Ack2xx}, Concurrency: 64, HostConcurrency: 16, Rate: 100, Proxy: p,
 		Secrets: []sign.Secret{sign.SecretOf([]byte("one secret of twenty-four"))},
-		Headers: []notice.Header{{Name: "Authorization", Value: "old"}}}
+		Headers: []notice.Header{{Name: "Authorization", Value: "old"}},
+		OAuth2:  &OAuth2{TokenURL: u, ClientID: "notifier", ClientSecret: "old", Scopes: []string{"pay", "read"}}}
 }
 
 // Every setting that changes the content, target or pace of deliveries changes the digest. Settings that may
@@ -47,6 +48,12 @@ func TestDigestDistinguishesConfigurations(t *testing.T) {
 		"https only":    func(r *Route) { r.HTTPSOnly = true },
 		"sign per":      func(r *Route) { r.SignPer = sign.PerHost },
 		"method":        func(r *Route) { r.Method = "PUT" },
+		"no issuer":     func(r *Route) { r.OAuth2 = nil },
+		"issuer":        func(r *Route) { r.OAuth2.TokenURL = other },
+		"client":        func(r *Route) { r.OAuth2.ClientID = "another" },
+		"client secret": func(r *Route) { r.OAuth2.ClientSecret = "new" },
+		"scope":         func(r *Route) { r.OAuth2.Scopes = r.OAuth2.Scopes[:1] },
+		"audience":      func(r *Route) { r.OAuth2.Audience = "shop" },
 	} {
 		r := configured()
 		change(r)
@@ -69,6 +76,7 @@ func TestDigestRevealsNoPassword(t *testing.T) {
 	proxy, _ := ParseProxy("http://user:new@proxy.example:3128")
 	r := withoutSecrets()
 	r.Target.URL, r.Proxy, r.Headers = password, proxy, []notice.Header{{Name: "authorization", Value: "new"}}
+	r.OAuth2.TokenURL, r.OAuth2.ClientSecret = password, "new"
 	if r.Digest() != withoutSecrets().Digest() {
 		t.Error("passwords change a digest that no secret keys: they can be tried out against it")
 	}

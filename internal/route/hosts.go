@@ -43,9 +43,6 @@ func (h *hostList) Match(host string) bool {
 		slices.ContainsFunc(h.below, func(s string) bool { return strings.HasSuffix(host, s) })
 }
 
-// Empty reports whether the list has no entry.
-func (h *hostList) Empty() bool { return len(h.names)+len(h.below) == 0 }
-
 // list returns the entries as text, sorted.
 func (h *hostList) list() []string {
 	out := slices.Clone(h.names)
@@ -102,9 +99,6 @@ func (a *Allow) Host(host string) bool { return a.hosts.Match(host) }
 func (a *Allow) Addr(ip netip.Addr) bool {
 	return slices.ContainsFunc(a.networks, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
-
-// Empty reports whether nothing is allowed.
-func (a *Allow) Empty() bool { return len(a.networks) == 0 && a.hosts.Empty() }
 
 // String returns one form for all spellings of the same list.
 func (a Allow) String() string {

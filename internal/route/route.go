@@ -1,7 +1,6 @@
 package route
 
 import (
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -51,11 +50,7 @@ func ParseTarget(s string) (Target, error) {
 			return Target{}, err
 		}
 
-		u, err := url.Parse(s)
-		if err != nil { // CheckURL has parsed it; the error would quote a password
-			return Target{}, errors.New("invalid address; want http://host/path or https://host/path")
-		}
-
+		u, _ := url.Parse(s) // CheckURL has parsed it
 		return Target{Kind: KindFixed, URL: u}, nil
 	}
 

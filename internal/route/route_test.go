@@ -73,9 +73,17 @@ func TestParseTarget(t *testing.T) {
 }
 
 func TestSecretDoesNotPrint(t *testing.T) {
-	r := Route{Secrets: []sign.Secret{sign.SecretOf([]byte("hunter2"))}}
-	j, _ := json.Marshal(r)
-	for _, s := range []string{fmt.Sprintf("%v %+v %#v %s", r, r, r, r.Secrets[0]), string(j)} {
+	p, err := ParseProxy("http://user:hunter2@proxy.example:3128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Route{Secrets: []sign.Secret{sign.SecretOf([]byte("hunter2"))}, OAuth2: &OAuth2{ClientSecret: "hunter2"}, Proxy: p}
+	j, err := json.Marshal(r)
+	if err != nil || !strings.Contains(string(j), `"Proxy":"http://proxy.example:3128"`) {
+		t.Errorf("%s, %v", j, err)
+	}
+	for _, s := range []string{fmt.Sprintf("%v %+v %#v %s", r, r, r, r.Secrets[0]), fmt.Sprintf("%v %+v %#v", r.OAuth2, r.OAuth2, r.OAuth2),
+		string(j)} {
 		if strings.Contains(s, "hunter2") || strings.Contains(s, "104 117") || strings.Contains(s, "aHVudGVyMg") {
 			t.Errorf("printed: %s", s)
 		}
