@@ -1,11 +1,13 @@
 package audit
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -400,6 +402,11 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		}
 	}
 	srv.Pause()
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := s.Audit(gone, entry); !errors.Is(err, context.Canceled) {
+		t.Errorf("of a caller that is gone: %v", err)
+	}
 	var away *node.AwayError
 	if err := s.Audit(ctx, entry); !errors.As(err, &away) || !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatalf("%v, want that the node is slow", err)
@@ -420,4 +427,85 @@ func openStore(t *testing.T) (*Store, *redistest.Server) {
 	t.Helper()
 	w, srv := wiretest.Open(t)
 	return &Store{w}, srv
+}
+
+// breaks ends the connection at one command, or one pipeline, of several clients.
+type breaks struct{ in int } // commands; below 0 = it has
+
+func (b *breaks) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *breaks) err(cmd redis.Cmder) error {
+	if slices.Contains([]string{"hello", "client", "auth", "select"}, cmd.Name()) {
+		return nil // of a new connection
+	}
+	if b.in--; b.in == -1 {
+		return syscall.ECONNRESET
+	}
+	return nil
+}
+
+func (b *breaks) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if err := b.err(cmd); err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (b *breaks) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if err := b.err(cmds[0]); err != nil {
+			return err
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// Whichever command of a call fails, the call says so, and the next one neither loses an entry nor doubles it.
+func TestCallsThatBreakOffAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	for name, c := range map[string]struct {
+		call  func(ctx context.Context, s, far *Store) error
+		moved bool // to far
+	}{
+		"Tend":    {func(ctx context.Context, s, _ *Store) error { return s.Tend(ctx, nil) }, false},
+		"Copy":    {func(ctx context.Context, s, far *Store) error { return s.Copy(ctx, far) }, true},
+		"Audited": {func(ctx context.Context, s, _ *Store) error { _, err := s.Audited(ctx, Range{}, 100); return err }, false},
+	} {
+		for n, broken := 0, true; broken; n++ {
+			at := fmt.Sprint(srv.Namespace(), name, n)
+			s, far := &Store{wiretest.On(t, srv.URL(), at)}, &Store{wiretest.On(t, srv.URL(), at+"far")}
+			s.old(t, 12)
+			s.fill(t, "gone", Pause, 2)
+			if err := s.Wire.Redis.ZAdd(t.Context(), s.Wire.Space.AuditClients(), redis.Z{Score: 1, Member: "gone"}).Err(); err != nil {
+				t.Fatal(err)
+			}
+			b := &breaks{in: n}
+			s.Wire.Redis.AddHook(b)
+			far.Wire.Redis.AddHook(b)
+			err := c.call(t.Context(), s, far)
+			if broken = b.in < 0; broken != errors.Is(err, wire.ErrUnavailable) || !broken && err != nil {
+				t.Errorf("%s breaks at command %d: %v", name, n, err)
+			}
+			b.in = -1
+			if err := errors.Join(c.call(t.Context(), s, far), s.Tend(t.Context(), nil)); err != nil {
+				t.Fatal(err)
+			}
+			if c.moved {
+				s = far
+			}
+			list := s.all(t, Range{})
+			if len(list) != 14 {
+				t.Errorf("%s broke at command %d: %d entries", name, n, len(list))
+			}
+			for _, e := range list {
+				if e.Count != 1 {
+					t.Errorf("%s broke at command %d: %+v", name, n, e)
+				}
+			}
+		}
+	}
 }
