@@ -250,6 +250,11 @@ func TestWhatCannotBeCheckedLetsNobodyIn(t *testing.T) {
 	f := newFleet()
 	o := f.office(three...)
 	cookie, s := f.signIn(t, "token of ops")
+	scope := LinkScope{Prefix: "app1"}
+	link, err := o.MakeLink(t.Context(), s.Caller, scope, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
 	f.fail = errors.New("redis is not available")
 	if got, err := o.Check(t.Context(), cookie); !errors.Is(err, f.fail) || got != nil {
 		t.Errorf("%+v, %v", got, err)
@@ -257,12 +262,16 @@ func TestWhatCannotBeCheckedLetsNobodyIn(t *testing.T) {
 	if err := o.End(t.Context(), s); !errors.Is(err, f.fail) {
 		t.Errorf("%v", err)
 	}
-	if _, err := o.MakeLink(t.Context(), s.Caller, LinkScope{Prefix: "app1"}, time.Hour); !errors.Is(err, f.fail) {
+	if _, err := o.MakeLink(t.Context(), s.Caller, scope, time.Hour); !errors.Is(err, f.fail) {
 		t.Errorf("%v", err)
 	}
+	if cookie, got, err := o.Enter(t.Context(), link.Token); !errors.Is(err, f.fail) || cookie != "" || got != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
 	f.fail, f.key = nil, nil
-	for what, err := range map[string]error{"sign in": second(o.SignIn(t.Context(), "token of ops", "")),
-		"check": first(o.Check(t.Context(), cookie))} {
+	_, err = o.MakeLink(t.Context(), s.Caller, scope, time.Hour)
+	for what, err := range map[string]error{"make a link": err, "sign in": second(o.SignIn(t.Context(), "token of ops", "")),
+		"enter": second(o.Enter(t.Context(), link.Token)), "check": first(o.Check(t.Context(), cookie))} {
 		if !errors.Is(err, keyring.ErrUnreadable) {
 			t.Errorf("%s: %v", what, err)
 		}

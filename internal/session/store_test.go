@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"notifier/internal/redistest"
+	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
 )
 
@@ -227,6 +228,29 @@ func TestLinksAreCopied(t *testing.T) {
 	for _, id := range []string{"GOOD", "LATER"} {
 		if got, err := far.Link(ctx, id); err != nil || got != "" {
 			t.Errorf("%s is good again: %q, %v", id, got, err)
+		}
+	}
+}
+
+// A session or a link that cannot be looked up is not taken as one that has ended.
+func TestSessionsThoughRedisIsAway(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := storeOn(t, srv.URL(), "n")
+	s.begin(t, "c", "", "a")
+	srv.Kill()
+	ctx := t.Context()
+	stands, serr := s.SessionStands(ctx, "c", "", "a")
+	text, lerr := s.Link(ctx, "L")
+	_, rerr := s.CountResend(ctx, "L")
+	if stands || text != "" {
+		t.Errorf("the session stands: %v, link %q", stands, text)
+	}
+	for what, err := range map[string]error{"stands": serr, "link": lerr, "resend": rerr, "keep": s.KeepLink(ctx, "L", "text", time.Hour),
+		"drop": s.DropLink(ctx, "L"), "begin": s.BeginSession(ctx, "c", "L", "b", time.Hour), "end": s.EndSession(ctx, "c", "", "a"),
+		"copy": s.CopyLinks(ctx, s)} {
+		if !errors.Is(err, wire.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
 		}
 	}
 }
