@@ -2,6 +2,8 @@ package listener
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +112,52 @@ func TestEventsFlowFromNewNode(t *testing.T) {
 	l.forget(f)
 	run(t, l)
 	e.until(t, "the events of the new node", e.last(true))
+}
+
+// Who may not set a probe's key learns nothing of events: they count as stopped.
+func TestRefusedProbeStopsEvents(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	c, set := limited(t, srv, "&*")
+	set("-set")
+	l, e, logs := newListener(t, c, srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	l.Touched(context.Background(), []string{"app1:m:t:none"})
+	e.until(t, "the end of events", e.last(false))
+	stopped := logs.FilterMessageSnippet("expired events do not arrive").All()
+	if len(stopped) != 1 || stopped[0].ContextMap()["why"] != "cannot set a probe key" {
+		t.Errorf("logged %v", stopped)
+	}
+	set("+set")
+	e.until(t, "events again", e.last(true))
+}
+
+// Events flow again when the only node whose events do not arrive is no master any more.
+func TestEventsFlowWithoutTheirLastSilentNode(t *testing.T) {
+	l, e, logs := newListener(t, nil, "notifier", nil)
+	var flows []*flow
+	for _, addr := range []string{"192.0.2.1:6379", "192.0.2.2:6379", "192.0.2.3:6379"} {
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		t.Cleanup(func() { _ = c.Close() })
+		flows = append(flows, l.newFlow(c))
+	}
+	l.lost(flows[0])
+	l.refuse(flows[1], errors.New("NOPERM"))
+	l.forget(flows[0])
+	if !slices.Equal(e.events, []bool{false}) {
+		t.Errorf("while a node refuses the channels: %v", e.events)
+	}
+	l.forget(flows[1])
+	if !slices.Equal(e.events, []bool{false, true}) {
+		t.Errorf("%v", e.events)
+	}
+	// A node without a user name has the user default.
+	l.refuse(flows[2], errors.New("NOPERM"))
+	stopped := logs.FilterMessageSnippet("expired events do not arrive").All()
+	remedy, _ := stopped[len(stopped)-1].ContextMap()["remedy"].(string)
+	if !strings.HasPrefix(remedy, "ACL SETUSER default &__keyevent@0__") {
+		t.Errorf("remedy %q", remedy)
+	}
 }
 
 // noMasters is a cluster without masters.
