@@ -2,8 +2,12 @@ package embedded
 
 import (
 	"context"
+	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +70,88 @@ func TestEachExpiresOnTimeAndSaysSo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A key that gets its expiry from another command than SET sends its event too.
+func TestEachWayToExpireSendsAnEvent(t *testing.T) {
+	e, err := NewEmulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx := context.Background()
+	c := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return e.Dial() }})
+	defer func() { _ = c.Close() }()
+	do := func(command string) {
+		t.Helper()
+		var args []any
+		for _, word := range strings.Fields(command) {
+			args = append(args, word)
+		}
+		if err := c.Do(ctx, args...).Err(); err != nil {
+			t.Fatalf("%s: %v", command, err)
+		}
+	}
+	ps := c.Subscribe(ctx, keys.Expired(0))
+	defer func() { _ = ps.Close() }()
+	if _, err := ps.Receive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ setup, way, key string }{
+		{"SET a 1", "GETEX a EX 3600", "a"},
+		{"SET b 1", "EXPIRE b 3600", "b"},
+		{"SET c 1", "PSETEX c 3600000 1", "c"},
+		{"SET old 1 EX 3600", "RENAME old d", "d"},
+		{"SET e 1 EX 3600", "COPY e f", "f"},
+	} {
+		do(c.setup)
+		do(c.way)
+		e.Leap(2 * time.Hour)
+		for heard := ""; heard != c.key; {
+			m, err := ps.ReceiveMessage(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if heard = m.Payload; heard != c.key && heard != "e" {
+				t.Errorf("%s: an event of %s", c.way, heard)
+			}
+		}
+	}
+}
+
+// A program that is no Redis is left at once, and nothing of it stays.
+func TestProgramThatIsNoRedis(t *testing.T) {
+	dir, bin := t.TempDir(), t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	path := filepath.Join(bin, "redis-server")
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	for _, c := range []struct {
+		script, want string
+		ctx          context.Context
+	}{
+		{"", "no such file", context.Background()},
+		{"exec tail -f /dev/null", "does not answer", ended},
+		{"exit 0", "exited at once", context.Background()},
+	} {
+		if c.script != "" {
+			if err := os.WriteFile(path, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s, err := startProcess(c.ctx, path); err == nil || !strings.Contains(err.Error(), c.want) || s != nil {
+			t.Errorf("%q: %v, want %q", c.script, err, c.want)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+			t.Errorf("%q left %v, %v", c.script, left, err)
+		}
+	}
+	t.Setenv("PATH", bin)
+	s, err := Start(context.Background())
+	if err != nil || !s.Emulated || s.Kind != "emulated in this process" {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	s.Close()
 }
 
 // A script sets its timers some time after the clock last moved: that made
