@@ -198,3 +198,23 @@ func TestExpireAfterTheServicesOwnSetIsNoPayload(t *testing.T) {
 	expect(moved, "body")
 	expect(set, "1")
 }
+
+// Payloads in memory are bounded, and none outlives the event that changed it.
+func TestPayloadsAreBounded(t *testing.T) {
+	var p payloads
+	first := p.expect("first")
+	if first == nil || p.expect("first") != nil {
+		t.Error("a key is expected twice, or not at all")
+	}
+	p.put("first", first, make([]byte, maxPayloads/2))
+	big := p.expect("big")
+	p.put("big", big, make([]byte, maxPayloads/2+1))
+	if p.by["big"] != nil || p.by["first"] == nil || p.bytes > maxPayloads {
+		t.Errorf("%d bytes in %d payloads", p.bytes, len(p.by))
+	}
+	p.drop("first") // by an event
+	p.put("first", first, []byte("outdated"))
+	if len(p.by) != 0 || p.bytes != 0 {
+		t.Errorf("%d bytes in %d payloads", p.bytes, len(p.by))
+	}
+}

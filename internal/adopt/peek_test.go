@@ -2,6 +2,8 @@ package adopt
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // between calls f before each command of a pipeline without a transaction, to simulate other
@@ -35,6 +38,60 @@ func (b between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 			}
 		}
 		return first
+	}
+}
+
+func TestPeekTimersReadsOnlyTimers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	c, ctx := redis.NewClient(&redis.Options{Addr: srv.Addr(), MaxRetries: -1, DialerRetries: 1}), t.Context()
+	t.Cleanup(func() { _ = c.Close() })
+	s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "n", Shards: 1}})}
+	err := errors.Join(c.Set(ctx, "app1:a:b:1", "payload", time.Hour).Err(), c.Set(ctx, "app1:a:b:2", "too long a payload", 0).Err(),
+		c.LPush(ctx, "app1:a:b:3", "x").Err())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ks := []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3", "app1:a:b:4"}
+	seen, err := s.PeekTimers(ctx, ks, 10)
+	if err != nil || len(seen) != len(ks) {
+		t.Fatalf("%+v, %v", seen, err)
+	}
+	for i, want := range []string{"app1:a:b:1 7 payload true", "app1:a:b:2 18  false", fmt.Sprintf("app1:a:b:3 %d  false", NoString),
+		fmt.Sprintf("app1:a:b:4 %d  false", NoKey)} {
+		w := seen[i]
+		if got := fmt.Sprintf("%s %d %s %t", w.Key, w.Length, w.Value, w.Expire > 0); got != want || (w.Value != nil) != (i == 0) {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	srv.Kill()
+	seen, err = s.PeekTimers(ctx, ks, 10)
+	scanned := s.Timers(ctx, nil, "app1:*", 10, func(context.Context, []string) error { return nil })
+	evicts, eerr := s.Evicts(ctx)
+	if seen != nil || !evicts { // what is not known is taken as the worse
+		t.Errorf("without Redis: %+v, evicts %v", seen, evicts)
+	}
+	for what, err := range map[string]error{"peek": err, "scan": scanned, "evicts": eerr} {
+		if !errors.Is(err, wire.ErrUnavailable) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A user who may not ask whether Redis evicts keys is served as if it did.
+func TestEvictsWithoutTheRight(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	if err := srv.Client().Do(t.Context(), "acl", "setuser", "svc", "on", ">password", "~*", "+@all", "-info").Err(); err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: srv.Addr(), Username: "svc", Password: "password"})
+	t.Cleanup(func() { _ = c.Close() })
+	for c, want := range map[*redis.Client]bool{srv.Client(): false, c: true} {
+		s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "n", Shards: 1}})}
+		if got, err := s.Evicts(t.Context()); err != nil || got != want {
+			t.Errorf("evicts: %v, %v, want %v", got, err, want)
+		}
 	}
 }
 
