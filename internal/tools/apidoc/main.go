@@ -2,23 +2,26 @@
 package main
 
 import (
-	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"notifier/internal/api"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "apidoc:", err)
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(run(os.Args[1:], os.Stderr)) }
 
-func run(args []string) error {
+// run returns the exit code.
+func run(args []string, stderr io.Writer) int {
 	if len(args) != 1 {
-		return errors.New("want the path of the document to write")
+		fmt.Fprintln(stderr, "usage: apidoc <file>")
+		return 2
 	}
-	return os.WriteFile(args[0], api.Document(api.Unversioned), 0o644)
+
+	if err := os.WriteFile(args[0], api.Document(api.Unversioned), 0o644); err != nil {
+		fmt.Fprintln(stderr, "apidoc:", err)
+		return 1
+	}
+
+	return 0
 }
