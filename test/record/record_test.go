@@ -1,8 +1,11 @@
 package record
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -23,5 +26,33 @@ func TestSaveReplacesOnlyItsSection(t *testing.T) {
 	}
 	if err := Write(page, "c", "x"); err == nil {
 		t.Error("a section that is not there was written")
+	}
+}
+
+func TestSaveWritesAFile(t *testing.T) {
+	root := t.TempDir()
+	if err := Save(root, "days", "x"); err == nil {
+		t.Error("a record was saved where there is no docs/records")
+	}
+	dir := filepath.Join(root, "docs", "records")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		t.Fatal(err)
+	}
+	if err := Save(root, "days", "one\ntwo\n\n\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "days.txt")); err != nil || string(got) != "one\ntwo\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestPagesThatAreNotThere(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "none.md")
+	row := PutRow(page, "a", []string{"no"}, []string{"1"})
+	_, quotes := Quotes(page)
+	for name, err := range map[string]error{"Write": Write(page, "a", "x"), "PutRow": row, "Quotes": quotes} {
+		if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "read the record: ") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
