@@ -73,6 +73,7 @@ type body struct {
 	io.ReadCloser
 	memory *memory
 	client string
+	limit  int64 // its reader refuses more
 	held   int64 // taken so far
 	read   int64
 }
@@ -83,7 +84,7 @@ const memoryStep = 64 << 10
 // open returns a request's body. It reserves the memory at once if the length is known, otherwise while
 // the body is read.
 func (m *memory) open(r *http.Request, client string, limit int64) (*body, error) {
-	b := &body{ReadCloser: r.Body, memory: m, client: client}
+	b := &body{ReadCloser: r.Body, memory: m, client: client, limit: limit}
 	if r.ContentLength > 0 && r.ContentLength <= limit {
 		if err := b.grow(r.ContentLength); err != nil {
 			return nil, err
@@ -106,8 +107,8 @@ func (b *body) grow(n int64) error {
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.read += int64(n)
-	if more := b.read - b.held; more > 0 {
-		if refused := b.grow(max(more, memoryStep)); refused != nil {
+	if more := min(b.read, b.limit) - b.held; more > 0 {
+		if refused := b.grow(min(max(more, memoryStep), b.limit-b.held)); refused != nil {
 			return 0, refused
 		}
 	}

@@ -1,15 +1,20 @@
 package api_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"notifier/internal/api"
 	"notifier/internal/fleet"
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/wire"
@@ -449,13 +454,18 @@ func TestWhatIsNotConfirmed(t *testing.T) {
 	}
 }
 
-// What Redis refuses for good is not said to be a matter of waiting.
-func TestRedisRefusesTheServicesUser(t *testing.T) {
+// What an operator must correct is not said to be a matter of waiting.
+func TestFaultsOfRedisThatWaitingDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	for err, says := range map[error]string{wire.ErrLogin: "user or password", wire.ErrRights: "a right"} {
+	for err, says := range map[error][]string{
+		wire.ErrLogin:    {"user or password", "notifier doctor"},
+		wire.ErrRights:   {"a right", "notifier doctor"},
+		layout.ErrLayout: {"written with other settings", "/readyz and the log"},
+		wire.ClockError{Says: time.Unix(0, 0).UTC()}: {"Redis's clock says 1970-01-01T00:00:00Z", "must correct the clock"},
+	} {
 		b.engine.Fail(fmt.Errorf("schedule: %w", err))
-		if a := b.do("POST", "/v1/notices", one).is(503).says(says, "notifier doctor"); strings.Contains(a.raw, "unreachable") {
+		if a := b.do("POST", "/v1/notices", one).is(503).says(says...); strings.Contains(a.raw, "unreachable") {
 			t.Errorf("%v is said to be unreachable: %s", err, a.raw)
 		}
 	}
@@ -463,8 +473,26 @@ func TestRedisRefusesTheServicesUser(t *testing.T) {
 
 func TestBodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
-	b := newBench(t)
-	r := httptest.NewRequest("POST", "/v1/notices", strings.NewReader(one[:20]))
-	r.Host = "localhost"
-	b.serve(r).is(400)
+	b := newBench(t, func(o *api.Options) { o.Memory = 4 << 20 }) // of which a client, and so a batch, may have a quarter
+	b.do("POST", "/v1/notices", one[:20]).is(400).says("not JSON")
+	for _, c := range []struct {
+		body          io.Reader
+		status        int
+		single, batch string
+	}{
+		{iotest.ErrReader(io.ErrUnexpectedEOF), 400, "ended before its Content-Length", "could not be read to its end"},
+		{iotest.ErrReader(errors.New("reset")), 400, "could not be read to its end", "could not be read to its end"},
+		{blanks{}, 413, "the request is larger than", "the batch is larger than"},
+	} {
+		for path, says := range map[string]string{"/v1/notices": c.single, "/v1/notices/batch": c.batch} {
+			r := httptest.NewRequest("POST", path, c.body)
+			r.Host, r.ContentLength = "localhost", -1
+			b.serve(r).is(c.status).says(says)
+		}
+	}
 }
+
+// blanks is a body without an end.
+type blanks struct{}
+
+func (blanks) Read(p []byte) (int, error) { return copy(p, bytes.Repeat([]byte(" "), len(p))), nil }
