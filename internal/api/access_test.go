@@ -36,6 +36,12 @@ func TestTokens(t *testing.T) {
 	for _, path := range []string{"/healthz", "/readyz", "/openapi.json"} {
 		b.do("GET", path, "").is(200)
 	}
+	for path, c := range map[string][2]string{"/docs": {"text/html; charset=utf-8", `<article id="schedule">`},
+		"/docs/style.css": {"text/css; charset=utf-8", "article"}} {
+		if a := b.do("GET", path, "").is(200).says(c[1]); a.header.Get("Content-Type") != c[0] {
+			t.Errorf("%s is %q", path, a.header.Get("Content-Type"))
+		}
+	}
 }
 
 // Wrong tokens are limited by address, and a correct one from the same address is not.

@@ -1,8 +1,11 @@
 package api_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"notifier/internal/fleet"
 )
 
 // A client with a prefix pauses and limits receivers of its own notices, and sees no pauses of others.
@@ -31,6 +34,7 @@ func TestReceiversOfAClient(t *testing.T) {
 		`{}`: "host or audience", `{"host":"a.example","audience":"m17"}`: "host or audience", `{"host":"a.example/x"}`: "body.host",
 		`{"host":"a.example:0"}`: "port", `{"host":"a.example","until":"2020-01-01T00:00:00Z"}`: "not in the future",
 		`{"audience":"a b"}`: "body.audience", `{"host":"a.example","over":"1h"}`: "needs until", `{"host":"a.example","prefix":"a:b:c:d"}`: "body.prefix",
+		`{"host":"a.example","until":"2999-01-01T00:00:00Z"}`: "too far in the future", `{"host":"a.example","over":"169h"}`: "want at most 168h",
 	} {
 		all.do("POST", "/v1/receivers/pause", body).is(422).says(says)
 	}
@@ -38,6 +42,49 @@ func TestReceiversOfAClient(t *testing.T) {
 
 	all.do("GET", "/v1/audit", "").is(200).says(`"action":"pause-receiver"`, `"detail":"host/shop.example:8443/app1"`, `"action":"resume-receiver"`, "over 30m",
 		`"action":"limit-receiver"`, "rate 5/s, concurrency 2")
+}
+
+// The list adds up the running calls of all instances, and shows the state of the breaker that most concerns an operator.
+func TestReceiversAtWorkAreListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients)
+	own := fleet.Figures{Hosts: []fleet.HostFigures{
+		{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 2, Breaker: "open"},
+		{Prefix: "app1:orders", Host: "blue.example:443", InFlight: 1},
+		{Prefix: "app2", Host: "other.example:443", InFlight: 9},
+	}}
+	second := fleet.Figures{Hosts: []fleet.HostFigures{
+		{Prefix: "app1:orders", Host: "shop.example:443", InFlight: 3, Breaker: "half-open"},
+		{Prefix: "app1:fixed", Host: "blue.example:443", Breaker: "half-open"},
+	}}
+	b.engine.Tell(own, fleet.Instance{ID: "second", Figures: second.Encode()})
+	b.as("token-of-all").do("POST", "/v1/receivers/pause", `{"host":"shop.example","prefix":"app1"}`).is(200)
+
+	type receiver struct {
+		Host, Prefix string
+		InFlight     int `json:"in_flight"`
+		Breaker      string
+		Paused       bool
+	}
+	paused := receiver{Host: "shop.example", Prefix: "app1", Paused: true}
+	blue := receiver{Host: "blue.example:443", InFlight: 1, Breaker: "half-open"}
+	other := receiver{Host: "other.example:443", InFlight: 9}
+	shop := receiver{Host: "shop.example:443", InFlight: 5, Breaker: "open", Paused: true}
+	for _, c := range []struct {
+		token, query string
+		want         []receiver
+	}{
+		{"token-of-one", "", []receiver{paused, blue, shop}},
+		{"token-of-two", "", []receiver{other}},
+		{"token-of-all", "", []receiver{paused, blue, other, shop}},
+		{"token-of-all", "?host=shop.example", []receiver{paused, shop}},
+	} {
+		var got struct{ Items []receiver }
+		b.as(c.token).do("GET", "/v1/receivers"+c.query, "").is(200).into(&got)
+		if !slices.Equal(got.Items, c.want) {
+			t.Errorf("%s%s: %+v, want %+v", c.token, c.query, got.Items, c.want)
+		}
+	}
 }
 
 func (a answer) lacks(texts ...string) {

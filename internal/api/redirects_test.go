@@ -52,6 +52,9 @@ func TestRedirectIsMadeAndRead(t *testing.T) {
 	b.do("DELETE", path, "").is(409).says("the redirect is done")
 	b.do("GET", "/v1/audit", "").is(200).says(`"action":"redirect"`, "from https://shop.example/hooks to https://new.example/in")
 
+	b.do("POST", "/v1/redirects", `{"from":"https://a.example/x","host":"a.example","audience":"m17","to":"https://b.example"}`).is(201)
+	b.do("GET", "/v1/audit", "").is(200).says("from https://a.example/x at a.example, audience m17 to https://b.example")
+
 	other := b.as("token-of-two")
 	other.do("GET", path, "").is(404)
 	if strings.Contains(other.do("GET", "/v1/redirects", "").is(200).raw, id) {

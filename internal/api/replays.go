@@ -137,12 +137,12 @@ func spellRate(perSecond float64) string {
 	for _, u := range []struct {
 		name string
 		per  float64
-	}{{"/s", 1}, {"/m", 60}, {"/h", 3600}} {
-		if n := perSecond * u.per; n == float64(int64(n+.5)) || u.name == "/h" {
+	}{{"/s", 1}, {"/m", 60}} {
+		if n := perSecond * u.per; n == float64(int64(n+.5)) {
 			return strconv.FormatFloat(n, 'f', -1, 64) + u.name
 		}
 	}
-	return ""
+	return strconv.FormatFloat(perSecond*3600, 'f', -1, 64) + "/h"
 }
 
 // makeReplay serves POST /v1/replays.
