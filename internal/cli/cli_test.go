@@ -336,22 +336,6 @@ func TestEveryCommandTeachesByExample(t *testing.T) {
 
 var environ = []string{"NOTIFIER_ROUTES=orders", "NOTIFIER_ROUTE_ORDERS_PREFIX=app1:orders", "NOTIFIER_ROUTE_ORDERS_TARGET=notice"}
 
-func TestRoutesPrintsLadders(t *testing.T) {
-	t.Parallel()
-	d := newTestCLI(t)
-	d.env = environ
-	out, _ := d.run(0, "routes")
-	contains(t, out, "9 retries over 25h13m15s", "+15h", "unsigned")
-	if n := strings.Count(out, "\n"); n != 2 {
-		t.Errorf("%d lines for one route:\n%s", n, out)
-	}
-	out, _ = d.run(0, "routes", "orders")
-	contains(t, out, "FROM THE FIRST", "+15h", "25h13m15s", "unsigned")
-	out, _ = d.run(0, "routes", "orders", "--json")
-	contains(t, out, `"total": "25h13m15s"`)
-	d.run(2, "routes", "nosuch")
-}
-
 func TestServeGetsConfiguration(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
