@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 
@@ -47,8 +48,11 @@ func TestReceiverPage(t *testing.T) {
 		Failed: 18, MeanMS: 33}}})
 
 	page := s.get("/ui/receivers/shop.example:443").is(200)
-	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "counted 1", "dead 1 ",
+	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "dead 1 ",
 		"20, failure rate 90 %", "33ms", "50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
+	if text := textOf(page.tree); !regexp.MustCompile(`counted 1\ds ago`).MatchString(text) {
+		t.Errorf("the page does not say that it was counted 10s ago, or a little more: %s", text)
+	}
 	s.get("/ui/receivers/well.example:443").is(200).says("no recent calls", "last success")
 	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
 	s.get("/ui/receivers").is(200).says("shop.example:443", "0 / 16 23 20").saysNot("well.example") // it does not fail
