@@ -22,6 +22,7 @@ const (
 	localTag    = "local"
 	publicTag   = "7-alpine"
 	pullTimeout = 30 * time.Second
+	bootTimeout = 10 * time.Second
 )
 
 // container is a Redis in Docker.
@@ -32,8 +33,9 @@ type container struct {
 	guard *guard
 }
 
-// newContainer runs a Redis with dockertest. Its host port is fixed, because a port chosen by Docker changes
-// when the container is restarted.
+// newContainer runs a Redis with dockertest on the host's network, because the nodes of a cluster and replicas
+// announce the port on which they listen. Docker Desktop has such a network only if its setting "Enable host
+// networking" is on.
 func newContainer(s *settings) (*container, error) {
 	pool, err := dockertest.NewPool("")
 	if err != nil {
@@ -53,12 +55,45 @@ func newContainer(s *settings) (*container, error) {
 
 	for range 5 {
 		var c *container
-		if c, err = run(pool, tag, s); err == nil {
+		c, err = run(pool, tag, s)
+		if err == nil {
+			err = c.listens(bootTimeout)
+		}
+
+		if err == nil {
 			return c, nil
+		}
+
+		if c != nil {
+			c.remove()
+		}
+
+		if errors.Is(err, errNoHostNetwork) {
+			break
 		}
 	}
 
 	return nil, fmt.Errorf("run %s:%s: %w", repository, tag, err)
+}
+
+var errNoHostNetwork = errors.New(`nothing listens on this machine's port; Docker Desktop needs its setting "Enable host networking"`)
+
+// listens waits until the server accepts connections. It fails with errNoHostNetwork if the server runs and does not
+// within the limit.
+func (c *container) listens(limit time.Duration) error {
+	defer c.idle()
+	for deadline := time.Now().Add(limit); ; pause() {
+		conn, err := net.Dial("tcp", c.addr)
+		if err == nil {
+			return conn.Close()
+		}
+		if in, err := c.pool.Client.InspectContainer(c.id()); err == nil && !in.State.Running {
+			return fmt.Errorf("the server ended:\n%s", c.logs())
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%w: %w", errNoHostNetwork, err)
+		}
+	}
 }
 
 // image returns the tag of an available image, and pulls it if needed.
@@ -87,13 +122,10 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 		return nil, err
 	}
 
-	const inside = "6379/tcp"
 	o := &dockertest.RunOptions{
 		Name: "redistest-" + strings.ToLower(rand.Text()), Repository: repository, Tag: tag,
-		Cmd:          arguments(s, "--port", "6379", "--bind", "0.0.0.0", "--protected-mode", "no", "--dir", "/data"),
-		ExposedPorts: []string{inside},
-		PortBindings: map[dc.Port][]dc.PortBinding{inside: {{HostIP: "127.0.0.1", HostPort: strconv.Itoa(port)}}},
-		Labels:       map[string]string{"notifier": "redistest"},
+		Cmd:    arguments(s, "--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", "/data"),
+		Labels: map[string]string{"notifier": "redistest"},
 	}
 	if s.aofDir != "" {
 		o.Mounts = []string{s.aofDir + ":/data"}
@@ -103,9 +135,11 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 		o.Mounts = append(o.Mounts, file+":"+file+":ro")
 	}
 
-	res, err := pool.RunWithOptions(o, func(h *dc.HostConfig) { h.PublishAllPorts = false })
+	res, err := pool.RunWithOptions(o, func(h *dc.HostConfig) {
+		h.PublishAllPorts, h.NetworkMode = false, "host"
+	})
 	if err != nil {
-		// The container may exist without running, because its port is in use.
+		// The container may exist without running.
 		_ = pool.RemoveContainerByName(o.Name)
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -153,7 +155,22 @@ func TestDockertestServer(t *testing.T) {
 	if got := s.Client().ConfigGet(ctx, "notify-keyspace-events").Val()["notify-keyspace-events"]; got != "xE" {
 		t.Errorf("notify-keyspace-events %q", got)
 	}
+	// A node of a cluster and a replica announce this port to the others.
+	if got := s.Client().ConfigGet(ctx, "port").Val()["port"]; s.addr != "127.0.0.1:"+got {
+		t.Errorf("the server at %s listens on port %s", s.addr, got)
+	}
+	port, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := &container{pool: c.pool, res: c.res, addr: fmt.Sprint("127.0.0.1:", port)}
+	if err := elsewhere.listens(0); !errors.Is(err, errNoHostNetwork) {
+		t.Errorf("no server on the port: %v", err)
+	}
 	s.Kill()
+	if err := elsewhere.listens(time.Minute); err == nil || !strings.Contains(err.Error(), "the server ended") {
+		t.Errorf("a server that was killed: %v", err)
+	}
 	s.Restart()
 	s.Pause()
 	s.Unpause()
