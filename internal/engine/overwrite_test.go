@@ -32,9 +32,13 @@ func TestAFailedAttemptLeavesTheProducersNewTimer(t *testing.T) {
 		}
 		return notice.DeliveredResult(200)
 	}
-	at := time.Now().Add(time.Second).UnixMilli()
+	at := time.Now().Add(3 * time.Second).UnixMilli() // a slow instance must see the timers before they expire
+	timers := c.Pipeline()
 	for i := range n {
-		c.Do(ctx, "SET", key(i), "old", "PXAT", at)
+		timers.Do(ctx, "SET", key(i), "old", "PXAT", at)
+	}
+	if _, err := timers.Exec(ctx); err != nil {
+		t.Fatal(err)
 	}
 	eventually(t, "all adopted", func() bool {
 		counts, _, err := w.Counts(ctx)
