@@ -1,8 +1,13 @@
 package fleet
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	logobserver "go.uber.org/zap/zaptest/observer"
 )
 
 // Each step changes one condition for declaring a member dead. The member published its last
@@ -76,4 +81,24 @@ func TestNextHeartbeatComesWhenMemberMayBeDead(t *testing.T) {
 	if v := read(4100); v.next != 0 || len(j.suspects()) != 1 {
 		t.Errorf("%+v, suspects %v", v, j.suspects())
 	}
+}
+
+// An instance that ends does not warn of the calls that it gave up.
+func TestUndeclaredDeathIsLoggedUnlessEnding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := logobserver.New(zap.WarnLevel)
+		p := play(t, newNode(), func(o *Options) { o.Logger = zap.New(core) })
+		<-p.Joined()
+		p.end()
+		<-p.done
+		p.seat.set(true)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		for ctx, want := range map[context.Context]int{ended: 0, t.Context(): 1} {
+			p.declareDead(ctx, p.ID(), LastHeartbeat{ID: "killed"}, 1)
+			if got := logs.TakeAll(); len(got) != want {
+				t.Errorf("context %v: %v, want %d warnings", ctx.Err(), got, want)
+			}
+		}
+	})
 }
