@@ -21,20 +21,27 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, erro
 	}
 
 	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		return nil, bodyError(err, "the request", limit)
+	}
+
+	return data, nil
+}
+
+// bodyError returns the answer to a body that could not be read; what names its content, which limit bounds.
+func bodyError(err error, what string, limit int64) error {
 	var tooBig *http.MaxBytesError
 	var p *Problem
 	switch {
 	case errors.As(err, &p):
-		return nil, p
+		return p
 	case errors.As(err, &tooBig):
-		return nil, tooLarge("the request", limit)
+		return tooLarge(what, limit)
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, problem(http.StatusBadRequest, "the request's body ended before its Content-Length")
-	case err != nil:
-		return nil, problem(http.StatusBadRequest, "the request's body could not be read to its end")
+		return problem(http.StatusBadRequest, "the request's body ended before its Content-Length or its last chunk")
 	}
 
-	return data, nil
+	return problem(http.StatusBadRequest, "the request's body could not be read to its end")
 }
 
 // parseNotice reads one notice to schedule. Everything about it that needs no Redis is checked here. A *Problem as the

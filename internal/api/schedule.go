@@ -271,7 +271,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	in := bufio.NewReader(http.MaxBytesReader(w, r.Body, a.maxBatch))
 	first, err := firstByte(in)
 	if err != nil {
-		return nil, false, batchError(err, a.maxBatch)
+		return nil, false, bodyError(err, "the batch", a.maxBatch)
 	}
 
 	base, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -283,7 +283,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	}
 
 	if err != nil {
-		return nil, lines, batchError(err, a.maxBatch)
+		return nil, lines, bodyError(err, "the batch", a.maxBatch)
 	}
 
 	a.meter.Charge(c.Name, len(items), a.now())
@@ -294,19 +294,6 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 	}
 
 	return items, lines, nil
-}
-
-func batchError(err error, limit int64) error {
-	var tooBig *http.MaxBytesError
-	var p *Problem
-	switch {
-	case errors.As(err, &p):
-		return p
-	case errors.As(err, &tooBig):
-		return tooLarge("the batch", limit)
-	}
-
-	return problem(http.StatusBadRequest, "the request's body could not be read to its end")
 }
 
 func firstByte(in *bufio.Reader) (byte, error) {

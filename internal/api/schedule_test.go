@@ -480,7 +480,7 @@ func TestBodyThatBreaksOff(t *testing.T) {
 		status        int
 		single, batch string
 	}{
-		{iotest.ErrReader(io.ErrUnexpectedEOF), 400, "ended before its Content-Length", "could not be read to its end"},
+		{iotest.ErrReader(io.ErrUnexpectedEOF), 400, "ended before its Content-Length", "ended before its Content-Length"},
 		{iotest.ErrReader(errors.New("reset")), 400, "could not be read to its end", "could not be read to its end"},
 		{blanks{}, 413, "the request is larger than", "the batch is larger than"},
 	} {
