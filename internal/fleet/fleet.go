@@ -395,7 +395,7 @@ func (f *Fleet) evaluate(ctx context.Context, id string, subscription uint64, r 
 func (f *Fleet) declareDead(ctx context.Context, id string, s LastHeartbeat, now int64) {
 	marked, err := f.o.Redis.DeclareDead(ctx, s, id)
 	if err != nil {
-		if ctx.Err() == nil { // where this instance ends, another one will declare it dead
+		if ctx.Err() == nil { // an instance that ends leaves it to the others
 			f.o.Logger.Warn("cannot declare an unresponsive instance dead, retrying", zap.String("id", s.ID), zap.Error(err))
 		}
 		return

@@ -55,17 +55,8 @@ func newContainer(s *settings) (*container, error) {
 
 	for range 5 {
 		var c *container
-		c, err = run(pool, tag, s)
-		if err == nil {
-			err = c.listens(bootTimeout)
-		}
-
-		if err == nil {
+		if c, err = run(pool, tag, s); err == nil {
 			return c, nil
-		}
-
-		if c != nil {
-			c.remove()
 		}
 
 		if errors.Is(err, errNoHostNetwork) {
@@ -116,6 +107,7 @@ func image(pool *dockertest.Pool) (string, error) {
 	return publicTag, nil
 }
 
+// run starts a container and waits until its server accepts connections.
 func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 	port, err := FreePort()
 	if err != nil {
@@ -151,6 +143,11 @@ func run(pool *dockertest.Pool, tag string, s *settings) (*container, error) {
 			c.remove()
 			return nil, err
 		}
+	}
+
+	if err := c.listens(bootTimeout); err != nil {
+		c.remove()
+		return nil, err
 	}
 
 	return c, nil
