@@ -12,18 +12,18 @@ import (
 	"notifier/internal/route"
 )
 
-// TestIdleInstancesSendFewCommands: eight instances with ten routes together, and one with
-// a hundred, as they send them; what scripts call within is not counted.
+// TestIdleInstancesSendFewCommands counts the commands of idle instances together, per second: those that they send,
+// and those that scripts call.
 func TestIdleInstancesSendFewCommands(t *testing.T) {
-	for _, c := range []struct{ instances, routes, perSecond int }{{8, 10, 24}, {1, 100, 5}} {
+	for _, c := range []struct{ instances, routes, sent, inScripts int }{{1, 1, 3, 9}, {8, 10, 24, 76}, {1, 100, 5, 48}} {
 		t.Run(fmt.Sprintf("%d with %d routes", c.instances, c.routes), func(t *testing.T) {
 			t.Parallel()
-			idle(t, c.instances, c.routes, c.perSecond)
+			idle(t, c.instances, c.routes, c.sent, c.inScripts)
 		})
 	}
 }
 
-func idle(t *testing.T, instances, routes, perSecond int) {
+func idle(t *testing.T, instances, routes, sent, inScripts int) {
 	const counted = 30 * time.Second // the interval of the rarest work
 	srv := redistest.Start(t)
 	var all []*world
@@ -47,21 +47,26 @@ func idle(t *testing.T, instances, routes, perSecond int) {
 		t.Fatal(err)
 	}
 	_ = c.SetReadDeadline(time.Now().Add(counted))
-	n, by := 0, map[string]int{}
+	n, scripts, by := 0, 0, map[string]int{}
 	for lines := bufio.NewScanner(c); lines.Scan(); {
 		_, command, ok := strings.Cut(lines.Text(), "] ")
-		if !ok || strings.Contains(lines.Text(), " lua] ") {
+		if !ok {
+			continue
+		}
+		if strings.Contains(lines.Text(), " lua] ") {
+			scripts++
+			by["in scripts: "+strings.Join(strings.Fields(command)[:1], "")]++
 			continue
 		}
 		n++
 		f := strings.Fields(command)
-		if len(f) > 3 {
-			f = f[:3]
-		}
-		by[strings.Join(f, " ")]++
+		by[strings.Join(f[:min(len(f), 3)], " ")]++
 	}
-	t.Logf("%.1f commands/s together: %v", float64(n)/counted.Seconds(), by)
-	if limit := perSecond * int(counted.Seconds()); n > limit {
+	t.Logf("%.1f commands/s sent, %.1f in scripts: %v", float64(n)/counted.Seconds(), float64(scripts)/counted.Seconds(), by)
+	if limit := sent * int(counted.Seconds()); n > limit {
 		t.Errorf("%d commands in %s, want %d at most", n, counted, limit)
+	}
+	if limit := inScripts * int(counted.Seconds()); scripts > limit {
+		t.Errorf("%d commands in scripts in %s, want %d at most", scripts, counted, limit)
 	}
 }

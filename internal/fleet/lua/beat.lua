@@ -17,7 +17,6 @@ local call = redis.call
 local t = call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local id = ARGV[1]
-if call('ZSCORE', KEYS[3], id) then return {now, -1, {}, {}, {}, {}, ''} end
 
 local ask = {ARGV[3] .. id}
 for i = 8, math.min(#ARGV, 71) do ask[#ask + 1] = ARGV[3] .. ARGV[i] end
@@ -26,27 +25,43 @@ if not answer.err then
   for i = 2, #answer, 2 do connections[i / 2] = tonumber(answer[i]) end
 end
 
-for _, range in ipairs({{'-inf', now - 600000}, {now + 10000, '+inf'}}) do
-  local dead = call('ZRANGEBYSCORE', KEYS[1], range[1], range[2], 'LIMIT', 0, 50)
-  for _, name in ipairs(dead) do
-    call('ZREM', KEYS[1], name)
-    call('HDEL', KEYS[2], name, name .. ' figures')
-  end
-end
-
 local flags = (connections[1] or 0) > 0 and 0.25 or 0
 if ARGV[4] % 2 == 1 then flags = flags + 0.5 end
 if tonumber(ARGV[4]) > 1 then flags = flags + 0.125 end
 local known = 1 - call('ZADD', KEYS[1], string.format('%.3f', now + flags), id)
+-- An instance that ends loses its heartbeat, so only one without can have ended.
+if known == 0 and call('ZSCORE', KEYS[3], id) then
+  call('ZREM', KEYS[1], id)
+  return {now, -1, {}, {}, {}, {}, ''}
+end
 if ARGV[5] ~= '' then call('HSET', KEYS[2], id, ARGV[5]) end
 if ARGV[6] ~= '' then call('HSET', KEYS[2], id .. ' figures', ARGV[6]) end
 -- Where PUBLISH is forbidden, the others see it with their next heartbeat.
 if known == 0 then redis.pcall('PUBLISH', ARGV[2], 'joined ' .. id) end
 
+-- One call reads all, so that an idle instance needs none to look for old ones. Behind 1,000 newer ones they need a call.
+local all = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000)
+local current, old = {}, {}
+for i = 1, #all, 2 do
+  local at = tonumber(all[i + 1]) or 0
+  if at > now - 600000 and at < now + 10000 then
+    current[#current + 1] = all[i]
+    current[#current + 1] = all[i + 1]
+  else
+    old[#old + 1] = all[i]
+  end
+end
+if #all == 2000 and #old == 0 then
+  old = call('ZRANGEBYSCORE', KEYS[1], '-inf', now - 600000, 'LIMIT', 0, 100)
+end
+for i = 1, math.min(#old, 100) do
+  call('ZREM', KEYS[1], old[i])
+  call('HDEL', KEYS[2], old[i], old[i] .. ' figures')
+end
+
 local since = tonumber(ARGV[7])
 if since < now - 60000 or since > now then since = now - 60000 end
-return {now, known, connections,
-  call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000),
+return {now, known, connections, current,
   call('ZREVRANGEBYSCORE', KEYS[3], '+inf', string.format('%.0f', since), 'WITHSCORES', 'LIMIT', 0, 1000),
   call('ZRANGEBYSCORE', KEYS[4], string.format('%.0f', now), '+inf', 'LIMIT', 0, 32),
   call('GET', KEYS[5]) or ''}
