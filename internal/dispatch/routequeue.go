@@ -224,7 +224,7 @@ func (q *routeQueue) claimHinted() bool {
 
 func (q *routeQueue) claimSwept() bool {
 	grace := time.Duration(q.d.grace.Load())
-	room := q.slots.forSweep(q.slots.kept(grace > 0, q.hints.expected()))
+	room := q.slots.forSweep(q.slots.kept(grace > 0, q.hints.expected(), q.r.Target.Kind == route.KindFixed))
 	if room <= 0 || !q.slots.mayCall(q.slots.sweepCalls, room) {
 		return false
 	}

@@ -71,13 +71,15 @@ func (s *slots) mayCall(running, n int) bool {
 	return running == 0 || running < maxCalls && n >= min(claimBatchMin, s.all/2)
 }
 
-// kept returns how many free slots a sweep leaves to hints: none without events, few while no hint
-// is expected, otherwise a quarter.
-func (s *slots) kept(events, hintsExpected bool) int {
+// kept returns how many free slots a sweep leaves to hints: none without events, few while no hint is expected, otherwise
+// a quarter. oneHost means that the route calls a single host: a new notice waits for the host that the backlog waits for.
+func (s *slots) kept(events, hintsExpected, oneHost bool) int {
 	quarter := s.all / 4
 	switch {
 	case !events:
 		return 0
+	case !hintsExpected && oneHost:
+		return min(s.all/32, 1)
 	case !hintsExpected:
 		// Slots for the first hint; more follow as slots become free.
 		return max(s.all/16, min(quarter, 1))

@@ -7,21 +7,24 @@ import (
 
 func TestSlotsLeaveSomeToHintsAndSomeToSweeps(t *testing.T) {
 	for _, c := range []struct {
-		name             string
-		s                slots
-		events, expected bool
-		want             int
+		name                      string
+		s                         slots
+		events, expected, oneHost bool
+		want                      int
 	}{
-		{"no events", slots{all: 64, free: 64}, false, true, 64},
-		{"a quarter is left while hints come", slots{all: 64, free: 64}, true, true, 48},
-		{"few are left while none comes", slots{all: 64, free: 64}, true, false, 60},
-		{"a quarter is reserved for the sweep", slots{all: 64, free: 10}, true, true, 10},
-		{"which is used up", slots{all: 64, free: 10, swept: 16}, true, true, 0},
-		{"a small route leaves one", slots{all: 4, free: 4}, true, false, 3},
-		{"one slot is for both", slots{all: 1, free: 1}, true, true, 1},
-		{"none is free", slots{all: 8}, true, true, 0},
+		{"no events", slots{all: 64, free: 64}, false, true, false, 64},
+		{"a quarter is left while hints come", slots{all: 64, free: 64}, true, true, false, 48},
+		{"few are left while none comes", slots{all: 64, free: 64}, true, false, false, 60},
+		{"a quarter is reserved for the sweep", slots{all: 64, free: 10}, true, true, false, 10},
+		{"which is used up", slots{all: 64, free: 10, swept: 16}, true, true, false, 0},
+		{"one is left while none comes for the one host", slots{all: 64, free: 64}, true, false, true, 63},
+		{"none of 16", slots{all: 16, free: 16}, true, false, true, 16},
+		{"a quarter of 16 while hints come", slots{all: 16, free: 16}, true, true, true, 12},
+		{"a small route leaves one", slots{all: 4, free: 4}, true, false, false, 3},
+		{"one slot is for both", slots{all: 1, free: 1}, true, true, false, 1},
+		{"none is free", slots{all: 8}, true, true, false, 0},
 	} {
-		if got := max(c.s.forSweep(c.s.kept(c.events, c.expected)), 0); got != c.want {
+		if got := max(c.s.forSweep(c.s.kept(c.events, c.expected, c.oneHost)), 0); got != c.want {
 			t.Errorf("%s: a sweep may take %d, want %d", c.name, got, c.want)
 		}
 	}
