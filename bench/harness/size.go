@@ -84,11 +84,16 @@ func Sizes() map[string]Size {
 		// All peers, all cases, in an hour and a half.
 		"standard": {
 			Name: "standard", Repeats: 3, Often: field,
-			Once:     []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "program"},
-			Only:     map[string][]string{"late-5000": large, "growth": growers},
-			Schedule: time.Second, Drain: 100_000, DrainMax: 20 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
+			Once: []string{"late-10", "bytes", "idle", "crash", "race", "growth", "late-5000", "idle-fleet", "program"},
+			// A case is asked of the peers that a goal compares and of those whose answer differs from theirs.
+			Only: map[string][]string{"late-5000": large, "growth-10000": growers, "growth-100000": growers, "growth-1000000": growers,
+				"growth-3000000":  {"notifier", "zset-lua-10ms", "expired-events"},
+				"steady":          {"notifier", "asynq", "asynq-10ms", "asynq-2ms"},
+				"callbacks-5ms":   {"notifier", "notifier-http", "asynq-10ms", "nats", "river"},
+				"callbacks-fleet": {"notifier", "notifier-http", "asynq-10ms", "nats"}},
+			Schedule: time.Second, Drain: 100_000, DrainMax: 12 * time.Second, Lead: 2 * time.Second, Wait: 8 * time.Second,
 			Small: 10 * time.Second, Window: 5 * time.Second, Pending: 100_000, PendingL: 1_000_000, Bytes: 200_000, Idle: 8 * time.Second,
-			Calls: 50_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000},
+			Calls: 40_000, Receivers: 200, Offered: 10_000, InFlight: 4000, Growth: []int{10_000, 100_000, 1_000_000, 3_000_000},
 			Crash: 30 * time.Second,
 		},
 		"nightly": {
@@ -104,7 +109,7 @@ func Sizes() map[string]Size {
 }
 
 // field are the peers that a reader compares first.
-var field = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "gocraft", "beanstalkd", "beanstalkd-aligned", "river",
+var field = []string{"notifier", "notifier-http", "asynq", "asynq-10ms", "beanstalkd", "beanstalkd-aligned", "river",
 	"zset-lua-10ms"}
 
 // large are the peers that can be given 5,000 jobs a second among a million at
