@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -31,6 +32,34 @@ func TestBacklogLeavesSlotsToExpectedHints(t *testing.T) {
 		after(100 * time.Millisecond) // the first 15 are done
 		if n := w.count(); n != 27 {
 			t.Errorf("%d began; want 11 more, 4 slots being left to hints", n)
+		}
+		drain(t, d)
+	})
+}
+
+// Redis sends the events of one due time together.
+func TestHintsThatComeTogetherAreClaimedInOneCall(t *testing.T) {
+	// With one processor the listener's goroutine passes on all before another one runs, unless it is preempted.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		const rounds = 20
+		s, w := newFakeStore(), taking(time.Millisecond)
+		d := begin(options(s, w, 100, testRoute("a", 16)))
+		after(time.Second)
+		together := 0
+		for n := range rounds {
+			s.put("a", 0, 3)
+			begun := len(s.calls)
+			for i := range 3 {
+				d.Hint(d.queues["a"].r, fmt.Sprintf("a:m:t:%d", 3*n+i))
+			}
+			after(time.Second)
+			if calls := s.calls[begun:]; len(calls) > 0 && calls[0] == "keys a/0 3" {
+				together++
+			}
+		}
+		if together < rounds*3/4 || w.count() != 3*rounds {
+			t.Errorf("%d of %d groups were claimed in one call, %d notices handled: %v", together, rounds, w.count(), s.calls)
 		}
 		drain(t, d)
 	})

@@ -26,6 +26,7 @@ type routeQueue struct {
 	turn      int // the shard whose failed calls are retried first
 	slots     slots
 	hints     hints
+	soon      bool // claimSoon's goroutine has not begun
 	backlog   backlog
 	takeovers []takeover
 	inFlight  inFlight
@@ -69,8 +70,27 @@ func (q *routeQueue) hint(key string, t trigger) bool {
 		return q.slots.all == 0 // without slots here, other instances handle the event: no hint is dropped
 	}
 
-	q.claimMore()
+	q.claimSoon()
 	return true
+}
+
+// claimSoon calls claimMore in a goroutine of its own, so that the listener first passes on the events that Redis sent
+// together. Claimed at once, the first of them would get a call of its own, and the others would wait for its reply.
+// The caller holds mu.
+func (q *routeQueue) claimSoon() {
+	if q.soon {
+		return
+	}
+
+	q.soon = true
+	q.d.wg.Add(1)
+	go func() {
+		defer q.d.wg.Done()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.soon = false
+		q.claimMore()
+	}()
 }
 
 func (q *routeQueue) askSweep(shard int, w want) {

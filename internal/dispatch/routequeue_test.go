@@ -161,6 +161,7 @@ func TestHintWithoutASlotOfTheTotalIsSwept(t *testing.T) {
 		if !d.Hint(b, "b:m:t:4") {
 			t.Error("the route has free slots and refused the hint")
 		}
+		synctest.Wait()
 		if d.Room(keys.Partition{Prefix: "b"}) != 0 {
 			t.Errorf("room %d, want none while the total is used up", d.Room(keys.Partition{Prefix: "b"}))
 		}
