@@ -45,6 +45,9 @@ func hostCases(size Size) []Case {
 
 func manyHosts(size Size) int { return 2 * size.Receivers }
 
+// HostsOffered returns how many jobs a second the callbacks-hosts case has for all its receivers.
+func HostsOffered(size Size) int { return manyHosts(size) * hostRate }
+
 // slowHostJobs is so many that a receiver with all its slots used takes four windows.
 func slowHostJobs(size Size) int { return slowHostSlots * int(4*size.Window/slowHostTakes) }
 

@@ -31,7 +31,7 @@ func programCase() Case {
 			"program's size; the time from its start to the first 200 from /readyz, median of %d; its resident memory %s later, with one route. "+
 			"MB are 1,000,000 bytes.", starts, idleMemoryAfter),
 		Columns: []Column{{"build_s", "build, s", true}, {"mb", "stripped, MB", true}, {"start_ms", "start, ms", true},
-			{"idle_mb", "idle memory, MB", true}},
+			{"idle_mb", "idle memory, MB", true}, {"idle_own_mb", "without its file, MB", true}},
 		Only: overHTTP, Handlers: lateHandlers, Run: measureProgram}
 }
 
@@ -203,6 +203,11 @@ func idleMemory(ctx context.Context, pid int, v Values) error {
 	}
 
 	rss, err := server.RSS(pid)
-	v["idle_mb"] = float64(rss) / 1e6
+	if err != nil {
+		return err
+	}
+
+	own, err := server.OwnMemory(pid)
+	v["idle_mb"], v["idle_own_mb"] = float64(rss)/1e6, float64(own)/1e6
 	return err
 }

@@ -44,21 +44,6 @@ func one(what, want, peer, cas, value string, spell func(float64) string, reache
 	}, reached, nil}
 }
 
-// busy describes the share of the cores that the service, the servers and the receivers use, at
-// the rate of calls that were made or offered.
-func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Result) string {
-	return func(res *harness.Result) string {
-		sum, most := spent(res, cas)
-		if sum == 0 {
-			return ""
-		}
-
-		return fmt.Sprintf("service, Redis and receivers take %.0f µs a call of %d cores: ≤ %s, and at %s they are %.0f %% busy", sum,
-			res.Machine.Cores,
-			rate(most), rate(of(res)), 100*of(res)/most)
-	}
-}
-
 // spent is what all processes take of the cores for one call over HTTP, in µs, and how many
 // calls a second that leaves at most; 0 where it was not measured.
 func spent(res *harness.Result, cas string) (sum, most float64) {
@@ -68,43 +53,6 @@ func spent(res *harness.Result, cas string) (sum, most float64) {
 	}
 
 	return 0, 0
-}
-
-// aMillisecond explains a cost: notices due in different milliseconds need separate claim calls.
-func aMillisecond(rate string, beside string) func(res *harness.Result) string {
-	return func(res *harness.Result) string {
-		commands, late := stat(res, inProcess, "steady", "commands_"+rate), stat(res, beside, "steady", "p99_ms_"+rate)
-		ours := stat(res, inProcess, "steady", "p99_ms_"+rate)
-		if commands.N == 0 || late.N == 0 {
-			return ""
-		}
-
-		return fmt.Sprintf("each due ms has a separate claim call, %s commands a job, p99 %s late; %s: p99 %s",
-			Number(commands.Median), ms(ours.Median), beside, ms(late.Median))
-	}
-}
-
-// everyEvent: all instances subscribe to the events of all notices.
-func everyEvent(res *harness.Result) string {
-	eight, one := stat(res, inProcess, "fleet", "trips_8"), stat(res, inProcess, "fleet", "trips_1")
-	if eight.N == 0 || one.N == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("Redis writes every event to 8 subscribers, and takes in %s round trips a job what one instance sends in %s: fewer "+
-		"fit a call "+
-		"of each", Number(eight.Median), Number(one.Median))
-}
-
-// eightBesideOne says where the time of eight instances goes.
-func eightBesideOne(res *harness.Result) string {
-	eight, one := stat(res, inProcess, "fleet", "p99_ms_8"), stat(res, inProcess, "fleet", "p99_ms_1")
-	if eight.N == 0 || one.N == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("%s beside %s: Redis sends each expired event to eight instances, and fewer notices fit a call of each",
-		ms(eight.Median), ms(one.Median))
 }
 
 // ratio is a goal on a median beside another peer's best.
@@ -192,42 +140,6 @@ func (g goal) near(limit func(res *harness.Result) string) goal {
 	return g
 }
 
-// redisAlone explains a rate: Redis runs scripts on one core, so a job's time in Redis bounds the
-// rate.
-func redisAlone(cas string) func(res *harness.Result) string {
-	return func(res *harness.Result) string {
-		s := stat(res, inProcess, cas, "cpu_servers")
-		if s.N == 0 || s.Median == 0 {
-			return ""
-		}
-
-		return fmt.Sprintf("Redis takes %.1f µs a job: ≤ %s", s.Median, rate(1e6/s.Median))
-	}
-}
-
-// allTogether: what all processes take of the cores.
-func allTogether(cas string) func(res *harness.Result) string {
-	return func(res *harness.Result) string {
-		sum, most := spent(res, cas)
-		if sum == 0 {
-			return ""
-		}
-
-		return fmt.Sprintf("client, service and Redis take %.1f µs a job of %d cores: ≤ %s", sum, res.Machine.Cores, rate(most))
-	}
-}
-
-// bareAndRedis: the bare loop keeps all cores busy, and Redis works on the same.
-func bareAndRedis(res *harness.Result) string {
-	bare, redis := stat(res, overHTTP, "callbacks", "cpu_bare"), stat(res, overHTTP, "callbacks", "cpu_redis")
-	if bare.N == 0 || redis.N == 0 || bare.Median == 0 {
-		return ""
-	}
-
-	return fmt.Sprintf("the bare loop takes %.0f µs a call of the cores and Redis %.0f more: ≤ %.0f %%", bare.Median, redis.Median,
-		100*bare.Median/(bare.Median+redis.Median))
-}
-
 func least(n float64) func(float64) bool { return func(v float64) bool { return v >= n } }
 
 func most(n float64) func(float64) bool { return func(v float64) bool { return v <= n } }
@@ -251,7 +163,7 @@ func goals() []goal {
 		one("lateness at 5,000/s, p99", "≤ 5 ms", inProcess, "late-5000", "p99_ms", ms, most(5)),
 		one("notifications switched off, p99", "≤ 60 ms (grace + 10)", inProcess, "off", "p99_ms", ms, most(60)),
 		one("drain", "≥ 50,000/s", inProcess, "drain", "rate", rate, least(50_000)).near(redisAlone("drain")),
-		one("drain: Redis CPU a notice", "≤ 14 µs", inProcess, "drain", "cpu_servers", micros, most(14)),
+		one("drain: Redis CPU a notice", "≤ 14 µs", inProcess, "drain", "cpu_servers", micros, most(14)).near(plainSet),
 		ratio("drain beside asynq", "≥ 4 ×", "drain", "rate", asynqs, 4),
 		binaryBesideProcess(0.9).near(allTogether("drain-log")),
 		one("Redis round trips a job, amortised", "≤ 0.1", inProcess, "drain", "trips", Number, most(0.1)),
@@ -260,7 +172,7 @@ func goals() []goal {
 		ratio("schedule beside asynq", "≥ 1.5 ×", "schedule", "rate", asynqs, 1.5),
 		ratio("schedule beside gocraft/work", "≥ 1 ×", "schedule", "rate", []string{"gocraft"}, 1).near(redisAlone("schedule")),
 		ratio("schedule beside beanstalkd", "≥ 1 ×", "schedule", "rate", []string{"beanstalkd"}, 1).near(redisAlone("schedule")),
-		processors("schedule over HTTP, single: client, service and Redis", "schedule", 100),
+		processors("schedule over HTTP, single: client, service and Redis", "schedule", 100).near(emptyPost),
 		one("schedule over HTTP, batches of 500", "≥ 100,000/s", overHTTP, "schedule-batch", "rate", rate, least(100_000)).
 			near(allTogether("schedule-batch")),
 		one("Redis bytes per pending notice", "≤ 630", inProcess, "bytes", "bytes", Number, most(630)).
@@ -271,7 +183,7 @@ func goals() []goal {
 		one("eight idle instances with ten routes, Redis round trips/s", "≤ 24", inProcess, "idle-fleet", "trips", Number, most(24)),
 		one("idle, Redis commands/s", "≤ 12", inProcess, "idle", "commands", Number, most(12)),
 		one("idle, % of a core", "< 0.5", inProcess, "idle", "cpu_worker", Number, func(v float64) bool { return v < 0.5 }),
-		atMost("a steady 100/s: Redis CPU a notice beside asynq", "100", 1, "asynq", "asynq-10ms"),
+		atMost("a steady 100/s: Redis CPU a notice beside asynq", "100", 1, "asynq", "asynq-10ms").near(aMillisecond("100", "asynq")),
 		atMost("a steady 1,000/s beside asynq at a poll of 2 ms", "1000", 1, "asynq-2ms").near(aMillisecond("1000", "asynq-2ms")),
 		atMost("a steady 1,000/s beside asynq at a poll of 10 ms", "1000", 1.65, "asynq-10ms").near(aMillisecond("1000", "asynq-10ms")),
 		atMost("a steady 5,000/s", "5000", 1, "asynq", "asynq-10ms"),
@@ -287,19 +199,22 @@ func goals() []goal {
 		beside("HTTP callbacks beside River", 1.5, "river"),
 		beside("HTTP callbacks beside beanstalkd", 1, "beanstalkd"),
 		beside("HTTP callbacks beside NATS in memory", 1.05, "nats"),
-		one("200 receivers, some slow: lateness p99 at fast ones", "≤ 12 ms", overHTTP, "callbacks-fleet", "fast_p99_ms", ms, most(12)),
+		one("200 receivers, some slow: lateness p99 at fast ones", "≤ 12 ms", overHTTP, "callbacks-fleet", "fast_p99_ms", ms, most(12)).
+			near(busy("callbacks-fleet", offered)),
 		one("200 receivers: lateness p99 at fast ones, slow ones beside none", "≤ 1.5 ×", overHTTP, "callbacks-fleet", "p99_ratio", times,
-			most(1.5)).near(busy("callbacks-fleet", func(res *harness.Result) float64 { return float64(res.Size.Offered) })),
-		one("400 receivers of 100 ms, 20/s each: lateness p99", "≤ 10 ms", overHTTP, "callbacks-hosts", "p99_ms", ms, most(10)),
+			most(1.5)).near(busy("callbacks-fleet", offered)),
+		one("400 receivers of 100 ms, 20/s each: lateness p99", "≤ 10 ms", overHTTP, "callbacks-hosts", "p99_ms", ms, most(10)).
+			near(busy("callbacks-hosts", func(res *harness.Result) float64 { return float64(harness.HostsOffered(res.Size)) })),
 		one("one receiver of 200 ms with 16 slots, 1,600 due at once: used, %", "≥ 95", overHTTP, "callbacks-slots", "percent", Number,
 			least(95)),
 		one("2 cores: waiting for locks, % of the time of calls in flight", "≤ 5", overHTTP, "cores", "locks_2", Number, most(5)),
 		one("200 receivers: resident memory a call in flight", "≤ 40 kB", overHTTP, "callbacks-fleet", "kb",
 			func(v float64) string { return Number(v) + " kB" }, most(40)),
-		one("first go build ./cmd/notifier, modules downloaded", "≤ 70 s", overHTTP, "program", "build_s", seconds, most(70)),
-		one("stripped program", "≤ 34 MB", overHTTP, "program", "mb", megabytes, most(34)),
+		one("first go build ./cmd/notifier, modules downloaded", "≤ 70 s", overHTTP, "program", "build_s", seconds, most(70)).
+			near(largest(harness.SecondsOf, "seconds of compiling, two packages at once")),
+		one("stripped program", "≤ 34 MB", overHTTP, "program", "mb", megabytes, most(34)).near(largest(harness.MBOf, "MB of it")),
 		one("start until /readyz answers 200", "≤ 60 ms", overHTTP, "program", "start_ms", ms, most(60)),
-		one("idle memory, one route", "≤ 28 MB", overHTTP, "program", "idle_mb", megabytes, most(28)),
+		one("idle memory, one route", "≤ 28 MB", overHTTP, "program", "idle_mb", megabytes, most(28)).near(fileOfMemory),
 	}
 }
 

@@ -49,8 +49,9 @@ func TestTreeHoldsItsRoot(t *testing.T) {
 	if _, err := CPU(os.Getpid()); err != nil {
 		t.Error(err)
 	}
-	if n, err := RSS(os.Getpid()); err != nil || n < 1<<20 {
-		t.Errorf("%d, %v", n, err)
+	own, err := OwnMemory(os.Getpid())
+	if all, err2 := RSS(os.Getpid()); err != nil || err2 != nil || own < 1<<20 || all <= own {
+		t.Errorf("%d of %d, %v, %v", own, all, err, err2)
 	}
 	if _, err := OwnCPU(); err != nil {
 		t.Error(err)

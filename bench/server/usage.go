@@ -195,15 +195,20 @@ func OwnCPU() (time.Duration, error) {
 	return total, nil
 }
 
-// RSS returns the resident memory of a process in bytes.
-func RSS(pid int) (int64, error) {
+// RSS returns the resident memory of a process, in bytes.
+func RSS(pid int) (int64, error) { return memory(pid, "VmRSS:") }
+
+// OwnMemory returns the resident memory of a process without pages of files, in bytes.
+func OwnMemory(pid int) (int64, error) { return memory(pid, "RssAnon:") }
+
+func memory(pid int, field string) (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
 	}
 
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if rest, ok := strings.CutPrefix(line, field); ok {
 			kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
 			if err != nil {
 				return 0, fmt.Errorf("read the memory of %d: %w", pid, err)
@@ -213,5 +218,5 @@ func RSS(pid int) (int64, error) {
 		}
 	}
 
-	return 0, fmt.Errorf("read the memory of %d: no VmRSS", pid)
+	return 0, fmt.Errorf("read the memory of %d: no %s", pid, field)
 }
