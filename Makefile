@@ -121,7 +121,7 @@ reshard-load: deps ## Measures how 1,000,000 notices move to other shards under 
 	$(GO) test -tags measure -run TestMeasureReshard -count 1 -v -timeout 1h ./internal/engine
 
 sim: deps ## Runs the scripts with many virtual instances, STEPS steps from SEED on (0 = anywhere); RECORD=1 writes the record
-	$(GO) test -count 1 -timeout 60m -v ./test/sim -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=1000 -sim.shrink=$(SHRINK) | grep -v 'rapid\] draw\|rapid\] OK'
+	$(GO) test -count 1 -timeout 60m -v ./test/sim $(SIMFLAGS) -sim.steps=$(STEPS) -sim.seed=$(SEED) -sim.mutants=1000 -sim.shrink=$(SHRINK) | grep -v 'rapid\] draw\|rapid\] OK'
 
 cover: deps ## Shows the test coverage, by function and in total
 	$(GO) test -coverpkg ./internal/... -coverprofile cover.out -timeout $(TIMEOUT) ./...
