@@ -155,9 +155,14 @@ func TestGoalsAreJudged(t *testing.T) {
 	bad := sample0("notifier")
 	bad.Cells = append(bad.Cells, harness.Cell{Peer: "notifier", Case: "drain", Values: harness.Values{"rate": 100, "jobs": 10, "missing": 1}})
 	bad.Cells = append(bad.Cells, harness.Cell{Peer: "asynq", Case: "drain", Values: harness.Values{"rate": 20}})
+	killed := sample0("notifier")
+	killed.Cells = append(killed.Cells, harness.Cell{Peer: "notifier", Case: "crash", Values: harness.Values{"jobs": 10, "doubled": 2}})
+	if r := goalTable(killed).rows[0]; r[3] != "yes" {
+		t.Errorf("%q", r)
+	}
 	for _, r := range goalTable(bad).rows {
 		switch r[0] {
-		case "early, missing, doubled, in all runs", "drain":
+		case "early, missing, doubled, but where a worker is killed", "drain":
 			if r[3] != "no" {
 				t.Errorf("%q", r)
 			}
