@@ -148,11 +148,9 @@ func goals() []goal {
 	asynqs := []string{"asynq", "asynq-10ms"}
 	return []goal{
 		{"early, missing, doubled, but where a worker is killed", "0, 0, 0", func(res *harness.Result) (sum float64, text string, ok bool) {
-			for _, c := range res.Cells {
-				// Jobs of a killed worker are repeated; the crash case says how many.
-				if (c.Peer == inProcess || c.Peer == overHTTP) && c.Case != "crash" {
-					sum, ok = sum+c.Values["early"]+c.Values["missing"]+c.Values["doubled"], true
-				}
+			for _, peer := range []string{inProcess, overHTTP} {
+				f := sumFaults(res, peer)
+				sum, ok = sum+f[0]+f[1]+f[2], ok || f[3] > 0
 			}
 			return sum, allFaults(res, inProcess) + "; over HTTP " + allFaults(res, overHTTP), ok
 		}, most(0), nil},

@@ -43,7 +43,7 @@ func emptyPost(res *harness.Result) string {
 	return fmt.Sprintf("an empty POST of the fixed workload takes %.0f µs of the cores here", float64(res.Machine.Cores)*1e6/res.Fixed[0].HTTP)
 }
 
-// allTogether: what all processes take of the cores.
+// allTogether explains a rate by the time that all processes need for a job.
 func allTogether(cas string) func(res *harness.Result) string {
 	return func(res *harness.Result) string {
 		sum, most := spent(res, cas)
@@ -72,7 +72,7 @@ func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Re
 // offered is the rate of the jobs for 200 receivers.
 func offered(res *harness.Result) float64 { return float64(res.Size.Offered) }
 
-// bareAndRedis: the bare loop keeps all cores busy, and Redis works on the same.
+// bareAndRedis explains a share of the bare loop: that loop uses all cores, and Redis needs some of their time.
 func bareAndRedis(res *harness.Result) string {
 	bare, redis := stat(res, overHTTP, "callbacks", "cpu_bare"), stat(res, overHTTP, "callbacks", "cpu_redis")
 	if bare.N == 0 || redis.N == 0 || bare.Median == 0 {
@@ -97,7 +97,7 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 	}
 }
 
-// everyEvent: all instances subscribe to the events of all notices.
+// everyEvent explains the cost of many instances: each subscribes to the events of all notices.
 func everyEvent(res *harness.Result) string {
 	eight, one := stat(res, inProcess, "fleet", "trips_8"), stat(res, inProcess, "fleet", "trips_1")
 	if eight.N == 0 || one.N == 0 {
@@ -108,7 +108,7 @@ func everyEvent(res *harness.Result) string {
 		"fit a call of each", Number(eight.Median), Number(one.Median))
 }
 
-// eightBesideOne says where the time of eight instances goes.
+// eightBesideOne compares the lateness of eight instances with that of one.
 func eightBesideOne(res *harness.Result) string {
 	eight, one := stat(res, inProcess, "fleet", "p99_ms_8"), stat(res, inProcess, "fleet", "p99_ms_1")
 	if eight.N == 0 || one.N == 0 {
@@ -122,19 +122,11 @@ func eightBesideOne(res *harness.Result) string {
 // largest names the modules with most of a value of the program case, such as the MB of the program.
 func largest(prefix, text string) func(res *harness.Result) string {
 	return func(res *harness.Result) string {
-		sums := map[string]float64{}
-		for _, c := range res.Cells {
-			for name, v := range c.Values {
-				if m, ok := strings.CutPrefix(name, prefix); ok && c.Peer == overHTTP && c.Case == "program" {
-					sums[m] = v
-				}
-			}
-		}
-
-		names := slices.SortedFunc(maps.Keys(sums), func(a, b string) int { return cmp.Compare(sums[b], sums[a]) })
+		values := byModule(res, prefix)
+		names := slices.SortedFunc(maps.Keys(values), func(a, b string) int { return cmp.Compare(values[b], values[a]) })
 		var parts []string
 		for _, n := range names[:min(len(names), 5)] {
-			parts = append(parts, fmt.Sprintf("%s %s", n, Number(sums[n])))
+			parts = append(parts, n+" "+Number(values[n]))
 		}
 
 		if len(parts) == 0 {
@@ -145,7 +137,7 @@ func largest(prefix, text string) func(res *harness.Result) string {
 	}
 }
 
-// fileOfMemory says how much of the idle memory is the program's own, and how much is its file.
+// fileOfMemory says how much of the idle memory are pages of the program's file.
 func fileOfMemory(res *harness.Result) string {
 	own := stat(res, overHTTP, "program", "idle_own_mb")
 	if own.N == 0 {

@@ -136,8 +136,9 @@ func summaryTable(res *harness.Result) table {
 	return t
 }
 
-func allFaults(res *harness.Result, peer string) string {
-	var sum [4]float64
+// sumFaults returns the numbers of early, missing, doubled and all jobs of a peer. The crash case is left out: the jobs of a
+// killed worker are delivered again.
+func sumFaults(res *harness.Result, peer string) (sum [4]float64) {
 	for _, c := range res.Cells {
 		if c.Peer != peer || c.Error != "" || strings.HasPrefix(c.Case, "crash") {
 			continue
@@ -147,6 +148,11 @@ func allFaults(res *harness.Result, peer string) string {
 		}
 	}
 
+	return sum
+}
+
+func allFaults(res *harness.Result, peer string) string {
+	sum := sumFaults(res, peer)
 	if sum[3] == 0 {
 		return "–"
 	}
@@ -263,38 +269,45 @@ func patternTable(res *harness.Result) table {
 // programTable shows the largest modules of the program; it has no rows if the run did not measure the program.
 func programTable(res *harness.Result) table {
 	t := table{head: []string{"module", "MB", "compiling, s"}}
-	type module struct {
-		name        string
-		mb, seconds float64
+	mb, seconds := byModule(res, harness.MBOf), byModule(res, harness.SecondsOf)
+	all := maps.Clone(mb)
+	maps.Copy(all, seconds)
+	names := slices.SortedFunc(maps.Keys(all), func(a, b string) int {
+		return cmp.Or(cmp.Compare(mb[b], mb[a]), cmp.Compare(seconds[b], seconds[a]), cmp.Compare(a, b))
+	})
+	row := func(name string, mb, seconds float64) {
+		t.rows = append(t.rows, []string{name, fmt.Sprintf("%.2f", mb), fmt.Sprintf("%.1f", seconds)})
 	}
-	byName := map[string]module{}
+
+	var otherMB, otherSeconds float64
+	for i, n := range names {
+		if i < modulesShown {
+			row(n, mb[n], seconds[n])
+			continue
+		}
+
+		otherMB, otherSeconds = otherMB+mb[n], otherSeconds+seconds[n]
+	}
+
+	if len(names) > modulesShown {
+		row("all others", otherMB, otherSeconds)
+	}
+
+	return t
+}
+
+// byModule returns a value of the program case by module, such as the MB of the program.
+func byModule(res *harness.Result, prefix string) map[string]float64 {
+	values := map[string]float64{}
 	for _, c := range res.Cells {
-		for name, x := range c.Values {
-			if m, ok := strings.CutPrefix(name, harness.MBOf); ok {
-				byName[m] = module{m, x, byName[m].seconds}
-			} else if m, ok := strings.CutPrefix(name, harness.SecondsOf); ok {
-				byName[m] = module{m, byName[m].mb, x}
+		for name, v := range c.Values {
+			if m, ok := strings.CutPrefix(name, prefix); ok {
+				values[m] = v
 			}
 		}
 	}
 
-	list := slices.SortedFunc(maps.Values(byName), func(a, b module) int {
-		return cmp.Or(cmp.Compare(b.mb, a.mb), cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
-	})
-	rest := module{name: "all others"}
-	for i, m := range list {
-		if i >= modulesShown {
-			rest.mb, rest.seconds = rest.mb+m.mb, rest.seconds+m.seconds
-			continue
-		}
-		t.rows = append(t.rows, []string{m.name, fmt.Sprintf("%.2f", m.mb), fmt.Sprintf("%.1f", m.seconds)})
-	}
-
-	if len(list) > modulesShown {
-		t.rows = append(t.rows, []string{rest.name, fmt.Sprintf("%.2f", rest.mb), fmt.Sprintf("%.1f", rest.seconds)})
-	}
-
-	return t
+	return values
 }
 
 // modulesShown is the number of modules that the page names.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -108,8 +109,26 @@ func TestLeaveRemovesInstanceAndIsAnnounced(t *testing.T) {
 	if r = s.beat(t, Heartbeat{ID: "b"}); !r.Ended || len(r.Heartbeats) != 0 {
 		t.Errorf("%+v", r)
 	}
-	if r = s.beat(t, Heartbeat{ID: "a", Since: r.Now + 1e6}); len(r.Departures) != 1 {
-		t.Errorf("a future time hides ended instances: %+v", r)
+	if r = s.beat(t, Heartbeat{ID: "a", Since: r.Now + 1e6}); len(r.Departures) != 1 || r.heartbeat("b") != nil {
+		t.Errorf("a future time hides ended instances, or the refused heartbeat was stored: %+v", r)
+	}
+}
+
+func TestServeRecordsThousandsOfPrefixes(t *testing.T) {
+	t.Parallel()
+	s, _ := openStore(t)
+	var prefixes []string
+	for i := range 2500 {
+		prefixes = append(prefixes, fmt.Sprintf("app%d", i))
+	}
+	served, err := s.Serve(t.Context(), "a", prefixes, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(served["a"])
+	slices.Sort(prefixes)
+	if !slices.Equal(served["a"], prefixes) {
+		t.Errorf("%d of %d prefixes are recorded", len(served["a"]), len(prefixes))
 	}
 }
 

@@ -29,7 +29,7 @@ local flags = (connections[1] or 0) > 0 and 0.25 or 0
 if ARGV[4] % 2 == 1 then flags = flags + 0.5 end
 if tonumber(ARGV[4]) > 1 then flags = flags + 0.125 end
 local known = 1 - call('ZADD', KEYS[1], string.format('%.3f', now + flags), id)
--- An instance that ends loses its heartbeat, so only one without can have ended.
+-- depart.lua removes the heartbeat of an instance that ends, so an id that had a heartbeat has not ended.
 if known == 0 and call('ZSCORE', KEYS[3], id) then
   call('ZREM', KEYS[1], id)
   return {now, -1, {}, {}, {}, {}, ''}
@@ -39,7 +39,7 @@ if ARGV[6] ~= '' then call('HSET', KEYS[2], id .. ' figures', ARGV[6]) end
 -- Where PUBLISH is forbidden, the others see it with their next heartbeat.
 if known == 0 then redis.pcall('PUBLISH', ARGV[2], 'joined ' .. id) end
 
--- One call reads all, so that an idle instance needs none to look for old ones. Behind 1,000 newer ones they need a call.
+-- This call reads the old heartbeats too. Only if there are 1,000 newer ones, another call finds the old ones.
 local all = call('ZREVRANGEBYSCORE', KEYS[1], '+inf', '-inf', 'WITHSCORES', 'LIMIT', 0, 1000)
 local current, old = {}, {}
 for i = 1, #all, 2 do
