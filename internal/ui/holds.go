@@ -2,6 +2,7 @@ package ui
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -24,6 +25,9 @@ import (
 
 // mostHolds is the maximum number of paused and limited receivers on a page.
 const mostHolds = 100
+
+// mostPaused is the maximum number of paused receivers that the first page names.
+const mostPaused = 5
 
 // holdRow is a paused or limited receiver.
 type holdRow struct {
@@ -120,6 +124,54 @@ func (l *holdList) row(r holds.Receiver) *holdRow {
 	}
 
 	return l.by[r]
+}
+
+// pauseMatter adds the paused receivers that the visitor may see, because someone may have forgotten to resume them.
+func (p *Pages) pauseMatter(b *board, v Visitor, add func(matter)) {
+	toList := []link{{Root + "receivers", say("Receivers")}}
+	if b.HoldsErr != nil {
+		add(matter{Level: mind, Title: say("Paused receivers unknown or outdated"), Why: p.failure(context.Background(), b.HoldsErr).text,
+			Links: toList})
+	}
+
+	list := b.paused(v.Owns)
+	if len(list) == 0 {
+		return
+	}
+
+	m := matter{Level: mind, Title: say("%s receiver(s) paused", len(list)), Links: toList,
+		Why: say("No attempt is made until the pause ends.")}
+	if held, counted := b.held(list); counted {
+		m.Why = both(m.Why, say("%s due notice(s) held.", held))
+	}
+
+	for _, pause := range list[:min(len(list), mostPaused)] {
+		m.Facts = append(m.Facts, p.pauseText(pause))
+	}
+
+	if more := len(list) - mostPaused; more > 0 {
+		m.Facts = append(m.Facts, say("%s more", more))
+	}
+
+	add(m)
+}
+
+// pauseText names a paused receiver: "shop.example under app1:orders until 15:30".
+func (p *Pages) pauseText(pause *holds.Pause) text {
+	t := plain(pause.Host)
+	if pause.Host == "" {
+		t = say("audience `%s`", pause.Audience)
+	}
+
+	if pause.Prefix != "" {
+		t = say("%s under `%s`", t, pause.Prefix)
+	}
+
+	if !pause.Until.IsZero() {
+		t = say("%s until %s", t, clock(p.stamp(pause.Until)))
+	}
+
+	return t
 }
 
 // addHold sets the pause and the limits that apply to a receiver of a route, whoever has set them.

@@ -105,6 +105,28 @@ func TestReceiverWithoutHealthIsPausedAndResumed(t *testing.T) {
 	}
 }
 
+// The first page names paused receivers, which someone may have forgotten, and does not claim that there are none.
+func TestFirstPageNamesPausedReceivers(t *testing.T) {
+	s := newSite(t)
+	s.health = &physician{}
+	s = s.as(ui.Visitor{})
+	s.get("/ui/").says("no route or receiver is paused").saysNot("receiver paused")
+
+	page := s.get("/ui/receivers")
+	page = s.press(page, "/ui/receivers/pause", "host", "next.example", "until", "+2h")
+	s.hold("host/next.example/", "app1:orders:paid:1")
+	page = s.press(page, "/ui/receivers/pause", "audience", "m17", "prefix", "app1:orders")
+	s.get("/ui/").says("2 receivers paused", "No attempt is made until the pause ends. 1 due notice held.", "audience m17 under app1:orders",
+		"next.example until ")
+	s.as(ui.Visitor{Prefix: "app1", Role: access.Read}).get("/ui/").says("1 receiver paused", "audience m17 under app1:orders").
+		saysNot("next.example", "no route or receiver is paused")
+	s.as(ui.Visitor{Prefix: "app2", Role: access.Read}).get("/ui/").says("and no route is paused").saysNot("next.example", "m17")
+	for i := range 5 {
+		page = s.press(page, "/ui/receivers/pause", "host", fmt.Sprintf("a%d.example", i))
+	}
+	s.get("/ui/").says("7 receivers paused", "a3.example", "2 more").saysNot("next.example")
+}
+
 // A client with a prefix pauses its own notices only, and sees what holds them.
 func TestReceiversOfClientWithPrefix(t *testing.T) {
 	s := newSite(t)

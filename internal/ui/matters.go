@@ -62,6 +62,7 @@ func (p *Pages) matters(b *board, list []store.Counts, v Visitor) []matter {
 	}
 
 	p.receiverMatters(b, v, add)
+	p.pauseMatter(b, v, add)
 	if v.All() {
 		p.setupMatter(add)
 	}

@@ -206,7 +206,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 
 	out.Matters = p.matters(b, list, v)
 	if len(out.Matters) == 0 && out.Stale == nil {
-		out.Calm = p.calm()
+		out.Calm = p.calm(b, v)
 	}
 
 	return out

@@ -148,9 +148,12 @@ func (p *Pages) waitingLink(h *hostRow) link {
 }
 
 // calm returns the text of a page without problems. It claims only what was checked.
-func (p *Pages) calm() text {
-	if p.o.Health == nil {
+func (p *Pages) calm(b *board, v Visitor) text {
+	switch {
+	case p.o.Health == nil:
 		return say("No notice is late, and no route is paused.")
+	case len(b.paused(v.Meets)) > 0: // by others, of whom the page does not tell
+		return say("No notice is late, no receiver's last attempt failed, and no route is paused.")
 	}
-	return say("No notice is late, no receiver's last attempt failed, and no route is paused.")
+	return say("No notice is late, no receiver's last attempt failed, and no route or receiver is paused.")
 }

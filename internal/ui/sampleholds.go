@@ -59,3 +59,32 @@ func (s *sampler) holds(ctx context.Context, b *board, now time.Time, changed bo
 
 	b.Held, b.HeldAt = held, now
 }
+
+// paused returns the pauses at present whose prefix is wanted.
+func (b *board) paused(wanted func(prefix string) bool) (list []*holds.Pause) {
+	if b.Holds == nil {
+		return nil
+	}
+
+	for _, p := range b.Holds.Pauses() {
+		if p.Active(b.At) && wanted(p.Prefix) {
+			list = append(list, p)
+		}
+	}
+
+	return list
+}
+
+// held returns how many notices pauses hold, and whether all were counted.
+func (b *board) held(list []*holds.Pause) (sum int64, counted bool) {
+	for _, p := range list {
+		n, known := b.Held[p.String()]
+		if !known {
+			return 0, false
+		}
+
+		sum += n
+	}
+
+	return sum, true
+}
