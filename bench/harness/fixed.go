@@ -4,21 +4,27 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"notifier/bench/server"
+	"notifier/internal/alarm"
 )
 
-// The fixed workload: about two seconds each.
+// The fixed workload: two to five seconds each.
 const (
 	fixedSets    = 200_000
 	fixedClients = 50
 	fixedPosts   = 30_000
 	fixedCallers = 64
+	fixedWakes   = 50 // every 100 ms
+	fixedWakesMS = 3000
 )
 
 // Fixed are the rates of a workload that depends on the machine only. A run measures it first and last, so
@@ -27,12 +33,21 @@ type Fixed struct {
 	At   time.Time
 	Set  float64 // SET a second by redis-benchmark with 50 connections
 	HTTP float64 // POST a second by 64 goroutines at a server that answers at once, both in this process
+	// ms from the time of a timer to the answer of the second of two PINGs, one after the other. A notice
+	// needs as much: one call makes Redis send the expired event, and one claims the notice.
+	Wake10, Wake1000 Wake // every 100 ms, every ms
+}
+
+// Wake is what a timer and two PINGs take. All are 0 in results of older programs.
+type Wake struct {
+	Mean, P99 float64 // ms
+	CPU       float64 // of Redis, µs a PING
 }
 
 // measureFixed runs the fixed workload. dir is an empty directory for its Redis.
 func measureFixed(ctx context.Context, dir string) (f Fixed, err error) {
 	f.At = time.Now().UTC()
-	if f.Set, err = fixedRedis(ctx, dir); err != nil {
+	if err := fixedRedis(ctx, dir, &f); err != nil {
 		return f, err
 	}
 
@@ -46,19 +61,20 @@ func measureFixed(ctx context.Context, dir string) (f Fixed, err error) {
 	return f, err
 }
 
-func fixedRedis(ctx context.Context, dir string) (float64, error) {
+// fixedRedis measures what needs a Redis.
+func fixedRedis(ctx context.Context, dir string, f *Fixed) error {
 	path, err := server.Find("redis-benchmark")
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if err := os.Mkdir(dir, 0o711); err != nil {
-		return 0, fmt.Errorf("make a scratch directory: %w", err)
+		return fmt.Errorf("make a scratch directory: %w", err)
 	}
 
 	defer os.RemoveAll(dir)
 	redis, err := server.Redis(ctx, dir)
 	if err != nil {
-		return 0, err
+		return err
 	}
 
 	defer redis.Stop()
@@ -67,10 +83,65 @@ func fixedRedis(ctx context.Context, dir string) (float64, error) {
 	out, err := exec.CommandContext(ctx, path, "-h", host, "-p", port, "-t", "set", "-n", strconv.Itoa(fixedSets),
 		"-c", strconv.Itoa(fixedClients), "--csv").Output()
 	if err != nil {
-		return 0, fmt.Errorf("redis-benchmark: %w", err)
+		return fmt.Errorf("redis-benchmark: %w", err)
+	}
+	if f.Set, err = setRate(string(out)); err != nil {
+		return err
+	}
+	if f.Wake10, err = wakes(ctx, redis, fixedWakes, 100*time.Millisecond); err != nil {
+		return err
 	}
 
-	return setRate(string(out))
+	f.Wake1000, err = wakes(ctx, redis, fixedWakesMS, time.Millisecond)
+	return err
+}
+
+// wakes measures n times, once in each interval, the time from when a timer is to fire to the answer of the second PING.
+// A turn that is late lets those that it delays wait, as the notices of a busy service do.
+func wakes(ctx context.Context, redis *server.Process, n int, every time.Duration) (Wake, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", redis.Addr)
+	if err != nil {
+		return Wake{}, err
+	}
+
+	defer conn.Close()
+	timer := alarm.New()
+	defer timer.Close()
+
+	before, err := server.CPU(redis.PID())
+	if err != nil {
+		return Wake{}, err
+	}
+
+	took := make([]float64, 0, n)
+	var sum float64
+	answer := make([]byte, len("+PONG\r\n"))
+	begin := time.Now()
+	for i := range n {
+		due := begin.Add(time.Duration(i+1) * every)
+		timer.Set(time.Until(due))
+		<-timer.C()
+
+		for range 2 {
+			if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+				return Wake{}, fmt.Errorf("ping: %w", err)
+			}
+			if _, err := io.ReadFull(conn, answer); err != nil {
+				return Wake{}, fmt.Errorf("ping: %w", err)
+			}
+		}
+
+		ms := float64(time.Since(due)) / float64(time.Millisecond)
+		took, sum = append(took, ms), sum+ms
+	}
+
+	after, err := server.CPU(redis.PID())
+	if err != nil {
+		return Wake{}, err
+	}
+
+	slices.Sort(took)
+	return Wake{sum / float64(n), Quantile(took, 0.99), float64((after - before).Microseconds()) / float64(2*n)}, nil
 }
 
 // setRate reads the rate from what redis-benchmark --csv prints.

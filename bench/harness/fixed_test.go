@@ -16,6 +16,11 @@ func TestFixedWorkloadMeasuresRedisAndHTTP(t *testing.T) {
 	if f.Set < 100 || f.HTTP < 100 || f.At.IsZero() {
 		t.Errorf("%+v", f)
 	}
+	for _, w := range []Wake{f.Wake10, f.Wake1000} {
+		if w.Mean <= 0 || w.P99 < w.Mean/2 || w.CPU <= 0 {
+			t.Errorf("%+v", w)
+		}
+	}
 }
 
 func TestSetRateReadsRedisBenchmark(t *testing.T) {

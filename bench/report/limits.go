@@ -34,6 +34,17 @@ func plainSet(res *harness.Result) string {
 	return fmt.Sprintf("a plain SET of the fixed workload takes %.1f µs here", 1e6/res.Fixed[0].Set)
 }
 
+// wake compares with a timer and two round trips on the same machine, once in each interval.
+func wake(interval string, of func(f harness.Fixed) float64) func(res *harness.Result) string {
+	return func(res *harness.Result) string {
+		if len(res.Fixed) == 0 || of(res.Fixed[0]) == 0 {
+			return ""
+		}
+
+		return fmt.Sprintf("a timer and two PINGs, once in %s of the fixed workload, take %s here", interval, ms(of(res.Fixed[0])))
+	}
+}
+
 // emptyPost compares with an empty HTTP request on the same machine.
 func emptyPost(res *harness.Result) string {
 	if len(res.Fixed) == 0 || res.Fixed[0].HTTP == 0 {
@@ -92,8 +103,13 @@ func aMillisecond(rate string, beside string) func(res *harness.Result) string {
 			return ""
 		}
 
-		return fmt.Sprintf("each due ms has a call that lets the timers expire and one that claims, %s commands a job, p99 %s late; %s: p99 %s",
+		text := fmt.Sprintf("each due ms has a call that lets the timers expire and one that claims, %s commands a job, p99 %s late; %s: p99 %s",
 			Number(commands.Median), ms(ours.Median), beside, ms(late.Median))
+		if len(res.Fixed) > 0 && res.Fixed[0].Wake1000.CPU > 0 {
+			text += fmt.Sprintf("; one of two PINGs a ms takes %s of Redis here", micros(res.Fixed[0].Wake1000.CPU))
+		}
+
+		return text
 	}
 }
 
