@@ -313,7 +313,7 @@ func TestImportsPointDown(t *testing.T) {
 var redisPackages = []string{"internal/wire", "internal/sentinel", "internal/embedded"}
 
 var (
-	makesClient = regexp.MustCompile(`\bredis\.(New\w*Client|NewRing|NewScript)\(`)
+	makesClient = regexp.MustCompile(`redis\.(New\w*Client|NewRing|NewScript)\(`)
 	sendsScript = regexp.MustCompile(`\.(Eval|EvalSha|EvalRO|EvalShaRO|ScriptLoad)\(`)
 	ownEval     = "wire.Eval("
 	keyText     = regexp.MustCompile("[\"`][^\"`]*(\\}:|:\\{)[^\"`]*[\"`]")
@@ -349,7 +349,10 @@ func direct(dir, code string) string {
 	if dir == "internal/keys" || dir == "internal/doctor" || dir == "internal/notice" { // doctor reads rules of ACLs, notice writes JSON
 		return ""
 	}
-	if keyText.MatchString(code) || keySum.MatchString(strings.ReplaceAll(code, "path.Base(", "(")) {
+	// Expressions are slow under the race detector, so what each line needs is looked for first.
+	text := strings.Contains(code, "}:") || strings.Contains(code, ":{")
+	sum := strings.Contains(code, "+")
+	if text && keyText.MatchString(code) || sum && keySum.MatchString(strings.ReplaceAll(code, "path.Base(", "(")) {
 		return "builds a key: want package keys"
 	}
 	return ""
@@ -401,9 +404,14 @@ func TestSleepsInTestsHaveAReason(t *testing.T) {
 }
 
 func TestNoUnfinishedMarkers(t *testing.T) {
-	later := regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
+	words := []string{"TO" + "DO", "FIX" + "ME", "XX" + "X"}
+	later := regexp.MustCompile(`\b(` + strings.Join(words, "|") + `)\b`)
 	for _, rel := range files(t, ".go", ".md", ".lua", ".sh", ".yaml", ".yml", "Makefile", "Dockerfile", ".conf", ".acl") {
-		for i, line := range strings.Split(read(t, rel), "\n") {
+		text := read(t, rel)
+		if !slices.ContainsFunc(words, func(w string) bool { return strings.Contains(text, w) }) {
+			continue // the expression is slow under the race detector
+		}
+		for i, line := range strings.Split(text, "\n") {
 			if word := later.FindString(line); word != "" {
 				t.Errorf("%s:%d says %s: do it, or open an issue", rel, i+1, word)
 			}
