@@ -12,10 +12,10 @@ step() {
 
 limit=${TIMEOUT:-15m}
 step make lint
-# All tests, also those that the tag of make test excludes.
+# All tests, including the ones that the tag of make test excludes.
 step scripts/test.sh ./... -race -p "${PARALLEL:-4}" -parallel "${PARALLEL:-4}" -timeout "$limit"
-# A fifth of the steps that make sim takes, and nobody reads the stories of mutants here. The two halves of the simulator
-# run beside the steps below, each on one core: rapid's flags are global, so its tests cannot run in parallel.
+# A fifth of the steps of make sim, without shrinking the failures of mutants. The two halves of the simulator run beside
+# the steps below, each on one core: rapid's flags are global, so its tests cannot run in parallel.
 logs=$(mktemp -d)
 set -m # a process group for each, to end all of it if another step fails
 make sim STEPS=40000 SHRINK=1ms SIMFLAGS='-run TestScriptsMatchModel' >"$logs/model" 2>&1 &

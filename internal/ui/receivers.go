@@ -152,7 +152,7 @@ func (p *Pages) calm(b *board, v Visitor) text {
 	switch {
 	case p.o.Health == nil:
 		return say("No notice is late, and no route is paused.")
-	case len(b.paused(v.Meets)) > 0: // by others, of whom the page does not tell
+	case len(b.paused(v.Meets)) > 0: // the page does not show pauses by others
 		return say("No notice is late, no receiver's last attempt failed, and no route is paused.")
 	}
 	return say("No notice is late, no receiver's last attempt failed, and no route or receiver is paused.")
