@@ -5,8 +5,11 @@ import "time"
 // Alarm fires on C once after each Set. It is not safe for concurrent use.
 type Alarm interface {
 	// C returns the channel of firings. Firings that were not received are merged, and one may be
-	// left over from before the last Set.
+	// left over from before the last Set. An Alarm fires up to 0.5 ms too early, so that its receiver
+	// is awake in time: it calls Rest.
 	C() <-chan struct{}
+	// Rest waits until the Alarm was to fire, if it has fired too early.
+	Rest()
 	// Set makes the Alarm fire after d, or at once if d ≤ 0. It replaces an earlier Set.
 	Set(d time.Duration)
 	// Close releases the Alarm, which fires no more.
@@ -42,6 +45,7 @@ func NewTimer() Alarm {
 }
 
 func (f *fallback) C() <-chan struct{}  { return f.c }
+func (f *fallback) Rest()               {}
 func (f *fallback) Set(d time.Duration) { f.t.Reset(max(d, 0)) }
 func (f *fallback) Close()              { f.t.Stop() }
 

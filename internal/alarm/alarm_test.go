@@ -1,6 +1,7 @@
 package alarm
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func TestAlarms(t *testing.T) {
 				a.Set(d)
 				select {
 				case <-a.C():
+					a.Rest()
 				case <-time.After(10 * time.Second):
 					t.Fatalf("no alarm after %s", d)
 				}
@@ -37,6 +39,68 @@ func TestAlarms(t *testing.T) {
 	}
 }
 
+// The timer of a long wait is set earlier than the alarm. The rest is waited for, also while other alarms fire all the time, and
+// a later Set replaces an earlier one.
+func TestLongWaitsAreNotTooShort(t *testing.T) {
+	for name, others := range map[string]int{"alone": 0, "beside another": 1} {
+		t.Run(name, func(t *testing.T) {
+			done := make(chan struct{})
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer close(done)
+			for range others {
+				wg.Go(func() { fire(done) })
+			}
+			a := New()
+			defer a.Close()
+			for i := range 20 {
+				d := 16*time.Millisecond + time.Duration(i)*100*time.Microsecond
+				from := time.Now()
+				a.Set(time.Minute)
+				a.Set(d)
+				select {
+				case <-a.C():
+					a.Rest()
+				case <-time.After(10 * time.Second):
+					t.Fatalf("no alarm after %s", d)
+				}
+				if took := time.Since(from); took < d {
+					t.Errorf("fired %s before its time", d-took)
+				}
+			}
+		})
+	}
+}
+
+// fire lets an alarm fire until done is closed.
+func fire(done <-chan struct{}) {
+	a := New()
+	defer a.Close()
+	for {
+		a.Set(15 * time.Millisecond)
+		select {
+		case <-a.C():
+			a.Rest()
+		case <-done:
+			return
+		}
+	}
+}
+
+func BenchmarkLongWait(b *testing.B) {
+	a := New()
+	defer a.Close()
+	var over time.Duration
+	for range b.N {
+		from := time.Now()
+		a.Set(20 * time.Millisecond)
+		<-a.C()
+		a.Rest()
+		over += time.Since(from) - 20*time.Millisecond
+	}
+	b.ReportMetric(float64(over.Nanoseconds())/float64(b.N), "ns-late/op")
+}
+
 func BenchmarkSetAndWait(b *testing.B) {
 	a := New()
 	defer a.Close()
@@ -45,6 +109,7 @@ func BenchmarkSetAndWait(b *testing.B) {
 		from := time.Now()
 		a.Set(200 * time.Microsecond)
 		<-a.C()
+		a.Rest()
 		over += time.Since(from) - 200*time.Microsecond
 	}
 	b.ReportMetric(float64(over.Nanoseconds())/float64(b.N), "ns-late/op")

@@ -245,6 +245,7 @@ func (s *Sweeper) sleep(ctx context.Context, a alarm.Alarm) {
 		case <-ctx.Done():
 			return
 		case <-a.C():
+			a.Rest()
 			return
 		case <-s.wake:
 			if s.woken() {
