@@ -23,8 +23,8 @@ const (
 	fixedClients = 50
 	fixedPosts   = 30_000
 	fixedCallers = 64
-	fixedWakes   = 50 // every 100 ms
-	fixedWakesMS = 3000
+	wakesOf10    = 50   // one each 100 ms
+	wakesOf1000  = 3000 // one each ms
 )
 
 // Fixed are the rates of a workload that depends on the machine only. A run measures it first and last, so
@@ -40,8 +40,8 @@ type Fixed struct {
 
 // Wake is what a timer and two PINGs take. All are 0 in results of older programs.
 type Wake struct {
-	Mean, P99 float64 // ms
-	CPU       float64 // of Redis, µs a PING
+	Least, Mean, P99 float64 // ms
+	CPU              float64 // of Redis, µs a PING
 }
 
 // measureFixed runs the fixed workload. dir is an empty directory for its Redis.
@@ -88,16 +88,16 @@ func fixedRedis(ctx context.Context, dir string, f *Fixed) error {
 	if f.Set, err = setRate(string(out)); err != nil {
 		return err
 	}
-	if f.Wake10, err = wakes(ctx, redis, fixedWakes, 100*time.Millisecond); err != nil {
+	if f.Wake10, err = wakes(ctx, redis, wakesOf10, 100*time.Millisecond); err != nil {
 		return err
 	}
 
-	f.Wake1000, err = wakes(ctx, redis, fixedWakesMS, time.Millisecond)
+	f.Wake1000, err = wakes(ctx, redis, wakesOf1000, time.Millisecond)
 	return err
 }
 
 // wakes measures n times, once in each interval, the time from when a timer is to fire to the answer of the second PING.
-// A turn that is late lets those that it delays wait, as the notices of a busy service do.
+// A late measurement delays the next one, whose time includes that delay, like the lateness of notices in a busy service.
 func wakes(ctx context.Context, redis *server.Process, n int, every time.Duration) (Wake, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", redis.Addr)
 	if err != nil {
@@ -121,6 +121,7 @@ func wakes(ctx context.Context, redis *server.Process, n int, every time.Duratio
 		due := begin.Add(time.Duration(i+1) * every)
 		timer.Set(time.Until(due))
 		<-timer.C()
+		timer.Rest()
 
 		for range 2 {
 			if _, err := conn.Write([]byte("PING\r\n")); err != nil {
@@ -141,7 +142,7 @@ func wakes(ctx context.Context, redis *server.Process, n int, every time.Duratio
 	}
 
 	slices.Sort(took)
-	return Wake{sum / float64(n), Quantile(took, 0.99), float64((after - before).Microseconds()) / float64(2*n)}, nil
+	return Wake{took[0], sum / float64(n), Quantile(took, 0.99), float64((after - before).Microseconds()) / float64(2*n)}, nil
 }
 
 // setRate reads the rate from what redis-benchmark --csv prints.

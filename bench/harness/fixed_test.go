@@ -17,7 +17,7 @@ func TestFixedWorkloadMeasuresRedisAndHTTP(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	for _, w := range []Wake{f.Wake10, f.Wake1000} {
-		if w.Mean <= 0 || w.P99 < w.Mean/2 || w.CPU <= 0 {
+		if w.Least <= 0 || w.Mean < w.Least || w.P99 < w.Mean/2 || w.CPU <= 0 {
 			t.Errorf("%+v", w)
 		}
 	}
