@@ -66,7 +66,7 @@ type DB struct {
 	texts             texts
 	file              string // of SQLite
 
-	emptying logEmptying
+	cleaning cleaning
 
 	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = the owner is not checked
 	mine  atomic.Pointer[Owner]                                // the last answer of owner

@@ -69,38 +69,42 @@ func (d *DB) Erase(ctx context.Context, x Erasure, until time.Time) (rows int64,
 	ctx, cancel := context.WithTimeout(ctx, eraseTimeout)
 	defer cancel()
 	if rows, err = d.erase(ctx, x, until); err == nil && d.sqlite {
-		err = d.emptyLog(ctx)
+		err = d.clean(ctx)
 	}
 
 	return rows, d.wrap("erase", err)
 }
 
-// logEmptying lets concurrent erasures share one emptying of SQLite's log. SQLite refuses a second one at
-// once, without waiting.
-type logEmptying struct {
+// cleaning lets concurrent erasures share one cleaning of SQLite's files. SQLite refuses to empty its log twice at the
+// same time, without waiting.
+type cleaning struct {
 	begun atomic.Int64 // number of the last one that began
 	mu    sync.Mutex
 	done  int64 // number of the last one that succeeded
 }
 
-// emptyLog empties SQLite's write-ahead log, which still contains the erased data. It waits for searches that
-// read from the log.
-func (d *DB) emptyLog(ctx context.Context) error {
-	e := &d.emptying
-	before := e.begun.Load()
-	e.mu.Lock()
-	defer e.mu.Unlock()
+// clean removes what is left of deleted rows: copies in the pages of SQLite's file, and its write-ahead log. It waits for
+// searches that read from the log.
+func (d *DB) clean(ctx context.Context) error {
+	c := &d.cleaning
+	before := c.begun.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 
-	if e.done > before { // that one began after the caller's rows were deleted
+	if c.done > before { // that one began after the caller's rows were deleted
 		return nil
 	}
 
-	this := e.begun.Add(1)
+	this := c.begun.Add(1)
+	if err := d.overwriteCopies(ctx); err != nil {
+		return err
+	}
+
 	if err := d.truncateLog(ctx); err != nil {
 		return err
 	}
 
-	e.done = this
+	c.done = this
 	return nil
 }
 
