@@ -55,22 +55,25 @@ func listen(t testing.TB, conf *tls.Config, f talk) string {
 			mu.Lock()
 			conns = append(conns, c)
 			mu.Unlock()
-			wg.Go(func() {
-				defer func() { _ = c.Close() }()
-				if conf != nil {
-					tc := tls.Server(c, conf)
-					if tc.Handshake() != nil {
-						return
-					}
-					f(tc, bufio.NewReader(tc), stop)
-					_ = tc.Close()
-					return
-				}
-				f(c, bufio.NewReader(c), stop)
-			})
+			wg.Go(func() { serve(c, conf, f, stop) })
 		}
 	})
 	return l.Addr().String()
+}
+
+// serve serves one connection with f.
+func serve(c net.Conn, conf *tls.Config, f talk, stop <-chan struct{}) {
+	defer func() { _ = c.Close() }()
+	if conf != nil {
+		tc := tls.Server(c, conf)
+		if tc.Handshake() != nil {
+			return
+		}
+		f(tc, bufio.NewReader(tc), stop)
+		_ = tc.Close()
+		return
+	}
+	f(c, bufio.NewReader(c), stop)
 }
 
 // readRequest reads one request with its body.
@@ -92,12 +95,12 @@ func say(text string) talk {
 	}
 }
 
-// hold reads a request, writes text and keeps the connection open.
+// hold reads a request, writes text and keeps the connection open until the caller closes it.
 func hold(text string) talk {
-	return func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		if readRequest(in) == nil {
 			_, _ = io.WriteString(c, text)
-			<-stop
+			_, _ = io.Copy(io.Discard, in)
 		}
 	}
 }
@@ -138,6 +141,7 @@ func drip(text string) talk {
 		if readRequest(in) != nil {
 			return
 		}
+		go func() { _, _ = io.Copy(io.Discard, in) }() // what TLS writes before it closes; ends with the connection
 		tick := time.NewTicker(50 * time.Millisecond)
 		defer tick.Stop()
 		for i := 0; ; i++ {
