@@ -23,7 +23,8 @@ const (
 	pollEvery  = 100 * time.Millisecond
 )
 
-var errHold = errors.New("lost the lock against other movers; run the command again")
+// ErrLockLost means that another mover may have begun, because the lock could not be renewed in time.
+var ErrLockLost = errors.New("lost the lock against other movers; run the command again")
 
 // holder locks one Redis against other movers.
 type holder struct {
@@ -35,7 +36,7 @@ type holder struct {
 }
 
 // exclusive locks a Redis against other reshards and migrations until release is called. If the lock
-// is lost, held is cancelled with errHold.
+// is lost, held is cancelled with ErrLockLost.
 func exclusive(ctx context.Context, s Redis) (held context.Context, release func(), err error) {
 	h := &holder{redis: s, token: "reshard-" + rand.Text()}
 	held, h.cancel = context.WithCancelCause(ctx)
@@ -95,7 +96,7 @@ func (h *holder) renew(ctx context.Context) {
 		case err == nil && ok:
 			until = from.Add(holdFor)
 		case err == nil || time.Now().After(until):
-			h.cancel(errHold)
+			h.cancel(ErrLockLost)
 			return
 		}
 	}

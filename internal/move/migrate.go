@@ -466,7 +466,7 @@ const reopenFor = 5 * time.Second
 // reopen has the old side accept calls again after the last pass has failed or was interrupted.
 // Otherwise both sides would refuse calls until the next run.
 func (m *migrator) reopen(ctx context.Context) {
-	if m.dies || errors.Is(context.Cause(ctx), errHold) {
+	if m.dies || errors.Is(context.Cause(ctx), ErrLockLost) {
 		return // another mover may be running
 	}
 

@@ -88,7 +88,7 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // of the clocks, and the renewal of the hold that excludes other movers.
 func uncounted(cmd redis.Cmder) bool {
 	switch cmd.Name() {
-	case "time", "hello", "client", "auth", "ping", "select":
+	case "time", "hello", "client", "auth", "ping", "select", "pubsub":
 		return true
 	}
 	for _, a := range cmd.Args() {
