@@ -174,7 +174,7 @@ func goals() []goal {
 		one("Redis round trips a job, amortised", "≤ 0.1", inProcess, "drain", "trips", Number, most(0.1)),
 		one("schedule, 64 callers, one each", "≥ 130,000/s", inProcess, "schedule", "rate", rate, least(130_000)).
 			near(redisAlone("schedule")),
-		ratio("schedule beside asynq", "≥ 1.5 ×", "schedule", "rate", asynqs, 1.5),
+		ratio("schedule beside asynq", "≥ 1.5 ×", "schedule", "rate", asynqs, 1.5).near(redisAlone("schedule")),
 		ratio("schedule beside gocraft/work", "≥ 1 ×", "schedule", "rate", []string{"gocraft"}, 1).near(redisAlone("schedule")),
 		ratio("schedule beside beanstalkd", "≥ 1 ×", "schedule", "rate", []string{"beanstalkd"}, 1).near(redisAlone("schedule")),
 		processors("schedule over HTTP, single: client, service and Redis", "schedule", 100).near(emptyPost),
@@ -200,10 +200,11 @@ func goals() []goal {
 		one("HTTP callbacks, % of a bare client loop", "≥ 68", overHTTP, "callbacks", "percent", Number, least(68)).near(bareAndRedis),
 		one("the same to a receiver that takes 5 ms", "≥ 95", overHTTP, "callbacks-5ms", "percent", Number, least(95)).
 			near(busy("callbacks-5ms", func(res *harness.Result) float64 { return stat(res, overHTTP, "callbacks-5ms", "rate").Median })),
-		beside("HTTP callbacks beside the best on Redis that keeps a lease", 3, "asynq-10ms", "gocraft"),
+		beside("HTTP callbacks beside the best on Redis that keeps a lease", 3, "asynq-10ms", "gocraft").
+			near(busy("callbacks", delivered)),
 		beside("HTTP callbacks beside River", 1.5, "river"),
 		beside("HTTP callbacks beside beanstalkd", 1, "beanstalkd"),
-		beside("HTTP callbacks beside NATS in memory", 1.05, "nats"),
+		beside("HTTP callbacks beside NATS in memory", 1.05, "nats").near(busy("callbacks", delivered)),
 		one("200 receivers, some slow: lateness p99 at fast ones", "≤ 12 ms", overHTTP, "callbacks-fleet", "fast_p99_ms", ms, most(12)).
 			near(busy("callbacks-fleet", offered)),
 		one("200 receivers: lateness p99 at fast ones, slow ones beside none", "≤ 1.5 ×", overHTTP, "callbacks-fleet", "p99_ratio", times,

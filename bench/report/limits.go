@@ -83,6 +83,9 @@ func busy(cas string, of func(res *harness.Result) float64) func(res *harness.Re
 // offered is the rate of the jobs for 200 receivers.
 func offered(res *harness.Result) float64 { return float64(res.Size.Offered) }
 
+// delivered is the pace of the callbacks over HTTP.
+func delivered(res *harness.Result) float64 { return stat(res, overHTTP, "callbacks", "pace").Median }
+
 // bareAndRedis explains a share of the bare loop: that loop uses all cores, and Redis needs some of their time.
 func bareAndRedis(res *harness.Result) string {
 	bare, redis := stat(res, overHTTP, "callbacks", "cpu_bare"), stat(res, overHTTP, "callbacks", "cpu_redis")

@@ -26,7 +26,9 @@ func TestGoalsNameWhatLimitsThem(t *testing.T) {
 		add(inProcess, cas, harness.Values{"mean_ms": 1, "p99_ms": p99})
 	}
 	add("asynq", "steady", harness.Values{"cpu_servers_100": 200, "p99_ms_100": 4900})
-	add(overHTTP, "callbacks", harness.Values{"percent": 60, "cpu_bare": 40, "cpu_redis": 10})
+	add(overHTTP, "callbacks", harness.Values{"percent": 60, "cpu_bare": 40, "cpu_redis": 10, "cpu_own": 20,
+		"cpu_servers": 30, "pace": 30_000})
+	add("nats", "callbacks", harness.Values{"pace": 32_000})
 	add(overHTTP, "program", harness.Values{"build_s": 80, "mb": 35, "idle_mb": 33, "idle_own_mb": 7.5,
 		harness.MBOf + "a": 1, harness.MBOf + "b": 9, harness.SecondsOf + "b": 70, harness.SecondsOf + "c": 30})
 
@@ -46,6 +48,7 @@ func TestGoalsNameWhatLimitsThem(t *testing.T) {
 		"400 receivers of 100 ms, 20/s each: lateness p99":    "at 8,000/s they are 80 % busy",
 		"the same to a receiver that takes 5 ms":              "at 5,000/s they are 50 % busy",
 		"HTTP callbacks, % of a bare client loop":             "the bare loop takes 40 µs a call of the cores and Redis 10 more: ≤ 80 %",
+		"HTTP callbacks beside NATS in memory":                "take 50 µs a call of 2 cores: ≤ 40,000/s, and at 30,000/s they are 75 % busy",
 		"first go build ./cmd/notifier, modules downloaded":   "seconds of compiling, two packages at once: b 70, c 30",
 		"stripped program":       "MB of it: b 9, a 1",
 		"idle memory, one route": "7.50 MB are the program's own; the rest are pages of its file",

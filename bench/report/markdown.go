@@ -518,6 +518,8 @@ var dropped = table{head: []string{"tried", "result"}, rows: [][]string{
 	{"a binary record in place of JSON", "320 in place of 400 ns, and redis-cli shows nothing"},
 	{"no check (HMGET) for an existing notice before it is scheduled", "no difference: the check warms the data of the next write"},
 	{"settle calls 2 ms apart; no second sweep call for a few; waiting 1 to 3 ms for freed slots", "no difference"},
+	{"a PING to Redis 0.6 ms before each due time, at 10/s", "mean 1.65 → 1.25 ms, for a round trip a notice"},
+	{"lists of settles begun at the size of the last one", "2 to 11 % fewer bytes allocated a notice, no less processor time"},
 	{"an eighth of the slots kept for hints always", "p99 beside a hanging merchant 2.7 → 3.4 to 4.9 ms"},
 	{"256 slots in place of 64", "0.034 calls a job, 12 % more callbacks: not within the goal, which counts at 64 in flight"},
 	{"another HTTP client (fasthttp) for the callbacks",
