@@ -95,9 +95,8 @@ func unallocated(number int64, page []byte) ([]byte, error) {
 		from = fileHeader
 	}
 
-	damaged := fmt.Errorf("page %d is damaged; PRAGMA integrity_check finds what else is", number)
 	if len(page) < from+internalHeader {
-		return nil, damaged
+		return nil, damaged(number)
 	}
 
 	head := page[from:]
@@ -107,7 +106,7 @@ func unallocated(number int64, page []byte) ([]byte, error) {
 	case internalIndex, internalTable:
 		from += internalHeader
 	default:
-		return nil, damaged
+		return nil, damaged(number)
 	}
 
 	from += 2 * int(binary.BigEndian.Uint16(head[3:])) // the pointers
@@ -117,8 +116,12 @@ func unallocated(number int64, page []byte) ([]byte, error) {
 	}
 
 	if from > to || to > len(page) {
-		return nil, damaged
+		return nil, damaged(number)
 	}
 
 	return page[from:to], nil
+}
+
+func damaged(page int64) error {
+	return fmt.Errorf("the rows are gone, but copies may be left: page %d is damaged; PRAGMA integrity_check shows all damage", page)
 }

@@ -85,7 +85,7 @@ func (p *tap) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 // uncounted reports whether a command has no fixed place in the order of the mover's
 // commands. Such commands are sent when a connection opens, or by another goroutine: reads
-// of the clocks, and the renewal of the hold that excludes other movers.
+// of the clocks, and the renewal of the lock that excludes other movers, which counts subscribers.
 func uncounted(cmd redis.Cmder) bool {
 	switch cmd.Name() {
 	case "time", "hello", "client", "auth", "ping", "select", "pubsub":
