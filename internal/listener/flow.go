@@ -46,10 +46,21 @@ type flow struct {
 	arrives bool   // the last observation: events arrive
 	refused bool   // the user may not subscribe to the channels
 	suspect bool   // a probe is due
-	why     string // reason to expect no events, from CONFIG
-	whyErr  error
-	blind   bool // the events for adoption may not be sent
+	config  cause  // reason to expect no events, from CONFIG
+	logged  string // the reason logged last, since events of all nodes arrived
+	blind   bool   // the events for adoption may not be sent
 }
+
+// cause is why the events of a node do not arrive, and what an operator can do.
+type cause struct {
+	why, remedy string
+	err         error
+}
+
+const (
+	remedyLost = "none: another subscription opens by itself; if it ends again and again, see the log of Redis"
+	remedyUser = "give the user the rights that `notifier doctor --acl` prints"
+)
 
 // sample is a timer (a key that expires when a notice is due) that this instance is about to read. At the latest when
 // an expired key is read, Redis deletes it and sends its event.
@@ -138,15 +149,15 @@ func (f *flow) observe(ctx context.Context) {
 		case err != nil && !refused(err):
 			return // the beat detects a node that does not answer
 		case err != nil:
-			f.l.verdict(f, false, "cannot set a probe key", err)
+			f.l.verdict(f, cause{"cannot set a probe key", remedyUser, err})
 			return
 		case !arrived:
-			f.l.verdict(f, false, "the event of a probe key did not arrive", nil)
+			f.l.unheard(f)
 			return
 		}
 	}
 
-	f.l.verdict(f, true, "", nil)
+	f.l.verdict(f, cause{})
 }
 
 // ask sends one probe and reports whether its event has arrived.
@@ -233,56 +244,64 @@ func (f *flow) probeKey(ctx context.Context) (string, error) {
 func (l *Listener) suspects(f *flow, why string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.why, f.whyErr, f.suspect = why, err, why != ""
+	f.config, f.suspect = cause{why, "set notify-keyspace-events to " + l.needs + " in redis.conf", err}, why != ""
 }
 
 // lost records that a subscription has ended. Its events count as stopped until probes on the next
 // one arrive.
 func (l *Listener) lost(f *flow) {
-	l.verdict(f, false, "the subscription has ended", nil)
+	l.verdict(f, cause{"the subscription has ended", remedyLost, nil})
 }
 
-// verdict records whether a node's events arrive, and reports it if the state of all nodes together
-// changes.
-func (l *Listener) verdict(f *flow, arrives bool, why string, err error) {
+// unheard records that the event of a probe did not arrive.
+func (l *Listener) unheard(f *flow) {
+	l.mu.Lock()
+	c := f.config
+	l.mu.Unlock()
+	if c.why == "" {
+		c = cause{why: "the event of a probe key did not arrive", remedy: "check that notify-keyspace-events has " + l.needs +
+			"; if it has, look for an overloaded machine or connection"}
+	}
+
+	l.verdict(f, c)
+}
+
+// verdict records and reports that a node's events do not arrive for a cause, or that they arrive if c is empty.
+func (l *Listener) verdict(f *flow, c cause) {
 	// All under the lock, so that of two nodes' verdicts the last is reported last.
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	f.arrives, f.suspect = arrives, false
+	f.arrives, f.suspect = c.why == "", false
 	f.sample.Store(nil)
-	if !arrives && f.why != "" {
-		why, err = f.why, f.whyErr
-	}
-
-	l.report(f.c, why, err)
+	l.report(f, c)
 }
 
-// report logs and publishes a change of the state of all nodes. The caller holds mu.
-func (l *Listener) report(c *redis.Client, why string, err error) {
-	all, refused := true, false
+// report publishes a change of the state of all nodes. It logs the change, and each new cause of a node while events do
+// not arrive. The caller holds mu.
+func (l *Listener) report(f *flow, c cause) {
+	all := true
 	for _, f := range l.flows {
 		all = all && f.arrives && !f.refused
-		refused = refused || f.refused
 	}
 
-	if l.flowing == all {
-		return
-	}
-
+	changed := l.flowing != all
 	l.flowing = all
-	if all {
+	if all && changed {
 		l.o.Logger.Info("expired events arrive, they trigger claims")
-	} else {
-		remedy := "set notify-keyspace-events to " + l.needs + " in redis.conf"
-		if refused {
-			remedy = grant(c, l.channels)
+		for _, f := range l.flows {
+			f.logged = ""
 		}
-
-		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", c.Options().Addr),
-			zap.String("why", why), zap.String("remedy", remedy), zap.Error(err))
 	}
 
-	l.o.State.Events(all)
+	if !all && c.why != "" && c.why != f.logged {
+		f.logged = c.why
+		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", f.c.Options().Addr),
+			zap.String("why", c.why), zap.String("remedy", c.remedy), zap.Error(c.err))
+	}
+
+	if changed {
+		l.o.State.Events(all)
+	}
 }
 
 // refuse records that the node refuses the subscription, so its events do not flow.
@@ -290,7 +309,7 @@ func (l *Listener) refuse(f *flow, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f.refused = true
-	l.report(f.c, "the user may not subscribe to the channels", err)
+	l.report(f, cause{"the user may not subscribe to the channels", grant(f.c, l.channels), err})
 }
 
 // admit records that the node accepts the subscription again. Probes then decide whether events
@@ -314,6 +333,6 @@ func (l *Listener) forget(f *flow) {
 
 	delete(l.keyspace, addr)
 	if len(l.flows) > 0 {
-		l.report(f.c, "", nil)
+		l.report(f, cause{})
 	}
 }

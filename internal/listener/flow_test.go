@@ -3,12 +3,14 @@ package listener
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/redistest"
 )
@@ -114,6 +116,41 @@ func TestEventsFlowFromNewNode(t *testing.T) {
 	e.until(t, "the events of the new node", e.last(true))
 }
 
+// Each cause is logged with its own remedy. Redis restarts without the notify flags: the subscription ends first.
+func TestEachCauseOfSilenceIsLoggedOnce(t *testing.T) {
+	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
+	l, e, logs := newListener(t, srv.Client(), srv.Namespace(), func(o *Options) { o.Configure = false })
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun == 1 })
+	f := l.flows[srv.Addr()]
+	for range 2 {
+		e.until(t, "events", func() bool { return len(e.events) == 0 || e.events[len(e.events)-1] })
+		logs.TakeAll()
+		if _, err := srv.Client().Pipelined(context.Background(), func(pipe redis.Pipeliner) error {
+			pipe.ConfigSet(context.Background(), flagsParameter, "")
+			pipe.ClientKillByFilter(context.Background(), "TYPE", "pubsub")
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		stopped := func() *observer.ObservedLogs { return logs.FilterMessageSnippet("expired events do not arrive") }
+		e.until(t, "both causes", func() bool { return stopped().Len() == 2 })
+		before := f.serial.Load()
+		e.until(t, "more probes", func() bool { return f.serial.Load() > before+1 })
+		var lines []string
+		for _, line := range stopped().All() {
+			lines = append(lines, fmt.Sprint(line.ContextMap()["why"], ": ", line.ContextMap()["remedy"]))
+		}
+		if want := []string{"the subscription has ended: " + remedyLost, "notify-keyspace-events lacks Ex and NOTIFIER_CONFIGURE_REDIS " +
+			"is false: set notify-keyspace-events to Ex in redis.conf"}; !slices.Equal(lines, want) {
+			t.Errorf("logged %q", lines)
+		}
+		if err := srv.Client().ConfigSet(context.Background(), flagsParameter, "Ex").Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // Who may not set a probe's key learns nothing of events: they count as stopped.
 func TestRefusedProbeStopsEvents(t *testing.T) {
 	srv := redistest.Start(t, redistest.WithConfig("notify-keyspace-events Ex"))
@@ -125,7 +162,7 @@ func TestRefusedProbeStopsEvents(t *testing.T) {
 	l.Touched(context.Background(), []string{"app1:m:t:none"})
 	e.until(t, "the end of events", e.last(false))
 	stopped := logs.FilterMessageSnippet("expired events do not arrive").All()
-	if len(stopped) != 1 || stopped[0].ContextMap()["why"] != "cannot set a probe key" {
+	if len(stopped) != 1 || stopped[0].ContextMap()["why"] != "cannot set a probe key" || stopped[0].ContextMap()["remedy"] != remedyUser {
 		t.Errorf("logged %v", stopped)
 	}
 	set("+set")
