@@ -547,9 +547,12 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		return not("not begun: " + reason)
 	}
 
-	if err := e.store.Known(ctx); errors.Is(err, layout.ErrLayout) {
+	switch err := e.store.Known(ctx); {
+	case errors.Is(err, layout.ErrLayout):
 		not(err.Error())
-	} else if err != nil {
+	case errors.Is(err, wire.ErrUnavailable) && e.o.Conn.Nodes == nil:
+		return not(trouble(err)) // nothing is delivered, by sweeps neither
+	case err != nil:
 		not(trouble(err))
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -247,6 +248,18 @@ func TestNothingIsLostWithoutEvents(t *testing.T) {
 	})
 	w.stop()
 	s.once(t, 200)
+}
+
+// Without Redis there are no sweeps either, so only the outage is a reason.
+func TestUnreadyWithoutRedisForOneReason(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	srv.Kill()
+	eventually(t, "the end of the subscription", func() bool { return w.listener.Alive() == 0 && !w.events.Load() })
+	if r := w.Ready(context.Background()); r.Ready || r.Degraded || !slices.Equal(r.Reasons, []string{"redis does not answer"}) {
+		t.Errorf("without Redis: %+v", r)
+	}
 }
 
 func TestPanicCostsOneAttempt(t *testing.T) {

@@ -24,11 +24,13 @@ type nowPage struct {
 	Matters   []matter
 	Calm      text // the text without problems
 	Cards     []card
-	Shared    int // routes that also carry notices of other clients and are not counted
+	Counted   bool // the counts on cards were read at least once
+	Shared    int  // routes that also carry notices of other clients and are not counted
 	Heat      chart
 	Coming    chart
 	ComingAt  stamp
 	Instances []instanceRow // nil for a visitor with a prefix
+	Listed    bool          // instances were read at least once
 	Answered  time.Duration
 	Findings  []findingRow
 	Examined  bool
@@ -174,7 +176,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	out := nowPage{Visitor: v, Taken: p.stamp(now), All: v.All()}
 	out.Stale, out.Away = p.stale(b, v), v.away(wire.Together(b.Missing, b.Hidden))
 	list, shared := p.routesOf(b, v)
-	out.Shared = shared
+	out.Shared, out.Counted, out.Listed = shared, !b.CountsAt.IsZero(), b.Instances != nil
 	var prefixes []string
 	coming := make([]int64, spans)
 	for _, c := range list {
@@ -189,6 +191,14 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	out.Heat = heatMap(b.hour(prefixes, now), now.Truncate(time.Minute))
 	out.ComingAt = p.stamp(b.ForecastAt)
 	out.Coming = comingHour(coming, b.ForecastAt)
+	if b.MinutesAt.IsZero() {
+		out.Heat.Summary = say("Not read yet.")
+	}
+
+	if b.ForecastAt.IsZero() {
+		out.Coming.Summary = say("Not read yet.")
+	}
+
 	for _, i := range b.Instances {
 		if i.State != fleet.Unresponsive {
 			out.Living++

@@ -91,7 +91,8 @@ func TestOutdatedFiguresAreMarked(t *testing.T) {
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s = s.open()
 	s.engine.Fail(fmt.Errorf("away: %w", wire.ErrUnavailable))
-	s.get("/ui/").is(200).says("No figures yet", "Redis is unavailable")
+	s.get("/ui/").is(200).says("No figures yet", "Redis is unavailable", "Not read yet.").
+		saysNot("0 pending", "No attempts in the last hour", "No notice is due", "No instance has published")
 	s.get("/ui/notices").is(503).says("Redis is unavailable")
 	s.get("/ui/notices/app1:orders:paid:1").is(503)
 	s.engine.Fail(errors.New("secret of the house"))
