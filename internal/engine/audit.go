@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"go.uber.org/zap"
-
+	"notifier/internal/alarm"
 	"notifier/internal/audit"
+	"notifier/internal/retry"
 )
 
 // tendAuditEvery is how often an instance registers the clients of its configuration.
@@ -23,17 +23,18 @@ func (e *Engine) tendAudit(ctx context.Context) error {
 		clients = []string{""} // callers without a name
 	}
 
+	loop := retry.Loop{Min: tendAuditEvery, Max: tendAuditEvery, Logger: e.o.Logger,
+		Failure: "cannot tidy the audit, retrying in a minute", Recovered: "tidying the audit again"}
 	for {
-		if err := e.trail().Tend(ctx, clients); err != nil && ctx.Err() == nil {
-			e.o.Logger.Warn("cannot tidy the audit, retrying in a minute", zap.Error(err))
+		wait := tendAuditEvery
+		if err := e.trail().Tend(ctx, clients); err == nil {
+			loop.Succeed()
+		} else if ctx.Err() == nil {
+			wait = loop.Fail(err)
 		}
 
-		next := time.NewTimer(tendAuditEvery)
-		select {
-		case <-ctx.Done():
-			next.Stop()
+		if !alarm.Wait(ctx, wait) {
 			return nil
-		case <-next.C:
 		}
 	}
 }

@@ -1,9 +1,35 @@
 package holds
 
 import (
+	"errors"
 	"testing"
 	"time"
+
+	"notifier/internal/layout"
+	"notifier/internal/wire"
+	"notifier/internal/wire/wiretest"
 )
+
+// A turn succeeds only if the read that failed before has succeeded: without Redis, no turn does.
+func TestWalkerFailsUntilRedisAnswers(t *testing.T) {
+	c, _ := wiretest.Open(t)
+	l := layout.New(c, layout.Options{Prefixes: []string{"app1"}})
+	h := New(l)
+	if err := errors.Join(l.Learn(t.Context()), h.Follow(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	w := &Walker{Holds: h, Layout: l}
+	if next, err := w.turn(t.Context()); err != nil || next < time.Second {
+		t.Fatalf("next turn in %s, %v", next, err)
+	}
+	w.orphans = time.Now()
+	_ = c.Redis.Close()
+	for range 3 {
+		if _, err := w.turn(t.Context()); !errors.Is(err, wire.ErrUnavailable) {
+			t.Errorf("without Redis: %v", err)
+		}
+	}
+}
 
 func TestTableFindsPausesAndLimits(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_000)

@@ -47,21 +47,17 @@ type Walker struct {
 	Mine   Mine // may be nil if this is the only instance
 	Logger *zap.Logger
 
-	walks int
+	walks   int
+	orphans time.Time // when to look for notices without a pause
 }
 
 // Run walks until ctx ends, and returns nil.
 func (w *Walker) Run(ctx context.Context) error {
 	again := retry.Loop{Min: releaseEvery, Max: 10 * time.Second, Logger: w.Logger,
 		Failure: "cannot release the notices of resumed receivers, retrying", Recovered: "releasing the notices of resumed receivers again"}
-	orphans := time.Now().Add(rand.N(orphansEvery))
+	w.orphans = time.Now().Add(rand.N(orphansEvery))
 	for ctx.Err() == nil {
-		wait, err := w.Walk(ctx)
-		if err == nil && !time.Now().Before(orphans) {
-			orphans = time.Now().Add(orphansEvery + rand.N(orphansEvery/4))
-			err = w.releaseOrphans(ctx)
-		}
-
+		wait, err := w.turn(ctx)
 		switch {
 		case err == nil:
 			again.Succeed()
@@ -69,10 +65,22 @@ func (w *Walker) Run(ctx context.Context) error {
 			wait = again.Fail(err)
 		}
 
-		w.wait(ctx, min(wait, time.Until(orphans)))
+		w.wait(ctx, wait)
 	}
 
 	return nil
+}
+
+// turn walks, and releases notices without a pause when that is due. It returns the time until the next turn.
+func (w *Walker) turn(ctx context.Context) (next time.Duration, err error) {
+	next, err = w.Walk(ctx)
+	if err == nil && !time.Now().Before(w.orphans) {
+		if err = w.releaseOrphans(ctx); err == nil { // else the next turn looks again
+			w.orphans = time.Now().Add(orphansEvery + rand.N(orphansEvery/4))
+		}
+	}
+
+	return min(next, time.Until(w.orphans)), err
 }
 
 // wait waits for that time, or until the entries change or ctx ends.
