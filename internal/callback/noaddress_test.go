@@ -105,8 +105,20 @@ func TestErrorTextHasNoAddress(t *testing.T) {
 			namesNoAddress(t, fmt.Sprint(name, " ", stage), failure(&facts{stage: stage}, err, 0))
 		}
 	}
-	got := failure(&facts{stage: stageConnect}, dial, 0)
-	if got.Reason != notice.ReasonConnect || got.Response != "connect: dial: connect: no route to host" {
-		t.Errorf("%+v", got)
+	// No word comes twice.
+	for _, c := range []struct {
+		err    error
+		stage  stage
+		reason notice.Reason
+		text   string
+	}{
+		{dial, stageConnect, notice.ReasonConnect, "connect: no route to host"},
+		{read, stageTLS, notice.ReasonTLS, "tls: read: connection reset by peer"},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, stageTLS, notice.ReasonTLS,
+			"tls: first record does not look like a TLS handshake"},
+	} {
+		if got := failure(&facts{stage: c.stage}, c.err, 0); got.Reason != c.reason || got.Response != c.text {
+			t.Errorf("%v: %+v", c.err, got)
+		}
 	}
 }

@@ -266,11 +266,11 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		return notice.ReasonTimeout, timeoutDetail(f)
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"), // alerts: their type is not exported
 		errors.As(err, &alert), errors.As(err, &record), errors.As(err, &verify), errors.As(err, &unknown), f.stage == stageTLS:
-		return notice.ReasonTLS, "tls: " + withoutAddresses(f, err)
+		return notice.ReasonTLS, "tls: " + strings.TrimPrefix(withoutAddresses(f, err), "tls: ")
 	case errors.As(err, &proxy):
 		return notice.ReasonConnect, proxy.Error()
 	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect"), f.stage == stageConnect:
-		return notice.ReasonConnect, "connect: " + withoutAddresses(f, err)
+		return notice.ReasonConnect, "connect: " + strings.TrimPrefix(withoutAddresses(f, err), "dial: ")
 	case errors.As(err, &stream):
 		return notice.ReasonReset, fmt.Sprintf("%s: HTTP/2 stream reset with %s", shutdown, stream.Code)
 	case errors.As(err, &goAway), strings.Contains(err.Error(), "GOAWAY"): // the bundled type cannot be named
@@ -296,6 +296,11 @@ func withoutAddresses(f *facts, err error) string {
 		}
 
 		text, err = text+op.Op+": ", op.Err
+	}
+
+	var call *os.SyscallError
+	if errors.As(err, &call) {
+		err = call.Err // the operation names the system call already
 	}
 
 	known := ""
