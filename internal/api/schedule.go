@@ -54,7 +54,7 @@ func Explain(err error) *Problem {
 			"notices are being moved to another Redis, and this service does not accept the call at present; "+
 				"nothing was changed. Repeat the call, at the other service if an operator has announced it").as(moved).with("Retry-After", "2")
 	case errors.Is(err, wire.ErrUnavailable):
-		return problem(http.StatusServiceUnavailable, "Redis is unreachable at the moment; repeat the call. "+
+		return problem(http.StatusServiceUnavailable, "Redis is unavailable at the moment; repeat the call. "+
 			"A repeated schedule call creates no second notice").with("Retry-After", "1")
 	case errors.Is(err, wire.ErrLogin), errors.Is(err, wire.ErrRights):
 		what := "refuses the service's user or password"

@@ -33,7 +33,6 @@ import (
 	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
-	"notifier/internal/sentinel"
 	"notifier/internal/store"
 	"notifier/internal/tap"
 	"notifier/internal/wire"
@@ -410,22 +409,6 @@ func (e *Engine) populate() {
 	e.dispatch.SetParts(e.assignment.Parts())
 }
 
-// trouble returns the reason why Redis is not usable, in a few words. Each kind of refusal has its
-// own remedy.
-func trouble(err error) string {
-	for _, kind := range []error{wire.ErrLogin, wire.ErrRights, wire.ErrFull} {
-		if errors.Is(err, kind) {
-			return kind.Error()
-		}
-	}
-
-	if errors.Is(err, sentinel.ErrFailover) {
-		return "sentinels are replacing the master, waiting for the new one"
-	}
-
-	return "redis does not answer"
-}
-
 // learn reads the layout of the data and registers this instance with Redis.
 func (e *Engine) learn(ctx context.Context) error {
 	if e.o.Rights != nil {
@@ -547,7 +530,12 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		return not("not begun: " + reason)
 	}
 
-	switch err := e.store.Known(ctx); {
+	err := e.store.Known(ctx)
+	if err == nil && e.o.Conn.Nodes == nil {
+		err = e.probe(ctx)
+	}
+
+	switch {
 	case errors.Is(err, layout.ErrLayout):
 		not(err.Error())
 	case errors.Is(err, wire.ErrUnavailable) && e.o.Conn.Nodes == nil:

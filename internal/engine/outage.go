@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"notifier/internal/sentinel"
 	"notifier/internal/wire"
 )
 
@@ -72,6 +73,32 @@ func (o *outage) over() {
 	o.began = time.Time{}
 }
 
+// trouble returns the reason why Redis is not usable, in a few words. Each kind of refusal has its
+// own remedy.
+func trouble(err error) string {
+	for _, kind := range []error{wire.ErrLogin, wire.ErrRights, wire.ErrFull, wire.ErrMoved} {
+		if errors.Is(err, kind) {
+			return kind.Error()
+		}
+	}
+
+	if errors.Is(err, sentinel.ErrFailover) {
+		return "sentinels are replacing the master, waiting for the new one"
+	}
+
+	var clock wire.ClockError
+	if errors.As(err, &clock) {
+		return clock.Error()
+	}
+
+	var answer redis.Error
+	if errors.As(err, &answer) {
+		return "redis refuses commands: " + answer.Error()
+	}
+
+	return "redis does not answer"
+}
+
 // lasting is a duration for people.
 func lasting(name string, d time.Duration) zap.Field {
 	return zap.String(name, d.Round(100*time.Millisecond).String())
@@ -102,7 +129,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 		case <-e.failed:
 		}
 		for {
-			err := e.ping(ctx)
+			err := e.probe(ctx)
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -127,21 +154,15 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 	}
 }
 
-// ping probes each master. A user without the permission to PING gets an answer too.
-func (e *Engine) ping(ctx context.Context) error {
-	one := func(ctx context.Context, c redis.UniversalClient) error {
-		if err := wire.Wrap("ping", c.Ping(ctx).Err()); !errors.Is(err, wire.ErrRights) {
-			return err
-		}
-		return nil
-	}
+// probe reports whether each master answers and accepts writes.
+func (e *Engine) probe(ctx context.Context) error {
 	if e.o.Conn.Masters == nil {
-		return one(ctx, e.o.Conn.UniversalClient)
+		return wire.Probe(ctx, e.o.Conn)
 	}
 
 	var well atomic.Int32
 	err := e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := one(ctx, c); err != nil {
+		if err := wire.Probe(ctx, c); err != nil {
 			return fmt.Errorf("%s: %w", c.Options().Addr, err)
 		}
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +56,45 @@ func TestAnOutageIsToldAgainWhileItLastsAndItsEnd(t *testing.T) {
 			l.ContextMap()["cause"] != "redis does not answer" {
 			t.Errorf("%v", l.ContextMap())
 		}
+	}
+}
+
+// A Redis that answers but refuses writes is unavailable, and the reason is its answer.
+func TestRefusedWritesAreAnOutage(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refuse, accept []any
+		cause          string
+	}{
+		"a replica": {[]any{"REPLICAOF", "127.0.0.1", "1"}, []any{"REPLICAOF", "NO", "ONE"}, "READONLY "},
+		"without replicas": {[]any{"CONFIG", "SET", "min-replicas-to-write", "1"}, []any{"CONFIG", "SET", "min-replicas-to-write", "0"},
+			"NOREPLICAS "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := redistest.Start(t)
+			core, logs := logged.New(zap.InfoLevel)
+			w := start(t, srv, newSink(1), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
+			do := func(command []any) {
+				t.Helper()
+				if err := srv.Client().Do(context.Background(), command...).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			do(c.refuse)
+			begun := "Redis is unavailable: nothing is delivered and calls are refused, retrying"
+			eventually(t, "an outage", func() bool { return logs.FilterMessage(begun).Len() == 1 })
+			want := "redis refuses commands: " + c.cause
+			if cause := fmt.Sprint(logs.FilterMessage(begun).All()[0].ContextMap()["cause"]); !strings.HasPrefix(cause, want) {
+				t.Errorf("cause %q", cause)
+			}
+			if r := w.Ready(context.Background()); r.Ready || len(r.Reasons) != 1 || !strings.HasPrefix(r.Reasons[0], want) {
+				t.Errorf("%+v", r)
+			}
+			do(c.accept)
+			eventually(t, "the end", func() bool {
+				return logs.FilterMessage("Redis is available again").Len() == 1 && w.Ready(context.Background()).Ready
+			})
+		})
 	}
 }
 

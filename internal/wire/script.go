@@ -162,13 +162,31 @@ func (f form) write(ctx context.Context, keys []string, args []any) Once {
 	return NewWrite(ctx, 3, all...)
 }
 
+// probeScript changes nothing, but Redis refuses it as it refuses writes: on a replica, with too few replicas, or if it
+// cannot write to its disk. Like the ends of attempts, it is accepted at maxmemory.
+const probeScript = runsFull + "return 1"
+
+// Probe returns an error if Redis does not answer, refuses writes, or refuses the user's login. A server that does not
+// know such a script, or a user who may not send it, has answered.
+func Probe(ctx context.Context, c redis.Cmdable) error {
+	err := Wrap("probe", c.Eval(ctx, probeScript, nil).Err())
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLogin) {
+		return err
+	}
+
+	return nil
+}
+
+// runsFull is the first line of a script that Redis 7 runs also when maxmemory is reached.
+const runsFull = "#!lua flags=allow-oom\n"
+
 // Forms is a script in two forms: unchanged, and with the header that lets Redis 7 run it when
 // maxmemory is reached.
 type Forms struct{ plain, always form }
 
 // NewForms makes the forms of a text. op names the script.
 func NewForms(op, src string) Forms {
-	return Forms{newForm(op, src), newForm(op, "#!lua flags=allow-oom\n"+src)}
+	return Forms{newForm(op, src), newForm(op, runsFull+src)}
 }
 
 // fit is the form for the server that answers.
