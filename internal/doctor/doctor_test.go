@@ -100,6 +100,22 @@ func TestExamineReportsWrongSettings(t *testing.T) {
 	r.says(t, "output buffer", OK, "67108864")
 }
 
+func TestExamineReportsReplica(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	if err := s.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, configFor(s.URL()), Options{}).says(t, "role", Error, "replica of 127.0.0.1:1")
+}
+
+func TestExamineReportsFullRedis(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	if err := s.Client().ConfigSet(t.Context(), "maxmemory", "100kb").Err(); err != nil {
+		t.Fatal(err)
+	}
+	examine(t, configFor(s.URL()), Options{}).says(t, "memory", Error, "new notices are refused")
+}
+
 func TestPersistenceReportsPossibleLoss(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")

@@ -17,6 +17,7 @@ func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
 	n := &node{run: r, name: name, c: c}
 	n.readInfo(ctx)
 	n.version()
+	n.role()
 	n.notify(ctx)
 	n.memory(ctx)
 	n.persistence(ctx)
@@ -109,6 +110,15 @@ func (n *node) version() {
 	n.add(f)
 }
 
+// role checks that the server is no replica.
+func (n *node) role() {
+	if n.info["role"] == "slave" {
+		n.add(Finding{Check: "role", Severity: Error, Message: fmt.Sprintf("Redis is a replica of %s:%s, which refuses writes or loses them: "+
+			"nothing is delivered", n.info["master_host"], n.info["master_port"]),
+			Remedy: "give the master's address in NOTIFIER_REDIS_URL, or promote this server: REPLICAOF NO ONE"})
+	}
+}
+
 // notify checks the flags for expired events.
 func (n *node) notify(ctx context.Context) {
 	const name = "notify-keyspace-events"
@@ -166,6 +176,10 @@ func (n *node) memory(ctx context.Context) {
 	case limit == 0:
 		n.add(Finding{Check: "memory", Severity: Warning, Message: fmt.Sprintf("maxmemory is not set; %s are used", size(used)),
 			Remedy: "set maxmemory well below the machine's memory, so that a full Redis refuses new notices instead of being killed by the kernel"})
+	case used >= limit:
+		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices are refused",
+			size(used), size(limit)),
+			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
 	case used > limit/100*95:
 		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices will soon be refused",
 			size(used), size(limit)),
