@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"notifier/internal/audit"
@@ -127,7 +128,25 @@ type RouteStats struct {
 // Readiness is the answer of a [Prober].
 type Readiness struct {
 	Ready bool
-	// Degraded means that the service works with a limitation.
-	Degraded bool
-	Reasons  []string
+	// Reasons says why this process is not ready, and what else needs attention.
+	Reasons []string
+	// Degraded lists the limitations with which the service works.
+	Degraded []Condition
+}
+
+// Condition is a limitation with which the service works.
+type Condition struct {
+	Reason string
+	// Urgent means that data are lost or deliveries stop.
+	Urgent bool
+}
+
+// AllReasons returns the reasons and those of the conditions.
+func (r Readiness) AllReasons() []string {
+	all := slices.Clone(r.Reasons)
+	for _, c := range r.Degraded {
+		all = append(all, c.Reason)
+	}
+
+	return all
 }

@@ -226,6 +226,8 @@ func TestRoutesAndStats(t *testing.T) {
 	if a := b.do("GET", "/readyz", ""); a.status != 503 || !strings.Contains(a.raw, "redis is not reached") {
 		t.Errorf("%d %s", a.status, a.raw)
 	}
+	b.engine.SetReady(api.Readiness{Ready: true, Degraded: []api.Condition{{Reason: "no subscription"}, {Reason: "data lost", Urgent: true}}})
+	b.do("GET", "/readyz", "").is(200).says(`{"ready":true,"degraded":true,"reasons":["no subscription","data lost"]}`)
 }
 
 // leftover has notices under a prefix that no route has.

@@ -232,7 +232,7 @@ func (a *api) ready(w http.ResponseWriter, r *http.Request, _ site) error {
 		w.Header().Set("Retry-After", "1")
 	}
 
-	return writeJSON(w, status, Health(s))
+	return writeJSON(w, status, Health{Ready: s.Ready, Degraded: len(s.Degraded) > 0, Reasons: s.AllReasons()})
 }
 
 // serveMetrics serves GET /metrics, to clients without a prefix only: metrics cover all routes.

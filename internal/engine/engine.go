@@ -544,11 +544,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		not(trouble(err))
 	}
 
-	if slow := e.degraded(ctx); len(slow) > 0 {
-		r.Degraded = true
-		r.Reasons = append(r.Reasons, slow...)
-	}
-
+	r.Degraded = e.degraded(ctx)
 	if n := e.janitor.Orphans(); n > 0 {
 		r.Reasons = append(r.Reasons, notice.Count(n, "notice")+" under prefixes that no route covers")
 	}
@@ -556,20 +552,19 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	return r
 }
 
-// degraded returns the reasons for which notices are delivered late, or those of a node not at all.
-func (e *Engine) degraded(ctx context.Context) []string {
-	reasons := e.unreachable(ctx)
-	if e.listener.Alive() == 0 {
-		reasons = append(reasons, "no subscription: delivering by sweeps")
+// degraded returns the limitations with which this instance works. A condition without a reason does not hold.
+func (e *Engine) degraded(ctx context.Context) []api.Condition {
+	when := func(holds bool, reason string) string {
+		if !holds {
+			return ""
+		}
+		return reason
 	}
 
-	if !e.events.Load() {
-		reasons = append(reasons, "expired events do not arrive: delivering by sweeps; the log says why")
-	}
-
-	if !e.keyspace.Load() {
-		reasons = append(reasons, "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")
-	}
-
-	return reasons
+	all := append(e.unreachable(ctx), []api.Condition{
+		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
+		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
+		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},
+	}...)
+	return slices.DeleteFunc(all, func(c api.Condition) bool { return c.Reason == "" })
 }

@@ -10,6 +10,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/api"
 	"notifier/internal/wire"
 )
 
@@ -67,7 +68,7 @@ var sweepsAfterReturn = []time.Duration{100 * time.Millisecond, 900 * time.Milli
 const reachTimeout = 500 * time.Millisecond
 
 // unreachable describes the cluster nodes that do not answer and the work that waits for them.
-func (e *Engine) unreachable(ctx context.Context) (reasons []string) {
+func (e *Engine) unreachable(ctx context.Context) (list []api.Condition) {
 	if e.o.Conn.Nodes == nil {
 		return nil
 	}
@@ -76,22 +77,24 @@ func (e *Engine) unreachable(ctx context.Context) (reasons []string) {
 	defer cancel()
 	lost := e.store.Wire().Unreached(ctx)
 	for _, l := range lost {
-		reasons = append(reasons, fmt.Sprintf("redis node %s: %s; shards %s wait", l.Node, trouble(l.Err), list(l.Shards)))
+		list = append(list, api.Condition{Urgent: true,
+			Reason: fmt.Sprintf("redis node %s: %s; shards %s wait", l.Node, trouble(l.Err), numbers(l.Shards))})
 	}
 
 	for _, addr := range e.o.Conn.Nodes.Away() {
 		if !slices.ContainsFunc(lost, func(l wire.Lost) bool { return l.Node == addr }) {
-			reasons = append(reasons, fmt.Sprintf("redis node %s does not answer; notices with timers on it may be late by the grace", addr))
+			list = append(list, api.Condition{
+				Reason: fmt.Sprintf("redis node %s does not answer; notices with timers on it may be late by the grace", addr)})
 		}
 	}
 
-	return reasons
+	return list
 }
 
-// list joins numbers for people.
-func list(numbers []int) string {
+// numbers joins numbers for people.
+func numbers(all []int) string {
 	text := ""
-	for i, n := range numbers {
+	for i, n := range all {
 		if i > 0 {
 			text += ", "
 		}

@@ -117,7 +117,7 @@ func (p *Pages) showDoctor(w http.ResponseWriter, r *http.Request, v Visitor) er
 
 	report, at, err := p.examiner.get(r.Context(), examinedFresh)
 	ready := p.o.Engine.Ready(r.Context())
-	page := doctorPage{At: p.stamp(at), Ready: ready.Ready, Degraded: ready.Degraded, Reasons: ready.Reasons}
+	page := doctorPage{At: p.stamp(at), Ready: ready.Ready, Degraded: len(ready.Degraded) > 0, Reasons: ready.AllReasons()}
 	switch {
 	case err != nil:
 		page.Failed = err.Error()

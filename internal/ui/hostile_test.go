@@ -97,7 +97,7 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack,
 			Severity: doctor.Error}}}, nil
 	}
-	s.engine.SetReady(api.Readiness{Ready: true, Degraded: true, Reasons: []string{attack}})
+	s.engine.SetReady(api.Readiness{Ready: true, Degraded: []api.Condition{{Reason: attack, Urgent: true}}})
 	moved := redirect.Redirect{ID: "x", Client: attack, State: attack, Reason: attack,
 		Rule: redirect.Rule{From: "https://a.example/" + attack, To: attack,
 			Prefix: "app1:orders", Audience: attack, Host: attack}}

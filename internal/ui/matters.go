@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -76,18 +77,32 @@ func rank(l level) int {
 }
 
 func (p *Pages) serviceMatters(b *board, add func(matter)) {
-	if b.Err == nil && !b.Ready.Ready {
-		add(matter{Level: wrong, Title: say("This instance is not ready"), Quoted: strings.Join(b.Ready.Reasons, "; ")})
-	} else if b.Err == nil && b.Ready.Degraded {
-		add(matter{Level: mind, Title: say("This instance is degraded"), Quoted: strings.Join(b.Ready.Reasons, "; "),
-			Links: []link{{Root + "doctor", say("Doctor")}}})
+	if b.Err == nil {
+		readyMatters(b.Ready, add)
 	}
+
 	for _, i := range b.Instances {
 		if i.State == fleet.Unresponsive {
 			add(matter{Level: mind, Title: say("Instance %s is unresponsive", i.Label),
 				Why: say("The last heartbeat was %s. Other instances reclaim the instance's claims once its connections are closed.",
 					fromNow(b.At, i.Seen))})
 		}
+	}
+}
+
+func readyMatters(r api.Readiness, add func(matter)) {
+	checks := []link{{Root + "doctor", say("Doctor")}}
+	if !r.Ready {
+		add(matter{Level: wrong, Title: say("This instance is not ready"), Quoted: strings.Join(r.Reasons, "; "), Links: checks})
+	}
+
+	for _, c := range r.Degraded {
+		m := matter{Level: mind, Title: say("This instance is degraded"), Quoted: c.Reason, Links: checks}
+		if c.Urgent {
+			m.Level, m.Title = wrong, say("Notices are lost or not delivered")
+		}
+
+		add(m)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/api"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
@@ -37,6 +38,16 @@ func TestPagesNameUnavailableNodes(t *testing.T) {
 	if name := file.Header.Get("Content-Disposition"); name != `attachment; filename="dead-letters-incomplete.ndjson"` {
 		t.Error(name)
 	}
+}
+
+// Each limitation of the instance is a problem with a link to the checks, the urgent ones first.
+func TestNowShowsEachDegradedReason(t *testing.T) {
+	s := newSite(t)
+	s.engine.SetReady(api.Readiness{Ready: true, Degraded: []api.Condition{{Reason: "no subscription"}, {Reason: "evicted", Urgent: true}}})
+	s.get("/ui/").is(200).says(
+		"Notices are lost or not delivered evicted Doctor ! This instance is degraded no subscription Doctor")
+	s.get("/ui/doctor").is(200).says("This instance is degraded.", "no subscription.", "evicted.")
+	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/").is(200).saysNot("evicted", "degraded")
 }
 
 // A change of a group reaches the available nodes, and names the skipped ones.
