@@ -23,8 +23,8 @@ func statusAcks(a *route.Ack, status int) bool {
 }
 
 // bodyAcks reports whether the body acknowledges the notice under a rule on bodies. If not, why is the
-// mismatch.
-func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
+// mismatch, without the secrets.
+func bodyAcks(a *route.Ack, body []byte, secrets func() scrubber) (ok bool, why string) {
 	body = trimBody(body)
 	if a.Kind == route.AckBody {
 		if string(body) == a.Body {
@@ -42,7 +42,7 @@ func bodyAcks(a *route.Ack, body []byte) (ok bool, why string) {
 		return true, ""
 	}
 
-	return false, fmt.Sprintf("%s is %.60q, want %q", path, got, a.Value)
+	return false, fmt.Sprintf("%s is %.60q, want %q", path, secrets().scrub(got), a.Value)
 }
 
 // trimBody removes white space and a byte order mark at the beginning: the source files of some servers start

@@ -248,7 +248,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 
 	to, err := s.check(n)
 	if err != nil {
-		res := s.finish(n, to, s.refusal(n, err))
+		res := s.refusal(n, to, err)
 		res.Unsent = true
 		return res
 	}
@@ -283,7 +283,7 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	waited := time.Since(began)
 	tr := &tracker{began: began, first: pass.first}
 	f := s.exchange(ctx, n, to, tr, nil)
-	res = s.finish(n, to, resultOf(&r.Ack, f))
+	res = resultOf(&r.Ack, f)
 	if f.status == http.StatusUnauthorized && to.token != "" {
 		res = s.callAgain(ctx, &attempt{n, to, pass, tr}, res)
 	}
@@ -337,31 +337,27 @@ const minHeadersDelay, maxHeadersDelay = time.Minute, 15 * time.Minute
 
 // refusal returns the result of a notice that check refused. Only a new configuration can end the wait for
 // headers, so that delay is a quarter of the time since the due time.
-func (s *routeState) refusal(n *notice.Notice, err error) notice.Result {
+func (s *routeState) refusal(n *notice.Notice, to destination, err error) notice.Result {
 	var headers *route.HeadersError
 	if errors.As(err, &headers) {
 		after := min(max(s.now().Sub(n.Due)/4, minHeadersDelay), maxHeadersDelay)
 		return notice.DeferredResult(notice.ReasonHeaders, after, headers.Error())
 	}
 
-	return failure(&facts{}, err, 0)
+	return failure(&facts{secrets: func() scrubber { return s.secretsOf(n, to) }}, err, 0)
 }
 
-// finish removes secrets from the part of an answer that is stored.
-func (s *routeState) finish(n *notice.Notice, to destination, res notice.Result) notice.Result {
-	if res.Response == "" {
-		return res
-	}
-
+// secretsOf returns the secrets of a call.
+func (s *routeState) secretsOf(n *notice.Notice, to destination) scrubber {
 	secrets := slices.Clip(s.secrets)
 	if s.guard != nil {
 		secrets.addURL(to.url)
 	}
 
 	secrets.addHeaders(n.Headers)
+	secrets.addToken(to.token)
 	s.tokens.secrets(&secrets)
-	res.Response = notice.Kept(secrets.scrub(res.Response))
-	return res
+	return secrets
 }
 
 // logBlocked logs the address of a blocked call, which the result does not name.
@@ -375,7 +371,8 @@ func (s *routeState) logBlocked(key string, err error) {
 // exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, receives the
 // request before it is sent and the head of the answer.
 func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
-	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed}
+	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed,
+		secrets: func() scrubber { return s.secretsOf(n, to) }}
 	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {

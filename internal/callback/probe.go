@@ -112,7 +112,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 
 	to, err := s.check(n)
 	if err != nil {
-		x.Result = s.finish(n, to, s.refusal(n, err))
+		x.Result = s.refusal(n, to, err)
 		if to.url != nil {
 			x.Method, x.URL = methodOf(r, n), redact(to.url)
 		}
@@ -129,11 +129,11 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 
 	f := s.exchange(ctx, n, to, tr, &x)
 	x.Duration = time.Since(tr.began)
-	x.Result = s.finish(n, to, resultOf(&r.Ack, f))
+	x.Result = resultOf(&r.Ack, f)
 	s.logBlocked(n.Key, f.err)
 	if f.status != 0 {
-		x.ResponseBody = s.finish(n, to, notice.Result{Response: printable(decoded(f))}).Response
-		x.ResponseHeaders = s.shown(n, x.answered)
+		x.ResponseBody = f.show(decoded(f))
+		x.ResponseHeaders = s.shown(f.hidden(), x.answered)
 	}
 
 	if p := tr.remote.Load(); p != nil {
@@ -149,15 +149,14 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 
 func (x *Exchange) request(s *routeState, n *notice.Notice, c *call) {
 	x.Method, x.URL = c.method, redact(c.url())
-	x.RequestHeaders = s.shown(n, c.header())
+	secrets := s.secretsOf(n, c.to)
+	x.RequestHeaders = s.shown(secrets, c.header())
 	if c.method != http.MethodGet {
 		x.RequestBody = printable(c.body)
 	}
 
-	secrets := slices.Clip(s.secrets) // the signed text of a GET contains the query of the address
-	secrets.addURL(c.to.url)
-	for _, t := range c.texts {
-		x.Signed = append(x.Signed, Signed{t.Scheme, secrets.scrub(escaped(t.Bytes))})
+	for _, t := range c.texts { // that of a GET contains the query of the address
+		x.Signed = append(x.Signed, Signed{t.Scheme, escaped([]byte(secrets.scrub(string(t.Bytes))))})
 	}
 }
 
@@ -167,10 +166,7 @@ func (x *Exchange) answer(resp *http.Response) {
 
 // shown returns headers that are safe to show, sorted by name. The signature is not a secret: it is valid for
 // this one message.
-func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
-	secrets := slices.Clip(s.secrets)
-	secrets.addHeaders(n.Headers)
-	s.tokens.secrets(&secrets)
+func (s *routeState) shown(secrets scrubber, h http.Header) []notice.Header {
 	var out []notice.Header
 
 	for name, vs := range h {
@@ -182,7 +178,7 @@ func (s *routeState) shown(n *notice.Notice, h http.Header) []notice.Header {
 			case name == "Location":
 				v = RedactURL(v)
 			}
-			out = append(out, notice.Header{Name: strings.ToLower(name), Value: printable([]byte(secrets.scrub(v)))})
+			out = append(out, notice.Header{Name: strings.ToLower(name), Value: secrets.show([]byte(v))})
 		}
 	}
 

@@ -1,8 +1,12 @@
 package callback
 
 import (
+	"cmp"
 	"encoding/json"
+	"html"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -62,12 +66,14 @@ func redactQuery(q string) string {
 }
 
 // scrubber removes a call's secrets from text that came from outside. A receiver may echo the headers of the
-// request, and its answer is stored and shown.
+// request, and its answer is stored and shown. Text must be scrubbed before it is cut: the beginning of a secret
+// is not recognised as one.
 type scrubber []string
 
 // minScrub is the shortest value that is hidden: shorter ones would also be removed from ordinary words.
 const minScrub = 4
 
+// add adds secrets as they are, and as JSON, Go, HTML and URLs escape them.
 func (s *scrubber) add(values ...string) {
 	for _, v := range values {
 		if len(v) < minScrub {
@@ -75,15 +81,27 @@ func (s *scrubber) add(values ...string) {
 		}
 
 		*s = append(*s, v)
-		quoted, err := json.Marshal(v)
-		if err == nil && string(quoted[1:len(quoted)-1]) != v { // the receiver may quote it in JSON
-			*s = append(*s, string(quoted[1:len(quoted)-1]), strings.ReplaceAll(strings.ReplaceAll(v, `\`, `\\`), `"`, `\"`))
+		if plainText(v) {
+			continue
 		}
 
-		if escaped := url.QueryEscape(v); escaped != v {
-			*s = append(*s, escaped)
+		quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(v)
+		inJSON, _ := json.Marshal(v) // a string can always be encoded
+		ascii := strconv.QuoteToASCII(v)
+		for _, f := range [...]string{quoted, strings.ReplaceAll(quoted, "/", `\/`), string(inJSON[1 : len(inJSON)-1]), ascii[1 : len(ascii)-1],
+			html.EscapeString(v), url.QueryEscape(v), url.PathEscape(v), url.User(v).String(), (&url.URL{Path: v}).EscapedPath()} {
+			if !slices.Contains(*s, f) {
+				*s = append(*s, f)
+			}
 		}
 	}
+}
+
+// plainText reports whether no encoding escapes a character of v.
+func plainText(v string) bool {
+	return strings.IndexFunc(v, func(r rune) bool {
+		return r != '-' && r != '_' && r != '.' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	}) < 0
 }
 
 func (s *scrubber) addURL(u *url.URL) {
@@ -93,39 +111,110 @@ func (s *scrubber) addURL(u *url.URL) {
 
 	if u.User != nil {
 		pw, _ := u.User.Password()
-		s.add(u.User.String(), pw, basicAuth(u.User))
+		s.add(u.User.String(), u.User.Username()+":"+pw, pw)
+		s.addToken(basicAuth(u.User))
 	}
 
-	for name, vs := range u.Query() {
-		if notice.SecretName(name) {
-			for _, v := range vs {
-				s.add(v)
-			}
+	for pair := range strings.SplitSeq(u.RawQuery, "&") {
+		name, raw, _ := strings.Cut(pair, "=")
+		plain, err := url.QueryUnescape(name)
+		if err == nil && !notice.SecretName(plain) {
+			continue
+		}
+
+		s.add(raw)
+		if v, err := url.QueryUnescape(raw); err == nil && v != raw {
+			s.add(v)
 		}
 	}
 }
 
 func (s *scrubber) addHeaders(hs []notice.Header) {
 	for _, h := range hs {
-		if !notice.SecretName(h.Name) {
-			continue
-		}
-
-		s.add(h.Value)
-		// "Bearer abc": the secret is the part after the scheme.
-		if _, rest, ok := strings.Cut(h.Value, " "); ok {
-			s.add(rest)
+		if notice.SecretName(h.Name) {
+			s.addToken(h.Value)
 		}
 	}
 }
 
+// addToken adds the value of a header. The part after a scheme, as in "Bearer abc", is a secret, too.
+func (s *scrubber) addToken(value string) {
+	s.add(value)
+	if _, rest, ok := strings.Cut(value, " "); ok {
+		s.add(strings.TrimSpace(rest))
+	}
+}
+
+// scrub returns text with dots in place of the secrets. The end of the text is hidden, too, if a secret begins with it:
+// the text may have been cut.
 func (s scrubber) scrub(text string) string {
+	var found [][2]int // begin and end of each secret
 	for _, v := range s {
-		if strings.Contains(text, v) {
-			text = strings.ReplaceAll(text, v, dots)
+		for from := 0; ; {
+			i := strings.Index(text[from:], v)
+			if i < 0 {
+				break
+			}
+
+			found = append(found, [2]int{from + i, from + i + len(v)})
+			from += i + 1
+		}
+
+		if i := beginsAt(text, v); i < len(text) {
+			found = append(found, [2]int{i, len(text)})
 		}
 	}
-	return text
+
+	if len(found) == 0 {
+		return text
+	}
+
+	slices.SortFunc(found, func(a, b [2]int) int { return cmp.Compare(a[0], b[0]) })
+	var out strings.Builder
+	end := 0
+	for i, f := range found {
+		if i == 0 || f[0] > end { // secrets that overlap become one row of dots
+			out.WriteString(text[end:f[0]])
+			out.WriteString(dots)
+		}
+
+		end = max(end, f[1])
+	}
+
+	return out.String() + text[end:]
+}
+
+// beginsAt returns where the end of a text is the beginning of a secret, at least minScrub bytes of it. Without such an
+// end it returns the length of the text.
+func beginsAt(text, secret string) int {
+	for at := max(0, len(text)-len(secret)+1); at <= len(text)-minScrub; at++ {
+		i := strings.Index(text[at:], secret[:minScrub])
+		if i < 0 {
+			break
+		}
+
+		if at += i; strings.HasPrefix(secret, text[at:]) {
+			return at
+		}
+	}
+
+	return len(text)
+}
+
+// show returns bytes of unknown content without secrets, as printable does.
+func (s scrubber) show(b []byte) string {
+	window := notice.KeptResponse // the bytes that decide over the text that is kept if it has no secret
+	for _, v := range s {
+		window = max(window, notice.KeptResponse+len(v))
+	}
+
+	if len(b) > window {
+		if head := string(b[:window]); s.scrub(head) == head {
+			return printable(b)
+		}
+	}
+
+	return printable([]byte(s.scrub(string(b))))
 }
 
 // routeSecrets returns the secrets that a route's requests carry.

@@ -54,6 +54,25 @@ type facts struct {
 	target    *url.URL
 	fixed     bool // target is the route's, not the notice's own
 	now       time.Time
+	// secrets, unless nil, returns the secrets of the call, which are removed from the result.
+	secrets func() scrubber
+}
+
+// hidden returns the secrets of the call.
+func (f *facts) hidden() scrubber {
+	if f.secrets == nil {
+		return nil
+	}
+	return f.secrets()
+}
+
+// show returns bytes of an answer or of an error as text of a result. All such text goes through it, uncut: a secret that
+// was cut before is not recognised.
+func (f *facts) show(b []byte) string {
+	if len(b) == 0 {
+		return ""
+	}
+	return f.hidden().show(b)
 }
 
 // resultOf returns the result of an exchange. It is a pure function of the acknowledgement rule and the
@@ -77,12 +96,12 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 		return acknowledged(ack, f, body)
 	}
 
-	return unacknowledged(f, printable(body))
+	return unacknowledged(f, f.show(body))
 }
 
 // acknowledged returns the result of an answer whose status acknowledges the notice, if its body does too.
 func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
-	text := printable(body)
+	text := f.show(body)
 	delivered := notice.Result{Outcome: notice.OutcomeDelivered, Status: f.status, Response: text}
 	if !needsBody(ack) {
 		return delivered
@@ -94,9 +113,9 @@ func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
 		res = failure(f, f.bodyErr, f.status)
 	case f.more || len(body) > maxBody:
 		res.Reason = notice.ReasonTooLarge
-		res.Response = fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement: %s", maxBody>>10, text)
+		res.Response = join(fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement", maxBody>>10), text)
 	default:
-		ok, why := bodyAcks(ack, body)
+		ok, why := bodyAcks(ack, body, f.hidden)
 		if ok {
 			return delivered
 		}
@@ -157,10 +176,10 @@ func obeyReceiver(f *facts, res notice.Result) notice.Result {
 }
 
 func join(detail, text string) string {
-	if text == "" {
-		return detail
+	if text != "" {
+		detail += ": " + text
 	}
-	return notice.Kept(detail + ": " + text)
+	return notice.Kept(detail)
 }
 
 // redirectHint names the target of a 3xx, which is mostly the address that should have been configured.
@@ -178,7 +197,7 @@ func redirectHint(f *facts) string {
 
 	to := "(an invalid address)"
 	if err == nil {
-		to = redact(u)
+		to = f.show([]byte(redact(u)))
 	}
 
 	return fmt.Sprintf("redirected to %.300s; redirects are not followed, give this address as the target", to)
@@ -223,7 +242,7 @@ func failure(f *facts, err error, status int) notice.Result {
 	}
 
 	reason, detail := classify(f, err)
-	res := notice.RetryResult(reason, notice.Kept(printable([]byte(detail))))
+	res := notice.RetryResult(reason, f.show([]byte(detail)))
 	res.Status = status
 	var blocked *route.BlockedError
 	if errors.As(err, &blocked) && blocked.Literal || reason == notice.ReasonInvalid {
@@ -308,7 +327,7 @@ func withoutAddresses(f *facts, err error) string {
 		known = f.target.Hostname()
 	}
 
-	return scrubAddresses(text+err.Error(), known)
+	return scrubAddresses(f.hidden().scrub(text+err.Error()), known)
 }
 
 // addressLike matches every text that may contain an address. A zone follows a percent sign.

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"strings"
 	"sync"
 	"time"
 
@@ -157,7 +156,11 @@ func (t *tokens) fetch(ctx context.Context) error {
 		return err
 	}
 
-	t.before, t.token, t.got = t.token, got.Type()+" "+got.AccessToken, now
+	if t.token != "" { // renew has moved a refused one
+		t.before = t.token
+	}
+
+	t.token, t.got = got.Type()+" "+got.AccessToken, now
 	t.refresh, t.expires = time.Time{}, time.Time{}
 	if !got.Expiry.IsZero() {
 		life := time.Until(got.Expiry) // x/oauth2 uses the system clock
@@ -235,8 +238,7 @@ func (t *tokens) secrets(s *scrubber) {
 	defer t.mu.Unlock()
 
 	for _, token := range []string{t.token, t.before} {
-		_, bare, _ := strings.Cut(token, " ")
-		s.add(token, bare)
+		s.addToken(token)
 	}
 
 	s.add(t.secret)
@@ -322,15 +324,15 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 	}
 
 	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
-		first.Response = notice.Kept(join("401; the token was not renewed, "+refused.Response, first.Response))
+		first.Response = join("401; the token was not renewed, "+refused.Response, first.Response)
 		return first
 	}
 
 	a.tracker = &tracker{began: a.tracker.began}
 	f := s.exchange(ctx, a.n, a.to, a.tracker, nil)
-	res := s.finish(a.n, a.to, resultOf(&s.route.Ack, f))
+	res := resultOf(&s.route.Ack, f)
 	s.logBlocked(a.n.Key, f.err)
-	res.Response = notice.Kept(join("called again with a new token after 401", res.Response))
+	res.Response = join("called again with a new token after 401", res.Response)
 	return res
 }
 

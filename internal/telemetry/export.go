@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -167,7 +168,17 @@ func (x *exporter) post(ctx context.Context, body []byte, reply proto.Message) e
 		return err
 	}
 
-	return readReply(resp, reply)
+	err = readReply(resp, reply)
+	var refused *statusError
+	if errors.As(err, &refused) {
+		for _, value := range x.to.Headers { // the collector may echo them, and the text is logged
+			if len(value) >= 4 { // a shorter one would hide ordinary words
+				refused.text = strings.ReplaceAll(refused.text, value, "•••")
+			}
+		}
+	}
+
+	return err
 }
 
 // readReply reads the answer of the collector, and decodes it into reply if possible.
