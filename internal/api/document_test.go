@@ -315,16 +315,16 @@ func (c call) methodFor(status int, method string) string {
 }
 
 // made makes the call, and returns the answer and the API that gave it.
-func (c call) made(t *testing.T, method, path string) (*bench, answer) {
+func (c call) made(t *testing.T, method, path string, change ...func(*api.Options)) (*bench, answer) {
 	t.Helper()
-	b := newBench(t, withClients, func(o *api.Options) {
+	b := newBench(t, append(change, withClients, func(o *api.Options) {
 		o.Clients = append(o.Clients, access.Client{Name: "narrow", Token: "token-of-narrow", Prefix: "app1:jobs:t", Role: access.Admin})
 		o.Clients = append(o.Clients, rolled...)
 		o.Clients = append(o.Clients, access.Client{Name: "spent", Token: "token-of-spent", Role: access.Admin, Rate: 1.0 / 3600})
 		o.History, o.Eraser, o.Replayer = oneEnding{o.Engine}, oneEnding{o.Engine}, &replayer{Engine: o.Engine}
 		o.Tests = testsOf(o, nil, nil)
 		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("notifier_up 1\n")) })
-	}).as("token-of-all")
+	})...).as("token-of-all")
 	id := b.do("POST", "/v1/notices", `{"key":"app1:jobs:t:1"}`).is(201).id()
 	link := b.do("POST", "/v1/portal-links", `{"prefix":"app1"}`).is(201).id()
 	if c.prepare != nil {

@@ -67,7 +67,7 @@ type LimitReceiverRequest struct {
 // ReceiverAnswer answers a call that pauses, resumes or limits a receiver.
 type ReceiverAnswer struct {
 	ReceiverName
-	Known       bool        `json:"known" doc:"false: no attempt for the host failed within 48 hours, so there are no figures of it. It may be a name without notices."`
+	Known       bool        `json:"known" doc:"false: no attempt for the host failed within 48 hours on a route that lies wholly inside the client's prefix, so there are no figures of it. It may be a name without notices."`
 	Paused      bool        `json:"paused" doc:"The receiver is paused by this name and prefix."`
 	PausedUntil codec.Stamp `json:"paused_until,omitzero" doc:"Absent: until it is resumed."`
 	Changed     bool        `json:"changed" doc:"false: the receiver to resume was not paused."`
@@ -210,7 +210,7 @@ func (a *api) resumeReceiver(w http.ResponseWriter, r *http.Request, at site) er
 
 	paused, err := a.holder.ResumeReceiver(r.Context(), x, over)
 	if err == nil && !paused { // nothing to note
-		return a.answerReceiver(w, r, ReceiverAnswer{ReceiverName: nameOf(x)})
+		return a.answerReceiver(w, r, at, ReceiverAnswer{ReceiverName: nameOf(x)})
 	}
 
 	entry := audit.Entry{Action: audit.ResumeReceiver, Prefix: x.Prefix, Detail: ResumeDetail(x, over)}
@@ -282,17 +282,19 @@ func (a *api) receiverDone(w http.ResponseWriter, r *http.Request, at site, c re
 		return err
 	}
 
-	return a.answerReceiver(w, r, v)
+	return a.answerReceiver(w, r, at, v)
 }
 
-func (a *api) answerReceiver(w http.ResponseWriter, r *http.Request, v ReceiverAnswer) error {
+// answerReceiver answers with the state of a receiver. Whether it is known depends on the caller's own routes only.
+func (a *api) answerReceiver(w http.ResponseWriter, r *http.Request, at site, v ReceiverAnswer) error {
 	list, err := a.holder.Health(r.Context())
 	if err != nil { // the change was made
 		list = nil
 	}
 
 	for i := range list {
-		v.Known = v.Known || slices.ContainsFunc(list[i].Receivers, func(x health.Receiver) bool { return sameHost(x.Name, v.Host) })
+		v.Known = v.Known || at.Owns(list[i].Prefix) &&
+			slices.ContainsFunc(list[i].Receivers, func(x health.Receiver) bool { return sameHost(x.Name, v.Host) })
 	}
 
 	return writeJSON(w, http.StatusOK, v)

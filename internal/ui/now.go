@@ -19,7 +19,7 @@ type nowPage struct {
 	Taken     stamp // the time of the figures
 	Stale     text  // why the figures are outdated
 	Away      text  // the unavailable part of Redis
-	Missing   []string
+	Missing   text
 	Living    int
 	Matters   []matter
 	Calm      text // the text without problems
@@ -203,11 +203,9 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 		if i.State != fleet.Unresponsive {
 			out.Living++
 		}
-		if !i.Tells || i.Figures.Cut {
-			out.Missing = append(out.Missing, i.Label)
-		}
 	}
 
+	out.Missing = b.silent(v)
 	if v.All() {
 		out.Instances = p.instanceRows(b)
 		out.Answered = b.Answered

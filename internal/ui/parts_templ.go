@@ -292,7 +292,7 @@ func unavailable(away text) templ.Component {
 }
 
 // incomplete explains which figures are outdated or missing. Stale is nil if the figures are current.
-func incomplete(stale text, instances []string) templ.Component {
+func incomplete(stale, missing text) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {
@@ -340,7 +340,7 @@ func incomplete(stale text, instances []string) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		if len(instances) > 0 {
+		if missing != nil {
 			templ_7745c5c3_Var16 := templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 				templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 				templ_7745c5c3_Buffer, templ_7745c5c3_IsBuffer := templruntime.GetBuffer(templ_7745c5c3_W)
@@ -353,7 +353,7 @@ func incomplete(stale text, instances []string) templ.Component {
 					}()
 				}
 				ctx = templ.InitializeContext(ctx)
-				templ_7745c5c3_Err = say("Metrics of %s instance(s) are missing or incomplete: %s.", len(instances), instances).Render(ctx, templ_7745c5c3_Buffer)
+				templ_7745c5c3_Err = missing.Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -18,7 +18,7 @@ type receiverPage struct {
 	Receiver string
 	Routes   []receiverOfRoute
 	Stale    text
-	Missing  []string
+	Missing  text
 	Holds    []holdRow
 	Hold     *holdForm // nil without the right to pause it
 	History  string    // the address of a search in the history; empty = there is none
@@ -56,7 +56,7 @@ type answerRow struct {
 func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	name := r.PathValue("receiver")
 	b := p.sampler.current(r.Context())
-	page := receiverPage{Receiver: name, Stale: p.stale(b, v), Missing: b.silent()}
+	page := receiverPage{Receiver: name, Stale: p.stale(b, v), Missing: b.silent(v)}
 	for _, h := range p.hostsOf(b, v, name) {
 		row, err := p.receiverOfRoute(r.Context(), b, h, v)
 		if err != nil {
@@ -81,14 +81,24 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 		Content: receiverContent(page)})
 }
 
-// silent returns the labels of the instances whose metrics are missing or incomplete.
-func (b *board) silent() (labels []string) {
+// silent returns the sentence about instances whose metrics are missing or incomplete; nil if there are none. As in the API, only
+// visitors who see all notices see the labels of instances.
+func (b *board) silent(v Visitor) text {
+	var labels []string
 	for _, i := range b.Instances {
 		if !i.Tells || i.Figures.Cut {
 			labels = append(labels, i.Label)
 		}
 	}
-	return labels
+
+	switch {
+	case len(labels) == 0:
+		return nil
+	case !v.All():
+		return say("Metrics of %s instance(s) are missing or incomplete.", len(labels))
+	}
+
+	return say("Metrics of %s instance(s) are missing or incomplete: %s.", len(labels), labels)
 }
 
 func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {

@@ -51,7 +51,7 @@ type hostRow struct {
 type receiversPage struct {
 	Hosts   []hostRow
 	Rates   []rateRow
-	Missing []string
+	Missing text
 	Stale   text
 	Taken   stamp
 
@@ -88,7 +88,7 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 
 func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 	out := receiversPage{Hosts: p.hostsOf(b, v, ""), Taken: p.stamp(b.At)}
-	out.Stale, out.Missing = p.stale(b, v), b.silent()
+	out.Stale, out.Missing = p.stale(b, v), b.silent(v)
 	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
 	}

@@ -147,7 +147,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 		}
 		e.Leave(theirMark+"gone", theirMark+"gone:a:b:c")
 	}
-	e.Tell(figures)
+	e.Tell(figures, fleet.Instance{ID: "b", About: fleet.About{Label: theirMark + "host"}, State: fleet.Alive}) // which publishes no figures
 	e.SetMinutes(fleet.Minute{Instance: "a", At: at.Truncate(time.Minute).UnixMilli(), Routes: minute})
 	return e
 }
