@@ -138,7 +138,7 @@ func (p *Process) newEngine() {
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
-	taps := tap.NewPublisher(tap.PublisherOptions{Observer: p.metrics, Logger: o.Logger})
+	taps := tap.NewPublisher(tap.PublisherOptions{Mask: c.UIMask, Observer: p.metrics, Logger: o.Logger})
 	names := []string{}
 	for _, x := range c.Clients {
 		names = append(names, x.Name)

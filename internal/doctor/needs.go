@@ -84,7 +84,7 @@ var globEscaper = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`
 
 // channelRules returns the rules that grant the channels.
 func (n needs) channelRules() []string {
-	list := []string{"&" + n.space.Wake(), "&" + strings.TrimSuffix(n.space.FleetChannel(), "all") + "*", "&" + keys.Expired(n.db)}
+	list := []string{"&" + n.space.Wake(), "&" + n.space.FleetChannels(n.db) + "*", "&" + keys.Expired(n.db)}
 	for _, rt := range n.cfg.Routes {
 		if rt.Adopt {
 			list = append(list, "&"+keys.Keyspace(n.db, rt.Prefix))
@@ -152,7 +152,7 @@ var inCluster = []command{
 
 // ofTaps is what taps publish and subscribe with: sharded pub/sub in a cluster.
 func (n needs) ofTaps() []command {
-	channel, prefix := n.space.TapChannel(), ""
+	channel, prefix := n.space.TapChannel(n.db), ""
 	if n.cluster {
 		prefix = "S"
 	}
@@ -201,9 +201,9 @@ func (n needs) always() []command {
 		of("RPUSH", s.Ended(0), "x"), of("LTRIM", s.Ended(0), "1", "-1"), of("LLEN", s.Ended(0)), of("LINDEX", s.Ended(0), "0"),
 		of("LRANGE", s.Ended(0), "0", "1"),
 
-		of("PUBLISH", s.Wake(), "x"), of("SUBSCRIBE", s.Wake()), of("SUBSCRIBE", keys.Expired(n.db)), of("PUBLISH", s.FleetChannel(), "x"),
-		of("SUBSCRIBE", s.InstanceChannel("x"), s.FleetChannel()).or(leasesOnly),
-		of("PUBSUB", "NUMSUB", s.InstanceChannel("x")).or(leasesOnly),
+		of("PUBLISH", s.Wake(), "x"), of("SUBSCRIBE", s.Wake()), of("SUBSCRIBE", keys.Expired(n.db)), of("PUBLISH", s.FleetChannel(n.db), "x"),
+		of("SUBSCRIBE", s.InstanceChannel(n.db, "x"), s.FleetChannel(n.db)).or(leasesOnly),
+		of("PUBSUB", "NUMSUB", s.InstanceChannel(n.db, "x")).or(leasesOnly),
 
 		of("GET", s.Key()).or("listings of more than a page are refused"),
 		of("ZADD", s.ClientSessions("x"), "1", "x").or("signing in to the pages fails"),

@@ -183,7 +183,7 @@ var quoted = regexp.MustCompile(`'([^']+)' channel`)
 func (n needs) channelRule(why string) string {
 	m := quoted.FindStringSubmatch(why)
 	for _, rule := range n.channelRules() {
-		if m != nil && (rule[1:] == m[1] || strings.HasSuffix(rule, "{fleet}:*") && strings.HasPrefix(m[1], strings.TrimSuffix(rule[1:], "*"))) {
+		if m != nil && (rule[1:] == m[1] || rule[1:] == n.space.FleetChannels(n.db)+"*" && strings.HasPrefix(m[1], n.space.FleetChannels(n.db))) {
 			return rule
 		}
 	}

@@ -96,13 +96,14 @@ func TestRightsGrantNothingElse(t *testing.T) {
 	}
 
 	for _, allowed := range [][]any{{"SET", "app1:orders:a:b", "1"}, {"SET", "old:app:a:b", "1"}, {"HGET", "notifier:{0}:records:app1", "x"},
-		{"RPUSH", "to*do", "x"}} {
+		{"RPUSH", "to*do", "x"}, {"PUBLISH", "notifier:{fleet}:0:tap", "x"}, {"SUBSCRIBE", "notifier:{fleet}:0:instance:x"}} {
 		if reply := c.Do(ctx, append([]any{"ACL", "DRYRUN", user}, allowed...)...).Val(); reply != "OK" {
 			t.Errorf("%v: %v", allowed, reply)
 		}
 	}
 	for _, refused := range [][]any{{"GET", "session:1"}, {"DEL", "app1:other:a:b"}, {"RPUSH", "to-do", "x"}, {"CONFIG", "GET", "requirepass"},
 		{"CONFIG", "SET", "maxmemory", "1mb"}, {"SUBSCRIBE", "__keyevent@1__:expired"}, {"SUBSCRIBE", "news"}, {"FLUSHALL"}, {"KEYS", "*"},
+		{"SUBSCRIBE", "notifier:{fleet}:1:tap"}, {"SUBSCRIBE", "notifier:{fleet}:10:tap"},
 		{"SCAN", "0"}, {"ACL", "SETUSER", "x"}, {"PSUBSCRIBE", "*"}} {
 		if reply := c.Do(ctx, append([]any{"ACL", "DRYRUN", user}, refused...)...).Val(); reply == "OK" {
 			t.Errorf("%v is allowed", refused)

@@ -118,7 +118,7 @@ func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 		flags += 2
 	}
 
-	args := []any{b.ID, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), flags, b.About, b.Figures, b.Since}
+	args := []any{b.ID, s.w.Space.FleetChannel(s.w.DB), s.w.Space.InstanceChannel(s.w.DB, ""), flags, b.About, b.Figures, b.Since}
 	asked := make(map[string]int, len(b.Ask))
 	for i, id := range b.Ask[:min(len(b.Ask), MaxAsked)] {
 		args = append(args, id)
@@ -218,7 +218,8 @@ func (s *Store) depart(ctx context.Context, id, seen, by string) (bool, error) {
 		return false, err
 	}
 
-	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), []any{id, s.w.Space.FleetChannel(), s.w.Space.InstanceChannel(""), seen, by})
+	args := []any{id, s.w.Space.FleetChannel(s.w.DB), s.w.Space.InstanceChannel(s.w.DB, ""), seen, by}
+	v, err := s.w.Run(ctx, departScript, s.fleetKeys(), args)
 	if err != nil {
 		return false, err
 	}
@@ -308,9 +309,9 @@ func (s *Store) failFleet(op string, err error) error {
 // Send publishes a message to an instance, or to all instances if id is empty. Messages may be
 // lost.
 func (s *Store) Send(ctx context.Context, id, text string) error {
-	channel := s.w.Space.FleetChannel()
+	channel := s.w.Space.FleetChannel(s.w.DB)
 	if id != "" {
-		channel = s.w.Space.InstanceChannel(id)
+		channel = s.w.Space.InstanceChannel(s.w.DB, id)
 	}
 
 	if err := s.w.AnyNode(ctx).Publish(ctx, channel, text).Err(); err != nil {
@@ -359,7 +360,7 @@ func (l *subscription) Next(ctx context.Context) (Message, error) {
 
 // Listen opens the subscription of an instance, at the node that stores the heartbeats.
 func (s *Store) Listen(ctx context.Context, id string) (Subscription, error) {
-	own, all := s.w.Space.InstanceChannel(id), s.w.Space.FleetChannel()
+	own, all := s.w.Space.InstanceChannel(s.w.DB, id), s.w.Space.FleetChannel(s.w.DB)
 	switch c := s.w.Redis.(type) {
 	case *redis.ClusterClient:
 		// One master has all keys and channels of the fleet, which share a hash tag.

@@ -316,10 +316,36 @@ func TestPublishWorksAfterRestart(t *testing.T) {
 	}
 }
 
+// Two databases of one server share the channels of pub/sub, and may have the same namespace. Nor is an instance of one database
+// counted as connected because one of the other has its id.
+func TestChannelsOfAnotherDatabaseAreSeparate(t *testing.T) {
+	t.Parallel()
+	production, staging := redistest.Shared(t), redistest.Shared(t)
+	theirs, ours := storeOn(t, production.URL(), production.Namespace()), storeOn(t, staging.URL(), production.Namespace())
+	l, err := ours.Listen(t.Context(), "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	if m, err := l.Next(t.Context()); err != nil || !m.Subscribed {
+		t.Fatalf("%+v, %v", m, err)
+	}
+	if err := errors.Join(theirs.Send(t.Context(), "a", "theirs"), theirs.Send(t.Context(), "", "theirs"),
+		ours.Send(t.Context(), "", "ours")); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := l.Next(t.Context()); err != nil || m.Text != "ours" {
+		t.Errorf("%+v, %v, want the message of the own database", m, err)
+	}
+	if r, err := theirs.Publish(t.Context(), Heartbeat{ID: "a"}); err != nil || r.Connections != 0 {
+		t.Errorf("%+v, %v, want no connection", r, err)
+	}
+}
+
 func TestFleetKeysShareSlot(t *testing.T) {
 	t.Parallel()
 	s := keys.Space{Namespace: "n"}
-	for _, k := range []string{s.FleetSigns(), s.FleetAbout(), s.FleetEnded(), s.FleetChannel(), s.InstanceChannel("x")} {
+	for _, k := range []string{s.FleetSigns(), s.FleetAbout(), s.FleetEnded(), s.FleetChannel(0), s.InstanceChannel(0, "x")} {
 		if !strings.HasPrefix(k, "n:{fleet}:") {
 			t.Error(k)
 		}

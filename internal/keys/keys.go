@@ -456,7 +456,8 @@ func (s Space) Positions(p Partition) string { return s.tagged(p.Shard, "positio
 // began.
 func (s Space) Waiting(p Partition) string { return s.tagged(p.Shard, "waiting", p.Prefix) }
 
-// Wake is the pub/sub channel for notices that are due before the head of a shard.
+// Wake is the pub/sub channel for notices that are due before the head of a shard. All databases of a server share the
+// channels of pub/sub. A wake of the same namespace in another database only causes a needless look.
 func (s Space) Wake() string { return s.Namespace + ":wake" }
 
 // Of the fleet: who lives. Its keys and channels share the tag {fleet}, so that
@@ -474,19 +475,25 @@ func (s Space) FleetEnded() string { return s.fleet("ended") }
 // FleetMinutes is the stream of what instances have done, minute by minute.
 func (s Space) FleetMinutes() string { return s.fleet("minutes") }
 
+// FleetChannels begins the names of the fleet's pub/sub channels. It has the number of the database, because all
+// databases of a server share the channels: production and staging may have the same namespace in two databases.
+func (s Space) FleetChannels(db int) string { return s.fleet(strconv.Itoa(db) + ":") }
+
 // FleetChannel is the pub/sub channel that all instances hear.
-func (s Space) FleetChannel() string { return s.fleet("all") }
+func (s Space) FleetChannel(db int) string { return s.FleetChannels(db) + "all" }
 
 // InstanceChannel is the pub/sub channel of one instance. A subscriber on it proves that the
 // instance has a connection.
-func (s Space) InstanceChannel(id string) string { return s.fleet("instance:") + id }
+func (s Space) InstanceChannel(db int, id string) string {
+	return s.FleetChannels(db) + "instance:" + id
+}
 
 // Taps is the zset of the open taps by the time they end: see package tap. The heartbeat's
 // script reads it.
 func (s Space) Taps() string { return s.fleet("taps") }
 
 // TapChannel is the pub/sub channel of the copies of attempts.
-func (s Space) TapChannel() string { return s.fleet("tap") }
+func (s Space) TapChannel(db int) string { return s.FleetChannels(db) + "tap" }
 
 // ReceiversVersion is the version of Receivers. The heartbeat's script reads it.
 func (s Space) ReceiversVersion() string { return s.fleet("receivers") }

@@ -99,7 +99,7 @@ func (s Redis) subscribers(ctx context.Context, ids []string) (n int64, err erro
 
 	own := make([]string, len(ids))
 	for i, id := range ids {
-		own[i] = s.Space().InstanceChannel(id)
+		own[i] = s.Space().InstanceChannel(s.Wire().DB, id)
 	}
 
 	list, err := s.Wire().Holder(ctx, s.Space().FleetSigns()).PubSubNumSub(ctx, own...).Result()

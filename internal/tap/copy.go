@@ -35,6 +35,8 @@ type Copy struct {
 	// Size is the length of the whole body. Cut reports whether Body is only its beginning.
 	Size int  `json:"size"`
 	Cut  bool `json:"cut,omitempty"`
+	// Masked reports whether the instance that made the copy has masked it.
+	Masked bool `json:"masked,omitempty"`
 	// Standard reports whether the attempt was signed with the scheme standard, and Schemes
 	// lists all schemes.
 	Standard bool           `json:"standard,omitempty"`

@@ -26,5 +26,8 @@
 //
 // A copy does not have the signature of the attempt. If the route signs with the scheme standard, [View] usually signs
 // the copy with a key that is only valid for one stream, so a developer can test the verification. It does not sign cut
-// copies, or any copy if there are rules that mask content (package mask).
+// copies, or any masked copy.
+//
+// If there are rules that mask content (package mask), a copy is masked before it is published, so Redis and other programs on the
+// channel get the masked copy. An instance with rules also masks copies of an instance that has none yet.
 package tap

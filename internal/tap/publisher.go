@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/mask"
 )
 
 // What all instances together may publish in a second.
@@ -39,6 +40,8 @@ const (
 
 // PublisherOptions are the options of NewPublisher.
 type PublisherOptions struct {
+	// Mask are the rules by which copies are masked before they are published. Nil: they are not.
+	Mask     *mask.Rules
 	Observer Observer
 	Logger   *zap.Logger
 	Now      func() time.Time // nil: time.Now
@@ -187,7 +190,7 @@ func (p *Publisher) Take(key string) bool {
 
 // Publish queues a copy that Take has reserved room for. It does not block.
 func (p *Publisher) Publish(c *Copy) {
-	text := (&message{Copy: c}).encode()
+	text := (&message{Copy: masked(p.o.Mask, c)}).encode()
 	p.mu.Lock()
 	p.bytes.left -= float64(len(text)) // below 0 for one long copy: the next ones wait for it
 	p.mu.Unlock()

@@ -77,7 +77,7 @@ func (s *Store) sharded() bool { return s.w.Cluster && !s.unsharded.Load() }
 
 // publish publishes messages in one round trip.
 func (s *Store) publish(ctx context.Context, list [][]byte) error {
-	channel := s.w.Space.TapChannel()
+	channel := s.w.Space.TapChannel(s.w.DB)
 	sharded := s.sharded()
 	_, err := s.w.Holder(ctx, s.w.Space.Taps()).Pipelined(ctx, func(p redis.Pipeliner) error {
 		for _, text := range list {
@@ -104,7 +104,7 @@ func (s *Store) publish(ctx context.Context, list [][]byte) error {
 // subscribe subscribes to the channel on a separate connection, and waits for the
 // confirmation.
 func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
-	channel := s.w.Space.TapChannel()
+	channel := s.w.Space.TapChannel(s.w.DB)
 	var ps *redis.PubSub
 	sharded := s.sharded()
 	switch c := s.w.Redis.(type) {

@@ -59,6 +59,12 @@ type node struct {
 func instances(t *testing.T, n int) []*node {
 	t.Helper()
 	srv := redistest.Shared(t)
+	return instancesOn(t, srv, srv.Namespace(), nil, n)
+}
+
+// instancesOn starts instances with a namespace in the database of srv.
+func instancesOn(t *testing.T, srv *redistest.Server, namespace string, rules *mask.Rules, n int) []*node {
+	t.Helper()
 	out := make([]*node, n)
 	for i := range out {
 		conn, err := wire.Open(wire.Address{URL: srv.URL()})
@@ -66,8 +72,8 @@ func instances(t *testing.T, n int) []*node {
 			t.Fatal(err)
 		}
 		c := &counts{by: map[string]int{}}
-		s := NewStore(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}}))
-		x := &node{store: s, counts: c, Publisher: NewPublisher(PublisherOptions{Observer: c, Logger: zap.NewNop()}),
+		s := NewStore(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}}))
+		x := &node{store: s, counts: c, Publisher: NewPublisher(PublisherOptions{Mask: rules, Observer: c, Logger: zap.NewNop()}),
 			hub: NewHub(HubOptions{Store: s, Instances: func() int { return n }, Observer: c, Logger: zap.NewNop()})}
 		out[i] = x
 
@@ -162,6 +168,62 @@ func TestTapReceivesCopiesOfEveryInstance(t *testing.T) {
 		if x.Wants("app1:orders:x:3") {
 			t.Error("an instance still publishes for a tap that was closed")
 		}
+	}
+}
+
+// Two databases of one server share the channels of pub/sub, and may have the same namespace.
+func TestTapReceivesNoCopiesOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	production, staging := redistest.Shared(t), redistest.Shared(t)
+	theirs := instancesOn(t, production, production.Namespace(), nil, 1)[0]
+	ours := instancesOn(t, staging, production.Namespace(), nil, 1)[0]
+	tap := opened(t, ours, "shop", "a", "")
+	watching := opened(t, theirs, "shop", "b", "")
+	beat(t, []*node{ours, theirs})
+	if e := next(t, tap); !e.Ready || e.Instances != 1 {
+		t.Fatalf("%+v, want ready", e)
+	}
+	next(t, watching)
+	theirs.attempted("app1:orders:x:1", []byte("theirs"))
+	if e := next(t, watching); e.Copy == nil { // it is published now
+		t.Fatalf("%+v", e)
+	}
+	ours.attempted("app1:orders:x:2", []byte("ours"))
+	if e := next(t, tap); e.Copy == nil || string(e.Copy.Body) != "ours" {
+		t.Errorf("%+v, want the copy of the own database", e)
+	}
+}
+
+// A copy is masked before it reaches Redis, also for a reader whose instance has no rules.
+func TestCopiesAreMaskedBeforeTheyArePublished(t *testing.T) {
+	t.Parallel()
+	rules, err := mask.New(false, "$.card")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := redistest.Shared(t)
+	x := instancesOn(t, srv, srv.Namespace(), rules, 1)[0]
+	without := instancesOn(t, srv, srv.Namespace(), nil, 1)[0]
+	tap := opened(t, without, "shop", "a", "")
+	beat(t, []*node{x})
+	next(t, tap)
+	raw := srv.Client().Subscribe(t.Context(), x.store.w.Space.TapChannel(srv.DB()))
+	defer func() { _ = raw.Close() }()
+	if _, err := raw.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x.attempted("app1:orders:x:1", []byte(`{"card":"4111111111","total":5}`))
+	m, err := raw.ReceiveMessage(t.Context())
+	if err != nil || strings.Contains(m.Payload, base64.StdEncoding.EncodeToString([]byte(`{"card":"4111`))) {
+		t.Errorf("%v, %v", m, err)
+	}
+	e := next(t, tap)
+	if e.Copy == nil {
+		t.Fatalf("%+v", e)
+	}
+	if s := NewView(nil).Show(e.Copy); strings.Contains(s.Body, "4111") || !strings.Contains(s.Body, `"total":5`) || !s.Masked || s.Signed ||
+		s.Why != "masked" {
+		t.Errorf("%+v", s)
 	}
 }
 

@@ -42,7 +42,7 @@ type ShownHeader struct {
 	Value string `json:"value"`
 }
 
-// View shows copies to one stream: signed with the stream's own key, or masked.
+// View shows copies to one stream: signed with the stream's own key unless they are masked.
 type View struct {
 	rules  *mask.Rules
 	secret sign.Secret
@@ -52,8 +52,7 @@ type View struct {
 // secretSize is the length of a stream's key.
 const secretSize = 32
 
-// NewView makes a View with a new key. Copies are masked by the rules and not signed, if there
-// are rules.
+// NewView makes a View with a new key, or without one if there are rules, by which copies are masked.
 func NewView(rules *mask.Rules) *View {
 	v := &View{rules: rules}
 	if v.Masked() {
@@ -80,60 +79,57 @@ func (v *View) Secret() string { return v.secret.Reveal() }
 
 // Show makes a copy fit to be shown.
 func (v *View) Show(c *Copy) Shown {
+	c = masked(v.rules, c) // of an instance that has no rules yet
 	s := Shown{Key: c.Key, Route: c.Route, ID: c.ID, Attempt: c.Attempt, At: notice.Stamp(c.At), Target: c.Target, Method: c.Method,
-		URL: c.URL, Query: c.Query, Size: c.Size, Cut: c.Cut, Outcome: c.Outcome, Reason: c.Reason, Status: c.Status, Headers: []ShownHeader{}}
-	body := c.Body
-	if v.Masked() {
-		body = v.masked(c, &s)
-	} else {
-		for _, h := range c.Headers {
-			s.Headers = append(s.Headers, ShownHeader(h))
-		}
+		URL: c.URL, Query: c.Query, Size: c.Size, Cut: c.Cut, Masked: c.Masked, Outcome: c.Outcome, Reason: c.Reason, Status: c.Status,
+		Headers: []ShownHeader{}}
+	for _, h := range c.Headers {
+		s.Headers = append(s.Headers, ShownHeader(h))
 	}
 
-	if utf8.Valid(body) {
-		s.Body = string(body)
+	if utf8.Valid(c.Body) {
+		s.Body = string(c.Body)
 	} else {
-		s.Base64 = body
+		s.Base64 = c.Body
 	}
 
 	v.sign(c, &s)
 	return s
 }
 
-// masked hides parts of a copy, and returns its body.
-func (v *View) masked(c *Copy, s *Shown) []byte {
-	s.Masked = true
+// masked returns a copy with the parts hidden that the rules name, or c itself if there are no rules or c is masked already.
+func masked(rules *mask.Rules, c *Copy) *Copy {
+	if rules.None() || c.Masked {
+		return c
+	}
+
 	sent := mask.Sent{ContentType: contentType(c.Headers), Body: c.Body, URL: c.URL, Headers: map[string]string{}}
 	for _, h := range c.Headers {
 		sent.Headers[h.Name] = h.Value
 	}
 
-	shown := v.rules.View(sent)
-	s.URL, _ = shown.URL()
-	if s.Query != "" { // of the body
-		s.Query = mask.Hidden
+	shown := rules.View(sent)
+	m := *c
+	m.Masked, m.Headers = true, nil
+	m.URL, _ = shown.URL()
+	if m.Query != "" { // of the body
+		m.Query = mask.Hidden
 	}
 
 	for _, h := range c.Headers {
-		value := h.Value
 		if !notice.Reserved(h.Name) {
-			value, _ = shown.Header(h.Name, h.Value)
+			h.Value, _ = shown.Header(h.Name, h.Value)
 		}
 
-		s.Headers = append(s.Headers, ShownHeader{h.Name, value})
-	}
-
-	if c.Cut { // it cannot be parsed
-		return []byte(mask.Hidden)
+		m.Headers = append(m.Headers, h)
 	}
 
 	body, whole := shown.Body()
-	if !whole {
-		return []byte(mask.Hidden)
+	if m.Body = body; c.Cut || !whole { // a cut body cannot be parsed
+		m.Body = []byte(mask.Hidden)
 	}
 
-	return body
+	return &m
 }
 
 func contentType(list []notice.Header) string {
@@ -171,9 +167,9 @@ func (v *View) sign(c *Copy, s *Shown) {
 }
 
 // unsigned returns why a copy is not signed; "" if it is.
-func (v *View) unsigned(c *Copy) string {
+func (*View) unsigned(c *Copy) string {
 	switch {
-	case v.Masked():
+	case c.Masked:
 		return "masked"
 	case c.Cut:
 		return "the body is cut"

@@ -39,6 +39,7 @@ type Client struct {
 	// Redis is for single commands, Space names the keys. None of these changes.
 	Redis   redis.UniversalClient
 	Space   keys.Space
+	DB      int // the number of the database, which is part of some names of channels
 	Cluster bool
 	Nodes   *node.Nodes
 	Conn    *Conn // nil = the Client creates no connections
@@ -58,6 +59,10 @@ type Guard interface {
 // New returns a Client. It sends nothing to Redis.
 func New(o Options) *Client {
 	w := &Client{Redis: o.Client, Space: o.Space.Live(), Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn, observer: o.Observer}
+	if c, ok := o.Client.(*redis.Client); ok { // a cluster has the database 0 only
+		w.DB = c.Options().DB
+	}
+
 	w.calls, w.settles = w.newConfirmer(o.Confirm), w.newConfirmer(o.ConfirmSettle)
 	return w
 }
