@@ -210,6 +210,8 @@ func TestRequestID(t *testing.T) {
 
 type panicky struct{ api.Engine }
 
+func (panicky) Now() time.Time { return time.Now() }
+
 func TestPanicAndLog(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer

@@ -118,7 +118,7 @@ type api struct {
 	document   func() []byte // made by the first call, as docs is
 	docs       func() *apidocs.Docs
 	tree       []operation
-	now        func() time.Time
+	now        func() time.Time // by Redis's clock
 	crossSite  *http.CrossOriginProtection
 	keySets    *KeySet
 }
@@ -130,7 +130,7 @@ func New(o Options) http.Handler {
 		holder: o.Engine, counter: o.Engine, prober: o.Engine, musterer: o.Engine, numberer: o.Engine, tapper: o.Engine, redirector: o.Engine,
 		tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients),
 		routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
-		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: time.Now, crossSite: http.NewCrossOriginProtection(),
+		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: o.Engine.Now, crossSite: http.NewCrossOriginProtection(),
 		keySets: NewKeySet(o.Routes), tracer: o.Tracer,
 	}
 	if a.maxBody <= 0 {
@@ -152,7 +152,7 @@ func New(o Options) http.Handler {
 	}
 
 	a.trail = audit.NewTrail(o.Engine, a.log)
-	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine})
+	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine, Now: a.now})
 	if a.meter = o.Meter; a.meter == nil {
 		a.meter = access.NewMeter(o.Clients)
 	}

@@ -32,6 +32,8 @@ type Engine interface {
 	Redirector
 	audit.Keeper
 	session.Register
+	// Now returns the time of Redis's clock.
+	Now() time.Time
 }
 
 // Scheduler stores new notices.

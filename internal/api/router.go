@@ -107,7 +107,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 		}
 
 		call.caller = c
-		if wait, ok := a.meter.Admit(c.Name, a.now()); !ok {
+		if wait, ok := a.meter.Admit(c.Name, time.Now()); !ok {
 			return tooFast(c.Name, wait)
 		}
 
@@ -127,7 +127,7 @@ func (a *api) answer(w http.ResponseWriter, r *http.Request, call *calling) erro
 	}
 
 	defer func() {
-		a.meter.ChargeBytes(call.Name, body.read, a.now())
+		a.meter.ChargeBytes(call.Name, body.read, time.Now())
 		body.release()
 	}()
 	return found.serve(w, a.beginSpan(r, call), site{caller: call.caller, call: call, param: param})

@@ -286,7 +286,7 @@ func (a *api) readBatch(w http.ResponseWriter, r *http.Request, c caller, parse 
 		return nil, lines, bodyError(err, "the batch", a.maxBatch)
 	}
 
-	a.meter.Charge(c.Name, len(items), a.now())
+	a.meter.Charge(c.Name, len(items), time.Now())
 	if len(items) == 0 {
 		var f codec.Faults
 		f.Add("body", nil, "holds no notice; want a JSON array or one JSON object a line")

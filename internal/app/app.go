@@ -211,8 +211,8 @@ func (p *Process) newHandler() http.Handler {
 	host, _, _ := net.SplitHostPort(c.Listen)
 	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger,
 		Version: o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
-			Failures: failures}),
-		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine}
+			Failures: failures, Now: p.Engine.Now}),
+		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now}
 	if p.history != nil {
 		pages.History, pages.Replays = p.history, p.Engine
 	}

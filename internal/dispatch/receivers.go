@@ -1,8 +1,6 @@
 package dispatch
 
 import (
-	"time"
-
 	receivers "notifier/internal/health"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -34,11 +32,6 @@ func (e *finished) observeReceiver(t *receivers.Tracker, r *route.Route) {
 		}
 	}
 
-	at := e.at.Add(e.took)
-	if e.at.IsZero() { // of a report
-		at = time.Now()
-	}
-
-	t.Observe(r.Prefix, receiver, receivers.Attempt{At: at, Failed: failed, Status: e.result.Status,
+	t.Observe(r.Prefix, receiver, receivers.Attempt{At: e.at.Add(e.took), Failed: failed, Status: e.result.Status,
 		Reason: string(e.result.Reason), Took: e.took})
 }

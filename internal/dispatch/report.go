@@ -45,6 +45,8 @@ type Reports struct {
 	// Ahead is set if entries may reach consumers before the push is settled. That is so in a
 	// cluster, where the push is a separate command.
 	Ahead bool
+	// Now is Redis's clock. Nil means time.Now.
+	Now func() time.Time
 }
 
 // defaultDeferral is the delay of a consumer's deferral that names no time.
@@ -188,14 +190,24 @@ func (p *Reports) finished(r *route.Route, f store.Found, v notice.Report) finis
 		e.result.Outcome = notice.OutcomeRetry
 	}
 
+	now := p.now()
 	if n := len(f.Attempts); n > 0 {
-		e.took = max(time.Since(f.Attempts[n-1].At), 0)
+		e.took = max(now.Sub(f.Attempts[n-1].At), 0)
 	}
+
+	e.at = now.Add(-e.took)
 
 	claim := store.Reported(f)
 	f.AwaitsReport = true // also if it is delivered: the report ends the attempt that was counted
-	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: time.Now()}, notice.Waits{})
+	e.Settlement = End(r, &claim, e.result, notice.Attempt{At: now}, notice.Waits{})
 	return e
+}
+
+func (p *Reports) now() time.Time {
+	if p.Now == nil {
+		return time.Now()
+	}
+	return p.Now()
 }
 
 func (p *Reports) write(ctx context.Context, f store.Found, before notice.State, s store.Settlement) (store.Change, error) {
@@ -213,7 +225,7 @@ func (p *Reports) write(ctx context.Context, f store.Found, before notice.State,
 
 	after, err := p.Notices.Find(ctx, f.Key)
 	if errors.Is(err, store.ErrNotFound) { // retention is off
-		after, err = store.Found{Notice: f.Notice, State: notice.Delivered, SettledAt: time.Now().UTC()}, nil
+		after, err = store.Found{Notice: f.Notice, State: notice.Delivered, SettledAt: p.now().UTC()}, nil
 	}
 
 	return store.Change{Found: after, Before: before, Done: true}, err

@@ -32,9 +32,14 @@ func (r *run) history(ctx context.Context) {
 	s := store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
 	left, lost, seen, on := r.outboxState(ctx, s)
 	oldest := r.oldest(ctx, s)
+	now, err := s.Wire().Now(ctx)
+	if r.heard(err) != nil {
+		return
+	}
+
 	if len(r.cfg.History.URL) == 0 {
 		switch {
-		case on && time.Since(seen) > relayOverdue:
+		case on && now.Sub(seen) > relayOverdue:
 			r.add(Finding{Check: check, Severity: Warning,
 				Message: fmt.Sprintf("the outbox of the history has not been relayed to a database since %s; waiting: %s",
 					notice.Stamp(seen), notice.Count(left, "ending")),
@@ -52,7 +57,7 @@ func (r *run) history(ctx context.Context) {
 		f.Message += fmt.Sprintf(", %d dropped in total", lost)
 	}
 
-	if waits := time.Since(oldest).Round(time.Second); !oldest.IsZero() && waits > relayLate {
+	if waits := now.Sub(oldest).Round(time.Second); !oldest.IsZero() && waits > relayLate {
 		f.Severity, f.Message = Warning, f.Message+fmt.Sprintf(", and the oldest has waited %s: the database is unavailable or too slow",
 			waits)
 		f.Remedy = "see the database error in the instances' log: a full disk, rights, a lock; nothing " +

@@ -179,7 +179,7 @@ func (e *Engine) amend(ctx context.Context, key string, op store.Amendment, when
 	}
 
 	c, err := e.store.Amend(ctx, prefix, key, op, when)
-	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(time.Now()) {
+	if (err == nil || errors.Is(err, wire.ErrUnconfirmed)) && c.Done && op != store.Cancel && !c.Due.After(e.Now()) {
 		e.hint(&c.Found)
 	}
 

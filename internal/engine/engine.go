@@ -238,7 +238,7 @@ func (e *Engine) newParts() {
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
 		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
-		LogAttempts: o.LogAttempts, Ahead: cluster}
+		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
 
 	limit := time.Duration(0)
 	if o.Conn.Nodes != nil {
@@ -504,6 +504,9 @@ func (e *Engine) Key(ctx context.Context) ([]byte, error) {
 	return e.store.Key(ctx)
 }
 
+// Now returns the time of Redis's clock, as the heartbeats have measured it. Stored times are compared with it.
+func (e *Engine) Now() time.Time { return e.store.Wire().Clock.Now() }
+
 // Store returns the engine's store.
 func (e *Engine) Store() *store.Store { return e.store }
 
@@ -565,6 +568,15 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},
+		{Reason: e.historyClock()},
 	}...)
 	return slices.DeleteFunc(all, func(c api.Condition) bool { return c.Reason == "" })
+}
+
+// historyClock says that the retention of the history is not applied, as two clocks differ; empty if it is.
+func (e *Engine) historyClock() string {
+	if err := e.shipper.Refused(); err != nil {
+		return err.Error() + ": the history keeps old entries"
+	}
+	return ""
 }

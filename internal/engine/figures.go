@@ -122,7 +122,7 @@ func (e *Engine) publishMinute(ctx context.Context) {
 
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	text, err := fleet.Minute{Instance: e.Self(), At: time.Now().UnixMilli(), Routes: done}.Encode()
+	text, err := fleet.Minute{Instance: e.Self(), At: e.Now().UnixMilli(), Routes: done}.Encode()
 	if err == nil {
 		err = e.heartbeats().AddMinute(ctx, text, fleet.MinutesKept)
 	}

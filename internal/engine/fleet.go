@@ -24,7 +24,8 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 	}
 
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
-	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Host: member{e}, Logger: e.o.Logger}
+	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Clock: e.store.Wire().Clock, Host: member{e},
+		Logger: e.o.Logger}
 	f, err := fleet.New(o)
 	if err == nil {
 		return f, nil

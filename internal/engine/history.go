@@ -192,7 +192,7 @@ func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metri
 		g.Backlog += left
 		g.Lost += lost
 		if first, err := layout.ReadEntry(oldest); err == nil {
-			g.Lag = max(g.Lag, time.Since(first.At))
+			g.Lag = max(g.Lag, e.Now().Sub(first.At))
 		}
 	}
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"time"
 
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -61,7 +60,7 @@ func (e *Engine) Readdress(ctx context.Context, key string, a notice.Address, wh
 
 // readdressed completes the result of a change.
 func (e *Engine) readdressed(ctx context.Context, c *store.Change) {
-	if c.State == notice.Scheduled && !c.Due.After(time.Now()) {
+	if c.State == notice.Scheduled && !c.Due.After(e.Now()) {
 		e.hint(&c.Found)
 	}
 	_ = e.store.AddWaits(ctx, &c.Found) // the change is done: without an answer the notice is shown as postponed

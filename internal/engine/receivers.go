@@ -102,7 +102,7 @@ func (r *receivers) mine(list []health.Route) []health.Route {
 		return list
 	}
 
-	return slices.DeleteFunc(list, func(h health.Route) bool { return time.Since(h.Counted) < scanLate })
+	return slices.DeleteFunc(list, func(h health.Route) bool { return r.e.Now().Sub(h.Counted) < scanLate })
 }
 
 // Pending implements health.Notices.
@@ -149,7 +149,7 @@ func (r *receivers) failingLong(ctx context.Context) func(prefix string) int {
 
 		for i := range list {
 			if list[i].Prefix == prefix {
-				return list[i].Failing(time.Now().Add(-health.FailingLong))
+				return list[i].Failing(r.e.Now().Add(-health.FailingLong))
 			}
 		}
 

@@ -100,6 +100,8 @@ type Instance struct {
 	About
 	// Seen is the time of the last heartbeat, by Redis's clock.
 	Seen time.Time
+	// Age is the time since the last heartbeat, when the list was read.
+	Age time.Duration
 	// Figures are the published figures of the instance, as JSON. Empty if there are none.
 	Figures json.RawMessage
 }
@@ -121,7 +123,8 @@ func List(ctx context.Context, l Lister) ([]Instance, error) {
 	list := make([]Instance, 0, len(heartbeats))
 	for _, s := range heartbeats {
 		if validID(s.ID) {
-			list = append(list, Instance{ID: s.ID, State: stateAt(s, now), Seen: time.UnixMilli(s.At).UTC()})
+			list = append(list, Instance{ID: s.ID, State: stateAt(s, now), Seen: time.UnixMilli(s.At).UTC(),
+				Age: time.Duration(now-s.At) * time.Millisecond})
 		}
 	}
 

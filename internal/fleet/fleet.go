@@ -15,6 +15,7 @@ import (
 
 	"notifier/internal/alarm"
 	"notifier/internal/retry"
+	"notifier/internal/wire"
 )
 
 // MinTakeover and MaxTakeover bound a TAKEOVER that is not zero.
@@ -71,6 +72,8 @@ type Options struct {
 	// Takeover is how long the others wait for this instance after its connections have closed. At
 	// zero its claims are reclaimed only when their leases end, and it declares no instance dead.
 	Takeover time.Duration
+	// Clock is updated by each heartbeat. It may be nil.
+	Clock *wire.Clock
 	// Host may be nil.
 	Host   Host
 	Logger *zap.Logger
@@ -96,7 +99,6 @@ type Fleet struct {
 	confirmed  atomic.Int64 // when the last successful heartbeat was sent, since begun; 0 = none under this id
 	leaving    atomic.Bool
 	noEvents   atomic.Bool
-	ahead      atomic.Int64 // ns that this clock is ahead of Redis's
 	wake       chan struct{}
 	joined     chan struct{}
 	first      sync.Once // closes joined
@@ -137,6 +139,10 @@ func New(o Options) (*Fleet, error) {
 
 	if o.Host == nil {
 		o.Host = noHost{}
+	}
+
+	if o.Clock == nil {
+		o.Clock = &wire.Clock{}
 	}
 
 	o.About.Takeover = o.Takeover.Milliseconds()
@@ -239,16 +245,6 @@ func (f *Fleet) trusted() bool {
 	return f.o.Takeover == 0 || confirmed == 0 || time.Since(f.begun)-time.Duration(confirmed) < f.o.Takeover
 }
 
-// ClockAhead returns how far this machine's clock was ahead of Redis's at the last heartbeat, exact
-// to half a round trip and a millisecond.
-func (f *Fleet) ClockAhead() time.Duration {
-	if f == nil {
-		return 0
-	}
-
-	return time.Duration(f.ahead.Load())
-}
-
 // Retire makes this instance leave. It takes no new work from the next heartbeat on, which is sent
 // at once, and keeps its part of limits for its attempts in flight until Run ends.
 func (f *Fleet) Retire() {
@@ -343,7 +339,8 @@ func (f *Fleet) pass(ctx context.Context) time.Duration {
 	b := Heartbeat{ID: id, Leaving: f.leaving.Load(), NoEvents: f.noEvents.Load(), Since: f.since, Ask: f.detector.suspects()}
 	f.addDescription(&b)
 
-	sent := time.Since(f.begun)
+	from := time.Now()
+	sent := from.Sub(f.begun)
 	bctx, cancel := context.WithTimeout(ctx, heartbeatTimeout)
 	r, err := f.o.Redis.Publish(bctx, b)
 	cancel()
@@ -351,8 +348,7 @@ func (f *Fleet) pass(ctx context.Context) time.Duration {
 		return f.failed(ctx, err)
 	}
 
-	trip := time.Since(f.begun) - sent
-	f.ahead.Store(int64(time.Now().Add(-trip / 2).Sub(time.UnixMilli(r.Now))))
+	f.learnClock(r.Now, from)
 	if r.Ended || !r.Known && !f.trusted() {
 		f.rename(ctx, id, !r.Ended)
 		return 0

@@ -2,7 +2,11 @@ package fleet
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/zap"
+	logobserver "go.uber.org/zap/zaptest/observer"
 )
 
 // A lost description is published with the next heartbeat, and not half a minute later.
@@ -29,5 +33,28 @@ func TestClockAheadIsMeasured(t *testing.T) {
 				t.Errorf("%s ahead of a clock that is %s ahead", got, offset)
 			}
 		}
+	})
+}
+
+// A heartbeat that finds Redis's clock set logs the size of the step once. A slow drift is no step.
+func TestStepOfRedisClockIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := logobserver.New(zap.WarnLevel)
+		n := newNode()
+		p := play(t, n, func(o *Options) { o.Logger = zap.New(core) })
+		<-p.Joined()
+		for _, step := range []time.Duration{0, -2 * time.Minute, 2 * time.Minute, 100 * time.Millisecond} {
+			n.do(func() { n.offset += step })
+			time.Sleep(5 * time.Second) // sleep: virtual
+			got := logs.FilterMessageSnippet("Redis's clock was set").TakeAll()
+			if want := step.Abs() >= clockStep; len(got) > 1 || (len(got) == 1) != want {
+				t.Errorf("step of %s: %v", step, got)
+			} else if want && (got[0].ContextMap()["step"].(time.Duration)-step).Abs() > 20*time.Millisecond {
+				t.Errorf("step of %s: %v", step, got[0].ContextMap())
+			}
+			logs.TakeAll()
+		}
+		p.end()
+		<-p.done
 	})
 }

@@ -19,8 +19,13 @@ type MinuteEntry struct {
 
 // AddMinute stores the minute of an instance and trims entries older than keep.
 func (s *Store) AddMinute(ctx context.Context, text string, keep time.Duration) error {
-	err := s.w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: s.w.Space.FleetMinutes(),
-		MinID: strconv.FormatInt(time.Now().Add(-keep).UnixMilli(), 10), Approx: true, Values: []any{"minute", text}}).Err()
+	now, err := s.w.Now(ctx)
+	if err != nil {
+		return err
+	}
+
+	err = s.w.Redis.XAdd(ctx, &redis.XAddArgs{Stream: s.w.Space.FleetMinutes(),
+		MinID: strconv.FormatInt(now.Add(-keep).UnixMilli(), 10), Approx: true, Values: []any{"minute", text}}).Err()
 	if err != nil {
 		return s.w.Fail("minute", err)
 	}

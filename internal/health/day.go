@@ -36,7 +36,7 @@ func (s *Store) Day(ctx context.Context, prefix, receiver string) (Day, error) {
 		return Day{}, s.Wire.Fail(mergeScript.Op, err)
 	}
 
-	return readDay(text, time.Now()), nil
+	return readDay(text, s.Wire.Clock.Now()), nil
 }
 
 // readDay reads an entry: see merge.lua. It skips parts that it cannot read.
@@ -97,7 +97,7 @@ func (s *Store) LastHour(ctx context.Context, prefixes []string) (map[string]map
 		return nil, s.Wire.Fail(mergeScript.Op, err)
 	}
 
-	out, now := map[string]map[string]Hour{}, time.Now()
+	out, now := map[string]map[string]Hour{}, s.Wire.Clock.Now()
 	for i, prefix := range prefixes {
 		out[prefix] = map[string]Hour{}
 		for name, text := range replies[i].Val() {

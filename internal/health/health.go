@@ -106,7 +106,7 @@ func (s *Store) Write(ctx context.Context, t *Tracker) error {
 			refused[i], _ = reply[i].(string)
 		}
 
-		t.wrote(prefix, list, refused, time.Now())
+		t.wrote(prefix, list, refused, s.Wire.Clock.Now())
 	}
 
 	return failed
@@ -141,7 +141,7 @@ func (s *Store) Read(ctx context.Context, prefixes []string) ([]Route, error) {
 
 	out := make([]Route, len(prefixes))
 	for i, prefix := range prefixes {
-		out[i] = readRoute(prefix, replies[i].Val(), time.Now())
+		out[i] = readRoute(prefix, replies[i].Val(), s.Wire.Clock.Now())
 	}
 
 	return out, nil

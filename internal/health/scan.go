@@ -45,7 +45,7 @@ func (s *Scanner) Scan(ctx context.Context, routes []Route) error {
 
 	for i := range routes {
 		r := &routes[i]
-		if r.Failing(time.Now()) == 0 || time.Now().Before(s.next[r.Prefix]) {
+		if r.Failing(s.Store.Wire.Clock.Now()) == 0 || time.Now().Before(s.next[r.Prefix]) {
 			continue
 		}
 
@@ -79,10 +79,10 @@ func (s *Scanner) count(ctx context.Context, r *Route) (counted, error) {
 		}
 
 		for _, w := range list {
-			c.add(w, began)
+			c.add(w, s.Store.Wire.Clock.Now())
 		}
 
-		c.At = time.Now().UnixMilli()
+		c.At = s.Store.Wire.Clock.Now().UnixMilli()
 		// Also after the last page, because the next route follows at once.
 		if !alarm.Wait(ctx, time.Duration(read)*time.Second/scanRate-time.Since(began)) {
 			return c, ctx.Err()

@@ -102,30 +102,28 @@ func (d *DB) alone(ctx context.Context, do func(tx *sql.Tx) error) error {
 // statements.
 const sqliteStep = 5000
 
-// Expire deletes entries older than the retention. It returns the number of deleted partitions (PostgreSQL) or rows
-// (SQLite). All instances may call it.
+// clocksApart is how far the database's clock and Redis's may differ while old data is deleted.
+const clocksApart = 5 * time.Minute
+
+// Expire deletes entries older than the retention, and replays that have not changed for 30 days. now is the time of
+// Redis's clock. Of Redis's and the database's clock, the one that is behind decides. The error wraps ErrClocks, and
+// nothing is deleted, if they differ by more than five minutes. Expire returns the number of deleted partitions
+// (PostgreSQL) or rows (SQLite). All instances may call it.
 func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) {
-	if d.o.Retention <= 0 {
-		return 0, nil
-	}
 	if err := d.Begin(ctx); err != nil {
+		return 0, err
+	}
+
+	if now, err = d.agreed(ctx, now); err != nil {
+		return 0, err
+	}
+	if err := d.expireReplays(ctx, now); err != nil || d.o.Retention <= 0 {
 		return 0, err
 	}
 
 	before := now.Add(-d.o.Retention)
 	if d.sqlite {
-		for {
-			res, err := d.db.ExecContext(ctx, "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE ended < ? LIMIT ?)",
-				before.UnixMicro(), sqliteStep)
-			if err != nil {
-				return gone, d.wrap("expire", err)
-			}
-
-			n, err := res.RowsAffected()
-			if gone += n; err != nil || n < sqliteStep {
-				return gone, d.wrap("expire", err)
-			}
-		}
+		return d.deleteRows(ctx, before)
 	}
 
 	names, err := d.partitions(ctx)
@@ -153,6 +151,37 @@ func (d *DB) Expire(ctx context.Context, now time.Time) (gone int64, err error) 
 	}
 
 	return gone, nil
+}
+
+// agreed returns the earlier one of Redis's time and the database's. SQLite has the clock of this machine.
+func (d *DB) agreed(ctx context.Context, redis time.Time) (time.Time, error) {
+	var here moment
+	if err := d.db.QueryRowContext(ctx, "SELECT "+d.clock(0)).Scan(&here); err != nil {
+		return redis, d.wrap("expire", err)
+	}
+
+	ahead := here.Sub(redis)
+	if ahead.Abs() > clocksApart {
+		return redis, fmt.Errorf("%w: the clock of the history's database is %s ahead of Redis's", ErrClocks, ahead.Round(time.Second))
+	}
+
+	return redis.Add(min(ahead, 0)), nil
+}
+
+// deleteRows deletes SQLite's rows from before a time.
+func (d *DB) deleteRows(ctx context.Context, before time.Time) (gone int64, err error) {
+	for {
+		res, err := d.db.ExecContext(ctx, "DELETE FROM history WHERE rowid IN (SELECT rowid FROM history WHERE ended < ? LIMIT ?)",
+			before.UnixMicro(), sqliteStep)
+		if err != nil {
+			return gone, d.wrap("expire", err)
+		}
+
+		n, err := res.RowsAffected()
+		if gone += n; err != nil || n < sqliteStep {
+			return gone, d.wrap("expire", err)
+		}
+	}
 }
 
 // partitions returns the names of all partitions.

@@ -242,12 +242,13 @@ func TestRetention(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url, Retention: 48 * time.Hour})
+		now := time.Now()
+		first := now.AddDate(0, 0, -5)
 		var rows []Row
 		for i := range 6 {
-			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, i) }))...)
+			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *layout.Entry) { e.At = first.AddDate(0, 0, i) }))...)
 		}
 		write(t, d, rows)
-		now := noon.AddDate(0, 0, 5)
 		if _, err := d.Expire(t.Context(), now); err != nil {
 			t.Fatal(err)
 		}
@@ -264,8 +265,28 @@ func TestRetention(t *testing.T) {
 			t.Errorf("late: %d, %v", n, err)
 		}
 		keeps := open(t, Options{URL: url})
-		if n, err := keeps.Expire(t.Context(), now.AddDate(10, 0, 0)); err != nil || n != 0 {
+		if n, err := keeps.Expire(t.Context(), now); err != nil || n != 0 {
 			t.Errorf("without a retention %d went, %v", n, err)
+		}
+	})
+}
+
+// The clocks of the database and of Redis must agree before anything is deleted. With SQLite, the database's clock is that
+// of the instance's machine: one that is 40 days ahead must not empty a history of 30 days.
+func TestWrongClockDeletesNoHistory(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := open(t, Options{URL: url, Retention: 30 * 24 * time.Hour})
+		now := time.Now()
+		rows := rowsOf(BodiesKeep, ended(1, func(e *layout.Entry) { e.At = now.AddDate(0, 0, -45) }))
+		write(t, d, rows)
+		for _, redis := range []time.Time{now.AddDate(0, 0, -40), now.AddDate(0, 0, 40), now.Add(-10 * time.Minute)} {
+			if n, err := d.Expire(t.Context(), redis); n != 0 || !errors.Is(err, ErrClocks) {
+				t.Errorf("Redis's clock %s ahead: %d deleted, %v", redis.Sub(now), n, err)
+			}
+		}
+		if n, err := d.Expire(t.Context(), now.Add(-time.Minute)); n != 1 || err != nil {
+			t.Errorf("%d deleted, %v", n, err)
 		}
 	})
 }

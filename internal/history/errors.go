@@ -11,6 +11,8 @@ var (
 	ErrForeign = errors.New("the history belongs to another service")
 	// ErrUnavailable means that the database does not answer.
 	ErrUnavailable = errors.New("the history's database does not answer")
+	// ErrClocks means that the database's clock and Redis's differ too much for the age of entries to be known.
+	ErrClocks = errors.New("two clocks differ")
 	// ErrSlow means that a query took too long.
 	ErrSlow = errors.New("the history took too long to search")
 	// ErrBusy means that the maximum number of text searches is running.

@@ -137,6 +137,9 @@ func (o Outbox) Backlog(ctx context.Context, shard int) (left int64, oldest stri
 	return n.Val(), first.Val(), lost, nil
 }
 
+// Now returns the time of Redis's clock.
+func (o Outbox) Now(ctx context.Context) (time.Time, error) { return o.Wire.Now(ctx) }
+
 // Lengths returns how many entries of each shard are not confirmed.
 func (o Outbox) Lengths(ctx context.Context) ([]int64, error) {
 	p := o.Wire.Redis.Pipeline()

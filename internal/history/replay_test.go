@@ -182,7 +182,7 @@ func TestReplayHasOneDriverAtATime(t *testing.T) {
 		if got, _, err := d.Replay(t.Context(), r.ID); err != nil || got.State != ReplayDone || got.Counts["sent"] != 1 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if err := d.ExpireReplays(t.Context()); err != nil {
+		if _, err := d.Expire(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok, err := d.Replay(t.Context(), r.ID); err != nil || !ok {
@@ -195,7 +195,7 @@ func TestReplayHasOneDriverAtATime(t *testing.T) {
 		if err := d.run(t.Context(), "UPDATE history_replays SET changed = ?", old); err != nil {
 			t.Fatal(err)
 		}
-		if err := d.ExpireReplays(t.Context()); err != nil {
+		if _, err := d.Expire(t.Context(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if _, ok, err := d.Replay(t.Context(), r.ID); err != nil || ok {

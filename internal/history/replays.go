@@ -230,12 +230,9 @@ func (d *DB) run(ctx context.Context, text string, args ...any) error {
 	return d.wrap("replay", err)
 }
 
-// ExpireReplays deletes replays that have not changed for 30 days.
-func (d *DB) ExpireReplays(ctx context.Context) error {
-	if err := d.Begin(ctx); err != nil {
-		return err
-	}
-	if err := d.run(ctx, "DELETE FROM history_replays WHERE changed < "+d.clock(-replayKept)); err != nil {
+// expireReplays deletes replays that have not changed for 30 days.
+func (d *DB) expireReplays(ctx context.Context, now time.Time) error {
+	if err := d.run(ctx, "DELETE FROM history_replays WHERE changed < ?", d.time(now.Add(-replayKept))); err != nil {
 		return err
 	}
 

@@ -27,6 +27,7 @@ type Queue interface {
 	Shed(ctx context.Context, shard, n int) (int, error)
 	Memory(ctx context.Context, shard int) (used, most int64, err error)
 	Lengths(ctx context.Context) ([]int64, error)
+	Now(ctx context.Context) (time.Time, error) // by Redis's clock
 }
 
 // Writer is the part of the database that a Shipper needs.
@@ -78,7 +79,8 @@ type Shipper struct {
 	down   atomic.Int64             // time (Unix ns) until which the database gets no writes
 	each   atomic.Int64             // size of an entry in bytes, as last seen
 	told   struct{ behind, dropped sometimes }
-	again  retry.Loop // failures of the database and of Redis
+	apart  atomic.Pointer[error] // why nothing expires: see Refused
+	again  retry.Loop            // failures of the database and of Redis
 }
 
 // waits is the state of a shard at a Shipper.
@@ -93,26 +95,27 @@ type waits struct {
 
 // Intervals and sizes of the Shipper's work.
 const (
-	holdFor    = 10 * time.Second
-	watchEvery = 2 * time.Second        // interval of checks for entries of other instances
-	gather     = 200 * time.Millisecond // delay to collect more entries before a small batch
-	burst      = 2000                   // entries within gather that count as a burst
-	mostCalm   = 3 * time.Second        // longest wait during a burst
-	batchRows  = 2000
-	batchBytes = 4 << 20
-	readRows   = 500 // rows per command, so that it does not block Redis
-	readBytes  = 256 << 10
-	probeRows  = 16 // the first command of a batch
-	leastWait  = 500 * time.Millisecond
-	mostWait   = 15 * time.Second
-	expireRate = time.Hour
-	indexWait  = 10 * time.Second
-	indexRetry = time.Minute
-	warnEvery  = time.Minute
-	freeShare  = 5 // a fifth of maxmemory stays free
-	entryBytes = 16
-	muchWaits  = 10_000
-	parallel   = 2
+	holdFor     = 10 * time.Second
+	watchEvery  = 2 * time.Second        // interval of checks for entries of other instances
+	gather      = 200 * time.Millisecond // delay to collect more entries before a small batch
+	burst       = 2000                   // entries within gather that count as a burst
+	mostCalm    = 3 * time.Second        // longest wait during a burst
+	batchRows   = 2000
+	batchBytes  = 4 << 20
+	readRows    = 500 // rows per command, so that it does not block Redis
+	readBytes   = 256 << 10
+	probeRows   = 16 // the first command of a batch
+	leastWait   = 500 * time.Millisecond
+	mostWait    = 15 * time.Second
+	expireRate  = time.Hour
+	indexWait   = 10 * time.Second
+	indexRetry  = time.Minute
+	clocksRetry = time.Minute
+	warnEvery   = time.Minute
+	freeShare   = 5 // a fifth of maxmemory stays free
+	entryBytes  = 16
+	muchWaits   = 10_000
+	parallel    = 2
 )
 
 // NewShipper returns a Shipper. Run starts it.
@@ -438,20 +441,50 @@ func (l *waits) fills(used, bound int64, now time.Time) bool {
 	return float64(used)+max(grown, float64(bound)/8) > float64(bound)
 }
 
+// expire deletes old entries every hour. While the clocks differ, it tries every minute.
 func (s *Shipper) expire(ctx context.Context) {
-	for alarm.Wait(ctx, mathrand.N(time.Minute)) {
-		gone, err := s.o.Writer.Expire(ctx, time.Now())
-		switch {
-		case err != nil && ctx.Err() == nil:
-			s.o.Logger.Debug("cannot drop history older than its retention, retrying", zap.Error(err))
-		case gone > 0:
-			s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
-		}
-
-		if !alarm.Wait(ctx, expireRate) {
-			return
+	for wait := mathrand.N(time.Minute); alarm.Wait(ctx, wait); {
+		wait = expireRate
+		if errors.Is(s.expireOnce(ctx), ErrClocks) {
+			wait = clocksRetry
 		}
 	}
+}
+
+func (s *Shipper) expireOnce(ctx context.Context) error {
+	now, err := s.o.Queue.Now(ctx)
+	var gone int64
+	if err == nil {
+		gone, err = s.o.Writer.Expire(ctx, now)
+	}
+
+	switch refused := s.apart.Load(); {
+	case errors.Is(err, ErrClocks):
+		if s.apart.Store(&err); refused == nil {
+			s.o.Logger.Error("the clocks of Redis and of the history's database differ, deleting no old entries until they agree, retrying",
+				zap.Error(err))
+		}
+	case err != nil && ctx.Err() == nil:
+		s.o.Logger.Debug("cannot delete history older than its retention, retrying", zap.Error(err))
+	case err == nil:
+		if s.apart.Store(nil); refused != nil {
+			s.o.Logger.Info("the clocks of Redis and of the history's database agree again")
+		}
+	}
+
+	if gone > 0 {
+		s.o.Logger.Info("dropped history older than its retention", zap.Int64("partitions_or_rows", gone))
+	}
+
+	return err
+}
+
+// Refused returns an error that wraps ErrClocks while old entries are kept because of wrong clocks.
+func (s *Shipper) Refused() error {
+	if s == nil || s.apart.Load() == nil {
+		return nil
+	}
+	return *s.apart.Load()
 }
 
 // index builds missing indexes once. New partitions have all of them.

@@ -321,3 +321,35 @@ func TestDatabaseOutageIsLoggedOnce(t *testing.T) {
 		t.Errorf("%d rows, %v, %v", got, seen.failed, logs.All())
 	}
 }
+
+// skewed is a Redis with another clock, in front of a database that refuses to judge by it.
+type skewed struct {
+	*queue
+	Writer
+	now  time.Time
+	seen []time.Time
+	err  error
+}
+
+func (s *skewed) Now(context.Context) (time.Time, error) { return s.now, nil }
+
+func (s *skewed) Expire(_ context.Context, now time.Time) (int64, error) {
+	s.seen = append(s.seen, now)
+	return 0, s.err
+}
+
+// Redis's clock decides what is old, not this instance's. A refusal of the database is reported once, until it ends.
+func TestRetentionIsJudgedByRedisClock(t *testing.T) {
+	t.Parallel()
+	w := &skewed{queue: newQueue(t, 1), now: time.Now().AddDate(0, 0, -40), err: fmt.Errorf("%w: by 40 days", ErrClocks)}
+	core, logs := observer.New(zap.InfoLevel)
+	s := NewShipper(ShipperOptions{Queue: w, Writer: w, Shards: 1, Logger: zap.New(core)})
+	_, _ = s.expireOnce(t.Context()), s.expireOnce(t.Context())
+	if !w.seen[0].Equal(w.now) || !errors.Is(s.Refused(), ErrClocks) || logs.FilterLevelExact(zap.ErrorLevel).Len() != 1 {
+		t.Errorf("%v, %v, %v", w.seen, s.Refused(), logs.All())
+	}
+	w.err = nil
+	if err := s.expireOnce(t.Context()); err != nil || s.Refused() != nil || logs.FilterMessageSnippet("agree again").Len() != 1 {
+		t.Errorf("%v, %v, %v", err, s.Refused(), logs.All())
+	}
+}

@@ -132,9 +132,14 @@ var ErrUntil = errors.New("until is not in the future")
 func (h *Holds) Pause(ctx context.Context, r Receiver, until time.Time, over time.Duration) error {
 	v := value{Over: over.Milliseconds()}
 	if !until.IsZero() {
-		if !until.After(time.Now()) {
+		now, err := h.layout.Wire().Now(ctx)
+		if err != nil {
+			return err
+		}
+		if !until.After(now) {
 			return ErrUntil
 		}
+
 		v.Until = until.UnixMilli()
 	}
 

@@ -1,10 +1,16 @@
 package holds
 
 import (
+	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/embedded"
+	"notifier/internal/keys"
 	"notifier/internal/layout"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
@@ -72,5 +78,47 @@ func TestTableFindsPausesAndLimits(t *testing.T) {
 		if rate, n := table.Limit(c.prefix, c.host); rate != c.rate || n != c.concurrency {
 			t.Errorf("%v: %g, %d", c, rate, n)
 		}
+	}
+}
+
+// An instance whose clock is 40 days ahead of Redis's neither ends the pauses of others nor refuses an end that is in the
+// future by Redis's clock.
+func TestPauseEndsByRedisClock(t *testing.T) {
+	t.Parallel()
+	em, err := embedded.NewEmulation()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(em.Close)
+	client := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return em.Dial() }})
+	t.Cleanup(func() { _ = client.Close() })
+	c := wire.New(wire.Options{Client: client, Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	l := layout.New(c, layout.Options{Prefixes: []string{"app1"}})
+	h := New(l)
+	const ahead = 40 * 24 * time.Hour
+	em.Leap(-ahead)
+	now := time.Now().Add(-ahead)
+	ctx := t.Context()
+	if err := errors.Join(l.Learn(ctx), h.Pause(ctx, Receiver{Host: "a.example"}, now.Add(time.Hour), 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Pause(ctx, Receiver{Host: "a.example"}, now.Add(-time.Minute), 0); !errors.Is(err, ErrUntil) {
+		t.Errorf("until a minute ago: %v", err)
+	}
+	w := &Walker{Holds: h, Layout: l}
+	left := func() int {
+		t.Helper()
+		next, err := w.Walk(ctx)
+		if err := errors.Join(err, h.Follow(ctx)); err != nil || next > time.Hour {
+			t.Errorf("next walk in %s, %v", next, err)
+		}
+		return len(h.Table().Pauses())
+	}
+	if left(); left() != 1 {
+		t.Error("the pause was removed an hour before its end")
+	}
+	em.Leap(time.Hour + 2*readBy)
+	if left(); left() != 0 {
+		t.Error("the pause is stored after its end")
 	}
 }

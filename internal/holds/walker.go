@@ -98,9 +98,19 @@ func (w *Walker) wait(ctx context.Context, d time.Duration) {
 func (w *Walker) Walk(ctx context.Context) (next time.Duration, err error) {
 	next = time.Hour
 	w.walks++
+	pauses := w.Holds.Table().Pauses()
+	if len(pauses) == 0 {
+		return next, nil
+	}
+
+	// This ends the pauses of all instances, so Redis's clock decides, not that of this machine.
+	now, err := w.Layout.Wire().Now(ctx)
+	if err != nil {
+		return next, err
+	}
+
 	var failed []error
-	for _, p := range w.Holds.Table().Pauses() {
-		now := time.Now()
+	for _, p := range pauses {
 		if p.Active(now) {
 			if !p.Until.IsZero() {
 				next = min(next, p.Until.Sub(now))
@@ -109,21 +119,21 @@ func (w *Walker) Walk(ctx context.Context) (next time.Duration, err error) {
 		}
 
 		next = min(next, releaseEvery)
-		failed = append(failed, w.end(ctx, p))
+		failed = append(failed, w.end(ctx, p, now))
 	}
 
 	return next, errors.Join(failed...)
 }
 
 // end releases the notices of one pause, and removes its entry once no list has any.
-func (w *Walker) end(ctx context.Context, p *Pause) error {
+func (w *Walker) end(ctx context.Context, p *Pause, now time.Time) error {
 	counts, err := w.Holds.Counts(ctx, []string{p.String()})
 	if err != nil {
 		return err
 	}
 
 	if len(counts[0]) == 0 {
-		if time.Since(p.ended()) > readBy {
+		if now.Sub(p.ended()) > readBy {
 			_, err = w.Layout.SetReceiver(ctx, p.String(), "", p.text)
 		}
 		return err
@@ -214,14 +224,14 @@ func (w *Walker) orphansOf(ctx context.Context, at keys.Partition, t *Table) err
 	return nil
 }
 
-// orphan returns a pause that has just been resumed.
+// orphan returns a pause that was resumed long ago: its notices are released at once.
 func orphan(field string) *Pause {
 	p, _ := readEntry(field, "{}")
 	if p == nil {
 		p = &Pause{}
 	}
 
-	p.Resumed, p.At = true, time.Now()
+	p.Resumed, p.At = true, time.UnixMilli(0)
 	return p
 }
 

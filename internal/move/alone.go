@@ -151,7 +151,7 @@ func knowsPlaces(places int) func(fleet.Figures) bool {
 
 // isRecent reports whether an instance's last heartbeat is less than a minute old. Older ones are stored until another
 // instance removes them.
-func isRecent(i fleet.Instance) bool { return time.Since(i.Seen) < time.Minute }
+func isRecent(i fleet.Instance) bool { return i.Age < time.Minute }
 
 // lacking names the instances, seen within the last minute, whose heartbeat does not satisfy ok.
 func lacking(list []fleet.Instance, ok func(fleet.Figures) bool) []string {

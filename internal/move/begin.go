@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/layout"
@@ -281,7 +280,12 @@ func (m *migrator) closeNew(ctx context.Context) error {
 		return err
 	}
 
-	came := fmt.Sprintf("%d %d", time.Now().UnixMilli(), m.from.Space().Now().Shards)
+	now, err := m.to.Wire().Now(ctx)
+	if err != nil {
+		return err
+	}
+
+	came := fmt.Sprintf("%d %d", now.UnixMilli(), m.from.Space().Now().Shards)
 	if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/retry"
 	"notifier/internal/store"
+	"notifier/internal/wire"
 )
 
 // Inspector finds due notices and makes Redis expire their timers. *[Inspections] is one.
@@ -131,7 +132,7 @@ type Sweeper struct {
 	spread     time.Duration // random part of assistDelay
 
 	patient        bool // the next inspection may share a call, since nothing known waits for it
-	clock          clock
+	clock          wire.Clock
 	upcoming       []store.Timer // notices of the last inspection that are not due yet
 	inspectedUntil time.Time     // the last inspection found all notices due until then; upcoming may contain later ones
 	// recheckAt is when to inspect whether the events of the touched timers have led to claims.
@@ -230,7 +231,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 
 		// Timers before inspectedUntil are touched without another inspection, so a wake for a notice
 		// between them must cause one.
-		s.knownUntil.Store(max(s.clock.now().Add(next).UnixMicro(), s.inspectedUntil.UnixMicro()))
+		s.knownUntil.Store(max(s.clock.Now().Add(next).UnixMicro(), s.inspectedUntil.UnixMicro()))
 		a.Set(next)
 		s.sleep(ctx, a)
 	}
@@ -253,7 +254,7 @@ func (s *Sweeper) sleep(ctx context.Context, a alarm.Alarm) {
 				return
 			}
 
-			a.Set(s.clock.until(time.UnixMicro(s.knownUntil.Load())))
+			a.Set(s.clock.Until(time.UnixMicro(s.knownUntil.Load())))
 		}
 	}
 }
@@ -287,7 +288,7 @@ func (s *Sweeper) inspect(ctx context.Context, grace, ahead time.Duration, most 
 	v, err := s.o.Store.Inspect(ctx, store.Look{Partition: s.o.Partition, Grace: grace, Ahead: ahead, Limit: most}, s.patient)
 	s.patient = false
 	if err == nil {
-		s.clock.learn(v.Now, from, time.Now())
+		s.clock.Learn(v.Now, from, time.Now())
 	}
 
 	return v, err
@@ -323,7 +324,7 @@ func (s *Sweeper) pass(ctx context.Context) (time.Duration, error) {
 // touchUpcoming touches the timers that the last inspection listed and that are due now. early is true if one of them
 // is not due yet by Redis's clock. If wait is positive, the next inspection can wait that long.
 func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Duration, err error) {
-	now, n := s.clock.now(), 0
+	now, n := s.clock.Now(), 0
 	for n < len(s.upcoming) && !s.upcoming[n].At.After(now) {
 		n++
 	}
@@ -348,8 +349,8 @@ func (s *Sweeper) touchUpcoming(ctx context.Context) (early bool, wait time.Dura
 		s.recheckAt = s.recheck(due[0])
 	}
 
-	if left := s.clock.until(s.recheckAt); left > 0 {
-		return false, max(min(s.clock.until(s.upcoming[0].At), left), 1), nil
+	if left := s.clock.Until(s.recheckAt); left > 0 {
+		return false, max(min(s.clock.Until(s.upcoming[0].At), left), 1), nil
 	}
 
 	return false, 0, nil
@@ -393,7 +394,7 @@ func (s *Sweeper) assist(ctx context.Context, rank int) (time.Duration, error) {
 	}
 
 	for _, t := range v.Near {
-		next = min(next, max(s.clock.until(t.At.Add(s.assistDelay(rank))), 0))
+		next = min(next, max(s.clock.Until(t.At.Add(s.assistDelay(rank))), 0))
 	}
 
 	s.patient = next == idle
@@ -501,7 +502,7 @@ func (s *Sweeper) sort(list []store.Timer, now time.Time, early bool, p *sleepPl
 				s.upcoming = append(s.upcoming, t)
 			}
 
-			p.sooner(s.clock.until(t.At))
+			p.sooner(s.clock.Until(t.At))
 		case t.NoTimer || !events:
 			untimed = true
 		default:
@@ -511,7 +512,7 @@ func (s *Sweeper) sort(list []store.Timer, now time.Time, early bool, p *sleepPl
 				due = append(due, t)
 			}
 
-			p.sooner(s.clock.until(s.recheck(t)))
+			p.sooner(s.clock.Until(s.recheck(t)))
 			if s.recheckAt.IsZero() {
 				s.recheckAt = s.recheck(t) // the list is in order of time
 			}

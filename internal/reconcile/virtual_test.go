@@ -273,31 +273,6 @@ func TestUnexpiringTimerIsSwept(t *testing.T) {
 	})
 }
 
-func TestClockPrefersBetterMeasurements(t *testing.T) {
-	base := time.Unix(1763740800, 0)
-	at := func(ms float64) time.Time { return base.Add(time.Duration(ms * float64(time.Millisecond))) }
-	for _, c := range []struct {
-		name           string
-		have           clock
-		now, from, to  float64 // ms
-		offset, within float64 // ms
-	}{
-		{"the first is taken, however bad", clock{}, 1100, 0, 200, 1000, 100},
-		{"a better one is taken", clock{offset: 5 * time.Millisecond, quality: 10 * time.Millisecond, at: base}, 11, 9, 11, 1, 1},
-		{"an equal one is taken", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 11, 9, 11, 1, 1},
-		{"a worse one is not", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 20, 9, 21, 2, 1},
-		{"a worse one after a long time is", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 6020, 6009, 6021, 5, 6},
-		{"a worse one that contradicts is", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, 1020, 9, 21, 1005, 6},
-		{"a clock that went back", clock{offset: 2 * time.Millisecond, quality: time.Millisecond, at: base}, -1000, 9, 11, -1010, 1},
-	} {
-		k := c.have
-		k.learn(at(c.now), at(c.from), at(c.to))
-		if k.offset != at(c.offset).Sub(base) || k.quality != at(c.within).Sub(base) {
-			t.Errorf("%s: offset %s, good to %s; want %v ms, %v ms", c.name, k.offset, k.quality, c.offset, c.within)
-		}
-	}
-}
-
 // While the preferred instance does nothing, as one that has just died, due notices are swept soon
 // after the grace, with one inspection per grace. Nothing is touched, and nothing is swept within
 // the grace.

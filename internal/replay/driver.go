@@ -28,7 +28,6 @@ type Journal interface {
 	LeaveReplay(ctx context.Context, id, driver string) error
 	EndReplay(ctx context.Context, r *history.Replay, driver string) error
 	ReplayItems(ctx context.Context, id string, after int64, n int) ([]history.ReplayItem, error)
-	ExpireReplays(ctx context.Context) error
 }
 
 // Sender is the set of Redis operations that a Driver uses.
@@ -59,15 +58,14 @@ type Observer interface {
 
 // How a Driver goes about it.
 const (
-	holdFor     = 5 * time.Second
-	lookEvery   = 2 * time.Second
-	expireEvery = time.Hour
-	atOnce      = 4 // replays that one instance drives
-	batchFor    = time.Second
-	batchItems  = 500
-	batchBytes  = 1 << 20 // of bodies, in one call of the script
-	leastWait   = 200 * time.Millisecond
-	mostWait    = 5 * time.Second
+	holdFor    = 5 * time.Second
+	lookEvery  = 2 * time.Second
+	atOnce     = 4 // replays that one instance drives
+	batchFor   = time.Second
+	batchItems = 500
+	batchBytes = 1 << 20 // of bodies, in one call of the script
+	leastWait  = 200 * time.Millisecond
+	mostWait   = 5 * time.Second
 )
 
 // Driver sends what replays hold. Every instance with a history runs one.
@@ -96,16 +94,8 @@ func (d *Driver) Wake() {
 func (d *Driver) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	expire := time.Now().Add(mathrand.N(time.Minute))
 	for {
 		for d.take(ctx, &wg) {
-		}
-
-		if time.Now().After(expire) {
-			expire = time.Now().Add(expireEvery)
-			if err := d.o.Journal.ExpireReplays(ctx); err != nil && ctx.Err() == nil {
-				d.o.Logger.Debug("cannot delete old replays, retrying", zap.Error(err))
-			}
 		}
 
 		look := time.NewTimer(lookEvery + mathrand.N(lookEvery/4))

@@ -82,7 +82,7 @@ type Options struct {
 	Register Register
 	// Failures limits wrong tokens, at the API too. Nil: separate limits.
 	Failures *access.Failures
-	// Now is the clock. Nil means time.Now.
+	// Now is Redis's clock, by which sessions and links end. Nil means time.Now.
 	Now func() time.Time
 }
 

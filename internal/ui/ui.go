@@ -58,7 +58,7 @@ type Options struct {
 	// Logger logs errors. Nil means none.
 	Logger  *zap.Logger
 	Version string
-	// Now is the clock. Nil means time.Now.
+	// Now is Redis's clock. Nil means time.Now.
 	Now func() time.Time
 }
 
@@ -189,7 +189,7 @@ func (p *Pages) withinRate(w http.ResponseWriter, v Visitor) error {
 		return nil
 	}
 
-	wait, ok := p.o.Meter.Admit(v.Client, p.now())
+	wait, ok := p.o.Meter.Admit(v.Client, time.Now())
 	if ok {
 		return nil
 	}

@@ -43,6 +43,8 @@ type Client struct {
 	Cluster bool
 	Nodes   *node.Nodes
 	Conn    *Conn // nil = the Client creates no connections
+	// Clock estimates Redis's clock. The heartbeats measure it; without any it shows this machine's clock.
+	Clock *Clock
 
 	observer       Observer
 	allowOOM       atomic.Bool
@@ -58,7 +60,8 @@ type Guard interface {
 
 // New returns a Client. It sends nothing to Redis.
 func New(o Options) *Client {
-	w := &Client{Redis: o.Client, Space: o.Space.Live(), Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn, observer: o.Observer}
+	w := &Client{Redis: o.Client, Space: o.Space.Live(), Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn, Clock: &Clock{},
+		observer: o.Observer}
 	if c, ok := o.Client.(*redis.Client); ok { // a cluster has the database 0 only
 		w.DB = c.Options().DB
 	}
