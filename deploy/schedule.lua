@@ -26,7 +26,7 @@
 --       2 when: "+<ms>" from now, or "=<Unix ms>"; a past time means now
 --       3 if the key has a notice: "reject" or "keep" change nothing, "replace" replaces the notice
 --       4 body, "" = none      5 content type, "" or absent = application/json for JSON
---       6 url, for a route with the target notice; "" or absent otherwise
+--       6 url, for a route with the target notice; "" or absent otherwise. It is percent-encoded when the notice is claimed
 --       7 audience, the receiver of the notice, if the route signs per audience (NOTIFIER_ROUTE_<NAME>_SIGN_PER=audience): a
 --         notice of such a route without an audience is dead with the reason "invalid" when it is due; "" or absent otherwise
 -- Reply the due time in Unix ms
@@ -60,7 +60,7 @@ local sign, ms = string.match(when, '^([+=])(%d+)$')
 if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') end
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
 if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is not a header value') end
-if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https://') end
+if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https:// without white space') end
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
 -- UTF-8 without surrogates and without overlong forms.

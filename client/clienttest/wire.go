@@ -2,6 +2,7 @@ package clienttest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -247,6 +248,7 @@ type request struct {
 }
 
 var (
+	escaped   = regexp.MustCompile(`^%[0-9A-Fa-f]{2}`)
 	webhookID = regexp.MustCompile(`^msg_[0-9a-f]{26}$`)
 	segments  = regexp.MustCompile(`^[A-Za-z0-9_.~-]{1,64}(:[A-Za-z0-9_.~-]{1,64}){2}:[A-Za-z0-9_.~-]{1,128}$`)
 	presets   = map[string]string{
@@ -345,9 +347,9 @@ func (r *request) setText(name string, raw json.RawMessage) error {
 
 	switch name {
 	case "url":
-		if !isHTTP(r.url) {
-			return errors.New("want a URL that begins with http:// or https://")
-		}
+		var err error
+		r.url, err = canonicalURL(r.url)
+		return err
 	case "method":
 		if !slices.Contains([]string{"POST", "PUT", "GET"}, r.method) {
 			return errors.New("want POST, PUT or GET")
@@ -361,10 +363,34 @@ func (r *request) setText(name string, raw json.RawMessage) error {
 	return nil
 }
 
-// isHTTP reports whether a text is an http or https URL with a host.
-func isHTTP(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+// canonicalURL checks a URL, and percent-encodes it like the service.
+func canonicalURL(given string) (string, error) {
+	scheme, rest, _ := strings.Cut(given, "://")
+	out := []byte(scheme + "://")
+	inPath, inQuery := false, false
+	for i, c := range []byte(rest) {
+		inQuery = inQuery || c == '?' || c == '#'
+		inPath = inPath || inQuery || c == '/'
+		bare := c == '%' && !escaped.MatchString(rest[i:])
+		switch {
+		case bare && inPath && !inQuery:
+			return "", errors.New("has a % in its path that no two hexadecimal digits follow; write %25 for the character %")
+		case inPath && (bare || c >= 0x80 || strings.IndexByte(" \"<>\\^`{|}", c) >= 0):
+			out = fmt.Appendf(out, "%%%02X", c)
+		default:
+			out = append(out, c)
+		}
+	}
+
+	u, err := url.Parse(string(out))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.TrimSpace(given) != given {
+		return "", errors.New("want a URL that begins with http:// or https://, without white space around it")
+	}
+	if port, err := strconv.ParseUint(cmp.Or(u.Port(), "80"), 10, 16); err != nil || port == 0 || strings.HasSuffix(u.Host, ":") {
+		return "", errors.New("want a port from 1 to 65535")
+	}
+
+	return string(out), nil
 }
 
 // ladder decodes a list of durations, a text such as 15s,3m, or the name of a preset.

@@ -52,6 +52,35 @@ func TestScheduleAndDuplicates(t *testing.T) {
 	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
 }
 
+func TestURLIsCanonicalWhereverItEnters(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const given, canonical = "https://shop.example/a%2Fb|c?d=2026-11-28 10:00&n=张三&p=100%", "https://shop.example/a%2Fb%7Cc?d=2026-11-28%2010:00&n=%E5%BC%A0%E4%B8%89&p=100%25"
+	const shown = `"url":"` + canonical + `"`
+	call := func(url string) string { return strings.Replace(one, "https://shop.example/hook", url, 1) }
+	b.do("POST", "/v1/notices", call(given)).is(201).says(shown)
+	b.do("POST", "/v1/notices", call(given)).is(200).says(shown)
+	b.do("POST", "/v1/notices", call(canonical)).is(200).says(shown)
+	b.do("POST", "/v1/notices/batch", "["+call(given)+"]").is(200).says(shown)
+	b.do("PATCH", "/v1/notices/app1:orders:paid:1", `{"url":"https://shop.example/{x}"}`).is(200).says(`"url":"https://shop.example/%7Bx%7D"`)
+	b.do("POST", "/v1/notices", call(given)).is(200).says(`"url":"https://shop.example/%7Bx%7D"`)
+	id := b.do("POST", "/v1/redirects", `{"from":"https://shop.example/{x}","to":"https://new.example/张"}`).is(201).
+		says(`"from":"https://shop.example/%7Bx%7D"`, `"to":"https://new.example/%E5%BC%A0"`).id()
+	until(t, "the redirect is done", func() bool {
+		return strings.Contains(b.do("GET", "/v1/redirects/"+id, "").is(200).raw, `"state":"done"`)
+	})
+	b.do("GET", "/v1/notices/app1:orders:paid:1", "").is(200).says(`"url":"https://new.example/%E5%BC%A0"`)
+
+	for url, remedy := range map[string]string{"https://shop.example/x ": "white space before or after it; remove it",
+		"https://shop.example:70000/": "want a number from 1 to 65535", "https://shop.example/100%": "write %25 for the character %",
+		"https://shop.example/" + strings.Repeat("张", 230): "at most 2048 are allowed"} {
+		b.do("POST", "/v1/notices", call(url)).is(422).says("body.url", remedy)
+		b.do("POST", "/v1/notices/batch", "["+call(url)+"]").is(207).says("body[0].url", remedy)
+		b.do("PATCH", "/v1/notices/app1:orders:paid:1", `{"url":"`+url+`"}`).is(422).says("body.url", remedy)
+		b.do("POST", "/v1/redirects", `{"host":"shop.example","to":"`+url+`"}`).is(422).says("body.to", remedy)
+	}
+}
+
 // A call that is repeated after its notice was trimmed makes no second one.
 func TestScheduleAfterTheNoticeWasTrimmed(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,8 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 		handlers[only] = h
 	}
 	f.Fuzz(func(t *testing.T, address string) {
-		if notice.CheckURL(address) != nil {
+		address, err := notice.CanonicalURL(address)
+		if err != nil {
 			return
 		}
 		u, err := url.Parse(address)

@@ -30,11 +30,13 @@ func (s *routeState) target(n *notice.Notice) (destination, error) {
 	if n.URL == "" {
 		return destination{}, fmt.Errorf("%w: it has no url and the route's target is notice", errInvalid)
 	}
-	if err := notice.CheckURL(n.URL); err != nil {
+
+	address, err := notice.CanonicalURL(n.URL)
+	if err != nil {
 		return destination{}, fmt.Errorf("%w: %w", errInvalid, err)
 	}
 
-	u, err := url.Parse(n.URL)
+	u, err := url.Parse(address)
 	if err != nil { // err would quote the address, which may hold a password
 		return destination{}, fmt.Errorf("%w: its url cannot be parsed", errInvalid)
 	}

@@ -13,7 +13,7 @@ import (
 
 var (
 	at   = time.Date(2026, 11, 21, 9, 30, 0, 7_000_000, time.UTC)
-	full = Content{URL: "https://h/ä?a=<b>&c", Audience: "m17", Method: "PUT", ContentType: "text/\"x\\",
+	full = Content{URL: "https://h/%C3%A4?a=%3Cb%3E&c", Audience: "m17", Method: "PUT", ContentType: "text/\"x\\",
 		Retry:   Ladder{time.Second, time.Minute},
 		Headers: Headers{{Name: "X-A", Value: "<1>"}}, Withheld: []string{"X-Token"}}
 	attempts = Attempts{{Number: 3, At: at, Duration: 12345 * time.Microsecond, Status: 500, Reason: notice.ReasonStatus5xx,
@@ -21,7 +21,7 @@ var (
 )
 
 const (
-	contentText = `"url":"https://h/ä?a=<b>&c","audience":"m17","method":"PUT","content_type":"text/\"x\\","retry":["1s","1m"],"headers":{"X-A":"<1>"},"headers_withheld":["X-Token"]`
+	contentText = `"url":"https://h/%C3%A4?a=%3Cb%3E&c","audience":"m17","method":"PUT","content_type":"text/\"x\\","retry":["1s","1m"],"headers":{"X-A":"<1>"},"headers_withheld":["X-Token"]`
 	stampText   = `"2026-11-21T09:30:00.007Z"`
 	attemptText = `{"n":3,"at":` + stampText + `,"status":500,"duration_ms":12.345,"reason":"status_5xx","response":"\u0001\"<ä"}`
 )

@@ -140,8 +140,9 @@ func (d *Due) read(f *Faults, at string, raw []byte) {
 }
 
 func (u *URL) read(f *Faults, at string, raw []byte) {
-	*u = URL(StringField(f, at, raw))
-	if err := notice.CheckURL(string(*u)); err != nil && Kind(raw) == '"' {
+	given := StringField(f, at, raw)
+	canonical, err := notice.CanonicalURL(given)
+	if *u = URL(canonical); err != nil && Kind(raw) == '"' {
 		f.AddErr(at, nil, err) // the value may contain a password
 	}
 }

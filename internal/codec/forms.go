@@ -156,7 +156,7 @@ type Request struct {
 	BodyText    *string         `json:"body_text,omitempty" doc:"Instead of body: text."`
 	BodyBase64  []byte          `json:"body_base64,omitempty" doc:"Instead of body: bytes."`
 	ContentType ContentType     `json:"content_type,omitempty" maxLength:"256" doc:"By default application/json if the body is JSON."`
-	URL         URL             `json:"url,omitempty" maxLength:"2048" doc:"The address to call. Required if the route's target is notice, refused otherwise. Refused (422) if the route sends its headers to this host, but not with this scheme and port."`
+	URL         URL             `json:"url,omitempty" maxLength:"2048" doc:"The address to call. Required if the route's target is notice, refused otherwise. Spaces, bytes outside ASCII, \"<>\\^\x60{|} and a bare % in the query are percent-encoded. Answers show this form, and repeated calls are compared in it. White space around the address, control characters, a bare % in the path and impossible ports are refused (422). Refused (422) if the route sends its headers to this host, but not with this scheme and port."`
 	Audience    Audience        `json:"audience,omitempty" maxLength:"128" doc:"The receiver whose key signs the notice, such as m17. Required if the route signs for each audience. Letters, digits, '_', '.', '~', '-'."`
 	Headers     Headers         `json:"headers,omitempty" doc:"Headers of the callback, at most 32 and 8 KiB."`
 	Method      string          `json:"method,omitempty" enum:"POST,PUT,GET"`

@@ -199,6 +199,9 @@ func TestLoadValues(t *testing.T) {
 			return to.String() == "[::1]:*,http://*.shop.example:8080,shop.example" &&
 				to.Match(route.Origin{Scheme: "https", Host: "shop.example", Port: "443"})
 		}},
+		{[]string{"ROUTE_ORDERS_TARGET=https://merchant.example/a|b?n=张 x"}, func(c *Config) bool {
+			return first(c).Target.URL.String() == "https://merchant.example/a%7Cb?n=%E5%BC%A0%20x"
+		}},
 		{[]string{"ROUTE_ORDERS_TARGET=stream:events", "ROUTE_ORDERS_MAXLEN=1000"}, func(c *Config) bool {
 			return first(c).Target == route.Target{Kind: route.KindStream, Key: "events", MaxLen: 1000}
 		}},
@@ -250,6 +253,8 @@ func TestLoadRejectsWrongValue(t *testing.T) {
 		{"ROUTE_ORDERS_HEADERS=webhook-id=" + hidden, "reserved"},
 		{"ROUTE_ORDERS_HEADERS=a=" + hidden + "\n", "NOTIFIER"}, // trimmed: right; see below
 		{"ROUTE_ORDERS_TARGET=https://merchant.example/%zz" + hidden, "NOTIFIER_ROUTE_ORDERS_TARGET"},
+		{"ROUTE_ORDERS_TARGET=https://merchant.example:70000/" + hidden, "url has the port 70000; want a number from 1 to 65535"},
+		{"ROUTE_ORDERS_TARGET=https://merchant.example/100%/" + hidden, "write %25 for the character %"},
 		{"ROUTE_ORDERS_TARGET=htps://merchant.example/" + hidden, `="htps://merchant.example": `},
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/8", "for the target notice"},
 		{"ROUTE_ORDERS_ALLOW=10.0.0.0/33", "a network such as"},

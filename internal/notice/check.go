@@ -1,7 +1,6 @@
 package notice
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -10,10 +9,11 @@ import (
 // Methods lists the HTTP methods that a callback may use; the first is the default.
 var Methods = []string{"POST", "PUT", "GET"}
 
-// Check validates content from a producer. Its errors wrap ErrInvalid and name the field as the API does.
-func (c *Content) Check() error {
+// Check validates content from a producer and gives its url the canonical form. Its errors wrap ErrInvalid and name the
+// field as the API does.
+func (c *Content) Check() (err error) {
 	if c.URL != "" {
-		if err := CheckURL(c.URL); err != nil {
+		if c.URL, err = CanonicalURL(c.URL); err != nil {
 			return err
 		}
 	}
@@ -50,29 +50,6 @@ func CheckAudience(s string) error {
 
 func notSegment(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_.~-", r))
-}
-
-// CheckURL validates the address of a target.
-func CheckURL(s string) error {
-	if len(s) > MaxURL {
-		return invalid("url is %d bytes long, at most %d are allowed", len(s), MaxURL)
-	}
-
-	u, err := url.Parse(s)
-	if err != nil {
-		return invalid("url cannot be parsed; want http://host/path or https://host/path")
-	}
-	if (u.Scheme != "http" && u.Scheme != "https") || u.Hostname() == "" {
-		return invalid("url must be absolute, http or https, and name a host")
-	}
-	if _, err := Host(u.Hostname()); err != nil {
-		return invalid("url names the host %.80q, which is not a public host name", u.Hostname())
-	}
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
-		return invalid("url holds a control character")
-	}
-
-	return nil
 }
 
 // HTTPS reports whether an address has the scheme https.

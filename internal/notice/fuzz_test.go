@@ -3,6 +3,7 @@ package notice
 import (
 	"bytes"
 	"errors"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -100,22 +101,41 @@ func FuzzDuration(f *testing.F) {
 	})
 }
 
-// FuzzURL checks that a valid address names a host, and that the host is normalized once.
+// FuzzURL checks that a valid address has one canonical form, whose path and query a request line can carry.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{"http://a/", "https://[::1]:8/x", "HTTP://EXAMPLE.com./a?b#c", "http://u:p@h/", "http://xn--/",
-		"http://0x7f.1/", "http://a\r\nb/",
+		"http://0x7f.1/", "http://a\r\nb/", "http://h/a%2Fb|c?d=2026-11-28 10:00&n=张三&p=100%#x y", "http://h?%%41",
 		"http://ⓔxample.com", "http://[fe80::1%25eth0]/", "http:///x", "//h", "http://h:99999/"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if err := CheckURL(s); err != nil {
+		canonical, err := CanonicalURL(s)
+		if err != nil {
 			if !errors.Is(err, ErrInvalid) {
 				t.Fatalf("not an ErrInvalid: %v", err)
 			}
 			return
 		}
-		if strings.ContainsAny(s, "\r\n\x00") {
-			t.Fatalf("%q was taken", s)
+		if again, err := CanonicalURL(canonical); err != nil || again != canonical {
+			t.Fatalf("%q is %q, which is %q, %v", s, canonical, again, err)
+		}
+		u, err := url.Parse(canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		uri, _, _ := strings.Cut(canonical[strings.Index(canonical, "://")+3:], "#")
+		if at := strings.IndexAny(uri, "/?"); at < 0 {
+			uri = "/"
+		} else if uri = uri[at:]; uri[0] == '?' {
+			uri = "/" + uri
+		}
+		if u.RequestURI() != uri {
+			t.Fatalf("%q is called as %q", canonical, u.RequestURI())
+		}
+		for i := range len(uri) {
+			if c := uri[i]; c < ' ' || c == 0x7f || refused(c) {
+				t.Fatalf("%q has the request line %q", s, uri)
+			}
 		}
 	})
 }

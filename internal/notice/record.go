@@ -363,12 +363,22 @@ type record struct {
 // ErrRecord is wrapped by the errors of Decode.
 var ErrRecord = errors.New("not a record")
 
-// Decode parses a record. The most frequent form takes the fast path of scan.
+// Decode parses a record. The url gets its canonical form, because a record may have been written without Go. The most
+// frequent form of a record takes the fast path of scan.
 func Decode(key, route, data string) (*Notice, error) {
-	if n, ok := scan(key, route, data); ok {
-		return n, nil
+	n, ok := scan(key, route, data)
+	if !ok {
+		var err error
+		if n, err = decode(key, route, data); err != nil {
+			return nil, err
+		}
 	}
-	return decode(key, route, data)
+
+	if canonical, err := encodeURL(n.URL); err == nil && canonical != n.URL { // an invalid url fails at the attempt
+		n.URL, n.kept = canonical, ""
+	}
+
+	return n, nil
 }
 
 // decode parses a record of any form.

@@ -25,7 +25,7 @@ type Rule struct {
 
 // CheckBase validates the address from or to. Its error has no address in it.
 func CheckBase(address string) error {
-	if err := notice.CheckURL(address); err != nil {
+	if _, err := notice.CanonicalURL(address); err != nil {
 		return err
 	}
 

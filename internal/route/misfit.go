@@ -48,7 +48,7 @@ func (r *Route) CheckAddress(c *notice.Content) error {
 			r.Target.Kind)
 	}
 
-	if err := notice.CheckURL(c.URL); err != nil {
+	if _, err := notice.CanonicalURL(c.URL); err != nil {
 		return err
 	}
 	if err := notice.CheckHeaders(c.Headers); err != nil {

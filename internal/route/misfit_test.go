@@ -17,7 +17,7 @@ func TestCheckAddress(t *testing.T) {
 	}{
 		"":                        {shop, "https://shop.example/hook", "X-Order"},
 		"the target of route log": {&Route{Name: "log", Target: Target{Kind: KindLog}}, "https://shop.example/hook", "X-Order"},
-		"url cannot be parsed":    {shop, "https://shop.example/%zz", "X-Order"},
+		"url has a % in its path": {shop, "https://shop.example/%zz", "X-Order"},
 		"url is not https, and route shop calls only https":  {shop, "http://shop.example/hook", "X-Order"},
 		`headers: "X Order" is not a header name`:            {shop, "https://shop.example/hook", "X Order"},
 		"headers authorization is reserved: route shop writ": {shop, "https://shop.example/hook", "authorization"},

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 
+	"notifier/internal/notice"
 	"notifier/internal/sign"
 )
 
@@ -28,8 +29,13 @@ func (Hidden) MarshalText() ([]byte, error) { return []byte("•••"), nil }
 
 // ParseTokenURL parses the address of an issuer's token endpoint. Its error does not quote the address.
 func ParseTokenURL(s string) (*url.URL, error) {
+	s, err := notice.CanonicalURL(s)
+	if err != nil {
+		return nil, errors.New("want https://host/path of the issuer's token endpoint: the " + strings.TrimPrefix(err.Error(), "invalid: "))
+	}
+
 	u, err := url.Parse(s)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Fragment != "" {
+	if err != nil || u.User != nil || u.Fragment != "" {
 		return nil, errors.New("want https://host/path of the issuer's token endpoint, without user and fragment")
 	}
 

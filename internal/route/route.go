@@ -46,11 +46,12 @@ func ParseTarget(s string) (Target, error) {
 	case strings.HasPrefix(s, "stream:") && len(s) > 7:
 		return Target{Kind: KindStream, Key: s[7:]}, nil
 	case strings.HasPrefix(s, "http://"), strings.HasPrefix(s, "https://"):
-		if err := notice.CheckURL(s); err != nil {
+		s, err := notice.CanonicalURL(s)
+		if err != nil {
 			return Target{}, err
 		}
 
-		u, _ := url.Parse(s) // CheckURL has parsed it
+		u, _ := url.Parse(s) // CanonicalURL has parsed it
 		return Target{Kind: KindFixed, URL: u}, nil
 	}
 

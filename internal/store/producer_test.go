@@ -205,6 +205,41 @@ func TestTheProducersScriptOnADuplicate(t *testing.T) {
 	}
 }
 
+// The script stores an address as given. It gets its canonical form when the record is read.
+func TestProducersURLIsCanonicalWhenClaimed(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	p := newProducer(t, s)
+	ctx := t.Context()
+	const key, given = "app1:a:b:1", "https://h.example/a%2Fb|c?n=张三&p=100%"
+	const canonical = "https://h.example/a%2Fb%7Cc?n=%E5%BC%A0%E4%B8%89&p=100%25"
+	if err := p.Run(ctx, srv.Client(), p.keys(key), key, "+0", "reject", "x", "", given).Err(); err != nil {
+		t.Fatal(err)
+	}
+	repeat := func() {
+		t.Helper()
+		for _, url := range []string{given, canonical} {
+			r := Request{Key: key, Content: notice.Content{URL: url, Body: []byte("x")}}
+			if err := r.Check(); err != nil {
+				t.Fatal(err)
+			}
+			if got := s.put(t, r); got.Created || len(got.Differs) > 0 || got.URL != canonical {
+				t.Errorf("a repeat with %s: %+v, differs in %v", url, got.Notice, got.Differs)
+			}
+		}
+	}
+	repeat()
+	claim := s.take(t, key, "t")
+	if claim.URL != canonical {
+		t.Errorf("claimed with %s", claim.URL)
+	}
+	s.end(t, Settlement{Claim: claim, Ending: EndDelivered})
+	repeat()
+	if record := srv.Client().HGet(ctx, s.space.States(partition)[1], key).Val(); !strings.Contains(record, canonical) {
+		t.Errorf("settled as %s", record)
+	}
+}
+
 func TestTheProducersScriptTellsTheServiceAndRunsInATransaction(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
