@@ -19,14 +19,14 @@ import (
 // field is one header of a request.
 type field struct{ name, value string }
 
-// call is the request of one attempt, for either transport. Both transports send the same bytes over
-// HTTP/1.1.
+// call is the request of one attempt.
 type call struct {
 	method string
 	to     destination
 	query  string // of a GET: the query of the address and the content
 	agent  string
 	fields []field // sorted by name, names are unique
+	proxy  *proxy  // gets the request and makes the call; nil: none
 	body   []byte
 	texts  []sign.Text // the signed texts, if the request is shown to a user
 }
@@ -80,15 +80,24 @@ func (c *call) url() *url.URL {
 	return &u
 }
 
-// appendHead appends the request line and headers to b, byte for byte as net/http writes them.
+// appendHead appends the request line and headers to b.
 func (c *call) appendHead(b []byte) []byte {
 	uri := c.to.uri
 	if c.method == http.MethodGet {
 		uri = c.url().RequestURI()
 	}
 
-	b = append(append(append(b, c.method...), ' '), uri...)
+	b = append(append(b, c.method...), ' ')
+	if c.proxy != nil {
+		b = append(append(b, "http://"...), c.to.hostHeader...)
+	}
+
+	b = append(b, uri...)
 	b = append(append(b, " HTTP/1.1\r\nHost: "...), c.to.hostHeader...)
+	if c.proxy != nil && c.proxy.auth != "" {
+		b = append(append(b, "\r\nProxy-Authorization: "...), c.proxy.auth...)
+	}
+
 	if agent := textproto.TrimString(c.agent); agent != "" {
 		b = append(append(b, "\r\nUser-Agent: "...), agent...)
 	}
@@ -122,28 +131,14 @@ func (c *call) header() http.Header {
 	return h
 }
 
-// request returns the call as a request of net/http.
+// request returns the call as a request of net/http, for HTTP/2.
 func (c *call) request(ctx context.Context) *http.Request {
 	req := &http.Request{Method: c.method, URL: c.url(), Host: c.to.url.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Header: c.header()}
-	switch {
-	case len(c.body) > 0:
+	if len(c.body) > 0 {
 		req.Body = io.NopCloser(bytes.NewReader(c.body))
 		req.ContentLength = int64(len(c.body))
-		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
-	case c.method == http.MethodGet:
-		req.Body = empty{}
-	default:
-		req.Body = http.NoBody
-		req.GetBody = func() (io.ReadCloser, error) { return http.NoBody, nil }
 	}
 
 	return req.WithContext(ctx)
 }
-
-// empty is a body of zero bytes. It disables net/http's retries: net/http repeats a GET whose body is nil or
-// http.NoBody, even if the receiver has read all of the request.
-type empty struct{}
-
-func (empty) Read([]byte) (int, error) { return 0, io.EOF }
-func (empty) Close() error             { return nil }

@@ -3,109 +3,17 @@ package callback
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptrace"
 	"sync"
 	"time"
 )
 
-// direct is an HTTP/1.1 transport that makes each call in the goroutine of its caller. It uses pooled connections.
-// http.Transport needs two more goroutines and their buffers for each connection.
-type direct struct {
-	dial             dialer
-	conf             *tls.Config
-	tlsTimeout, keep time.Duration
-	idle             *idleConns
-}
-
-// exchange is one call in progress.
-type exchange struct {
-	call  *call
-	tr    *tracker
-	f     *facts
-	end   time.Time // zero: no deadline
-	drain bool      // the result needs no body
-	seen  *Exchange // receives the request and the answer's head; may be nil
-}
-
-// do sends the request of x and reads the answer. If the receiver has closed a kept connection, do uses another one.
-// But it never repeats a request that was written in full, because the receiver may be processing it.
-func (d *direct) do(ctx context.Context, x *exchange) error {
-	// The loop ends, because each retry uses up one kept connection and a new connection is used once.
-	for {
-		c := d.idle.take(x.call.to.origin)
-		reused := c != nil
-		if !reused {
-			var err error
-			if c, err = d.connect(ctx, x); err != nil {
-				return err
-			}
-		}
-
-		again, err := d.exchange(ctx, c, x, reused)
-		if !again {
-			return err
-		}
-
-		x.tr.restart()
-	}
-}
-
-// connect opens a connection to the call's origin, with TLS if the origin needs it.
-func (d *direct) connect(ctx context.Context, x *exchange) (*directConn, error) {
-	o := x.call.to.origin
-	if !x.end.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, x.end)
-		defer cancel()
-	}
-
-	fail := func(err error) error {
-		if ctx.Err() != nil { // the dialer reports the end of ctx as a network failure
-			err = ctx.Err()
-			x.f.expired = errors.Is(err, context.DeadlineExceeded)
-		}
-		return err
-	}
-
-	tcp, err := d.dial(httptrace.WithClientTrace(ctx, x.tr.trace(false)), "tcp", o.addr)
-	if err != nil {
-		return nil, fail(err)
-	}
-
-	c := newDirectConn(tcp, o, d.keep)
-	if !o.secure {
-		return c, nil
-	}
-
-	x.tr.advance(stageTLS)
-	conf := d.conf.Clone()
-	conf.ServerName = o.serverName()
-	c.secure, c.raw = tls.Client(tcp, conf), nil
-	c.Conn = c.secure
-
-	hand, cancel := context.WithTimeout(ctx, d.tlsTimeout)
-	defer cancel()
-
-	if err := c.secure.HandshakeContext(hand); err != nil {
-		_ = tcp.Close()
-		if hand.Err() != nil {
-			err = hand.Err()
-		}
-
-		return nil, fail(err)
-	}
-
-	return c, nil
-}
-
 // exchange makes the call on one connection, and afterwards keeps or closes the connection. again reports
 // that the connection was a kept one and that the receiver cannot have read the whole request.
-func (d *direct) exchange(ctx context.Context, c *directConn, x *exchange, reused bool) (again bool, err error) {
+func (p *transportPool) exchange(ctx context.Context, c *directConn, x *exchange, reused bool) (again bool, err error) {
 	stop := context.AfterFunc(ctx, c.end)
 	whole, keep := false, false
 	defer func() {
@@ -116,20 +24,23 @@ func (d *direct) exchange(ctx context.Context, c *directConn, x *exchange, reuse
 		switch {
 		case err != nil || x.f.bodyErr != nil:
 			_ = c.under.Close() // not c.Close: writing the TLS close message could block
-		case !keep || !d.idle.put(c):
+		case !keep || !p.idle.put(c):
 			c.close()
 		}
 	}()
 
-	x.tr.reused.Store(reused)
 	x.tr.set(stageSend)
 	if x.seen != nil {
-		x.tr.connected(c)
+		x.tr.connected(c.Conn)
 	}
 
 	err = c.SetDeadline(x.end)
 	if err == nil {
-		whole, keep, err = d.talk(c, x, reused)
+		whole, keep, err = c.talk(x, reused)
+	}
+
+	if !errors.Is(err, errClosed) {
+		x.tr.requests++
 	}
 
 	return x.judge(ctx.Err(), err, reused && !whole)
@@ -163,7 +74,7 @@ const inline = 16 << 10
 
 // talk sends the request and reads the answer into x.f. whole reports that the kernel has taken all of the request, keep that
 // the connection can carry another one.
-func (d *direct) talk(c *directConn, x *exchange, reused bool) (whole, keep bool, err error) {
+func (c *directConn) talk(x *exchange, reused bool) (whole, keep bool, err error) {
 	body, whole, err := c.send(x, reused)
 	if err != nil {
 		return whole, false, err

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,10 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"notifier/internal/notice"
-	"notifier/internal/route"
 )
 
 // wire is a receiver that passes on the bytes of each request.
@@ -37,77 +33,40 @@ func wire(t testing.TB) (string, <-chan string) {
 	}), ch
 }
 
-// A receiver cannot distinguish the transports by the bytes of a request.
-func TestBothTransportsSendTheSameBytes(t *testing.T) {
+// Plain requests go to an HTTP proxy itself, over shared connections, as a request for the whole address.
+func TestProxyGetsTheWholeAddress(t *testing.T) {
 	t.Parallel()
 	addr, got := wire(t)
-	_, port, _ := net.SplitHostPort(addr)
-	for name, change := range map[string]func(*route.Route, *notice.Notice){
-		"plain":       func(*route.Route, *notice.Notice) {},
-		"no body":     func(_ *route.Route, n *notice.Notice) { n.Body = nil },
-		"PUT":         func(_ *route.Route, n *notice.Notice) { n.Method = "PUT" },
-		"PUT nothing": func(_ *route.Route, n *notice.Notice) { n.Method, n.Body = "PUT", nil },
-		"GET":         func(_ *route.Route, n *notice.Notice) { n.Method = "GET" },
-		"GET nothing": func(_ *route.Route, n *notice.Notice) { n.Method, n.Body = "GET", nil },
-		"long body":   func(_ *route.Route, n *notice.Notice) { n.Body = []byte(strings.Repeat("x", 8*inline)) },
-		"headers": func(r *route.Route, n *notice.Notice) {
-			r.Headers = []notice.Header{{Name: "x-shop", Value: "7"}, {Name: "Accept", Value: " */* "}, {Name: "zebra", Value: ""}}
-			n.Headers = []notice.Header{{Name: "X-Shop", Value: "8"}, {Name: "Idempotency-Key", Value: "k"}, {Name: "x-tab", Value: "a\tb"},
-				{Name: "X-Wide", Value: "付款"}}
-		},
-		"all of ours": func(_ *route.Route, n *notice.Notice) {
-			n.Lost, n.Replay, n.Resend, n.Traceparent, n.ContentType = true, "r1", 2, "00-0af7-b7ad-01", "text/x"
-		},
-		"address": func(_ *route.Route, n *notice.Notice) {
-			n.URL = "http://us%20er:p%2Fw@LOCALHOST.:" + port + "/a b/ü;x=1/%2F//../?q=a+b&x=%zz#frag"
-		},
-		"empty path":  func(_ *route.Route, n *notice.Notice) { n.URL = "http://127.0.0.1:" + port },
-		"query alone": func(_ *route.Route, n *notice.Notice) { n.URL, n.Method = "http://127.0.0.1:"+port+"?b=1", "GET" },
-		"force query": func(_ *route.Route, n *notice.Notice) { n.URL = "http://127.0.0.1:" + port + "/x?" },
-		"wide digits": func(_ *route.Route, n *notice.Notice) { n.URL = "http://127.0.0.\uff11:" + port + "/" },
-		"mapped":      func(_ *route.Route, n *notice.Notice) { n.URL = "http://[::FFFF:7f00:1]:" + port + "/" },
-	} {
-		t.Run(name, func(t *testing.T) {
-			var sent []string
-			for _, only := range []transportKind{onlyDirect, onlyNetHTTP} {
-				h := handlerOver(only)(t, Options{UserAgent: "notifier/1", Now: func() time.Time { return made }})
-				r, n := noticeRoute("127.0.0.0/8", "localhost"), testNotice(`{"a":1.50,"b":"x y"}`)
-				n.URL = "http://" + addr + "/p?q=1"
-				r.Secrets = secrets(t, vectorSecret)
-				r.HeadersTo, _ = route.ParseOrigins("http://127.0.0.1:*")
-				change(r, n)
-				if res := h.Handle(background(t), r, n); res.Outcome != delivered {
-					t.Fatalf("%+v", res)
-				}
-				sent = append(sent, <-got)
-			}
-			if sent[0] != sent[1] {
-				t.Errorf("direct:\n%.2000q\nnet/http:\n%.2000q", sent[0], sent[1])
-			}
-		})
+	h := newHandler(t, Options{})
+	for _, target := range []string{"http://a.example/x?y=1", "http://b.example:8080/"} {
+		r := fixedRoute(target)
+		r.Proxy = proxyAt(t, "http://user:hunter2@"+addr)
+		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+		if sent := <-got; !strings.HasPrefix(sent, "POST "+target+" HTTP/1.1\r\nHost: "+r.Target.URL.Host+"\r\n") ||
+			!strings.Contains(sent, "\r\nProxy-Authorization: Basic dXNlcjpodW50ZXIy\r\n") {
+			t.Errorf("%q", sent)
+		}
 	}
 }
 
 // A receiver may answer before it has read a long body, and read no more of it.
 func TestLongBodyIsAnsweredEarly(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{})
-		var conns atomic.Int64
-		r := fixedRoute("http://" + listen(t, nil, func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-			conns.Add(1)
-			_, _ = in.ReadString('\n')
-			_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
-			<-stop
-		}))
-		for i := range 2 {
-			res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
-			expect(t, res, retry, notice.ReasonStatus4xx)
-			if res.Response != "no" || conns.Load() != int64(i+1) {
-				t.Errorf("%q over %d connections", res.Response, conns.Load())
-			}
+	h := newHandler(t, Options{})
+	var conns atomic.Int64
+	r := fixedRoute("http://" + listen(t, nil, func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+		conns.Add(1)
+		_, _ = in.ReadString('\n')
+		_, _ = io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 2\r\n\r\nno")
+		<-stop
+	}))
+	for i := range 2 {
+		res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
+		expect(t, res, retry, notice.ReasonStatus4xx)
+		if res.Response != "no" || conns.Load() != int64(i+1) {
+			t.Errorf("%q over %d connections", res.Response, conns.Load())
 		}
-	})
+	}
 }
 
 func TestLongBodiesKeepTheirConnection(t *testing.T) {
@@ -146,67 +105,6 @@ func TestLateEndOfABodyKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// A receiver with TLS is called by net/http until it has chosen HTTP/1.1, and again when it supports only
-// HTTP/2.
-func TestTLSReceiverVersionIsRemembered(t *testing.T) {
-	t.Parallel()
-	ca := newAuthority(t)
-	cert := ca.issue(t, nil)
-	var offers atomic.Pointer[[]string]
-	var only atomic.Pointer[tls.Config]
-	conf := &tls.Config{Certificates: []tls.Certificate{cert}, GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		offers.Store(&hello.SupportedProtos)
-		conf := only.Load()
-		if conf.NextProtos[0] == "h2" && hello.SupportedProtos[0] != "h2" {
-			return nil, errors.New("only HTTP/2")
-		}
-		return conf, nil
-	}}
-	only.Store(&tls.Config{Certificates: conf.Certificates, NextProtos: []string{"http/1.1"}})
-	addr := listen(t, conf, func(c net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-		if c.(*tls.Conn).ConnectionState().NegotiatedProtocol == "h2" {
-			frames(func(_ net.Conn, f *http2.Framer, s uint32) { respond(f, s, "200") })(c, in, stop)
-			return
-		}
-		if readRequest(in) == nil {
-			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-		}
-	})
-	h := newHandler(t, Options{})
-	r := fixedRoute("https://" + addr + "/")
-	r.CAFile = ca.file
-	for i, want := range []string{"[h2 http/1.1]", "[http/1.1]", "[http/1.1]"} {
-		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-		if got := fmt.Sprint(*offers.Load()); got != want {
-			t.Errorf("call %d offered %s, want %s", i, got, want)
-		}
-	}
-	only.Store(&tls.Config{Certificates: conf.Certificates, NextProtos: []string{"h2"}})
-	expect(t, h.Handle(background(t), r, testNotice("x")), retry, notice.ReasonTLS)
-	for range 2 {
-		expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-	}
-	if got := fmt.Sprint(*offers.Load()); got != "[h2 http/1.1]" {
-		t.Errorf("offered %s", got)
-	}
-}
-
-func TestRememberedVersionsAreBounded(t *testing.T) {
-	t.Parallel()
-	p := newTransportPool(func() *http.Transport { return &http.Transport{} })
-	p.most, p.direct = 3, &direct{}
-	for i := range 20 {
-		o := origin{addr: fmt.Sprint(i), secure: true}
-		if p.learn(o, 1); !p.isDirect(o) || len(p.http1) > 3 {
-			t.Fatalf("%v of %d", p.isDirect(o), len(p.http1))
-		}
-		if p.learn(o, 2); p.isDirect(o) {
-			t.Fatal("HTTP/2 is not spoken directly")
-		}
-		p.learn(o, 1)
-	}
-}
-
 // A stopping instance interrupts calls at every stage.
 func TestStopInterruptsCalls(t *testing.T) {
 	t.Parallel()
@@ -224,37 +122,35 @@ func TestStopInterruptsCalls(t *testing.T) {
 		arrived <- struct{}{}
 		<-stop
 	}
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		for name, c := range map[string]struct {
-			talk   talk
-			conf   *tls.Config
-			secure bool
-			size   int
-		}{
-			"amid the body": {body, nil, false, 1}, "amid the body, TLS": {body, cert, true, 1},
-			"waiting": {mute, nil, false, 1}, "waiting, TLS": {mute, cert, true, 1},
-			"handshake": {mute, nil, true, 1}, "sending": {mute, nil, false, 32 << 20}, "sending, TLS": {mute, cert, true, 32 << 20},
-		} {
-			t.Run(name, func(t *testing.T) {
-				h := newHandler(t, Options{TLSTimeout: time.Minute})
-				r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[c.secure] + listen(t, c.conf, c.talk))
-				r.CAFile, r.Ack = ca.file, *ack(t, "body:success")
-				ctx, cancel := context.WithCancel(background(t))
-				defer cancel()
-				go func() { <-arrived; cancel() }()
-				expect(t, h.Handle(ctx, r, testNotice(strings.Repeat("x", c.size))), deferred, notice.ReasonShutdown)
-			})
-		}
-		t.Run("dialling", func(t *testing.T) {
-			h := newHandler(t, Options{})
+	for name, c := range map[string]struct {
+		talk   talk
+		conf   *tls.Config
+		secure bool
+		size   int
+	}{
+		"amid the body": {body, nil, false, 1}, "amid the body, TLS": {body, cert, true, 1},
+		"waiting": {mute, nil, false, 1}, "waiting, TLS": {mute, cert, true, 1},
+		"handshake": {mute, nil, true, 1}, "sending": {mute, nil, false, 32 << 20}, "sending, TLS": {mute, cert, true, 32 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHandler(t, Options{TLSTimeout: time.Minute})
+			r := fixedRoute(map[bool]string{false: "http://", true: "https://"}[c.secure] + listen(t, c.conf, c.talk))
+			r.CAFile, r.Ack = ca.file, *ack(t, "body:success")
 			ctx, cancel := context.WithCancel(background(t))
-			h.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
-				cancel()
-				<-ctx.Done()
-				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded} // how dialers report a deadline
-			}
-			expect(t, h.Handle(ctx, fixedRoute("http://127.0.0.1:9"), testNotice("x")), deferred, notice.ReasonShutdown)
+			defer cancel()
+			go func() { <-arrived; cancel() }()
+			expect(t, h.Handle(ctx, r, testNotice(strings.Repeat("x", c.size))), deferred, notice.ReasonShutdown)
 		})
+	}
+	t.Run("dialling", func(t *testing.T) {
+		h := newHandler(t, Options{})
+		ctx, cancel := context.WithCancel(background(t))
+		h.dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
+			cancel()
+			<-ctx.Done()
+			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded} // how dialers report a deadline
+		}
+		expect(t, h.Handle(ctx, fixedRoute("http://127.0.0.1:9"), testNotice("x")), deferred, notice.ReasonShutdown)
 	})
 }
 
@@ -273,11 +169,9 @@ func TestDeadlineAppliesToOneCall(t *testing.T) {
 }
 
 // A connection is not used again, though it stays open, if the receiver announced its end or sent more than
-// the answer. net/http reads those extra bytes in a separate goroutine, which may be too late for the next
-// call, so only the direct transport is tested.
+// the answer.
 func TestConnectionIsNotReusedAfterExtraBytes(t *testing.T) {
 	t.Parallel()
-	saysMore := map[string]bool{"more": true, "body of a 204": true}
 	for name, text := range map[string]string{
 		"announced":     "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
 		"HTTP/1.0":      "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
@@ -287,27 +181,20 @@ func TestConnectionIsNotReusedAfterExtraBytes(t *testing.T) {
 		"upgrade":       "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			check := func(t *testing.T, newHandler newHandlerFunc) {
-				var conns atomic.Int64
-				addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-					conns.Add(1)
-					for readRequest(in) == nil {
-						_, _ = io.WriteString(c, text)
-					}
-				})
-				h, r := newHandler(t, Options{}), fixedRoute("http://"+addr)
-				for i := range 5 {
-					res := h.Handle(background(t), r, testNotice("x"))
-					if res.Status == 500 || conns.Load() != int64(i+1) {
-						t.Fatalf("status %d, %d connections after %d calls", res.Status, conns.Load(), i+1)
-					}
+			var conns atomic.Int64
+			addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+				conns.Add(1)
+				for readRequest(in) == nil {
+					_, _ = io.WriteString(c, text)
+				}
+			})
+			h, r := newHandler(t, Options{}), fixedRoute("http://"+addr)
+			for i := range 5 {
+				res := h.Handle(background(t), r, testNotice("x"))
+				if res.Status == 500 || conns.Load() != int64(i+1) {
+					t.Fatalf("status %d, %d connections after %d calls", res.Status, conns.Load(), i+1)
 				}
 			}
-			if saysMore[name] {
-				check(t, handlerOver(onlyDirect))
-				return
-			}
-			eachTransport(t, check)
 		})
 	}
 }
@@ -318,17 +205,15 @@ func (deaf) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
 
 func TestFreshConnectionThatTakesNothingFails(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{})
-		var dialled atomic.Int64
-		h.dial = func(context.Context, string, string) (net.Conn, error) {
-			dialled.Add(1)
-			a, b := net.Pipe()
-			t.Cleanup(func() { _ = b.Close() })
-			return deaf{a}, nil
-		}
-		if res := h.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x")); res.Outcome != retry || dialled.Load() != 1 {
-			t.Errorf("%+v after %d connections", res, dialled.Load())
-		}
-	})
+	h := newHandler(t, Options{})
+	var dialled atomic.Int64
+	h.dial = func(context.Context, string, string) (net.Conn, error) {
+		dialled.Add(1)
+		a, b := net.Pipe()
+		t.Cleanup(func() { _ = b.Close() })
+		return deaf{a}, nil
+	}
+	if res := h.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x")); res.Outcome != retry || dialled.Load() != 1 {
+		t.Errorf("%+v after %d connections", res, dialled.Load())
+	}
 }

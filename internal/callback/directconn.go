@@ -1,7 +1,6 @@
 package callback
 
 import (
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -14,27 +13,32 @@ import (
 type directConn struct {
 	net.Conn               // TCP, or TLS over it
 	under    net.Conn      // the TCP connection
-	secure   *tls.Conn     // nil without TLS
 	check    *closedCheck  // of the TCP connection; nil: not supported
 	raw      *rawSend      // for TCP without TLS; nil: not supported
 	end      func()        // interrupts pending reads and writes
 	keep     time.Duration // longest idle time
 
 	// Fields of idleConns.
-	origin origin
-	ends   time.Time // when it was idle for keep
+	state *originState
+	peer  *peer // nil: its address cannot change
+	born  time.Time
+	ends  time.Time // when it was idle for keep
+	taken time.Time
 	links[directConn]
 }
 
 func (c *directConn) byUseLinks() *links[directConn] { return &c.links }
 
-// newDirectConn wraps a new connection.
-func newDirectConn(c net.Conn, o origin, keep time.Duration) *directConn {
-	d := &directConn{Conn: c, under: c, origin: o, keep: keep}
+// newDirectConn wraps a new TCP connection and the connection over it that carries the requests.
+func newDirectConn(tcp, c net.Conn, s *originState, at *peer, keep time.Duration) *directConn {
+	d := &directConn{Conn: c, under: tcp, state: s, peer: at, keep: keep, born: time.Now()}
 	d.end = func() { _ = d.SetDeadline(past) }
-	if sc, ok := c.(syscall.Conn); ok {
+	if sc, ok := tcp.(syscall.Conn); ok {
 		if raw, err := sc.SyscallConn(); err == nil { // fails if the connection is closed; the first write reports that
-			d.check, d.raw = newClosedCheck(raw), newRawSend(raw)
+			d.check = newClosedCheck(raw)
+			if c == tcp {
+				d.raw = newRawSend(raw)
+			}
 		}
 	}
 

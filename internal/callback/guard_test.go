@@ -34,7 +34,11 @@ func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.
 		t.Fatal(err)
 	}
 	done := make(chan struct{})
-	t.Cleanup(func() { _ = conn.Close(); <-done })
+	t.Cleanup(func() { // the queries before are answered: a lookup's goroutine waits for its answer although the lookup was cancelled
+		_, _ = conn.WriteTo(nil, conn.LocalAddr())
+		<-done
+		_ = conn.Close()
+	})
 	var mu sync.Mutex
 	asked := map[string]int{}
 	go func() {
@@ -42,7 +46,7 @@ func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.
 		buf := make([]byte, 1500)
 		for {
 			n, from, err := conn.ReadFrom(buf)
-			if err != nil {
+			if err != nil || n == 0 {
 				return
 			}
 			var m dnsmessage.Message
@@ -105,64 +109,62 @@ var spellings = []string{
 
 func TestForbiddenAddresses(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		if n := len(forbidden) + len(spellings); n < 80 {
-			t.Fatalf("%d forms", n)
-		}
-		g := &guard{noticeRoute()}
-		resolver := dnsServer(t, func(name string, _ int) []netip.Addr {
-			for i, s := range forbidden {
-				if name == fmt.Sprintf("t%d.evil.example", i) {
-					return []netip.Addr{netip.MustParseAddr(s)}
-				}
-			}
-			return nil
-		})
-		h := newHandler(t, Options{Resolver: resolver})
-		r := noticeRoute()
+	if n := len(forbidden) + len(spellings); n < 80 {
+		t.Fatalf("%d forms", n)
+	}
+	g := &guard{noticeRoute()}
+	resolver := dnsServer(t, func(name string, _ int) []netip.Addr {
 		for i, s := range forbidden {
-			t.Run(s, func(t *testing.T) {
-				ip := netip.MustParseAddr(s)
-				n := testNotice("x")
-				n.URL = "http://" + net.JoinHostPort(s, "9") + "/"
-				res := h.Handle(background(t), r, n)
-				expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
-				if !strings.Contains(res.Response, "NOTIFIER_ROUTE_SHOP_ALLOW=") {
-					t.Errorf("says not what would allow it: %s", res.Response)
-				}
-				refusedWhenScheduled(t, r, n, "NOTIFIER_ROUTE_SHOP_ALLOW=")
-				// The same address returned by DNS, checked at the socket.
-				n.URL = fmt.Sprintf("http://t%d.evil.example:9/", i)
-				res = h.Handle(background(t), r, n)
-				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
-				var blocked *route.BlockedError
-				if err := g.control(t.Context(), "tcp6", netip.AddrPortFrom(ip, 80).String(), nil); !errors.As(err, &blocked) {
-					t.Errorf("at the socket: %v", err)
-				}
-				// The setting that the error names does allow the address.
-				if err := noticeRoute(blocked.Allow).CheckAddr(ip); err != nil && !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
-					t.Errorf("allowed by %s and still: %v", blocked.Allow, err)
-				}
-			})
-		}
-		for _, s := range spellings {
-			t.Run(s, func(t *testing.T) {
-				n := testNotice("x")
-				n.URL = s
-				res := h.Handle(background(t), r, n)
-				expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
-				refusedWhenScheduled(t, r, n, "")
-			})
-		}
-		for _, network := range []string{"udp4", "unix", "tcp"} {
-			if g.control(t.Context(), network, "8.8.8.8:80", nil) == nil {
-				t.Errorf("network %s was let through", network)
+			if name == fmt.Sprintf("t%d.evil.example", i) {
+				return []netip.Addr{netip.MustParseAddr(s)}
 			}
 		}
-		if g.control(t.Context(), "tcp4", "nonsense", nil) == nil {
-			t.Error("an invalid address was allowed")
-		}
+		return nil
 	})
+	h := newHandler(t, Options{Resolver: resolver})
+	r := noticeRoute()
+	for i, s := range forbidden {
+		t.Run(s, func(t *testing.T) {
+			ip := netip.MustParseAddr(s)
+			n := testNotice("x")
+			n.URL = "http://" + net.JoinHostPort(s, "9") + "/"
+			res := h.Handle(background(t), r, n)
+			expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
+			if !strings.Contains(res.Response, "NOTIFIER_ROUTE_SHOP_ALLOW=") {
+				t.Errorf("says not what would allow it: %s", res.Response)
+			}
+			refusedWhenScheduled(t, r, n, "NOTIFIER_ROUTE_SHOP_ALLOW=")
+			// The same address returned by DNS, checked at the socket.
+			n.URL = fmt.Sprintf("http://t%d.evil.example:9/", i)
+			res = h.Handle(background(t), r, n)
+			expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
+			var blocked *route.BlockedError
+			if err := g.control(t.Context(), "tcp6", netip.AddrPortFrom(ip, 80).String(), nil); !errors.As(err, &blocked) {
+				t.Errorf("at the socket: %v", err)
+			}
+			// The setting that the error names does allow the address.
+			if err := noticeRoute(blocked.Allow).CheckAddr(ip); err != nil && !netip.MustParsePrefix("64:ff9b::/96").Contains(ip) {
+				t.Errorf("allowed by %s and still: %v", blocked.Allow, err)
+			}
+		})
+	}
+	for _, s := range spellings {
+		t.Run(s, func(t *testing.T) {
+			n := testNotice("x")
+			n.URL = s
+			res := h.Handle(background(t), r, n)
+			expect(t, res, notice.OutcomeDead, notice.ReasonBlocked)
+			refusedWhenScheduled(t, r, n, "")
+		})
+	}
+	for _, network := range []string{"udp4", "unix", "tcp"} {
+		if g.control(t.Context(), network, "8.8.8.8:80", nil) == nil {
+			t.Errorf("network %s was let through", network)
+		}
+	}
+	if g.control(t.Context(), "tcp4", "nonsense", nil) == nil {
+		t.Error("an invalid address was allowed")
+	}
 }
 
 // Urls that would be refused for every answer of DNS are refused when the notice is scheduled, with the same
@@ -229,98 +231,90 @@ func TestWideDigitsAreCheckedAsAddress(t *testing.T) {
 // connected to decides.
 func TestRebindingNameIsBlocked(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
-		loopback := netip.MustParseAddr("127.0.0.1")
-		var seen []string
-		var mu sync.Mutex
-		resolver := dnsServer(t, func(name string, n int) []netip.Addr {
-			mu.Lock()
-			seen = append(seen, name)
-			mu.Unlock()
-			switch {
-			case strings.HasPrefix(name, "both"):
-				return []netip.Addr{netip.MustParseAddr("169.254.169.254"), loopback, netip.MustParseAddr("::1")}
-			case n == 1:
-				return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but the first answer
-			}
-			return []netip.Addr{loopback}
-		})
-		core, logs := observer.New(zap.WarnLevel)
-		h := newHandler(t, Options{Resolver: resolver, Logger: zap.New(core)})
-		port := base.Listener.Addr().(*net.TCPAddr).Port
-		for _, name := range []string{"rebind.example", "both.example"} {
-			n := testNotice("x")
-			n.URL = fmt.Sprintf("http://%s:%d/", name, port)
-			for range 3 {
-				res := h.Handle(background(t), noticeRoute(), n)
-				expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
-				if res.Response != "blocked: private address" { // producers read it: the result must not reveal DNS answers
-					t.Errorf("the result says %q", res.Response)
-				}
-			}
-		}
-		if list := logs.FilterMessageSnippet("private address").All(); len(list) != 6 ||
-			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "127.0.0.1") &&
-				!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "::1") &&
-				!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "169.254") {
-			t.Errorf("the log has no address: %v", list)
-		}
+	base := server(t, func(http.ResponseWriter, *http.Request) { t.Error("the call came through") })
+	loopback := netip.MustParseAddr("127.0.0.1")
+	var seen []string
+	var mu sync.Mutex
+	resolver := dnsServer(t, func(name string, n int) []netip.Addr {
 		mu.Lock()
-		defer mu.Unlock()
-		if len(seen) < 6 {
-			t.Errorf("%d lookups: the resolver was not asked each time", len(seen))
+		seen = append(seen, name)
+		mu.Unlock()
+		switch {
+		case strings.HasPrefix(name, "both"):
+			return []netip.Addr{netip.MustParseAddr("169.254.169.254"), loopback, netip.MustParseAddr("::1")}
+		case n == 1:
+			return []netip.Addr{netip.MustParseAddr("203.0.113.9")} // forbidden too, but the first answer
 		}
+		return []netip.Addr{loopback}
 	})
+	core, logs := observer.New(zap.WarnLevel)
+	h := newHandler(t, Options{Resolver: resolver, Logger: zap.New(core)})
+	port := base.Listener.Addr().(*net.TCPAddr).Port
+	for _, name := range []string{"rebind.example", "both.example"} {
+		n := testNotice("x")
+		n.URL = fmt.Sprintf("http://%s:%d/", name, port)
+		for range 3 {
+			res := h.Handle(background(t), noticeRoute(), n)
+			expect(t, res, notice.OutcomeRetry, notice.ReasonBlocked)
+			if res.Response != "blocked: private address" { // producers read it: the result must not reveal DNS answers
+				t.Errorf("the result says %q", res.Response)
+			}
+		}
+	}
+	if list := logs.FilterMessageSnippet("private address").All(); len(list) != 6 ||
+		!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "127.0.0.1") &&
+			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "::1") &&
+			!strings.Contains(fmt.Sprint(list[5].ContextMap()["why"]), "169.254") {
+		t.Errorf("the log has no address: %v", list)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(seen) < 6 {
+		t.Errorf("%d lookups: the resolver was not asked each time", len(seen))
+	}
 }
 
 // A connection that one route was allowed to open is not reused by a route that was not.
 func TestPermissionsAreNotShared(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		base, got := capture(t)
-		h := newHandler(t, Options{})
-		n := testNotice("x")
-		n.URL = base
-		may, mayNot := noticeRoute("127.0.0.1"), noticeRoute()
-		for range 3 {
-			expect(t, h.Handle(background(t), may, n), notice.OutcomeDelivered, "")
-			<-got
-			expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
-		}
-		// Not even if the routes differ only in the name.
-		byName := loopbackNames(t)
-		h = newHandler(t, Options{Resolver: byName})
-		n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
-		expect(t, h.Handle(background(t), noticeRoute("pay.internal"), n), notice.OutcomeDelivered, "")
+	base, got := capture(t)
+	h := newHandler(t, Options{})
+	n := testNotice("x")
+	n.URL = base
+	may, mayNot := noticeRoute("127.0.0.1"), noticeRoute()
+	for range 3 {
+		expect(t, h.Handle(background(t), may, n), notice.OutcomeDelivered, "")
 		<-got
-		expect(t, h.Handle(background(t), noticeRoute("other.internal"), n), notice.OutcomeRetry, notice.ReasonBlocked)
-		expect(t, h.Handle(background(t), noticeRoute("*.internal"), n), notice.OutcomeDelivered, "")
-	})
+		expect(t, h.Handle(background(t), mayNot, n), notice.OutcomeDead, notice.ReasonBlocked)
+	}
+	// Not even if the routes differ only in the name.
+	byName := loopbackNames(t)
+	h = newHandler(t, Options{Resolver: byName})
+	n.URL = strings.Replace(base, "127.0.0.1", "pay.internal", 1)
+	expect(t, h.Handle(background(t), noticeRoute("pay.internal"), n), notice.OutcomeDelivered, "")
+	<-got
+	expect(t, h.Handle(background(t), noticeRoute("other.internal"), n), notice.OutcomeRetry, notice.ReasonBlocked)
+	expect(t, h.Handle(background(t), noticeRoute("*.internal"), n), notice.OutcomeDelivered, "")
 }
 
 func TestHTTPSOnly(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{})
-		r := noticeRoute("127.0.0.1")
-		r.HTTPSOnly = true
-		n := testNotice("x")
-		n.URL = "http://127.0.0.1:9/"
-		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonBlocked)
-	})
+	h := newHandler(t, Options{})
+	r := noticeRoute("127.0.0.1")
+	r.HTTPSOnly = true
+	n := testNotice("x")
+	n.URL = "http://127.0.0.1:9/"
+	expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonBlocked)
 }
 
 func TestUnknownNameIsRetried(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
-		n := testNotice("x")
-		n.URL = "http://nowhere.example/"
-		res := h.Handle(background(t), noticeRoute(), n)
-		expect(t, res, notice.OutcomeRetry, notice.ReasonDNS)
-		if !strings.Contains(res.Response, "nowhere.example") {
-			t.Error(res.Response)
-		}
-	})
+	h := newHandler(t, Options{Resolver: dnsServer(t, func(string, int) []netip.Addr { return nil })})
+	n := testNotice("x")
+	n.URL = "http://nowhere.example/"
+	res := h.Handle(background(t), noticeRoute(), n)
+	expect(t, res, notice.OutcomeRetry, notice.ReasonDNS)
+	if !strings.Contains(res.Response, "nowhere.example") {
+		t.Error(res.Response)
+	}
 }

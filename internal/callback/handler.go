@@ -90,7 +90,8 @@ type Handler struct {
 	opts Options
 	dial dialer        // replaced by tests
 	keep time.Duration // keptIdle, except in tests
-	only transportKind // set by tests that force a transport
+	// recheck is recheckEvery, except in tests.
+	recheck time.Duration
 
 	mu         sync.Mutex // guards transports and the creation of states
 	transports map[transportKey]*transportPool
@@ -99,7 +100,7 @@ type Handler struct {
 
 // New makes a Handler.
 func New(o Options) *Handler {
-	return &Handler{opts: o.withDefaults(), keep: keptIdle, transports: map[transportKey]*transportPool{}}
+	return &Handler{opts: o.withDefaults(), keep: keptIdle, recheck: recheckEvery, transports: map[transportKey]*transportPool{}}
 }
 
 // Close closes idle connections. Running calls end with their contexts.
@@ -217,7 +218,7 @@ func (s *routeState) logBreaker(host string, from, to gobreaker.State, remote bo
 
 // transport returns the transports that r shares with other routes, and creates them if needed. The caller holds h.mu.
 func (h *Handler) transport(r *route.Route, g *guard) (*transportPool, error) {
-	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile}
+	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, http1: r.HTTP1}
 	if p := r.Proxy.URL(); p != nil {
 		key.proxy = p.String()
 	}
@@ -281,11 +282,11 @@ func (h *Handler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) 
 	}
 
 	waited := time.Since(began)
-	tr := &tracker{began: began, first: pass.first}
-	f := s.exchange(ctx, n, to, tr, nil)
+	a := attempt{n, to, pass, &tracker{began: began}}
+	f := s.exchange(ctx, &a, nil)
 	res = resultOf(&r.Ack, f)
 	if f.status == http.StatusUnauthorized && to.token != "" {
-		res = s.callAgain(ctx, &attempt{n, to, pass, tr}, res)
+		res = s.callAgain(ctx, &a, res)
 	}
 
 	res.Waited, res.Host = waited, to.port
@@ -370,7 +371,8 @@ func (s *routeState) logBlocked(key string, err error) {
 
 // exchange sends one request and reads the answer, within the route's timeout. seen, if not nil, receives the
 // request before it is sent and the head of the answer.
-func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destination, tr *tracker, seen *Exchange) *facts {
+func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *facts {
+	n, to, tr := a.n, a.to, a.tracker
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed,
 		secrets: func() scrubber { return s.secretsOf(n, to) }}
 	end := s.deadline(ctx, tr.began)
@@ -381,15 +383,8 @@ func (s *routeState) exchange(ctx context.Context, n *notice.Notice, to destinat
 			seen.request(s, n, c)
 		}
 
-		x := &exchange{call: c, tr: tr, f: f, end: end, drain: !needsBody(&s.route.Ack), seen: seen}
-		if s.transport.isDirect(to.origin) {
-			err = s.transport.direct.do(ctx, x)
-			if to.origin.secure && err != nil && tr.stage() == stageTLS {
-				s.transport.forget(to.origin) // the receiver may no longer speak HTTP/1.1
-			}
-		} else {
-			err = s.transport.viaNetHTTP(ctx, x)
-		}
+		x := &exchange{call: c, tr: tr, f: f, end: end, drain: !needsBody(&s.route.Ack), seen: seen, pass: a.pass}
+		err = s.transport.do(ctx, x)
 	}
 
 	f.err, f.stage, f.now = err, tr.stage(), s.now()

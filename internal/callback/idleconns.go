@@ -1,6 +1,7 @@
 package callback
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,6 +10,7 @@ import (
 // Above the limits, the least recently used ones are closed.
 type idleConns struct {
 	perHost, total int
+	maxAge         time.Duration // 0: unlimited
 
 	mu     sync.Mutex
 	by     map[origin][]*directConn // most recently used last
@@ -18,8 +20,8 @@ type idleConns struct {
 	wakes  time.Time   // when the timer fires; zero: it is not set
 }
 
-func newIdleConns(perHost, total int) *idleConns {
-	return &idleConns{perHost: perHost, total: total, by: map[origin][]*directConn{}}
+func newIdleConns(perHost, total int, maxAge time.Duration) *idleConns {
+	return &idleConns{perHost: perHost, total: total, maxAge: maxAge, by: map[origin][]*directConn{}}
 }
 
 // take returns the most recently used connection to o, or nil. The caller checks whether the receiver has
@@ -42,17 +44,24 @@ func (p *idleConns) take(o origin) *directConn {
 	cs[len(cs)-1] = nil
 	p.by[o] = cs[:len(cs)-1]
 	p.all.remove(c)
+	c.taken = now
 	return c
 }
 
 // put keeps a connection after a completed exchange. It returns false if there is no room.
 func (p *idleConns) put(c *directConn) bool {
 	now := time.Now()
+	o := c.state.origin
+	ends := now.Add(c.keep)
+	if p.maxAge > 0 {
+		ends = earlier(ends, c.born.Add(p.maxAge))
+	}
+
 	var old *directConn
 	p.mu.Lock()
 
 	switch {
-	case p.closed || c.keep <= 0 || len(p.by[c.origin]) >= p.perHost:
+	case p.closed || !ends.After(now) || c.peer.gone() || len(p.by[o]) >= p.perHost:
 		p.mu.Unlock()
 		return false
 	case p.all.n >= p.total:
@@ -60,8 +69,8 @@ func (p *idleConns) put(c *directConn) bool {
 		p.drop(old)
 	}
 
-	c.ends = now.Add(c.keep)
-	p.by[c.origin] = append(p.by[c.origin], c)
+	c.ends = ends
+	p.by[o] = append(p.by[o], c)
 	p.all.push(c)
 	if p.wakes.IsZero() || c.ends.Before(p.wakes) {
 		p.wake(now, c.ends)
@@ -77,7 +86,8 @@ func (p *idleConns) put(c *directConn) bool {
 
 // drop removes a connection at any position. The caller holds mu.
 func (p *idleConns) drop(c *directConn) {
-	cs := p.by[c.origin]
+	o := c.state.origin
+	cs := p.by[o]
 	for i := range cs {
 		if cs[i] == c {
 			copy(cs[i:], cs[i+1:])
@@ -87,8 +97,8 @@ func (p *idleConns) drop(c *directConn) {
 		}
 	}
 
-	if p.by[c.origin] = cs; len(cs) == 0 {
-		delete(p.by, c.origin)
+	if p.by[o] = cs; len(cs) == 0 {
+		delete(p.by, o)
 	}
 
 	p.all.remove(c)
@@ -144,6 +154,30 @@ func (p *idleConns) sweep() {
 
 	p.mu.Unlock()
 	for _, c := range expired {
+		c.close()
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// retire closes the connections of an origin to addresses that are gone.
+func (p *idleConns) retire(o origin) {
+	p.mu.Lock()
+	var gone []*directConn
+	for _, c := range slices.Clone(p.by[o]) {
+		if c.peer.gone() {
+			p.drop(c)
+			gone = append(gone, c)
+		}
+	}
+
+	p.mu.Unlock()
+	for _, c := range gone {
 		c.close()
 	}
 }

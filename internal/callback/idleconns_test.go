@@ -16,7 +16,8 @@ type spare struct {
 func (s *spare) Close() error { close(s.closed); return nil }
 
 func idle(host string, keep time.Duration) *directConn {
-	return newDirectConn(&spare{closed: make(chan struct{})}, origin{addr: host}, keep)
+	c := &spare{closed: make(chan struct{})}
+	return newDirectConn(c, c, &originState{origin: origin{addr: host}}, nil, keep)
 }
 
 func (c *directConn) isClosed() bool {
@@ -30,11 +31,11 @@ func (c *directConn) isClosed() bool {
 
 func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
 	t.Parallel()
-	p := newIdleConns(3, 10)
+	p := newIdleConns(3, 10, 0)
 	defer p.close()
 	a, b, other := idle("a", time.Hour), idle("a", time.Hour), idle("b", time.Hour)
 	secure := idle("a", time.Hour)
-	secure.origin.secure = true
+	secure.state.origin.secure = true
 	for _, c := range []*directConn{a, b, other, secure} {
 		if !p.put(c) {
 			t.Fatal("no room")
@@ -45,14 +46,17 @@ func TestIdleConnectionsAreTakenLastFirst(t *testing.T) {
 			t.Errorf("take %d: another one", i)
 		}
 	}
-	if p.take(other.origin) != other || p.take(secure.origin) != secure || p.all.n != 0 || p.all.oldest != nil || p.all.newest != nil {
+	if p.take(other.state.origin) != other || p.take(secure.state.origin) != secure {
+		t.Error("others were taken")
+	}
+	if p.all.n != 0 || p.all.oldest != nil || p.all.newest != nil {
 		t.Errorf("%d are left", p.all.n)
 	}
 }
 
 func TestIdleConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
-	p := newIdleConns(2, 4)
+	p := newIdleConns(2, 4, 0)
 	defer p.close()
 	for i := range 3 {
 		if p.put(idle("a", time.Hour)) != (i < 2) {
@@ -65,7 +69,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 		if !p.put(c) || p.all.n > 4 {
 			t.Fatalf("%d are kept", p.all.n)
 		}
-		if i == 2 && (!first.isClosed() || p.all.oldest.origin.addr != "a") {
+		if i == 2 && (!first.isClosed() || p.all.oldest.state.origin.addr != "a") {
 			t.Error("not the oldest one was closed")
 		}
 	}
@@ -79,7 +83,7 @@ func TestIdleConnectionsAreLimited(t *testing.T) {
 
 func TestIdleConnectionsExpire(t *testing.T) {
 	t.Parallel()
-	p := newIdleConns(9, 9)
+	p := newIdleConns(9, 9, 0)
 	long, short := idle("a", time.Hour), idle("a", time.Millisecond)
 	p.put(long)
 	p.put(short)
@@ -87,7 +91,7 @@ func TestIdleConnectionsExpire(t *testing.T) {
 	if p.put(idle("a", 0)) {
 		t.Error("one is kept that the receiver has closed")
 	}
-	if p.take(long.origin) != long {
+	if p.take(long.state.origin) != long {
 		t.Error("one was closed that has time")
 	}
 	p.put(long)
@@ -103,11 +107,11 @@ func TestIdleConnectionsExpire(t *testing.T) {
 // An expired connection is not used, even before the sweep closes it.
 func TestExpiredConnectionIsNotTaken(t *testing.T) {
 	t.Parallel()
-	p := newIdleConns(9, 9)
+	p := newIdleConns(9, 9, 0)
 	c := idle("a", time.Hour)
 	p.put(c)
 	c.ends = time.Now()
-	if p.take(c.origin) != nil {
+	if p.take(c.state.origin) != nil {
 		t.Error("a late one was taken")
 	}
 	p.close()

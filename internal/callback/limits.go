@@ -86,7 +86,6 @@ type host struct {
 	// All below is guarded by limits.mu.
 	name        string
 	in          *hostList // the list of the table that holds it; nil during a call
-	called      bool      // at least once since it is in the table
 	links[host]           // in that list
 	pace
 	tally  tally
@@ -189,7 +188,6 @@ type pass struct {
 	at     time.Time
 	wait   time.Duration // delay before the exchange, for the route's rate
 	health health        // of the host when the call began
-	first  bool          // the host was not called before
 	trial  bool          // the one allowed call to a host with an open breaker
 }
 
@@ -251,9 +249,9 @@ func (l *limits) enter(name string) (*pass, *deferral) {
 		l.doubtfulPace.begin(now)
 	}
 
-	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was, first: !h.called,
+	p := &pass{l: l, h: h, done: done, at: now.Add(wait), wait: wait, health: was,
 		trial: h.breaker.State() != gobreaker.StateClosed}
-	h.called, h.trying = true, h.trying || p.trial
+	h.trying = h.trying || p.trial
 	return p, nil
 }
 

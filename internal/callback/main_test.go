@@ -53,28 +53,10 @@ func noticeRoute(allow ...string) *route.Route {
 
 func newHandler(t testing.TB, o Options) *Handler {
 	t.Helper()
+	o.TLSTimeout = cmp.Or(o.TLSTimeout, 30*time.Second) // many handshakes at once on a busy machine
 	h := New(o)
 	t.Cleanup(h.Close)
 	return h
-}
-
-// newHandlerFunc makes a Handler whose calls all use one of the transports.
-type newHandlerFunc = func(testing.TB, Options) *Handler
-
-// eachTransport runs a test with the direct transport and with net/http's.
-func eachTransport(t *testing.T, f func(t *testing.T, newHandler newHandlerFunc)) {
-	for name, only := range map[string]transportKind{"direct": onlyDirect, "net http": onlyNetHTTP} {
-		t.Run(name, func(t *testing.T) { f(t, handlerOver(only)) })
-	}
-}
-
-func handlerOver(only transportKind) newHandlerFunc {
-	return func(t testing.TB, o Options) *Handler {
-		o.TLSTimeout = cmp.Or(o.TLSTimeout, 30*time.Second) // many handshakes at once on a busy machine
-		h := newHandler(t, o)
-		h.only = only
-		return h
-	}
 }
 
 // server is a receiver that ends before the leak check. Its handlers must not wait for anything but their

@@ -65,17 +65,15 @@ func TestFailureTextHasNoAddress(t *testing.T) {
 		"a SOCKS proxy resets": {"http://" + local(closed), "socks5://" + local(resets), resolver, []notice.Reason{notice.ReasonConnect}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-				r := noticeRoute("127.0.0.0/8")
-				if c.proxy != "" {
-					r.Proxy = proxyAt(t, c.proxy)
-				}
-				n := testNotice("x")
-				n.URL = c.url
-				res := newHandler(t, Options{Resolver: c.resolver}).Handle(background(t), r, n)
-				expect(t, res, retry, c.want[0])
-				namesNoAddress(t, name, res)
-			})
+			r := noticeRoute("127.0.0.0/8")
+			if c.proxy != "" {
+				r.Proxy = proxyAt(t, c.proxy)
+			}
+			n := testNotice("x")
+			n.URL = c.url
+			res := newHandler(t, Options{Resolver: c.resolver}).Handle(background(t), r, n)
+			expect(t, res, retry, c.want[0])
+			namesNoAddress(t, name, res)
 		})
 	}
 }

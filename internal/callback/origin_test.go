@@ -28,17 +28,11 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 		"https://shop.example?@evil.example/", "http://shop%2eexample/", "http://[fe80::%250]:00"} {
 		f.Add(s)
 	}
-	handlers := map[transportKind]*Handler{}
 	var dialled atomic.Pointer[string]
-	for _, only := range []transportKind{onlyDirect, onlyNetHTTP} {
-		h := New(Options{})
-		h.only = only
-		h.dial = func(_ context.Context, _, addr string) (net.Conn, error) {
-			dialled.Store(&addr)
-			return nil, errNotDialled
-		}
-		f.Cleanup(h.Close)
-		handlers[only] = h
+	h := newHandler(f, Options{})
+	h.dial = func(_ context.Context, _, addr string) (net.Conn, error) {
+		dialled.Store(&addr)
+		return nil, errNotDialled
 	}
 	f.Fuzz(func(t *testing.T, address string) {
 		address, err := notice.CanonicalURL(address)
@@ -76,27 +70,18 @@ func FuzzHeadersGoWhereCallIsDialled(f *testing.F) {
 		if sent && !(to.origin.secure && strings.HasSuffix(to.origin.addr, ":443")) {
 			t.Errorf("%q: headers for https on port 443 go to %+v", address, to.origin)
 		}
-		for only, h := range handlers {
-			pool, err := h.newTransport(r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dialled.Store(nil)
-			x := &exchange{call: c, tr: &tracker{began: time.Now()}, f: &facts{}, end: time.Now().Add(time.Second)}
-			if only == onlyDirect {
-				err = pool.direct.do(t.Context(), x)
-			} else {
-				err = pool.viaNetHTTP(t.Context(), x)
-			}
-			pool.close()
-			if err == nil {
-				t.Fatalf("%q: called without a connection", address)
-			}
-			if at := dialled.Load(); at != nil && *at != to.at.Addr() {
-				t.Errorf("%q is dialled at %s, and %s decides about the headers", address, *at, to.at.Addr())
-			} else if at == nil && errors.Is(err, errNotDialled) {
-				t.Errorf("%q: the address that is dialled was not seen", address)
-			}
+		pool, err := h.newTransport(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.close()
+		dialled.Store(nil)
+		x := &exchange{call: c, tr: &tracker{began: time.Now()}, f: &facts{}, end: time.Now().Add(time.Second)}
+		if err := pool.do(t.Context(), x); !errors.Is(err, errNotDialled) {
+			t.Fatalf("%q: %v, not dialled", address, err)
+		}
+		if at := dialled.Load(); *at != to.at.Addr() {
+			t.Errorf("%q is dialled at %s, and %s decides about the headers", address, *at, to.at.Addr())
 		}
 	})
 }
@@ -166,20 +151,18 @@ func TestNoticeOutsideHeadersToIsDeferred(t *testing.T) {
 // A receiver cannot redirect the headers to another scheme or port.
 func TestRedirectDoesNotForwardHeaders(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		base, got := capture(t)
-		s := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, base, http.StatusPermanentRedirect) })
-		r := noticeRoute("127.0.0.0/8")
-		r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
-		var err error
-		if r.HeadersTo, err = route.ParseOrigins(s.URL); err != nil {
-			t.Fatal(err)
-		}
-		n := testNotice("x")
-		n.URL = s.URL + "/hook"
-		expect(t, newHandler(t, Options{}).Handle(background(t), r, n), retry, notice.ReasonRedirect)
-		if len(got) > 0 {
-			t.Error("the redirect was followed")
-		}
-	})
+	base, got := capture(t)
+	s := server(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, base, http.StatusPermanentRedirect) })
+	r := noticeRoute("127.0.0.0/8")
+	r.Headers = []notice.Header{{Name: "Authorization", Value: "Bearer abc"}}
+	var err error
+	if r.HeadersTo, err = route.ParseOrigins(s.URL); err != nil {
+		t.Fatal(err)
+	}
+	n := testNotice("x")
+	n.URL = s.URL + "/hook"
+	expect(t, newHandler(t, Options{}).Handle(background(t), r, n), retry, notice.ReasonRedirect)
+	if len(got) > 0 {
+		t.Error("the redirect was followed")
+	}
 }

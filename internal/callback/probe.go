@@ -127,7 +127,7 @@ func (h *Handler) probe(ctx context.Context, r *route.Route, n *notice.Notice) E
 		return x
 	}
 
-	f := s.exchange(ctx, n, to, tr, &x)
+	f := s.exchange(ctx, &attempt{n: n, to: to, tracker: tr}, &x)
 	x.Duration = time.Since(tr.began)
 	x.Result = resultOf(&r.Ack, f)
 	s.logBlocked(n.Key, f.err)

@@ -26,7 +26,12 @@ type talk func(c net.Conn, in *bufio.Reader, stop <-chan struct{})
 // listen serves every connection with f. It ends before the test does, after all connections.
 func listen(t testing.TB, conf *tls.Config, f talk) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return listenAt(t, "127.0.0.1:0", conf, f)
+}
+
+func listenAt(t testing.TB, addr string, conf *tls.Config, f talk) string {
+	t.Helper()
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,12 +217,10 @@ func TestReceivers(t *testing.T) {
 	}
 	ca := newAuthority(t)
 	cert := ca.issue(t, nil)
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		t.Run("plain", func(t *testing.T) { tryReceivers(t, newHandler, nil, "") })
-		t.Run("TLS", func(t *testing.T) {
-			conf := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}
-			tryReceivers(t, newHandler, conf, ca.file)
-		})
+	t.Run("plain", func(t *testing.T) { tryReceivers(t, nil, "") })
+	t.Run("TLS", func(t *testing.T) {
+		conf := &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"}}
+		tryReceivers(t, conf, ca.file)
 	})
 }
 
@@ -245,7 +243,7 @@ func (b behaviour) check(t *testing.T, res notice.Result) {
 	}
 }
 
-func tryReceivers(t *testing.T, newHandler newHandlerFunc, conf *tls.Config, ca string) {
+func tryReceivers(t *testing.T, conf *tls.Config, ca string) {
 	h, results := newHandler(t, Options{}), make([]notice.Result, len(behaviours))
 	var wg sync.WaitGroup
 	for i, b := range behaviours {
@@ -259,7 +257,7 @@ func tryReceivers(t *testing.T, newHandler newHandlerFunc, conf *tls.Config, ca 
 	for i, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
 			if b.hangs {
-				synctest.Test(t, func(t *testing.T) { b.hang(t, newHandler, conf, ca, wall) })
+				synctest.Test(t, func(t *testing.T) { b.hang(t, conf, ca, wall) })
 				return
 			}
 			b.check(t, results[i])
@@ -269,7 +267,7 @@ func tryReceivers(t *testing.T, newHandler newHandlerFunc, conf *tls.Config, ca 
 
 // hang makes a call that the route's timeout must end. It runs in virtual time: by the clock of a busy machine a call can
 // end before the receiver has the request.
-func (b behaviour) hang(t *testing.T, newHandler newHandlerFunc, conf *tls.Config, ca string, wall time.Time) {
+func (b behaviour) hang(t *testing.T, conf *tls.Config, ca string, wall time.Time) {
 	time.Sleep(time.Until(wall)) // a bubble begins in the year 2000, when the certificates were not valid
 	if conf != nil {             // net.Pipe has no buffer, so server and client would write at the same time and wait for each other
 		conf = conf.Clone()
@@ -296,51 +294,47 @@ func (b behaviour) hang(t *testing.T, newHandler newHandlerFunc, conf *tls.Confi
 
 func TestReceiverThatDoesNotReadTimesOut(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{})
-		r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
-		r.Timeout = 3 * time.Second
-		res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
-		expect(t, res, retry, notice.ReasonTimeout)
-		if !strings.Contains(res.Response, "sending the request") {
-			t.Error(res.Response)
-		}
-	})
+	h := newHandler(t, Options{})
+	r := fixedRoute("http://" + listen(t, nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }))
+	r.Timeout = 3 * time.Second
+	res := h.Handle(background(t), r, testNotice(strings.Repeat("x", 32<<20)))
+	expect(t, res, retry, notice.ReasonTimeout)
+	if !strings.Contains(res.Response, "sending the request") {
+		t.Error(res.Response)
+	}
 }
 
 func TestFailedConnectionIsRetried(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = l.Close()
-		h := newHandler(t, Options{})
-		expect(t, h.Handle(background(t), fixedRoute("http://"+l.Addr().String()), testNotice("x")), retry, notice.ReasonConnect)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	h := newHandler(t, Options{})
+	expect(t, h.Handle(background(t), fixedRoute("http://"+l.Addr().String()), testNotice("x")), retry, notice.ReasonConnect)
 
-		silent := newHandler(t, Options{})
-		silent.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { // a host that drops every SYN
-			<-ctx.Done()
-			return nil, ctx.Err()
-		}
-		r := fixedRoute("http://127.0.0.1:9")
-		r.Timeout = 50 * time.Millisecond
-		res := silent.Handle(background(t), r, testNotice("x"))
-		expect(t, res, retry, notice.ReasonTimeout)
-		if !strings.Contains(res.Response, "total, 50ms") {
-			t.Error(res.Response)
-		}
-		own := newHandler(t, Options{})
-		own.dial = func(context.Context, string, string) (net.Conn, error) { // the error of a dialer's own timeout
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
-		}
-		res = own.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x"))
-		expect(t, res, retry, notice.ReasonTimeout)
-		if !strings.Contains(res.Response, "timeout (connect)") {
-			t.Error(res.Response)
-		}
-	})
+	silent := newHandler(t, Options{})
+	silent.dial = func(ctx context.Context, _, _ string) (net.Conn, error) { // a host that drops every SYN
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	r := fixedRoute("http://127.0.0.1:9")
+	r.Timeout = 50 * time.Millisecond
+	res := silent.Handle(background(t), r, testNotice("x"))
+	expect(t, res, retry, notice.ReasonTimeout)
+	if !strings.Contains(res.Response, "total, 50ms") {
+		t.Error(res.Response)
+	}
+	own := newHandler(t, Options{})
+	own.dial = func(context.Context, string, string) (net.Conn, error) { // the error of a dialer's own timeout
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: timeoutError{}}
+	}
+	res = own.Handle(background(t), fixedRoute("http://127.0.0.1:9"), testNotice("x"))
+	expect(t, res, retry, notice.ReasonTimeout)
+	if !strings.Contains(res.Response, "timeout (connect)") {
+		t.Error(res.Response)
+	}
 }
 
 type timeoutError struct{}
@@ -350,104 +344,105 @@ func (timeoutError) Timeout() bool { return true }
 
 func TestStoppingDefers(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		h := newHandler(t, Options{})
-		ctx, cancel := context.WithCancel(background(t))
-		url := "http://" + listen(t, nil, func(_ net.Conn, in *bufio.Reader, stop <-chan struct{}) {
-			_ = readRequest(in)
-			cancel()
-			<-stop
-		})
-		expect(t, h.Handle(ctx, fixedRoute(url), testNotice("x")), deferred, notice.ReasonShutdown)
+	h := newHandler(t, Options{})
+	ctx, cancel := context.WithCancel(background(t))
+	url := "http://" + listen(t, nil, func(_ net.Conn, in *bufio.Reader, stop <-chan struct{}) {
+		_ = readRequest(in)
+		cancel()
+		<-stop
 	})
+	expect(t, h.Handle(ctx, fixedRoute(url), testNotice("x")), deferred, notice.ReasonShutdown)
 }
 
 func TestTLSReceivers(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		ca, other := newAuthority(t), newAuthority(t)
-		ok := answer("200 OK", "")
-		good := ca.issue(t, nil)
-		conf := func(c tls.Certificate, change func(*tls.Config)) *tls.Config {
-			conf := &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"http/1.1"}}
-			if change != nil {
-				change(conf)
+	ca, other := newAuthority(t), newAuthority(t)
+	ok := answer("200 OK", "")
+	good := ca.issue(t, nil)
+	conf := func(c tls.Certificate, change func(*tls.Config)) *tls.Config {
+		conf := &tls.Config{Certificates: []tls.Certificate{c}, NextProtos: []string{"http/1.1"}}
+		if change != nil {
+			change(conf)
+		}
+		return conf
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	mutual := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool }
+	for _, c := range []struct {
+		name   string
+		conf   *tls.Config
+		talk   talk
+		change func(*route.Route)
+		o      notice.Outcome
+		r      notice.Reason
+		says   string
+	}{
+		{"trusted", conf(good, nil), ok, nil, delivered, "", ""},
+		{"TLS 1.2", conf(good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), ok, nil, delivered, "", ""},
+		{"TLS 1.1", conf(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), ok, nil, retry,
+			notice.ReasonTLS, "protocol version"},
+		{"unknown authority", conf(other.issue(t, nil), nil), ok, nil, retry, notice.ReasonTLS, "unknown authority"},
+		{"no CA file", conf(good, nil), ok, func(r *route.Route) { r.CAFile = "" }, retry, notice.ReasonTLS, "unknown authority"},
+		{"expired", conf(ca.issue(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), nil), ok, nil, retry,
+			notice.ReasonTLS, "expired"},
+		{"not yet valid", conf(ca.issue(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }), nil), ok, nil, retry,
+			notice.ReasonTLS, "not yet valid"},
+		{"another host's", conf(ca.issue(t, func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"shop.example"} }), nil), ok,
+			nil, retry, notice.ReasonTLS, "127.0.0.1"},
+		{"for clients only", conf(ca.issue(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
+			nil),
+			ok, nil, retry, notice.ReasonTLS, "key usage"},
+		{"wants a client certificate", conf(good, mutual), ok, nil, retry, notice.ReasonTLS, "certificate required"},
+		{"gets a client certificate", conf(good, mutual), ok, func(r *route.Route) { r.CertFile, r.KeyFile = files(t, ca.issue(t, nil)) },
+			delivered, "", ""},
+		{"gets a wrong client certificate", conf(good, mutual), ok, func(r *route.Route) {
+			r.CertFile, r.KeyFile = files(t, other.issue(t,
+				nil))
+		}, retry, notice.ReasonTLS, ""},
+		{"speaks plain HTTP", nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+			_, _ = in.ReadByte()
+			_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+		}, nil, retry, notice.ReasonTLS, ""},
+		{"closes within the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
+			notice.ReasonTLS, ""},
+		{"hangs in the handshake", nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }, nil, retry, notice.ReasonTimeout,
+			"timeout (TLS) during the TLS handshake"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{TLSTimeout: 30 * time.Second}
+			if c.r == notice.ReasonTimeout {
+				o.TLSTimeout = time.Second
 			}
-			return conf
-		}
-		pool := x509.NewCertPool()
-		pool.AddCert(ca.cert)
-		mutual := func(c *tls.Config) { c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, pool }
-		for _, c := range []struct {
-			name   string
-			conf   *tls.Config
-			talk   talk
-			change func(*route.Route)
-			o      notice.Outcome
-			r      notice.Reason
-			says   string
-		}{
-			{"trusted", conf(good, nil), ok, nil, delivered, "", ""},
-			{"TLS 1.2", conf(good, func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }), ok, nil, delivered, "", ""},
-			{"TLS 1.1", conf(good, func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 }), ok, nil, retry,
-				notice.ReasonTLS, "protocol version"},
-			{"unknown authority", conf(other.issue(t, nil), nil), ok, nil, retry, notice.ReasonTLS, "unknown authority"},
-			{"no CA file", conf(good, nil), ok, func(r *route.Route) { r.CAFile = "" }, retry, notice.ReasonTLS, "unknown authority"},
-			{"expired", conf(ca.issue(t, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }), nil), ok, nil, retry,
-				notice.ReasonTLS, "expired"},
-			{"not yet valid", conf(ca.issue(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }), nil), ok, nil, retry,
-				notice.ReasonTLS, "not yet valid"},
-			{"another host's", conf(ca.issue(t, func(c *x509.Certificate) { c.IPAddresses = nil; c.DNSNames = []string{"shop.example"} }), nil), ok,
-				nil, retry, notice.ReasonTLS, "127.0.0.1"},
-			{"for clients only", conf(ca.issue(t, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
-				nil),
-				ok, nil, retry, notice.ReasonTLS, "key usage"},
-			{"wants a client certificate", conf(good, mutual), ok, nil, retry, notice.ReasonTLS, "certificate required"},
-			{"gets a client certificate", conf(good, mutual), ok, func(r *route.Route) { r.CertFile, r.KeyFile = files(t, ca.issue(t, nil)) },
-				delivered, "", ""},
-			{"gets a wrong client certificate", conf(good, mutual), ok, func(r *route.Route) {
-				r.CertFile, r.KeyFile = files(t, other.issue(t,
-					nil))
-			}, retry, notice.ReasonTLS, ""},
-			{"speaks plain HTTP", nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-				_, _ = in.ReadByte()
-				_, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
-			}, nil, retry, notice.ReasonTLS, ""},
-			{"closes within the handshake", nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) { _, _ = in.ReadByte() }, nil, retry,
-				notice.ReasonTLS, ""},
-			{"hangs in the handshake", nil, func(_ net.Conn, _ *bufio.Reader, stop <-chan struct{}) { <-stop }, nil, retry, notice.ReasonTimeout,
-				"timeout (TLS) during the TLS handshake"},
-		} {
-			t.Run(c.name, func(t *testing.T) {
-				o := Options{TLSTimeout: 30 * time.Second}
-				if c.r == notice.ReasonTimeout {
-					o.TLSTimeout = time.Second
-				}
-				h := newHandler(t, o)
-				r := fixedRoute("https://" + listen(t, c.conf, c.talk) + "/")
-				r.CAFile = ca.file
-				if c.change != nil {
-					c.change(r)
-				}
-				res := h.Handle(background(t), r, testNotice("x"))
-				expect(t, res, c.o, c.r)
-				if !strings.Contains(res.Response, c.says) {
-					t.Errorf("%q, want %q", res.Response, c.says)
-				}
-			})
-		}
-		t.Run("plain call to a TLS port", func(t *testing.T) {
-			h := newHandler(t, Options{})
-			res := h.Handle(background(t), fixedRoute("http://"+listen(t, conf(good, nil), ok)), testNotice("x"))
-			if res.Outcome != retry {
-				t.Errorf("%+v", res)
+			h := newHandler(t, o)
+			r := fixedRoute("https://" + listen(t, c.conf, c.talk) + "/")
+			r.CAFile = ca.file
+			if c.change != nil {
+				c.change(r)
+			}
+			res := h.Handle(background(t), r, testNotice("x"))
+			expect(t, res, c.o, c.r)
+			if !strings.Contains(res.Response, c.says) {
+				t.Errorf("%q, want %q", res.Response, c.says)
 			}
 		})
+	}
+	t.Run("plain call to a TLS port", func(t *testing.T) {
+		h := newHandler(t, Options{})
+		res := h.Handle(background(t), fixedRoute("http://"+listen(t, conf(good, nil), ok)), testNotice("x"))
+		if res.Outcome != retry {
+			t.Errorf("%+v", res)
+		}
 	})
 }
 
 // frames makes an HTTP/2 receiver from its behaviour on the headers of a request's stream.
 func frames(onHeaders func(c net.Conn, f *http2.Framer, stream uint32)) talk {
+	return framed(func(*http2.Framer) {}, onHeaders)
+}
+
+// framed is as frames, and calls opened after the first SETTINGS frame.
+func framed(opened func(f *http2.Framer), onHeaders func(c net.Conn, f *http2.Framer, stream uint32)) talk {
 	return func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		preface := make([]byte, len(http2.ClientPreface))
 		if _, err := io.ReadFull(in, preface); err != nil {
@@ -455,6 +450,7 @@ func frames(onHeaders func(c net.Conn, f *http2.Framer, stream uint32)) talk {
 		}
 		f := http2.NewFramer(c, in)
 		_ = f.WriteSettings()
+		opened(f)
 		for {
 			frame, err := f.ReadFrame()
 			if err != nil {

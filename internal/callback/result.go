@@ -264,7 +264,7 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		verify   *tls.CertificateVerificationError
 		unknown  x509.UnknownAuthorityError
 		stream   http2.StreamError
-		goAway   http2.GoAwayError //lint:ignore SA1019 the transport in use returns it
+		goAway   *goAwayError
 		shutdown = "the connection broke off " + f.stage.phrase()
 	)
 	switch {
@@ -292,11 +292,10 @@ func classify(f *facts, err error) (notice.Reason, string) {
 		return notice.ReasonConnect, "connect: " + strings.TrimPrefix(withoutAddresses(f, err), "dial: ")
 	case errors.As(err, &stream):
 		return notice.ReasonReset, fmt.Sprintf("%s: HTTP/2 stream reset with %s", shutdown, stream.Code)
-	case errors.As(err, &goAway), strings.Contains(err.Error(), "GOAWAY"): // the bundled type cannot be named
-		return notice.ReasonReset, shutdown + ": HTTP/2 GOAWAY"
+	case errors.As(err, &goAway), errors.Is(err, errUnusedStream):
+		return notice.ReasonReset, shutdown + ": " + err.Error()
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, net.ErrClosed), errors.As(err, &op),
-		strings.Contains(err.Error(), "server closed idle connection"):
+		errors.Is(err, syscall.ECONNABORTED), errors.Is(err, net.ErrClosed), errors.As(err, &op):
 		return notice.ReasonReset, shutdown + ": " + withoutAddresses(f, err)
 	}
 

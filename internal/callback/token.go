@@ -67,7 +67,8 @@ func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 		return nil, err
 	}
 
-	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, ForceAttemptHTTP2: true, MaxIdleConns: 2,
+	// HTTP/1.1, since net/http repeats a request without limit if the issuer answers each with GOAWAY.
+	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, MaxIdleConns: 2,
 		IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxResponseHeads}
 	if proxy := r.Proxy.URL(); proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)
@@ -319,7 +320,7 @@ func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
 // callAgain makes the one further call after a 401, within the same attempt, if another token may help.
 // Otherwise it returns the first result.
 func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
-	if !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
+	if a.tracker.requests >= maxRequests || !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
 		return first
 	}
 
@@ -328,8 +329,8 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 		return first
 	}
 
-	a.tracker = &tracker{began: a.tracker.began}
-	f := s.exchange(ctx, a.n, a.to, a.tracker, nil)
+	a.tracker.restart()
+	f := s.exchange(ctx, a, nil)
 	res := resultOf(&s.route.Ack, f)
 	s.logBlocked(a.n.Key, f.err)
 	res.Response = join("called again with a new token after 401", res.Response)
@@ -340,7 +341,7 @@ func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Res
 type attempt struct {
 	n       *notice.Notice
 	to      destination
-	pass    *pass
+	pass    *pass // nil: without limits
 	tracker *tracker
 }
 

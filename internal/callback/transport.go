@@ -6,13 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/url"
 	"os"
-	"sync"
 	"time"
 
 	"notifier/internal/route"
@@ -25,6 +21,9 @@ const (
 	idleTimeout      = 90 * time.Second // of HTTP/2; for other connections the maximum, see keptIdle
 	keepAlive        = 30 * time.Second
 	maxResponseHeads = 64 << 10
+	// proxiedAge is the maximum age of a connection through a proxy. The proxy resolves the name, so a change of the
+	// address is not visible here.
+	proxiedAge = 5 * time.Minute
 )
 
 // transportKey holds the settings that routes must have in common to share connections. allow is one of them, because
@@ -33,166 +32,222 @@ type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
 	allow                string
+	http1                bool
 }
 
-// maxNewHosts is the number of new hosts after which a transport of net/http is replaced. The transport leaks about
-// 700 bytes for each unreachable host: it keeps requests that wait for a connection (Transport.idleConnWait).
-const maxNewHosts = 16384
-
-// transportPool holds the transports of all routes with the same transportKey.
+// transportPool holds the connections of all routes with the same transportKey.
 type transportPool struct {
-	fresh  func() *http.Transport
-	most   int
-	direct *direct // nil behind a proxy
-	only   transportKind
+	dial       dialer
+	conf       *tls.Config // offers HTTP/2 and HTTP/1.1
+	tlsTimeout time.Duration
+	keep       time.Duration
+	proxy      *proxy // nil: none
 
-	mu       sync.Mutex
-	now      *http.Transport
-	newHosts int                 // first calls to a host, including hosts that were forgotten since
-	http1    map[origin]struct{} // origins with TLS whose last answer through net/http was HTTP/1
+	idle    *idleConns
+	streams *streamConns
+	origins *originTable
 }
 
-func newTransportPool(fresh func() *http.Transport) *transportPool {
-	return &transportPool{fresh: fresh, most: maxNewHosts, now: fresh(), http1: map[origin]struct{}{}}
-}
-
-// transportKind selects the transport of a call. Only tests use other values than anyTransport.
-type transportKind int
-
+// Limits of one attempt, for receivers that refuse requests or close connections. Without them one attempt sent 7,160
+// requests to a receiver that answers each connection with GOAWAY.
 const (
-	anyTransport transportKind = iota
-	onlyDirect
-	onlyNetHTTP
+	maxRequests    = 2
+	maxConnections = 3
 )
 
-// isDirect reports whether the direct transport makes the call: it has no TLS, or the receiver was offered
-// HTTP/2 and chose HTTP/1.1.
-func (p *transportPool) isDirect(o origin) bool {
-	switch {
-	case p.direct == nil || p.only == onlyNetHTTP:
-		return false
-	case !o.secure || p.only == onlyDirect:
-		return true
-	}
-
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	_, ok := p.http1[o]
-	return ok
+// exchange is one call in progress.
+type exchange struct {
+	call  *call
+	tr    *tracker
+	f     *facts
+	end   time.Time // zero: no deadline
+	drain bool      // the result needs no body
+	seen  *Exchange // receives the request and the answer's head; may be nil
+	pass  *pass     // limits a request that is sent again; nil: no limits
 }
 
-// learn records the HTTP version in which an origin with TLS has answered net/http.
-func (p *transportPool) learn(o origin, major int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	if major != 1 {
-		delete(p.http1, o)
-		return
-	}
-
-	if len(p.http1) >= p.most {
-		clear(p.http1) // the next calls fill it again
-	}
-
-	p.http1[o] = struct{}{}
-}
-
-func (p *transportPool) forget(o origin) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.http1, o)
-}
-
-// transport returns the net/http transport for a call. first means that the host was not called before.
-func (p *transportPool) transport(first bool) *http.Transport {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-
-	if first {
-		if p.newHosts++; p.newHosts > p.most {
-			old := p.now
-			p.now, p.newHosts = p.fresh(), 1
-			old.CloseIdleConnections() // running calls close their connections when they end
+// do sends the request of x and reads the answer. It repeats a request that the receiver has certainly not processed, on
+// another connection. But it never repeats a request that the receiver may be processing.
+func (p *transportPool) do(ctx context.Context, x *exchange) error {
+	for {
+		before := x.tr.requests
+		again, err := p.try(ctx, x)
+		if !again || !x.mayRepeat(ctx, x.tr.requests > before) {
+			return err
 		}
-	}
 
-	return p.now
-}
-
-func (p *transportPool) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.now.CloseIdleConnections()
-	if p.direct != nil {
-		p.direct.idle.close()
+		x.tr.restart()
 	}
 }
 
-// viaNetHTTP makes a call with net/http's transport.
-func (p *transportPool) viaNetHTTP(outer context.Context, x *exchange) error {
-	ctx, cancel := outer, context.CancelFunc(nil)
-	if x.end.IsZero() {
-		ctx, cancel = context.WithCancel(ctx)
-	} else {
-		ctx, cancel = context.WithDeadline(ctx, x.end)
-	}
-
+// mayRepeat reports whether the attempt may use another connection. sent means that the last one has carried a request,
+// or a part of it.
+func (x *exchange) mayRepeat(outer context.Context, sent bool) bool {
+	ctx, cancel := x.withDeadline(outer)
 	defer cancel()
 
-	req := x.call.request(httptrace.WithClientTrace(ctx, x.tr.trace(x.seen != nil)))
-	resp, err := p.roundTrip(req, x.tr)
-	if err == nil {
-		x.tr.set(stageBody)
-		x.f.status, x.f.header = resp.StatusCode, resp.Header
-		if x.seen != nil {
-			x.seen.answer(resp)
-		}
-
-		if o := x.call.to.origin; o.secure && p.direct != nil {
-			p.learn(o, resp.ProtoMajor)
-		}
-
-		x.readBody(resp, cancel)
+	switch {
+	case ctx.Err() != nil, x.tr.requests >= maxRequests, x.tr.connections >= maxConnections:
+		return false
 	}
 
-	x.f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	return !sent || x.pass == nil || x.pass.again(ctx) == nil
+}
+
+func (x *exchange) withDeadline(ctx context.Context) (context.Context, context.CancelFunc) {
+	if x.end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadline(ctx, x.end)
+}
+
+// try makes the call on one connection, a kept one if possible. again reports that the receiver has not processed the
+// request.
+func (p *transportPool) try(outer context.Context, x *exchange) (again bool, err error) {
+	o := p.proxy.share(x.call.to.origin)
+	if p.proxy.forwards(x.call.to.origin) {
+		x.call.proxy = p.proxy
+	}
+
+	if c := p.idle.take(o); c != nil {
+		p.origins.used(c.state, c.taken)
+		return p.exchange(outer, c, x, true)
+	}
+
+	ctx, cancel := x.withDeadline(outer)
+	defer cancel()
+
+	one, many, err := p.open(ctx, x, o)
+	switch {
+	case err != nil:
+		return false, err
+	case many != nil:
+		return p.overStream(ctx, many, x)
+	}
+
+	return p.exchange(outer, one, x, false)
+}
+
+// open returns an HTTP/2 connection with a reserved stream, or a new HTTP/1.1 connection.
+func (p *transportPool) open(ctx context.Context, x *exchange, o origin) (*directConn, *streamConn, error) {
+	if !o.secure {
+		return p.connect(ctx, x, o)
+	}
+	if c := p.takeStream(o); c != nil {
+		return nil, c, nil
+	}
+
+	done, wait := p.streams.dial(o)
+	defer done()
+
+	if wait != nil {
+		select {
+		case <-wait:
+		case <-ctx.Done():
+		}
+
+		if c := p.takeStream(o); c != nil {
+			return nil, c, nil
+		}
+	}
+
+	return p.connect(ctx, x, o)
+}
+
+func (p *transportPool) takeStream(o origin) *streamConn {
+	now := time.Now()
+	c := p.streams.take(o, now)
+	if c != nil {
+		p.origins.used(c.state, now)
+	}
+
+	return c
+}
+
+// connect opens a connection to an origin, with TLS if the origin needs it.
+func (p *transportPool) connect(ctx context.Context, x *exchange, o origin) (*directConn, *streamConn, error) {
+	x.tr.connections++
+	tcp, conn, err := p.dialProxy(ctx, x, o)
+	if err != nil {
+		return nil, nil, x.connectError(ctx, err)
+	}
+
+	s := p.origins.connected(o, time.Now())
+	var at *peer
+	if p.proxy == nil {
+		at = s.at(tcp)
+	}
+
+	if !o.secure {
+		return newDirectConn(tcp, conn, s, at, p.keep), nil, nil
+	}
+
+	x.tr.advance(stageTLS)
+	secure := tls.Client(conn, p.tlsFor(o, s))
+	if err := handshake(ctx, secure, p.tlsTimeout); err != nil {
+		_ = tcp.Close()
+		return nil, nil, x.connectError(ctx, err)
+	}
+
+	if secure.ConnectionState().NegotiatedProtocol != "h2" {
+		p.streams.forget(o)
+		return newDirectConn(tcp, secure, s, at, p.keep), nil, nil
+	}
+
+	c, err := newStreamConn(secure, s, at)
+	if err != nil {
+		_ = tcp.Close()
+		return nil, nil, x.connectError(ctx, err)
+	}
+
+	_ = c.cc.Reserve() // fails if the receiver has closed the connection already; the request reports that
+	p.streams.put(c)
+	return nil, c, nil
+}
+
+func handshake(ctx context.Context, c *tls.Conn, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+
+	err := c.HandshakeContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+
 	return err
 }
 
-// roundTrip sends the request. It repeats the request if a kept connection turned out to be closed before all
-// was written, as direct.do does.
-func (p *transportPool) roundTrip(req *http.Request, tr *tracker) (*http.Response, error) {
-	t := p.transport(tr.first)
-	for {
-		resp, err := t.RoundTrip(req)
-		if err == nil {
-			if u := tr.on.Load(); u != nil {
-				u.readKeepAlive(resp.Header)
-			}
-			return resp, nil
-		}
-
-		if !tr.unsent(err) || req.Context().Err() != nil {
-			return nil, err
-		}
-
-		again := *req
-		again.Body = bodyOf(req)
-		tr.restart()
-		req = &again
+// connectError returns the error of a failed connection. A dialer reports the end of ctx as a network failure.
+func (x *exchange) connectError(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
 	}
+
+	x.f.expired = errors.Is(ctx.Err(), context.DeadlineExceeded)
+	return ctx.Err()
 }
 
-// bodyOf returns the body of a request for another try.
-func bodyOf(req *http.Request) io.ReadCloser {
-	if req.GetBody == nil {
-		return empty{}
+// tlsFor returns the TLS settings of a connection to an origin.
+func (p *transportPool) tlsFor(o origin, s *originState) *tls.Config {
+	conf := p.conf.Clone()
+	conf.ServerName = o.serverName()
+	if s.http1.Load() {
+		conf.NextProtos = []string{"http/1.1"}
 	}
 
-	body, _ := req.GetBody() // cannot fail: it reads from memory
-	return body
+	return conf
+}
+
+// retire closes the idle connections of an origin to addresses that are gone. Running exchanges end normally.
+func (p *transportPool) retire(s *originState) {
+	p.idle.retire(s.origin)
+	p.streams.retire(s.origin)
+}
+
+func (p *transportPool) close() {
+	p.origins.close()
+	p.streams.close()
+	p.idle.close()
 }
 
 // readBody reads the answer's body. If the result needs only the status, a receiver that holds the body back
@@ -215,9 +270,9 @@ func (x *exchange) readBody(resp *http.Response, cancel context.CancelFunc) {
 // dialer opens connections.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newTransport creates the transports for a route's TLS files, proxy and guard.
+// newTransport creates the connection pool for a route's TLS files, proxy and guard.
 func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error) {
-	proxy := r.Proxy.URL()
+	proxyURL := r.Proxy.URL()
 	conf, err := tlsConfig(r)
 	if err != nil {
 		return nil, err
@@ -225,8 +280,11 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 
 	base := &net.Dialer{Timeout: h.opts.ConnectTimeout, KeepAlive: keepAlive, Resolver: h.opts.Resolver}
 	dial := base.DialContext
-	// All connections go to the proxy, which the operator has configured.
-	if g != nil && proxy == nil {
+	maxAge := time.Duration(0)
+	switch {
+	case proxyURL != nil: // all connections go to the proxy, which the operator has configured
+		maxAge = proxiedAge
+	case g != nil:
 		dial = g.dialer(base)
 	}
 
@@ -235,48 +293,19 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	}
 
 	perHost, total := max(idlePerHost, h.opts.Concurrency), max(1024, 4*h.opts.Concurrency)
-	offered := conf.Clone()
-	pool := newTransportPool(func() *http.Transport {
-		t := &http.Transport{
-			DialContext:            keepConns(dial, h.keep),
-			TLSClientConfig:        offered.Clone(),
-			TLSHandshakeTimeout:    h.opts.TLSTimeout,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConns:           total,
-			MaxIdleConnsPerHost:    perHost,
-			IdleConnTimeout:        idleTimeout,
-			MaxResponseHeaderBytes: maxResponseHeads,
-			// No compression is requested. Bodies that are compressed nevertheless are decoded with a size
-			// limit (decoded).
-			DisableCompression: true,
-			// A ping finds a connection that no longer answers, before the timeouts of all calls on it.
-			HTTP2: &http.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second},
-		}
-		if proxy != nil {
-			t.Proxy = func(*http.Request) (*url.URL, error) { return proxy, nil }
-			t.OnProxyConnectResponse = func(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
-				if res.StatusCode != http.StatusOK {
-					return &proxyError{status: res.StatusCode}
-				}
-				return nil
-			}
-		}
-
-		return t
-	})
-	if pool.only = h.only; proxy == nil {
-		conf.NextProtos = []string{"http/1.1"}
-		pool.direct = &direct{dial: dial, conf: conf, tlsTimeout: h.opts.TLSTimeout, keep: h.keep, idle: newIdleConns(perHost, total)}
+	pool := &transportPool{dial: dial, conf: conf, tlsTimeout: h.opts.TLSTimeout, keep: h.keep}
+	if pool.proxy, err = newProxy(proxyURL, conf); err != nil {
+		return nil, err
 	}
 
+	conf.NextProtos = []string{"h2", "http/1.1"}
+	if r.HTTP1 {
+		conf.NextProtos = conf.NextProtos[1:]
+	}
+
+	pool.idle, pool.streams = newIdleConns(perHost, total, maxAge), newStreamConns(total, maxAge)
+	pool.origins = newOriginTable(h.opts.Resolver, h.recheck, pool.retire)
 	return pool, nil
-}
-
-// proxyError means that the proxy refused to connect to the target.
-type proxyError struct{ status int }
-
-func (e *proxyError) Error() string {
-	return fmt.Sprintf("the proxy answered %d %s to CONNECT", e.status, http.StatusText(e.status))
 }
 
 // tlsConfig reads a route's TLS files. The certificates of the CA file are trusted in addition to the

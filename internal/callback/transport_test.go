@@ -48,46 +48,42 @@ func counting(t testing.TB, h2 bool, f http.HandlerFunc) (*httptest.Server, *ato
 }
 
 func TestKeepAliveIsReused(t *testing.T) {
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		for name, body := range map[string]string{"no body": "", "body": "success", "large body": strings.Repeat("x", maxBody-10)} {
-			t.Run(name, func(t *testing.T) {
-				s, conns := counting(t, false, func(w http.ResponseWriter, r *http.Request) {
-					_, _ = io.Copy(io.Discard, r.Body)
-					_, _ = io.WriteString(w, body)
-				})
-				h := newHandler(t, Options{})
-				// Two routes with the same TLS files share connections.
-				a, b := fixedRoute(s.URL), fixedRoute(s.URL+"/other")
-				for range 50 {
-					expect(t, h.Handle(background(t), a, testNotice("x")), delivered, "")
-					expect(t, h.Handle(background(t), b, testNotice("x")), delivered, "")
-				}
-				if n := conns.Load(); n > 2 { // one; two if a call began before the end of the last one was noticed
-					t.Errorf("%d connections for 100 calls", n)
-				}
+	for name, body := range map[string]string{"no body": "", "body": "success", "large body": strings.Repeat("x", maxBody-10)} {
+		t.Run(name, func(t *testing.T) {
+			s, conns := counting(t, false, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				_, _ = io.WriteString(w, body)
 			})
-		}
-	})
+			h := newHandler(t, Options{})
+			// Two routes with the same TLS files share connections.
+			a, b := fixedRoute(s.URL), fixedRoute(s.URL+"/other")
+			for range 50 {
+				expect(t, h.Handle(background(t), a, testNotice("x")), delivered, "")
+				expect(t, h.Handle(background(t), b, testNotice("x")), delivered, "")
+			}
+			if n := conns.Load(); n > 2 { // one; two if a call began before the end of the last one was noticed
+				t.Errorf("%d connections for 100 calls", n)
+			}
+		})
+	}
 }
 
 func TestConcurrentCallsKeepTheirConnections(t *testing.T) {
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		s, conns := counting(t, false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
-		h := newHandler(t, Options{})
-		r := fixedRoute(s.URL)
-		var wg sync.WaitGroup
-		for range 16 {
-			wg.Go(func() {
-				for range 50 {
-					expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
-				}
-			})
-		}
-		wg.Wait()
-		if n := conns.Load(); n > 40 {
-			t.Errorf("%d connections for 16 callers", n)
-		}
-	})
+	s, conns := counting(t, false, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") })
+	h := newHandler(t, Options{})
+	r := fixedRoute(s.URL)
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for range 50 {
+				expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+			}
+		})
+	}
+	wg.Wait()
+	if n := conns.Load(); n > 40 {
+		t.Errorf("%d connections for 16 callers", n)
+	}
 }
 
 func TestHTTP2SharesAConnection(t *testing.T) {
@@ -119,35 +115,31 @@ func TestHTTP2SharesAConnection(t *testing.T) {
 
 func TestBrokenFreshConnectionIsNotRetried(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		var n atomic.Int64
-		addr := listen(t, nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) {
-			if readRequest(in) == nil {
-				n.Add(1)
-			}
-		})
-		h := newHandler(t, Options{})
-		expect(t, h.Handle(background(t), fixedRoute("http://"+addr), testNotice("x")), retry, notice.ReasonReset)
-		if n.Load() != 1 {
-			t.Errorf("sent %d times", n.Load())
+	var n atomic.Int64
+	addr := listen(t, nil, func(_ net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+		if readRequest(in) == nil {
+			n.Add(1)
 		}
 	})
+	h := newHandler(t, Options{})
+	expect(t, h.Handle(background(t), fixedRoute("http://"+addr), testNotice("x")), retry, notice.ReasonReset)
+	if n.Load() != 1 {
+		t.Errorf("sent %d times", n.Load())
+	}
 }
 
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		var n atomic.Int64
-		s := server(t, func(w http.ResponseWriter, r *http.Request) {
-			n.Add(1)
-			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
-		})
-		h := newHandler(t, Options{})
-		expect(t, h.Handle(background(t), fixedRoute(s.URL), testNotice("x")), retry, notice.ReasonRedirect)
-		if n.Load() != 1 {
-			t.Errorf("%d requests", n.Load())
-		}
+	var n atomic.Int64
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		n.Add(1)
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
+	h := newHandler(t, Options{})
+	expect(t, h.Handle(background(t), fixedRoute(s.URL), testNotice("x")), retry, notice.ReasonRedirect)
+	if n.Load() != 1 {
+		t.Errorf("%d requests", n.Load())
+	}
 }
 
 func TestProxy(t *testing.T) {

@@ -9,8 +9,7 @@ import (
 // Proxy is an outbound proxy. It may contain credentials, and prints without them.
 type Proxy struct{ url *url.URL }
 
-// proxySchemes are the schemes of a proxy. With socks5h and with socks5 the proxy resolves names: net/http
-// treats both alike.
+// proxySchemes are the schemes of a proxy. With socks5h and with socks5 the proxy resolves names.
 var proxySchemes = []string{"http", "https", "socks5", "socks5h"}
 
 // ParseProxy parses http://, https://, socks5:// and socks5h:// addresses with optional credentials. Its

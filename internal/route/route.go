@@ -182,6 +182,7 @@ type Route struct {
 	CertFile   string
 	KeyFile    string
 	Proxy      *Proxy // of outbound calls; nil = none
+	HTTP1      bool   // without HTTP/2
 	Method     string // empty = POST
 }
 

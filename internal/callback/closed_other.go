@@ -4,8 +4,7 @@ package callback
 
 import "syscall"
 
-// closedCheck is not implemented on this platform. net/http's reader notices a closed connection a moment
-// later.
+// closedCheck is not implemented on this platform.
 type closedCheck struct{}
 
 func newClosedCheck(syscall.RawConn) *closedCheck { return &closedCheck{} }

@@ -1,0 +1,179 @@
+package callback
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+
+	netproxy "golang.org/x/net/proxy"
+)
+
+// proxy is the outbound proxy of a transport.
+type proxy struct {
+	addr  string
+	conf  *tls.Config // of the connection to the proxy; nil: without TLS
+	auth  string      // Proxy-Authorization; empty: none
+	socks socksDialer // nil: an HTTP proxy
+}
+
+// socksDialer asks a SOCKS proxy, to which c is connected, for a connection to an address.
+type socksDialer interface {
+	DialWithConn(ctx context.Context, c net.Conn, network, address string) (net.Addr, error)
+}
+
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// newProxy returns the proxy with that address; nil without one.
+func newProxy(u *url.URL, conf *tls.Config) (*proxy, error) {
+	if u == nil {
+		return nil, nil
+	}
+
+	port := u.Port()
+	if port == "" {
+		port = proxyPorts[u.Scheme]
+	}
+
+	p := &proxy{addr: net.JoinHostPort(u.Hostname(), port)}
+	switch u.Scheme {
+	case "socks5", "socks5h":
+		return p, p.setSOCKS(u.User)
+	case "https":
+		p.conf = conf.Clone()
+		p.conf.ServerName = u.Hostname()
+	}
+
+	if u.User != nil {
+		p.auth = basicAuth(u.User)
+	}
+
+	return p, nil
+}
+
+func (p *proxy) setSOCKS(user *url.Userinfo) error {
+	var auth *netproxy.Auth
+	if user != nil {
+		pw, _ := user.Password()
+		auth = &netproxy.Auth{User: user.Username(), Password: pw}
+	}
+
+	d, err := netproxy.SOCKS5("tcp", p.addr, auth, netproxy.Direct)
+	if err != nil {
+		return err
+	}
+
+	var ok bool
+	if p.socks, ok = d.(socksDialer); !ok {
+		return errors.New("golang.org/x/net/proxy has no DialWithConn")
+	}
+
+	return nil
+}
+
+// forwards reports whether requests to o are sent to the proxy itself, which makes the call. Other connections are
+// tunnels.
+func (p *proxy) forwards(o origin) bool { return p != nil && p.socks == nil && !o.secure }
+
+// share returns the origin by which connections to o are kept. All forwarded requests share connections to the proxy.
+func (p *proxy) share(o origin) origin {
+	if p.forwards(o) {
+		return origin{addr: p.addr}
+	}
+	return o
+}
+
+// dialProxy opens a TCP connection to o, or to the proxy. conn is the connection on which the exchange with o can start.
+func (p *transportPool) dialProxy(ctx context.Context, x *exchange, o origin) (tcp, conn net.Conn, err error) {
+	ctx = httptrace.WithClientTrace(ctx, x.tr.dialTrace())
+	if p.proxy == nil {
+		tcp, err = p.dial(ctx, "tcp", o.addr)
+		return tcp, tcp, err
+	}
+
+	tcp, err = p.dial(ctx, "tcp", p.proxy.addr)
+	if err != nil {
+		return nil, nil, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
+	}
+
+	stop := context.AfterFunc(ctx, func() { _ = tcp.SetDeadline(past) })
+	conn, err = p.tunnel(ctx, tcp, x.call.to.origin)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+
+	if err != nil {
+		_ = tcp.Close()
+	}
+
+	return tcp, conn, err
+}
+
+// tunnel makes the proxy connect to the target, unless it forwards requests.
+func (p *transportPool) tunnel(ctx context.Context, tcp net.Conn, target origin) (net.Conn, error) {
+	if p.proxy.socks != nil {
+		_, err := p.proxy.socks.DialWithConn(ctx, tcp, "tcp", target.addr)
+		if err != nil {
+			err = &net.OpError{Op: "socks connect", Net: "tcp", Err: err}
+		}
+
+		return tcp, err
+	}
+
+	conn := tcp
+	if p.proxy.conf != nil {
+		secure := tls.Client(tcp, p.proxy.conf)
+		if err := handshake(ctx, secure, p.tlsTimeout); err != nil {
+			return nil, err
+		}
+
+		conn = secure
+	}
+
+	if p.proxy.forwards(target) {
+		return conn, nil
+	}
+
+	return conn, p.proxy.connect(conn, target.addr)
+}
+
+// connect sends a CONNECT request.
+func (p *proxy) connect(c net.Conn, addr string) error {
+	head := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
+	if p.auth != "" {
+		head += "Proxy-Authorization: " + p.auth + "\r\n"
+	}
+
+	if _, err := io.WriteString(c, head+"\r\n"); err != nil {
+		return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
+	}
+
+	br := bufio.NewReader(io.LimitReader(c, maxResponseHeads))
+	resp, err := http.ReadResponse(br, &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}
+	}
+
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		return &proxyError{status: resp.StatusCode}
+	}
+
+	if br.Buffered() > 0 { // TLS starts with the client
+		return &net.OpError{Op: "proxyconnect", Net: "tcp", Err: errors.New("the proxy sent data after its answer to CONNECT")}
+	}
+
+	return nil
+}
+
+// proxyError means that the proxy refused to connect to the target.
+type proxyError struct{ status int }
+
+func (e *proxyError) Error() string {
+	return fmt.Sprintf("the proxy answered %d %s to CONNECT", e.status, http.StatusText(e.status))
+}
