@@ -2,11 +2,14 @@ package callback
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -218,6 +221,7 @@ type reader struct {
 	end  time.Time // deadline of the call; zero: none
 	late bool      // the time after the deadline was used, see readsLate
 	left int       // bytes that the head may still have, all 1xx heads included
+	line [80]byte  // beginning of the status line
 	err  error     // last error of Read
 }
 
@@ -286,12 +290,11 @@ func (r *reader) head() (*http.Response, error) {
 	}
 
 	for {
+		seen, _ := r.br.Peek(r.br.Buffered())
+		line := r.line[:copy(r.line[:], seen)]
 		resp, err := http.ReadResponse(r.br, postRequest)
 		if err != nil {
-			if r.err != nil && isTimeout(r.err) { // the timeout cuts a line off, which looks malformed
-				err = r.err
-			}
-			return nil, err
+			return nil, r.headError(err, line)
 		}
 
 		if resp.StatusCode < 100 || resp.StatusCode > 199 || resp.StatusCode == http.StatusSwitchingProtocols {
@@ -299,6 +302,33 @@ func (r *reader) head() (*http.Response, error) {
 			return resp, nil
 		}
 	}
+}
+
+// headError means that the head of the answer could not be read.
+type headError struct {
+	error
+	line string // beginning of the status line
+}
+
+func (e *headError) Unwrap() error { return e.error }
+
+// headError returns the error of a head that begins with that line. err is the parser's.
+func (r *reader) headError(err error, line []byte) error {
+	const version = "HTTP/"
+	// The end of the connection, or a timeout, cuts a line off, which looks malformed.
+	if r.err != nil && strings.HasPrefix(version, string(line[:min(len(line), len(version))])) {
+		err = r.err
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+
+	line, _, whole := bytes.Cut(line, []byte("\n"))
+	if !whole && len(line) == len(r.line) { // it may end within a secret that the receiver repeats
+		line = line[:len("HTTP/1.1 200")]
+	}
+
+	return &headError{err, string(bytes.TrimSpace(line))}
 }
 
 // has reports whether a body of that length is already buffered.

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 
 	netproxy "golang.org/x/net/proxy"
 )
@@ -161,7 +162,7 @@ func (p *proxy) connect(c net.Conn, addr string) error {
 	}
 
 	if resp.StatusCode < 200 || resp.StatusCode > 299 {
-		return &proxyError{status: resp.StatusCode}
+		return &proxyError{resp.StatusCode, http.MethodConnect, proxyCause(resp.Header)}
 	}
 
 	if br.Buffered() > 0 { // TLS starts with the client
@@ -172,8 +173,43 @@ func (p *proxy) connect(c net.Conn, addr string) error {
 }
 
 // proxyError means that the proxy refused to connect to the target.
-type proxyError struct{ status int }
+type proxyError struct {
+	status int
+	to     string // CONNECT, or empty for a request that the proxy was to forward
+	cause  string // that the answer names; may be empty
+}
 
 func (e *proxyError) Error() string {
-	return fmt.Sprintf("the proxy answered %d %s to CONNECT", e.status, http.StatusText(e.status))
+	text := fmt.Sprintf("the proxy answered %d %s", e.status, http.StatusText(e.status))
+	if e.to != "" {
+		text += " to " + e.to
+	}
+
+	if e.cause != "" {
+		text += ": " + e.cause
+	}
+
+	return text
+}
+
+// byProxy returns an error if a proxy has answered a forwarded request itself. Other answers are the receiver's.
+func byProxy(f *facts) error {
+	cause := proxyCause(f.header)
+	if !f.forwarded || f.status != http.StatusProxyAuthRequired && (f.status < 500 || f.status > 599 || cause == "") {
+		return nil
+	}
+
+	return &proxyError{status: f.status, cause: cause}
+}
+
+// proxyCause returns the error that a proxy names in the headers of its answer, or an empty text.
+func proxyCause(h http.Header) string {
+	for _, status := range h.Values("Proxy-Status") { // RFC 9209
+		if _, cause, ok := strings.Cut(status, "error="); ok {
+			cause, _, _ = strings.Cut(cause, ";")
+			return cause
+		}
+	}
+
+	return h.Get("X-Squid-Error")
 }

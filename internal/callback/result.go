@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -53,6 +54,7 @@ type facts struct {
 	locked    int // how often an answer of 423 has deferred the notice
 	target    *url.URL
 	fixed     bool // target is the route's, not the notice's own
+	forwarded bool // a proxy has made the call
 	now       time.Time
 	// secrets, unless nil, returns the secrets of the call, which are removed from the result.
 	secrets func() scrubber
@@ -96,7 +98,16 @@ func resultOf(ack *route.Ack, f *facts) notice.Result {
 		return acknowledged(ack, f, body)
 	}
 
-	return unacknowledged(f, f.show(body))
+	if err := byProxy(f); err != nil {
+		return failure(f, err, 0)
+	}
+
+	text := f.show(body)
+	if ack.Kind == route.AckStatus && f.status >= 200 && f.status <= 299 {
+		text = join(fmt.Sprintf("%d is not in %s", f.status, strings.TrimPrefix(ack.String(), "status:")), text)
+	}
+
+	return unacknowledged(f, text)
 }
 
 // acknowledged returns the result of an answer whose status acknowledges the notice, if its body does too.
@@ -111,6 +122,7 @@ func acknowledged(ack *route.Ack, f *facts, body []byte) notice.Result {
 	switch {
 	case f.bodyErr != nil:
 		res = failure(f, f.bodyErr, f.status)
+		res.Response = join(res.Response, text)
 	case f.more || len(body) > maxBody:
 		res.Reason = notice.ReasonTooLarge
 		res.Response = join(fmt.Sprintf("more than %d KiB, too long to search for the acknowledgement", maxBody>>10), text)
@@ -242,6 +254,11 @@ func failure(f *facts, err error, status int) notice.Result {
 	}
 
 	reason, detail := classify(f, err)
+	var head *headError
+	if errors.As(err, &head) && !strings.Contains(detail, head.line) {
+		detail += "; received " + strconv.Quote(head.line)
+	}
+
 	res := notice.RetryResult(reason, f.show([]byte(detail)))
 	res.Status = status
 	var blocked *route.BlockedError

@@ -106,7 +106,7 @@ func (x *exchange) withDeadline(ctx context.Context) (context.Context, context.C
 func (p *transportPool) try(outer context.Context, x *exchange) (again bool, err error) {
 	o := p.proxy.share(x.call.to.origin)
 	if p.proxy.forwards(x.call.to.origin) {
-		x.call.proxy = p.proxy
+		x.call.proxy, x.f.forwarded = p.proxy, true
 	}
 
 	if c := p.idle.take(o); c != nil {

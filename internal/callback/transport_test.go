@@ -195,6 +195,39 @@ func TestProxy(t *testing.T) {
 	secrettest.Check(t, []string{"hunter2"}, res.Response)
 }
 
+// The record names the proxy if an answer is the proxy's own.
+func TestProxyErrorsAreTheProxys(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		target, answer, says string
+		status               int
+		reason               notice.Reason
+	}{
+		{"https://shop.example/", "407 No\r\n", "the proxy answered 407 Proxy Authentication Required to CONNECT", 0, notice.ReasonConnect},
+		{"https://shop.example/", "503 No\r\nX-Squid-Error: ERR_DNS_FAIL 0\r\n", "503 Service Unavailable to CONNECT: ERR_DNS_FAIL 0", 0,
+			notice.ReasonConnect},
+		{"http://shop.example/", "407 No\r\n", "the proxy answered 407 Proxy Authentication Required", 0, notice.ReasonConnect},
+		{"http://shop.example/", "502 No\r\nProxy-Status: edge; error=dns_timeout; rcode=2\r\n", "502 Bad Gateway: dns_timeout", 0,
+			notice.ReasonConnect},
+		{"http://shop.example/", "504 No\r\nX-Squid-Error: ERR_CONNECT_FAIL 111\r\n", "ERR_CONNECT_FAIL 111", 0, notice.ReasonConnect},
+		{"http://shop.example/", "502 No\r\n", "", 502, notice.ReasonStatus5xx},
+		{"http://shop.example/", "503 No\r\nProxy-Status: edge; received-status=503\r\n", "", 503, notice.ReasonStatus5xx},
+		{"http://shop.example/", "404 No\r\nX-Squid-Error: ERR_X\r\n", "", 404, notice.ReasonStatus4xx},
+	} {
+		t.Run(c.target+c.answer, func(t *testing.T) {
+			r := fixedRoute(c.target)
+			r.Proxy = proxyAt(t, "http://"+listen(t, nil, say("HTTP/1.1 "+c.answer+"Content-Length: 0\r\n\r\n")))
+			res := newHandler(t, Options{}).Handle(background(t), r, testNotice("x"))
+			expect(t, res, retry, c.reason)
+			if res.Status != c.status || !strings.Contains(res.Response, c.says) {
+				t.Errorf("%d %q", res.Status, res.Response)
+			}
+		})
+	}
+	r := fixedRoute("http://" + listen(t, nil, say("HTTP/1.1 503 No\r\nX-Squid-Error: ERR_X\r\nContent-Length: 0\r\n\r\n")))
+	expect(t, newHandler(t, Options{}).Handle(background(t), r, testNotice("x")), retry, notice.ReasonStatus5xx)
+}
+
 func proxyAt(t testing.TB, address string) *route.Proxy {
 	t.Helper()
 	p, err := route.ParseProxy(address)
