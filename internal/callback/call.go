@@ -2,6 +2,7 @@ package callback
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/trace"
 
@@ -25,25 +27,48 @@ type call struct {
 	to     destination
 	query  string // of a GET: the query of the address and the content
 	agent  string
-	fields []field // sorted by name, names are unique
+	fields []field // sorted by name; names are unique without regard to case, and sent in this spelling
 	proxy  *proxy  // gets the request and makes the call; nil: none
 	body   []byte
 	texts  []sign.Text // the signed texts, if the request is shown to a user
 }
 
-// set adds a header at its sorted position, or replaces the value of an existing one.
+// set adds a header at its sorted position, or replaces an existing one.
 func (c *call) set(name, value string) {
 	i := len(c.fields)
-	for i > 0 && c.fields[i-1].name > name {
+	for i > 0 {
+		order := foldCompare(c.fields[i-1].name, name)
+		if order == 0 {
+			c.fields[i-1] = field{name, value}
+			return
+		}
+
+		if order < 0 {
+			break
+		}
+
 		i--
 	}
 
-	if i > 0 && c.fields[i-1].name == name {
-		c.fields[i-1].value = value
-		return
+	c.fields = slices.Insert(c.fields, i, field{name, value})
+}
+
+// foldCompare compares two header names without regard to case.
+func foldCompare(a, b string) int {
+	for i := range min(len(a), len(b)) {
+		if x, y := lower(a[i]), lower(b[i]); x != y {
+			return cmp.Compare(x, y)
+		}
 	}
 
-	c.fields = slices.Insert(c.fields, i, field{name, value})
+	return cmp.Compare(len(a), len(b))
+}
+
+func lower(b byte) byte {
+	if b >= 'A' && b <= 'Z' {
+		b += 'a' - 'A'
+	}
+	return b
 }
 
 // setTrace sets the trace context to the attempt's span, if the attempt is traced.
@@ -53,20 +78,20 @@ func (c *call) setTrace(ctx context.Context) {
 		return
 	}
 
-	c.set("Traceparent", tracing.Traceparent(span))
+	c.set("traceparent", tracing.Traceparent(span))
 	if state := span.TraceState().String(); state != "" {
-		c.set("Tracestate", state)
+		c.set("tracestate", state)
 	} else {
-		c.remove("Tracestate")
+		c.remove("tracestate")
 	}
 }
 
 func (c *call) remove(name string) {
-	c.fields = slices.DeleteFunc(c.fields, func(f field) bool { return f.name == name })
+	c.fields = slices.DeleteFunc(c.fields, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
 func (c *call) has(name string) bool {
-	return slices.ContainsFunc(c.fields, func(f field) bool { return f.name == name })
+	return slices.ContainsFunc(c.fields, func(f field) bool { return strings.EqualFold(f.name, name) })
 }
 
 // url returns the address to call, with the query of a GET.

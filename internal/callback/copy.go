@@ -39,11 +39,11 @@ func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 	var c call
 	c.setHeaders(slices.DeleteFunc(slices.Clone(n.Headers), func(x notice.Header) bool { return notice.SecretName(x.Name) }), r)
 	if typ != "" {
-		c.set("Content-Type", typ)
+		c.set("content-type", typ)
 	}
 
 	c.setNotice(n)
-	c.set("Webhook-Id", out.ID)
+	c.set("webhook-id", out.ID)
 	c.set("User-Agent", h.opts.UserAgent)
 	for _, f := range c.fields {
 		out.Headers = append(out.Headers, notice.Header{Name: strings.ToLower(f.name), Value: f.value})

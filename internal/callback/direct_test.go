@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,6 +32,28 @@ func wire(t testing.TB) (string, <-chan string) {
 			_, _ = io.WriteString(c, okEmpty)
 		}
 	}), ch
+}
+
+// Receivers that compare names with regard to case get the headers as they are documented and configured.
+func TestHeadersKeepTheirSpelling(t *testing.T) {
+	t.Parallel()
+	addr, got := wire(t)
+	r, n := fixedRoute("http://"+addr+"/hook"), testNotice(`{"a":1}`)
+	r.Secrets = secrets(t, vectorSecret)
+	r.Headers = []notice.Header{{Name: "SOAPAction", Value: `"pay"`}, {Name: "X-shop", Value: "route"}, {Name: "Idempotency-Key", Value: "r"}}
+	n.Headers = []notice.Header{{Name: "x-SHOP", Value: "notice"}, {Name: "X-Idempotency-Key", Value: "k"}, {Name: "zebra", Value: ""},
+		{Name: "X-Wide", Value: "付款"}, {Name: "Authorization", Value: "Bearer t"}}
+	h := newHandler(t, Options{UserAgent: "notifier/1", Now: func() time.Time { return made }})
+	expect(t, h.Handle(background(t), r, n), delivered, "")
+	sent := <-got
+	signature := regexp.MustCompile(`webhook-signature: v1,\S+`)
+	want := "POST /hook HTTP/1.1\r\nHost: " + addr + "\r\nUser-Agent: notifier/1\r\nContent-Length: 7\r\nAuthorization: Bearer t\r\n" +
+		"content-type: application/json\r\nidempotency-key: r\r\nnotifier-attempt: 1\r\nnotifier-due: 2026-11-21T12:00:15.000Z\r\n" +
+		"notifier-key: shop:trans:paid:4711\r\nSOAPAction: \"pay\"\r\nwebhook-id: " + n.ID() + "\r\nwebhook-signature: …\r\n" +
+		"webhook-timestamp: 1795262400\r\nx-idempotency-key: k\r\nx-SHOP: notice\r\nX-Wide: 付款\r\nzebra: \r\n\r\n" + `{"a":1}`
+	if sent = signature.ReplaceAllString(sent, "webhook-signature: …"); sent != want {
+		t.Errorf("sent %q\nwant %q", sent, want)
+	}
 }
 
 // Plain requests go to an HTTP proxy itself, over shared connections, as a request for the whole address.

@@ -172,7 +172,7 @@ func (s *routeState) shown(secrets scrubber, h http.Header) []notice.Header {
 	for name, vs := range h {
 		for _, v := range vs {
 			switch {
-			case s.signing.Reserves(name), name == "Notifier-Key": // of the notice
+			case s.signing.Reserves(name), name == "notifier-key": // of the notice
 			case notice.SecretName(name):
 				v = dots
 			case name == "Location":

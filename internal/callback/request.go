@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/textproto"
 	"net/url"
 	"strconv"
 	"strings"
@@ -94,17 +93,17 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	c.setHeaders(n.Headers, s.route)
 	c.setCredentials()
 	if typ != "" {
-		c.set("Content-Type", typ)
+		c.set("content-type", typ)
 	}
 
 	c.setNotice(n)
-	c.set("Webhook-Id", m.ID)
+	c.set("webhook-id", m.ID)
 
 	for _, f := range signed.Fields {
 		c.set(f.Name, f.Value)
 	}
 
-	c.set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
+	c.set("webhook-timestamp", strconv.FormatInt(at.Unix(), 10))
 
 	if err := c.checkFields(); err != nil {
 		return nil, err
@@ -125,27 +124,27 @@ func (c *call) setCredentials() {
 
 // setNotice adds the headers that describe the notice and this attempt.
 func (c *call) setNotice(n *notice.Notice) {
-	c.set("Notifier-Attempt", strconv.Itoa(n.NextAttempt()))
+	c.set("notifier-attempt", strconv.Itoa(n.NextAttempt()))
 	if n.Lost {
-		c.set("Notifier-Body", "lost")
+		c.set("notifier-body", "lost")
 	}
 
-	c.set("Notifier-Due", notice.Stamp(n.Due))
-	c.set("Notifier-Key", n.Key)
+	c.set("notifier-due", notice.Stamp(n.Due))
+	c.set("notifier-key", n.Key)
 	if n.Replay != "" {
-		c.set("Notifier-Replay", n.Replay)
+		c.set("notifier-replay", n.Replay)
 	}
 
 	if n.Resend > 0 {
-		c.set("Notifier-Resend", strconv.Itoa(n.Resend))
+		c.set("notifier-resend", strconv.Itoa(n.Resend))
 	}
 
 	if n.Traceparent != "" {
-		c.set("Traceparent", n.Traceparent)
+		c.set("traceparent", n.Traceparent)
 	}
 
 	if n.Tracestate != "" {
-		c.set("Tracestate", n.Tracestate)
+		c.set("tracestate", n.Tracestate)
 	}
 }
 
@@ -163,18 +162,17 @@ func (c *call) checkFields() error {
 	return nil
 }
 
-// setHeaders adds headers of the route or the notice to the request. It drops reserved names: they
+// setHeaders adds headers of the route or the notice to the request, in their own spelling. It drops reserved names: they
 // are refused at scheduling, but a notice may have been stored without that check.
 func (c *call) setHeaders(hs []notice.Header, r *route.Route) {
 	for _, x := range hs {
-		switch name := textproto.CanonicalMIMEHeaderKey(x.Name); {
+		switch {
 		case notice.Reserved(x.Name), r.Reserves(x.Name):
-		case name == "Idempotency-Key" || name == "X-Idempotency-Key":
-			// In lower case. With the usual spelling net/http recognizes a request that it may retry by
-			// itself, even one that the receiver has read in full.
-			c.set(strings.ToLower(name), x.Value)
+		case strings.EqualFold(x.Name, "idempotency-key"), strings.EqualFold(x.Name, "x-idempotency-key"):
+			// In lower case, since net/http repeats a request that has such a header in its usual spelling.
+			c.set(strings.ToLower(x.Name), x.Value)
 		default:
-			c.set(name, x.Value)
+			c.set(x.Name, x.Value)
 		}
 	}
 }

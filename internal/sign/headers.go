@@ -7,13 +7,13 @@ import (
 )
 
 // SignatureHeader is the header of standard and standard-ed25519.
-const SignatureHeader = "Webhook-Signature"
+const SignatureHeader = "webhook-signature"
 
 // Headers are the names of schemes' headers where they differ from the usual ones. That of
 // wechatpay is the part before the first hyphen of its four headers.
 type Headers map[Scheme]string
 
-var usualHeaders = Headers{Stripe: "Notifier-Signature", GitHub: "X-Hub-Signature-256", WechatPay: "Wechatpay", JWS: "Webhook-Jws"}
+var usualHeaders = Headers{Stripe: "notifier-signature", GitHub: "x-hub-signature-256", WechatPay: "wechatpay", JWS: "webhook-jws"}
 
 // Of lists the headers that the scheme writes; of wechatpay in the order timestamp, nonce,
 // signature, serial.
@@ -25,6 +25,9 @@ func (h Headers) Of(scheme Scheme) []string {
 
 	switch scheme {
 	case WechatPay:
+		if name == strings.ToLower(name) {
+			return []string{name + "-timestamp", name + "-nonce", name + "-signature", name + "-serial"}
+		}
 		return []string{name + "-Timestamp", name + "-Nonce", name + "-Signature", name + "-Serial"}
 	case Standard, StandardEd25519:
 		return []string{SignatureHeader}
@@ -51,7 +54,7 @@ func (h Headers) String() string {
 // lower case, or between - and _.
 func Fold(name string) string { return strings.ReplaceAll(strings.ToLower(name), "_", "-") }
 
-// ParseHeaders reads scheme:Name,… Names become canonical: X-Acme-256. reserved reports
+// ParseHeaders reads scheme:Name,… Requests have the names in this spelling. reserved reports
 // whether a name belongs to HTTP or to the service.
 func ParseHeaders(s string, reserved func(name string) bool) (Headers, error) {
 	out := Headers{}
@@ -67,8 +70,9 @@ func ParseHeaders(s string, reserved func(name string) bool) (Headers, error) {
 			return nil, fmt.Errorf("%.80q is not a header name of 1 to 64 letters, digits and hyphens", name)
 		}
 
-		out[scheme] = canonical(name)
-		taken := func(h string) bool { return reserved(h) && !slices.Contains(Headers(nil).Of(scheme), h) }
+		out[scheme] = name
+		usual := Headers(nil).Of(scheme)
+		taken := func(h string) bool { return reserved(h) && !slices.Contains(usual, strings.ToLower(h)) }
 		if names := out.Of(scheme); slices.ContainsFunc(names, taken) {
 			h := names[slices.IndexFunc(names, taken)]
 			return nil, fmt.Errorf("%s is a header of HTTP or of this service; want another name", h)
@@ -80,18 +84,6 @@ func ParseHeaders(s string, reserved func(name string) bool) (Headers, error) {
 
 func notNameRune(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-')
-}
-
-// canonical spells a name as net/http does.
-func canonical(name string) string {
-	b := []byte(strings.ToLower(name))
-	for i := range b {
-		if (i == 0 || b[i-1] == '-') && b[i] >= 'a' && b[i] <= 'z' {
-			b[i] -= 'a' - 'A'
-		}
-	}
-
-	return string(b)
 }
 
 // Clash returns a header that two of the schemes write with different meanings, empty if

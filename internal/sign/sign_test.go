@@ -120,7 +120,7 @@ func TestPublishedVectors(t *testing.T) {
 		"v1a,hnO3f9T8Ytu9HwrXslvumlUpqtNVqkhqw/enGzPCXe5BdqzCInXqYXFymVJaA7AZdpXwVLPo3mNl8EM+m7TBAg=="
 	for range 2 { // the second time with a pooled hash
 		out := signed(t, both, vectorMessage())
-		if len(out.Fields) != 1 || out.Fields[0] != (Field{"Webhook-Signature", want}) {
+		if len(out.Fields) != 1 || out.Fields[0] != (Field{"webhook-signature", want}) {
 			t.Errorf("%v, want %s", out.Fields, want)
 		}
 	}
@@ -397,7 +397,7 @@ func TestParseHeaders(t *testing.T) {
 	t.Parallel()
 	reserved := func(name string) bool { return strings.HasPrefix(strings.ToLower(name), "notifier-") || name == "Host" }
 	h, err := ParseHeaders("stripe:acme-signature, github:X-Acme-256,wechatpay:Acme", reserved)
-	if err != nil || h.String() != "stripe:Acme-Signature,github:X-Acme-256,wechatpay:Acme" ||
+	if err != nil || h.String() != "stripe:acme-signature,github:X-Acme-256,wechatpay:Acme" ||
 		strings.Join(h.Of(WechatPay), " ") != "Acme-Timestamp Acme-Nonce Acme-Signature Acme-Serial" {
 		t.Errorf("%s, %v", h, err)
 	}
