@@ -38,6 +38,8 @@ type Options struct {
 	// Version and Revision are those of the program.
 	Version, Revision string
 	Logger            *zap.Logger
+	// Log receives the lines of log targets; nil discards them.
+	Log *Log
 	// Throwaway: Redis is not meant to keep anything, so its setup is not
 	// examined.
 	Throwaway bool
@@ -134,7 +136,7 @@ func (p *Process) newCalls() error {
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
 	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil,
-		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil})
+		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
 	p.newTelemetry()
 
 	space := keys.Space{Namespace: c.Namespace, Shards: c.Shards}
@@ -146,14 +148,14 @@ func (p *Process) newEngine() {
 
 	e := engine.Options{
 		Conn: p.conn, Space: space, Routes: p.table, Clients: names, ConfigureRedis: c.ConfigureRedis, MakeKey: len(c.Key) == 0,
-		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Logger), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
+		Handler: engine.Handlers(p.conn, space, p.calls, taps, o.Log), Taps: taps, Hosts: hosts{p.calls}, Messages: p.calls,
 		Instance: c.Instance, Version: o.Version, Takeover: c.Takeover, Limits: c.Limits,
 		Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, MaxBody: c.MaxBody,
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
 		History:       engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog},
-		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, LogAttempts: c.LogAttempts}
+		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, Log: o.Log, LogAttempts: c.LogAttempts}
 	if !o.Throwaway {
 		setup := redisSetup{c, p.conn}
 		p.setup = newSetupWatch(setupWatch{redis: setup, metrics: p.metrics, logger: o.Logger})
@@ -289,6 +291,9 @@ func (p *Process) MetricsAddr() string { return p.page.addr() }
 // PprofAddr is the address of the profiles; empty if they are not served.
 func (p *Process) PprofAddr() string { return p.pprof.addr() }
 
+// stopReserve is the time that deployments add to NOTIFIER_SHUTDOWN_TIMEOUT before they kill the process.
+const stopReserve = 5 * time.Second
+
 // Run serves the API and delivers notices until ctx ends, and then for up to NOTIFIER_SHUTDOWN_DELAY. Then it stops in
 // order: it lets API calls and running attempts end, for a limited time, and closes the connections to Redis and to the
 // history. Run returns nil after an orderly stop.
@@ -303,6 +308,7 @@ func (p *Process) Run(ctx context.Context) error {
 		p.o.Logger.Info("dashboard", zap.String("url", dashboardURL(p.listen.Addr())))
 	}
 
+	var end time.Time // when the process must have ended
 	ctx, cancelDelay := p.delay(ctx)
 	defer cancelDelay()
 	g, ctx := errgroup.WithContext(ctx)
@@ -314,6 +320,7 @@ func (p *Process) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		<-ctx.Done()
+		end = time.Now().Add(p.o.Config.ShutdownTimeout + stopReserve - closeWait)
 		p.o.Logger.Info("stopping")
 		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.o.Config.ShutdownTimeout)
 		defer cancel()
@@ -338,8 +345,10 @@ func (p *Process) Run(ctx context.Context) error {
 		return p.Engine.Run(ctx)
 	})
 	err := g.Wait()
+	ctx, cancelEnd := context.WithDeadline(context.WithoutCancel(ctx), end)
+	defer cancelEnd()
 	// The API has ended, so no caller waits for schedule calls that are still being written.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	last, cancel := context.WithTimeout(ctx, time.Second)
 	p.Engine.Close(last)
 	cancel()
 	p.calls.Close()

@@ -32,24 +32,24 @@ type ServeOptions struct {
 
 // Serve runs a process until ctx ends.
 func Serve(ctx context.Context, c *config.Config, o ServeOptions) error {
-	logger, closeLog, err := Logger(c.LogLevel, format(c.LogFormat, os.Stderr), os.Stderr)
+	log, err := NewLog(c.LogLevel, format(c.LogFormat, os.Stderr), os.Stderr)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
-	defer closeLog()
+	defer log.Close()
 	// net/http logs errors that it cannot return with the standard logger.
-	defer zap.RedirectStdLog(logger)()
-	redis.SetLogger(redisLog{logger})
-	if err := serve(ctx, c, o, logger); err != nil {
-		logger.Error("stopped with an error", zap.Error(err))
+	defer zap.RedirectStdLog(log.Logger)()
+	redis.SetLogger(redisLog{log.Logger})
+	if err := serve(ctx, c, o, log); err != nil {
+		log.Error("stopped with an error", zap.Error(err))
 		return fmt.Errorf("%w: %w", ErrLogged, err)
 	}
 
 	return nil
 }
 
-func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Logger) error {
+func serve(ctx context.Context, c *config.Config, o ServeOptions, log *Log) error {
 	if o.Embedded {
 		s, err := embedded.Start(ctx)
 		if err != nil {
@@ -58,11 +58,11 @@ func serve(ctx context.Context, c *config.Config, o ServeOptions, logger *zap.Lo
 
 		defer s.Close()
 		c.Redis = config.Redis{URL: s.URL, Mode: config.Standalone}
-		logger.Warn("using a temporary Redis for development, its data is lost with this process", zap.String("redis", s.Kind))
+		log.Warn("using a temporary Redis for development, its data is lost with this process", zap.String("redis", s.Kind))
 	}
 
-	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: logger, Throwaway: o.Embedded,
-		Hurry: o.Hurry})
+	p, err := New(Options{Config: c, Version: o.Version, Revision: cmp.Or(o.Revision, revision()), Logger: log.Logger, Log: log,
+		Throwaway: o.Embedded, Hurry: o.Hurry})
 	if err != nil {
 		return err
 	}

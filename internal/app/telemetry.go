@@ -7,8 +7,7 @@ import (
 	"notifier/internal/telemetry"
 )
 
-// telemetryWait is how long a stop waits for the collector. With the other waits of a stop it
-// stays below the 5 s that deployments add to NOTIFIER_SHUTDOWN_TIMEOUT.
+// telemetryWait is how long a stop waits for the collector, within stopReserve.
 const telemetryWait = 3 * time.Second
 
 // newTelemetry makes the exporters of spans and metrics. They count in the metrics.
@@ -19,7 +18,7 @@ func (p *Process) newTelemetry() {
 
 // closeTelemetry exports the last spans and metrics.
 func (p *Process) closeTelemetry(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), telemetryWait)
+	ctx, cancel := context.WithTimeout(ctx, telemetryWait)
 	defer cancel()
 	p.telemetry.Close(ctx)
 }

@@ -76,12 +76,12 @@ stream they are members of one group, and claim the entries of dead members.`,
 			}
 
 			defer func() { _ = conn.Close() }()
-			logger, closeLog, err := app.Logger(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"), a.Stderr)
+			log, err := app.NewLog(a.or("NOTIFIER_LOG_LEVEL", "info"), a.or("NOTIFIER_LOG_FORMAT", "console"), a.Stderr)
 			if err != nil {
 				return usage("NOTIFIER_LOG_LEVEL: %w", err)
 			}
 
-			defer closeLog()
+			defer log.Close()
 			report, limit := r.Ack == "report", time.Duration(r.TimeoutMS)*time.Millisecond
 			if timeout == 0 && report {
 				timeout = limit * 9 / 10 // the report must arrive within the route's timeout
@@ -93,10 +93,10 @@ stream they are members of one group, and claim the entries of dead members.`,
 			}
 
 			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout,
-				Stderr: a.Stderr}
+				Stderr: log}
 			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer,
 				Idle: idle, Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api,
-				Logger: logger}).Run(ctx)
+				Logger: log.Logger}).Run(ctx)
 		},
 	}
 	f := c.Flags()

@@ -13,15 +13,15 @@ import (
 // logWrong logs the problems of the configuration in the configured format, because log collectors may not accept other
 // lines.
 func (a *command) logWrong(errs config.Errors) {
-	logger, closeLog, err := app.Logger("error", "json", a.Stderr)
+	log, err := app.NewLog("error", "json", a.Stderr)
 	if err != nil {
 		a.complain("wrong configuration:\n%v", errs)
 		return
 	}
 
-	defer closeLog()
+	defer log.Close()
 	for _, p := range errs {
-		logger.Error("wrong configuration", zap.String("variable", p.Variable), zap.String("problem", p.String()))
+		log.Error("wrong configuration", zap.String("variable", p.Variable), zap.String("problem", p.String()))
 	}
 }
 

@@ -23,6 +23,7 @@
 //   - Redis loses the claim or loses the settle, for example in a failover or a power cut. With
 //     NOTIFIER_DURABILITY_SETTLE, a settle waits for replicas or the disk.
 //   - The clock of Redis jumps ahead.
+//   - A line of a log target is written in part, and the write then fails or does not end.
 //
 // The number of concurrent attempts is limited for each route and for the whole process. If a Redis node hangs, mainly
 // the notices stored on it are late.

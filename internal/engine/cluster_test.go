@@ -83,7 +83,7 @@ func TestQueuesInACluster(t *testing.T) {
 	reported := queueRoute("l", "app1", route.Target{Kind: route.KindList, Key: "jobs"}, route.AckReport)
 	reported.Timeout = time.Minute // no report comes too late, however slow the machine is
 	w := startCluster(t, srv, 4, func(conn *wire.Conn) dispatch.Handler {
-		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, nil, zap.NewNop())
+		return Handlers(conn, keys.Space{Namespace: "notifier"}, nil, nil, nil)
 	},
 		reported,
 		queueRoute("s", "app2", route.Target{Kind: route.KindStream, Key: "events"}, route.Ack2xx),

@@ -96,6 +96,8 @@ type Options struct {
 	// Metrics may be nil.
 	Metrics *metrics.Metrics
 	Logger  *zap.Logger
+	// Log is the writer of the log; it may be nil.
+	Log Log
 }
 
 // Hosts describes the called hosts and their limits.
@@ -569,6 +571,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},
 		{Reason: e.historyClock()},
+		{Reason: e.logProblem()},
 	}...)
 	return slices.DeleteFunc(all, func(c api.Condition) bool { return c.Reason == "" })
 }

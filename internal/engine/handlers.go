@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"go.uber.org/zap"
@@ -17,22 +18,44 @@ import (
 	"notifier/internal/wire"
 )
 
+// Log is the writer of the log.
+type Log interface {
+	// Deliver writes a line and returns nil once the output has taken all of it. After an error the line is not written,
+	// unless its write had begun.
+	Deliver(ctx context.Context, message string, fields ...zap.Field) error
+	// Problem returns why lines are not written at the moment; empty if they are.
+	Problem() string
+}
+
+// logProblem returns why log lines are not written; empty if they are.
+func (e *Engine) logProblem() string {
+	if e.o.Log == nil {
+		return ""
+	}
+	return e.o.Log.Problem()
+}
+
 // logHandler delivers notices to the log only.
-type logHandler struct{ logger *zap.Logger }
+type logHandler struct{ log Log }
 
-// Handle delivers a notice by writing one line to the log, whatever NOTIFIER_LOG_LEVEL is. It returns when the line
-// is written and not only buffered.
-func (h logHandler) Handle(_ context.Context, r *route.Route, n *notice.Notice) notice.Result {
-	if line := h.logger.Check(zap.ErrorLevel, "notice"); line != nil { // the highest level that the setting allows
-		line.Level, line.Stack = zap.InfoLevel, ""
-		line.Write(zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()), zap.Int("bytes", len(n.Body)))
+// Bounds of the delay of a notice whose line cannot be written.
+const minLocalDelay, maxLocalDelay = time.Second, 30 * time.Second
+
+// Handle delivers a notice by writing one line to the log. It returns when the line is written and not only buffered.
+func (h logHandler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
+	defer cancel()
+	err := h.log.Deliver(ctx, "notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()),
+		zap.Int("bytes", len(n.Body)))
+	switch {
+	case err == nil:
+		return notice.DeliveredResult(0)
+	case errors.Is(context.Cause(ctx), dispatch.ErrShutdown):
+		return notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
 	}
 
-	if err := h.logger.Sync(); err != nil {
-		return notice.RetryResult(notice.ReasonQueue, "the line was not written to the log: "+err.Error())
-	}
-
-	return notice.DeliveredResult(0)
+	after := min(max(time.Since(n.Due)/4, minLocalDelay), maxLocalDelay)
+	return notice.DeferredResult(notice.ReasonLocal, after, "the line was not written to the log: "+err.Error())
 }
 
 // handlers makes each attempt as the target of its route requires. The embedded callback handler
@@ -45,8 +68,8 @@ type handlers struct {
 }
 
 // Handlers returns the handler of all routes. taps may be nil.
-func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *tap.Publisher, logger *zap.Logger) dispatch.Handler {
-	h := handlers{Handler: calls, log: logHandler{logger}, queue: &queue.Handler{}, taps: taps}
+func Handlers(conn *wire.Conn, space keys.Space, calls *callback.Handler, taps *tap.Publisher, log Log) dispatch.Handler {
+	h := handlers{Handler: calls, log: logHandler{log}, queue: &queue.Handler{}, taps: taps}
 	if conn.Masters != nil {
 		h.queue.Pusher = pusher{conn, space}
 	}

@@ -1,60 +1,109 @@
 package engine
 
 import (
-	"bytes"
+	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
+	"notifier/internal/api"
+	"notifier/internal/dispatch"
 	"notifier/internal/notice"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
 )
 
-// heldLog is a log whose lines are written by Sync only.
-type heldLog struct {
-	held, written bytes.Buffer
-	err           error
+// testLog collects the keys of delivered lines, or refuses lines with err.
+type testLog struct {
+	mu   sync.Mutex
+	keys []string
+	err  error
 }
 
-func (l *heldLog) Write(line []byte) (int, error) { return l.held.Write(line) }
-
-func (l *heldLog) Sync() error {
+func (l *testLog) Deliver(_ context.Context, _ string, fields ...zap.Field) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.err == nil {
-		_, _ = l.held.WriteTo(&l.written) // a buffer takes all
+		l.keys = append(l.keys, fields[0].String)
 	}
 	return l.err
 }
 
-// The line of a notice is its delivery: no level of the log leaves it out.
-func TestLogHandlerWritesAtAnyLevel(t *testing.T) {
+func (l *testLog) set(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+func (l *testLog) Problem() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		return ""
+	}
+	return "the log is not written: " + l.err.Error()
+}
+
+func TestLogHandlerDefersNoticeWhoseLineIsNotWritten(t *testing.T) {
 	t.Parallel()
-	for _, level := range []zapcore.Level{zap.DebugLevel, zap.InfoLevel, zap.WarnLevel, zap.ErrorLevel} {
-		out := &heldLog{}
-		l := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, level), zap.AddStacktrace(zap.ErrorLevel))
-		l.Info("another message")
-		res := logHandler{l}.Handle(t.Context(), testRoute("r", "app1"), &notice.Notice{Key: "app1:m:t:1"})
-		text := out.written.String()
-		if res.Outcome != notice.OutcomeDelivered || !strings.Contains(text, `"level":"info"`) || !strings.Contains(text, `"msg":"notice","key":"app1:m:t:1"`) ||
-			strings.Contains(text, "stacktrace") || strings.Contains(text, "another message") != (level <= zap.InfoLevel) {
-			t.Errorf("at level %s: %+v, written %q", level, res, text)
+	out := &testLog{}
+	h := logHandler{out}
+	n := &notice.Notice{Key: "app1:m:t:1", Content: notice.Content{Body: []byte("{}")}, Due: time.Now()}
+	r := testRoute("r", "app1")
+	if got := h.Handle(t.Context(), r, n); got.Outcome != notice.OutcomeDelivered || !slices.Equal(out.keys, []string{n.Key}) {
+		t.Errorf("%+v, written %q", got, out.keys)
+	}
+
+	out.err = errors.New("no space left")
+	for age, after := range map[time.Duration]time.Duration{0: time.Second, time.Hour: 30 * time.Second} {
+		n.Due = time.Now().Add(-age)
+		got := h.Handle(t.Context(), r, n)
+		if got.Outcome != notice.OutcomeDeferred || got.Reason != notice.ReasonLocal || got.After != after {
+			t.Errorf("%s after the due time: %+v, want a deferral by %s", age, got, after)
 		}
+		if d := dispatch.Decide(r, n, got); d.Counting != dispatch.CountNothing {
+			t.Errorf("the deferral counts as an attempt: %+v", d)
+		}
+	}
+
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(dispatch.ErrShutdown)
+	if got := h.Handle(stopped, r, n); got.Outcome != notice.OutcomeDeferred || got.Reason != notice.ReasonShutdown || got.After != 0 {
+		t.Errorf("at a shutdown: %+v", got)
 	}
 }
 
-func TestLogHandlerDeliversOnceLineIsWritten(t *testing.T) {
+// While lines cannot be written, a notice waits without attempts, and the instance is ready and degraded.
+func TestNoticesOfLogTargetWaitForTheLog(t *testing.T) {
 	t.Parallel()
-	out := &heldLog{}
-	h := logHandler{zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zap.NewProductionEncoderConfig()), out, zap.InfoLevel))}
-	n := &notice.Notice{Key: "app1:m:t:1"}
-	r := testRoute("r", "app1")
-
-	if got := h.Handle(t.Context(), r, n); got.Outcome != notice.OutcomeDelivered || !bytes.Contains(out.written.Bytes(), []byte(n.Key)) {
-		t.Errorf("%+v, written %q", got, out.written.String())
+	out := &testLog{err: errors.New("its reader has stopped reading")}
+	w := start(t, redistest.Shared(t), nil, func(o *Options) {
+		o.Log, o.Handler = out, Handlers(o.Conn, o.Space, nil, nil, out)
+	}, testRoute("r", "app1"))
+	if _, err := w.Schedule(t.Context(), store.Request{Key: key(1)}); err != nil {
+		t.Fatal(err)
 	}
-	out.err = errors.New("no space left")
-	if got := h.Handle(t.Context(), r, n); got.Outcome != notice.OutcomeRetry || got.Reason != notice.ReasonQueue {
-		t.Errorf("%+v", got)
+	eventually(t, "deferred", func() bool { return w.dispatch.Waiting("app1").By[notice.HeldLocal] == 1 })
+	if r := w.Ready(t.Context()); !r.Ready || !slices.ContainsFunc(r.Degraded, func(c api.Condition) bool {
+		return strings.Contains(c.Reason, "the log is not written: its reader")
+	}) {
+		t.Errorf("%+v", r)
+	}
+	if f, err := w.Find(t.Context(), key(1)); err != nil || f.AttemptsMade != 0 || f.State != notice.Scheduled {
+		t.Errorf("%s after %d attempts, %v", f.State, f.AttemptsMade, err)
+	}
+
+	out.set(nil)
+	f := w.until(t, key(1), notice.Delivered)
+	if f.AttemptsMade != 1 || !slices.Equal(out.keys, []string{key(1)}) {
+		t.Errorf("%d attempts, lines %q", f.AttemptsMade, out.keys)
+	}
+	if r := w.Ready(t.Context()); len(r.Degraded) > 0 {
+		t.Errorf("afterwards: %+v", r)
 	}
 }

@@ -31,7 +31,7 @@ func withTaps(t *testing.T) func(*Options) {
 	t.Cleanup(calls.Close)
 	return func(o *Options) {
 		o.Taps = tap.NewPublisher(tap.PublisherOptions{Observer: o.Metrics, Logger: zap.NewNop()})
-		o.Handler = Handlers(o.Conn, o.Space, calls, o.Taps, zap.NewNop())
+		o.Handler = Handlers(o.Conn, o.Space, calls, o.Taps, &testLog{})
 	}
 }
 
@@ -222,7 +222,7 @@ func TestTapEndsWhenTheEngineStops(t *testing.T) {
 
 // Without a tap an attempt allocates as much as without this feature.
 func TestTapCostsNoAllocationWithoutTaps(t *testing.T) {
-	h := handlers{log: logHandler{zap.NewNop()}, taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
+	h := handlers{log: logHandler{&testLog{}}, taps: tap.NewPublisher(tap.PublisherOptions{Logger: zap.NewNop()})}
 	r := testRoute("jobs", "app1:jobs")
 	r.Target = route.Target{Kind: route.KindLog}
 	n := &notice.Notice{Key: key(1), Content: notice.Content{Body: []byte("{}")}}

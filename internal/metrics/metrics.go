@@ -109,6 +109,8 @@ type Options struct {
 	History bool
 	// Telemetry adds the metrics of the OpenTelemetry export.
 	Telemetry bool
+	// LogDropped returns the number of dropped log lines; nil = none.
+	LogDropped func() int64
 }
 
 // New returns the metrics of a process.
@@ -165,8 +167,15 @@ func New(o Options) *Metrics {
 		ConstLabels: prometheus.Labels{"version": cmp.Or(o.Version, "unknown"), "revision": cmp.Or(o.Revision, "unknown"),
 			"go_version": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis, m.unsettled,
-		m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, build,
+	dropped := prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "notifier_log_dropped_total",
+		Help: "Log lines dropped because standard error was not read or closed."}, func() float64 {
+		if o.LogDropped == nil {
+			return 0
+		}
+		return float64(o.LogDropped())
+	})
+	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis,
+		m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, build,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)

@@ -21,11 +21,12 @@ const (
 	HeldHeaders Held = "headers" // its route's headers are not allowed for the url's scheme or port
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
+	HeldLocal   Held = "local"   // this machine was short of something, such as a reader of the log
 )
 
 // Helds lists every cause. The scores in the shadow contain the index of a cause, so new causes are added at
 // the end.
-var Helds = [...]Held{HeldNone, HeldBusy, HeldRate, HeldBreaker, HeldPaused, HeldHeaders, HeldToken, HeldRedis}
+var Helds = [...]Held{HeldNone, HeldBusy, HeldRate, HeldBreaker, HeldPaused, HeldHeaders, HeldToken, HeldRedis, HeldLocal}
 
 // Index returns the index of h in Helds; 0 if Helds does not contain it.
 func (h Held) Index() int {
@@ -58,6 +59,8 @@ func HeldBy(r Reason) Held {
 		return HeldPaused
 	case ReasonQueue:
 		return HeldRedis
+	case ReasonLocal:
+		return HeldLocal
 	}
 
 	return HeldNone

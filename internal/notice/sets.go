@@ -87,7 +87,7 @@ const (
 	ReasonExhausted   Reason = "exhausted"    // attempts were interrupted until none was left
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
-	ReasonQueue       Reason = "queue"        // the list, stream or log did not accept it
+	ReasonQueue       Reason = "queue"        // the list or stream did not accept it
 	ReasonUnreadable  Reason = "unreadable"   // its record cannot be decoded
 	ReasonMissing     Reason = "missing"      // it has no record
 	ReasonLocked      Reason = "locked"       // 423, or a consumer's exit code 75: deferred
@@ -96,6 +96,7 @@ const (
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
 	ReasonToken       Reason = "token"        // the issuer returned no access token: deferred, or refused by the issuer
+	ReasonLocal       Reason = "local"        // deferred: this machine is short of something, such as a reader of the log
 	ReasonPaused      Reason = "paused"       // deferred: its receiver is paused
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: the lease was about to end, or other instances may have reclaimed the claim
@@ -107,7 +108,7 @@ var Reasons = []Reason{
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
 	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
-	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonPaused, ReasonShutdown, ReasonLease,
+	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonPaused, ReasonShutdown, ReasonLease,
 }
 
 // Source is what triggered an attempt or a claim.

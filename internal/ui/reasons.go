@@ -40,6 +40,7 @@ var reasonTexts = map[notice.Reason]text{
 	notice.ReasonBreaker:     say("receiver does not answer"),
 	notice.ReasonHeaders:     say("address not allowed for the headers"),
 	notice.ReasonToken:       say("no access token"),
+	notice.ReasonLocal:       say("service short of resources"),
 	notice.ReasonShutdown:    say("service restarting"),
 	notice.ReasonLease:       say("taken over by another instance"),
 }
@@ -49,8 +50,8 @@ var deathReasons = func() []notice.Reason {
 	var out []notice.Reason
 	for _, r := range notice.Reasons {
 		switch r {
-		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonShutdown,
-			notice.ReasonLease:
+		case notice.ReasonLocked, notice.ReasonBusy, notice.ReasonRate, notice.ReasonBreaker, notice.ReasonHeaders, notice.ReasonLocal,
+			notice.ReasonShutdown, notice.ReasonLease:
 		default:
 			out = append(out, r)
 		}

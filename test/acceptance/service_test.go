@@ -74,12 +74,17 @@ func launch(t testing.TB, redisURL string, envs ...[]string) *service {
 // begin starts a service and does not wait for more than its API.
 func begin(t testing.TB, redisURL string, envs ...[]string) *service {
 	t.Helper()
+	return beginAt(t, here{}, redisURL, envs)
+}
+
+func beginAt(t testing.TB, at place, redisURL string, envs [][]string) *service {
+	t.Helper()
 	for range 5 {
 		port, err := redistest.FreePort()
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := exe(t, here{}, port, redisURL, envs)
+		s, err := exe(t, at, port, redisURL, envs)
 		if err != nil {
 			t.Fatal(err)
 		}
