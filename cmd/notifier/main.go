@@ -39,13 +39,13 @@ const gcPercent = 400
 
 // secondSignal is closed by a second signal that comes within delay after the first: it ends
 // the shutdown delay. After that, as without a delay, another signal ends the process at once.
-func secondSignal(delay time.Duration) <-chan struct{} {
+func secondSignal(delay time.Duration, stops []os.Signal) <-chan struct{} {
 	if delay <= 0 {
 		return nil
 	}
 
 	signals, second := make(chan os.Signal, 2), make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, stops...)
 	go func() {
 		defer close(second)
 		defer signal.Stop(signals)
@@ -58,20 +58,35 @@ func secondSignal(delay time.Duration) <-chan struct{} {
 	return second
 }
 
+// stopSignals returns the signals that ask for an orderly stop. It also makes them and SIGPIPE harmless where that is due:
+// a write to a closed pipe returns an error and does not end the process, and a closed terminal, which may send SIGHUP
+// twice, does not end a stop. The signals are caught and not ignored, because commands of consume would inherit that.
+func stopSignals() []os.Signal {
+	stops, discard := []os.Signal{os.Interrupt, syscall.SIGTERM}, make(chan os.Signal, 1)
+	signal.Notify(discard, syscall.SIGPIPE)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(discard, syscall.SIGHUP)
+		stops = append(stops, syscall.SIGHUP)
+	}
+
+	return stops
+}
+
 func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 
 	// The first signal asks for an orderly stop; a second one ends at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	stops := stopSignals()
+	ctx, stop := signal.NotifyContext(context.Background(), stops...)
 	context.AfterFunc(ctx, stop)
 	code := cli.Main(ctx, cli.Process{Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Version: builtVersion()},
 		cli.Deps{
 			Serve: func(ctx context.Context, c *config.Config, o cli.ServeOptions) error {
 				return app.Serve(ctx, c, app.ServeOptions{Version: o.Version, Revision: revision, Embedded: o.Embedded,
-					Hurry: secondSignal(c.ShutdownDelay)})
+					Hurry: secondSignal(c.ShutdownDelay, stops)})
 			},
 			Demo: func(ctx context.Context, o cli.DemoOptions) error {
 				show := demo.Run

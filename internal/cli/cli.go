@@ -77,6 +77,7 @@ type command struct {
 	json bool   // --json
 
 	screen screen     // kind of Stdout
+	pipe   *pipe      // Stdout
 	waited *sync.Once // to report a retry once
 
 	// running is the command that has started. Errors before are usage errors.
@@ -92,6 +93,8 @@ func newCommand(p Process, d Deps) *command {
 	}
 
 	a.screen = newScreen(p.Stdout, a.env)
+	a.pipe = &pipe{Writer: p.Stdout}
+	a.Stdout, a.screen.w = a.pipe, a.pipe
 	return a
 }
 
@@ -100,8 +103,15 @@ func Main(ctx context.Context, p Process, d Deps) int {
 	a := newCommand(p, d)
 	root := a.root()
 	root.SetArgs(p.Args)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a.pipe.end = func() {
+		if a.prints() {
+			cancel()
+		}
+	}
 	ran, err := root.ExecuteContextC(ctx)
-	if err == nil {
+	if err == nil || a.pipe.closed.Load() && a.prints() {
 		return exitDone
 	}
 	if a.reportConfig(err) {
@@ -282,5 +292,5 @@ func (a *command) complain(format string, args ...any) {
 	_, _ = fmt.Fprintf(a.Stderr, format+"\n", args...) // there is no other place to report
 }
 
-// say prints to the output. It ignores errors, which mean a closed pipe.
+// say prints to the output. It ignores errors, which mean a closed pipe: see pipe.
 func (a *command) say(format string, args ...any) { _, _ = fmt.Fprintf(a.Stdout, format, args...) }

@@ -92,7 +92,7 @@ stream they are members of one group, and claim the entries of dead members.`,
 					"ACK=report prevents that", r.Name)
 			}
 
-			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.Stdout,
+			run := &consume.Command{Shell: shell, Environ: config.WithoutCredentials(a.Environ), Timeout: timeout, Stdout: a.pipe.Writer,
 				Stderr: log}
 			return consume.New(consume.Options{Redis: conn, Stream: r.Target == "stream", Key: r.TargetKey, Group: group, Consumer: consumer,
 				Idle: idle, Report: report, Timeout: limit, Concurrency: concurrency, Drain: drain, After: after, Worker: run, API: api,

@@ -2,12 +2,16 @@ package cli
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"notifier/internal/app"
+	"notifier/internal/consume"
 	"notifier/internal/notice"
 	"notifier/internal/queue"
 	"notifier/internal/redistest"
@@ -67,4 +71,23 @@ func TestConsumeRunsCommand(t *testing.T) {
 	}
 	contains(t, out, "said")
 	contains(t, errs, "does not await reports")
+}
+
+// closedPipe is a standard error without a reader.
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+// A command's exit code decides, although its error output cannot be passed on.
+func TestConsumeWithClosedStderr(t *testing.T) {
+	t.Parallel()
+	log, err := app.NewLog("info", "json", closedPipe{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	run := consume.Command{Shell: "echo said >&2", Environ: os.Environ(), Stdout: io.Discard, Stderr: log}
+	if res := run.Run(t.Context(), &consume.Entry{}); res.Outcome != notice.OutcomeDelivered || res.Response != "said" {
+		t.Errorf("%+v", res)
+	}
 }

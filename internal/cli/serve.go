@@ -30,8 +30,9 @@ func (a *command) serve() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the service",
-		Long: `Runs the service until SIGTERM or SIGINT. Then it stops claiming, waits for running attempts,
-and releases the other claims.
+		Long: `Runs the service until SIGTERM, SIGINT or SIGHUP (except under nohup). Then it stops claiming,
+waits for running attempts, and releases the other claims. A second SIGTERM or SIGINT ends it at
+once.
 
 NOTIFIER_* variables configure everything. notifier routes prints the effective routes,
 notifier doctor checks Redis.`,

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -81,5 +83,90 @@ func TestLogThatIsNotReadStopsNothing(t *testing.T) {
 	a.stop(waitTimeout)
 	if got := bytes.Count(<-text, []byte(`"msg":"notice","key":"`+key)); got != 1 {
 		t.Errorf("%d lines of the notice, want 1", got)
+	}
+}
+
+// A closed standard error costs lines and nothing else.
+func TestClosedStderrCostsLinesOnly(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	shop := listen(t, nil)
+	s, log := piped(t, newRedis(t).URL(), route("calls", "app1", shop.url))
+	_ = log.Close()
+	s.scheduleAll(n, func(i int) string { return line(fmt.Sprintf("app1:m:t:%d", i), time.Now()) })
+	shop.wait(waitTimeout, n)
+	await(t, waitTimeout, "ready and degraded", s.isStalled)
+	if code, _ := s.stop(waitTimeout); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	shop.once(n)
+}
+
+// ignoring is this machine, and processes that ignore SIGHUP, as under nohup.
+type ignoring struct{ here }
+
+func (ignoring) start(c *exec.Cmd) error {
+	c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `trap "" HUP; exec "$0" "$@"`}, c.Args...)
+	return c.Start()
+}
+
+func TestHangUpStopsInOrder(t *testing.T) {
+	t.Parallel()
+	running, free := make(chan struct{}), make(chan struct{})
+	shop := listen(t, func(http.ResponseWriter, *http.Request, hit) { close(running); <-free })
+	s := launch(t, newRedis(t).URL(), route("calls", "app1", shop.url), []string{"NOTIFIER_LOG_LEVEL=info"})
+	s.scheduleAll(1, func(int) string { return line("app1:m:t:1", time.Now()) })
+	<-running
+	s.signal(syscall.SIGHUP)
+	s.signal(syscall.SIGHUP) // of the terminal and of the shell
+	await(t, waitTimeout, "the begin of the stop", func() bool { return !s.healthy() })
+	close(free)
+	await(t, waitTimeout, "the end", s.ended)
+	if code := s.cmd.ProcessState.ExitCode(); code != 0 || !strings.Contains(tail(s.log), `"msg":"stopped"`) {
+		t.Errorf("exit code %d:\n%s", code, tail(s.log))
+	}
+	shop.once(1)
+}
+
+func TestHangUpUnderNohupIsIgnored(t *testing.T) {
+	t.Parallel()
+	shop := listen(t, nil)
+	s := beginAt(t, ignoring{}, newRedis(t).URL(), [][]string{route("calls", "app1", shop.url)})
+	s.ready()
+	s.signal(syscall.SIGHUP)
+	s.scheduleAll(1, func(int) string { return line("app1:m:t:1", time.Now()) })
+	shop.wait(waitTimeout, 1)
+	if code, _ := s.stop(waitTimeout); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// A command whose output is its product ends with exit code 0 when nobody reads it.
+func TestClosedOutputEndsCommand(t *testing.T) {
+	t.Parallel()
+	shop := listen(t, nil)
+	s := launch(t, newRedis(t).URL(), route("calls", "app1", shop.url))
+	due := time.Now().Add(time.Hour)
+	s.scheduleAll(3, func(i int) string { return line(fmt.Sprintf("app1:m:t:%d", i), due) })
+	for _, args := range [][]string{{"list"}, {"get", "app1:m:t:1", "--json"}, {"demo", "--keep", "--emulated"}, {"listen"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = r.Close()
+		errs := &said{}
+		cmd := exec.Command(binary, args...)
+		cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = append(environment(nil), "NOTIFIER_URL="+s.url), w, errs, tether()
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		_ = w.Close() // the process has its own
+		if args[0] == "listen" {
+			await(t, waitTimeout, "the tap", func() bool { return strings.Contains(errs.String(), "ready: copies come from") })
+			s.scheduleAll(1, func(int) string { return line("app1:m:now:1", time.Now()) })
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("%s: %v: %s", args[0], err, errs)
+		}
 	}
 }

@@ -12,14 +12,15 @@ import (
 )
 
 // The variables of the systemd unit are ones that the service reads, its credentials are
-// loaded, and it is stopped later than its handlers are.
+// loaded, it is stopped later than its handlers are, and started again whatever ended it.
 func TestUnit(t *testing.T) {
-	env, stop, loaded := map[string]string{}, "", map[string]bool{}
+	env, stop, loaded, set := map[string]string{}, "", map[string]bool{}, map[string]string{}
 	for line := range strings.Lines(read(t, "deploy/notifier.service")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
 		if variable, ok := strings.CutPrefix(name, "#   NOTIFIER_"); ok { // of the example of notifier.env
 			env["NOTIFIER_"+variable] = value
 		}
+		set[name] = value
 		switch name {
 		case "Environment":
 			for one := range strings.FieldsSeq(value) {
@@ -50,6 +51,9 @@ func TestUnit(t *testing.T) {
 	}
 	if want := strings.TrimSuffix((c.ShutdownDelay + c.ShutdownTimeout + 5e9).String(), "s"); stop != want {
 		t.Errorf("TimeoutStopSec is %s, want %s", stop, want)
+	}
+	if set["Restart"] != "always" || set["RestartSec"] == "" || set["StartLimitBurst"] == "" || set["RestartPreventExitStatus"] != "" {
+		t.Errorf("not restarted after each end: %v", set)
 	}
 
 	// systemd's own checker, where it is installed. The program is not.
