@@ -43,6 +43,8 @@ A command that calls the API itself reads NOTIFIER_TOKEN_FILE.
   exit 75     deferred: the notice comes again and uses no attempt (a lock was taken)
   any other   failed: the notice comes again on the route's ladder
 
+The exit code also counts while background processes of the command still run.
+
 On a route with ACK=report no notice is lost when a consumer dies. On a list without it, the
 entries that a consumer had taken when it died are lost. Several consumers may run. On a
 stream they are members of one group, and claim the entries of dead members.`,

@@ -91,3 +91,16 @@ func TestConsumeWithClosedStderr(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 }
+
+// The exit code decides, although a background process holds the output of the command open.
+func TestConsumeCommandLeavesBackgroundProcess(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[string]notice.Outcome{"0": notice.OutcomeDelivered, "75": notice.OutcomeDeferred, "3": notice.OutcomeRetry} {
+		run := consume.Command{Shell: "echo said >&2; sleep 20 & exit " + code, Environ: os.Environ(), Timeout: 18 * time.Second,
+			Stdout: io.Discard, Stderr: io.Discard}
+		from := time.Now()
+		if res := run.Run(t.Context(), &consume.Entry{}); res.Outcome != want || !strings.HasSuffix(res.Response, "said") {
+			t.Errorf("exit code %s: %+v after %s, want %s", code, res, time.Since(from), want)
+		}
+	}
+}

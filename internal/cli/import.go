@@ -35,7 +35,8 @@ func (a *command) importing() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Schedule the notices of a file, one JSON object a line",
 		Long: `Schedules the notices of FILE, each a line of JSON in the form of POST /v1/notices.
-FILE - reads the standard input. A FILE that is compressed with gzip is unpacked.
+FILE - reads the standard input. A FILE that is compressed with gzip is unpacked, and a byte
+order mark at its start is skipped.
 
 The position is written to FILE.progress. After an interruption the same command continues
 from there. Lines that were sent before get "kept already", so no notice is scheduled twice.

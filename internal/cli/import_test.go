@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -150,5 +152,26 @@ func TestImportReadsGzip(t *testing.T) {
 		d.stdin = wrong
 		_, errs = d.run(1, "import", "-")
 		contains(t, errs, "unpack gzip")
+	}
+}
+
+func TestImportSkipsByteOrderMark(t *testing.T) {
+	t.Parallel()
+	const text = "\uFEFF" + `{"key":"app1:orders:paid:1","url":"https://shop.example/x","body":{}}` + "\n"
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	_, _ = z.Write([]byte(text)) // a buffer takes everything
+	_ = z.Close()
+	for name, content := range map[string]string{"plain": text, "gzip": packed.String()} {
+		d := newTestCLI(t)
+		file := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := d.run(0, "import", file)
+		contains(t, out, "1 created", "0 refused")
+		d.stdin = content
+		out, _ = d.run(0, "import", "-")
+		contains(t, out, "1 kept", "0 refused")
 	}
 }

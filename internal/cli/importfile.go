@@ -13,10 +13,13 @@ import (
 	"os"
 )
 
-// gzipMagic are the first bytes of a gzip file.
-const gzipMagic = "\x1f\x8b"
+// The first bytes of a gzip file, and of a text that begins with a byte order mark.
+const (
+	gzipMagic = "\x1f\x8b"
+	bom       = "\uFEFF"
+)
 
-// unpacked returns the text of a file that may be compressed with gzip.
+// unpacked returns the text of a file that may be compressed with gzip, without a byte order mark.
 func unpacked(file io.Reader) (io.Reader, error) {
 	r := bufio.NewReaderSize(file, 64<<10)
 	first, err := r.Peek(len(gzipMagic))
@@ -24,7 +27,7 @@ func unpacked(file io.Reader) (io.Reader, error) {
 		return nil, err
 	}
 	if string(first) != gzipMagic {
-		return r, nil
+		return r, skipBOM(r)
 	}
 
 	z, err := gzip.NewReader(r)
@@ -32,7 +35,21 @@ func unpacked(file io.Reader) (io.Reader, error) {
 		return nil, fmt.Errorf("unpack gzip: %w", err)
 	}
 
-	return gzipText{z}, nil
+	text := bufio.NewReaderSize(gzipText{z}, 64<<10)
+	return text, skipBOM(text)
+}
+
+// skipBOM skips a byte order mark, with which some programs begin UTF-8 files.
+func skipBOM(text *bufio.Reader) error {
+	first, err := text.Peek(len(bom))
+	if string(first) == bom {
+		_, err = text.Discard(len(bom))
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+
+	return err
 }
 
 // gzipText names gzip in read errors.

@@ -26,7 +26,8 @@ type Command struct {
 // exitDefer is the exit code of a command that defers the notice: EX_TEMPFAIL of sysexits.h.
 const exitDefer = 75
 
-// killAfter is the time between SIGTERM and SIGKILL.
+// killAfter is the longest time between SIGTERM and SIGKILL, and for the output of a command that has ended: its background
+// processes may hold the output open.
 const killAfter = 5 * time.Second
 
 // Run runs the command once. Exit code 0 means delivered, 75 deferred, any other a retry.
@@ -45,7 +46,10 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	// a separate process group, so that the shell's children end with it
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = killAfter
+	if cmd.WaitDelay = killAfter; c.Timeout > 0 { // the report must still arrive in time
+		cmd.WaitDelay = min(killAfter, c.Timeout/9)
+	}
+
 	err := cmd.Run()
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // processes that ignored SIGTERM
@@ -55,7 +59,7 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	res := notice.Result{Outcome: notice.OutcomeRetry, Response: text}
 	var exit *exec.ExitError
 	switch {
-	case err == nil:
+	case err == nil, errors.Is(err, exec.ErrWaitDelay): // exit code 0; a background process still holds the output
 		res.Outcome = notice.OutcomeDelivered
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		res.Response = fmt.Sprintf("the command took longer than %s. %s", c.Timeout, text)
