@@ -218,7 +218,7 @@ func (s *routeState) logBreaker(host string, from, to gobreaker.State, remote bo
 
 // transport returns the transports that r shares with other routes, and creates them if needed. The caller holds h.mu.
 func (h *Handler) transport(r *route.Route, g *guard) (*transportPool, error) {
-	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, http1: r.HTTP1}
+	key := transportKey{ca: r.CAFile, cert: r.CertFile, key: r.KeyFile, http1: r.HTTP1, olderTLS: r.TLSCompatible}
 	if p := r.Proxy.URL(); p != nil {
 		key.proxy = p.String()
 	}
@@ -374,7 +374,7 @@ func (s *routeState) logBlocked(key string, err error) {
 func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *facts {
 	n, to, tr := a.n, a.to, a.tracker
 	f := &facts{timeout: s.route.Timeout, locked: n.Locked, target: to.url, fixed: s.route.Target.Kind == route.KindFixed,
-		secrets: func() scrubber { return s.secretsOf(n, to) }}
+		olderTLS: s.route.TLSCompatible, secrets: func() scrubber { return s.secretsOf(n, to) }}
 	end := s.deadline(ctx, tr.began)
 	c, err := s.call(n, to, s.now(), seen != nil)
 	if err == nil {

@@ -115,7 +115,7 @@ func TestErrorTextHasNoAddress(t *testing.T) {
 		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}, stageTLS, notice.ReasonTLS,
 			"tls: first record does not look like a TLS handshake"},
 	} {
-		if got := failure(&facts{stage: c.stage}, c.err, 0); got.Reason != c.reason || got.Response != c.text {
+		if got := failure(&facts{stage: c.stage, olderTLS: true}, c.err, 0); got.Reason != c.reason || got.Response != c.text {
 			t.Errorf("%v: %+v", c.err, got)
 		}
 	}

@@ -55,6 +55,7 @@ type facts struct {
 	target    *url.URL
 	fixed     bool // target is the route's, not the notice's own
 	forwarded bool // a proxy has made the call
+	olderTLS  bool // the route accepts an older TLS
 	now       time.Time
 	// secrets, unless nil, returns the secrets of the call, which are removed from the result.
 	secrets func() scrubber
@@ -257,6 +258,10 @@ func failure(f *facts, err error, status int) notice.Result {
 	var head *headError
 	if errors.As(err, &head) && !strings.Contains(detail, head.line) {
 		detail += "; received " + strconv.Quote(head.line)
+	}
+
+	if reason == notice.ReasonTLS && !f.olderTLS && wantsOlderTLS(err) {
+		detail += "; if the receiver has an older TLS, set _TLS=compatible for the route"
 	}
 
 	res := notice.RetryResult(reason, f.show([]byte(detail)))

@@ -32,7 +32,7 @@ type transportKey struct {
 	ca, cert, key, proxy string
 	guarded              bool
 	allow                string
-	http1                bool
+	http1, olderTLS      bool
 }
 
 // transportPool holds the connections of all routes with the same transportKey.
@@ -299,7 +299,10 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	}
 
 	conf.NextProtos = []string{"h2", "http/1.1"}
-	if r.HTTP1 {
+	switch {
+	case r.TLSCompatible:
+		acceptOlderTLS(conf, r)
+	case r.HTTP1:
 		conf.NextProtos = conf.NextProtos[1:]
 	}
 

@@ -265,6 +265,7 @@ func TestLoadRejectsWrongValue(t *testing.T) {
 		{"ROUTE_ORDERS_HTTPS_ONLY=maybe", "true or false"},
 		{"ROUTE_ORDERS_METHOD=PATCH", "POST, PUT or GET"},
 		{"ROUTE_ORDERS_HTTP=2", "want 1.1"},
+		{"ROUTE_ORDERS_TLS=1.0", "want compatible"},
 		{"ROUTE_ORDERS_PROXY=" + hidden, "http://host:port"},
 		{"ROUTE_ORDERS_CA_FILE=/run/no.pem", "file does not exist"},
 		{"ROUTE_ORDERS_CA_FILE=/run/none.pem", "certificates in PEM"},

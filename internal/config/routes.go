@@ -324,11 +324,20 @@ func (rr *routeReader) calls() {
 		}
 	}
 
+	rr.versions()
+	rr.certificates()
+}
+
+// versions reads the versions of HTTP and TLS that the route's calls may use.
+func (rr *routeReader) versions() {
+	raw, rt := &rr.raw, rr.rt
 	if rt.HTTP1 = raw.HTTP == "1.1"; raw.HTTP != "" && !rt.HTTP1 {
 		rr.bad("HTTP", raw.HTTP, "want 1.1, or remove it")
 	}
 
-	rr.certificates()
+	if rt.TLSCompatible = raw.TLS == "compatible"; raw.TLS != "" && !rt.TLSCompatible {
+		rr.bad("TLS", raw.TLS, "want compatible, or remove it")
+	}
 }
 
 // noCalls reports settings for HTTP calls on a route with another target.
@@ -340,7 +349,8 @@ func (rr *routeReader) noCalls() {
 		"OAUTH2_CLIENT_SECRET": raw.OAuth2ClientSecret != "", "OAUTH2_SCOPES": raw.OAuth2Scopes != "",
 		"OAUTH2_AUDIENCE": raw.OAuth2Audience != "", "SIGN_PER": raw.SignPer != "", "HEADERS_TO": raw.HeadersTo != "",
 		"ALLOW": raw.Allow != "", "CA_FILE": raw.CAFile != "", "CERT_FILE": raw.CertFile != "", "KEY_FILE": raw.KeyFile != "",
-		"PROXY": raw.Proxy != "", "HTTP": raw.HTTP != "", "HOST_CONCURRENCY": raw.HostConcurrency != "", "METHOD": rt.Method != "POST",
+		"PROXY": raw.Proxy != "", "HTTP": raw.HTTP != "", "TLS": raw.TLS != "", "HOST_CONCURRENCY": raw.HostConcurrency != "",
+		"METHOD":     rt.Method != "POST",
 		"HTTPS_ONLY": rt.HTTPSOnly} {
 		if set {
 			rr.bad(name, "", "is for HTTP targets; the target of this route is "+string(rt.Target.Kind)+". Remove it")

@@ -92,6 +92,7 @@ type routeVars struct {
 	KeyFile            string `env:"KEY_FILE"`
 	Proxy              string `env:"PROXY" secret:"file"`
 	HTTP               string `env:"HTTP" shown:"HTTP/2 if the receiver supports it"`
+	TLS                string `env:"TLS" shown:"TLS 1.2 and 1.3"`
 	Method             string `env:"METHOD, default=POST"`
 	MaxLen             string `env:"MAXLEN, default=0"`
 	Adopt              string `env:"ADOPT, default=false"`
@@ -233,7 +234,9 @@ var texts = map[string]string{
 	"ROUTE_<NAME>_KEY_FILE":   "The file with the private key of CERT_FILE (PEM).",
 	"ROUTE_<NAME>_PROXY": "A proxy for the route's calls: `http://user:password@host:3128`, `https://`, `socks5://` or `socks5h://`. " +
 		"The proxy resolves host names.",
-	"ROUTE_<NAME>_HTTP":   "`1.1` switches HTTP/2 off, for receivers with faults in it.",
+	"ROUTE_<NAME>_HTTP": "`1.1` switches HTTP/2 off, for receivers with faults in it.",
+	"ROUTE_<NAME>_TLS": "`compatible` for older receivers: TLS 1.0 to 1.2, HTTP/1.1, also RSA key exchange and 3DES, and with CERT_FILE one " +
+		"renegotiation. See [callbacks.md](callbacks.md#older-tls).",
 	"ROUTE_<NAME>_METHOD": "`POST`, `PUT` or `GET`. A notice's own method takes precedence.",
 	"ROUTE_<NAME>_ORDER": "`none`, or `id`: notices of one business id are delivered one after another, in the order of their due times. " +
 		"See [order.md](order.md).",

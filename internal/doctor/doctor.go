@@ -106,6 +106,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.prefixes(ctx)
 		r.hooks(ctx)
 		r.headers(ctx)
+		r.olderTLS(ctx)
 		r.repeats(ctx)
 		r.instances(ctx)
 		r.history(ctx)

@@ -63,6 +63,7 @@ func (r *Route) Digest() string {
 	d.add("key file", r.KeyFile)
 	d.add("proxy", r.Proxy.String())
 	d.flag("http/1.1", r.HTTP1)
+	d.flag("tls compatible", r.TLSCompatible)
 	d.add("method", r.Method)
 
 	// Without secrets, the hash has no key: settings that may contain a password are left out.

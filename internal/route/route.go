@@ -183,7 +183,9 @@ type Route struct {
 	KeyFile    string
 	Proxy      *Proxy // of outbound calls; nil = none
 	HTTP1      bool   // without HTTP/2
-	Method     string // empty = POST
+	// TLSCompatible means TLS 1.0 to 1.2 and HTTP/1.1, for older receivers.
+	TLSCompatible bool
+	Method        string // empty = POST
 }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report

@@ -62,12 +62,12 @@ var layers = map[string]int{
 	"internal/redirect": 59,
 
 	"internal/schedule": 60,
-	"internal/doctor":   60,
 	"internal/dispatch": 60,
 	"internal/callback": 60,
 	"internal/queue":    60,
 
 	"internal/consume":   65,
+	"internal/doctor":    65,
 	"internal/listener":  70,
 	"internal/reconcile": 70,
 	"internal/adopt":     70,

@@ -55,7 +55,7 @@ For each name in ` + "`NOTIFIER_ROUTES`" + `, written in the same way:
 `)
 	table(&b, routes)
 	b.WriteString(`
-The variables for HTTP (` + "`ACK`, `RATE`, `SECRET`, `SIGN_PER`, `HEADERS`, `HEADERS_TO`, `ALLOW`, `HTTPS_ONLY`, the certificates, `PROXY`, `HTTP`, `METHOD`, `HOST_CONCURRENCY`" + `)
+The variables for HTTP (` + "`ACK`, `RATE`, `SECRET`, `SIGN_PER`, `HEADERS`, `HEADERS_TO`, `ALLOW`, `HTTPS_ONLY`, the certificates, `PROXY`, `HTTP`, `TLS`, `METHOD`, `HOST_CONCURRENCY`" + `)
 are refused on a route whose target is a list, a stream or the log.
 
 ### Presets
