@@ -121,9 +121,10 @@ func (a *api) operations() []operation {
 			fails: []int{badRequest, unprocessable, down}, serve: a.listRoutes}},
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/redrive", id: "redriveRoute",
 			summary: "Redrive the dead letters of a route",
-			about: "Works for about five seconds and returns a cursor if more dead letters are left. With dry_run=true it only " +
-				"counts. The name may be a prefix without a configured route: its dead letters then wait until a route covers " +
-				"them. " + aboutMissing,
+			about: "Works for about five seconds and returns a cursor if more dead letters are left. Calls with that cursor continue " +
+				"the same change: it takes each dead letter that was there at its first call once, and none that dies later. With " +
+				"dry_run=true it only counts. The name may be a prefix without a configured route: its dead letters then wait " +
+				"until a route covers them. " + aboutMissing,
 			query: redriveParams, answer: Redriven{}, ok: []int{ok}, fails: []int{badRequest, notFound, tooLarge, unprocessable, down},
 			serve: a.redriveAll}},
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/purge", id: "purgeRoute", summary: "Cancel the dead letters of a route",

@@ -10,7 +10,6 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/metrics"
 	"notifier/internal/route"
-	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -154,14 +153,6 @@ func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration
 		return nil, nil, err
 	}
 	return e.store.Forecast(ctx, prefix, time.Now(), span, n)
-}
-
-// AmendMany changes listed notices; see store.AmendMany.
-func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error) {
-	if err := e.known(ctx); err != nil {
-		return 0, nil, err
-	}
-	return e.store.AmendMany(ctx, op, list)
 }
 
 // Shards returns the number of shards of each route; 1 while it is unknown.

@@ -73,6 +73,8 @@ type Notice struct {
 	Replay string
 	// Redirect is the id of the redirect that last changed the url, if any.
 	Redirect string
+	// Job is the id of the bulk redrive that last scheduled the notice again, if any.
+	Job string
 	// Resend is how often the notice was resent, and Resent the number of the ending after which it
 	// was last resent; 0 = never.
 	Resend, Resent int

@@ -18,8 +18,9 @@ import (
 // The scripts write its head, due (Unix ms) and made (a Made), because times come from Redis. They replace
 // the head without reading the rest. Go writes the tail, from the comma after made (or the closing brace) on.
 // A redrive appends "again" before the closing brace. The next settle replaces that by "redriven" and
-// increments "endings". Defaults are omitted and the key is not repeated. "resend" is how
-// often the notice was resent, and "resent" the number of the ending after which it was last resent.
+// increments "endings". A redrive of many notices also appends its id as "job". Defaults are omitted and the key is not
+// repeated. "resend" is how often the notice was resent, and "resent" the number of the ending after which it was last
+// resent.
 //
 // A notice that a replay scheduled again keeps its "made", and so its webhook-id, and has the replay's id in
 // "replay". "client" is the number of the client that scheduled the notice. A notice whose url or headers were changed
@@ -79,6 +80,10 @@ func (n *Notice) AppendTail(b []byte) []byte {
 
 	if n.Redirect != "" {
 		b = appendString(b, "redirect", n.Redirect)
+	}
+
+	if n.Job != "" {
+		b = appendString(b, "job", n.Job)
 	}
 
 	if n.Resend > 0 {
@@ -346,6 +351,7 @@ type record struct {
 	Again    bool            `json:"again"` // appended by the redrive script
 	Replay   string          `json:"replay"`
 	Redirect string          `json:"redirect"`
+	Job      string          `json:"job"` // a redrive appends another one, which counts
 	Resend   int             `json:"resend"`
 	Resent   int             `json:"resent"`
 	Reason   Reason          `json:"reason"`
@@ -397,6 +403,7 @@ func decode(key, route, data string) (*Notice, error) {
 	if r.Raw != nil && r.Again {
 		if n, err := Decode(key, route, string(r.Raw)); err == nil && n.Raw == nil {
 			n.Due, n.Redriven, n.Endings, n.Reason = time.UnixMilli(r.Due).UTC(), n.AttemptsMade, r.Endings+1, ""
+			n.Job = r.Job
 			return n, nil
 		}
 	}
@@ -404,7 +411,7 @@ func decode(key, route, data string) (*Notice, error) {
 	n := &Notice{
 		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
 		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay,
-		Redirect: r.Redirect, Resend: r.Resend, Resent: r.Resent,
+		Redirect: r.Redirect, Job: r.Job, Resend: r.Resend, Resent: r.Resent,
 		Reason: r.Reason, Raw: r.Raw, Attempts: r.attempts(),
 	}
 	if r.Again {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"notifier/internal/keys"
@@ -116,6 +117,11 @@ type Amended struct {
 // longer stored under its Prefix in list. missing lists the nodes of a cluster that did not answer: their notices may
 // or may not have been changed.
 func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (done int, missing []wire.Lost, err error) {
+	return s.amendMany(ctx, op, list, nil)
+}
+
+// amendMany is AmendMany as a part of a job, unless j is nil.
+func (s *Store) amendMany(ctx context.Context, op Amendment, list []Amended, j *job) (done int, missing []wire.Lost, err error) {
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
 	for range maxMoves {
@@ -140,7 +146,7 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 		for at, all := range by {
 			for step := range slices.Chunk(all, amendAtOnce) {
 				if _, err := r.Do(ctx, at.Shard, func(ctx context.Context) error {
-					n, moved, err := s.amendStep(ctx, at, op, step, open)
+					n, moved, err := s.amendStep(ctx, at, op, amendments{j, step, open})
 					done, list = done+n, append(list, moved...)
 					return err
 				}); err != nil {
@@ -158,13 +164,22 @@ func (s *Store) AmendMany(ctx context.Context, op Amendment, list []Amended) (do
 	return done, missing, err
 }
 
+// amendments are notices to change. open is the number of old shards that were not empty when they were found.
+type amendments struct {
+	job  *job // nil = of none
+	list []Amended
+	open int
+}
+
 // amendStep changes notices of one partition. moved contains those to look up again, because they
-// have been moved to another shard. open is the number of old shards that were not empty.
-func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step []Amended, open int) (done int, moved []Amended,
-	err error) {
-	list := make([]amended, len(step))
-	for i, a := range step {
+// have been moved to another shard.
+func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, step amendments) (done int, moved []Amended, err error) {
+	list := make([]amended, len(step.list))
+	for i, a := range step.list {
 		list[i] = amended{key: a.Key, when: string(appendWhen(nil, a.Due, a.Delay))}
+		if step.job != nil {
+			list[i].record, list[i].was = step.job.ID, strconv.FormatInt(step.job.last(at.Shard), 10)
+		}
 	}
 
 	changes, err := s.amend(ctx, at, op, list)
@@ -172,8 +187,8 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && (s.IsOldShard(at.Shard) || s.OldShardsRefilled(open)):
-			moved = append(moved, step[i])
+		case c.Before == "" && (s.IsOldShard(at.Shard) || s.OldShardsRefilled(step.open)):
+			moved = append(moved, step.list[i])
 		}
 	}
 
@@ -199,8 +214,10 @@ func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, erro
 
 // amended is the arguments of one notice in an amendment.
 type amended struct {
-	key, when   string
-	record, was string // of reopen, resend, readdress and settle: new and old record; of replace: the new record's tail
+	key, when string
+	// record and was are the new and old record of reopen, resend, readdress and settle; of replace record is the new
+	// record's tail; of a redrive or purge of many they are the job's id and the ms of the last death that it takes.
+	record, was string
 }
 
 // amendOne changes one notice. The error is wire.ErrMoved if a migration has moved it.

@@ -255,7 +255,7 @@ func (q *Query) args(at *cursor, n int) []any {
 		look = readPerCall
 	}
 
-	lo, hi := q.scores()
+	lo, hi := q.scores(at.Shard)
 	return []any{lo, hi, at.Score, at.Key, look, q.Limit - n, prefix, claimed, fraction, reason, q.Host, q.Contains}
 }
 
@@ -275,65 +275,25 @@ func (q *Query) ofState() (claimed, fraction string) {
 	return "", ""
 }
 
-// scores returns the bounds of the time as scores.
-func (q *Query) scores() (lo, hi string) {
+// scores returns the bounds of the time in a shard as scores.
+func (q *Query) scores(shard int) (lo, hi string) {
 	lo, hi = "-inf", "+inf"
 	if !q.Since.IsZero() {
 		lo = strconv.FormatInt(q.Since.UnixMilli(), 10)
 	}
 
-	if !q.Until.IsZero() {
-		hi = strconv.FormatInt(q.Until.UnixMilli(), 10) + ".99"
+	until := q.Until
+	if q.job != nil {
+		if began := time.UnixMilli(q.job.last(shard)); until.IsZero() || began.Before(until) {
+			until = began
+		}
+	}
+
+	if !until.IsZero() {
+		hi = strconv.FormatInt(until.UnixMilli(), 10) + ".99"
 	}
 
 	return lo, hi
-}
-
-// Bulk is a change of all matching dead letters, in several steps.
-type Bulk struct {
-	Query
-	Op     Amendment // Redrive or Purge
-	DryRun bool
-	Fits   func(f *Found) bool // nil = all match
-	// Delay returns the delay of the nth redriven notice of a step, from 0; nil = none.
-	Delay func(n int) time.Duration
-}
-
-// AmendAll changes, or in a dry run counts, the matching dead letters of one page. An example is the redrive of a
-// route. The caller repeats the call with the returned cursor until the cursor is empty.
-func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
-	q := b.Query
-	q.State = notice.Dead
-	q.Limit = 500
-	p, err := s.List(ctx, q)
-	if err != nil {
-		return Amends{}, err
-	}
-
-	list := make([]Amended, 0, len(p.Items))
-	for i := range p.Items {
-		f := &p.Items[i]
-		if b.Fits != nil && !b.Fits(f) {
-			continue
-		}
-
-		a := Amended{Prefix: f.Route, Key: f.Key}
-		if b.Delay != nil {
-			a.When = When{Delay: b.Delay(len(list))}
-		}
-
-		list = append(list, a)
-	}
-
-	out := Amends{Matched: len(list), Cursor: p.Cursor, Missing: p.Missing}
-	if b.DryRun {
-		return out, nil
-	}
-
-	var missing []wire.Lost
-	out.Changed, missing, err = s.AmendMany(ctx, b.Op, list)
-	out.Missing = wire.Together(p.Missing, missing)
-	return out, err
 }
 
 // Query selects notices for List.
@@ -357,6 +317,8 @@ type Query struct {
 	Until  time.Time
 	Limit  int
 	Cursor string
+
+	job *job // if not nil, only notices that died before it began
 }
 
 // Page is a part of a listing. An empty Cursor means the end. A page may be shorter than the limit,

@@ -30,6 +30,11 @@ func (g group) values() url.Values {
 	return url.Values{"route": {g.Route}, "reason": {string(g.Reason)}, "host": {g.Host}}
 }
 
+// bound is the context to which the cursor of a change of the group is sealed.
+func (g group) bound(v Visitor) []byte {
+	return []byte("group\n" + v.scope() + "\n" + g.values().Encode())
+}
+
 type groupRow struct {
 	group
 	Why          text // its reason
@@ -200,6 +205,7 @@ type groupPage struct {
 	May      bool
 	Download string
 	Search   string
+	Cursor   string // continues a change
 	// Lost reports whether some of the inspected notices are masked in the download, so that the download
 	// cannot restore them.
 	Lost bool
@@ -225,27 +231,31 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	}
 
 	page := groupPage{group: g, Why: v.reason(g.Reason), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate),
-		Download: Root + "dead/download?" + g.values().Encode(), Search: noticesPath("route", g.Route, "state", "dead", "reason",
-			string(g.Reason), "host", g.Host)}
-	got, err := p.eachDead(r.Context(), q, v, 2*searchTime, func(list []store.Found) bool {
-		for i := range list {
-			if !fits(&list[i]) {
-				continue
-			}
-
-			page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(&list[i]).Masked
-			if page.Count++; len(page.Rows) < groupSamples {
-				page.Rows = append(page.Rows, p.noticeRow(&list[i], v))
-			}
-		}
-		return true
-	})
-	page.Away = v.away(got.missing)
-	page.All = got.cursor == "" && page.Away == nil
-	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // the rest is unknown
-	if err != nil {
+		Cursor: r.FormValue("cursor"), Download: Root + "dead/download?" + g.values().Encode(),
+		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
+	if q.Cursor, err = p.continues(r, g.bound(v)); err != nil {
 		return err
 	}
+
+	got := p.amendDead(r.Context(), v, store.Bulk{Query: q, Op: store.Redrive, DryRun: true, Fits: func(f *store.Found) bool {
+		if !fits(f) {
+			return false
+		}
+
+		page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(f).Masked
+		if len(page.Rows) < groupSamples {
+			page.Rows = append(page.Rows, p.noticeRow(f, v))
+		}
+
+		return true
+	}}, 2*searchTime)
+	if got.failed != nil {
+		return got.failed
+	}
+
+	page.Count, page.Away = got.matched, v.away(got.left)
+	page.All = got.cursor == "" && page.Away == nil
+	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // the rest is unknown
 
 	return p.render(w, r, http.StatusOK, view{Title: say("%s, %s", g.Route, page.Why), Section: say("Dead letters"), Visitor: v,
 		Content: groupContent(page)})
@@ -254,7 +264,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 // changeTime limits the time in which one request changes a group. The page then offers to continue.
 const changeTime = 20 * time.Second
 
-// changeGroup changes all dead letters of a group that died before the request.
+// changeGroup changes all dead letters of a group that died before the first request of the change.
 func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string) handler {
 	return func(w http.ResponseWriter, r *http.Request, v Visitor) error {
 		g, q, fits, err := p.groupOf(r, v)
@@ -270,13 +280,15 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			return failure{http.StatusUnprocessableEntity, say("Not a time that a redrive can be spread over. Nothing was redriven.")}
 		}
 
-		count, err := strconv.Atoi(r.FormValue("count"))
-		if err != nil || count < 1 {
-			count = 1
+		count, _ := strconv.Atoi(r.FormValue("count"))
+		count = max(count, 1)
+		if q.Cursor, err = p.continues(r, g.bound(v)); err != nil {
+			return err
 		}
 
-		q.Until = p.now()
-		got := p.amendDead(r, v, bulk{q, op, evenly{over, count}}, fits)
+		got := p.amendDead(lasting(r), v, store.Bulk{Query: q, Op: op, Fits: fits, Delay: func(n int) time.Duration {
+			return over * time.Duration(n%count) / time.Duration(count)
+		}}, changeTime)
 		detail := fmt.Sprintf("%s, %s of host %s", plural(got.done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
 		if detail += got.without(); over > 0 {
 			detail += ", spread over " + notice.Short(over)
@@ -287,66 +299,65 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			return err
 		}
 
-		to := Root + "dead"
-		query := url.Values{"route": {g.Route}}
-		if got.more {
-			to, query = Root+"dead/group", g.values()
+		if got.cursor == "" {
+			return back(w, Root+"dead", got.saying(said, url.Values{"route": {g.Route}}))
 		}
 
-		return back(w, to, got.saying(said, query))
+		query := g.values()
+		if err := p.continuing(r, query, got.cursor, g.bound(v)); err != nil {
+			return err
+		}
+
+		return back(w, Root+"dead/group", got.saying(said, query))
 	}
 }
 
-// amended is the result of a change of many dead letters.
+// amended is the result of a change, or of a count, of many dead letters.
 type amended struct {
-	done   int
-	left   []wire.Lost // nodes that were skipped
-	more   bool        // the time was over before the end
-	failed error
+	matched, done int
+	left          []wire.Lost // nodes that were skipped
+	cursor        string      // continues the change, if the time was over before the end
+	failed        error
 }
 
-// bulk is a change of the dead letters of a query.
-type bulk struct {
-	query store.Query
-	op    store.Amendment
-	pace  pacer
-}
+// amendDead changes the dead letters of a query that the visitor sees, in steps, until the limit is over.
+func (p *Pages) amendDead(ctx context.Context, v Visitor, b store.Bulk, limit time.Duration) (x amended) {
+	fits, delay := b.Fits, b.Delay
+	b.Fits = func(f *store.Found) bool {
+		to := p.hostOf(f)
+		return v.Sees(f, to) && (b.Host == "" || to == b.Host) && (fits == nil || fits(f))
+	}
 
-// pacer spreads a change over a time.
-type pacer interface {
-	// delay returns the delay of the nth notice, from 0.
-	delay(n int) time.Duration
-}
+	if delay != nil {
+		b.Delay = func(n int) time.Duration { return delay(x.matched + n) }
+	}
 
-// evenly spreads a count of notices over a time.
-type evenly struct {
-	over  time.Duration
-	count int
-}
-
-func (e evenly) delay(n int) time.Duration {
-	return e.over * time.Duration(n%e.count) / time.Duration(e.count)
-}
-
-// amendDead changes the dead letters of a query that belong to the group.
-func (p *Pages) amendDead(r *http.Request, v Visitor, b bulk, fits func(*store.Found) bool) (x amended) {
-	seen := 0
-	got, err := p.eachDead(lasting(r), b.query, v, changeTime, func(list []store.Found) bool {
-		var some []store.Amended
-		for i := range list {
-			if fits(&list[i]) {
-				some = append(some, store.Amended{Prefix: list[i].Route, Key: list[i].Key, When: store.When{Delay: b.pace.delay(seen)}})
-				seen++
-			}
+	for end := time.Now().Add(limit); len(b.Routes) > 0; {
+		got, err := p.o.Engine.AmendAll(ctx, b)
+		x.matched, x.done, x.left = x.matched+got.Matched, x.done+got.Changed, wire.Together(x.left, got.Missing)
+		x.cursor, x.failed = got.Cursor, err
+		if b.Cursor = got.Cursor; err != nil || b.Cursor == "" || time.Now().After(end) {
+			break
 		}
+	}
 
-		n, missing, err := p.o.Engine.AmendMany(lasting(r), b.op, some)
-		x.done, x.failed, x.left = x.done+n, err, wire.Together(x.left, missing)
-		return err == nil
-	})
-	p.sampler.changed.Store(true)
-	x.failed, x.left, x.more = cmp.Or(x.failed, err), wire.Together(x.left, got.missing), got.cursor != ""
+	if !b.DryRun {
+		p.sampler.changed.Store(true)
+	}
+
 	return x
+}
+
+// continuing adds the cursor of an unfinished change to the query of the page that offers to continue it.
+func (p *Pages) continuing(r *http.Request, query url.Values, cursor string, bound []byte) error {
+	sealed, err := p.seal(r, cursor, bound)
+	query.Set("cursor", sealed)
+	return err
+}
+
+// continues returns the cursor of the change that a request continues; empty = it begins one.
+func (p *Pages) continues(r *http.Request, bound []byte) (string, error) {
+	return p.unseal(r, r.FormValue("cursor"), bound)
 }
 
 // without lists the skipped nodes for the audit.

@@ -39,7 +39,6 @@ type Recorder interface {
 
 // Amender changes many notices at once.
 type Amender interface {
-	// AmendMany changes listed notices in bounded steps. It returns how many it changed, also with an
-	// error. In a cluster it skips the missing nodes.
-	AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (done int, missing []wire.Lost, err error)
+	// AmendAll makes one bounded step of a change of many dead letters.
+	AmendAll(ctx context.Context, b store.Bulk) (store.Amends, error)
 }

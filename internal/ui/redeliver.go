@@ -28,6 +28,7 @@ type redeliverPage struct {
 	Count        int
 	Takes        time.Duration // the duration at the rate
 	Away         text
+	Cursor       string // continues a redelivery
 	Replay       string // the form of a replay, for delivered notices; empty = no history
 }
 
@@ -36,6 +37,11 @@ type window struct {
 	query store.Query
 	rate  float64 // a second
 	wrong text
+}
+
+// bound is the context to which the cursor of a redelivery is sealed.
+func (d *redeliverPage) bound(v Visitor) []byte {
+	return []byte("redeliver\n" + v.scope() + "\n" + d.Receiver + "\n" + d.Route)
 }
 
 // delay returns the delay of the nth notice.
@@ -47,7 +53,7 @@ func (x window) delay(n int) time.Duration {
 func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x window, err error) {
 	name := r.PathValue("receiver")
 	page = redeliverPage{Receiver: name, Route: r.FormValue("route"), Since: r.FormValue("since"), Until: r.FormValue("until"),
-		Rate: cmp.Or(r.FormValue("rate"), redeliverRate), Path: receiverPath(name), CSRF: v.CSRF}
+		Rate: cmp.Or(r.FormValue("rate"), redeliverRate), Path: receiverPath(name), CSRF: v.CSRF, Cursor: r.FormValue("cursor")}
 	host := health.Host(name)
 	rt := p.routeNamed(page.Route)
 	if rt != nil && rt.Target.Kind != route.KindNotice {
@@ -63,8 +69,14 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 		return page, x, err
 	}
 
-	if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
-		x.query.Until = now // notices that die again are not redriven again
+	if page.Cursor != "" {
+		x.query.Cursor, err = p.continues(r, page.bound(v))
+	} else if now := p.now(); x.query.Until.IsZero() || x.query.Until.After(now) {
+		x.query.Until = now // the window of the preview is that of the redelivery
+	}
+
+	if err != nil {
+		return page, x, err
 	}
 
 	if x.rate, err = notice.ParseRate(page.Rate); err != nil || x.rate > maxRate {
@@ -92,15 +104,12 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 	}
 
 	if page.Wrong = x.wrong; r.URL.Query().Has("preview") && x.wrong == nil {
-		got, err := p.eachDead(r.Context(), x.query, v, 2*searchTime, func(list []store.Found) bool {
-			page.Count += len(list)
-			return true
-		})
-		if err != nil {
-			return err
+		got := p.amendDead(r.Context(), v, store.Bulk{Query: x.query, Op: store.Redrive, DryRun: true}, 2*searchTime)
+		if got.failed != nil {
+			return got.failed
 		}
 
-		page.Counted, page.Away = true, v.away(got.missing)
+		page.Counted, page.Count, page.Away = true, got.matched, v.away(got.left)
 		page.All = got.cursor == "" && page.Away == nil
 		page.Takes = x.delay(page.Count)
 		// In whole seconds, which fit the fields; the window contains all that were counted.
@@ -129,7 +138,7 @@ func (p *Pages) redeliver(w http.ResponseWriter, r *http.Request, v Visitor) err
 		return failure{http.StatusUnprocessableEntity, both(x.wrong, say("Nothing was redriven."))}
 	}
 
-	got := p.amendDead(r, v, bulk{x.query, store.Redrive, x}, func(*store.Found) bool { return true })
+	got := p.amendDead(lasting(r), v, store.Bulk{Query: x.query, Op: store.Redrive, Delay: x.delay}, changeTime)
 	detail := fmt.Sprintf("%s to %s, until %s, at %s", plural(got.done, "dead letter"), page.Receiver, x.query.Until.Format(time.RFC3339),
 		page.Rate)
 	if !x.query.Since.IsZero() {
@@ -142,9 +151,12 @@ func (p *Pages) redeliver(w http.ResponseWriter, r *http.Request, v Visitor) err
 	}
 
 	to, query := page.Path, url.Values{}
-	if got.more { // the rest is redriven from there
+	if got.cursor != "" { // the rest is redriven from there
 		to, query = page.Path+"/redeliver", url.Values{"route": {page.Route}, "since": {page.Since}, "until": {page.Until}, "rate": {page.Rate},
 			"preview": {"1"}}
+		if err := p.continuing(r, query, got.cursor, page.bound(v)); err != nil {
+			return err
+		}
 	}
 
 	return back(w, to, got.saying("group", query))

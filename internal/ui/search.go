@@ -361,7 +361,11 @@ func (p *Pages) opened(r *http.Request, bound []byte) (string, error) {
 
 // openedAs returns the cursor of a request in a parameter.
 func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, error) {
-	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, r.URL.Query().Get(name), bound)
+	return p.unseal(r, r.URL.Query().Get(name), bound)
+}
+
+func (p *Pages) unseal(r *http.Request, text string, bound []byte) (string, error) {
+	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, text, bound)
 	if err != nil {
 		return "", failure{http.StatusBadRequest, say("This link continues a search of another visitor or service. Start the search again.")}
 	}

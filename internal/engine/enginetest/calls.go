@@ -126,15 +126,6 @@ func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, erro
 	return r, err
 }
 
-// AmendMany changes dead letters.
-func (e *Engine) AmendMany(ctx context.Context, op store.Amendment, list []store.Amended) (n int, missing []wire.Lost, err error) {
-	n, err = attempt(e, func() (n int, err error) {
-		n, missing, err = e.Engine.AmendMany(ctx, op, list)
-		return n, err
-	}, func(n int) int { return n })
-	return n, e.lost(missing), err
-}
-
 // PauseReceiver pauses a receiver.
 func (e *Engine) PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error {
 	return e.turn(1, func() error { return e.Engine.PauseReceiver(ctx, r, until, over) })

@@ -6,7 +6,7 @@
 --       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
 --       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for readdress also "": the due time stays; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
 --       and two records: for reopen, resend, readdress and settle the new record and the record that was read, for replace the record's tail
---       and "", else "" and ""
+--       and ""; for redrive and purge of many the id of the bulk change and the ms of the last death that it takes, else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change
@@ -15,7 +15,8 @@
 --   purge       dead notices become cancelled
 --   reschedule  a scheduled notice gets a new due time
 --   fire        a scheduled notice is due now
---   redrive     a dead notice is due at the given time, its ladder starts again
+--   redrive     a dead notice is due at the given time, its ladder starts again. A bulk change takes no notice that died after it
+--               began, and none with its id in the record
 --   reopen      a notice delivered by push, whose consumer reported a failure, is scheduled again or becomes dead. Nothing is written
 --               if the record differs from the one read: the key has another notice, or another report came first
 --   resend      a delivered or dead notice is due at the given time, with the given record. Nothing is written if the record differs
@@ -93,7 +94,7 @@ end
 for i = 8, #ARGV, 4 do
   local key, when = ARGV[i], ARGV[i + 1]
   local record = redis.call('HGET', KEYS[2], key) or ''
-  local before, done, flight = '', 0, 0
+  local before, done, flight, late = '', 0, 0
   local own = redis.call('ZSCORE', KEYS[1], key)
   local pause = unhold(KEYS[1], key, own)
   if own then
@@ -101,11 +102,13 @@ for i = 8, #ARGV, 4 do
     before = flight == 1 and 'claimed' or 'scheduled'
   elseif redis.call('ZSCORE', KEYS[3], key) then
     before = 'dead'
+    local job, last = ARGV[i + 2], tonumber(ARGV[i + 3])
+    late = last and (tonumber(redis.call('ZSCORE', KEYS[3], key)) > last or string.find(record, ',"job":"' .. job .. '"', 1, true))
   else
     local s = redis.call('ZSCORE', KEYS[4], key)
     before = s and (tonumber(s) % 1 == 0 and 'delivered' or 'cancelled') or ''
   end
-  if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' then
+  if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' and not late then
     redis.call('ZREM', KEYS[1], key)
     redis.call('ZREM', KEYS[3], key)
     if q then q.leave(key) end
@@ -121,9 +124,10 @@ for i = 8, #ARGV, 4 do
   elseif (op == 'reschedule' or op == 'fire') and before == 'scheduled' then
     schedule(key, op == 'fire' and '+0' or when, record, own)
     done = 1
-  elseif op == 'redrive' and before == 'dead' then
+  elseif op == 'redrive' and before == 'dead' and not late then
+    local job = ARGV[i + 2] ~= '' and ',"job":"' .. ARGV[i + 2] .. '"' or ''
     redis.call('ZREM', KEYS[3], key)
-    schedule(key, when, string.find(record, '^{"due":%d+,.*}$') and string.sub(record, 1, -2) .. ',"again":true}' or record)
+    schedule(key, when, string.find(record, '^{"due":%d+,.*}$') and string.sub(record, 1, -2) .. ',"again":true' .. job .. '}' or record)
     done = 1
   elseif op == 'reopen' and before == 'delivered' and record == ARGV[i + 3] then
     redis.call('ZREM', KEYS[4], key)
