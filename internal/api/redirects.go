@@ -43,7 +43,7 @@ type RedirectRequest struct {
 type Redirect struct {
 	ID          string      `json:"id,omitempty" doc:"The member redirect of changed notices. Absent in a dry run."`
 	State       string      `json:"state,omitempty" enum:"running,stopped,done,failed" doc:"done: no notice with the old address is left. Absent in a dry run."`
-	Reason      string      `json:"reason,omitempty" doc:"Why it failed."`
+	Reason      string      `json:"reason,omitempty" doc:"Why it failed, or why a running one cannot reach some notices and visits them again."`
 	Client      string      `json:"client,omitempty" doc:"The client that started it."`
 	From        string      `json:"from,omitempty"`
 	To          string      `json:"to"`

@@ -20,7 +20,12 @@
 //
 // Every instance runs a Driver. One of them acquires a lease of 5 s, which it renews, and works on the oldest running
 // redirect. If it stops, another Driver continues at the partition (route and shard) in which it stopped. The
-// redirects are worked on one after the other, so that two of them do not change the same notices alternately.
+// redirects are worked on one after the other. A redirect never changes a notice that a later one has changed, so two of
+// them do not change the same notices alternately.
+//
+// A partition that cannot be visited, because a node is unreachable or a key has a foreign type, is left to the next pass.
+// Its redirect is not done until then; the other partitions and redirects go on. The state is read after each failure, so
+// a failing redirect can be stopped.
 //
 // While notices move to other shards, passes are repeated until the move is complete.
 package redirect

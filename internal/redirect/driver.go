@@ -42,14 +42,16 @@ type Driver struct {
 	o     Options
 	token string
 	wake  chan struct{}
-	busy  bool // a redirect was running at the last look; used only by Run
+	// The fields below are used only by Run.
+	busy    bool              // a redirect was running at the last look
+	failing map[string]*drive // redirects whose last pass has failed somewhere, by id
 	// between is called before each step; tests change notices there. It may be nil.
 	between func()
 }
 
 // NewDriver makes a Driver. Run starts it.
 func NewDriver(o Options) *Driver {
-	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1)}
+	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1), failing: map[string]*drive{}}
 }
 
 // Wake says that there may be a redirect to drive. It does not block.
@@ -83,8 +85,8 @@ func (d *Driver) Run(ctx context.Context) error {
 	return nil
 }
 
-// take drives the oldest running redirect, unless another instance has the lease. It reports whether there may be
-// another one.
+// take drives the running redirects, the oldest first, unless another instance has the lease. One that fails is left to
+// the next look, and the next one goes on. take reports whether there may be another one now.
 func (d *Driver) take(ctx context.Context) bool {
 	list, err := d.o.Store.List(ctx)
 	d.busy = false
@@ -95,8 +97,9 @@ func (d *Driver) take(ctx context.Context) bool {
 		return false
 	}
 
-	for i := len(list) - 1; i >= 0; i-- {
+	for i := len(list) - 1; i >= 0 && ctx.Err() == nil; i-- {
 		if list[i].State != Running {
+			delete(d.failing, list[i].ID)
 			continue
 		}
 
@@ -105,7 +108,25 @@ func (d *Driver) take(ctx context.Context) bool {
 			return false
 		}
 
-		return (&drive{Driver: d, r: list[i]}).run(ctx)
+		x := d.failing[list[i].ID]
+		if x == nil || x.r.stored != list[i].stored { // the other one's progress is outdated
+			x = d.newDrive(list[i])
+		}
+
+		x.later = map[string]bool{}
+		for _, r := range list[:i] {
+			x.later[r.ID] = true
+		}
+
+		d.failing[x.r.ID] = x
+		switch x.run(ctx) {
+		case ended:
+			delete(d.failing, x.r.ID)
+			return true
+		case lost:
+			delete(d.failing, x.r.ID)
+			return false
+		}
 	}
 
 	return false
@@ -114,22 +135,37 @@ func (d *Driver) take(ctx context.Context) bool {
 // drive is the driving of one redirect.
 type drive struct {
 	*Driver
-	r Redirect
-	// left holds the notices to visit again. It is complete if whole is true: this driver has read all notices since the
-	// last change of the layout.
-	left  map[keys.Partition][]string
-	whole bool
-	seen  int64 // r.Seen at the start of the partition
+	r     Redirect
+	again retry.Loop
+	// later has the ids of the redirects that were made after this one. It leaves the notices that they have changed.
+	later map[string]bool
+	// left holds the notices to visit again, failed the partitions. Both are complete if whole is true: this driver has read
+	// all other notices since the last change of the layout.
+	left   map[keys.Partition][]string
+	failed []keys.Partition
+	why    error // of the first of failed
+	whole  bool
+}
+
+func (d *Driver) newDrive(r Redirect) *drive {
+	log := d.o.Logger.With(zap.String("redirect", r.ID))
+	log.Info("redirecting", zap.Int("pass", r.Pass))
+	return &drive{Driver: d, r: r, again: retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "redirect failed, retrying",
+		Recovered: "redirect works again"}}
 }
 
 // errLost means that the redirect was stopped, or that another instance drives it.
 var errLost = errors.New("the redirect was stopped, or is driven by another instance")
 
-// run drives the redirect until it is over. It returns false if this driver cannot continue with another one.
-func (d *drive) run(ctx context.Context) bool {
-	log := d.o.Logger.With(zap.String("redirect", d.r.ID))
-	again := retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "redirect failed, retrying", Recovered: "redirect works again"}
-	log.Info("redirecting", zap.Int("pass", d.r.Pass))
+// The results of run.
+const (
+	ended   = iota // it is over, or was stopped
+	failing        // a partition could not be visited, or all
+	lost           // another instance has the lease, or this one ends
+)
+
+// run drives the redirect until it is over or fails.
+func (d *drive) run(ctx context.Context) int {
 	for pause := betweenPasses; ; {
 		over, err := d.pass(ctx)
 		switch {
@@ -137,30 +173,36 @@ func (d *drive) run(ctx context.Context) bool {
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 			defer cancel()
 			_ = d.o.Store.leave(last, d.token) // otherwise the lease expires
-			return false
+			return lost
 		case errors.Is(err, errLost):
-			log.Info("the redirect was stopped, or is driven by another instance")
-			return d.o.Store.leave(ctx, d.token) == nil
+			d.again.Logger.Info("the redirect was stopped, or is driven by another instance")
+			if d.o.Store.leave(ctx, d.token) != nil {
+				return lost
+			}
+
+			return ended
 		case errors.Is(err, wire.ErrMoved):
-			return d.end(ctx, Failed, "notices are being moved to another Redis: start it again there") == nil
+			if err = d.end(ctx, Failed, "notices are being moved to another Redis: start it again there"); err == nil {
+				return ended
+			}
 		case err == nil && over:
-			err = d.end(ctx, Done, "")
-			if err == nil || errors.Is(err, errLost) {
-				return true
+			if err = d.end(ctx, Done, ""); err == nil || errors.Is(err, errLost) {
+				return ended
 			}
 		}
 
 		if err != nil {
-			d.left, d.whole, d.r.Seen = nil, false, d.seen
-			again.Wait(ctx, err)
-			if ok, err := d.o.Store.hold(ctx, d.token); err == nil && !ok {
-				return false
-			}
-
-			continue
+			d.left, d.failed, d.whole = nil, nil, false
+		} else {
+			err = d.why
 		}
 
-		again.Succeed()
+		if err != nil {
+			d.again.Fail(err)
+			return failing
+		}
+
+		d.again.Succeed()
 		alarm.Wait(ctx, pause)
 		pause = min(2*pause, mostBetween)
 	}
@@ -239,41 +281,75 @@ func (d *drive) pass(ctx context.Context) (over bool, err error) {
 	}
 
 	// A pass that another driver began may count refused notices twice.
-	return stable && d.r.InFlight == 0 && (d.whole || d.r.Refused == 0), nil
+	return stable && d.r.InFlight == 0 && len(d.failed) == 0 && (d.whole || d.r.Refused == 0), nil
 }
 
-// visitLeft visits the notices that the last visit left.
+// visitLeft visits the notices and partitions that the last visit left.
 func (d *drive) visitLeft(ctx context.Context) error {
-	todo := d.left
-	d.left, d.r.InFlight = nil, 0
+	todo, failed := d.left, d.failed
+	d.left, d.failed, d.why, d.r.InFlight = nil, nil, nil, 0
 	d.r.Pass++
 	for p, ks := range todo {
-		if err := d.visit(ctx, p, ks); err != nil {
+		if err := d.try(ctx, p, func() error { return d.visit(ctx, p, ks) }); err != nil {
 			return err
 		}
 	}
 
-	return d.save(ctx)
+	for _, p := range failed {
+		if err := d.try(ctx, p, func() error { return d.visitPartition(ctx, p) }); err != nil {
+			return err
+		}
+	}
+
+	return d.passed(ctx)
+}
+
+// try visits a partition. If that fails, it is left to the next pass, unless the redirect cannot continue: the state is read
+// after each failure, because nothing else shows that the redirect was stopped.
+func (d *drive) try(ctx context.Context, p keys.Partition, visit func() error) error {
+	seen, inFlight, refused := d.r.Seen, d.r.InFlight, d.r.Refused
+	err := visit()
+	if err == nil || ctx.Err() != nil || errors.Is(err, errLost) || errors.Is(err, wire.ErrMoved) {
+		return err
+	}
+
+	r, readErr := d.o.Store.Read(ctx, d.r.ID)
+	if readErr != nil {
+		return err
+	}
+
+	ok, holdErr := d.o.Store.hold(ctx, d.token)
+	switch {
+	case r.State != Running || holdErr == nil && !ok:
+		return errLost
+	case holdErr != nil:
+		return err
+	}
+
+	delete(d.left, p)
+	d.r.Seen, d.r.InFlight, d.r.Refused = seen, inFlight, refused
+	if d.failed = append(d.failed, p); d.why == nil {
+		d.why = err
+	}
+
+	return nil
 }
 
 // visitAll visits all pending notices, from the partition on in which the last driver stopped.
 func (d *drive) visitAll(ctx context.Context) error {
 	all := Partitions(d.o.Store, &d.r.Rule)
 	start := keys.Partition{Shard: d.r.Shard, Prefix: d.r.In}
+	d.left, d.failed, d.why = nil, nil, nil
 	if start == (keys.Partition{}) {
 		total := int64(0)
 		for _, p := range all {
-			n, err := d.o.Store.pendingCount(ctx, p)
-			if err != nil {
-				return err
-			}
-
+			n, _ := d.o.Store.pendingCount(ctx, p) // without an answer the total is too small
 			total += n
 		}
 
 		d.r.Pass++
 		d.r.Seen, d.r.Total, d.r.InFlight, d.r.Refused = 0, total, 0, 0
-		d.left, d.whole = nil, true
+		d.whole = true
 	} else {
 		d.whole = false
 	}
@@ -283,13 +359,22 @@ func (d *drive) visitAll(ctx context.Context) error {
 			continue
 		}
 
-		d.r.Shard, d.r.In, d.seen = p.Shard, p.Prefix, d.r.Seen
-		if err := d.visitPartition(ctx, p); err != nil {
+		d.r.Shard, d.r.In = p.Shard, p.Prefix
+		if err := d.try(ctx, p, func() error { return d.visitPartition(ctx, p) }); err != nil {
 			return err
 		}
 	}
 
-	d.r.Shard, d.r.In, d.seen = 0, "", d.r.Seen
+	d.r.Shard, d.r.In = 0, ""
+	return d.passed(ctx)
+}
+
+// passed stores the progress after a pass, and why partitions are left.
+func (d *drive) passed(ctx context.Context) error {
+	if d.r.Reason = ""; d.why != nil {
+		d.r.Reason = d.why.Error()
+	}
+
 	return d.save(ctx)
 }
 
@@ -325,7 +410,7 @@ func (d *drive) visitPartition(ctx context.Context, p keys.Partition) error {
 
 // visit changes those of the notices that match.
 func (d *drive) visit(ctx context.Context, p keys.Partition, ks []string) error {
-	v := visitor{d.o.Store, d.o.Routes, &d.r}
+	v := visitor{d.o.Store, d.o.Routes, &d.r, d.later}
 	got, err := v.visit(ctx, p, ks, v.change)
 	d.r.Refused += got.refused
 	d.r.InFlight += int64(len(got.left))

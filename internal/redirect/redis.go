@@ -42,7 +42,7 @@ type Redirect struct {
 	Client string `json:"client,omitempty"`
 	Rule
 	State   string    `json:"state"`
-	Reason  string    `json:"reason,omitempty"` // why it failed
+	Reason  string    `json:"reason,omitempty"` // why it failed, or why some partitions are left
 	Made    time.Time `json:"made"`             // by Redis's clock; later notices stay
 	Changed time.Time `json:"changed"`
 	// Pass counts the passes from 1. Shard and In are the partition that is next; Seen of Total notices were read.

@@ -2,7 +2,9 @@ package redirect
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -217,7 +219,7 @@ func TestRedirectWritesNothingOverAChange(t *testing.T) {
 		w.put(i, address(i))
 	}
 	r := w.start(Rule{From: oldHooks, To: newHooks})
-	v := visitor{w.s, w.routes, r}
+	v := visitor{w.s, w.routes, r, nil}
 	p := keys.Partition{Prefix: prefix}
 	all := []string{key(0), key(1), key(2), key(3)}
 	was := w.find(3)
@@ -396,5 +398,66 @@ func TestStoredRedirectsAreBounded(t *testing.T) {
 	}
 	if err != ErrFull {
 		t.Errorf("%v", err)
+	}
+}
+
+// A partition that cannot be visited, here because its key has a foreign type, neither hides a stop, nor keeps the other
+// partitions and redirects from going on. It is visited once it can be.
+func TestFailingPartitionBlocksNothingElse(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	const n, other = 20, "https://other.example/x"
+	for i := range 2 * n {
+		w.put(i, map[bool]string{true: address(i), false: other}[i < n])
+	}
+	first, second := w.start(Rule{From: oldHooks, To: newHooks}), w.start(Rule{From: other, To: newHooks})
+	third := w.start(Rule{From: newHooks, To: other})
+	shadow, c := w.s.Space().Shadow(keys.Partition{Shard: 0, Prefix: prefix}), w.s.Wire().Redis
+	ctx := t.Context()
+	if err := errors.Join(c.Rename(ctx, shadow, shadow+"x").Err(), c.Set(ctx, shadow, "foreign", 0).Err()); err != nil {
+		t.Fatal(err)
+	}
+	d := w.driver()
+	for range 3 {
+		if d.take(ctx) {
+			t.Fatal("a redirect is over")
+		}
+	}
+	for i := range 2 * n {
+		if w.s.Space().Shard(key(i)) == 1 {
+			if f := w.find(i); f.Redirect != third.ID || !strings.HasPrefix(f.URL, other) {
+				t.Errorf("notice %d: %s, by %q", i, f.URL, f.Redirect)
+			}
+		}
+	}
+	if r := w.read(first.ID); r.State != Running || !strings.Contains(r.Reason, "WRONGTYPE") {
+		t.Errorf("%+v", r)
+	}
+	d.between = func() { // stopped during a pass
+		d.between = nil
+		if _, ok, err := w.s.Turn(ctx, first.ID, Running, Stopped, time.Now()); !ok || err != nil {
+			t.Errorf("%t, %v", ok, err)
+		}
+	}
+	if !d.take(ctx) || w.read(first.ID).State != Stopped {
+		t.Errorf("%+v after a stop", w.read(first.ID))
+	}
+	if err := c.Rename(ctx, shadow+"x", shadow).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for d.take(ctx) {
+	}
+	for _, id := range []string{second.ID, third.ID} {
+		if r := w.read(id); r.State != Done || r.Reason != "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	for i := range n {
+		if f := w.find(i); f.Shard == 0 && f.URL != address(i) {
+			t.Errorf("the stopped redirect has changed notice %d", i)
+		}
+		if f := w.find(n + i); f.URL != other || f.Redirect != third.ID {
+			t.Errorf("notice %d: %s, by %q", n+i, f.URL, f.Redirect)
+		}
 	}
 }

@@ -40,6 +40,7 @@ type visitor struct {
 	s      Redis
 	routes *route.Table
 	r      *Redirect
+	later  map[string]bool // ids of later redirects, whose notices stay
 }
 
 // visited is the result of a visit.
@@ -111,7 +112,7 @@ func (v visitor) judge(found []store.Found, sum *visited) (items []item, bytes i
 // applies reports whether the redirect has to change a notice, now or when its attempt has ended.
 func (v visitor) applies(f *store.Found) bool {
 	pending := f.State == notice.Scheduled || f.State == notice.Claimed
-	return pending && f.Raw == nil && f.Redirect != v.r.ID && !f.Made.Time().After(v.r.Made) && v.r.Matches(f.Notice)
+	return pending && f.Raw == nil && f.Redirect != v.r.ID && !v.later[f.Redirect] && !f.Made.Time().After(v.r.Made) && v.r.Matches(f.Notice)
 }
 
 // change writes notices, and returns the keys of those that were left.
@@ -135,7 +136,7 @@ type Plan struct {
 
 // Count reads the pending notices, at most for the given time, and counts those that a redirect would change.
 func Count(ctx context.Context, s Redis, routes *route.Table, r *Redirect, limit time.Duration) (Plan, error) {
-	v := visitor{s, routes, r}
+	v := visitor{s, routes, r, nil}
 	end := time.Now().Add(limit)
 	var plan Plan
 	for _, p := range Partitions(s, &r.Rule) {
