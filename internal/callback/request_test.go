@@ -158,24 +158,22 @@ func TestMethods(t *testing.T) {
 func TestRequestLineHasCanonicalURL(t *testing.T) {
 	t.Parallel()
 	const given, want = "/a%2Fb|c//./[x];v?d=2026-11-28 10:00&n=张三&y=1+2&z=%zz", "/a%2Fb%7Cc//./[x];v?d=2026-11-28%2010:00&n=%E5%BC%A0%E4%B8%89&y=1+2&z=%25zz"
-	eachTransport(t, func(t *testing.T, newHandler newHandlerFunc) {
-		base, got := capture(t)
-		h := newHandler(t, Options{})
-		n := testNotice("x")
-		expect(t, h.Handle(background(t), fixedRoute(base+given), n), notice.OutcomeDelivered, "")
-		if req := <-got; req.RequestURI != want {
-			t.Errorf("the fixed address is called as %s", req.RequestURI)
-		}
-		n.URL = base + given
-		expect(t, h.Handle(background(t), noticeRoute("127.0.0.1"), n), notice.OutcomeDelivered, "")
-		if req := <-got; req.RequestURI != want {
-			t.Errorf("the notice's address is called as %s", req.RequestURI)
-		}
-		for _, bad := range []string{base + "/100%", base + "/ ", "http://127.0.0.1:70000/"} {
-			n.URL = bad
-			expect(t, h.Handle(background(t), noticeRoute("127.0.0.1"), n), notice.OutcomeDead, notice.ReasonInvalid)
-		}
-	})
+	base, got := capture(t)
+	h := newHandler(t, Options{})
+	n := testNotice("x")
+	expect(t, h.Handle(background(t), fixedRoute(base+given), n), notice.OutcomeDelivered, "")
+	if req := <-got; req.RequestURI != want {
+		t.Errorf("the fixed address is called as %s", req.RequestURI)
+	}
+	n.URL = base + given
+	expect(t, h.Handle(background(t), noticeRoute("127.0.0.1"), n), notice.OutcomeDelivered, "")
+	if req := <-got; req.RequestURI != want {
+		t.Errorf("the notice's address is called as %s", req.RequestURI)
+	}
+	for _, bad := range []string{base + "/100%", base + "/ ", "http://127.0.0.1:70000/"} {
+		n.URL = bad
+		expect(t, h.Handle(background(t), noticeRoute("127.0.0.1"), n), notice.OutcomeDead, notice.ReasonInvalid)
+	}
 }
 
 func TestReservedHeadersAreDropped(t *testing.T) {
