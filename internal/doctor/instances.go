@@ -47,6 +47,7 @@ func (r *run) instances(ctx context.Context) {
 
 		r.clockOf(x)
 		r.outboxOf(x)
+		r.lostOf(x)
 		note(versions, x.Version, x)
 		note(limits, x.Limits, x)
 		note(takeovers, takeover(x.Takeover), x)
@@ -105,6 +106,16 @@ func (r *run) outboxOf(x fleet.Instance) {
 	r.add(Finding{Check: "history", Severity: Error, Message: "the version of " + spell(x) +
 		" has no history: notices that it finalizes get no entry there",
 		Remedy: "update the instance"})
+}
+
+// lostOf reports the losses of data that an instance has noticed.
+func (r *run) lostOf(x fleet.Instance) {
+	f, _ := x.ReadFigures()
+	for _, text := range f.Lost {
+		r.add(Finding{Check: "data", Severity: Error, Message: text + ", reports " + spell(x),
+			Remedy: "docs/runbook.md, NotifierDataLost: find out what has emptied Redis; restore a backup, or have producers send the lost " +
+				"notices again"})
+	}
 }
 
 // keySets reports signing keys that another instance does not publish. A receiver that fetches the key set from that

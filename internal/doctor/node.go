@@ -252,6 +252,11 @@ func (n *node) evicts(ctx context.Context, policy string, limit int64) {
 		f.Message = fmt.Sprintf("maxmemory-policy is %s: Redis would evict notices once maxmemory is set", policy)
 	}
 
+	if evicted := n.info["evicted_keys"]; evicted != "" && evicted != "0" {
+		f.Severity = Error
+		f.Message += fmt.Sprintf("; it has evicted %s keys since its start", evicted)
+	}
+
 	n.fix(ctx, &f, "maxmemory-policy", "noeviction")
 	n.add(f)
 }

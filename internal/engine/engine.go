@@ -156,6 +156,7 @@ type Engine struct {
 	walker      *holds.Walker
 	receivers   *receivers
 	unconfirmed *unconfirmed
+	losses      *losses
 
 	events   atomic.Bool   // expired events arrive
 	keyspace atomic.Bool   // keyspace events of adopting routes arrive, or no route adopts
@@ -184,6 +185,7 @@ func New(o Options) *Engine {
 	e.receivers = newReceivers(e)
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.unadopted = newUnadopted(e, o.Logger)
+	e.losses = newLosses(o.Metrics, o.Logger)
 	e.store = e.newStore()
 	e.holds = holds.New(e.store.Layout)
 
@@ -196,6 +198,9 @@ func New(o Options) *Engine {
 	e.hub = tap.NewHub(tap.HubOptions{Store: tap.NewStore(e.store.Wire()), Instances: e.alive, Observer: o.Metrics, Logger: o.Logger})
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
+		o.History.DB.FollowLost(e.losses.isGone, func(from string) {
+			o.Logger.Warn("the owner of the history has lost its data, claimed the history for the data in Redis", zap.String("from", from))
+		})
 	}
 
 	return e
@@ -328,6 +333,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	g.Go(func() error { return e.walker.Run(loops) })
 	g.Go(func() error { return e.adopter.Run(loops) })
 	g.Go(func() error { return e.watchOutages(loops) })
+	g.Go(func() error { return e.watchData(loops) })
 	g.Go(func() error { return e.unadopted.Run(loops) })
 	g.Go(func() error { return e.keepMinutes(loops) })
 	g.Go(func() error { return e.keepHistory(loops) })
@@ -566,7 +572,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		return reason
 	}
 
-	all := append(e.unreachable(ctx), []api.Condition{
+	all := append(append(e.unreachable(ctx), e.losses.conditions()...), []api.Condition{
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},

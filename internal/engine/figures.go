@@ -70,7 +70,7 @@ func (l *ledger) turn() map[string]metrics.Work {
 // figures returns the figures published with this instance's heartbeat.
 func (e *Engine) figures() []byte {
 	since, running := e.ledger.running()
-	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true,
+	f := fleet.Figures{Since: since.UnixMilli(), Places: e.store.Space().Places(), Sides: true, Outbox: true, Lost: e.losses.texts(),
 		Routes: map[string]fleet.RouteFigures{}}
 	// Rounded, because only changes are published.
 	f.ClockMS = e.fleet.ClockAhead().Truncate(100 * time.Millisecond).Milliseconds()

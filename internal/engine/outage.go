@@ -136,6 +136,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 
 			if err == nil {
 				o.over()
+				e.checkData() // another Redis may answer
 			} else {
 				o.failed(err)
 			}

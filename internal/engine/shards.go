@@ -177,10 +177,10 @@ func (e *Engine) tendShards(ctx context.Context) error {
 	}
 }
 
-// tendOnce reads the layout and makes one pass over the old shards. It reports whether notices moved.
+// tendOnce makes one pass over the old shards. It reports whether notices moved.
 func (e *Engine) tendOnce(ctx context.Context, mover *move.Mover) (moved bool, err error) {
-	if err := e.store.Known(ctx); err != nil || e.store.Space().First() == 0 {
-		return false, err
+	if e.store.Space().First() == 0 {
+		return false, nil
 	}
 
 	r, err := e.drainOld(ctx, mover)

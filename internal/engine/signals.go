@@ -42,6 +42,7 @@ func (s signals) Places() { s.checkShards() }
 // Subscribed implements [listener.State]. A sweep finds the notices whose events came before the
 // subscription.
 func (s signals) Subscribed() {
+	s.checkData()
 	s.adopter.Scan()
 	s.sweepers.Now()
 	if s.o.Subscriptions != nil {

@@ -24,6 +24,8 @@ type Figures struct {
 	Sides bool `json:"sides,omitempty"`
 	// Outbox is true if the instance relays finalized notices to the history.
 	Outbox bool `json:"outbox,omitempty"`
+	// Lost describes the losses of data in Redis that the instance has noticed within the last hour.
+	Lost []string `json:"lost,omitempty"`
 	// Cut is true if some figures were left out to stay within the size limit.
 	Cut bool `json:"cut,omitempty"`
 }
@@ -82,7 +84,7 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.dropDelays():
 		default:
-			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Cut: true}) // no text is in it
+			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Lost: f.Lost, Cut: true}) // only short texts
 			return text
 		}
 	}

@@ -70,6 +70,8 @@ type DB struct {
 
 	owner atomic.Pointer[func(context.Context) (Owner, error)] // nil = the owner is not checked
 	mine  atomic.Pointer[Owner]                                // the last answer of owner
+	// follow is nil if an owner whose data are lost stays the owner.
+	follow atomic.Pointer[following]
 
 	upgraded atomic.Bool
 	mu       sync.Mutex // guards upgrade and the fields below

@@ -18,6 +18,17 @@ type Owner struct {
 // because another Redis may answer. Without Serve the owner is not checked.
 func (d *DB) Serve(owner func(ctx context.Context) (Owner, error)) { d.owner.Store(&owner) }
 
+// FollowLost has the history follow the service when Redis has lost its data: if lost returns true for the identity of the
+// owner, the service becomes the owner, as by Claim, and claimed is called.
+func (d *DB) FollowLost(lost func(id string) bool, claimed func(from string)) {
+	d.follow.Store(&following{lost, claimed})
+}
+
+type following struct {
+	lost    func(id string) bool
+	claimed func(from string)
+}
+
 // checkOwner returns ErrForeign if the history belongs to another service. owned is false
 // if it has no owner yet.
 func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
@@ -41,7 +52,17 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 		return false, d.wrap("owner", err)
 	}
 
-	return true, mine.differs(has)
+	f := d.follow.Load()
+	if f == nil || has == mine || has.Namespace != mine.Namespace || !f.lost(has.ID) {
+		return true, mine.differs(has)
+	}
+
+	changed, err := d.claim(ctx, has.ID, mine)
+	if changed {
+		f.claimed(has.ID)
+	}
+
+	return true, d.wrap("claim", err)
 }
 
 const insertOwner = "INSERT INTO history_owner (one, namespace, id, since) VALUES (1, ?, ?, "

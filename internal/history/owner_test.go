@@ -113,6 +113,38 @@ func TestClaimTransfersHistory(t *testing.T) {
 	})
 }
 
+// The history of an emptied Redis follows its service; another service's history does not.
+func TestHistoryFollowsServiceWhoseDataAreLost(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := belongs(t, url, Owner{"notifier", "AAA"})
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil))
+		write(t, d, rows[:1])
+		r := askedFor(nil)
+		if _, err := add(t, d, r); err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []Owner{{"staging", "BBB"}, {"notifier", "BBB"}} {
+			var claims []string
+			x := belongs(t, url, o)
+			x.FollowLost(func(id string) bool { return id == "AAA" }, func(from string) { claims = append(claims, from) })
+			_, err := x.Write(t.Context(), rows[1:])
+			if follows := o.Namespace == "notifier"; follows != (err == nil) || follows != (len(claims) == 1) {
+				t.Errorf("%+v: %v, claims %v", o, err, claims)
+			}
+		}
+		if got := strings.Join(all(t, belongs(t, url, Owner{"notifier", "BBB"}), Query{Limit: 10}), " "); got != "2/1 1/1" {
+			t.Errorf("rows: %s", got)
+		}
+		if _, err := d.Write(t.Context(), rowsOf(BodiesKeep, ended(3, nil))); !errors.Is(err, ErrForeign) {
+			t.Errorf("the lost owner: %v", err)
+		}
+		if was, ok, err := d.Replay(t.Context(), r.ID); err == nil && ok && was.State != ReplayFailed {
+			t.Errorf("%+v, %v, %v", was, ok, err)
+		}
+	})
+}
+
 // add stores a replay of all delivered notices.
 func add(t *testing.T, d *DB, r *Replay) (n int, err error) {
 	t.Helper()

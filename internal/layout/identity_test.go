@@ -44,18 +44,130 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 		t.Errorf("of another Redis: %q, %v", got, err)
 	}
 
-	// An empty Redis gets the id that the instance knows, after the layout.
+	// An empty Redis gets a new id, not the one that the instance knows.
 	if err := c.Del(t.Context(), space.Meta(), space.Layout(0)).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Identity(t.Context()); err != nil || got != "other" {
+	got, err := s.Identity(t.Context())
+	if err != nil || got == "" || got == "other" || got == id {
 		t.Errorf("of an empty Redis: %q, %v", got, err)
 	}
-	if err := s.Known(t.Context()); err != nil {
+	if other, err := instance().Identity(t.Context()); err != nil || other != got {
+		t.Errorf("an instance that knows nothing: %q, %v; want %q", other, err, got)
+	}
+}
+
+// replacements is a Watcher that notes replaced data.
+type replacements struct {
+	unwatched
+	list []Replaced
+}
+
+func (r *replacements) DataReplaced(x Replaced) { r.list = append(r.list, x) }
+
+// Regression test: an emptied Redis was filled again without a word, with the known id.
+func TestReplacedDataAreReportedByEachInstance(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	c, space := srv.Client(), keys.Space{Namespace: "notifier", Shards: 1}
+	var heard [2]replacements
+	var all [2]*Layout
+	for i := range all {
+		all[i] = over(t, c, "notifier", Options{Watcher: &heard[i]})
+		if err := all[i].Learn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(step string, n int) {
+		t.Helper()
+		for i, s := range all {
+			if err := s.Check(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := heard[i].list; len(got) != n {
+				t.Errorf("%s: instance %d reports %+v, want %d", step, i, got, n)
+			}
+		}
+	}
+	id := c.HGet(t.Context(), space.Meta(), "id").Val()
+	if copied := c.HGet(t.Context(), space.Layout(0), "id").Val(); id == "" || copied != id {
+		t.Errorf("the first start writes the id %q, its copy is %q", id, copied)
+	}
+	check("at first", 0)
+	kept := c.Dump(t.Context(), space.Meta()).Val()
+	part := c.Dump(t.Context(), space.Layout(0)).Val()
+	if err := c.FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := instance().Identity(t.Context()); err != nil || got == "" || got == "other" {
-		t.Errorf("an instance that knows nothing: %q, %v", got, err)
+	check("emptied", 1)
+	if got := heard[1].list[0]; got.Place != -1 || got.Was != id || got.Now != c.HGet(t.Context(), space.Meta(), "id").Val() {
+		t.Errorf("%+v", got)
+	}
+
+	// The known data return.
+	for name, dump := range map[string]string{space.Meta(): kept, space.Layout(0): part} {
+		if err := c.RestoreReplace(t.Context(), name, 0, dump).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("returned", 2)
+	if got := heard[1].list[1]; got.Now != id {
+		t.Errorf("%+v", got)
+	}
+
+	// One shard is lost, and the first instance writes its layout again.
+	if err := c.Del(t.Context(), space.Layout(0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	check("one shard", 3)
+	if got := heard[1].list[2]; got.Place != 0 || got.Was == got.Now {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Neither a migration to this Redis nor the end of a Redis that was left is a loss.
+func TestMigrationIsNoLoss(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t, Options{Watcher: &replacements{}})
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	heard := &replacements{}
+	other := over(t, srv.Client(), srv.Namespace(), Options{Watcher: heard})
+	if err := other.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fields, err := s.TakeIdentity(t.Context(), "of the source")
+	if err != nil {
+		t.Fatal(err)
+	}
+	side, err := s.SetSide(t.Context(), s.Side(), Side{State: SideComing, ID: "m", Other: "o"}, fields...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := other.Identity(t.Context()); err != nil || id != "of the source" {
+		t.Errorf("%q, %v", id, err)
+	}
+	if copied := srv.Client().HGet(t.Context(), s.Space().Layout(0), "id").Val(); copied != "of the source" {
+		t.Errorf("the shard's copy is %q", copied)
+	}
+	if _, err := s.SetSide(t.Context(), side, Side{State: SideLeft, ID: "m", Other: "o"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Client().Del(t.Context(), s.Space().Meta(), s.Space().Layout(0)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(heard.list) > 0 {
+		t.Errorf("reported: %+v", heard.list)
 	}
 }
 

@@ -20,14 +20,17 @@ type Watcher interface {
 	Grow(places int) (grown func())
 	// SideChanged receives the role of this Redis in a migration.
 	SideChanged(Side)
+	// DataReplaced is called when Redis has other data than before.
+	DataReplaced(Replaced)
 }
 
 // unwatched is a Watcher that does nothing.
 type unwatched struct{}
 
-func (unwatched) LayoutChanged(error) {}
-func (unwatched) Grow(int) func()     { return func() {} }
-func (unwatched) SideChanged(Side)    {}
+func (unwatched) LayoutChanged(error)   {}
+func (unwatched) Grow(int) func()       { return func() {} }
+func (unwatched) SideChanged(Side)      {}
+func (unwatched) DataReplaced(Replaced) {}
 
 // Options configures a Layout.
 type Options struct {
@@ -60,7 +63,7 @@ type Layout struct {
 	came     atomic.Value         // source of the last migration: see CameFrom
 
 	key      atomic.Pointer[[]byte] // the service's key, as last read
-	identity atomic.Pointer[string] // as last read
+	identity identity
 
 	ordered atomic.Pointer[[]string] // members of notifier:ordered, as last read or added
 }

@@ -2,6 +2,7 @@ package layout
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -73,12 +74,14 @@ const KnownTimeout = 300 * time.Millisecond
 
 func (s *Layout) known(ctx context.Context, shard int) error {
 	before := s.view.Load()
-	state, err := s.c.HGet(ctx, s.space.Layout(shard), "state").Result()
-	if err != nil && !errors.Is(err, redis.Nil) {
+	stored, err := s.c.HMGet(ctx, s.space.Layout(shard), "state", "part").Result()
+	if err != nil {
 		return s.w.Fail("layout", err)
 	}
 
-	if before != nil && state == before.State {
+	state, _ := stored[0].(string)
+	part, _ := stored[1].(string)
+	if before != nil && state == before.State && s.identity.isPart(shard, part) {
 		s.report(nil)
 		return nil
 	}
@@ -166,6 +169,7 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 			return nil, s.w.Fail("meta", r.meta.Err())
 		}
 
+		outdated := false
 		if r.meta.Err() == nil {
 			grown, err := s.meta(ctx, r.meta.Val())
 			if err != nil {
@@ -174,10 +178,13 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 			if write = "1"; grown {
 				continue
 			}
+
+			outdated = r.identity != s.identity.known()
 		}
 
 		missing := r.missing()
-		if r.state != "" && len(missing) == 0 {
+		if r.state != "" && len(missing) == 0 && !outdated {
+			s.partIs(s.space.Place(keys.ShardKeys(base).Tag()), r.part)
 			return r.view(s.o.Prefixes), s.share(ctx, r.routes, r.prefixes)
 		}
 
@@ -194,6 +201,8 @@ type registration struct {
 	side      Side       // as sent to the script
 	state     string     // "" = the shard has another layout, and nothing was written
 	history   int        // maximum number of entries in the shard's outbox
+	identity  string     // the shard's copy of the data identity
+	part      string     // the id of the shard's data
 	prefixes  []string   // of the shard
 	migration string     // the stored side, if state is empty
 	meta      *redis.MapStringStringCmd
@@ -205,7 +214,7 @@ func (s *Layout) sendRegister(ctx context.Context, base string, known []string, 
 	r := registration{space: s.space.Now(), side: s.Side()}
 	shard := keys.ShardKeys(base)
 	args := []any{Version, r.space.Shards, write, history, strings.Join(r.space.Tags, ","), strings.Join(r.space.Former, ","),
-		keys.JoinCounts(r.space.Replaced), r.space.Places(), r.space.Place(shard.Tag()), r.side.String()}
+		keys.JoinCounts(r.space.Replaced), r.space.Places(), r.space.Place(shard.Tag()), r.side.String(), s.identity.known(), rand.Text()}
 	for _, p := range known {
 		args = append(args, p)
 	}
@@ -223,7 +232,7 @@ func (s *Layout) sendRegister(ctx context.Context, base string, known []string, 
 	switch {
 	case failed != nil:
 		return r, s.w.Fail("register", errors.Join(err, failed))
-	case len(parts) < 2: // not a reply of register.lua
+	case len(parts) < 4: // not a reply of register.lua
 		return r, fmt.Errorf("register: %d answers", len(parts))
 	case err != nil && !s.w.Cluster: // in a cluster, a shard works without the node of the other keys
 		return r, s.w.Fail("register", err)
@@ -243,7 +252,7 @@ func (r *registration) read(base string, parts []string) (err error) {
 		return fmt.Errorf("%w: the history bound %[3]q in %[2]slayout is not a number", ErrLayout, base, parts[1])
 	}
 
-	r.prefixes = parts[2:]
+	r.identity, r.part, r.prefixes = parts[2], parts[3], parts[4:]
 	return nil
 }
 
@@ -285,11 +294,15 @@ func (s *Layout) share(ctx context.Context, routes *redis.StringSliceCmd, there 
 // meta checks notifier:meta, and writes it if Redis has no layout yet. If new shards have replaced
 // this Layout's, it adds them.
 func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, err error) {
-	name, space := s.space.Meta(), s.space.Now()
+	name, space, was := s.space.Meta(), s.space.Now(), s.Side()
 	if !Begun(got) {
 		if got, err = s.writeMeta(ctx); err != nil {
 			return false, err
 		}
+	}
+
+	if err := s.identityIs(ctx, got, was); err != nil {
+		return false, err
 	}
 
 	if at, err := strconv.ParseInt(got["since"], 10, 64); err == nil {
@@ -318,10 +331,12 @@ func (s *Layout) meta(ctx context.Context, got map[string]string) (grown bool, e
 func (s *Layout) writeMeta(ctx context.Context) (map[string]string, error) {
 	name, space := s.space.Meta(), s.space.Now()
 	s.side.Store(nil) // another Redis without a layout
+	id := s.copiedIdentity(ctx)
 	var after *redis.MapStringStringCmd
 	_, err := s.c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSetNX(ctx, name, "layout", Version)
 		p.HSetNX(ctx, name, "shards", space.Shards)
+		p.HSetNX(ctx, name, "id", id)
 		if len(space.Tags) > 0 {
 			p.HSetNX(ctx, name, "tags", strings.Join(space.Tags, ","))
 		}

@@ -19,7 +19,7 @@ func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
 	state := func() string { return srv.Client().HGet(context.Background(), s.space.Layout(0), "state").Val() }
 	before := state()
 	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "",
-		1, 0, "", "app1").Result(); err != nil {
+		1, 0, "", "", "part", "app1").Result(); err != nil {
 		t.Fatal(err)
 	}
 	if state() != before {

@@ -52,7 +52,7 @@ func TestRegisterOfAnEarlierEpochChangesNothing(t *testing.T) {
 	before := c.HGetAll(t.Context(), layout).Val()
 
 	reply, err := c.Eval(t.Context(), registerSource, []string{layout, s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "", 1, 0, "",
-		"app1").Slice()
+		"", "part", "app1").Slice()
 	if err != nil || len(reply) != 4 || reply[0] != "" || reply[3] != at.String() {
 		t.Errorf("it is answered %q, %v; want the side %q", reply, err, at)
 	}

@@ -35,7 +35,7 @@ var operations = []string{
 	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
 	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink",
-	"countresend", "link",
+	"countresend", "link", "countpending",
 }
 
 // essential are the operations whose error series exist from the start.
@@ -68,6 +68,7 @@ type Metrics struct {
 	short     *prometheus.CounterVec
 	bodies    *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
+	lost      prometheus.Counter
 	setup     *prometheus.GaugeVec
 	calls     *prometheus.CounterVec
 	callTimes *prometheus.HistogramVec
@@ -136,6 +137,8 @@ func New(o Options) *Metrics {
 		events: counter("notifier_events_total", "Expired events received, by result.", "result"),
 		subs: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_subscriptions_total",
 			Help: "Subscriptions to expired events. Each one after the first replaces a lost subscription."}),
+		lost: prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_data_lost_total",
+			Help: "How often this process found that Redis has lost data: other data than before, or evicted keys."}),
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle failed and is retried.", "route"),
 		short: counter("notifier_unconfirmed_total", "Notices whose write was not confirmed with the configured durability, by operation; "+
 			"a settle is retried up to five times.", "op"),
@@ -174,7 +177,7 @@ func New(o Options) *Metrics {
 		}
 		return float64(o.LogDropped())
 	})
-	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.redis,
+	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost, m.redis,
 		m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, build,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -398,6 +401,26 @@ func (m *Metrics) Subscription() {
 		return
 	}
 	m.subs.Inc()
+}
+
+// DataLost counts a loss of data in Redis.
+func (m *Metrics) DataLost() {
+	if m != nil {
+		m.lost.Inc()
+	}
+}
+
+// Accepted returns the number of notices accepted by this process.
+func (m *Metrics) Accepted() (n int64) {
+	if m == nil {
+		return 0
+	}
+
+	for _, r := range m.routes {
+		n += count(r.scheduled)
+	}
+
+	return n
 }
 
 // Unsettled counts attempts whose settle failed and is retried.

@@ -285,8 +285,13 @@ func (m *migrator) closeNew(ctx context.Context) error {
 		return err
 	}
 
+	fields, err := m.to.TakeIdentity(ctx, identity)
+	if err != nil {
+		return err
+	}
+
 	came := fmt.Sprintf("%d %d", now.UnixMilli(), m.from.Space().Now().Shards)
-	if err := m.set(ctx, 1, layout.SideComing, "came", came, "id", identity); err != nil {
+	if err := m.set(ctx, 1, layout.SideComing, append(fields, "came", came)...); err != nil {
 		return err
 	}
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 	"notifier/internal/wire"
 )
 
@@ -16,6 +17,58 @@ import (
 var countsSource string
 
 var countsScript = wire.NewScript("counts", countsSource, false).Anywhere()
+
+//go:embed lua/countpending.lua
+var countPendingSource string
+
+var countPendingScript = wire.NewScript("countpending", countPendingSource, false).Anywhere()
+
+// CountPending counts the pending notices of each place, without the places of unreachable nodes. Outside a cluster it makes
+// one call for each MaxLooks partitions. It returns [layout.ErrReplaced] if Redis has other data than the known ones.
+func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
+	by, all, r := map[int]int64{}, []keys.Partition(nil), s.w.NewRound()
+	for place := range s.space.Places() {
+		for _, prefix := range s.Prefixes() {
+			all = append(all, keys.Partition{Prefix: prefix, Shard: place})
+		}
+
+		if last := place == s.space.Places()-1; !last && !s.w.Cluster {
+			continue
+		}
+
+		for some := range slices.Chunk(all, MaxLooks) {
+			if _, err := r.Do(ctx, place, func(ctx context.Context) error { return s.addPending(ctx, by, some) }); err != nil {
+				return nil, err
+			}
+		}
+
+		all = nil
+	}
+
+	return by, nil
+}
+
+func (s *Store) addPending(ctx context.Context, by map[int]int64, list []keys.Partition) error {
+	ks := []string{s.space.Layout(list[0].Shard)}
+	for _, p := range list {
+		ks = append(ks, s.space.Shadow(p))
+	}
+
+	v, err := s.w.Parts(ctx, countPendingScript, len(ks), ks, nil)
+	if err != nil {
+		return err
+	}
+	if id, _ := v[0].(string); !s.HasPart(list[0].Shard, id) {
+		return layout.ErrReplaced
+	}
+
+	for i, p := range list {
+		n, _ := v[i+1].(int64)
+		by[p.Shard] += max(n, 0)
+	}
+
+	return nil
+}
 
 // lookForDue is the maximum number of entries of a shadow that are read to find the next due time. The
 // entries before it are leases of running attempts.

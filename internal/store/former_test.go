@@ -199,7 +199,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
 	reply, err := c.Eval(t.Context(), registerSource(t), []string{s.space.Layout(0), s.space.ShardRoutes(0)}, layout.Version, 1, "1", "", "",
-		"", "", 1, 0, "", prefix).Slice()
+		"", "", 1, 0, "", "", "part", prefix).Slice()
 	if err != nil || reply[0] != "" {
 		t.Errorf("%v, %v", reply, err)
 	}

@@ -34,7 +34,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	if err := s.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 2 || got["layout"] != "2" || got["shards"] != "2" {
+	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 3 || got["id"] == "" || got["layout"] != "2" || got["shards"] != "2" {
 		t.Errorf("meta is %v", got)
 	}
 	for shard := range 2 {
@@ -344,6 +344,7 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 // watcher records the validity of the layout at each change.
 type watcher struct{ told *[]bool }
 
-func (w watcher) LayoutChanged(err error) { *w.told = append(*w.told, err == nil) }
-func (watcher) Grow(int) (grown func())   { return func() {} }
-func (watcher) SideChanged(layout.Side)   {}
+func (w watcher) LayoutChanged(err error)    { *w.told = append(*w.told, err == nil) }
+func (watcher) Grow(int) (grown func())      { return func() {} }
+func (watcher) SideChanged(layout.Side)      {}
+func (watcher) DataReplaced(layout.Replaced) {}

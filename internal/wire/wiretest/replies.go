@@ -85,14 +85,14 @@ func (a *Replies) answer(cmd redis.Cmder) {
 func (a *Replies) learnt(cmd redis.Cmder) {
 	switch cmd := cmd.(type) {
 	case *redis.Cmd:
-		list := []any{"x", "0"}
+		list := []any{"x", "0", "id", "part"}
 		for _, p := range a.Learning {
 			list = append(list, p)
 		}
 
 		cmd.SetVal(list)
 	case *redis.MapStringStringCmd:
-		cmd.SetVal(map[string]string{"layout": "2", "shards": "1"})
+		cmd.SetVal(map[string]string{"layout": "2", "shards": "1", "id": "id"})
 	case *redis.StringSliceCmd:
 		cmd.SetVal(a.Learning)
 	case *redis.IntCmd:

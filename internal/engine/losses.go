@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/api"
+	"notifier/internal/layout"
+	"notifier/internal/metrics"
+	"notifier/internal/notice"
+)
+
+const (
+	// lossKept is how long a loss of data is reported.
+	lossKept = time.Hour
+	// checkEvery is the interval of the checks that Redis still has its data, evictedEvery that of INFO.
+	checkEvery, evictedEvery = 10 * time.Second, 20 * time.Second
+	// countEvery is the shortest interval at which the pending notices are counted, for the report of their loss.
+	// countEach is added for each partition: one command of Redis.
+	countEvery, countEach = 30 * time.Second, 600 * time.Millisecond
+)
+
+// losses are the losses of data in Redis that this instance has noticed.
+type losses struct {
+	metrics *metrics.Metrics
+	logger  *zap.Logger
+	now     func() time.Time
+	again   chan struct{} // wakes watchData
+
+	mu       sync.Mutex
+	list     []loss
+	pending  map[int]int64        // by shard, when last counted; -1 = all; nil = not counted yet
+	at       time.Time            // of pending; zero = not counted yet
+	accepted int64                // of this instance, until at
+	young    map[string]bool      // ids of data that began empty, in place of others
+	gone     map[string]bool      // ids of data that Redis no longer has
+	evicted  map[string]evictions // by address
+}
+
+// loss is one loss of data.
+type loss struct {
+	id   string // of the lost data, or what else distinguishes it
+	text string
+	at   time.Time
+}
+
+func newLosses(m *metrics.Metrics, logger *zap.Logger) *losses {
+	return &losses{metrics: m, logger: logger, now: time.Now, again: make(chan struct{}, 1), young: map[string]bool{}, gone: map[string]bool{},
+		evicted: map[string]evictions{}}
+}
+
+// replaced reports data that Redis no longer has. It ends the report of data that have returned. Data that an emptied
+// Redis has had since are lost too, if any notice was in them.
+func (l *losses) replaced(r layout.Replaced) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	what, where := "this service's data", zap.Skip()
+	if r.Place >= 0 {
+		what, where = fmt.Sprintf("the data of shard %d", r.Place), zap.Int("shard", r.Place)
+	}
+
+	had := len(l.list)
+	l.list = slices.DeleteFunc(l.list, func(x loss) bool { return x.id == r.Now })
+	if len(l.list) < had {
+		l.logger.Warn("Redis has the lost data again", zap.String("identity", r.Now), where)
+	}
+
+	pending, known := l.pendingIn(r.Place)
+	accepted := l.metrics.Accepted() - l.accepted
+	if empty := l.young[r.Was] && pending+accepted == 0; !empty {
+		text := "Redis no longer has " + what + "; "
+		if known {
+			text += fmt.Sprintf("%s pending at %s UTC", counted(pending), l.at.UTC().Format(time.TimeOnly))
+		} else {
+			text += "its pending notices were not counted yet"
+		}
+
+		if accepted > 0 {
+			text += fmt.Sprintf(", and this instance has accepted %s since", notice.Count(accepted, "notice"))
+		}
+
+		l.add(r.Was, text)
+		l.logger.Error("Redis no longer has this service's data", zap.String("loss", text),
+			zap.String("identity", r.Was), zap.String("replaced_by", r.Now), where)
+	}
+
+	l.begin(r.Place, l.gone[r.Now])
+	l.young[r.Now] = l.young[r.Now] || !l.gone[r.Now]
+	l.gone[r.Was] = true
+	delete(l.gone, r.Now)
+}
+
+// isCounted reports whether the pending notices of the present data were counted.
+func (l *losses) isCounted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pending != nil
+}
+
+// isGone reports whether Redis no longer has the data with an identity.
+func (l *losses) isGone(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone[id]
+}
+
+// counted is a number of notices with its verb.
+func counted(n int64) string {
+	if n == 1 {
+		return "1 notice was"
+	}
+	return notice.Count(n, "notice") + " were"
+}
+
+// pendingIn returns how many notices were pending in a shard, or in all, when they were last counted.
+func (l *losses) pendingIn(place int) (n int64, known bool) {
+	for shard, some := range l.pending {
+		if place < 0 || shard == place || shard < 0 {
+			n, known = n+some, true
+		}
+	}
+
+	return n, known
+}
+
+// begin starts the count of the data of a shard, or of all, that have replaced others.
+func (l *losses) begin(place int, returned bool) {
+	l.at, l.accepted = l.now(), l.metrics.Accepted()
+	switch {
+	case returned:
+		l.pending = nil
+	case place < 0:
+		l.pending = map[int]int64{-1: 0}
+	case l.pending != nil:
+		l.pending[place] = 0
+	}
+}
+
+// add adds a loss, or renews it.
+func (l *losses) add(id, text string) {
+	l.metrics.DataLost()
+	l.list = append(slices.DeleteFunc(l.list, func(x loss) bool { return x.id == id }), loss{id, text, l.now()})
+}
+
+// texts returns the losses of the last hour.
+func (l *losses) texts() (texts []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.list = slices.DeleteFunc(l.list, func(x loss) bool { return l.now().Sub(x.at) >= lossKept })
+	for _, x := range l.list {
+		texts = append(texts, x.text)
+	}
+
+	return texts
+}
+
+// conditions returns the losses as conditions of /readyz.
+func (l *losses) conditions() (list []api.Condition) {
+	for _, text := range l.texts() {
+		list = append(list, api.Condition{Reason: text, Urgent: true})
+	}
+
+	return list
+}
+
+func (l *losses) setPending(by map[int]int64) {
+	l.pending, l.at, l.accepted = by, l.now(), l.metrics.Accepted()
+}
+
+// DataReplaced implements [layout.Watcher].
+func (w watcher) DataReplaced(r layout.Replaced) { w.losses.replaced(r) }
+
+// checkData wakes watchData.
+func (e *Engine) checkData() {
+	select {
+	case e.losses.again <- struct{}{}:
+	default:
+	}
+}
+
+// watchData checks until ctx ends, and after each reconnect, that Redis has the data that this instance knows, and evicts
+// none. It counts the pending notices, so that a loss can be reported with their number.
+func (e *Engine) watchData(ctx context.Context) error {
+	var count, look time.Time
+	for {
+		if err := e.store.Check(ctx); err == nil {
+			now := time.Now()
+			if now.After(count) || !e.losses.isCounted() {
+				e.countPending(ctx)
+				count = now.Add(max(countEvery, countEach*time.Duration(e.store.Space().Places()*len(e.store.Prefixes()))))
+			}
+
+			if now.After(look) {
+				e.watchEvictions(ctx)
+				look = now.Add(evictedEvery - checkEvery/2)
+			}
+		}
+
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-e.losses.again:
+		case <-time.After(checkEvery + rand.N(checkEvery/20)):
+		}
+	}
+}
+
+// countPending counts the pending notices.
+func (e *Engine) countPending(ctx context.Context) {
+	by, err := e.store.CountPending(ctx)
+	if err != nil {
+		return // the last count holds
+	}
+
+	e.losses.mu.Lock()
+	defer e.losses.mu.Unlock()
+	e.losses.setPending(by)
+}

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/zap"
+	logged "go.uber.org/zap/zaptest/observer"
+
+	"notifier/internal/history"
+	"notifier/internal/layout"
+	"notifier/internal/metrics"
+	"notifier/internal/redistest"
+	"notifier/internal/store"
+)
+
+// urgent returns the urgent reasons of /readyz.
+func (w *world) urgent() string {
+	var list []string
+	for _, c := range w.Ready(context.Background()).Degraded {
+		if c.Urgent {
+			list = append(list, c.Reason)
+		}
+	}
+	return strings.Join(list, "\n")
+}
+
+// Regression test: FLUSHALL removed all notices without a word, and the history kept the identity of the lost data.
+func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var all []*world
+	var logs []*logged.ObservedLogs
+	s := newSink(100)
+	url := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
+	for range 2 {
+		core, seen := logged.New(zap.InfoLevel)
+		w := start(t, srv, s, func(o *Options) {
+			o.Logger, o.History = zap.New(core), History{DB: openHistory(t, url), Backlog: 1000}
+		}, testRoute("r", "app1"))
+		all, logs = append(all, w), append(logs, seen)
+	}
+	w, d := all[0], all[0].o.History.DB
+	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:first:x:1"} })
+	s.await(t, 1)
+	w.until(t, "app1:first:x:1", "delivered")
+	w.put(t, 28, func(i int) store.Request { return store.Request{Key: key(i), Delay: time.Hour} })
+	for _, w := range all {
+		w.countPending(t.Context())
+		eventually(t, "the owner of the history is known", func() bool {
+			_, err := w.o.History.DB.Find(t.Context(), history.Query{Limit: 1})
+			return err == nil
+		})
+	}
+	was, err := w.store.Identity(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := srv.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range all {
+		w.checkData()
+		eventually(t, "the report", func() bool { return w.urgent() != "" })
+		if got := w.urgent(); !strings.HasPrefix(got, "Redis no longer has this service's data; 28 notices were pending at ") {
+			t.Errorf("instance %d: %s", i, got)
+		}
+		if n := logs[i].FilterMessage("Redis no longer has this service's data").FilterLevelExact(zap.ErrorLevel).Len(); n != 1 {
+			t.Errorf("instance %d: %d lines", i, n)
+		}
+		if got := w.figures(); !strings.Contains(string(got), `"lost":["Redis no longer`) {
+			t.Errorf("instance %d publishes %s", i, got)
+		}
+	}
+
+	// New notices are delivered, and their entries follow into the history.
+	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:again:x:1"} })
+	s.await(t, 1)
+	eventually(t, "the entry of a new notice", func() bool {
+		page, err := d.Find(t.Context(), history.Query{Key: "app1:again:x:1", Limit: 1})
+		return err == nil && len(page.Rows) == 1
+	})
+	if has, _, err := d.Owner(t.Context()); err != nil || has.ID == was {
+		t.Errorf("the history belongs to %+v (%v), the lost data had %s", has, err, was)
+	}
+}
+
+// Regression test: a service whose address led to an empty Redis for some seconds lost the calls of that time silently.
+func TestVisitToAnotherRedisIsReported(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	core, logs := logged.New(zap.InfoLevel)
+	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
+	w.put(t, 3, func(i int) store.Request { return store.Request{Key: key(i), Delay: time.Hour} })
+	away := func(want string) {
+		t.Helper()
+		if err := srv.Client().Do(t.Context(), "SWAPDB", 0, 1).Err(); err != nil { // as if another Redis answered
+			t.Fatal(err)
+		}
+		w.checkData()
+		eventually(t, "the report: "+want, func() bool {
+			got := w.urgent()
+			return strings.Contains(got, want) && (got == "") == (want == "")
+		})
+	}
+	away("Redis no longer has this service's data")
+	away("") // nothing was accepted meanwhile: the return ends the report
+	if n := logs.FilterMessage("Redis has the lost data again").Len(); n != 1 {
+		t.Errorf("%d lines tell of the return", n)
+	}
+	away("Redis no longer has this service's data")
+	w.put(t, 5, func(i int) store.Request {
+		return store.Request{Key: "app1:away:x:" + key(i)[len("app1:trans:notice:"):], Delay: time.Hour}
+	})
+	away("5 notices") // pending when last counted, or accepted since
+	if f, err := w.Find(t.Context(), key(1)); err != nil || f.State != "scheduled" {
+		t.Errorf("after the return: %+v, %v", f, err)
+	}
+}
+
+// A loss is reported for an hour.
+func TestLossIsReportedForAnHour(t *testing.T) {
+	t.Parallel()
+	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
+	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
+	l.now = func() time.Time { return now }
+	l.setPending(map[int]int64{0: 1, 1: 2})
+	l.replaced(layout.Replaced{Place: 1, Was: "a", Now: "b"})
+	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has the data of shard 1; 2 notices were pending at 12:00:03 UTC" {
+		t.Errorf("%q", got)
+	}
+	now = now.Add(lossKept - time.Second)
+	l.replaced(layout.Replaced{Place: 0, Was: "c", Now: "d"})
+	if got := l.texts(); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+	now = now.Add(time.Second)
+	if got := l.texts(); len(got) != 1 || !strings.Contains(got[0], "shard 0; 1 notice was pending at 12:00:03 UTC") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Regression test: evicted notices vanished without a word.
+func TestEvictedKeysAreReported(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	core, logs := logged.New(zap.InfoLevel)
+	w := start(t, srv, newSink(10), func(o *Options) { o.Logger = zap.New(core) }, testRoute("r", "app1"))
+	c := srv.Client()
+	w.watchEvictions(t.Context())
+	evict := func(policy string) {
+		t.Helper()
+		for _, setting := range [][2]string{{"maxmemory-policy", policy}, {"maxmemory", "1mb"}} {
+			if err := c.ConfigSet(t.Context(), setting[0], setting[1]).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = c.Set(t.Context(), "big", strings.Repeat("x", 100<<10), 0).Err() // refused without a policy that evicts
+		if err := c.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+			t.Fatal(err)
+		}
+		w.watchEvictions(t.Context())
+	}
+	evict("noeviction")
+	if got := w.urgent(); got != "" {
+		t.Errorf("without evictions: %s", got)
+	}
+	evict("allkeys-random")
+	if got := w.urgent(); !strings.Contains(got, "Redis evicts notices under maxmemory-policy allkeys-random: ") {
+		t.Errorf("%s", got)
+	}
+	if n := logs.FilterMessage("Redis evicts keys, notices are lost").Len(); n != 1 {
+		t.Errorf("%d lines", n)
+	}
+}
