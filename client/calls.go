@@ -32,6 +32,8 @@ const (
 	// Settled is returned by a repeated schedule call whose notice was delivered or cancelled and has
 	// been trimmed since. Of the fields of Notice only Key, ID and State are set then.
 	Settled State = "settled"
+	// Lost is the state of a notice of which Redis has only the record left, as after an eviction. Nothing delivers it.
+	Lost State = "lost"
 )
 
 // Notice is a notice as the API shows it.

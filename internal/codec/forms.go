@@ -64,7 +64,7 @@ type Notice struct {
 	ID           string       `json:"id" doc:"The webhook-id of its callbacks."`
 	Ending       int          `json:"ending" doc:"How often it has been finalized. Names, with id, what a resend concerns."`
 	Route        string       `json:"route" doc:"The name of its route."`
-	State        notice.State `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced" doc:"replaced: another notice replaced it under the same key; only in the history."`
+	State        notice.State `json:"state" enum:"scheduled,claimed,delivered,cancelled,dead,replaced,lost" doc:"replaced: another notice replaced it under the same key; only in the history. lost: Redis has only its record left, as after an eviction, and nothing delivers it; schedule it again with on_duplicate replace."`
 	Due          Stamp        `json:"due" doc:"The promised time of the next attempt, or of the last one if the notice is finalized. A postponement does not change it; see next_attempt_at."`
 	Attempt      int          `json:"attempt,omitempty" doc:"The number of the coming attempt, from 1. Absent once the notice is finalized."`
 	AttemptsMade int          `json:"attempts_made" doc:"The number of attempts so far."`
@@ -78,7 +78,7 @@ type Notice struct {
 	Client      string   `json:"client,omitempty" doc:"The client that scheduled it, or # and its number if its name is unknown. Recorded if two or more clients are configured, and shown to clients without a prefix. Not in the history."`
 	CreatedAt   Stamp    `json:"created_at"`
 	SettledAt   Stamp    `json:"settled_at,omitzero" doc:"When it was delivered or cancelled, or when it died."`
-	Reason      string   `json:"reason,omitempty" doc:"Why it is dead."`
+	Reason      string   `json:"reason,omitempty" doc:"Why it is dead. Of a scheduled notice: missing if its record is gone, unreadable if it cannot be read; the notice dies when it is due."`
 	NextAttempt Stamp    `json:"next_attempt_at,omitzero" doc:"The time of the next attempt of a scheduled notice. Later than due if the notice was postponed, for example because its host was busy or its breaker open. Absent while waits is true."`
 	Waits       bool     `json:"waits,omitempty" doc:"True while the notice is due, but another one of its sequence comes first. Only on routes with an order."`
 	WaitsFor    string   `json:"waits_for,omitempty" doc:"With waits: the key of the notice of its sequence that is in flight, or else of the first one that is pending. Absent if the client's prefix does not cover that key, or if that notice has just ended."`

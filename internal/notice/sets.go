@@ -25,6 +25,9 @@ const (
 	// Settled is a finalized notice that is no longer stored. A repeated schedule call finds its [Tombstone].
 	// No listing contains it.
 	Settled State = "settled"
+	// Lost is a notice whose record is stored, but whose key is in no set: Redis has evicted or lost the set. Nothing
+	// delivers it. No listing contains it.
+	Lost State = "lost"
 )
 
 // States lists the states of stored notices.

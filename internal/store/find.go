@@ -88,6 +88,9 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		}
 
 		f, err := s.findIn(ctx, at, prefix, key)
+		if err == nil && f.State == "" {
+			f.State = notice.Lost
+		}
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}

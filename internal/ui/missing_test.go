@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
@@ -71,4 +72,22 @@ func TestHeartbeatsMayBeUnavailableAlone(t *testing.T) {
 	open := s.open() // checking a session needs Redis, too
 	open.get("/ui/").is(200).says("The figures of instances are outdated: Redis node 10.0.0.3:6379 , which stores them, is unavailable.")
 	open.get("/ui/audit").is(503).says("Redis node 10.0.0.3:6379 : ")
+}
+
+// A notice that has lost its record, or its place in Redis, says so on its page.
+func TestNoticePageSaysWhatIsMissing(t *testing.T) {
+	s := newSite(t)
+	const key, page = "app1:orders:paid:1", "/ui/notices/app1:orders:paid:1"
+	s.keep(key, notice.Content{URL: "https://shop.example/"}, time.Hour)
+	at := keys.Partition{Prefix: "app1:orders"}
+	if err := s.engine.Store().Wire().Redis.Del(t.Context(), s.engine.Store().Space().Shadow(at)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.get(page).is(200).says("Lost: Redis has only the record of this notice", "state lost")
+	s = newSite(t)
+	s.keep(key, notice.Content{URL: "https://shop.example/"}, time.Hour)
+	if err := s.engine.Store().Wire().Redis.Del(t.Context(), s.engine.Store().Space().Records(at)).Err(); err != nil {
+		t.Fatal(err)
+	}
+	s.get(page).is(200).says("The record of this notice is missing in Redis. The notice becomes a dead letter in")
 }

@@ -179,6 +179,8 @@ func (p *Pages) addHead(ctx context.Context, page *noticePage, f *store.Found, v
 func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	now, tried := p.now(), f.AttemptsMade
 	switch f.State {
+	case notice.Lost:
+		return wrong, say("Lost: Redis has only the record of this notice, and nothing delivers it. Schedule it again.")
 	case notice.Delivered:
 		return fine, say("Delivered %s, by attempt %s.", fromNow(now, f.SettledAt), tried)
 	case notice.Cancelled:
@@ -197,6 +199,8 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	late := now.Sub(f.Due)
 	next := f.NextAttemptAt()
 	switch {
+	case f.Reason == notice.ReasonMissing:
+		return wrong, say("The record of this notice is missing in Redis. The notice becomes a dead letter %s.", fromNow(now, next))
 	case next.After(f.Due) && next.After(now):
 		return mind, say("Postponed: attempt %s was due %s. It starts %s.", f.NextAttempt(), fromNow(now, f.Due), fromNow(now, next))
 	case late > lateFrom:
@@ -234,6 +238,8 @@ func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Vis
 		return append(out, step{Title: say("Cancelled"), At: p.stamp(f.SettledAt), Level: mind})
 	case notice.State(notice.EndReplaced):
 		return append(out, step{Title: say("Replaced by another notice"), At: p.stamp(f.SettledAt), Level: mind})
+	case notice.Lost:
+		return append(out, step{Title: say("lost"), Level: wrong})
 	case notice.Dead:
 		return append(out, step{Title: say("Dead: %s", v.deathReason(f)), At: p.stamp(f.SettledAt), Level: wrong})
 	}

@@ -21,6 +21,7 @@ var stateTexts = map[string]text{
 	string(notice.Dead):           say("dead"),
 	string(notice.Cancelled):      say("cancelled"),
 	string(notice.Settled):        say("settled"),
+	string(notice.Lost):           say("lost"),
 	string(notice.EndReplaced):    say("replaced"),
 	string(fleet.Alive):           say("alive"),
 	string(fleet.Leaving):         say("leaving"),
