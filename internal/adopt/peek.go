@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -84,7 +83,7 @@ func (s Redis) peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 	for _, x := range v[2:] {
 		a, ok := x.([]any)
 		if !ok || len(a) != 5 {
-			return now, nil, 0, fmt.Errorf("peek: unexpected answer %T", x)
+			return now, nil, 0, wire.BadReply("peek", "unexpected answer %T", x)
 		}
 
 		w := Seen{}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha1" // distinguishes values, not for security
 	_ "embed"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -87,7 +86,7 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		return nil, s.Wire().Fail(adoptScript.Op, err)
 	}
 	if len(v) != len(list)+1 {
-		return nil, fmt.Errorf("adopt: %d answers to %d steps", len(v)-1, len(list))
+		return nil, wire.BadReply("adopt", "%d answers to %d steps", len(v)-1, len(list))
 	}
 
 	done := make([]bool, len(list))

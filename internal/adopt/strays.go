@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -48,7 +47,7 @@ func (s Redis) strays(ctx context.Context, p keys.Partition, mode, arg string) (
 		return now, nil, "", err
 	}
 	if len(v) < 2 {
-		return now, nil, "", fmt.Errorf("strays: %d answers", len(v))
+		return now, nil, "", wire.BadReply("strays", "%d answers", len(v))
 	}
 
 	next, _ = v[1].(string)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"notifier/internal/node"
 	"notifier/internal/sentinel"
 	"notifier/internal/wire"
 )
@@ -89,6 +90,16 @@ func trouble(err error) string {
 	var clock wire.ClockError
 	if errors.As(err, &clock) {
 		return clock.Error()
+	}
+
+	var refused *node.ConnectError
+	if errors.As(err, &refused) {
+		return refused.Error()
+	}
+
+	var malformed *node.MalformedError
+	if errors.As(err, &malformed) || errors.Is(err, wire.ErrReply) {
+		return "redis sends unexpected replies: check that NOTIFIER_REDIS_URL is the address of a Redis"
 	}
 
 	var answer redis.Error

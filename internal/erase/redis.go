@@ -3,7 +3,6 @@ package erase
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 
 	"notifier/internal/keys"
@@ -39,7 +38,7 @@ func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (delet
 		return 0, 0, s.Wire().Fail(deleteScript.Op, err)
 	}
 	if len(v) != 2 {
-		return 0, 0, fmt.Errorf("%s: %d answers", deleteScript.Op, len(v))
+		return 0, 0, wire.BadReply(deleteScript.Op, "%d answers", len(v))
 	}
 
 	return int(v[0]), int(v[1]), nil

@@ -342,7 +342,7 @@ type subscription struct {
 // Next implements [Subscription].
 func (l *subscription) Next(ctx context.Context) (Message, error) {
 	for {
-		v, err := l.Receive(ctx)
+		v, err := wire.Receive(ctx, l.PubSub)
 		if err != nil {
 			return Message{}, err
 		}

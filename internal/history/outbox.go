@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -62,7 +61,7 @@ func (o Outbox) Hold(ctx context.Context, shard int, who Holder, done Confirmed)
 		return Held{}, o.Wire.Fail(shipScript.Op, err)
 	}
 	if len(v) != 4 {
-		return Held{}, fmt.Errorf("ship: %d answers", len(v))
+		return Held{}, wire.BadReply("ship", "%d answers", len(v))
 	}
 
 	return Held{Ours: v[0] == 1, Removed: v[1] == 1, Left: v[2], Lost: v[3]}, nil

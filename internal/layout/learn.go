@@ -233,7 +233,7 @@ func (s *Layout) sendRegister(ctx context.Context, base string, known []string, 
 	case failed != nil:
 		return r, s.w.Fail("register", errors.Join(err, failed))
 	case len(parts) < 4: // not a reply of register.lua
-		return r, fmt.Errorf("register: %d answers", len(parts))
+		return r, wire.BadReply("register", "%d answers", len(parts))
 	case err != nil && !s.w.Cluster: // in a cluster, a shard works without the node of the other keys
 		return r, s.w.Fail("register", err)
 	}

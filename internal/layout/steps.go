@@ -111,7 +111,7 @@ func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string,
 		return l, held, fmt.Errorf("moveout: %w", ErrMoving)
 	}
 	if len(v)%2 != 0 { // each notice has two parts
-		return l, held, fmt.Errorf("moveout: %d answers", len(v))
+		return l, held, wire.BadReply("moveout", "%d answers", len(v))
 	}
 
 	number := func(i int) int {

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/node"
 	"notifier/internal/notice"
 	"notifier/internal/retry"
 	"notifier/internal/route"
@@ -364,7 +365,7 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) err
 // receive handles the messages of the subscription until it fails or ctx ends.
 func (s *subscription) receive(ctx context.Context) error {
 	for {
-		m, err := s.ps.Receive(ctx)
+		m, err := node.Receive(ctx, s.ps)
 		if err != nil {
 			return causeOr(ctx, err)
 		}

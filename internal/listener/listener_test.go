@@ -1,6 +1,7 @@
 package listener
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -352,6 +353,7 @@ type proxy struct {
 	to      string
 	mu      sync.Mutex
 	swallow map[net.Conn]bool // connections whose replies are dropped
+	inject  string            // sent before the next replies, once
 	conns   []net.Conn
 	wg      sync.WaitGroup
 }
@@ -405,10 +407,13 @@ func (p *proxy) serve(c net.Conn) {
 			return
 		}
 		p.mu.Lock()
-		gone := p.swallow[c]
+		gone, first := p.swallow[c], ""
+		if bytes.Contains(b[:n], []byte("beat ")) { // of a subscription
+			first, p.inject = p.inject, ""
+		}
 		p.mu.Unlock()
 		if !gone {
-			if _, err := c.Write(b[:n]); err != nil {
+			if _, err := c.Write(append([]byte(first), b[:n]...)); err != nil {
 				_ = r.Close()
 				return
 			}
@@ -440,6 +445,28 @@ func TestSilentConnectionIsReplaced(t *testing.T) {
 	e.until(t, "another subscription", func() bool { return e.begun > before && l.Alive() == 1 })
 	if logs.FilterField(zap.String("redis", p.l.Addr().String())).FilterMessageSnippet("opening another").Len() == 0 {
 		t.Errorf("logged %v", logs.All())
+	}
+}
+
+// go-redis panics over such a message, which would end the process.
+func TestMalformedMessageEndsConnectionOnly(t *testing.T) {
+	srv := redistest.Start(t)
+	p := newProxy(t, srv.Addr())
+	c := redis.NewClient(&redis.Options{Addr: p.l.Addr().String(), DisableIdentity: true, MaxRetries: -1})
+	defer func() { _ = c.Close() }()
+	l, e, logs := newListener(t, c, srv.Namespace(), nil)
+	run(t, l)
+	e.until(t, "the subscription", func() bool { return e.begun >= 1 })
+	for _, text := range []string{"*0\r\n", "*1\r\n:1\r\n", "*2\r\n$7\r\nmessage\r\n:1\r\n"} {
+		var before int
+		e.do(func() { before = e.begun })
+		p.mu.Lock()
+		p.inject = text
+		p.mu.Unlock()
+		e.until(t, "another subscription", func() bool { return e.begun > before && l.Alive() == 1 })
+	}
+	if n := logs.FilterLevelExact(zap.ErrorLevel).FilterMessageSnippet("opening another").Len(); n != 3 {
+		t.Errorf("%d error lines, want 3: %v", n, logs.All())
 	}
 }
 

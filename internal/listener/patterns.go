@@ -3,13 +3,12 @@ package listener
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"notifier/internal/node"
 	"notifier/internal/retry"
 )
 
@@ -32,7 +31,12 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 			l.adopting(c, nil, false)
 		}
 
-		l.o.Logger.Debug("subscription to keyspace events ended, opening another", zap.String("redis", c.Options().Addr), zap.Error(err))
+		level := zap.DebugLevel
+		if bad := new(node.MalformedError); errors.As(err, &bad) {
+			level = zap.ErrorLevel
+		}
+
+		l.o.Logger.Log(level, "subscription ended, opening another", zap.String("redis", c.Options().Addr), zap.Error(err))
 		if !loop.Wait(ctx, err) {
 			return
 		}
@@ -40,102 +44,48 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 }
 
 // subscribePatterns runs one subscription. Each pattern has a separate command, so that a refused
-// one does not affect the others.
+// one does not affect the others. The answers have the order of the patterns.
 func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop *retry.Loop) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ps := c.PSubscribe(ctx)
 	defer func() { _ = ps.Close() }()
-	heard := &echo{from: time.Now()}
-
-	var wg sync.WaitGroup
-	wg.Go(func() { cancel(l.ping(ctx, ps, heard)) })
-	wg.Go(func() { // Close ends a Receive that waits on a silent connection
-		<-ctx.Done()
-		_ = ps.Close()
-	})
-	defer wg.Wait()
-	defer cancel(nil)
-
 	for _, p := range l.patterns {
 		if err := ps.PSubscribe(ctx, p); err != nil {
 			return err
 		}
 	}
 
-	denied, err := l.answers(ctx, ps, heard)
-	if err != nil {
-		return causeOr(ctx, err)
-	}
-
-	loop.Succeed()
-	l.adopting(c, denied, true)
-	if len(denied) > 0 {
-		t := time.AfterFunc(refusedChecks*l.o.Check, func() { cancel(errRefused) })
-		defer t.Stop()
-	}
-
-	for {
-		if _, err := l.next(ctx, ps, heard); err != nil {
-			return causeOr(ctx, err)
-		}
-	}
-}
-
-// answers receives the answer to each PSUBSCRIBE, in the order of the patterns, and returns the denied
-// patterns.
-func (l *Listener) answers(ctx context.Context, ps *redis.PubSub, heard *echo) (denied []string, err error) {
-	for asked := l.patterns; len(asked) > 0; {
-		answered, err := l.next(ctx, ps, heard)
-		switch {
-		case err != nil && (!refused(err) || ctx.Err() != nil):
-			return nil, err
-		case err != nil:
-			denied = append(denied, asked[0])
-		case !answered:
-			continue
+	asked, denied := l.patterns, []string(nil)
+	answered := func() {
+		if asked = asked[1:]; len(asked) > 0 {
+			return
 		}
 
-		asked = asked[1:]
-	}
-	return denied, nil
-}
-
-// next receives one message, and handles it if it is an event. It reports whether the message is the
-// answer to a PSUBSCRIBE.
-func (l *Listener) next(ctx context.Context, ps *redis.PubSub, heard *echo) (answered bool, err error) {
-	m, err := ps.Receive(ctx)
-	heard.now()
-	if err != nil {
-		return false, err
-	}
-
-	if event, ok := m.(*redis.Message); ok {
-		l.message(event, &group{})
-	}
-
-	_, answered = m.(*redis.Subscription)
-	return answered, nil
-}
-
-// ping checks the connection until it fails or ctx ends.
-func (l *Listener) ping(ctx context.Context, ps *redis.PubSub, heard *echo) error {
-	tick := time.NewTicker(l.o.Beat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-
-		if silence := heard.silence(); silence > l.o.Silence {
-			return fmt.Errorf("the subscription to keyspace events has been silent for %s", silence.Round(time.Millisecond))
-		}
-		if err := ps.Ping(ctx); err != nil && ctx.Err() == nil {
-			return fmt.Errorf("ping: %w", err)
+		loop.Succeed()
+		l.adopting(c, denied, true)
+		if len(denied) > 0 {
+			time.AfterFunc(refusedChecks*l.o.Check, func() { cancel(errRefused) })
 		}
 	}
+	return node.Follow(ctx, ps, l.o.Beat, l.o.Silence, func(m any, err error) error {
+		switch m := m.(type) {
+		case *redis.Message:
+			l.message(m, &group{})
+		case *redis.Subscription:
+			if len(asked) > 0 {
+				answered()
+			}
+		}
+
+		if err == nil || len(asked) == 0 || !refused(err) {
+			return err
+		}
+
+		denied = append(denied, asked[0])
+		answered()
+		return nil
+	})
 }
 
 // adopting records the state of a node's patterns: answered, with some denied, or ended.

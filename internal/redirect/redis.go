@@ -290,7 +290,7 @@ func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []it
 		return nil, err
 	}
 	if len(v) != len(list) {
-		return nil, fmt.Errorf("redirect: %d answers to %d notices", len(v), len(list))
+		return nil, wire.BadReply("redirect", "%d answers to %d notices", len(v), len(list))
 	}
 
 	out := make([]int64, len(list))

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -81,7 +80,7 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 		return nil, err
 	}
 	if len(v) != len(items)+1 {
-		return nil, fmt.Errorf("replay: %d answers to %d items", len(v)-1, len(items))
+		return nil, wire.BadReply("replay", "%d answers to %d items", len(v)-1, len(items))
 	}
 
 	if err != nil {

@@ -3,6 +3,7 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -33,9 +34,10 @@ type Loop struct {
 	last     time.Time // when the last warning was logged
 }
 
-// Fail notes a failure, logs it, and returns the delay before the next try.
+// Fail notes a failure, logs it, and returns the delay before the next try. In place of a warning it logs an error if err
+// has a method Severe().
 func (l *Loop) Fail(err error, fields ...zap.Field) time.Duration {
-	l.log(append(fields, zap.Error(err)))
+	l.log(err, append(fields, zap.Error(err)))
 	return l.Next()
 }
 
@@ -85,7 +87,7 @@ func (l *Loop) Failing() bool {
 	return l.failures > 0
 }
 
-func (l *Loop) log(fields []zap.Field) {
+func (l *Loop) log(err error, fields []zap.Field) {
 	if l.Logger == nil || l.Failure == "" {
 		return
 	}
@@ -94,6 +96,10 @@ func (l *Loop) log(fields []zap.Field) {
 	level := zap.DebugLevel
 	if l.WarnEvery > 0 && time.Since(l.last) >= l.WarnEvery || l.WarnEvery == 0 && !l.warned {
 		l.warned, l.last, level = true, time.Now(), zap.WarnLevel
+		var severe interface{ Severe() }
+		if errors.As(err, &severe) {
+			level = zap.ErrorLevel
+		}
 	}
 
 	l.mu.Unlock()

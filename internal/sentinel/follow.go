@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/node"
 )
 
 // askEvery is the interval of questions to a sentinel that also publishes switches, pollEvery that to one
@@ -27,6 +29,7 @@ func (w *Watch) follow(addr string) {
 		MaxRetries: -1, DialTimeout: w.o.DialTimeout, ReadTimeout: answer, WriteTimeout: answer, ContextTimeoutEnabled: true, PoolSize: 2,
 		DialerRetries: 1, DisableIdentity: true})
 	defer func() { _ = c.Close() }()
+	c.AddHook(new(node.Replies))
 	for w.life.Err() == nil {
 		w.subscribed(c, addr)
 	}
@@ -74,7 +77,7 @@ func (w *Watch) receive(ctx context.Context, sub *redis.PubSub, notified chan<- 
 	}
 
 	for {
-		m, err := sub.Receive(ctx)
+		m, err := node.Receive(ctx, sub)
 		if redis.IsPermissionError(err) {
 			continue
 		}

@@ -120,7 +120,7 @@ func TestRestEndsWithASwitch(t *testing.T) {
 		{"another tells", func(_, b *fake, next master) { b.name(next) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			old, next := node(t), node(t)
+			old, next := listening(t), listening(t)
 			a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 			r := rester(t, time.Hour, a, b)
 			first, second := r.heard(t, a, b), r.must(t)
@@ -144,7 +144,7 @@ func TestRestEndsWithASwitch(t *testing.T) {
 func TestRestEndsWithAnAbortedFailover(t *testing.T) {
 	for _, why := range []string{"no-good-slave", "not-elected", "slave-timeout"} {
 		t.Run(why, func(t *testing.T) {
-			old := node(t)
+			old := listening(t)
 			a := newFake(t, master{old, 1})
 			r := rester(t, time.Hour, a)
 			conn := r.heard(t, a)
@@ -163,7 +163,7 @@ func TestRestEndsWithAnAbortedFailover(t *testing.T) {
 
 // A rest lasts until the last of several failovers has ended.
 func TestRestLastsForTheLastFailover(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b, c := newFake(t, master{old, 1}), newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b, c)
 	conn := r.heard(t, a, b, c)
@@ -194,7 +194,7 @@ func TestRestLastsForTheLastFailover(t *testing.T) {
 
 // A silent sentinel may go on with its failover, so the rest lasts for its maximum.
 func TestRestContinuesWhileSentinelIsSilent(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
 	conn := r.heard(t, a, b)
@@ -214,7 +214,7 @@ func TestRestContinuesWhileSentinelIsSilent(t *testing.T) {
 
 // The rest for a silent sentinel is bounded.
 func TestRestForSilentSentinelIsBounded(t *testing.T) {
-	old := node(t)
+	old := listening(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, 3*time.Second, a, b)
 	conn := r.heard(t, a, b)
@@ -227,7 +227,7 @@ func TestRestForSilentSentinelIsBounded(t *testing.T) {
 
 // A sentinel that ends publishes no end of its failover.
 func TestRestEndsWithItsSentinel(t *testing.T) {
-	old := node(t)
+	old := listening(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
 	conn := r.heard(t, a, b)
@@ -254,7 +254,7 @@ func TestRestEndsWithItsSentinel(t *testing.T) {
 
 // A failover that does not end causes a rest of at most restMost. The next failover is a separate one.
 func TestRestForEndlessFailoverIsBounded(t *testing.T) {
-	old := node(t)
+	old := listening(t)
 	a := newFake(t, master{old, 1})
 	const most = 300 * time.Millisecond
 	r := rester(t, most, a)
@@ -285,7 +285,7 @@ func TestRestIsLongerThanAnElection(t *testing.T) {
 }
 
 func TestWatchStartedDuringFailoverRests(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	a.begin()
 	r := rester(t, time.Hour, a, b)
@@ -301,7 +301,7 @@ func TestWatchStartedDuringFailoverRests(t *testing.T) {
 // A failover of an earlier master causes no rest of the present one, even if that sentinel has not seen the
 // switch, and even if the earlier one is the master again.
 func TestFailoverOfEarlierMasterCausesNoRest(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b := newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	r := rester(t, time.Hour, a, b)
 	r.heard(t, a, b)
@@ -327,7 +327,7 @@ func TestFailoverOfEarlierMasterCausesNoRest(t *testing.T) {
 
 // A user without access to the failover channels still gets switches, and the Watch polls.
 func TestUserLimitedToSwitchesIsPolled(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a := newFake(t, master{old, 1})
 	a.narrow = true
 	r := rester(t, time.Hour, a)

@@ -181,8 +181,8 @@ func (f *fake) subscribers() int {
 
 func (f *fake) addr() string { return f.Addr().String() }
 
-// node accepts connections and sends nothing.
-func node(t *testing.T) string {
+// listening is a server that accepts connections and sends nothing.
+func listening(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -251,7 +251,7 @@ func broken(t *testing.T, c net.Conn) {
 
 // One sentinel switches while the others are cut off together with the old master.
 func TestSwitchOfOneSentinelSuffices(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b, c := newFake(t, master{old, 1}), newFake(t, master{old, 1}), newFake(t, master{old, 1})
 	w := watch(t, a.addr(), b.addr(), c.addr())
 	first, second := w.must(t), w.must(t)
@@ -283,7 +283,7 @@ func TestSwitchOfOneSentinelSuffices(t *testing.T) {
 
 // Until the other replicas follow the new master, a sentinel returns its epoch with the old address.
 func TestPromotedReplicaIsTheMaster(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a := newFake(t, master{old, 1})
 	w := watch(t, a.addr())
 	conn := w.must(t)
@@ -301,7 +301,7 @@ func TestPromotedReplicaIsTheMaster(t *testing.T) {
 
 // Sentinels that are set up again begin with an epoch of 0.
 func TestSentinelsSetUpAgainAreFollowed(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a, b, c := newFake(t, master{old, 5}), newFake(t, master{old, 5}), newFake(t, master{old, 5})
 	var mu sync.Mutex
 	var switches []string
@@ -347,7 +347,7 @@ func TestSentinelsSetUpAgainAreFollowed(t *testing.T) {
 
 // Sentinels know each other, so one address is enough to begin.
 func TestSentinelsAreDiscovered(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	b := newFake(t, master{old, 1})
 	a := newFake(t, master{old, 1}, b.addr())
 	w := watch(t, a.addr())
@@ -362,7 +362,7 @@ func TestSentinelsAreDiscovered(t *testing.T) {
 
 // A sentinel without subscriptions and epochs is polled more often.
 func TestSentinelWithoutSubscriptionIsPolled(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a := newFake(t, master{old, 0})
 	a.plain = true
 	w := watch(t, a.addr())
@@ -392,7 +392,7 @@ func TestDialFailsWithoutSentinels(t *testing.T) {
 
 // A sentinel that becomes reachable is polled again, and its answers count.
 func TestReturningSentinelCounts(t *testing.T) {
-	old, next := node(t), node(t)
+	old, next := listening(t), listening(t)
 	a := newFake(t, master{old, 1})
 	addr := a.addr()
 	w := watch(t, addr)

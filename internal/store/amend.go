@@ -244,7 +244,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 		return nil, late
 	}
 	if len(v) != len(list)+1 {
-		return nil, fmt.Errorf("amend: %d answers for %d keys", len(v)-1, len(list))
+		return nil, wire.BadReply("amend", "%d answers for %d keys", len(v)-1, len(list))
 	}
 
 	now, out := wire.Micros(v[0]), make([]Change, len(list))
@@ -291,7 +291,7 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 func readChange(key string, p keys.Partition, v any, now time.Time) (Change, error) {
 	a, ok := v.([]any)
 	if !ok || len(a) != 7 {
-		return Change{}, fmt.Errorf("amend: unexpected answer %T", v)
+		return Change{}, wire.BadReply("amend", "unexpected answer %T", v)
 	}
 
 	before, _ := a[0].(string)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -117,7 +116,7 @@ func (s *Store) count(ctx context.Context, c *Counts, shard int) error {
 		return err
 	}
 	if len(v) != 8 {
-		return fmt.Errorf("counts: %d answers", len(v))
+		return wire.BadReply("counts", "%d answers", len(v))
 	}
 
 	for i, into := range []*int64{&c.Pending, &c.Overdue, &c.Dead, &c.Settled} {

@@ -183,7 +183,7 @@ func isAbsent(v any) bool {
 func ReadFound(key, prefix string, v any) (Found, error) {
 	a, ok := v.([]any)
 	if !ok || len(a) != 5 {
-		return Found{}, fmt.Errorf("find: unexpected answer %T", v)
+		return Found{}, wire.BadReply("find", "unexpected answer %T", v)
 	}
 
 	text, _ := a[0].(string)

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"time"
 
 	"notifier/internal/keys"
@@ -29,7 +28,7 @@ func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, spa
 			v, err := s.w.Run(ctx, forecastScript, []string{s.space.Shadow(keys.Partition{Prefix: prefix, Shard: shard})},
 				[]any{from.UnixMilli(), span.Milliseconds(), n, forecastFew})
 			if err == nil && len(v) != n {
-				err = fmt.Errorf("forecast: %d answers for %d spans", len(v), n)
+				err = wire.BadReply("forecast", "%d answers for %d spans", len(v), n)
 			}
 
 			for i := range v {

@@ -122,7 +122,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 		return nil, late
 	}
 	if len(v) != len(letters)+1 {
-		return nil, fmt.Errorf("restore: %d answers to %d dead letters", len(v)-1, len(letters))
+		return nil, wire.BadReply("restore", "%d answers to %d dead letters", len(v)-1, len(letters))
 	}
 
 	replies := make([]Reply, len(letters))

@@ -248,7 +248,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 
 	late := err
 	if len(v) != len(reqs)+1 {
-		return nil, fmt.Errorf("schedule: %d answers to %d requests", len(v)-1, len(reqs))
+		return nil, wire.BadReply("schedule", "%d answers to %d requests", len(v)-1, len(reqs))
 	}
 
 	now := wire.Micros(v[0])

@@ -91,7 +91,7 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 
 	woke := len(v) == len(list)+2
 	if len(v) != len(list)+1 && !woke {
-		return nil, fmt.Errorf("settle: %d answers to %d settlements", len(v)-1, len(list))
+		return nil, wire.BadReply("settle", "%d answers to %d settlements", len(v)-1, len(list))
 	}
 
 	out := make([]Settled, len(list))

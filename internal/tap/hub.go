@@ -27,6 +27,9 @@ const (
 	maxInstances = 1000
 	// closeTimeout bounds the removal of a tap from Redis.
 	closeTimeout = time.Second
+	// checkEvery is the interval of PINGs on the subscription, which end it after maxSilence without an answer.
+	checkEvery = 3 * time.Second
+	maxSilence = 10 * time.Second
 )
 
 // HubOptions are the options of NewHub.
@@ -264,26 +267,14 @@ func (h *Hub) follow(l *line) {
 	}
 }
 
-// read hands on what arrives, until ctx ends or the connection is lost.
+// read passes on the messages, until ctx ends or the connection is lost.
 func (h *Hub) read(ctx context.Context, ps *redis.PubSub) error {
-	defer func() { _ = ps.Close() }()
-	arriving := ps.ChannelWithSubscriptions(redis.WithChannelSize(events))
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case v, ok := <-arriving:
-			if !ok {
-				return wire.ErrUnavailable
-			}
-			switch m := v.(type) {
-			case *redis.Subscription: // it is made again after a lost connection
-				h.each(func(t *Tap) { t.send(Event{Interrupted: true}) })
-			case *redis.Message:
-				h.deliver(m.Payload)
-			}
+	return wire.Follow(ctx, ps, checkEvery, maxSilence, func(v any, err error) error {
+		if m, ok := v.(*redis.Message); ok {
+			h.deliver(m.Payload)
 		}
-	}
+		return err
+	})
 }
 
 func (h *Hub) each(f func(t *Tap)) {

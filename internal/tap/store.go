@@ -120,7 +120,7 @@ func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
 		return nil, fmt.Errorf("tap: a %T cannot subscribe", s.w.Redis)
 	}
 
-	_, err := ps.Receive(ctx)
+	_, err := wire.Receive(ctx, ps)
 	if err == nil {
 		return ps, nil
 	}

@@ -36,6 +36,7 @@ type Conn struct {
 	mu      sync.Mutex
 	others  []redis.UniversalClient
 	trips   trips
+	replies node.Replies
 }
 
 // waiting is the configuration of connections for calls that wait.
@@ -63,7 +64,10 @@ func (c *Conn) Server(addr string) *redis.Client {
 	if c.server == nil {
 		return nil
 	}
-	return c.server(addr)
+
+	one := c.server(addr)
+	one.AddHook(&c.replies)
+	return one
 }
 
 // Back returns a channel that receives a value when Redis is likely to be available again, so that callers need not
@@ -178,14 +182,19 @@ func counted(c *Conn, err error) (*Conn, error) {
 	return c, nil
 }
 
-// count has the round trips of a client counted: at each node, since a cluster's client
+// count adds hooks to a client, which count its round trips and check its replies: at each node, since a cluster's client
 // may send a command to several.
 func (c *Conn) count(client redis.UniversalClient) {
+	hook := func(node redis.UniversalClient) {
+		node.AddHook(&c.trips)
+		node.AddHook(&c.replies)
+	}
 	if cluster, ok := client.(*redis.ClusterClient); ok {
-		cluster.OnNewNode(func(node *redis.Client) { node.AddHook(&c.trips) })
+		cluster.OnNewNode(func(node *redis.Client) { hook(node) })
 		return
 	}
-	client.AddHook(&c.trips)
+
+	hook(client)
 }
 
 var noMaintenance = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}

@@ -64,6 +64,11 @@ func kindOfAnswer(err error) error {
 	return nil
 }
 
+// BadReply returns an ErrReply of an operation.
+func BadReply(op, format string, args ...any) error {
+	return fmt.Errorf("%s: %w: %s", op, ErrReply, fmt.Sprintf(format, args...))
+}
+
 // NotNow reports whether a later retry can succeed, either by itself or after the server has been
 // fixed.
 func NotNow(err error) bool {
@@ -154,6 +159,9 @@ var (
 	// ErrMoved: notices move to another Redis or come from one, and this call is not for
 	// this one, or not yet. Nothing was changed. It is an ErrUnavailable.
 	ErrMoved = fmt.Errorf("%w: notices are being moved to another one, or from it", ErrUnavailable)
+	// ErrReply: the reply has another form than the command or script promises. It is not known whether anything was
+	// changed. It is an ErrUnavailable: a proxy or another server may have sent it, and a repeated call may get another.
+	ErrReply = fmt.Errorf("%w: it sent an unexpected reply", ErrUnavailable)
 	// ErrFull: Redis has reached maxmemory and takes no new notice.
 	ErrFull = errors.New("redis is full")
 )

@@ -7,7 +7,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/node"
 )
+
+// Receive is [node.Receive].
+func Receive(ctx context.Context, sub *redis.PubSub) (any, error) { return node.Receive(ctx, sub) }
+
+// Follow is [node.Follow].
+func Follow(ctx context.Context, sub *redis.PubSub, every, silence time.Duration, f func(message any, err error) error) error {
+	return node.Follow(ctx, sub, every, silence, f)
+}
 
 // The node of a call in a cluster, for callers that skip slow nodes.
 

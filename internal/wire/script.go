@@ -169,7 +169,8 @@ const probeScript = runsFull + "return 1"
 // Probe returns an error if Redis does not answer, refuses writes, or refuses the user's login. A server that does not
 // know such a script, or a user who may not send it, has answered.
 func Probe(ctx context.Context, c redis.Cmdable) error {
-	err := Wrap("probe", c.Eval(ctx, probeScript, nil).Err())
+	_, err := c.Eval(ctx, probeScript, nil).Int()
+	err = Wrap("probe", err)
 	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLogin) {
 		return err
 	}

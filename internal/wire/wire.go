@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -92,6 +93,11 @@ func (w *Client) Fail(op string, err error) error {
 	if w.observer != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
 		w.observer.Failed(op)
 	}
+
+	if errors.Is(err, redis.Nil) { // callers for which a value may be missing have handled it
+		err = fmt.Errorf("%w: %w", ErrReply, err)
+	}
+
 	return Wrap(op, err)
 }
 

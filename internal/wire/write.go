@@ -31,8 +31,10 @@ func mayHaveRun(err error) bool {
 // NotSent reports whether the call with error err has never reached Redis.
 func NotSent(err error) bool {
 	var broken *net.OpError
+	var refused *node.ConnectError
 	switch {
-	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, node.ErrAway):
+	case errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrPoolExhausted), errors.Is(err, node.ErrAway),
+		errors.As(err, &refused):
 		return true
 	case errors.As(err, &broken):
 		return broken.Op == "dial"
