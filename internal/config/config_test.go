@@ -284,6 +284,7 @@ func TestLoadRejectsWrongValue(t *testing.T) {
 		{"ROUTE_ORDERS_ACK=report", "is for the targets list: and stream:"},
 		{"REDIS_URL=http://" + hidden, "rediss://"},
 		{"REDIS_URL=redis://u:" + hidden + "@h:x/0", "not shown"},
+		{"REDIS_URL=redis://u:" + hidden + "/#@h:1/0", "%40 %23 %2F %25"},
 		{"REDIS_URL_FILE=/run/missing", "file does not exist"},
 		{"REDIS_URL_FILE=/run/empty", "is empty; want a file that contains the secret"},
 		{"KEY=" + hidden, "NOTIFIER_KEY: want 32 random bytes"},

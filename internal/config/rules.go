@@ -54,7 +54,7 @@ func (r *reader) address(c Redis) {
 	switch addrs := bareAddresses(c.URL); {
 	case err == nil && db >= 0:
 	case len(addrs) == 0 || c.Mode == Standalone && len(addrs) > 1:
-		r.wrong("REDIS_URL", "", want+" (the value is not shown)")
+		r.wrong("REDIS_URL", "", want+"; write @ # / % in a password as %40 %23 %2F %25 (the value is not shown)")
 	default:
 		r.wrong("REDIS_URL", c.URL, urlOf(c.Mode, addrs))
 	}

@@ -176,7 +176,10 @@ func reachRemedy(err error) string {
 	_, moved := redis.IsMovedError(err)
 	var certificate *tls.CertificateVerificationError
 	var noTLS tls.RecordHeaderError
+	var refused *wire.ConnectError
 	switch {
+	case errors.As(err, &refused):
+		return "compare connected_clients in INFO with maxclients: raise maxclients in redis.conf, or end clients that hold connections"
 	case redis.IsAuthError(err):
 		return "set user and password in NOTIFIER_REDIS_URL: redis://user:password@host:6379/0"
 	case redis.IsPermissionError(err):

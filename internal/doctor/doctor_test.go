@@ -116,6 +116,18 @@ func TestExamineReportsFullRedis(t *testing.T) {
 	examine(t, configFor(s.URL()), Options{}).says(t, "memory", Error, "new notices are refused")
 }
 
+func TestExamineReportsMaxclients(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	ctx := t.Context()
+	if err := s.Client().ConfigSet(ctx, "maxclients", "1").Err(); err != nil { // redistest's own connection
+		t.Fatal(err)
+	}
+	examine(t, configFor(s.URL()), Options{}).says(t, "reachability", Error, "maxclients")
+	if err := s.Client().ConfigSet(ctx, "maxclients", "100").Err(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestPersistenceReportsPossibleLoss(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")

@@ -62,6 +62,18 @@ const (
 	remedyUser = "give the user the rights that `notifier doctor --acl` prints"
 )
 
+// remedyOf returns the remedy for a refused command.
+func remedyOf(err error) string {
+	switch {
+	case redis.IsPermissionError(err):
+		return remedyUser
+	case redis.IsOOMError(err):
+		return "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN: Redis is full"
+	}
+
+	return "repair the cause in the error"
+}
+
 // sample is a timer (a key that expires when a notice is due) that this instance is about to read. At the latest when
 // an expired key is read, Redis deletes it and sends its event.
 type sample struct {
@@ -149,7 +161,7 @@ func (f *flow) observe(ctx context.Context) {
 		case err != nil && !refused(err):
 			return // the beat detects a node that does not answer
 		case err != nil:
-			f.l.verdict(f, cause{"cannot set a probe key", remedyUser, err})
+			f.l.verdict(f, cause{"cannot set a probe key", remedyOf(err), err})
 			return
 		case !arrived:
 			f.l.unheard(f)

@@ -227,3 +227,15 @@ func TestProbeKeyBelongsToNode(t *testing.T) {
 		t.Errorf("%s is in slot %d", key, slot)
 	}
 }
+
+func TestRemedyOfRefusedProbe(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	c := srv.Client()
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := remedyOf(c.Set(t.Context(), "a", "b", 0).Err()); !strings.Contains(got, "maxmemory") || strings.Contains(got, "rights") {
+		t.Errorf("a full Redis: %q", got)
+	}
+}

@@ -120,6 +120,8 @@ const (
 	dialTimeout = 2 * time.Second
 	readTimeout = 3 * time.Second
 	PoolSize    = 32
+	// maxIdle is less than the time after which firewalls and load balancers usually forget a connection.
+	maxIdle = 3 * time.Minute
 )
 
 // Address says where Redis is and of which kind.
@@ -209,6 +211,7 @@ func openStandalone(a Address) (*Conn, error) {
 	// despite MaxRetries.
 	o.MaxRetries, o.DialTimeout, o.ReadTimeout, o.WriteTimeout = -1, dialTimeout, readTimeout, readTimeout
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig = true, PoolSize, noMaintenance
+	o.ConnMaxIdleTime = cmp.Or(o.ConnMaxIdleTime, maxIdle)
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
 	o.Dialer = lazy(o.TLSConfig)
 	plain := *o // the client modifies the options
@@ -259,7 +262,7 @@ func openSentinel(a Address) (*Conn, error) {
 			ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
 			MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: x.timeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
 			PoolFIFO: o.PoolFIFO, PoolSize: x.size, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
-			ConnMaxIdleTime: o.ConnMaxIdleTime, ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime), OnConnect: x.onConnect,
+			ConnMaxIdleTime: cmp.Or(o.ConnMaxIdleTime, maxIdle), ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime), OnConnect: x.onConnect,
 			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
@@ -270,7 +273,7 @@ func openSentinel(a Address) (*Conn, error) {
 				TLSConfig:  a.tls(o.TLSConfig, true),
 				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
 				ContextTimeoutEnabled: true,
-				PoolSize:              1, MaintNotificationsConfig: noMaintenance, DisableIdentity: true})
+				PoolSize:              1, ConnMaxIdleTime: maxIdle, MaintNotificationsConfig: noMaintenance, DisableIdentity: true})
 		}}, nil
 }
 
@@ -282,6 +285,7 @@ func openCluster(a Address) (*Conn, error) {
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout = dialTimeout, readTimeout, readTimeout
 	o.ContextTimeoutEnabled, o.PoolSize, o.MaintNotificationsConfig, o.DisableIdentity = true, PoolSize, noMaintenance, true
+	o.ConnMaxIdleTime = cmp.Or(o.ConnMaxIdleTime, maxIdle)
 	// Redirections are the cluster's way to say where a slot is.
 	o.MaxRedirects, o.TLSConfig = 5, a.tls(o.TLSConfig, true)
 	o.Dialer = lazy(o.TLSConfig)
@@ -313,5 +317,6 @@ func badURL(err error, url string) error {
 		text = "it cannot be read"
 	}
 
-	return fmt.Errorf("not a Redis URL: %s; want redis://[user:password@]host:port/db, rediss://… or unix://path", text)
+	return fmt.Errorf("not a Redis URL: %s; want redis://[user:password@]host:port/db, rediss://… or unix://path; "+
+		"write @ # / %% in a password as %%40 %%23 %%2F %%25", text)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -85,7 +87,20 @@ func (w *Client) Detect(ctx context.Context) error {
 	// A server that refuses INFO is treated as an old one.
 	major, _ := version(info)
 	w.allowOOM.Store(major >= 7)
+	if w.Conn != nil {
+		w.Conn.replies.SetMaxClients(w.maxClients(ctx))
+	}
+
 	return nil
+}
+
+// maxClients returns the maxclients of the server; 0 if it is unknown, as before Redis 7.
+func (w *Client) maxClients(ctx context.Context) int64 {
+	info, _ := w.AnyNode(ctx).Info(ctx, "clients").Result()
+	_, rest, _ := strings.Cut(info, "\nmaxclients:")
+	text, _, _ := strings.Cut(rest, "\r")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
 }
 
 // Fail reports an error to the Observer, unless the caller has caused it, and wraps it: see [Wrap].
