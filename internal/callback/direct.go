@@ -46,6 +46,10 @@ func (p *transportPool) exchange(ctx context.Context, c *directConn, x *exchange
 		x.tr.requests++
 	}
 
+	if reused && err != nil && ctx.Err() == nil && !isTimeout(err) && time.Since(c.taken) < closedEvery {
+		c.foundClosed(c.taken) // before the request, or while it was on its way
+	}
+
 	return x.judge(ctx.Err(), err, reused && !whole)
 }
 

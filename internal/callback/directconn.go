@@ -22,7 +22,9 @@ type directConn struct {
 	state *originState
 	peer  *peer // nil: its address cannot change
 	born  time.Time
-	ends  time.Time // when it was idle for keep
+	ends  time.Time // when it was idle for kept
+	since time.Time // when it became idle
+	kept  time.Duration
 	taken time.Time
 	links[directConn]
 }
@@ -47,6 +49,10 @@ func newDirectConn(tcp, c net.Conn, s *originState, at *peer, keep time.Duration
 
 // past is a deadline that interrupts pending reads and writes at once.
 var past = time.Unix(1, 0)
+
+// foundClosed lowers the idle time of the origin's connections, because the receiver has closed this one before it was
+// taken.
+func (c *directConn) foundClosed(now time.Time) { c.state.kept.closed(now.Sub(c.since), c.kept, now) }
 
 func (c *directConn) close() { _ = c.Conn.Close() }
 

@@ -52,7 +52,8 @@ func (p *idleConns) take(o origin) *directConn {
 func (p *idleConns) put(c *directConn) bool {
 	now := time.Now()
 	o := c.state.origin
-	ends := now.Add(c.keep)
+	c.since, c.kept = now, c.state.kept.of(c.keep, now)
+	ends := now.Add(c.kept)
 	if p.maxAge > 0 {
 		ends = earlier(ends, c.born.Add(p.maxAge))
 	}
@@ -154,6 +155,10 @@ func (p *idleConns) sweep() {
 
 	p.mu.Unlock()
 	for _, c := range expired {
+		if c.check != nil && c.check.closed() {
+			c.foundClosed(now)
+		}
+
 		c.close()
 	}
 }

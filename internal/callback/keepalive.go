@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -32,4 +34,60 @@ func keepAliveTimeout(h http.Header) (time.Duration, bool) {
 	}
 
 	return 0, false
+}
+
+const (
+	// closedEvery is the minimal time between two reductions. A receiver that restarts closes many connections together.
+	closedEvery = time.Second
+	// raisedEvery is the time after which a reduced idle time is doubled.
+	raisedEvery = time.Hour
+	// minKept is the shortest idle time. Below it connections are not kept.
+	minKept = 50 * time.Millisecond
+)
+
+// keptTime is the idle time of an origin's connections, learned from those that the receiver has closed.
+type keptTime struct {
+	lowered atomic.Bool
+
+	mu    sync.Mutex
+	limit time.Duration
+	at    time.Time // of the last change
+}
+
+// closed halves the limit after the receiver has closed a connection that was idle for that time, and was to be kept for
+// keep. It does not go further at once, since a restart of the receiver looks the same.
+func (k *keptTime) closed(idle, keep time.Duration, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+
+	limit := keep
+	if k.lowered.Load() {
+		limit = min(keep, k.limit)
+		if now.Sub(k.at) < closedEvery || keep > limit && idle >= limit { // the present limit would have closed it before
+			return
+		}
+	}
+
+	if k.limit, k.at = limit/2, now; k.limit < minKept {
+		k.limit = 0
+	}
+
+	k.lowered.Store(true)
+}
+
+// of returns the idle time of a connection that could be kept for keep.
+func (k *keptTime) of(keep time.Duration, now time.Time) time.Duration {
+	if !k.lowered.Load() {
+		return keep
+	}
+
+	k.mu.Lock()
+	defer k.mu.Unlock()
+
+	if now.Sub(k.at) >= raisedEvery {
+		k.limit, k.at = max(2*k.limit, minKept), now
+		k.lowered.Store(k.limit < keep)
+	}
+
+	return min(keep, k.limit)
 }

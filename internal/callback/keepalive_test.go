@@ -183,6 +183,76 @@ func TestKeepAliveTimeout(t *testing.T) {
 	}
 }
 
+// A receiver that closes idle connections after less than keptIdle cost one attempt in 14.
+func TestIdleTimeIsLearned(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for _, timeout := range []time.Duration{3 * time.Second, time.Second, 300 * time.Millisecond, 0} {
+		k, lost := &keptTime{}, 0
+		for range 100 { // calls at random intervals
+			now = now.Add(2 * time.Second)
+			if keep := k.of(keptIdle, now); keep > timeout {
+				lost++
+				k.closed(timeout, keep, now)
+			}
+		}
+		if keep := k.of(keptIdle, now); keep > timeout || keep < timeout/4 && timeout >= minKept || lost > 7 {
+			t.Errorf("closes after %s: kept for %s, found %d connections closed", timeout, keep, lost)
+		}
+		for range 10 {
+			now = now.Add(raisedEvery)
+			k.of(keptIdle, now)
+		}
+		if keep := k.of(keptIdle, now); keep != keptIdle {
+			t.Errorf("kept for %s after hours", keep)
+		}
+	}
+}
+
+// A restart closes all connections at once.
+func TestRestartHalvesTheIdleTime(t *testing.T) {
+	t.Parallel()
+	k, now := &keptTime{}, time.Now()
+	for range 100 {
+		k.closed(time.Millisecond, keptIdle, now)
+	}
+	k.closed(3*time.Second, keptIdle, now.Add(3*time.Second)) // kept by the time before
+	if keep := k.of(keptIdle, now); keep != keptIdle/2 {
+		t.Errorf("kept for %s", keep)
+	}
+}
+
+func TestClosedConnectionsLowerTheIdleTime(t *testing.T) {
+	t.Parallel()
+	for name, inUse := range map[string]bool{"closed while idle": false, "closed while the request was on its way": true} {
+		t.Run(name, func(t *testing.T) {
+			closed := make(chan struct{}, 2)
+			addr := listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
+				if readRequest(in) == nil {
+					_, _ = io.WriteString(c, okEmpty)
+				}
+				if inUse {
+					_ = readRequest(in)
+				}
+				closeAndWait(t, c)
+				closed <- struct{}{}
+			})
+			h := newHandler(t, Options{})
+			r := fixedRoute("http://" + addr)
+			expect(t, h.Handle(background(t), r, testNotice("x")), delivered, "")
+			if !inUse {
+				<-closed
+			}
+			_ = h.Handle(background(t), r, testNotice("x"))
+			for _, p := range h.transports {
+				if keep := p.origins.find(origin{addr: addr}).kept.of(keptIdle, time.Now()); keep != keptIdle/2 {
+					t.Errorf("kept for %s", keep)
+				}
+			}
+		})
+	}
+}
+
 // Many concurrent calls on connections that are closed all the time: no call is lost or duplicated.
 func TestClosingConnectionsLoseNoCalls(t *testing.T) {
 	t.Parallel()

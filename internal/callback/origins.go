@@ -58,6 +58,8 @@ type originState struct {
 	next   atomic.Int64 // time of the next lookup, in Unix nanoseconds
 	http1  atomic.Bool  // the origin has refused HTTP/2
 
+	kept keptTime
+
 	mu    sync.Mutex
 	peers map[netip.Addr]*peer
 	// gap is the largest number of consecutive answers without an address that came back.
