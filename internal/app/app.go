@@ -167,6 +167,7 @@ func (p *Process) newEngine() {
 	p.metrics.Observe(p.Gauges)
 	p.metrics.ObserveRedis(p.conn)
 	p.metrics.ObserveTaps(p.Taps)
+	p.metrics.ObserveShortages(p.ShortSince)
 	p.metrics.ObserveFleet(func() metrics.Fleet { return metrics.Fleet(p.Fleet().Stats()) })
 }
 
@@ -300,6 +301,12 @@ const stopReserve = 5 * time.Second
 func (p *Process) Run(ctx context.Context) error {
 	for _, line := range config.Describe(p.o.Config) {
 		p.o.Logger.Info(line)
+	}
+
+	for _, f := range doctor.Machine(p.o.Config) {
+		if f.Severity != doctor.OK {
+			p.o.Logger.Warn("a limit of this machine is too low", zap.String("problem", f.Message), zap.String("remedy", f.Remedy))
+		}
 	}
 
 	p.o.Logger.Info("listening", zap.String("address", p.Addr()), zap.String("version", p.o.Version),

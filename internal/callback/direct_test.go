@@ -20,8 +20,8 @@ import (
 	"notifier/internal/notice"
 )
 
-// wire is a receiver that passes on the bytes of each request.
-func wire(t testing.TB) (string, <-chan string) {
+// onWire is a receiver that passes on the bytes of each request.
+func onWire(t testing.TB) (string, <-chan string) {
 	ch := make(chan string, 8)
 	return listen(t, nil, func(c net.Conn, in *bufio.Reader, _ <-chan struct{}) {
 		var seen bytes.Buffer
@@ -37,7 +37,7 @@ func wire(t testing.TB) (string, <-chan string) {
 // Receivers that compare names with regard to case get the headers as they are documented and configured.
 func TestHeadersKeepTheirSpelling(t *testing.T) {
 	t.Parallel()
-	addr, got := wire(t)
+	addr, got := onWire(t)
 	r, n := fixedRoute("http://"+addr+"/hook"), testNotice(`{"a":1}`)
 	r.Secrets = secrets(t, vectorSecret)
 	r.Headers = []notice.Header{{Name: "SOAPAction", Value: `"pay"`}, {Name: "X-shop", Value: "route"}, {Name: "Idempotency-Key", Value: "r"}}
@@ -59,7 +59,7 @@ func TestHeadersKeepTheirSpelling(t *testing.T) {
 // Plain requests go to an HTTP proxy itself, over shared connections, as a request for the whole address.
 func TestProxyGetsTheWholeAddress(t *testing.T) {
 	t.Parallel()
-	addr, got := wire(t)
+	addr, got := onWire(t)
 	h := newHandler(t, Options{})
 	for _, target := range []string{"http://a.example/x?y=1", "http://b.example:8080/"} {
 		r := fixedRoute(target)

@@ -25,8 +25,10 @@ func loopbackNames(t testing.TB) *net.Resolver {
 	return dnsServer(t, func(string, int) []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.1")} })
 }
 
+var servfail = []netip.Addr{{}}
+
 // dnsServer runs a DNS server for A and AAAA queries, and returns a resolver that uses it. answer returns the
-// addresses for the n-th query of a name.
+// addresses for the n-th query of a name; none = it does not exist, servfail = the server fails.
 func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -63,8 +65,11 @@ func dnsServer(t testing.TB, answer func(name string, n int) []netip.Addr) *net.
 			mu.Unlock()
 			m.Header = dnsmessage.Header{ID: m.ID, Response: true, Authoritative: true, RecursionAvailable: true}
 			m.Additionals = nil
-			if addrs == nil {
+			switch {
+			case addrs == nil:
 				m.RCode = dnsmessage.RCodeNameError
+			case !addrs[0].IsValid():
+				m.RCode, addrs = dnsmessage.RCodeServerFailure, nil
 			}
 			for _, a := range addrs {
 				h := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: dnsmessage.ClassINET}

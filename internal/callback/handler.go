@@ -2,9 +2,11 @@ package callback
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -17,6 +19,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/wire"
 )
 
 // Options of a Handler. The zero value works.
@@ -88,7 +91,8 @@ const bodyDrain = 2 * time.Second
 // Handler delivers notices by HTTP. It is safe for concurrent use.
 type Handler struct {
 	opts Options
-	dial dialer        // replaced by tests
+	dial dialer // replaced by tests
+	own  *machine
 	keep time.Duration // keptIdle, except in tests
 	// recheck is recheckEvery, except in tests.
 	recheck time.Duration
@@ -100,7 +104,23 @@ type Handler struct {
 
 // New makes a Handler.
 func New(o Options) *Handler {
-	return &Handler{opts: o.withDefaults(), keep: keptIdle, recheck: recheckEvery, transports: map[transportKey]*transportPool{}}
+	// The standard library reads them once. If that failed in a shortage of descriptors, all later TLS handshakes would fail.
+	_, _ = x509.SystemCertPool()
+
+	h := &Handler{opts: o.withDefaults(), keep: keptIdle, recheck: recheckEvery, transports: map[transportKey]*transportPool{}}
+	h.own = &machine{resolver: newResolver(o.Resolver), limit: wire.DescriptorLimit, free: h.closeIdle}
+	return h
+}
+
+// closeIdle closes some idle connections of each transport.
+func (h *Handler) closeIdle() {
+	h.mu.Lock()
+	pools := slices.Collect(maps.Values(h.transports))
+	h.mu.Unlock()
+	for _, p := range pools {
+		p.idle.closeOldest(perDial)
+		p.streams.closeOldest(perDial)
+	}
 }
 
 // Close closes idle connections. Running calls end with their contexts.
@@ -131,6 +151,7 @@ type routeState struct {
 	tokens    *tokens // nil: calls carry no token
 	limits    *limits
 	secrets   scrubber
+	own       *machine
 	userAgent string
 	now       func() time.Time
 	log       *zap.Logger
@@ -165,7 +186,7 @@ func (h *Handler) state(r *route.Route) (*routeState, error) {
 }
 
 func (h *Handler) newState(r *route.Route) (*routeState, error) {
-	s := &routeState{route: r, signing: r.Signing(), userAgent: h.opts.UserAgent, now: h.opts.Now,
+	s := &routeState{route: r, signing: r.Signing(), userAgent: h.opts.UserAgent, now: h.opts.Now, own: h.own,
 		log: h.opts.Logger.With(zap.String("route", r.Name))}
 
 	var err error
@@ -393,6 +414,7 @@ func (s *routeState) exchange(ctx context.Context, a *attempt, seen *Exchange) *
 	}
 
 	f.cancelled = errors.Is(ctx.Err(), context.Canceled)
+	f.short = s.own.shortage(ctx, &failedCall{to.host, err, f.stage, tr.began, end})
 	return f
 }
 

@@ -226,6 +226,22 @@ func (p *streamConns) retire(o origin) {
 	}
 }
 
+// closeOldest closes up to n of the least recently used connections that carry no exchange.
+func (p *streamConns) closeOldest(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	for c := p.all.oldest; c != nil && n > 0; {
+		newer := c.newer
+		if c.cc.InFlight() == 0 {
+			p.drop(p.by[c.state.origin], c)
+			n--
+		}
+
+		c = newer
+	}
+}
+
 func (p *streamConns) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

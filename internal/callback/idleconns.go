@@ -170,6 +170,21 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
+// closeOldest closes up to n of the least recently used connections.
+func (p *idleConns) closeOldest(n int) {
+	p.mu.Lock()
+	var old []*directConn
+	for p.all.oldest != nil && len(old) < n {
+		old = append(old, p.all.oldest)
+		p.drop(p.all.oldest)
+	}
+
+	p.mu.Unlock()
+	for _, c := range old {
+		c.close()
+	}
+}
+
 // retire closes the connections of an origin to addresses that are gone.
 func (p *idleConns) retire(o origin) {
 	p.mu.Lock()

@@ -326,7 +326,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 	defer p.l.hosts.put(h)
 
 	took := now.Sub(p.at)
-	if res.Reason == notice.ReasonInterrupted {
+	if res.Reason == notice.ReasonInterrupted || res.Reason == notice.ReasonLocal {
 		took = h.latency // unchanged: the receiver's time is not known
 	}
 
@@ -392,7 +392,7 @@ func (l *limits) breakerChanged(h *host, before gobreaker.State, now time.Time) 
 func saysNothing(r notice.Reason) bool {
 	switch r {
 	case notice.ReasonShutdown, notice.ReasonBlocked, notice.ReasonInvalid, notice.ReasonInterrupted, notice.ReasonToken,
-		notice.ReasonRate:
+		notice.ReasonLocal, notice.ReasonRate:
 		return true
 	}
 	return false

@@ -58,7 +58,7 @@ func TestFailureTextHasNoAddress(t *testing.T) {
 		"reset":                {"http://" + local(resets), "", resolver, []notice.Reason{notice.ReasonReset}},
 		"reset during TLS":     {"https://" + local(resets), "", resolver, []notice.Reason{notice.ReasonTLS}},
 		"closed during TLS":    {"https://" + local(closed), "", resolver, []notice.Reason{notice.ReasonTLS}},
-		"no resolver":          {"http://" + local(closed), "", deaf, []notice.Reason{notice.ReasonDNS}},
+		"no resolver":          {"http://" + local(closed), "", deaf, []notice.Reason{notice.ReasonLocal}},
 		"no HTTP proxy":        {"http://" + local(closed), "http://" + local(refused), resolver, []notice.Reason{notice.ReasonConnect}},
 		"no proxy for CONNECT": {"https://" + local(closed), "http://" + local(refused), resolver, []notice.Reason{notice.ReasonConnect}},
 		"no SOCKS proxy":       {"http://" + local(closed), "socks5://" + local(refused), resolver, []notice.Reason{notice.ReasonConnect}},
@@ -72,7 +72,11 @@ func TestFailureTextHasNoAddress(t *testing.T) {
 			n := testNotice("x")
 			n.URL = c.url
 			res := newHandler(t, Options{Resolver: c.resolver}).Handle(background(t), r, n)
-			expect(t, res, retry, c.want[0])
+			outcome := retry
+			if c.want[0] == notice.ReasonLocal {
+				outcome = notice.OutcomeDeferred
+			}
+			expect(t, res, outcome, c.want[0])
 			namesNoAddress(t, name, res)
 		})
 	}

@@ -49,6 +49,8 @@ type facts struct {
 	expired bool
 	// overrun is the time between the call's deadline and its end; negative if it ended before.
 	overrun time.Duration
+	// short is the shortage of this machine that caused err; empty = none.
+	short notice.Shortage
 	// cancelled means that the caller gave up, because the instance is stopping.
 	cancelled bool
 	locked    int // how often an answer of 423 has deferred the notice
@@ -252,6 +254,10 @@ func failure(f *facts, err error, status int) notice.Result {
 		return notice.RetryResult(notice.ReasonInterrupted, fmt.Sprintf("interrupted: this instance did not run at the deadline of the call, "+
 			"which ended %s later",
 			f.overrun.Round(100*time.Millisecond)))
+	}
+
+	if f.short != "" {
+		return local(f.short, f.stage)
 	}
 
 	reason, detail := classify(f, err)

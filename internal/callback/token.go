@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -68,8 +69,9 @@ func (h *Handler) tokenClient(r *route.Route) (*http.Client, error) {
 	}
 
 	// HTTP/1.1, since net/http repeats a request without limit if the issuer answers each with GOAWAY.
-	t := &http.Transport{TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout, MaxIdleConns: 2,
-		IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxResponseHeads}
+	dial := &net.Dialer{KeepAlive: keepAlive, Resolver: &h.own.resolver.Resolver}
+	t := &http.Transport{DialContext: h.own.dialer(dial.DialContext), TLSClientConfig: conf, TLSHandshakeTimeout: h.opts.TLSTimeout,
+		MaxIdleConns: 2, IdleConnTimeout: idleTimeout, MaxResponseHeaderBytes: maxResponseHeads}
 	if proxy := r.Proxy.URL(); proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)
 	}
@@ -257,8 +259,8 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 		return nil
 	}
 
-	outer := ctx
-	if end := s.deadline(ctx, began); !end.IsZero() {
+	outer, end := ctx, s.deadline(ctx, began)
+	if !end.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end)
 		defer cancel()
@@ -271,6 +273,10 @@ func (s *routeState) authorize(ctx context.Context, n *notice.Notice, to *destin
 	}
 
 	res := s.withoutToken(n, err)
+	if short := s.own.shortage(ctx, &failedCall{err: err, at: stageConnect, began: began, end: end}); short != "" {
+		res = local(short, stageConnect)
+	}
+
 	if errors.Is(outer.Err(), context.Canceled) {
 		res = notice.DeferredResult(notice.ReasonShutdown, 0, "stopped while waiting for an access token")
 	}

@@ -219,7 +219,7 @@ func handshake(ctx context.Context, c *tls.Conn, timeout time.Duration) error {
 
 // connectError returns the error of a failed connection. A dialer reports the end of ctx as a network failure.
 func (x *exchange) connectError(ctx context.Context, err error) error {
-	if ctx.Err() == nil {
+	if ctx.Err() == nil || exhausted(err) != "" {
 		return err
 	}
 
@@ -278,7 +278,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 		return nil, err
 	}
 
-	base := &net.Dialer{Timeout: h.opts.ConnectTimeout, KeepAlive: keepAlive, Resolver: h.opts.Resolver}
+	base := &net.Dialer{Timeout: h.opts.ConnectTimeout, KeepAlive: keepAlive, Resolver: &h.own.resolver.Resolver}
 	dial := base.DialContext
 	maxAge := time.Duration(0)
 	switch {
@@ -292,6 +292,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 		dial = h.dial
 	}
 
+	dial = h.own.dialer(dial)
 	perHost, total := max(idlePerHost, h.opts.Concurrency), max(1024, 4*h.opts.Concurrency)
 	pool := &transportPool{dial: dial, conf: conf, tlsTimeout: h.opts.TLSTimeout, keep: h.keep}
 	if pool.proxy, err = newProxy(proxyURL, conf); err != nil {
@@ -307,7 +308,7 @@ func (h *Handler) newTransport(r *route.Route, g *guard) (*transportPool, error)
 	}
 
 	pool.idle, pool.streams = newIdleConns(perHost, total, maxAge), newStreamConns(total, maxAge)
-	pool.origins = newOriginTable(h.opts.Resolver, h.recheck, pool.retire)
+	pool.origins = newOriginTable(&h.own.resolver.Resolver, h.recheck, pool.retire)
 	return pool, nil
 }
 

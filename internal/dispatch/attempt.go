@@ -104,6 +104,7 @@ func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	from := time.Now()
 	e.result = q.handle(ctx, j.claim.Notice)
 	e.took = time.Since(from)
+	q.d.shortages.deferred(&e.result, e.waits.For[notice.HeldLocal.Index()])
 
 	if e.pushes = pushes(e.result.Push); !e.pushes {
 		q.observe(e)

@@ -177,6 +177,8 @@ type Dispatcher struct {
 	tokens atomic.Uint64
 	grace  atomic.Int64
 
+	shortages *shortages
+
 	jobs chan job // to goroutines that wait for an attempt: see start
 
 	// work is the context of all handlers. It ends when a shutdown has run out of time.
@@ -194,7 +196,7 @@ var ErrShutdown = errors.New("shutting down")
 func New(o Options) *Dispatcher {
 	o.setDefaults()
 	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
-	d.jobs = make(chan job)
+	d.jobs, d.shortages = make(chan job), newShortages(o.Logger)
 	d.total.free = o.Total
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())

@@ -88,6 +88,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 
 	defer func() { _ = conn.Close() }() // nothing is pending
 	r := &run{Options: o, cfg: cfg, conn: conn, table: table, space: keys.Space{Namespace: cfg.Namespace, Shards: cfg.Shards}}
+	r.found = Machine(cfg)
 	if r.reachable(ctx) {
 		// A wrong number of shards is a finding of layout.
 		if s, _, err := layout.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {

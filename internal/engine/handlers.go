@@ -38,9 +38,6 @@ func (e *Engine) logProblem() string {
 // logHandler delivers notices to the log only.
 type logHandler struct{ log Log }
 
-// Bounds of the delay of a notice whose line cannot be written.
-const minLocalDelay, maxLocalDelay = time.Second, 30 * time.Second
-
 // Handle delivers a notice by writing one line to the log. It returns when the line is written and not only buffered.
 func (h logHandler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
@@ -54,8 +51,7 @@ func (h logHandler) Handle(ctx context.Context, r *route.Route, n *notice.Notice
 		return notice.DeferredResult(notice.ReasonShutdown, 0, "interrupted: this instance is stopping")
 	}
 
-	after := min(max(time.Since(n.Due)/4, minLocalDelay), maxLocalDelay)
-	return notice.DeferredResult(notice.ReasonLocal, after, "the line was not written to the log: "+err.Error())
+	return notice.LocalResult(notice.ShortLog, "the line was not written to the log: "+err.Error())
 }
 
 // handlers makes each attempt as the target of its route requires. The embedded callback handler

@@ -84,6 +84,8 @@ type Metrics struct {
 	observe observer
 	fleet   fleet
 	traffic traffic
+
+	shortages shortages
 }
 
 // routeMetrics holds the most frequently written series of one route.
@@ -178,7 +180,7 @@ func New(o Options) *Metrics {
 		return float64(o.LogDropped())
 	})
 	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost, m.redis,
-		m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, build,
+		m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, &m.shortages, build,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)

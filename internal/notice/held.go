@@ -10,7 +10,7 @@ import (
 // closed set.
 type Held string
 
-// The causes. None, busy and redis are caused by this service's own capacity and state. All others are limits
+// The causes. None, busy, redis and local are caused by this service's own capacity and state. All others are limits
 // and settings of operators, or receivers that do not answer.
 const (
 	HeldNone    Held = "none"    // no cause: the notice was due and not claimed, or its instance died
@@ -21,7 +21,7 @@ const (
 	HeldHeaders Held = "headers" // its route's headers are not allowed for the url's scheme or port
 	HeldToken   Held = "token"   // its access token was not available
 	HeldRedis   Held = "redis"   // the Redis of its list or stream was unavailable
-	HeldLocal   Held = "local"   // this machine was short of something, such as a reader of the log
+	HeldLocal   Held = "local"   // a shortage of the instance's machine, see Shortage
 )
 
 // Helds lists every cause. The scores in the shadow contain the index of a cause, so new causes are added at
@@ -39,7 +39,7 @@ func (h Held) Index() int {
 }
 
 // Own reports whether h is a cause that the alert NotifierLate counts.
-func (h Held) Own() bool { return h == HeldNone || h == HeldBusy || h == HeldRedis }
+func (h Held) Own() bool { return h == HeldNone || h == HeldBusy || h == HeldRedis || h == HeldLocal }
 
 // HeldBy returns the cause for a deferral with reason r. HeldNone means that the reason is not a cause, so
 // the earlier cause still holds.

@@ -275,6 +275,8 @@ type Result struct {
 	// Unsent means that no exchange began. Waited is the handler's delay before the exchange.
 	Unsent bool
 	Waited time.Duration
+	// Shortage is the resource that this machine lacks, for a deferral with the reason local.
+	Shortage Shortage
 }
 
 // Report is a consumer's result for a notice that it took from a list or a stream, which this service cannot
@@ -341,6 +343,16 @@ func DeadResult(r Reason, detail string) Result {
 // exchange began clears Unsent.
 func DeferredResult(r Reason, after time.Duration, detail string) Result {
 	return Result{Outcome: OutcomeDeferred, Reason: r, After: after, Response: detail, Unsent: true}
+}
+
+// LocalDelay is the first delay of a notice deferred for a shortage of this machine.
+const LocalDelay = time.Second
+
+// LocalResult returns a deferral for a shortage of this machine.
+func LocalResult(s Shortage, detail string) Result {
+	r := DeferredResult(ReasonLocal, LocalDelay, detail)
+	r.Shortage = s
+	return r
 }
 
 // Kept cuts s to KeptResponse bytes, without splitting a rune.

@@ -99,7 +99,7 @@ const (
 	ReasonBreaker     Reason = "breaker"      // deferred: the host's breaker is open
 	ReasonHeaders     Reason = "headers"      // deferred: the url's scheme or port is not one that gets the route's headers
 	ReasonToken       Reason = "token"        // the issuer returned no access token: deferred, or refused by the issuer
-	ReasonLocal       Reason = "local"        // deferred: this machine is short of something, such as a reader of the log
+	ReasonLocal       Reason = "local"        // deferred: a shortage of the instance's machine, see Shortage
 	ReasonPaused      Reason = "paused"       // deferred: its receiver is paused
 	ReasonShutdown    Reason = "shutdown"     // deferred: this instance is stopping
 	ReasonLease       Reason = "lease"        // deferred: the lease was about to end, or other instances may have reclaimed the claim
@@ -113,6 +113,23 @@ var Reasons = []Reason{
 	ReasonUnreadable, ReasonMissing,
 	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonPaused, ReasonShutdown, ReasonLease,
 }
+
+// Shortage is a resource that this machine lacks, so that attempts cannot begin. It is a metric label, so its values are a
+// closed set.
+type Shortage string
+
+// The shortages.
+const (
+	ShortDescriptors  Shortage = "descriptors"  // open files
+	ShortMemory       Shortage = "memory"       // memory or buffers of the kernel for sockets
+	ShortPorts        Shortage = "ports"        // ephemeral ports for connections to one address
+	ShortResolver     Shortage = "resolver"     // the resolver of host names does not answer
+	ShortCertificates Shortage = "certificates" // the system's certificates cannot be read
+	ShortLog          Shortage = "log"          // the log takes no lines
+)
+
+// Shortages lists every shortage.
+var Shortages = []Shortage{ShortDescriptors, ShortMemory, ShortPorts, ShortResolver, ShortCertificates, ShortLog}
 
 // Source is what triggered an attempt or a claim.
 type Source string

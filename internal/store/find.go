@@ -59,6 +59,17 @@ func (f *Found) NextAttemptAt() time.Time {
 	return f.next
 }
 
+// HeldLocal returns how long a scheduled notice has been deferred because the machines of instances lack a resource.
+func (f *Found) HeldLocal(now time.Time) time.Duration {
+	w := f.Notice.Waits.Since(f.Due)
+	if heldIn(f.score) != notice.HeldLocal {
+		return 0
+	}
+
+	w.Add(notice.HeldLocal, now)
+	return w.For[notice.HeldLocal.Index()]
+}
+
 // Ending returns how often the notice has been finalized.
 func (f *Found) Ending() int {
 	switch f.State {

@@ -7,6 +7,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -114,7 +115,12 @@ func (p *Pages) setupMatter(add func(matter)) {
 	}
 
 	worst := slices.MaxFunc(found, func(a, b findingRow) int { return rank(a.Level) - rank(b.Level) })
-	add(matter{Level: worst.Level, Title: say("Redis is misconfigured"), Quoted: worst.Message,
+	title := say("Redis is misconfigured")
+	if worst.Check == doctor.MachineCheck {
+		title = say("A limit of this machine is too low")
+	}
+
+	add(matter{Level: worst.Level, Title: title, Quoted: worst.Message,
 		Links: []link{{Root + "doctor", say("Findings")}}})
 }
 
@@ -156,6 +162,7 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 			Links: []link{overdue, {Root + "receivers", say("Receivers")}}})
 	}
 
+	p.localMatter(b, c.Prefix, name, add)
 	w := b.work(c.Prefix, 1, b.At)
 	failed, made := w.Outcomes[notice.OutcomeRetry]+w.Outcomes[notice.OutcomeDead], w.Attempts()
 	if !b.fails(c.Prefix) && made >= failingLeast && float64(failed) >= failingShare*float64(made) {
@@ -171,6 +178,24 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 	if died > 0 && c.Dead > 0 {
 		add(matter{Level: mind, Title: say("%s notice(s) of %s died in the last hour", died, name),
 			Why: say("%s dead letter(s) in total.", c.Dead), Links: []link{{deadPath(name), say("Dead letters")}}})
+	}
+}
+
+// localMatter adds the notices of a route that instances defer because their machine lacks a resource.
+func (p *Pages) localMatter(b *board, prefix, name string, add func(matter)) {
+	waiting, labels := 0, []string{}
+	for _, i := range b.Instances {
+		if n := i.Figures.Routes[prefix].Waiting[notice.HeldLocal]; n > 0 {
+			waiting += n
+			labels = append(labels, i.Label)
+		}
+	}
+
+	if waiting > 0 {
+		add(matter{Level: wrong, Title: say("%s notice(s) of %s wait for resources of the service", waiting, name),
+			Why: say("The machine of %s lacks a resource. The log of the instance and its page Doctor name the remedy. No attempt is used.",
+				strings.Join(labels, ", ")),
+			Links: []link{{noticesPath("route", name, "state", "scheduled"), say("Notices")}}})
 	}
 }
 

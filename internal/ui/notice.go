@@ -201,6 +201,9 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	switch {
 	case f.Reason == notice.ReasonMissing:
 		return wrong, say("The record of this notice is missing in Redis. The notice becomes a dead letter %s.", fromNow(now, next))
+	case f.HeldLocal(now) >= time.Hour:
+		return wrong, say("Not attempted for %s: the machine of the service lacks a resource. Attempt %s was due %s.",
+			f.HeldLocal(now).Round(time.Minute), f.NextAttempt(), fromNow(now, f.Due))
 	case next.After(f.Due) && next.After(now):
 		return mind, say("Postponed: attempt %s was due %s. It starts %s.", f.NextAttempt(), fromNow(now, f.Due), fromNow(now, next))
 	case late > lateFrom:

@@ -124,6 +124,9 @@ const (
 	maxIdle = 3 * time.Minute
 )
 
+// ReservedDescriptors is the number of file descriptors that callbacks leave for Redis, the API and files.
+const ReservedDescriptors = 64
+
 // Address says where Redis is and of which kind.
 type Address struct {
 	// Mode is standalone, sentinel or cluster; empty = standalone.

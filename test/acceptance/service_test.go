@@ -159,6 +159,11 @@ func (s *service) as(token string) *client.Client {
 	return c
 }
 
+// plain is an HTTP client in the service's network.
+func (s *service) plain() *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: s.at.dial, DisableKeepAlives: true}, Timeout: waitTimeout}
+}
+
 func (s *service) healthy() bool {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 5*time.Second)
 	defer cancel()
@@ -313,7 +318,7 @@ func (s *service) tryMetric(name string, labels ...string) (sum float64, err err
 	if err != nil {
 		return 0, err
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := s.plain().Do(req)
 	if err != nil {
 		return 0, fmt.Errorf("read the metrics: %w", err)
 	}

@@ -1,0 +1,34 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"notifier/internal/api"
+	"notifier/internal/notice"
+)
+
+// urgentShortage is the age from which a shortage of this machine is urgent.
+const urgentShortage = time.Hour
+
+// shortages returns the shortages of this machine as conditions of Ready.
+func (e *Engine) shortages() (list []api.Condition) {
+	for _, s := range e.dispatch.Shortages() {
+		lasts := time.Since(s.Since)
+		list = append(list, api.Condition{Urgent: lasts >= urgentShortage,
+			Reason: fmt.Sprintf("this machine has lacked a resource (%s) for %s, deferring notices without using an attempt: %s; %s",
+				s.Cause, notice.Short(lasts.Round(time.Second)), s.Detail, s.Remedy)})
+	}
+
+	return list
+}
+
+// ShortSince returns the shortages of this machine that last, and when each began.
+func (e *Engine) ShortSince() map[notice.Shortage]time.Time {
+	out := map[notice.Shortage]time.Time{}
+	for _, s := range e.dispatch.Shortages() {
+		out[s.Cause] = s.Since
+	}
+
+	return out
+}
