@@ -98,7 +98,8 @@ func (l *Log) Dropped() int64 {
 }
 
 // droppedLast are the messages whose lines have a reserve in the buffer, as fatal ones have.
-var droppedLast = map[string]bool{"operator action": true}
+var droppedLast = map[string]bool{"operator action": true, "Redis no longer has this service's data": true,
+	"Redis evicts keys, notices are lost": true}
 
 // core puts the lines of a logger into the buffer.
 type core struct {
