@@ -64,13 +64,34 @@ func (r *run) history(ctx context.Context) {
 			"is lost until the bound"
 	}
 
-	if bound := int64(r.cfg.History.Backlog); left > bound/2 {
-		f.Severity, f.Remedy = Error, fmt.Sprintf("above %d the oldest are not recorded; see the instances' log for the database's error", bound)
+	bound := int64(r.cfg.History.Backlog)
+	full := fmt.Sprintf("above %d the oldest are not recorded (NOTIFIER_HISTORY_BACKLOG)", bound)
+	if who, why := r.unwritten(ctx); why != "" && left > 0 {
+		f.Severity, f.Message = Error, f.Message+fmt.Sprintf("; %s cannot write to it: %s", who, why)
+		f.Remedy = "repair the database; " + full
+	} else if left > bound/2 {
+		f.Severity, f.Remedy = Error, full+"; see the instances' log for the database's error"
 	}
 
 	r.add(f)
 	r.historyDatabase(ctx)
 	r.historyMemory(ctx, s)
+}
+
+// unwritten returns an instance that cannot write to the history, and its error.
+func (r *run) unwritten(ctx context.Context) (who, why string) {
+	list, err := fleet.List(ctx, r.heartbeats())
+	if err != nil {
+		return "", "" // the check of the instances reports that
+	}
+
+	for _, x := range list {
+		if f, ok := x.ReadFigures(); ok && f.Unwritten != "" && x.State != fleet.Unresponsive {
+			return spell(x), f.Unwritten
+		}
+	}
+
+	return "", ""
 }
 
 // outboxState returns the state of the outbox: waiting entries, dropped entries, the time of the last relay, and whether

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -9,6 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
+	"notifier/internal/api"
+	"notifier/internal/codec"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/layout"
@@ -115,6 +118,40 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 	}
 
 	return letters
+}
+
+// unwritten describes why finalized notices are not written to the history. It is urgent once they are lost.
+func (e *Engine) unwritten() api.Condition {
+	waiting, err := e.refused()
+	if err == "" {
+		return api.Condition{}
+	}
+
+	bound := int64(e.o.History.most())
+	wait := notice.Count(waiting, "finalized notice") + " wait"
+	if waiting == 1 {
+		wait += "s"
+	}
+
+	return api.Condition{Urgent: waiting >= bound, Reason: fmt.Sprintf("the history cannot be written: %s; %s in Redis until it can, and "+
+		"above %d (NOTIFIER_HISTORY_BACKLOG) the oldest are not recorded", err, wait, bound)}
+}
+
+// maxRefused is the maximum length of a database's error in /readyz and in figures.
+const maxRefused = 300
+
+// refused returns the error of the history's database, if entries wait for it, and their number.
+func (e *Engine) refused() (waiting int64, text string) {
+	if e.shipper == nil {
+		return 0, ""
+	}
+
+	waiting, err := e.shipper.Unwritten()
+	if err != nil {
+		text = codec.Clip(err.Error(), maxRefused)
+	}
+
+	return waiting, text
 }
 
 // historyEvery is how often an instance without a history checks whether others have one.

@@ -176,3 +176,32 @@ func TestEvictedKeysAreReported(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
+
+// Regression test: nothing but the log said that the history cannot be written.
+func TestUnwritableHistoryIsACondition(t *testing.T) {
+	t.Parallel()
+	s := newSink(10)
+	w := start(t, redistest.Shared(t), s, func(o *Options) {
+		o.Logger = zap.NewNop()
+		o.History = History{DB: openHistory(t, "sqlite://"+filepath.Join(t.TempDir(), "none", "history.db")), Backlog: 3}
+	}, testRoute("r", "app1"))
+	w.put(t, 2, func(i int) store.Request { return store.Request{Key: key(i)} })
+	s.await(t, 2)
+	reason := func() string { return strings.Join(w.Ready(context.Background()).AllReasons(), "\n") }
+	eventually(t, "two entries that wait", func() bool { return strings.Contains(reason(), "; 2 finalized notices wait in Redis until") })
+	if got := reason(); !strings.HasPrefix(got, "the history cannot be written: ") ||
+		!strings.Contains(got, "above 3 (NOTIFIER_HISTORY_BACKLOG)") {
+		t.Errorf("%s", got)
+	}
+	if got := w.urgent(); got != "" {
+		t.Errorf("nothing is lost yet: %s", got)
+	}
+	if got := string(w.figures()); !strings.Contains(got, `"unwritten":"`) {
+		t.Errorf("publishes %s", got)
+	}
+	w.put(t, 2, func(i int) store.Request { return store.Request{Key: key(i + 2)} })
+	s.await(t, 2)
+	eventually(t, "an urgent condition once the outbox is full", func() bool {
+		return strings.Contains(w.urgent(), "3 finalized notices wait")
+	})
+}

@@ -26,6 +26,8 @@ type Figures struct {
 	Outbox bool `json:"outbox,omitempty"`
 	// Lost describes the losses of data in Redis that the instance has noticed within the last hour.
 	Lost []string `json:"lost,omitempty"`
+	// Unwritten is why the instance cannot write finalized notices to the history; "" = it can, or none waits.
+	Unwritten string `json:"unwritten,omitempty"`
 	// Cut is true if some figures were left out to stay within the size limit.
 	Cut bool `json:"cut,omitempty"`
 }

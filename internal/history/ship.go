@@ -81,6 +81,10 @@ type Shipper struct {
 	told   struct{ behind, dropped sometimes }
 	apart  atomic.Pointer[error] // why nothing expires: see Refused
 	again  retry.Loop            // failures of the database and of Redis
+	// failure is the error of the last write to the database, and nil after a success. waiting is the number of entries in
+	// all outboxes, as last counted.
+	failure atomic.Pointer[error]
+	waiting atomic.Int64
 }
 
 // waits is the state of a shard at a Shipper.
@@ -206,11 +210,22 @@ func (s *Shipper) watch(ctx context.Context) {
 			}
 		}
 
+		s.waiting.Store(total)
 		if most := int64(s.o.Most); total > most/2 && s.told.behind.due() {
 			s.o.Logger.Warn("the history is behind, more than half of NOTIFIER_HISTORY_BACKLOG is used", zap.Int64("waiting", total),
 				zap.Int64("bound", most))
 		}
 	}
+}
+
+// Unwritten returns the error of the last write to the database if entries wait for it, and their number.
+func (s *Shipper) Unwritten() (waiting int64, err error) {
+	waiting = s.waiting.Load()
+	if failure := s.failure.Load(); failure != nil && waiting > 0 {
+		err = *failure
+	}
+
+	return waiting, err
 }
 
 // watchAfter returns the time until the next check. Near the bound of the memory, Redis may soon be full.
@@ -286,6 +301,10 @@ func (s *Shipper) Ship(ctx context.Context, shard int) error {
 		}
 
 		if err := s.write(ctx, texts); err != nil {
+			if ctx.Err() == nil {
+				s.failure.Store(&err)
+			}
+
 			s.failed(ctx, FailedDatabase, 1)
 			s.back(ctx, err)
 			// Another instance may reach the database although this one does not.
@@ -294,6 +313,7 @@ func (s *Shipper) Ship(ctx context.Context, shard int) error {
 		}
 
 		s.again.Succeed()
+		s.failure.Store(nil)
 		done = Confirmed{N: len(texts), Last: texts[len(texts)-1]}
 	}
 

@@ -102,6 +102,7 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if err == nil && f.State == "" {
 			f.State = notice.Lost
 		}
+
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
