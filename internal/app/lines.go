@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -56,6 +57,13 @@ type lines struct {
 	err     error     // of the last write
 	total   int64     // dropped lines
 	unsaid  int64     // dropped lines that were not reported
+	waiters sync.Pool // of *waiter, idle
+}
+
+// waiter waits for the result of a line. It is reused, because there is one for each notice.
+type waiter struct {
+	done  chan error
+	stall *time.Ticker
 }
 
 // line is one line in the queue, or several.
@@ -134,6 +142,7 @@ func (w *lines) run() {
 			w.await()
 		}
 
+		runtime.Gosched() // others add their lines to this write
 		text := w.take()
 		n, err := len(text), error(nil)
 		if len(text) > 0 {
@@ -265,18 +274,24 @@ func (w *lines) drop(n int64) {
 // deliver writes a line and returns nil once the output has taken it. On an error, and when ctx ends, it withdraws the
 // line. Only a line whose write had begun may still be written, as a whole or in part.
 func (w *lines) deliver(ctx context.Context, text []byte) error {
-	done := make(chan error, 1)
+	one, _ := w.waiters.Get().(*waiter)
+	if one == nil {
+		one = &waiter{make(chan error, 1), time.NewTicker(stallAfter)}
+	}
+
+	done := one.done
+	one.stall.Reset(stallAfter)
+	defer one.stall.Stop()
 	if err := w.enter(line{text, done}); err != nil {
 		return err
 	}
 
-	stall := time.NewTicker(stallAfter)
-	defer stall.Stop()
 	for {
 		select {
 		case err := <-done:
+			w.waiters.Put(one) // in the other cases a result may still come
 			return err
-		case <-stall.C:
+		case <-one.stall.C:
 			if w.withdraw(done, false) {
 				return errStalled
 			}
