@@ -261,12 +261,20 @@ func (q *routeQueue) answered(c call, claimed store.Claimed) {
 		q.remember(c.over)
 	}
 
+	if claimed.More && c.keys != nil && claimed.Answers < len(c.keys) {
+		// The reply was full. This call may have claimed the other keys already, if it is a retry.
+		rest := c
+		rest.keys = c.keys[claimed.Answers:]
+		rest.n = len(rest.keys)
+		l.unanswered.add(rest)
+	}
+
 	if c.rounds == 0 || q.closed {
 		return
 	}
 
-	if c.found += len(claimed.Won); len(claimed.Won) == c.n && c.found < c.asked {
-		// There were not enough slots for all claims. Continue the same recovery with the claims
+	if c.found += len(claimed.Won); (claimed.More || len(claimed.Won) == c.n) && c.found < c.asked {
+		// There were not enough slots for all claims, or the reply was full. Continue the same recovery with the claims
 		// whose leases it has not renewed.
 		c.rounds--
 		l.unanswered.add(c)

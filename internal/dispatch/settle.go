@@ -33,11 +33,13 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	again := retry.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
 		Failure: "settle failed, retrying", Recovered: "settling again"}
 	var written []store.Settled // results that are not confirmed yet
+	var first []store.Settled   // results of a call that failed for the others
 	for tries := 1; ; tries++ {
-		done, err := q.sendSettle(l, items)
+		done, err := q.sendSettle(l, items[len(first):])
+		first = append(first, done...)
 		short := errors.Is(err, wire.ErrUnconfirmed)
 		if err == nil || short {
-			written = sooner(written, done)
+			written, first = sooner(written, first), nil
 		}
 
 		// A failover may undo an unconfirmed write. The tries are limited, so that unreachable replicas do not stop the

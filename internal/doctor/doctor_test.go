@@ -128,6 +128,14 @@ func TestExamineReportsMaxclients(t *testing.T) {
 	}
 }
 
+func TestExamineNamesLimitOfLargeReplies(t *testing.T) {
+	for name, line := range map[string]string{"client-output-buffer-limit": "client-output-buffer-limit normal 1mb 1mb 0",
+		"maxmemory-clients": "maxmemory-clients 600kb"} {
+		s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), line)...))
+		examine(t, configFor(s.URL()), Options{}).says(t, "large replies", Warning, name)
+	}
+}
+
 func TestPersistenceReportsPossibleLoss(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(append(slices.Clone(good), "appendonly no", "save 3600 1")...))
 	examine(t, configFor(s.URL()), Options{}).says(t, "persistence", Warning, "snapshots only")

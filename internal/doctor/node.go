@@ -24,6 +24,7 @@ func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
 	n.replay(ctx)
 	n.durability(ctx)
 	n.buffers(ctx)
+	n.replies(ctx)
 	n.hz(ctx)
 	n.clock(ctx)
 }

@@ -2,10 +2,15 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // A shard is too large if it holds more than largeFactor times the mean, and at least largeShard
@@ -45,6 +50,31 @@ func (r *run) sizes(ctx context.Context) {
 				notice.Count(held[i], "notice"), largeFactor),
 			Remedy: "use distinct ids: notices with the same app, module and id, without a trailing ~ and digits, are in one shard"})
 	}
+}
+
+// replies checks that a reply of the largest size gets through, and soon.
+func (n *node) replies(ctx context.Context) {
+	const check = "large replies"
+	began := time.Now()
+	err := wire.BigReply(ctx, n.c, wire.MaxBatchBytes)
+	took := time.Since(began).Round(time.Millisecond)
+	f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("a reply of %s took %s", size(wire.MaxBatchBytes), took)}
+	var answer redis.Error
+	switch {
+	case errors.As(err, &answer):
+		return // the rights are checked elsewhere
+	case err != nil:
+		f.Severity, f.Message = Warning, fmt.Sprintf("a reply of %s does not get through, so the service works with smaller ones: %s",
+			size(wire.MaxBatchBytes), wire.BufferLimits(ctx, n.c))
+	case took > time.Second:
+		f.Severity = Warning
+	}
+
+	if f.Severity == Warning {
+		f.Remedy = "client-output-buffer-limit normal 0 0 0, and no maxmemory-clients below 64 MiB; else a faster connection to Redis"
+	}
+
+	n.add(f)
 }
 
 // tooLarge returns the indexes of the shards that are too large.

@@ -579,6 +579,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		{Reason: when(!e.keyspace.Load(), "no keyspace events: plain timers are scanned every second; doctor names the missing permissions")},
 		{Reason: e.historyClock()},
 		{Reason: e.logProblem()},
+		{Reason: e.batchProblem()},
 	}...)
 	return slices.DeleteFunc(all, func(c api.Condition) bool { return c.Reason == "" })
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -132,7 +133,7 @@ func (x writes) Failed(op string) {
 // watchOutages probes Redis after a failed operation until it answers. Without failures it sends
 // nothing.
 func (e *Engine) watchOutages(ctx context.Context) error {
-	o := e.outage()
+	o, limit := e.outage(), 0
 	for {
 		select {
 		case <-ctx.Done():
@@ -148,6 +149,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 			if err == nil {
 				o.over()
 				e.checkData() // another Redis may answer
+				limit = e.reportLimit(ctx, limit)
 			} else {
 				o.failed(err)
 			}
@@ -164,6 +166,27 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// reportLimit logs the size of batches that do not get through, unless it is the one logged last, and returns it.
+func (e *Engine) reportLimit(ctx context.Context, last int) int {
+	n := e.store.Wire().Limited()
+	if n > 0 && n != last {
+		e.o.Logger.Error("large replies or requests do not get through, working with smaller ones", zap.Int("bytes", n),
+			zap.String("limit", wire.BufferLimits(ctx, e.store.Wire().AnyNode(ctx))),
+			zap.String("remedy", "client-output-buffer-limit normal 0 0 0 and a higher maxmemory-clients in redis.conf, or a faster connection"))
+	}
+
+	return n
+}
+
+// batchProblem says that large replies or requests do not get through; empty if they do.
+func (e *Engine) batchProblem() string {
+	if n := e.store.Wire().Limited(); n > 0 {
+		return "Redis replies or requests of " + strconv.Itoa(n>>10) + " KiB do not get through: working with smaller ones; the log names the limit"
+	}
+
+	return ""
 }
 
 // probe reports whether each master answers and accepts writes.

@@ -35,9 +35,6 @@ var (
 	takeOverScript = wire.NewScript("claim", winCode+takeOverSource, false)
 )
 
-// maxClaimBytes is the maximum size of the records that one claim call returns.
-const maxClaimBytes = 4 << 20
-
 // Claim is a notice that this instance holds for a lease, with the proof that its settle needs.
 type Claim struct {
 	*notice.Notice
@@ -65,8 +62,10 @@ type Claimed struct {
 	Parked int
 	// Early contains the stale notices that are pending and not due yet.
 	Early []Early
-	// More reports whether a sweep reached its maximum number or size.
+	// More reports whether a sweep reached its maximum number or size, or another call its maximum size.
 	More bool
+	// Answers is the number of notices in the reply. ClaimKeys and ClaimPostponed have the order of their arguments.
+	Answers int
 	// Next is the cursor of a take-over; empty after the last notice.
 	Next string
 	// Now is the time of Redis's clock.
@@ -174,14 +173,17 @@ func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o T
 // claim calls one of the scripts; own are the arguments after the common ones.
 func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, lease Lease, own []any) (Claimed, error) {
 	args := make([]any, 0, 4+len(own))
-	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), maxClaimBytes)
+	size, sent := s.w.Replies(p.Shard), time.Now()
+	bytes := size.Size(wire.MaxBatchBytes)
+	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), bytes)
 	args = append(args, own...)
 	v, err := s.w.Parts(ctx, sc, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
+	size.Done(bytes, wire.ReplySize(v), time.Since(sent), err)
 	if err != nil {
 		return Claimed{}, err
 	}
 
-	c := Claimed{Now: wire.Micros(v[0]), More: v[1] == int64(1)}
+	c := Claimed{Now: wire.Micros(v[0]), More: v[1] == int64(1), Answers: (len(v) - 2) / 3}
 	c.Next, _ = v[1].(string)
 	c.Won = make([]Claim, 0, (len(v)-2)/3)
 	for i := 2; i+2 < len(v); i += 3 {

@@ -198,7 +198,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	four := s.space.States(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})
 	zset := []string{four[0], four[2], four[3], s.space.Waiting(keys.Partition{Prefix: at.Prefix, Shard: at.Shard})}[at.Set]
 	args := append([]any{s.space.ClaimPrefix(at.Shard)}, q.args(at, len(page.Items))...)
-	v, err := s.w.Parts(ctx, pageScript, 4, []string{zset, four[1]}, args)
+	v, err := s.page(ctx, at.Shard, []string{zset, four[1]}, args)
 	if err != nil {
 		return false, err
 	}
@@ -232,6 +232,19 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 	}
 
 	return v[2] == int64(1), nil
+}
+
+// page calls page.lua, and repeats a call that got no reply with a smaller limit of bytes.
+func (s *Store) page(ctx context.Context, shard int, ks []string, args []any) ([]any, error) {
+	size := s.w.Replies(shard)
+	for {
+		sent, bytes := time.Now(), size.Size(wire.MaxBatchBytes)
+		v, err := s.w.Parts(ctx, pageScript, 4, ks, append(args[:len(args):len(args)], bytes))
+		smaller := size.Done(bytes, wire.ReplySize(v), time.Since(sent), err)
+		if !smaller || ctx.Err() != nil {
+			return v, err
+		}
+	}
 }
 
 // args returns the arguments of page.lua after the claim prefix, for a page that has n notices already.

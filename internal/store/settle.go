@@ -69,9 +69,58 @@ type Settled struct {
 
 // Settle writes the results of attempts to Redis and ends their claims. All claims must be of partition p; the results
 // have the order of list. The error [wire.ErrUnconfirmed] means that the results are valid, but replicas or disk have
-// not confirmed the writes. After any other error the outcome is unknown. The caller may repeat a failed call;
-// settlements that were already written are then reported as stale ([Settled.Stale]).
+// not confirmed the writes. After any other error there are results for the first settlements only, and the outcome of the
+// others is unknown. The caller may repeat these; settlements that were already written are then reported as stale
+// ([Settled.Stale]).
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
+	size := s.w.Requests(p.Shard)
+	out, short := make([]Settled, 0, len(list)), error(nil)
+	for len(list) > 0 {
+		bytes := size.Size(wire.MaxBatchBytes)
+		n, got := 0, 0
+		for n == 0 || n < len(list) && got < bytes {
+			got += list[n].bytes()
+			n++
+		}
+
+		sent := time.Now()
+		done, err := s.settle(ctx, p, list[:n])
+		late := errors.Is(err, wire.ErrUnconfirmed)
+		if late {
+			short, err = err, nil
+		}
+
+		if size.Done(bytes, got, time.Since(sent), err); err != nil {
+			return out, err
+		}
+
+		out, list = append(out, done...), list[n:]
+	}
+
+	return out, short
+}
+
+// bytes returns about the size of a settlement in a request.
+func (t *Settlement) bytes() int {
+	n := settleBytes
+	if !t.KeepRecord {
+		n += len(t.Claim.Body)
+	}
+
+	if t.Push != nil {
+		for _, e := range t.Push.Entry {
+			n += len(e)
+		}
+	}
+
+	return n
+}
+
+// settleBytes is about the size of a settlement without its body.
+const settleBytes = 500
+
+// settle is one call of Settle.
+func (s *Store) settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	ks := s.space.States(p)
 	a := wire.NewArgs(s.space.ClaimPrefix(p.Shard), s.space.Wake(), p.Wake(), s.Timers.Mode(p.Prefix), s.Retains(), "")
 	defer a.Free()

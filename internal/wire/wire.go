@@ -52,6 +52,7 @@ type Client struct {
 	observer       Observer
 	allowOOM       atomic.Bool
 	calls, settles *confirmer // nil = no confirmation
+	batches        batches
 	guard          Guard
 }
 

@@ -6,9 +6,10 @@
 --       11 only records with this text (a reason in JSON notation; "" = any)
 --       12 only records with this text in any case (a host in lower case; "" = any)
 --       13 only keys with this text ("" = any)
+--       14 maximum bytes of records, matching or not
 -- Reply {last score, last key, more, read, key, score, claimed, record…}; more is 1 if entries follow the last one, read is the number
 --       of entries read
--- Bound ARGV[6] entries, and 4 MiB of records, matching or not.
+-- Bound ARGV[6] entries; ARGV[14] bytes, exceeded by at most one record.
 local zset, records = KEYS[1], KEYS[2]
 local first = redis.call('ZCOUNT', zset, '-inf', '(' .. ARGV[2])
 if ARGV[5] ~= '' then
@@ -26,7 +27,7 @@ if ARGV[5] ~= '' then
     first = lo
   end
 end
-local look, want, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), 4194304
+local look, want, bytes = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[14])
 local found = redis.call('ZRANGE', zset, first, first + look - 1, 'WITHSCORES')
 local top = tonumber(ARGV[3]) or math.huge
 local reply = {'', '', #found == 2 * look and 1 or 0, 0}

@@ -38,7 +38,7 @@ for j = 1, #mine do
     reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. expired .. ' ' .. ends[wins], ''
     size = size + 3
     taken[text] = (taken[text] or 0) + 1
-    if wins == 16 then read() end
+    if wins == group then read() end
   end
 end
 left = ''

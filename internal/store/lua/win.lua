@@ -7,7 +7,7 @@
 --       0   lost: another claim holds the notice
 --       -1  stale: the notice is not pending, or not due yet; then the record is replaced by its score
 --       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
--- Bound ARGV[4] bytes, exceeded by at most 16 records, and the bound of each script.
+-- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; and the bound of each script.
 -- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
 -- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
@@ -22,6 +22,8 @@ local first = format('%.17g', over + 1 / 1024)
 local plain = ' 0 ' .. first
 local moves, moved = {}, 0
 local won, place, ends, wins = {}, {}, {}, 0
+-- The number of records to read at once.
+local group, largest = 1, 1
 
 -- Reads the records of the notices just won, in groups, so that their size is known before more notices are claimed.
 local function read()
@@ -29,12 +31,13 @@ local function read()
   local records = call('HMGET', KEYS[2], unpack(won))
   for j = 1, wins do
     local record = records[j] or ''
-    bytes = bytes - #record
+    bytes, largest = bytes - #record, math.max(largest, #record)
     reply[place[j] + 1] = record
     moves[moved + 1], moves[moved + 2] = ends[j], won[j]
     moved = moved + 2
   end
   won, place, ends, wins = {}, {}, {}, 0
+  group = math.max(1, math.min(16, floor(bytes / largest)))
 end
 
 -- Claims a notice again that this token has won before. The lease starts now.
@@ -84,7 +87,7 @@ local function try(names, scores, exact, drop)
     end
     reply[size + 1], reply[size + 2], reply[size + 3] = key, answer, answer == -1 and text or ''
     size = size + 3
-    if wins == 16 then
+    if wins == group then
       read()
       if bytes <= 0 then
         if i < #names then left = 1 end
