@@ -183,7 +183,8 @@ func (e *Engine) reportLimit(ctx context.Context, last int) int {
 // batchProblem says that large replies or requests do not get through; empty if they do.
 func (e *Engine) batchProblem() string {
 	if n := e.store.Wire().Limited(); n > 0 {
-		return "Redis replies or requests of " + strconv.Itoa(n>>10) + " KiB do not get through: working with smaller ones; the log names the limit"
+		return "Redis replies or requests of " + strconv.Itoa(n>>10) + " KiB do not get through: " +
+			"working with smaller ones; the log names the limit"
 	}
 
 	return ""
