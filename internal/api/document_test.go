@@ -189,7 +189,7 @@ func provoke() map[string]map[int]call {
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
-	tooMany := func(e *enginetest.Engine) { e.Fail(layout.ErrReceiversFull) }
+	tooMany := func(e *enginetest.Engine) { e.Fail(&layout.FullError{}) }
 	for id, path := range map[string]string{"pauseReceiver": "pause", "resumeReceiver": "resume", "limitReceiver": "limits"} {
 		path = "/v1/receivers/" + path
 		shop := `{"host":"shop.example"}`
@@ -199,7 +199,7 @@ func provoke() map[string]map[int]call {
 			422: {path: path, body: `{"host":"https://shop.example"}`}}
 	}
 	m["resumeReceiver"][200] = call{path: "/v1/receivers/resume", body: `{"host":"shop.example"}`, prepare: func(e *enginetest.Engine) {
-		_ = e.Engine.PauseReceiver(context.Background(), holds.Receiver{Host: "shop.example"}, time.Time{}, 0)
+		_ = e.Engine.PauseReceiver(context.Background(), "", holds.Receiver{Host: "shop.example"}, time.Time{}, 0)
 	}}
 	for _, verb := range []string{"pause", "resume"} {
 		m[verb] = map[int]call{200: {path: "/v1/routes/jobs/" + verb}, 404: {path: "/v1/routes/none/" + verb}, 422: {path: "/v1/routes/jobs/" +

@@ -143,8 +143,8 @@ func (a *api) operations() []operation {
 			query: receiverParams, answer: ReceiverList{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.receivers}},
 		{access.Operate, call{method: "POST", path: "/v1/receivers/pause", id: "pauseReceiver", summary: "Pause a receiver",
 			about: "Within a second no instance starts a call to it. Its notices are held when they are due, without an attempt, and keep " +
-				"their due time. Running attempts complete. A repeated call replaces until and over. 409 if there are 10,000 paused " +
-				"receivers and limits.",
+				"their due time. Running attempts complete. A repeated call replaces until and over. 409 if the client has made its share " +
+				"of the 10,000 paused receivers and limits, which are divided equally among the clients.",
 			body: PauseReceiverRequest{}, example: examplePauseReceiver, answer: ReceiverAnswer{}, ok: []int{ok},
 			fails: append([]int{forbidden, conflict}, bodied...), serve: a.pauseReceiver}},
 		{access.Operate, call{method: "POST", path: "/v1/receivers/resume", id: "resumeReceiver", summary: "Resume a receiver",
@@ -153,7 +153,7 @@ func (a *api) operations() []operation {
 			fails: append([]int{forbidden}, bodied...), serve: a.resumeReceiver}},
 		{access.Operate, call{method: "PUT", path: "/v1/receivers/limits", id: "limitReceiver", summary: "Limit the calls to a receiver",
 			about: "The lower of these limits and the route's hold, on each route. Without rate and concurrency, the limits are removed. 409 " +
-				"if there are 10,000 paused receivers and limits.",
+				"if the client has made its share of the 10,000 paused receivers and limits.",
 			body: LimitReceiverRequest{}, example: exampleLimitReceiver, answer: ReceiverAnswer{}, ok: []int{ok},
 			fails: append([]int{forbidden, conflict}, bodied...), serve: a.limitReceiver}},
 		{access.Admin, call{method: "GET", path: "/v1/routes/{name}/secret", id: "receiverSecret", summary: "Read the keys of one receiver",
@@ -213,11 +213,11 @@ func (a *api) operations() []operation {
 			about: "Changes the address of all pending notices of a receiver that has moved, also of those that wait for a retry. Only notices " +
 				"that were scheduled before are changed. Each is checked as in a schedule call, and keeps its webhook-id and its attempts. Notices " +
 				"in flight are changed before their next attempt. Redirects are made one after the other. 422 if to is the same as from, or no route " +
-				"takes it. With dry_run nothing is changed, and the answer is 200. A client with a prefix redirects its own keys only.",
+				"takes it. 409 if the client has its share of 100 redirects that are not over, which are divided equally among the clients. With dry_run nothing is changed, and the answer is 200. A client with a prefix redirects its own keys only.",
 			body: RedirectRequest{}, example: exampleRedirect, answer: Redirect{}, ok: []int{created, ok},
 			fails: []int{badRequest, forbidden, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeRedirect}},
 		{access.Read, call{method: "GET", path: "/v1/redirects", id: "redirects", summary: "List the redirects",
-			about: "With their progress. The last 100, for 30 days after they end.", answer: Redirects{}, ok: []int{ok},
+			about: "With their progress. For 30 days after they end; each client has its share of the last 100.", answer: Redirects{}, ok: []int{ok},
 			fails: []int{badRequest, unprocessable, down}, serve: a.redirects}},
 		{access.Read, call{method: "GET", path: "/v1/redirects/{id}", id: "showRedirect", summary: "Read a redirect with its progress",
 			answer: Redirect{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.showRedirect}},

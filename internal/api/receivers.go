@@ -21,10 +21,11 @@ import (
 
 // Holder pauses and limits single receivers, and reads their figures.
 type Holder interface {
-	PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error
+	// PauseReceiver and LimitReceiver return a *layout.FullError if the client has used up its share.
+	PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error
 	// ResumeReceiver reports whether the receiver was paused.
 	ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error)
-	LimitReceiver(ctx context.Context, l holds.Limit) error
+	LimitReceiver(ctx context.Context, client string, l holds.Limit) error
 	Holds(ctx context.Context) (*holds.Table, error)
 	// HeldCounts returns for each pause, named by its field, the number of held notices by prefix of their route.
 	HeldCounts(ctx context.Context, pauses []string) ([]map[string]int64, error)
@@ -188,7 +189,7 @@ func (a *api) pauseReceiver(w http.ResponseWriter, r *http.Request, at site) err
 		return err
 	}
 
-	err := a.holder.PauseReceiver(r.Context(), x, until, over)
+	err := a.holder.PauseReceiver(r.Context(), at.Name, x, until, over)
 	entry := audit.Entry{Action: audit.PauseReceiver, Prefix: x.Prefix, Detail: PauseDetail(x, until)}
 	return a.receiverDone(w, r, at, receiverChange{entry, err,
 		ReceiverAnswer{ReceiverName: nameOf(x), Paused: true, PausedUntil: codec.Stamp(until), Changed: true}})
@@ -245,7 +246,7 @@ func (a *api) limitReceiver(w http.ResponseWriter, r *http.Request, at site) err
 	}
 
 	v := ReceiverAnswer{ReceiverName: nameOf(x), Rate: RateText(l.Rate), Concurrency: l.Concurrency, Changed: true}
-	err := a.holder.LimitReceiver(r.Context(), l)
+	err := a.holder.LimitReceiver(r.Context(), at.Name, l)
 	return a.receiverDone(w, r, at, receiverChange{audit.Entry{Action: audit.LimitReceiver, Prefix: x.Prefix, Detail: LimitDetail(&l)}, err,
 		v})
 }
@@ -272,9 +273,9 @@ type receiverChange struct {
 // receiverDone notes a change of a receiver in the audit and answers the call.
 func (a *api) receiverDone(w http.ResponseWriter, r *http.Request, at site, c receiverChange) error {
 	e, err, v := c.entry, c.err, c.answer
-	if errors.Is(err, layout.ErrReceiversFull) {
-		return problem(http.StatusConflict, "there are %d paused receivers and limits, the maximum; resume receivers or remove limits: "+
-			"GET /v1/receivers lists them", layout.MaxReceivers)
+	var full *layout.FullError
+	if errors.As(err, &full) {
+		return problem(http.StatusConflict, "%v: GET /v1/receivers lists them", full)
 	}
 
 	a.operated(r, at, e, err)

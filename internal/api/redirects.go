@@ -18,6 +18,7 @@ import (
 type Redirector interface {
 	// PlanRedirect counts the notices that a redirect would change.
 	PlanRedirect(ctx context.Context, rule redirect.Rule) (redirect.Plan, error)
+	// MakeRedirect returns a *redirect.FullError if the client has used up its share.
 	MakeRedirect(ctx context.Context, rule redirect.Rule, client string) (redirect.Redirect, error)
 	// Redirects returns all redirects, latest first.
 	Redirects(ctx context.Context) ([]redirect.Redirect, error)
@@ -105,11 +106,12 @@ func (a *api) makeRedirect(w http.ResponseWriter, r *http.Request, at site) erro
 	}
 
 	x, err := a.redirector.MakeRedirect(r.Context(), rule, at.Name)
+	var full *redirect.FullError
 	switch {
 	case errors.Is(err, notice.ErrInvalid):
 		return err
-	case errors.Is(err, redirect.ErrFull):
-		return problem(http.StatusConflict, "%v", err)
+	case errors.As(err, &full):
+		return problem(http.StatusConflict, "%v", full)
 	}
 
 	a.operated(r, at, audit.Entry{Action: audit.Redirect, Prefix: rule.Prefix, Detail: x.ID + ": " + describeRule(&rule)}, err)

@@ -18,7 +18,7 @@ func putRedirects(e *enginetest.Engine, list ...redirect.Redirect) {
 	for i := range list {
 		list[i].Made = time.Now().UTC()
 		list[i].Changed = list[i].Made
-		if err := (redirect.Redis{Store: e.Store()}).Add(context.Background(), &list[i]); err != nil {
+		if err := (redirect.Redis{Store: e.Store()}).Add(context.Background(), &list[i], redirect.MaxKept); err != nil {
 			panic(err)
 		}
 	}

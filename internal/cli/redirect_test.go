@@ -28,7 +28,7 @@ func TestRedirectCommand(t *testing.T) {
 
 	stopped := &redirect.Redirect{ID: "rdr_stopped", State: redirect.Stopped, Made: time.Now(), Changed: time.Now(),
 		Rule: redirect.Rule{From: "https://a.example", To: "https://b.example"}}
-	if err := (redirect.Redis{Store: d.engine.Store()}).Add(t.Context(), stopped); err != nil {
+	if err := (redirect.Redis{Store: d.engine.Store()}).Add(t.Context(), stopped, redirect.MaxKept); err != nil {
 		t.Fatal(err)
 	}
 	out, _ = d.run(0, "redirect", "rdr_stopped")

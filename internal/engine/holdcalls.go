@@ -7,14 +7,16 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
+	"notifier/internal/layout"
 )
 
-// PauseReceiver pauses a receiver until a time, or until it is resumed if the time is zero; see [holds.Holds.Pause].
-func (e *Engine) PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error {
+// PauseReceiver pauses a receiver for a client until a time, or until it is resumed if the time is zero; see
+// [holds.Holds.Pause]. The error is a *[layout.FullError] if the client has used up its share.
+func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.holds.Pause(ctx, r, until, over)
+	return e.holds.Pause(ctx, e.maker(client), r, until, over)
 }
 
 // ResumeReceiver ends the pause of a receiver, and spreads its held notices over a duration. It reports whether the
@@ -26,13 +28,21 @@ func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time
 	return e.holds.Resume(ctx, r, over)
 }
 
-// LimitReceiver sets the limits of a host; limits of 0 are removed.
-func (e *Engine) LimitReceiver(ctx context.Context, l holds.Limit) error {
+// LimitReceiver sets the limits of a host for a client; limits of 0 are removed. The error is a *[layout.FullError] if the
+// client has used up its share.
+func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.holds.SetLimit(ctx, l)
+	return e.holds.SetLimit(ctx, e.maker(client), l)
 }
+
+func (e *Engine) maker(client string) holds.Maker {
+	return holds.Maker{Client: client, Most: e.share(layout.MaxReceivers)}
+}
+
+// share returns the part of a bound that each configured client has to itself, so that no client can use up that of another.
+func (e *Engine) share(bound int) int { return max(1, bound/max(1, len(e.o.Clients))) }
 
 // Holds returns the pauses and limits as they are now in Redis. While they cannot be read, it returns what this instance
 // knows.

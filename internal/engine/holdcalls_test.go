@@ -51,7 +51,7 @@ func TestPausedHostHoldsItsNotices(t *testing.T) {
 	w := start(t, srv, a, nil, callbackRoute())
 	other := start(t, srv, b, nil, callbackRoute())
 	host := holds.Receiver{Host: "down.example"}
-	if err := w.PauseReceiver(t.Context(), host, time.Time{}, 0); err != nil {
+	if err := w.PauseReceiver(t.Context(), "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "both instances know the pause", func() bool {
@@ -105,7 +105,7 @@ func TestPauseEndsByItsTime(t *testing.T) {
 	shop := holds.Receiver{Host: "shop.example:443", Prefix: "app1:trans"}
 	buyer := holds.Receiver{Audience: "buyer-7"}
 	for _, r := range []holds.Receiver{shop, buyer} {
-		if err := w.PauseReceiver(t.Context(), r, time.Now().Add(3*time.Second), 0); err != nil {
+		if err := w.PauseReceiver(t.Context(), "", r, time.Now().Add(3*time.Second), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestPauseEndsByItsTime(t *testing.T) {
 	w.put(t, 1, func(int) store.Request { return to("app1:other:a:4", "shop.example") })
 	s.await(t, 2)
 	eventually(t, "two are held", func() bool { return w.heldNow(t, shop) == 1 && w.heldNow(t, buyer) == 1 })
-	if err := w.PauseReceiver(t.Context(), buyer, time.Now().Add(-time.Second), 0); err == nil {
+	if err := w.PauseReceiver(t.Context(), "", buyer, time.Now().Add(-time.Second), 0); err == nil {
 		t.Error("a pause in the past was accepted")
 	}
 	s.await(t, 2)
@@ -135,7 +135,7 @@ func TestHeldNoticeLeavesTheList(t *testing.T) {
 	s := newSink(100)
 	w := start(t, srv, s, nil, callbackRoute())
 	ctx, host := t.Context(), holds.Receiver{Host: "down.example"}
-	if err := w.PauseReceiver(ctx, host, time.Time{}, 0); err != nil {
+	if err := w.PauseReceiver(ctx, "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the pause is known", func() bool { return len(w.holds.Table().Pauses()) == 1 })
@@ -190,7 +190,7 @@ func TestReshardKeepsHeldNotices(t *testing.T) {
 	s := newSink(n)
 	w := start(t, srv, s, nil, callbackRoute())
 	ctx, host := context.Background(), holds.Receiver{Host: "down.example"}
-	if err := w.PauseReceiver(ctx, host, time.Time{}, 0); err != nil {
+	if err := w.PauseReceiver(ctx, "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the pause is known", func() bool { return len(w.holds.Table().Pauses()) == 1 })

@@ -79,7 +79,7 @@ func TestMeasurePausedHost(t *testing.T) {
 		all = append(all, start(t, srv, h, nil, callbackRoute()))
 	}
 	w, host := all[0], holds.Receiver{Host: "down.example"}
-	if err := w.PauseReceiver(t.Context(), host, time.Time{}, 0); err != nil {
+	if err := w.PauseReceiver(t.Context(), "", host, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	for _, x := range all {

@@ -71,7 +71,7 @@ func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client st
 	if e.store.Side().State != layout.SideOpen {
 		return r, fmt.Errorf("redirect: %w", wire.ErrMoved)
 	}
-	if err := e.redirectStore().Add(ctx, &r); err != nil {
+	if err := e.redirectStore().Add(ctx, &r, e.share(redirect.MaxKept)); err != nil {
 		return r, err
 	}
 

@@ -33,6 +33,8 @@ type Pause struct {
 	// Over is the time over which the held notices are spread after the end.
 	Over    time.Duration
 	Resumed bool
+	// Client has made the pause; empty if no client is configured.
+	Client string
 
 	text string // as it is stored
 }
@@ -70,6 +72,7 @@ func limitField(r Receiver) string { return "limit/" + r.Host + "/" + r.Prefix }
 //	limit/<host>/<prefix>         the maximum rate and concurrency of calls to a host
 type value struct {
 	At          int64   `json:"at,omitempty"`      // Unix ms, set by the script
+	Client      string  `json:"client,omitempty"`  // that has made the entry, set by the script
 	Until       int64   `json:"until,omitempty"`   // Unix ms
 	Over        int64   `json:"over,omitempty"`    // ms
 	Resumed     int     `json:"resumed,omitempty"` // 1 = yes
@@ -110,7 +113,7 @@ func readEntry(field, text string) (p *Pause, l *Limit) {
 	}
 
 	return &Pause{Receiver: r, At: instant(v.At), Until: instant(v.Until), Over: time.Duration(v.Over) * time.Millisecond,
-		Resumed: v.Resumed == 1, text: text}, nil
+		Resumed: v.Resumed == 1, Client: v.Client, text: text}, nil
 }
 
 func instant(ms int64) time.Time {

@@ -127,9 +127,16 @@ func (h *Holds) Limit(prefix, host string) (rate float64, concurrency int) {
 // ErrUntil is returned if the end of a pause is not in the future.
 var ErrUntil = errors.New("until is not in the future")
 
+// Maker is the client that makes a pause or a limit, and how many of them it may have made. The zero value is a service
+// without clients.
+type Maker struct {
+	Client string
+	Most   int
+}
+
 // Pause pauses a receiver until a time, or until it is resumed if the time is zero. After that time, held notices are spread
 // over a duration. A repeated call changes both.
-func (h *Holds) Pause(ctx context.Context, r Receiver, until time.Time, over time.Duration) error {
+func (h *Holds) Pause(ctx context.Context, by Maker, r Receiver, until time.Time, over time.Duration) error {
 	v := value{Over: over.Milliseconds()}
 	if !until.IsZero() {
 		now, err := h.layout.Wire().Now(ctx)
@@ -143,8 +150,7 @@ func (h *Holds) Pause(ctx context.Context, r Receiver, until time.Time, over tim
 		v.Until = until.UnixMilli()
 	}
 
-	_, err := h.layout.SetReceiver(ctx, r.String(), v.text(), "")
-	return err
+	return h.set(ctx, by, r.String(), v.text())
 }
 
 // Resume ends the pause of a receiver, and spreads its held notices over a duration. It reports whether the receiver was
@@ -162,7 +168,8 @@ func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (pau
 			return false, nil
 		}
 
-		done, err := h.layout.SetReceiver(ctx, r.String(), value{Over: over.Milliseconds(), Resumed: 1}.text(), text)
+		done, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: r.String(), Value: value{Over: over.Milliseconds(), Resumed: 1}.text(),
+			Expected: text})
 		if err != nil || done {
 			return true, err
 		}
@@ -171,12 +178,16 @@ func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (pau
 }
 
 // SetLimit sets the limits of a host. If both are 0, it removes them.
-func (h *Holds) SetLimit(ctx context.Context, l Limit) error {
+func (h *Holds) SetLimit(ctx context.Context, by Maker, l Limit) error {
 	text := ""
 	if l.Rate > 0 || l.Concurrency > 0 {
 		text = value{Rate: l.Rate, Concurrency: l.Concurrency}.text()
 	}
 
-	_, err := h.layout.SetReceiver(ctx, limitField(l.Receiver), text, "")
+	return h.set(ctx, by, limitField(l.Receiver), text)
+}
+
+func (h *Holds) set(ctx context.Context, by Maker, field, text string) error {
+	_, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: field, Value: text, Client: by.Client, Most: by.Most})
 	return err
 }

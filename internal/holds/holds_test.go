@@ -99,10 +99,10 @@ func TestPauseEndsByRedisClock(t *testing.T) {
 	em.Leap(-ahead)
 	now := time.Now().Add(-ahead)
 	ctx := t.Context()
-	if err := errors.Join(l.Learn(ctx), h.Pause(ctx, Receiver{Host: "a.example"}, now.Add(time.Hour), 0)); err != nil {
+	if err := errors.Join(l.Learn(ctx), h.Pause(ctx, Maker{}, Receiver{Host: "a.example"}, now.Add(time.Hour), 0)); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.Pause(ctx, Receiver{Host: "a.example"}, now.Add(-time.Minute), 0); !errors.Is(err, ErrUntil) {
+	if err := h.Pause(ctx, Maker{}, Receiver{Host: "a.example"}, now.Add(-time.Minute), 0); !errors.Is(err, ErrUntil) {
 		t.Errorf("until a minute ago: %v", err)
 	}
 	w := &Walker{Holds: h, Layout: l}

@@ -109,37 +109,39 @@ func (w *Walker) Walk(ctx context.Context) (next time.Duration, err error) {
 		return next, err
 	}
 
-	var failed []error
+	var ended []*Pause
+	var fields []string
 	for _, p := range pauses {
-		if p.Active(now) {
-			if !p.Until.IsZero() {
-				next = min(next, p.Until.Sub(now))
-			}
-			continue
+		switch {
+		case !p.Active(now):
+			next, ended, fields = min(next, releaseEvery), append(ended, p), append(fields, p.String())
+		case !p.Until.IsZero():
+			next = min(next, p.Until.Sub(now))
 		}
+	}
 
-		next = min(next, releaseEvery)
-		failed = append(failed, w.end(ctx, p, now))
+	// One count of all, so that the many pauses of one client do not delay the release of another's.
+	counts, err := w.Holds.Counts(ctx, fields)
+	failed := []error{err}
+	for i, p := range ended {
+		if err == nil || len(counts[i]) > 0 {
+			failed = append(failed, w.end(ctx, p, counts[i], now))
+		}
 	}
 
 	return next, errors.Join(failed...)
 }
 
-// end releases the notices of one pause, and removes its entry once no list has any.
-func (w *Walker) end(ctx context.Context, p *Pause, now time.Time) error {
-	counts, err := w.Holds.Counts(ctx, []string{p.String()})
-	if err != nil {
-		return err
-	}
-
-	if len(counts[0]) == 0 {
+// end releases the notices of one pause, of which it has some in partitions, and removes its entry once no list has any.
+func (w *Walker) end(ctx context.Context, p *Pause, held map[keys.Partition]int64, now time.Time) (err error) {
+	if len(held) == 0 {
 		if now.Sub(p.ended()) > readBy {
-			_, err = w.Layout.SetReceiver(ctx, p.String(), "", p.text)
+			_, err = w.Layout.SetReceiver(ctx, layout.ReceiverChange{Field: p.String(), Expected: p.text})
 		}
 		return err
 	}
 
-	for at := range counts[0] {
+	for at := range held {
 		if w.walks%allEvery == 0 || w.Mine == nil || w.Mine.Tidies(at) {
 			if err := w.release(ctx, at, p); err != nil {
 				return err

@@ -1,11 +1,14 @@
 package layout
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
@@ -20,21 +23,38 @@ import (
 // MaxReceivers is the maximum number of entries in the hash.
 const MaxReceivers = 10_000
 
-// receiversVersion is the field with the version of the hash.
+// receiversVersion is the field with the version of the hash. It begins the names of all fields that are not entries.
 const receiversVersion = "#"
 
-// ErrReceiversFull is returned if the hash has MaxReceivers entries.
-var ErrReceiversFull = errors.New("too many paused receivers and limits")
+// FullError is returned if there are too many paused receivers and limits.
+type FullError struct {
+	// Most is the maximum number of entries: of the client that makes one, or of all clients if All is set.
+	Most int
+	All  bool
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	if e.All {
+		return fmt.Sprintf("there are %d paused receivers and limits, the maximum; resume receivers or remove limits", e.Most)
+	}
+	return fmt.Sprintf("this client has made %d paused receivers and limits, its share of the maximum; resume receivers or remove limits",
+		e.Most)
+}
 
 var (
 	//go:embed lua/receivers.lua
 	receiversSource string
 	//go:embed lua/receivercopy.lua
 	receiverCopySource string
+	//go:embed lua/receiverentry.lua
+	receiverEntrySource string
 
 	// A full Redis must let operators pause receivers, and instances start.
 	receiversScript    = wire.NewScript("receivers", receiversSource, false).Anywhere()
 	receiverCopyScript = wire.NewScript("receivers", receiverCopySource, false).Anywhere()
+
+	receiverEntryScript = wire.NewScript("receivers", receiverEntrySource, false).Anywhere()
 )
 
 // Receivers are the paused receivers and limits, as far as they can be read.
@@ -93,7 +113,7 @@ func (s *Layout) Receivers(ctx context.Context, known int64) (Receivers, error) 
 	}
 
 	r.Version, _ = strconv.ParseInt(values[receiversVersion], 10, 64)
-	delete(values, receiversVersion)
+	maps.DeleteFunc(values, func(field, _ string) bool { return strings.HasPrefix(field, receiversVersion) })
 	r.Values = values
 	return r, nil
 }
@@ -139,15 +159,31 @@ func (s *Layout) receiverValues(ctx context.Context, name string) (values map[st
 	return values, err
 }
 
+// ReceiverChange is a change of one entry.
+type ReceiverChange struct {
+	// Field names the entry, such as host/shop.example/app1 (see package holds).
+	Field string
+	// Value is the entry's JSON object without its first members, the time of the change and the client. An empty
+	// value deletes the entry.
+	//
+	//	entry  {"at":1750000000000,"client":"shop","until":1750000060000}
+	//	Value                                     ,"until":1750000060000}
+	Value string
+	// Expected, if not empty, is the stored entry. If the stored one differs, nothing is written.
+	Expected string
+	// Client makes the entry, if it is new. It is empty if no client is configured.
+	Client string
+	// Most is how many entries the client may have made; 0 = MaxReceivers.
+	Most int
+}
+
+// noClient takes the place of the client's name if no client is configured. No client can have this name.
+const noClient = "-"
+
 // SetReceiver stores a pause or limit of a receiver (a host, or an audience: a name for a customer), and notifies all
-// instances. field names the entry, such as host/shop.example/app1 (see package holds). value is the entry's JSON
-// object without its first member, the time of the change. An empty value deletes the entry.
-//
-//	entry  {"at":1750000000000,"until":1750000060000}
-//	value                     ,"until":1750000060000}
-//
-// If expected is not empty and differs from the stored entry, nothing is written and done is false.
-func (s *Layout) SetReceiver(ctx context.Context, field, value, expected string) (done bool, err error) {
+// instances. done is false if the stored entry differs from the expected one. The error is a *[FullError] if there are
+// too many entries.
+func (s *Layout) SetReceiver(ctx context.Context, c ReceiverChange) (done bool, err error) {
 	if err := s.Known(ctx); err != nil {
 		return false, err
 	}
@@ -155,22 +191,53 @@ func (s *Layout) SetReceiver(ctx context.Context, field, value, expected string)
 		return false, fmt.Errorf("receivers: %w", wire.ErrMoved)
 	}
 
-	n, err := s.w.Int(ctx, receiversScript, []string{s.space.Receivers()}, []any{field, value, MaxReceivers, expected})
+	most := cmp.Or(c.Most, MaxReceivers)
+	v, err := s.w.Run(ctx, receiversScript, []string{s.space.Receivers()},
+		[]any{c.Field, c.Value, MaxReceivers, c.Expected, cmp.Or(c.Client, noClient), most})
 	switch {
 	case err != nil:
 		return false, err
-	case n == 0:
-		return false, ErrReceiversFull
-	case n < 0:
+	case len(v) == 1 && v[0] == int64(0):
+		return false, &FullError{Most: MaxReceivers, All: true}
+	case len(v) == 1 && v[0] == int64(-2):
+		return false, &FullError{Most: most}
+	case len(v) != 4:
 		return false, nil
 	}
 
-	if err := s.CopyReceivers(ctx); err != nil {
+	if err := s.copyEntry(ctx, []any{c.Field, v[3], v[1], v[2]}); err != nil {
 		return true, err
 	}
 
 	return true, s.PublishReceivers(ctx)
 }
+
+// copyEntry makes the change of one entry in each shard's copy. entry is the arguments of receiverentry.lua. A copy that lacks
+// earlier changes is replaced.
+func (s *Layout) copyEntry(ctx context.Context, entry []any) error {
+	behind := false
+	for shard := range s.space.Places() {
+		name := s.space.ShardReceivers(shard)
+		err := s.w.At(ctx, name, func(ctx context.Context) error {
+			v, err := s.w.Run(ctx, receiverEntryScript, []string{name}, entry)
+			behind = behind || err == nil && (len(v) != 1 || v[0] != int64(1))
+			return err
+		})
+		if err != nil && !s.excused(err) {
+			return err
+		}
+	}
+
+	if behind {
+		return s.CopyReceivers(ctx)
+	}
+
+	return nil
+}
+
+// excused reports whether a copy need not be updated now: its node of the cluster is unreachable. The instances repair
+// such a copy when they read the entries.
+func (s *Layout) excused(err error) bool { return s.w.Cluster && errors.Is(err, wire.ErrUnavailable) }
 
 // PublishReceivers notifies all instances that the hash has changed. The wake channel does at once, the heartbeats
 // within a second.
@@ -196,7 +263,7 @@ func (s *Layout) CopyReceivers(ctx context.Context) error {
 
 	for shard := range s.space.Places() {
 		err := s.copyReceivers(ctx, s.space.ShardReceivers(shard), fields)
-		if err != nil && !(s.w.Cluster && errors.Is(err, wire.ErrUnavailable)) {
+		if err != nil && !s.excused(err) {
 			return err
 		}
 	}

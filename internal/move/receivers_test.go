@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -19,7 +20,7 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	ctx := t.Context()
 	set := func(field, value string) {
 		t.Helper()
-		if done, err := old.SetReceiver(ctx, field, value, ""); err != nil || !done {
+		if done, err := old.SetReceiver(ctx, layout.ReceiverChange{Field: field, Value: value}); err != nil || !done {
 			t.Fatal(done, err)
 		}
 	}
@@ -53,7 +54,7 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	}
 
 	want := a.srv.Client().HGetAll(ctx, old.Space().Receivers()).Val()
-	if got := b.srv.Client().HGetAll(ctx, fresh.Space().Receivers()).Val(); len(got) != 4 || !maps.Equal(got, want) {
+	if got := b.srv.Client().HGetAll(ctx, fresh.Space().Receivers()).Val(); len(got) != 6 || !maps.Equal(got, want) {
 		t.Errorf("the new side has %v, want %v", got, want)
 	}
 	lists, copies := int64(0), 0

@@ -61,13 +61,26 @@ type Redirect struct {
 
 // Limits of stored redirects.
 const (
-	maxKept  = 100
+	// MaxKept is the maximum number of redirects, of all clients.
+	MaxKept  = 100
 	keptFor  = 30 * 24 * time.Hour
 	countFor = 90 * 24 * time.Hour
 )
 
-// ErrFull is returned if too many redirects are running or stopped.
-var ErrFull = errors.New("there are 100 redirects that are not over; stop and finish some first")
+// FullError is returned if too many redirects are running or stopped.
+type FullError struct {
+	// Most is the maximum number of redirects: of the client that starts one, or of all clients if All is set.
+	Most int
+	All  bool
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	if e.All {
+		return fmt.Sprintf("there are %d redirects that are not over, the maximum; some must finish first", e.Most)
+	}
+	return fmt.Sprintf("this client has %d redirects that are not over, its share of the maximum; some must finish first", e.Most)
+}
 
 // Redis stores redirects, and changes notices for them.
 type Redis struct{ *store.Store }
@@ -135,18 +148,34 @@ func (s Redis) List(ctx context.Context) ([]Redirect, error) {
 	return list, nil
 }
 
-// Add stores a new redirect, and deletes the ones that ended long ago.
-func (s Redis) Add(ctx context.Context, r *Redirect) error {
+// Add stores a new redirect, and deletes the ones that ended long ago. The client of r may have most redirects; for a new one it
+// loses its oldest one that is over. The error is a *[FullError] if none is.
+func (s Redis) Add(ctx context.Context, r *Redirect, most int) error {
 	list, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
 
-	if list, err = s.trim(ctx, list, r.Made); err != nil {
+	old := func(x *Redirect) bool { return r.Made.Sub(x.Changed) > keptFor }
+	if list, err = s.trim(ctx, list, len(list), old); err != nil {
 		return err
 	}
-	if len(list) >= maxKept {
-		return ErrFull
+
+	own := func(x *Redirect) bool { return x.Client == r.Client }
+	if list, err = s.trim(ctx, list, count(list, own)-most+1, own); err != nil {
+		return err
+	}
+
+	// Clients that are no longer configured may have redirects.
+	if list, err = s.trim(ctx, list, len(list)-MaxKept+1, func(*Redirect) bool { return true }); err != nil {
+		return err
+	}
+
+	switch {
+	case count(list, own) >= most:
+		return &FullError{Most: most}
+	case len(list) >= MaxKept:
+		return &FullError{Most: MaxKept, All: true}
 	}
 
 	ok, err := s.save(ctx, "", r)
@@ -157,18 +186,27 @@ func (s Redis) Add(ctx context.Context, r *Redirect) error {
 	return err
 }
 
-// trim removes redirects that have ended, the oldest first: those that are too old, and as many more as are too many.
-// It returns the rest.
-func (s Redis) trim(ctx context.Context, list []Redirect, now time.Time) ([]Redirect, error) {
-	for kept := len(list); kept > 0; kept-- {
-		x := &list[kept-1]
-		over := x.State == Done || x.State == Failed
-		if over && (now.Sub(x.Changed) > keptFor || len(list) >= maxKept) {
-			if _, err := s.change(ctx, "", 0, x, ""); err != nil {
-				return nil, err
-			}
-			list = slices.Delete(list, kept-1, kept)
+func count(list []Redirect, of func(*Redirect) bool) (n int) {
+	for i := range list {
+		if of(&list[i]) {
+			n++
 		}
+	}
+	return n
+}
+
+// trim removes up to n redirects that are over, the oldest of those that may go first. It returns the rest.
+func (s Redis) trim(ctx context.Context, list []Redirect, n int, may func(*Redirect) bool) ([]Redirect, error) {
+	for i := len(list) - 1; i >= 0 && n > 0; i-- {
+		x := &list[i]
+		if x.State != Done && x.State != Failed || !may(x) {
+			continue
+		}
+		if _, err := s.change(ctx, "", 0, x, ""); err != nil {
+			return nil, err
+		}
+
+		list, n = slices.Delete(list, i, i+1), n-1
 	}
 
 	return list, nil

@@ -105,7 +105,7 @@ func (w *world) start(rule Rule) *Redirect {
 		w.t.Fatal(err)
 	}
 	r := &Redirect{ID: fmt.Sprintf("rdr_%d", now.UnixNano()), Rule: rule, State: Running, Made: now, Changed: now}
-	if err := w.s.Add(w.t.Context(), r); err != nil {
+	if err := w.s.Add(w.t.Context(), r, MaxKept); err != nil {
 		w.t.Fatal(err)
 	}
 	return r
@@ -378,9 +378,9 @@ func TestStoredRedirectsAreBounded(t *testing.T) {
 	now := time.Now().UTC()
 	add := func(i int, state string) error {
 		at := now.Add(time.Duration(i) * time.Second)
-		return w.s.Add(ctx, &Redirect{ID: fmt.Sprint("rdr_", i), State: state, Made: at, Changed: at})
+		return w.s.Add(ctx, &Redirect{ID: fmt.Sprint("rdr_", i), State: state, Made: at, Changed: at}, MaxKept)
 	}
-	for i := range maxKept + 10 {
+	for i := range MaxKept + 10 {
 		state := Done
 		if i%2 == 0 {
 			state = Stopped
@@ -390,13 +390,17 @@ func TestStoredRedirectsAreBounded(t *testing.T) {
 		}
 	}
 	list, err := w.s.List(ctx)
-	if err != nil || len(list) > maxKept || list[0].ID != fmt.Sprint("rdr_", maxKept+9) {
+	if err != nil || len(list) > MaxKept || list[0].ID != fmt.Sprint("rdr_", MaxKept+9) {
 		t.Fatalf("%d, %v", len(list), err)
 	}
-	for i := 0; err == nil && i < 2*maxKept; i++ {
+	for i := 0; err == nil && i < 2*MaxKept; i++ {
 		err = add(1000+i, Stopped)
 	}
-	if err != ErrFull {
+	var full *FullError
+	if !errors.As(err, &full) || full.All || full.Most != MaxKept {
+		t.Errorf("%v", err)
+	}
+	if err := w.s.Add(ctx, &Redirect{ID: "rdr_b", Client: "b", State: Stopped, Made: now, Changed: now}, 3); !errors.As(err, &full) || !full.All {
 		t.Errorf("%v", err)
 	}
 }
@@ -459,5 +463,41 @@ func TestFailingPartitionBlocksNothingElse(t *testing.T) {
 		if f := w.find(n + i); f.URL != other || f.Redirect != third.ID {
 			t.Errorf("notice %d: %s, by %q", n+i, f.URL, f.Redirect)
 		}
+	}
+}
+
+// A client's redirects use up its share, and displace none of another client.
+func TestRedirectsOfAClientDisplaceNoOthers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 1)
+	now := time.Now().UTC()
+	add := func(client string, i int, state string) error {
+		at := now.Add(time.Duration(i) * time.Second)
+		return w.s.Add(t.Context(), &Redirect{ID: fmt.Sprint("rdr_", client, i), Client: client, State: state, Made: at, Changed: at}, 3)
+	}
+	if err := errors.Join(add("b", 0, Done), add("b", 1, Stopped)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		if err := add("a", 10+i, Done); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 4 {
+		var full *FullError
+		if err := add("a", 20+i, Running); (err != nil) != (i == 3) || err != nil && (!errors.As(err, &full) || full.Most != 3) {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+	if err := add("b", 30, Running); err != nil {
+		t.Error(err)
+	}
+	list, err := w.s.List(t.Context())
+	own := map[string]int{}
+	for _, r := range list {
+		own[r.Client]++
+	}
+	if err != nil || own["a"] != 3 || own["b"] != 3 {
+		t.Errorf("%v, %v", own, err)
 	}
 }

@@ -283,7 +283,7 @@ func (p *Pages) pauseReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 	}
 
 	until = until.Truncate(time.Millisecond)
-	err = p.o.Engine.PauseReceiver(lasting(r), x, until, over)
+	err = p.o.Engine.PauseReceiver(lasting(r), v.Client, x, until, over)
 	if errors.Is(err, holds.ErrUntil) {
 		return unchanged(past)
 	}
@@ -337,7 +337,7 @@ func (p *Pages) limitReceiver(w http.ResponseWriter, r *http.Request, v Visitor)
 		word = "receiver-unlimited"
 	}
 
-	err = p.o.Engine.LimitReceiver(lasting(r), l)
+	err = p.o.Engine.LimitReceiver(lasting(r), v.Client, l)
 	entry := audit.Entry{Action: audit.LimitReceiver, Prefix: x.Prefix, Detail: api.LimitDetail(&l)}
 	return p.receiverChanged(w, r, v, receiverChange{entry, err, word})
 }
@@ -351,9 +351,14 @@ type receiverChange struct {
 
 // receiverChanged notes a change of a receiver in the audit and redirects to the page of the form.
 func (p *Pages) receiverChanged(w http.ResponseWriter, r *http.Request, v Visitor, c receiverChange) error {
-	if errors.Is(c.err, layout.ErrReceiversFull) {
-		return failure{http.StatusConflict, both(say("There are %s paused receivers and limits, the maximum. Resume receivers or remove limits.",
-			layout.MaxReceivers), say("Nothing was changed."))}
+	var full *layout.FullError
+	if errors.As(c.err, &full) {
+		why := say("This client has made %s paused receivers and limits, its share of the maximum. Resume receivers or remove limits.", full.Most)
+		if full.All {
+			why = say("There are %s paused receivers and limits, the maximum. Resume receivers or remove limits.", full.Most)
+		}
+
+		return failure{http.StatusConflict, both(why, say("Nothing was changed."))}
 	}
 
 	p.note(r, v, c.entry, c.err)

@@ -101,7 +101,7 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 	moved := redirect.Redirect{ID: "x", Client: attack, State: attack, Reason: attack,
 		Rule: redirect.Rule{From: "https://a.example/" + attack, To: attack,
 			Prefix: "app1:orders", Audience: attack, Host: attack}}
-	if err := (redirect.Redis{Store: s.engine.Store()}).Add(t.Context(), &moved); err != nil {
+	if err := (redirect.Redis{Store: s.engine.Store()}).Add(t.Context(), &moved, redirect.MaxKept); err != nil {
 		t.Fatal(err)
 	}
 	past := &archive{}

@@ -19,7 +19,7 @@ func (s *site) putRedirect(x redirect.Redirect) {
 	if x.To == "" {
 		x.Rule = redirect.Rule{From: "https://shop.example/hooks", To: "https://new.example/in", Prefix: "app1:orders", Audience: "m17"}
 	}
-	if err := (redirect.Redis{Store: s.engine.Store()}).Add(s.t.Context(), &x); err != nil {
+	if err := (redirect.Redis{Store: s.engine.Store()}).Add(s.t.Context(), &x, redirect.MaxKept); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -86,7 +86,7 @@ func TestPagesOfferOnlyButtonsOfTheRole(t *testing.T) {
 	s := newSite(t)
 	s.keep("app1:orders:paid:1", notice.Content{URL: "https://shop.example/"}, time.Hour)
 	s.dead("app1:orders:paid:2", "https://shop.example/", notice.ReasonTimeout, "")
-	if err := s.engine.PauseReceiver(t.Context(), holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
+	if err := s.engine.PauseReceiver(t.Context(), "", holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
 		t.Fatal(err)
 	}
 	group := "/ui/dead/group?" + url.Values{"route": {"orders"}, "reason": {"timeout"}, "host": {"shop.example"}}.Encode()

@@ -8,7 +8,8 @@ import (
 	"notifier/internal/redirect"
 )
 
-// mostCounted is the maximum number of pauses whose held notices are counted.
+// mostCounted is the maximum number of pauses whose held notices are counted. It is divided equally among the clients that have
+// made pauses.
 const mostCounted = 1000
 
 // heldBoard is the part of a board about paused and limited receivers, and redirects.
@@ -32,11 +33,17 @@ func (s *sampler) holds(ctx context.Context, b *board, now time.Time, changed bo
 	}
 
 	b.Holds = table
-	var pauses []string
+	by, most := map[string][]string{}, 0 // pauses by client
 	for _, p := range table.Pauses() {
-		if p.Active(now) && len(pauses) < mostCounted {
-			pauses = append(pauses, p.String())
+		if p.Active(now) {
+			by[p.Client] = append(by[p.Client], p.String())
+			most = max(1, mostCounted/len(by))
 		}
+	}
+
+	var pauses []string
+	for _, own := range by {
+		pauses = append(pauses, own[:min(len(own), most)]...)
 	}
 
 	every := pace(len(pauses)*s.prefixes*s.engine.Shards(), countBudget, countLeast, countMost)

@@ -100,15 +100,15 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	}
 	hold := func(prefix, host string) {
 		r := holds.Receiver{Prefix: prefix, Host: host}
-		if err := errors.Join(e.PauseReceiver(t.Context(), r, time.Time{}, 0),
-			e.LimitReceiver(t.Context(), holds.Limit{Receiver: r, Rate: 42})); err != nil {
+		if err := errors.Join(e.PauseReceiver(t.Context(), "", r, time.Time{}, 0),
+			e.LimitReceiver(t.Context(), "", holds.Limit{Receiver: r, Rate: 42})); err != nil {
 			t.Fatal(err)
 		}
 	}
 	move := func(name, prefix string) {
 		rule := redirect.Rule{From: "https://" + name + ".example/in", To: "https://new." + name + ".example/in", Prefix: prefix}
 		x := redirect.Redirect{ID: "rdr_" + name, Client: name, Rule: rule, State: redirect.Stopped, Made: at, Changed: at}
-		if err := (redirect.Redis{Store: e.Store()}).Add(t.Context(), &x); err != nil {
+		if err := (redirect.Redis{Store: e.Store()}).Add(t.Context(), &x, redirect.MaxKept); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -127,8 +127,8 @@ func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, erro
 }
 
 // PauseReceiver pauses a receiver.
-func (e *Engine) PauseReceiver(ctx context.Context, r holds.Receiver, until time.Time, over time.Duration) error {
-	return e.turn(1, func() error { return e.Engine.PauseReceiver(ctx, r, until, over) })
+func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error {
+	return e.turn(1, func() error { return e.Engine.PauseReceiver(ctx, client, r, until, over) })
 }
 
 // ResumeReceiver resumes a receiver.
@@ -141,8 +141,8 @@ func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time
 }
 
 // LimitReceiver limits a host.
-func (e *Engine) LimitReceiver(ctx context.Context, l holds.Limit) error {
-	return e.turn(1, func() error { return e.Engine.LimitReceiver(ctx, l) })
+func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit) error {
+	return e.turn(1, func() error { return e.Engine.LimitReceiver(ctx, client, l) })
 }
 
 // Holds returns the pauses and limits.

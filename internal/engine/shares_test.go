@@ -1,0 +1,62 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"notifier/internal/holds"
+	"notifier/internal/layout"
+	"notifier/internal/redirect"
+	"notifier/internal/redistest"
+	"notifier/internal/route"
+)
+
+// Of so many clients each has a share of two pauses and limits, and of one redirect.
+const sharers = layout.MaxReceivers / 2
+
+// One client uses up its share of each bound that all clients have together, and another one has still its own.
+func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
+	t.Parallel()
+	names := make([]string, sharers)
+	for i := range names {
+		names[i] = fmt.Sprint("client", i)
+	}
+	r := testRoute("orders", "app1")
+	r.Target.Kind = route.KindNotice
+	w := start(t, redistest.Shared(t), newSink(1), func(o *Options) { o.Clients = names }, r)
+	ctx := t.Context()
+	var receivers *layout.FullError
+	var redirects *redirect.FullError
+	for what, x := range map[string]struct {
+		most int
+		full any
+		use  func(client string, i int) error
+	}{
+		"pauses": {2, &receivers, func(client string, i int) error {
+			return w.PauseReceiver(ctx, client, holds.Receiver{Host: fmt.Sprint(client, i, ".example")}, time.Time{}, 0)
+		}},
+		"redirects": {1, &redirects, func(client string, i int) error {
+			x, err := w.MakeRedirect(ctx, redirect.Rule{From: "https://old.example", To: "https://new.example"}, client)
+			if err == nil { // it may have ended already
+				x.ID, x.State = fmt.Sprint("rdr_", client, i), redirect.Stopped
+				_ = w.redirectStore().Add(ctx, &x, redirect.MaxKept)
+			}
+			return err
+		}},
+	} {
+		for i := range x.most + 1 {
+			if err := x.use(names[0], i); (i == x.most) != (err != nil) || err != nil && !errors.As(err, x.full) {
+				t.Errorf("%s: %d of %d: %v", what, i+1, x.most, err)
+			}
+		}
+		if err := x.use(names[1], 0); err != nil {
+			t.Errorf("%s: another client has none: %v", what, err)
+		}
+	}
+	err := w.LimitReceiver(ctx, names[0], holds.Limit{Receiver: holds.Receiver{Host: "x.example"}, Rate: 1})
+	if !errors.As(err, &receivers) || receivers.Most != 2 || receivers.All {
+		t.Errorf("limits have a share beside that of pauses: %v", err)
+	}
+}
