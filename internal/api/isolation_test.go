@@ -46,7 +46,8 @@ func (b besides) fill(t *testing.T) {
 	theirs := holds.Receiver{Host: "shop.example", Prefix: "app2"}
 	putRedirects(b.Engine, redirect.Redirect{ID: "rdr_zeta", State: redirect.Stopped, Client: "two",
 		Rule: redirect.Rule{From: "https://shop.example/hooks", To: "https://zeta.example/in", Prefix: "app2"}})
-	errs = append(errs, b.PauseReceiver(ctx, "two", theirs, time.Time{}, 0), b.LimitReceiver(ctx, "two", holds.Limit{Receiver: theirs, Rate: 42}),
+	errs = append(errs, b.PauseReceiver(ctx, "two", theirs, time.Time{}, 0),
+		b.LimitReceiver(ctx, "two", holds.Limit{Receiver: theirs, Rate: 42}),
 		b.Engine.Pause(ctx, "app2"), b.Audit(ctx, audit.Entry{Action: audit.Cancel, Key: "app2:jobs:t:3", Client: "two", Result: audit.Done}),
 		b.BeginSession(ctx, "two", "", "zeta", time.Hour), b.KeepLink(ctx, "zeta", "two", time.Hour))
 	b.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 4242}},

@@ -213,7 +213,8 @@ func (a *api) operations() []operation {
 			about: "Changes the address of all pending notices of a receiver that has moved, also of those that wait for a retry. Only notices " +
 				"that were scheduled before are changed. Each is checked as in a schedule call, and keeps its webhook-id and its attempts. Notices " +
 				"in flight are changed before their next attempt. Redirects are made one after the other. 422 if to is the same as from, or no route " +
-				"takes it. 409 if the client has its share of 100 redirects that are not over, which are divided equally among the clients. With dry_run nothing is changed, and the answer is 200. A client with a prefix redirects its own keys only.",
+				"takes it. 409 if the client has its share of 100 redirects that are not over, which are divided equally among the clients. With " +
+				"dry_run nothing is changed, and the answer is 200. A client with a prefix redirects its own keys only.",
 			body: RedirectRequest{}, example: exampleRedirect, answer: Redirect{}, ok: []int{created, ok},
 			fails: []int{badRequest, forbidden, conflict, tooLarge, mediaType, unprocessable, down}, serve: a.makeRedirect}},
 		{access.Read, call{method: "GET", path: "/v1/redirects", id: "redirects", summary: "List the redirects",
@@ -241,8 +242,8 @@ func (a *api) operations() []operation {
 				"sent after its attempt, and never changes it. It has the request's method, url, headers and body without the route's headers, " +
 				"the values of secret headers and the url's password, and outcome, reason and status of the attempt. It is signed by the scheme " +
 				"standard with the stream's own key, if the route signs so; not_signed says why not. Bodies are cut at 64 KiB. Where the pages " +
-				"mask bodies, copies are masked and not signed. All instances together send 200 copies and 1 MiB a second. 429 if the client has " +
-				"4 streams, or all clients have 32.",
+				"mask bodies, copies are masked and not signed. All instances together send at most 200 copies and 1 MiB in any second, divided " +
+				"equally among the clients with streams. 429 if the client has 4 streams, or its share of 32 if that is less.",
 			query: tapParams, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.tap}},
 		{access.Public, call{method: "GET", path: "/healthz", id: "healthz", summary: "Check that the process runs", answer: Alive{},
 			ok: []int{ok}, serve: a.alive}},

@@ -104,14 +104,11 @@ func tapPrefix(r *http.Request, at site) (string, error) {
 
 // tapRefusal is the answer to a tap that was not opened.
 func tapRefusal(err error) error {
-	switch {
-	case errors.Is(err, tap.ErrClientHasMost):
-		return problem(http.StatusTooManyRequests, "this client has %d taps open, which is the most; close one", tap.MaxOfClient).
-			with("Retry-After", "15")
-	case errors.Is(err, tap.ErrAllHaveMost):
-		return problem(http.StatusTooManyRequests, "%d taps are open, which is the most of all clients together", tap.MaxOfAll).
-			with("Retry-After", "15")
+	var full *tap.FullError
+	if errors.As(err, &full) {
+		return problem(http.StatusTooManyRequests, "%v", full).with("Retry-After", "15")
 	}
+
 	return err
 }
 

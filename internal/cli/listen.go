@@ -40,7 +40,7 @@ route, secret headers and passwords of urls are left out. Bodies are cut at 64 K
 copies are not forwarded. Where the service masks bodies, copies are masked, and
 --forward-to is refused.
 
-All instances together send 200 copies and 1 MiB a second; the rest is left out and
+All instances together send at most 200 copies and 1 MiB in any second; the rest is left out and
 counted. The client needs the role operate. One client may have 4 connections.`,
 		Example: `  notifier listen --prefix app1:trans
   notifier listen --prefix app1:trans --forward-to localhost:3000/hook

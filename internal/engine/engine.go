@@ -195,7 +195,8 @@ func New(o Options) *Engine {
 		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
 
 	e.newParts()
-	e.hub = tap.NewHub(tap.HubOptions{Store: tap.NewStore(e.store.Wire()), Instances: e.alive, Observer: o.Metrics, Logger: o.Logger})
+	e.hub = tap.NewHub(tap.HubOptions{Store: tap.NewStore(e.store.Wire()), Instances: e.alive, Share: e.share(tap.MaxOfAll),
+		Observer: o.Metrics, Logger: o.Logger})
 	if o.History.DB != nil {
 		o.History.DB.Serve(e.historyOwner)
 		o.History.DB.FollowLost(e.losses.isGone, func(from string) {

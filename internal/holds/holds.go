@@ -168,8 +168,8 @@ func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (pau
 			return false, nil
 		}
 
-		done, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: r.String(), Value: value{Over: over.Milliseconds(), Resumed: 1}.text(),
-			Expected: text})
+		resumed := value{Over: over.Milliseconds(), Resumed: 1}
+		done, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: r.String(), Value: resumed.text(), Expected: text})
 		if err != nil || done {
 			return true, err
 		}

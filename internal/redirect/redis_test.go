@@ -400,7 +400,8 @@ func TestStoredRedirectsAreBounded(t *testing.T) {
 	if !errors.As(err, &full) || full.All || full.Most != MaxKept {
 		t.Errorf("%v", err)
 	}
-	if err := w.s.Add(ctx, &Redirect{ID: "rdr_b", Client: "b", State: Stopped, Made: now, Changed: now}, 3); !errors.As(err, &full) || !full.All {
+	other := &Redirect{ID: "rdr_b", Client: "b", State: Stopped, Made: now, Changed: now}
+	if err := w.s.Add(ctx, other, 3); !errors.As(err, &full) || !full.All {
 		t.Errorf("%v", err)
 	}
 }

@@ -15,9 +15,10 @@
 // # Limits
 //
 // An attempt does not wait until its copy is published: [Publisher.Publish] adds the copy to a bounded queue after the
-// handler has returned. On average, all instances together publish up to [Copies] copies and [Bytes] bytes a second,
-// each instance an equal share. Further copies are dropped and counted. Copies are lost while a connection to Redis is
-// down.
+// handler has returned. In any second, all instances together take up to [Copies] copies and [Bytes] bytes, each
+// instance an equal share, which is divided equally among the clients with open taps. Until the next heartbeat, an
+// instance that has just started is not counted. Further copies are dropped and counted. Copies are lost while a
+// connection to Redis is down.
 //
 // # Content of a copy
 //

@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"sync"
@@ -37,8 +38,10 @@ type HubOptions struct {
 	Store *Store
 	// Instances is how many instances are alive, this one included.
 	Instances func() int
-	Observer  Observer
-	Logger    *zap.Logger
+	// Share is how many taps a client may have. 0 means MaxOfClient, which is also the maximum.
+	Share    int
+	Observer Observer
+	Logger   *zap.Logger
 }
 
 // Hub hands the copies of all instances to the taps that are open at this instance. Its methods
@@ -53,7 +56,10 @@ type Hub struct {
 }
 
 // NewHub makes a Hub.
-func NewHub(o HubOptions) *Hub { return &Hub{o: o, taps: map[*Tap]struct{}{}} }
+func NewHub(o HubOptions) *Hub {
+	o.Share = min(cmp.Or(o.Share, MaxOfClient), MaxOfClient)
+	return &Hub{o: o, taps: map[*Tap]struct{}{}}
+}
 
 // Event is an event of a Tap. Exactly one member is set.
 type Event struct {
@@ -100,7 +106,7 @@ func (h *Hub) Open(ctx context.Context, client, id, prefix string) (*Tap, error)
 	}
 
 	if err = l.wait(ctx); err == nil {
-		err = h.o.Store.open(ctx, t.member)
+		err = h.o.Store.open(ctx, t.member, h.o.Share)
 	}
 
 	if err != nil {

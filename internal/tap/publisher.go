@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -13,7 +14,8 @@ import (
 	"notifier/internal/mask"
 )
 
-// What all instances together may publish in a second.
+// The maximum number of copies, and of their bytes, of all instances together in any second. Both are divided equally among the
+// instances, and then among the clients that have taps open. A client's share of an instance allows one copy of any length.
 const (
 	Copies = 200
 	Bytes  = 1 << 20
@@ -55,14 +57,15 @@ type Publisher struct {
 	queue   chan []byte
 	changed chan *watched
 
-	mu     sync.Mutex
-	copies bucket
-	bytes  bucket
+	mu      sync.Mutex
+	windows map[string]*window // by client
 }
 
 // watched are the open taps of all instances.
 type watched struct {
 	ids      []string
+	members  []member
+	clients  int
 	prefixes []prefix
 }
 
@@ -79,9 +82,7 @@ func NewPublisher(o PublisherOptions) *Publisher {
 		o.Now = time.Now
 	}
 
-	p := &Publisher{o: o, queue: make(chan []byte, queued), changed: make(chan *watched, 1)}
-	p.setShare(1)
-	return p
+	return &Publisher{o: o, queue: make(chan []byte, queued), changed: make(chan *watched, 1), windows: map[string]*window{}}
 }
 
 // Watch sets the open taps, and among how many instances the limits are divided. It is called
@@ -96,9 +97,9 @@ func (p *Publisher) Watch(taps []string, instances int) {
 		return
 	}
 
-	p.setShare(instances)
 	now := watchedOf(taps, before)
 	p.watched.Store(now)
+	p.divide(now, instances)
 	if now == nil {
 		now = &watched{}
 	}
@@ -123,7 +124,11 @@ func watchedOf(taps []string, before *watched) *watched {
 			continue
 		}
 
-		w.ids = append(w.ids, m.id)
+		if !slices.ContainsFunc(w.members, func(x member) bool { return x.client == m.client }) {
+			w.clients++
+		}
+
+		w.ids, w.members = append(w.ids, m.id), append(w.members, m)
 		if slices.ContainsFunc(w.prefixes, func(x prefix) bool { return x.name == m.prefix }) {
 			continue
 		}
@@ -170,17 +175,10 @@ func (p *Publisher) Wants(key string) bool {
 	return false
 }
 
-// Take reserves room for one copy of an attempt on the key. If there is none, the copy is
-// counted as dropped, and need not be made.
+// Take reserves room for one copy of an attempt on the key, in the share of a client with a tap that covers the key. If no share
+// has room, the copy is counted as dropped, and need not be made.
 func (p *Publisher) Take(key string) bool {
-	p.mu.Lock()
-	now := p.o.Now()
-	ok := p.bytes.at(now) > 0 && p.copies.at(now) >= 1
-	if ok {
-		p.copies.left--
-	}
-
-	p.mu.Unlock()
+	ok := p.inShare(key, (*window).take)
 	if !ok {
 		p.drop(key)
 	}
@@ -188,17 +186,37 @@ func (p *Publisher) Take(key string) bool {
 	return ok
 }
 
-// Publish queues a copy that Take has reserved room for. It does not block.
-func (p *Publisher) Publish(c *Copy) {
-	text := (&message{Copy: masked(p.o.Mask, c)}).encode()
-	p.mu.Lock()
-	p.bytes.left -= float64(len(text)) // below 0 for one long copy: the next ones wait for it
-	p.mu.Unlock()
-	select {
-	case p.queue <- text:
-	default:
-		p.drop(c.Key)
+// inShare reports whether f succeeds with the window of a client that has a tap that covers the key. It stops at the first one.
+func (p *Publisher) inShare(key string, f func(*window, time.Time) bool) bool {
+	w := p.watched.Load()
+	if w == nil {
+		return false
 	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+
+	now := p.o.Now()
+	return slices.ContainsFunc(w.members, func(m member) bool {
+		x := p.windows[m.client]
+		return x != nil && keys.HasPrefix(key, m.prefix) && f(x, now)
+	})
+}
+
+// Publish queues a copy that Take has reserved room for, and reports whether the copy is queued and not dropped because of its
+// length. It does not block.
+func (p *Publisher) Publish(c *Copy) bool {
+	text := (&message{Copy: masked(p.o.Mask, c)}).encode()
+	if p.inShare(c.Key, func(w *window, now time.Time) bool { return w.add(now, len(text)) }) {
+		select {
+		case p.queue <- text:
+			return true
+		default:
+		}
+	}
+
+	p.drop(c.Key)
+	return false
 }
 
 // drop counts a copy as dropped, for each prefix that covers its key.
@@ -222,13 +240,21 @@ func (p *Publisher) count(result string, n int) {
 	}
 }
 
-// setShare divides the limits among instances.
-func (p *Publisher) setShare(instances int) {
-	share := float64(max(1, instances))
+// divide divides the limits among instances and clients.
+func (p *Publisher) divide(w *watched, instances int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.copies.set(max(1, Copies/share))
-	p.bytes.set(Bytes / share)
+	windows := map[string]*window{}
+	if w != nil {
+		shares := max(1, instances) * w.clients
+		for _, m := range w.members {
+			x := cmp.Or(p.windows[m.client], &window{})
+			x.copies, x.bytes = max(1, Copies/shares), Bytes/shares
+			windows[m.client] = x
+		}
+	}
+
+	p.windows = windows
 }
 
 // Run publishes until ctx ends. self is this instance's id.
@@ -319,28 +345,52 @@ func (p *Publisher) send(ctx context.Context, s *Store, list [][]byte, copies bo
 	}
 }
 
-// bucket is a token bucket that holds what one second allows.
-type bucket struct {
-	rate, left float64
-	last       time.Time
+// window is the copies of the last second that count for a client.
+type window struct {
+	copies, bytes int // the maximum of each in a second
+	list          []taken
 }
 
-// set changes the rate. A bucket that is new is full.
-func (b *bucket) set(rate float64) {
-	if b.rate == 0 {
-		b.left = rate
-	}
-
-	b.rate = rate
-	b.left = min(b.left, rate)
+// taken is a copy. Its bytes are not known before it has been made.
+type taken struct {
+	at    time.Time
+	bytes int
 }
 
-// at returns the content of the bucket at a time.
-func (b *bucket) at(now time.Time) float64 {
-	if !b.last.IsZero() {
-		b.left = min(b.rate, b.left+b.rate*max(0, now.Sub(b.last).Seconds()))
+// size removes the copies that are older than a second, and returns the bytes of the others.
+func (w *window) size(now time.Time) (sum int) {
+	w.list = slices.DeleteFunc(w.list, func(x taken) bool { return now.Sub(x.at) >= time.Second })
+	for _, x := range w.list {
+		sum += x.bytes
 	}
 
-	b.last = now
-	return b.left
+	return sum
+}
+
+// take reserves room for a copy.
+func (w *window) take(now time.Time) bool {
+	if w.size(now) >= w.bytes || len(w.list) >= w.copies {
+		return false
+	}
+
+	w.list = append(w.list, taken{at: now})
+	return true
+}
+
+// add adds the bytes of a copy for which take has reserved room. A copy that is too long for the rest of the second gives its room up,
+// unless it is the only one.
+func (w *window) add(now time.Time, n int) bool {
+	sum := w.size(now)
+	i := slices.IndexFunc(w.list, func(x taken) bool { return x.bytes == 0 })
+	if i < 0 {
+		return false
+	}
+
+	if sum > 0 && sum+n > w.bytes {
+		w.list = slices.Delete(w.list, i, i+1)
+		return false
+	}
+
+	w.list[i] = taken{now, n}
+	return true
 }

@@ -3,7 +3,6 @@ package tap
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -26,11 +25,20 @@ const (
 	MaxOfAll    = 32
 )
 
-// Errors of Hub.Open.
-var (
-	ErrClientHasMost = errors.New("the client has the most taps that one client may have")
-	ErrAllHaveMost   = errors.New("there are as many taps as there may be")
-)
+// FullError is returned by Hub.Open if too many taps are open.
+type FullError struct {
+	// Most is the maximum number of taps: of the client, or of all clients if All is set.
+	Most int
+	All  bool
+}
+
+// Error implements error.
+func (e *FullError) Error() string {
+	if e.All {
+		return fmt.Sprintf("%d taps are open, the maximum of all clients together", e.Most)
+	}
+	return fmt.Sprintf("this client has %d taps open, the maximum; close one", e.Most)
+}
 
 // ttl is how long a tap lives in Redis after its instance has renewed it last.
 const ttl = 15 * time.Second
@@ -46,15 +54,16 @@ type Store struct {
 // NewStore makes the Store of a Redis.
 func NewStore(w *wire.Client) *Store { return &Store{w: w} }
 
-func (s *Store) open(ctx context.Context, m member) error {
-	v, err := s.w.Run(ctx, openScript, []string{s.w.Space.Taps()}, []any{m.String(), m.owner(), ttl.Milliseconds(), MaxOfClient, MaxOfAll})
+// open adds a tap of a client that may have most taps.
+func (s *Store) open(ctx context.Context, m member, most int) error {
+	v, err := s.w.Run(ctx, openScript, []string{s.w.Space.Taps()}, []any{m.String(), m.owner(), ttl.Milliseconds(), most, MaxOfAll})
 	switch {
 	case err != nil:
 		return err
 	case len(v) == 1 && v[0] == int64(1):
-		return ErrClientHasMost
+		return &FullError{Most: most}
 	case len(v) == 1 && v[0] == int64(2):
-		return ErrAllHaveMost
+		return &FullError{Most: MaxOfAll, All: true}
 	}
 
 	return nil

@@ -136,8 +136,7 @@ func (x *node) attempted(key string, body []byte) bool {
 	c := &Copy{Key: key, Route: "orders", ID: "msg_1", Attempt: 1, Target: route.KindFixed, Method: http.MethodPost, Standard: true,
 		Outcome: notice.OutcomeDelivered}
 	c.SetBody(body)
-	x.Publish(c)
-	return true
+	return x.Publish(c)
 }
 
 func TestTapReceivesCopiesOfEveryInstance(t *testing.T) {
@@ -241,21 +240,35 @@ func TestTapIsReadyWithoutAnInstance(t *testing.T) {
 func TestTapsAreLimited(t *testing.T) {
 	t.Parallel()
 	list := instances(t, 2)
+	var full *FullError
 	var last *Tap
 	for i := range MaxOfClient {
 		last = opened(t, list[i%2], "shop", fmt.Sprint("a", i), "")
 	}
-	if _, err := list[0].hub.Open(t.Context(), "shop", "one-more", ""); !errors.Is(err, ErrClientHasMost) {
+	if _, err := list[0].hub.Open(t.Context(), "shop", "one-more", ""); !errors.As(err, &full) || full.All || full.Most != MaxOfClient {
 		t.Errorf("a fifth tap of a client: %v", err)
 	}
 	for i := MaxOfClient; i < MaxOfAll; i++ {
 		opened(t, list[i%2], fmt.Sprint("client", i), "x", "app1")
 	}
-	if _, err := list[1].hub.Open(t.Context(), "another", "x", ""); !errors.Is(err, ErrAllHaveMost) {
+	if _, err := list[1].hub.Open(t.Context(), "another", "x", ""); !errors.As(err, &full) || !full.All {
 		t.Errorf("a tap too many: %v", err)
 	}
 	last.Close()
 	opened(t, list[1], "shop", "in its place", "")
+}
+
+// With many clients, the share of each is less than the maximum of one.
+func TestTapsOfAClientAreItsShare(t *testing.T) {
+	t.Parallel()
+	x := instances(t, 1)[0]
+	x.hub.o.Share = 1
+	opened(t, x, "shop", "a", "")
+	var full *FullError
+	if _, err := x.hub.Open(t.Context(), "shop", "b", ""); !errors.As(err, &full) || full.Most != 1 {
+		t.Errorf("a second tap of a client: %v", err)
+	}
+	opened(t, x, "till", "a", "")
 }
 
 // A tap whose instance has died ends in Redis by itself.
@@ -353,45 +366,6 @@ func TestFullQueueKeepsTheNumberOfDroppedCopies(t *testing.T) {
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
-
-func TestPublisherKeepsItsShareOfTheLimits(t *testing.T) {
-	t.Parallel()
-	for instances, copies := range map[int]int{1: Copies, 2: Copies / 2, 8: Copies / 8} {
-		c, seen := &clock{time.Unix(1, 0)}, &counts{by: map[string]int{}}
-		p := NewPublisher(PublisherOptions{Observer: seen, Logger: zap.NewNop(), Now: c.now})
-		p.Watch([]string{"shop a app1", "till b app1:orders", "till c app2"}, instances)
-		x := &node{Publisher: p}
-		published := 0
-		publish := func(n int, body []byte) {
-			for range n {
-				if x.attempted("app1:orders:x:1", body) {
-					published++
-					<-p.queue
-				}
-			}
-		}
-		publish(2*Copies, nil)
-		if published != copies || seen.of(Dropped) != 2*Copies-copies {
-			t.Errorf("%d instances: %d published and %d dropped, want %d", instances, published, seen.of(Dropped), copies)
-		}
-		for _, w := range p.watched.Load().prefixes {
-			want := int64(2*Copies - copies)
-			if w.name == "app2" {
-				want = 0
-			}
-			if got := w.dropped.Load(); got != want {
-				t.Errorf("%d instances: prefix %s counts %d dropped, want %d", instances, w.name, got, want)
-			}
-		}
-
-		c.at, published = c.at.Add(time.Second), 0
-		publish(Copies, make([]byte, MaxBody))
-		sent := published * MaxBody * 4 / 3
-		if most := Bytes/instances + 2*MaxBody; sent > most || published == 0 {
-			t.Errorf("%d instances: %d bytes in %d copies within a second, want at most %d", instances, sent, published, most)
-		}
-	}
-}
 
 func TestPublisherWithoutTapsAllocatesNothing(t *testing.T) {
 	p := NewPublisher(PublisherOptions{Logger: zap.NewNop()})

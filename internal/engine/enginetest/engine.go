@@ -84,8 +84,7 @@ func (e *Engine) Copied(c *tap.Copy) bool {
 		return false
 	}
 
-	e.taps.Publish(c)
-	return true
+	return e.taps.Publish(c)
 }
 
 // Use makes t the test that errors are reported to, for a fuzz target that shares the engine of its fuzz test.
