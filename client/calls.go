@@ -93,6 +93,18 @@ func (n *Notice) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// NotSent returns why a notice that a repeated schedule call returned will not be sent, and the remedy. It is empty
+// unless the notice is dead or cancelled.
+func (n *Notice) NotSent() string {
+	switch n.State {
+	case Dead:
+		return "it is dead (" + n.Reason + ") and not sent again: redrive it, or schedule it with on_duplicate replace"
+	case Cancelled:
+		return "it was cancelled and is not sent: schedule it with on_duplicate replace"
+	}
+	return ""
+}
+
 // Attempt is one attempt of a notice.
 type Attempt struct {
 	N          int       `json:"n"`
@@ -171,8 +183,10 @@ func (r Request) Line() ([]byte, error) {
 }
 
 // Schedule schedules a notice, a callback at a later time, and returns it. The call may be repeated, unless
-// r.OnDuplicate is [Replace]: if a notice with the same key and content exists, Schedule returns that notice. If the
-// service has already deleted the notice's data, the returned State is [Settled]. When NOTIFIER_REPEAT_WINDOW has
+// r.OnDuplicate is [Replace]: if a notice with the same key and content exists, Schedule returns that notice.
+// [Notice.NotSent] says if it will not be sent. The content is all of r but Delay, Due and OnDuplicate. A Due is
+// compared too, with the due time that the notice got when it was created; another one is a [Problem] with Differs
+// "due". If the service has already deleted the notice's data, the returned State is [Settled]. When NOTIFIER_REPEAT_WINDOW has
 // passed since the end of the notice, a repeated call may schedule a second one.
 func (c *Client) Schedule(ctx context.Context, r Request) (*Notice, error) {
 	body, err := r.Line()
@@ -190,6 +204,7 @@ type Result struct {
 	Status   int      `json:"status"`
 	Created  bool     `json:"created"`
 	Replaced bool     `json:"replaced"`
+	Notice   *Notice  `json:"notice"` // without its body; nil if there is a Problem
 	Problem  *Problem `json:"problem"`
 }
 

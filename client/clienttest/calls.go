@@ -124,17 +124,31 @@ func (s *Service) keep(data []byte, at string) (n *notice, status int, replaced 
 
 	old := s.kept[r.key]
 	if old != nil && r.onDuplicate != client.Replace {
-		if d := r.differs(&old.content); len(d) > 0 && r.onDuplicate != client.Keep {
+		d := r.differs(&old.content)
+		if r.dueGiven && !later(r.due, old.createdAt).Equal(later(old.firstDue, old.createdAt)) {
+			d = append(d, "due")
+		}
+
+		if len(d) > 0 && r.onDuplicate != client.Keep {
 			p := failed(http.StatusConflict, "the key has a notice with different content; it differs in %s", strings.Join(d, ", "))
 			p.State, p.Differs = old.state, d
 			return nil, 0, false, p
 		}
+
 		return old, http.StatusOK, false, nil
 	}
 
-	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, createdAt: s.now})
+	n = s.fresh(&notice{content: r.content, key: r.key, route: s.routeOf(r.key), state: client.Scheduled, due: r.due, firstDue: r.due,
+		createdAt: s.now})
 	s.kept[r.key] = n
 	return n, http.StatusCreated, old != nil, nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 // fresh gives a notice a unique id.

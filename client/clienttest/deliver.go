@@ -28,6 +28,7 @@ type notice struct {
 	state     client.State
 	due       time.Time
 	createdAt time.Time
+	firstDue  time.Time // the due time when it was created
 	settledAt time.Time
 	reason    string
 	attempts  []attempt

@@ -294,7 +294,7 @@ func settled(state client.State, attempts int) func(*client.Notice) bool {
 // The fake and the real service on a real Redis give the same answers to the same calls.
 func TestServiceAnswersLikeRealService(t *testing.T) {
 	fake, service := fakeWorld(t), realWorld(t)
-	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, changing, bulk, tests, listing} {
+	for _, part := range []func(*world){delivering, reporting, scheduling, addresses, repeating, changing, bulk, tests, listing} {
 		part(fake)
 		part(service)
 	}

@@ -10,6 +10,33 @@ import (
 
 var origins = regexp.MustCompile(`^http://127\.0\.0\.1:\d+`)
 
+// repeating repeats schedule calls with another due time, and for a dead and a cancelled notice.
+func repeating(w *world) {
+	at := time.Now().Add(20_000 * time.Hour).Truncate(time.Millisecond) // the clock of the fake is ahead
+	r := client.Request{Key: "cmp:hook:due:1", Due: at, URL: w.shop, Body: []byte("0")}
+	w.schedule(r)
+	w.schedule(r)
+	r.Due = at.Add(time.Millisecond)
+	w.schedule(r)
+	r.Body = []byte("1")
+	w.schedule(r)
+	r.OnDuplicate = client.Keep
+	w.schedule(r)
+	w.schedule(client.Request{Key: r.Key, Delay: time.Minute, URL: w.shop, Body: []byte("0")})
+	_, err := w.c.Cancel(w.t.Context(), r.Key)
+	w.note("cancel", nil, err)
+	w.schedule(client.Request{Key: r.Key, Due: at, URL: w.shop, Body: []byte("0")})
+
+	past := client.Request{Key: "cmp:hook:due:2", Due: time.Now().Add(-2 * time.Hour), URL: w.shop + "/500"}
+	w.schedule(past)
+	w.pass(past.Key, func(n *client.Notice) bool { return len(n.Attempts) == 1 && n.State == client.Scheduled })
+	w.schedule(past)
+	past.Due = past.Due.Add(time.Minute) // before the creation, too
+	w.schedule(past)
+	past.Due = at
+	w.schedule(past)
+}
+
 // addresses schedules notices with URLs that are percent-encoded or refused. The second call repeats the first one.
 func addresses(w *world) {
 	for i, rest := range []string{"/张|%2F?d=2026-11-28 10:00&e=%zz#é", "/%E5%BC%A0%7C%2F?d=2026-11-28%2010:00&e=%25zz#%C3%A9", "/100%",

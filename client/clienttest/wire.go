@@ -245,6 +245,7 @@ type request struct {
 	content
 	key, onDuplicate string
 	due              time.Time
+	dueGiven         bool // not as a delay
 }
 
 var (
@@ -291,6 +292,8 @@ func (s *Service) read(data []byte, at string) (r request, p *problem) {
 	if r.due, p = s.time(m, at); p != nil {
 		return r, p
 	}
+
+	r.dueGiven = m["due"] != nil
 
 	if r.contentType == "" && json.Valid(r.body) {
 		r.contentType = "application/json"

@@ -47,12 +47,16 @@ func (a *api) operations() []operation {
 			serve: a.batch}},
 		{access.Produce, call{method: "POST", path: "/v1/notices", id: "schedule", summary: "Schedule a notice",
 			about: "201 if the notice was created. 200 if the key has a notice with the same content, so a call may be repeated " +
-				"after a timeout. 409 if the content differs, unless on_duplicate is keep or replace. A delivered notice counts " +
-				"as existing for the retention. If NOTIFIER_RETAIN has removed it earlier, a repeated call is still recognised " +
-				"for NOTIFIER_REPEAT_WINDOW after the notice was settled, and answered with its key, its id and the state " +
-				"settled. Without delay and due, the notice is due now. A valid traceparent header, with a tracestate of at most " +
-				"256 bytes, is stored and sent with the callback. Where traces are exported, the callback belongs to the same " +
-				"trace.",
+				"after a timeout. If that notice is dead or cancelled, as state says, it is not sent again. 409 if the content " +
+				"differs, unless on_duplicate is keep or replace. The content is url, audience, method, content_type, body, " +
+				"headers and retry. A due is compared with the due time that the notice got when it was created: later changes " +
+				"and retries do not count, and a due before the creation means the time of the creation. A delay is not " +
+				"compared. Nor is a due, if the state is settled or the notice was restored or replayed. A delivered notice " +
+				"counts as existing for the retention. If NOTIFIER_RETAIN has removed it earlier, a repeated call is still " +
+				"recognised for NOTIFIER_REPEAT_WINDOW after the notice was settled, and answered with its key, its id and the " +
+				"state settled. Without delay and due, the notice is due now. A valid traceparent header, with a tracestate of " +
+				"at most 256 bytes, is stored and sent with the callback. Where traces are exported, the callback belongs to the " +
+				"same trace.",
 			body: ScheduleRequest{}, example: exampleSchedule, answer: ScheduleAnswer{}, repeated: SettledAnswer{}, ok: []int{created, ok},
 			fails: append([]int{forbidden, conflict}, writes...), serve: a.schedule}},
 		{access.Operate, call{method: "POST", path: "/v1/notices/restore", id: "restore", summary: "Restore up to 1,000 notices",

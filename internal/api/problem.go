@@ -21,7 +21,7 @@ type Problem struct {
 	Errors []codec.Wrong `json:"errors,omitempty" doc:"The invalid fields."`
 	State  string        `json:"state,omitempty" doc:"With 409: the state of the notice."`
 	// Differs are the fields in which a duplicate differs.
-	Differs []string `json:"differs,omitempty" doc:"With 409 for a duplicate: the fields that differ from the stored notice."`
+	Differs []string `json:"differs,omitempty" doc:"With 409 for a duplicate: the fields that differ from the stored notice, such as body or due."`
 
 	header http.Header
 }

@@ -132,8 +132,8 @@ func attemptsOf(s *codec.Snapshot) int {
 
 // letterOf makes the notice to put back of a snapshot that was checked, and of the content in it.
 func (a *api) letterOf(s *codec.Snapshot, prefix string, it *item) error {
-	n := &notice.Notice{Key: it.req.Key, Content: it.req.Content, Due: time.Time(s.Due), AttemptsMade: attemptsOf(s), Attempts: s.Attempts,
-		Endings: max(s.EndedBefore, s.Ending-1), Replay: s.Replay}
+	n := &notice.Notice{Key: it.req.Key, Content: it.req.Content, Due: time.Time(s.Due), FirstDue: notice.UnknownDue,
+		AttemptsMade: attemptsOf(s), Attempts: s.Attempts, Endings: max(s.EndedBefore, s.Ending-1), Replay: s.Replay}
 	if s.Resend > 0 && s.ResentAfter > 0 {
 		n.Resent = min(s.ResentAfter, n.Endings)
 		n.Resend = min(s.Resend, n.Resent)

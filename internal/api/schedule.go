@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,6 +89,11 @@ func conflict(r store.Reply) *Problem {
 	p := problem(http.StatusConflict, "another notice has this key; it differs in %s. "+
 		"Use another key, or on_duplicate keep or replace", strings.Join(r.Differs, ", "))
 	p.Differs = r.Differs
+	if slices.Equal(r.Differs, []string{"due"}) {
+		p.Detail = "the key has this notice, but it was scheduled for " + notice.Stamp(time.UnixMilli(r.DueAtCreation())) +
+			". To change its due time use PATCH; on_duplicate keep leaves it as it is, replace makes a new notice"
+	}
+
 	if r.State == notice.Settled { // a digest cannot show which fields differ
 		p = problem(http.StatusConflict,
 			"a different notice with this key was settled recently. Use another key, or on_duplicate keep or replace")

@@ -52,6 +52,42 @@ func TestScheduleAndDuplicates(t *testing.T) {
 	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
 }
 
+func TestRepeatedCallWithAnotherDueIsConflict(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const path = "/v1/notices/app1:orders:paid:1"
+	call := func(due string) string { return strings.Replace(one, `"delay":"15s"`, `"due":"`+due+`"`, 1) }
+	first := call("2031-01-01T00:00:00.001Z")
+	b.do("POST", "/v1/notices", first).is(201)
+	b.do("POST", "/v1/notices", first).is(200)
+	b.do("POST", "/v1/notices", call("2031-01-01T01:00:00.0005+01:00")).is(200) // rounded up
+	other := b.do("POST", "/v1/notices", call("2031-01-01T00:00:00.002Z")).is(409).says("2031-01-01T00:00:00.001Z", "PATCH").json()
+	if fmt.Sprint(other["differs"]) != "[due]" || other["state"] != "scheduled" {
+		t.Errorf("the conflict is %v", other)
+	}
+	b.do("POST", "/v1/notices", strings.Replace(call("2032-01-01T00:00:00Z"), "true", "false", 1)).is(409).says(`"differs":["body","due"]`)
+	b.do("POST", "/v1/notices/batch", "["+first+","+call("2032-01-01T00:00:00Z")+"]").is(207).says(`"differs":["due"]`)
+	b.do("POST", "/v1/notices", strings.Replace(call("2032-01-01T00:00:00Z"), "{", `{"on_duplicate":"keep",`, 1)).is(200)
+	b.do("POST", "/v1/notices", one).is(200) // a delay is not compared
+	b.do("POST", "/v1/notices", strings.Replace(one, `"delay":"15s",`, "", 1)).is(200)
+
+	for _, move := range []struct{ method, path, body string }{{"PATCH", path, `{"due":"2033-01-01T00:00:00Z"}`},
+		{"PATCH", path, `{"url":"https://new.example/","delay":"9h"}`}, {"POST", path + "/fire", ""}} {
+		b.do(move.method, move.path, move.body).is(200)
+		b.do("POST", "/v1/notices", first).is(200).says(`"created":false`)
+		b.do("POST", "/v1/notices", call("2033-01-01T00:00:00Z")).is(409).says(`"differs":["due"]`)
+	}
+	b.do("DELETE", path, "").is(200)
+	b.do("POST", "/v1/notices", first).is(200).says(`"state":"cancelled"`)
+	b.do("POST", "/v1/notices", call("2033-01-01T00:00:00Z")).is(409).says(`"state":"cancelled"`, `"differs":["due"]`)
+
+	past := strings.Replace(call("2020-01-01T00:00:00Z"), "paid:1", "paid:2", 1)
+	b.do("POST", "/v1/notices", past).is(201)
+	b.do("POST", "/v1/notices", past).is(200)
+	b.do("POST", "/v1/notices", strings.Replace(past, "2020", "2021", 1)).is(200) // before the creation as well
+	b.do("POST", "/v1/notices", strings.Replace(past, "2020", "2033", 1)).is(409).says(`"differs":["due"]`)
+}
+
 func TestURLIsCanonicalWhereverItEnters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

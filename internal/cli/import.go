@@ -81,6 +81,7 @@ type progress struct {
 	Refused int    `json:"refused"`
 	Ended   int    `json:"ended"` // skipped because finalized
 	Put     int    `json:"put"`   // restored notices
+	Unsent  int    `json:"unsent"`
 }
 
 // importer imports one file.
@@ -308,6 +309,9 @@ func (im *importer) count(b *batchOf) error {
 			im.Created++
 		default:
 			im.Kept++
+			if r.Notice != nil && r.Notice.NotSent() != "" && !slices.Contains(b.letters, i) {
+				im.unsent(im.at(b.numbers[i]) + withKey(r.Key) + r.Notice.NotSent())
+			}
 		}
 	}
 
@@ -383,11 +387,15 @@ func (im *importer) finish() error {
 
 	if im.app.json {
 		if err := im.app.sayValue(map[string]int{"created": im.Created, "kept": im.Kept, "refused": im.Refused, "ended": im.Ended,
-			"put_back": im.Put}); err != nil {
+			"put_back": im.Put, "unsent": im.Unsent}); err != nil {
 			return err
 		}
 	} else {
 		im.app.say("%d created, %d kept already, %d refused\n", im.Created, im.Kept, im.Refused)
+		if im.Unsent > 0 {
+			im.app.say("%d of those kept are dead or cancelled and not sent\n", im.Unsent)
+		}
+
 		if im.Put > 0 {
 			im.app.say("%d restored\n", im.Put)
 		}
@@ -402,6 +410,13 @@ func (im *importer) finish() error {
 	}
 
 	return nil
+}
+
+// unsent counts a line whose notice is dead or cancelled, and prints the first ones.
+func (im *importer) unsent(text string) {
+	if im.Unsent++; im.Unsent <= shownRefusals {
+		im.app.complain("%s", clean(text))
+	}
 }
 
 // refuse counts a refused line, and prints the first ones.

@@ -19,8 +19,9 @@ func (a *command) schedule() *cobra.Command {
 		Use:   "schedule KEY",
 		Short: "Schedule a notice",
 		Long: `Schedules a notice under KEY, which is app:module:type:id. Without --delay and --due the
-notice is due now. Repeating the call with the same content changes nothing. With other
-content it fails, unless --on-duplicate is keep or replace.`,
+notice is due now. Repeating the call with the same content changes nothing. It fails with
+other content or another --due, unless --on-duplicate is keep or replace, and if the notice
+is dead or cancelled meanwhile. The content is all but the due time.`,
 		Example: `  notifier schedule app1:orders:paid:4711 --delay 15s --body '{"paid":true}' --to https://shop.example/hook
   notifier schedule app1:orders:paid:4712 --due 2026-12-24T18:00:00Z --body-file invoice.json
   notifier schedule app1:orders:paid:4713 --retry 1m,10m,1h --header x-tenant=7 --body-text 'status=paid' \
@@ -38,7 +39,15 @@ content it fails, unless --on-duplicate is keep or replace.`,
 				return err
 			}
 
-			return a.one(func(c *client.Client) (*client.Notice, error) { return c.Schedule(cmd.Context(), r) }, func(n *client.Notice) string {
+			unsent := ""
+			err = a.one(func(c *client.Client) (*client.Notice, error) {
+				n, err := c.Schedule(cmd.Context(), r)
+				if err == nil {
+					unsent = n.NotSent()
+				}
+
+				return n, err
+			}, func(n *client.Notice) string {
 				switch {
 				case n.Replaced:
 					return "replaced"
@@ -49,6 +58,12 @@ content it fails, unless --on-duplicate is keep or replace.`,
 				}
 				return "kept already, unchanged"
 			})
+			if err == nil && unsent != "" {
+				a.complain("%s: %s", r.Key, clean(unsent))
+				return errQuiet
+			}
+
+			return err
 		},
 	}
 	f := c.Flags()

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,8 @@ import (
 // Records as another program or version may write them.
 var broken = []string{"garbage \xff\x00", "null", "{}", "[1,2]", `{"due":1,"made":2,"json":{"a`, `"due`, ",", "{", `{"due":1763740800000,"made":1763740785000,"base64":"%%"}`,
 	`{"due":1763740800000,"made":1763740785000,"retry":"no ladder"}`, strings.Repeat("x", 5000), ""}
+
+var firstDue = regexp.MustCompile(`^(\{"due":\d+,"made":\d+),"first":\d+`)
 
 func unreadable(text string) notice.Reason {
 	if text == "" {
@@ -82,7 +85,8 @@ func TestARecordThatCannotBeReadBecomesADeadLetter(t *testing.T) {
 		if f.Reason != unreadable(text) || string(f.Raw) != text && !strings.HasPrefix(text, `{"due":`) {
 			t.Errorf("%q: dead for %s with %q", text, f.Reason, f.Raw)
 		}
-		if !strings.HasSuffix(string(f.Raw), text[strings.IndexByte(text, ',')+1:]) {
+		// A change of the due time adds the first one behind the head.
+		if !strings.HasSuffix(firstDue.ReplaceAllString(string(f.Raw), "$1"), text[strings.IndexByte(text, ',')+1:]) {
 			t.Errorf("%q: the stored text ends differently: %q", text, f.Raw)
 		}
 	}

@@ -43,11 +43,13 @@ type Content struct {
 
 // Notice is one delayed message with its stored state.
 type Notice struct {
-	Key    string
-	Route  string // the route's prefix in Redis
-	Made   Made
-	Due    time.Time // due time of the coming attempt, or of the last one of a finalized notice
-	Locked int       // deferrals because of a lock since the last attempt
+	Key   string
+	Route string // the route's prefix in Redis
+	Made  Made
+	Due   time.Time // due time of the coming attempt, or of the last one of a finalized notice
+	// FirstDue is the due time of the creation in Unix ms, if Due has been changed since. 0 = Due is still the first one.
+	FirstDue int64
+	Locked   int // deferrals because of a lock since the last attempt
 	// AwaitsReport means that the notice's entry was pushed to a list or stream, and that the consumer has
 	// not reported yet.
 	AwaitsReport bool
@@ -95,6 +97,24 @@ const StampLayout = "2006-01-02T15:04:05.000Z"
 
 // Stamp formats a time with StampLayout.
 func Stamp(t time.Time) string { return t.UTC().Format(StampLayout) }
+
+// UnknownDue is the FirstDue of a notice that was restored or replayed: the due time of its creation is not stored.
+const UnknownDue = -1
+
+// DueAtCreation returns the due time that the notice got when it was created, in Unix ms, or UnknownDue.
+func (n *Notice) DueAtCreation() int64 {
+	if n.FirstDue != 0 {
+		return n.FirstDue
+	}
+	return n.Due.UnixMilli()
+}
+
+// SameDue reports whether a repeated schedule call with that due time may be for this notice. A due time before the
+// creation counts as the time of the creation.
+func (n *Notice) SameDue(due time.Time) bool {
+	first, made := n.DueAtCreation(), n.Made.Time().UnixMilli()
+	return first == UnknownDue || max(due.UnixMilli(), made) == max(first, made)
+}
 
 // NextAttempt returns the number of the coming attempt, from 1.
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }

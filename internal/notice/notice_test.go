@@ -12,6 +12,39 @@ import (
 	"pgregory.net/rapid"
 )
 
+func TestFirstDueIsStoredBehindHead(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{`"first":1763740800123`, `"first":-1`, `"url":"http://h/"`} {
+		record := `{"due":1763740999000,"made":185903985000123,` + text + `,"text":"b"}`
+		n, err := Decode("a:b:c:1", "a", record)
+		if err != nil || string(n.AppendTail([]byte(`{"due":1763740999000,"made":185903985000123`))) != record {
+			t.Errorf("%s: %+v, %v", record, n, err)
+		}
+	}
+}
+
+func TestSameDue(t *testing.T) {
+	t.Parallel()
+	made := time.Date(2026, 11, 28, 10, 0, 0, 123_456_000, time.UTC)
+	now := made.Truncate(time.Millisecond)
+	n := &Notice{Made: MadeAt(made), Due: now}
+	for due, want := range map[time.Time]bool{now: true, now.Add(-time.Hour): true, now.Add(time.Millisecond): false} {
+		if n.SameDue(due) != want {
+			t.Errorf("due at once, and %s is the same: %t", due, !want)
+		}
+	}
+	first := now.Add(time.Hour)
+	n = &Notice{Made: MadeAt(made), Due: now.Add(9 * time.Hour), FirstDue: first.UnixMilli()}
+	for due, want := range map[time.Time]bool{first: true, n.Due: false, first.Add(time.Millisecond): false, now.Add(-time.Hour): false} {
+		if n.SameDue(due) != want {
+			t.Errorf("due in an hour, and %s is the same: %t", due, !want)
+		}
+	}
+	if n.FirstDue = UnknownDue; !n.SameDue(now) {
+		t.Error("an unknown due time differs")
+	}
+}
+
 func TestParseLadder(t *testing.T) {
 	for _, c := range []struct {
 		l    Ladder

@@ -17,6 +17,7 @@ import (
 //
 // The scripts write its head, due (Unix ms) and made (a Made), because times come from Redis. They replace
 // the head without reading the rest. Go writes the tail, from the comma after made (or the closing brace) on.
+// The scripts also add "first", the due time of the creation, behind the head when they change due for the first time.
 // A redrive appends "again" before the closing brace. The next settle replaces that by "redriven" and
 // increments "endings". A redrive of many notices also appends its id as "job". Defaults are omitted and the key is not
 // repeated. "resend" is how often the notice was resent, and "resent" the number of the ending after which it was last
@@ -35,6 +36,10 @@ import (
 
 // AppendTail appends the record without its head.
 func (n *Notice) AppendTail(b []byte) []byte {
+	if n.FirstDue != 0 {
+		b = appendInt(b, "first", n.FirstDue)
+	}
+
 	if n.kept != "" {
 		b = append(b, n.kept...)
 	} else {
@@ -326,6 +331,7 @@ func escape(b []byte, c byte) []byte {
 type record struct {
 	Due      int64           `json:"due"`
 	Made     Made            `json:"made"`
+	First    int64           `json:"first"`
 	URL      string          `json:"url"`
 	Audience string          `json:"audience"`
 	Method   string          `json:"method"`
@@ -402,6 +408,7 @@ func decode(key, route, data string) (*Notice, error) {
 
 	if r.Raw != nil && r.Again {
 		if n, err := Decode(key, route, string(r.Raw)); err == nil && n.Raw == nil {
+			n.FirstDue = n.DueAtCreation()
 			n.Due, n.Redriven, n.Endings, n.Reason = time.UnixMilli(r.Due).UTC(), n.AttemptsMade, r.Endings+1, ""
 			n.Job = r.Job
 			return n, nil
@@ -409,7 +416,7 @@ func decode(key, route, data string) (*Notice, error) {
 	}
 
 	n := &Notice{
-		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), Locked: r.Locked, AwaitsReport: r.Handed,
+		Key: key, Route: route, Made: r.Made, Due: time.UnixMilli(r.Due).UTC(), FirstDue: r.First, Locked: r.Locked, AwaitsReport: r.Handed,
 		Waits: waitsOf(r.Held), AttemptsMade: r.N, Redriven: r.Redriven, Endings: r.Endings, Client: r.Client, Replay: r.Replay,
 		Redirect: r.Redirect, Job: r.Job, Resend: r.Resend, Resent: r.Resent,
 		Reason: r.Reason, Raw: r.Raw, Attempts: r.attempts(),

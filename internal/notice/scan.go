@@ -14,6 +14,10 @@ func scan(key, route, s string) (*Notice, bool) {
 	c := cursor{s: s}
 	due, made := c.number(`{"due":`), c.number(`,"made":`)
 	n := &Notice{Key: key, Route: route, Due: time.UnixMilli(due).UTC(), Made: Made(made)}
+	if strings.HasPrefix(s[c.at:], `,"first":`) {
+		n.FirstDue = c.number(`,"first":`)
+	}
+
 	from, content := c.at, len(s)
 	c.bad = c.bad || due <= 0 || made <= 0
 

@@ -99,7 +99,7 @@ func item(table *route.Table, r *history.Replay, it *history.ReplayItem, delay t
 	}
 
 	out.Notice = &notice.Notice{Key: it.Row.Key, Route: to.Prefix, Made: it.Row.Made, Replay: cmp.Or(r.Name, r.ID),
-		Content: content(to, it.Row)}
+		FirstDue: notice.UnknownDue, Content: content(to, it.Row)}
 	if !r.NewIDs {
 		n := max(it.Row.AttemptsMade, 0)
 		out.AttemptsMade, out.Redriven, out.Endings = n, n, it.Row.Number

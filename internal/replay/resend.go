@@ -82,6 +82,6 @@ func FromRow(table *route.Table, row *history.Row) (*notice.Notice, error) {
 	}
 
 	n := *row.Notice
-	n.Route, n.Content = to.Prefix, content(to, row)
+	n.Route, n.Content, n.FirstDue = to.Prefix, content(to, row), notice.UnknownDue
 	return store.Again(&n, row.Number), nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -27,8 +26,9 @@ func (s *Store) SettleKnown(ctx context.Context, list []Known) (done int, err er
 	by := map[keys.Partition][]amended{}
 	for i := range list {
 		k := &list[i]
-		record := strconv.AppendInt([]byte(`{"due":`), k.After.Due.UnixMilli(), 10)
-		record = k.After.AppendTail(strconv.AppendInt(append(record, `,"made":`...), int64(k.After.Made), 10))
+		after := *k.After
+		after.FirstDue = k.DueAtCreation()
+		record := AppendRecord(nil, &after)
 		p := keys.Partition{Prefix: k.Route, Shard: k.Shard}
 		by[p] = append(by[p], amended{key: k.Key, when: string(k.Outcome), record: string(record), was: k.record})
 	}

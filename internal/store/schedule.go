@@ -327,6 +327,8 @@ func (r *Request) kept(f Found) Reply {
 	if r.OnDuplicate != Keep {
 		if reply.Differs = r.Content.Diff(&f.Content); f.Raw != nil {
 			reply.Differs = []string{"body"} // the record cannot be read
+		} else if !r.Due.IsZero() && !f.SameDue(r.Due) {
+			reply.Differs = append(reply.Differs, "due")
 		}
 	}
 
@@ -381,8 +383,8 @@ type Reply struct {
 	Created bool
 	// Replaced reports whether an older notice was replaced.
 	Replaced bool
-	// Differs names the content's fields that differ from those of the stored notice. It is set
-	// only under Reject, and means that nothing was written.
+	// Differs names the content's fields that differ from those of the stored notice, and due if the Request has a Due
+	// that differs from the one at the creation. It is set only under Reject, and means that nothing was written.
 	Differs []string
 	Err     error
 }

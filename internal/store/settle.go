@@ -230,7 +230,9 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	case t.KeepRecord:
 		a.Buf = append(a.Buf, '-')
 	default:
-		if t.Ending != EndRetry && t.Ending != EndDeferred {
+		if t.Ending == EndRetry || t.Ending == EndDeferred {
+			n.FirstDue = n.DueAtCreation() // Redis computes the new due time
+		} else {
 			a.Buf = strconv.AppendInt(append(a.Buf, `{"due":`...), n.Due.UnixMilli(), 10)
 		}
 

@@ -70,8 +70,11 @@ for i = 7, #ARGV, 7 do
       if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
       redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', math.max(born, birth + 1)) .. tail)
     elseif op == 'm' then
-      local _, at = string.find(old or '', '^{"due":%d+,')
-      if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(old, at)) end -- an invalid record stays unchanged
+      local first, made, tail = string.match(old or '', '^{"due":(%d+)(,"made":%d+)(.*)$')
+      if first then -- an invalid record stays unchanged
+        if string.sub(tail, 1, 9) ~= ',"first":' then made = made .. ',"first":' .. first end -- as in amend.lua
+        redis.call('HSET', KEYS[2], key, '{"due":' .. text .. made .. tail)
+      end
     else
       redis.call('ZREM', KEYS[1], key)
       if q then q.leave(key) end

@@ -38,8 +38,9 @@ for i = 4, #ARGV do
   if same and value == '1' then
     same = not string.find(record, '"n":', 1, true)
   elseif same then
-    local _, head = string.find(record, '^{"due":%d+,"made":%d+,')
-    local body = head and string.gsub(string.sub(record, head + 1), ',"adopted":true}$', '}')
+    local _, head = string.find(record, '^{"due":%d+,"made":%d+')
+    local _, first = string.find(record, '^,"first":%d+', (head or 0) + 1)
+    local body = head and string.gsub(string.sub(record, (first or head) + 2), ',"adopted":true}$', '}')
     same = body == '"json":' .. value .. '}' or
       not string.find(value, '[%c"\\]') and body == '"text":"' .. value .. '"}'
   end

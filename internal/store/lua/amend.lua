@@ -67,8 +67,12 @@ local function schedule(key, when, record, own)
   if string.sub(when, 1, 1) == '+' and due > 0 then due = after + due end
   if due < now then due = now end
   local text = string.format('%.0f', due)
-  local _, at = string.find(record, '^{"due":%d+,')
-  if at then redis.call('HSET', KEYS[2], key, '{"due":' .. text .. string.sub(record, at)) end -- an invalid record stays unchanged
+  local first, made, tail = string.match(record, '^{"due":(%d+)(,"made":%d+)(.*)$')
+  if first then -- an invalid record stays unchanged
+    -- "first" keeps the due time of the creation: see schedule.go.
+    if op ~= 'replace' and string.sub(tail, 1, 9) ~= ',"first":' then made = made .. ',"first":' .. first end
+    redis.call('HSET', KEYS[2], key, '{"due":' .. text .. made .. tail)
+  end
   if due > now then
     if ARGV[4] ~= '0' then
       local at = string.format('%.0f', due - 1)
