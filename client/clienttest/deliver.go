@@ -201,7 +201,8 @@ func (n *notice) unsigned(ctx context.Context) (req *http.Request, signed []byte
 	method, signed := cmp.Or(n.method, http.MethodPost), n.body
 	var body io.Reader = bytes.NewReader(n.body)
 	if method == http.MethodGet {
-		u.RawQuery = strings.Trim(u.RawQuery+"&"+n.query(), "&")
+		query, _ := n.query() // checked by the schedule call
+		u.RawQuery = strings.Trim(u.RawQuery+"&"+query, "&")
 		signed, body = []byte(u.RawQuery), http.NoBody
 	}
 

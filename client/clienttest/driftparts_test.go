@@ -43,4 +43,12 @@ func addresses(w *world) {
 		"/ ", ":70000/", ":/"} {
 		w.schedule(client.Request{Key: fmt.Sprintf("cmp:hook:url:%d", max(i, 1)), Delay: time.Hour, URL: "http://127.0.0.1" + rest})
 	}
+	for i, form := range []string{"b=张 #&a=1", "a=%zz", "a;b", "a\nb"} {
+		w.schedule(client.Request{Key: fmt.Sprintf("cmp:hook:form:%d", i), Delay: time.Hour, URL: w.shop + "/200", Method: "GET",
+			BodyText: &form, ContentType: "application/x-www-form-urlencoded"})
+	}
+	w.schedule(client.Request{Key: "cmp:hook:form:5", Delay: time.Hour, URL: w.shop, Method: "GET", Body: []byte("[1]")})
+	w.schedule(client.Request{Key: "cmp:hook:form:6", Delay: time.Hour, URL: w.shop, Method: "GET", Body: []byte("1"),
+		ContentType: "text/xml"})
+	w.schedule(client.Request{Key: "cmp:push:form:7", Delay: time.Hour, Method: "GET", Body: []byte("[1]")})
 }

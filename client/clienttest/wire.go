@@ -48,28 +48,60 @@ func (c *content) differs(o *content) []string {
 	return d
 }
 
-// query returns the body as the query of a GET: a form unchanged, the fields of a JSON object as a form.
-func (c *content) query() string {
-	if !strings.Contains(c.contentType, "json") {
-		return string(c.body)
+// query returns the body as the query of a GET: a form percent-encoded, the fields of a JSON object as a form. wrong is
+// the field that makes this impossible, if any.
+func (c *content) query() (query, wrong string) {
+	switch {
+	case len(c.body) == 0:
+		return "", ""
+	case strings.HasPrefix(c.contentType, "application/x-www-form-urlencoded"):
+		form := strings.TrimSpace(string(c.body))
+		query, bare := encode(form, "#")
+		if bare || strings.ContainsFunc(form, func(r rune) bool { return r < ' ' || r == 0x7f || r == ';' }) {
+			return "", "body"
+		}
+
+		return query, ""
+	case !strings.Contains(c.contentType, "json"):
+		return "", "content_type"
 	}
 
 	var fields map[string]json.RawMessage
-	if json.Unmarshal(c.body, &fields) != nil {
-		return ""
+	if json.Unmarshal(c.body, &fields) != nil || fields == nil {
+		return "", "body"
 	}
 
 	v := url.Values{}
 	for name, raw := range fields {
 		text := string(raw)
-		if raw[0] == '"' {
+		switch raw[0] {
+		case '"':
 			_ = json.Unmarshal(raw, &text) // raw is valid JSON
+		case 'n':
+			text = ""
 		}
 
 		v.Set(name, text)
 	}
 
-	return v.Encode()
+	return v.Encode(), ""
+}
+
+// encode percent-encodes the characters that the service does, and those in more. bare says that a % without two
+// hexadecimal digits was encoded.
+func encode(text, more string) (encoded string, bare bool) {
+	var out []byte
+	for i, c := range []byte(text) {
+		single := c == '%' && !escaped.MatchString(text[i:])
+		bare = bare || single
+		if single || c >= 0x80 || strings.IndexByte(" \"<>\\^`{|}"+more, c) >= 0 {
+			out = fmt.Appendf(out, "%%%02X", c)
+		} else {
+			out = append(out, c)
+		}
+	}
+
+	return string(out), bare
 }
 
 // stamp formats a time like the API.
@@ -368,24 +400,26 @@ func (r *request) setText(name string, raw json.RawMessage) error {
 
 // canonicalURL checks a URL, and percent-encodes it like the service.
 func canonicalURL(given string) (string, error) {
-	scheme, rest, _ := strings.Cut(given, "://")
-	out := []byte(scheme + "://")
-	inPath, inQuery := false, false
-	for i, c := range []byte(rest) {
-		inQuery = inQuery || c == '?' || c == '#'
-		inPath = inPath || inQuery || c == '/'
-		bare := c == '%' && !escaped.MatchString(rest[i:])
-		switch {
-		case bare && inPath && !inQuery:
-			return "", errors.New("has a % in its path that no two hexadecimal digits follow; write %25 for the character %")
-		case inPath && (bare || c >= 0x80 || strings.IndexByte(" \"<>\\^`{|}", c) >= 0):
-			out = fmt.Appendf(out, "%%%02X", c)
-		default:
-			out = append(out, c)
-		}
+	start := strings.Index(given, "://") + len("://")
+	if at := strings.IndexAny(given[start:], "/?#"); at >= 0 {
+		start += at
+	} else {
+		start = len(given)
 	}
 
-	u, err := url.Parse(string(out))
+	path, query := given[start:], ""
+	if at := strings.IndexAny(path, "?#"); at >= 0 {
+		path, query = path[:at], path[at:]
+	}
+
+	path, bare := encode(path, "")
+	if bare {
+		return "", errors.New("has a % in its path that no two hexadecimal digits follow; write %25 for the character %")
+	}
+
+	query, _ = encode(query, "")
+	out := given[:start] + path + query
+	u, err := url.Parse(out)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || strings.TrimSpace(given) != given {
 		return "", errors.New("want a URL that begins with http:// or https://, without white space around it")
 	}
@@ -393,7 +427,7 @@ func canonicalURL(given string) (string, error) {
 		return "", errors.New("want a port from 1 to 65535")
 	}
 
-	return string(out), nil
+	return out, nil
 }
 
 // ladder decodes a list of durations, a text such as 15s,3m, or the name of a preset.
@@ -488,6 +522,11 @@ func (s *Service) place(r *request, at string) *problem {
 		return wrongField(at+"url", "is missing: the target of route %s is notice, so each notice needs a url", rt.Name)
 	case rt.Target != "notice" && r.url != "":
 		return wrongField(at+"url", "the target of route %s is %s, so its notices have no url", rt.Name, targetKind(rt.Target))
+	}
+
+	kind := targetKind(rt.Target)
+	if _, wrong := r.query(); wrong != "" && r.method == http.MethodGet && (kind == "notice" || kind == "http") {
+		return wrongField(at+wrong, "a GET needs a form or a JSON object")
 	}
 
 	return nil

@@ -52,6 +52,21 @@ func TestScheduleAndDuplicates(t *testing.T) {
 	b.do("POST", "/v1/notices", strings.Replace(other, "{", `{"on_duplicate":"replace",`, 1)).is(201).says(`{"paid":false}`, `"replaced":true`)
 }
 
+func TestGETWithBodyThatIsNoQueryIsRefused(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	call := func(more string) string {
+		return `{"key":"app1:orders:get:1","url":"https://shop.example/hook","delay":"1h","method":"GET",` + more + `}`
+	}
+	const form = `"content_type":"application/x-www-form-urlencoded","body_text":`
+	for more, says := range map[string]string{`"body":[1]`: "body.body", form + `"a=%zz"`: "write %25", form + `"a;b"`: "write %3B",
+		form + `"a\nb"`: "control character", `"body_text":"<x/>","content_type":"text/xml"`: "body.content_type"} {
+		b.do("POST", "/v1/notices", call(more)).is(422).says(says)
+	}
+	b.do("POST", "/v1/notices", call(form+`"b=张&a=1"`)).is(201)
+	b.do("POST", "/v1/notices", `{"key":"app1:jobs:get:1","delay":"1h","method":"GET","body":[1]}`).is(201) // a list has no query
+}
+
 func TestRepeatedCallWithAnotherDueIsConflict(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -27,7 +27,7 @@ func (h *Handler) Copy(r *route.Route, n *notice.Notice) *tap.Copy {
 
 	typ := n.EffectiveType()
 	if out.Method == http.MethodGet {
-		out.Query, _ = asQuery(n.Body, typ) // an attempt with an error is not sent, and has no copy
+		out.Query, _ = notice.Query(n.Body, typ) // an attempt with an error is not sent, and has no copy
 		out.Size, typ = len(out.Query), ""
 		if out.Cut = out.Size > tap.MaxBody; out.Cut {
 			out.Query = out.Query[:tap.MaxBody]

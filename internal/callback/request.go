@@ -2,7 +2,6 @@ package callback
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -65,12 +64,16 @@ func (s *routeState) call(n *notice.Notice, to destination, at time.Time, explai
 	typ := n.EffectiveType()
 	m := sign.Message{ID: n.ID(), At: at, Body: n.Body, Type: typ, Host: to.host, Audience: n.Audience, Explain: explain}
 	if c.method == http.MethodGet {
-		query, err := asQuery(n.Body, typ)
+		query, err := notice.Query(n.Body, typ)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", errInvalid, err)
 		}
 
 		c.query = joinQuery(to.call.RawQuery, query)
+		if strings.ContainsFunc(c.query, func(r rune) bool { return r <= ' ' || r == '#' || r >= 0x7f }) { // the last gate, as for headers
+			return nil, fmt.Errorf("%w: its query holds a character that the request line cannot carry", errInvalid)
+		}
+
 		m.Body, typ = []byte(c.query), ""
 	}
 
@@ -187,54 +190,4 @@ func joinQuery(a, b string) string {
 		return a + b
 	}
 	return a + "&" + b
-}
-
-// asQuery returns a body as a query string: a form unchanged, a JSON object by its fields. Fields that are
-// objects or arrays are written as JSON.
-func asQuery(body []byte, typ string) (string, error) {
-	if len(body) == 0 {
-		return "", nil
-	}
-
-	media, _, _ := strings.Cut(typ, ";")
-	media = strings.ToLower(strings.TrimSpace(media))
-
-	switch {
-	case media == "application/x-www-form-urlencoded":
-		vals, err := url.ParseQuery(strings.TrimSpace(string(body)))
-		if err != nil {
-			return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its form body cannot be parsed", errInvalid)
-		}
-
-		return vals.Encode(), nil
-	case media == "application/json" || strings.HasSuffix(media, "+json"):
-		return objectAsQuery(body)
-	}
-
-	return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its content type is %.60q", errInvalid, typ)
-}
-
-// objectAsQuery returns the fields of a JSON object as a query.
-func objectAsQuery(body []byte) (string, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil {
-		return "", fmt.Errorf("%w: a GET needs a form or a JSON object, and its body is neither", errInvalid)
-	}
-
-	vals := make(url.Values, len(fields))
-	for name, raw := range fields {
-		v := string(raw)
-		switch raw[0] {
-		case '"':
-			if err := json.Unmarshal(raw, &v); err != nil {
-				return "", fmt.Errorf("%w: field %.60q cannot be parsed", errInvalid, name)
-			}
-		case 'n':
-			v = ""
-		}
-
-		vals[name] = []string{v}
-	}
-
-	return vals.Encode(), nil
 }

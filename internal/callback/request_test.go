@@ -135,7 +135,8 @@ func TestMethods(t *testing.T) {
 	for _, c := range []struct{ body, typ, want string }{
 		{`{"id":12345678901234567890,"s":"a b&c","t":true,"z":null,"o":{"x":[1]}}`, "",
 			"k=v&id=12345678901234567890&o=%7B%22x%22%3A%5B1%5D%7D&s=a+b%26c&t=true&z="},
-		{"b=2&a=1", "application/x-www-form-urlencoded; charset=utf-8", "k=v&a=1&b=2"},
+		{"b=2&a=1", "application/x-www-form-urlencoded; charset=utf-8", "k=v&b=2&a=1"},
+		{"b=张&&a=%e5+x y#z|&a\n", "application/x-www-form-urlencoded", "k=v&b=%E5%BC%A0&&a=%e5+x%20y%23z%7C&a"},
 		{"", "", "k=v"},
 	} {
 		n := testNotice(c.body)
@@ -147,7 +148,7 @@ func TestMethods(t *testing.T) {
 		}
 	}
 	for body, typ := range map[string]string{"<x/>": "text/xml", "[1]": "application/json", "%zz": "application/x-www-form-urlencoded",
-		"text": ""} {
+		"a=1\r\nX: y": "application/x-www-form-urlencoded", "a=1;b=2": "application/x-www-form-urlencoded", "text": ""} {
 		n := testNotice(body)
 		n.Method, n.ContentType = "GET", typ
 		expect(t, h.Handle(background(t), r, n), notice.OutcomeDead, notice.ReasonInvalid)

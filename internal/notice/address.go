@@ -67,7 +67,7 @@ func encodeURL(s string) (string, error) {
 			continue
 		}
 
-		bare := c == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]))
+		bare := barePercent(s, i)
 		if inQuery = inQuery || c == '?' || c == '#'; bare && !inQuery {
 			return "", invalid("url has a %% in its path that no two hexadecimal digits follow; write %%25 for the character %%")
 		}
@@ -83,6 +83,11 @@ func encodeURL(s string) (string, error) {
 	}
 
 	return string(append(out, s[done:]...)), nil
+}
+
+// barePercent reports whether s[i] is a % that two hexadecimal digits do not follow.
+func barePercent(s string, i int) bool {
+	return s[i] == '%' && (i+2 >= len(s) || !hexDigit(s[i+1]) || !hexDigit(s[i+2]))
 }
 
 const upperHex = "0123456789ABCDEF"

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +38,25 @@ func (r *Route) Misfits(c *notice.Content) []Misfit {
 		out = append(out, *m)
 	}
 
+	if m := r.queryMisfit(c); m != nil {
+		out = append(out, *m)
+	}
+
 	return out
+}
+
+// queryMisfit returns why the body cannot be the query of a GET, if the route calls the receiver with one.
+func (r *Route) queryMisfit(c *notice.Content) *Misfit {
+	if cmp.Or(c.Method, r.Method) != http.MethodGet || r.Target.Kind != KindFixed && r.Target.Kind != KindNotice {
+		return nil
+	}
+
+	var wrong *notice.QueryError
+	if _, err := notice.Query(c.Body, c.EffectiveType()); errors.As(err, &wrong) {
+		return &Misfit{wrong.Field, wrong.Text}
+	}
+
+	return nil
 }
 
 // CheckAddress returns an error that wraps notice.ErrInvalid if the route does not take the url and the headers of a
