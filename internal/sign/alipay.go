@@ -116,6 +116,10 @@ func formFields(body string) ([][2]string, error) {
 			return nil, errors.New("has a field charset that is not utf-8")
 		case strings.TrimSpace(value) == "": // some receivers skip such fields, others sign them
 			return nil, fmt.Errorf("has no value in the field %.60q; leave the field out", name)
+		case strings.ContainsFunc(name, notName): // Alipay's PHP SDK renames or drops the following two
+			return nil, fmt.Errorf("has the field %.60q; want a name of letters, digits, '_' and '-'", name)
+		case strings.HasPrefix(value, "@"):
+			return nil, fmt.Errorf("has a value that begins with @ in the field %.60q, which some receivers drop", name)
 		}
 
 		fields = append(fields, [2]string{name, value})
@@ -126,4 +130,8 @@ func formFields(body string) ([][2]string, error) {
 	}
 
 	return fields, nil
+}
+
+func notName(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-')
 }

@@ -309,7 +309,9 @@ func TestHMACKeysOfReceivers(t *testing.T) {
 func TestCheckForm(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{
-		"a=1": "", "a=1&b=x%20y&": "", "charset=UTF-8&a=1": "", "%E4%BD%A0=%E5%A5%BD": "",
+		"a=1": "", "a=1&b=x%20y&": "", "charset=UTF-8&a=1": "", "a_-Z9=%E5%A5%BD": "",
+		"%E4%BD%A0=1": "want a name of letters", "a%5B%5D=1": "want a name of letters", "a.b=1": "want a name of letters",
+		"a=@b": "begins with @", "a=%40b": "begins with @", "a=+@b": "",
 		"": "not a form", "a": "no value", "a=": "no value", "a=%20": "no value", "=1": "not a form", "a=%zz": "not a form",
 		"a=1;b=2": "semicolon",
 		"a=1&a=2": "more than once", "a=1&%61=2": "more than once", "sign=x&a=1": "field sign,", "sign_type=RSA2&a=1": "field sign_type,",
