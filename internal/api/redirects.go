@@ -54,8 +54,8 @@ type Redirect struct {
 	KeepHeaders bool        `json:"keep_headers"`
 	Found       *int64      `json:"found,omitempty" doc:"Notices that match. Only in a dry run."`
 	Complete    *bool       `json:"complete,omitempty" doc:"false: more notices may match, because not all were read within 5 seconds. Only in a dry run."`
-	Redirected  int64       `json:"redirected" doc:"Notices changed so far."`
-	InFlight    int64       `json:"in_flight" doc:"Matching notices that were claimed, or changed at the same time, in the running pass. They are visited again."`
+	Redirected  int64       `json:"redirected" doc:"Notices changed so far, without those that an attempt has changed as it began."`
+	InFlight    int64       `json:"in_flight" doc:"In the answer that starts a redirect: matching notices that were claimed before, whose attempts may use the old address. Later: those claimed, or changed at the same time, in the running pass, which are visited again."`
 	Refused     int64       `json:"refused" doc:"Matching notices whose route does not take the new address. They keep the old one."`
 	Pass        int         `json:"pass,omitempty" doc:"The number of the running pass, or of the last one."`
 	Seen        int64       `json:"seen" doc:"Pending notices read in this pass."`

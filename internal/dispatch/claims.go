@@ -136,6 +136,10 @@ func (q *routeQueue) claim(c call) {
 
 	claimed, err := q.send(ctx, c)
 	cancel()
+	if len(claimed.Rules) > 0 && q.d.o.Redirect != nil {
+		q.d.o.Redirect(&claimed)
+	}
+
 	// The time when the lease ends at the earliest, by this process's clock.
 	j := job{queue: q, now: claimed.Now, at: time.Now(), ends: c.sent.Add(q.r.Lease()), trigger: c.trigger}
 

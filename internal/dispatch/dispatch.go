@@ -140,6 +140,8 @@ type Options struct {
 	Fleet Fleet
 	// Holds may be nil.
 	Holds Holds
+	// Redirect changes the addresses of claimed notices by the rules of their claim. It may be nil.
+	Redirect func(*store.Claimed)
 	// Health records the answers of receivers, unless it is nil.
 	Health *receivers.Tracker
 	// Observer and Strays may be nil.

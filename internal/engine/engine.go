@@ -244,7 +244,8 @@ func (e *Engine) newParts() {
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
-		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
+		Redirect: func(c *store.Claimed) { redirect.Apply(o.Routes, c) },
+		Health:   e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
 

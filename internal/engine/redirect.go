@@ -76,6 +76,8 @@ func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client st
 	}
 
 	e.redirects.Wake()
+	// The redirect has begun: without all answers the count is too small.
+	_ = e.redirectStore().CountClaimed(ctx, e.o.Routes, &r)
 	return r, nil
 }
 

@@ -400,6 +400,9 @@ func (s Space) Replay(shard int, mark string) string { return s.Base(shard) + "r
 // Redirect is the hash of a redirect's count of changed notices in a shard: see package redirect.
 func (s Space) Redirect(shard int, id string) string { return s.Base(shard) + "redirect:" + id }
 
+// Redirecting is the hash of the rules of running redirects in a shard, by id. Claims return it.
+func (s Space) Redirecting(shard int) string { return s.Base(shard) + "redirecting" }
+
 // Redirects is the hash of the redirects with their progress, by id.
 func (s Space) Redirects() string { return s.Namespace + ":{redirects}" }
 

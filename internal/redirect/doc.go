@@ -1,6 +1,9 @@
 // Package redirect changes the URLs of pending notices whose receiver has moved to another address. A redirect is one
 // such change: a rule says which URLs change, and how.
 //
+// The rule is stored in each shard before the call that makes a redirect is answered. From then on each claim returns it,
+// and the attempt uses the new address. Attempts of claims made before may use the old one.
+//
 // A [Driver] reads the pending notices in passes, and builds new records for those that match. A script writes a new
 // record, unless the notice is claimed or has changed since it was read. Such a notice is visited again in the next
 // pass. The redirect is normally done when a pass has left no such notice.

@@ -176,6 +176,7 @@ func (d *drive) run(ctx context.Context) int {
 			return lost
 		case errors.Is(err, errLost):
 			d.again.Logger.Info("the redirect was stopped, or is driven by another instance")
+			d.stopped(ctx)
 			if d.o.Store.leave(ctx, d.token) != nil {
 				return lost
 			}
@@ -208,6 +209,13 @@ func (d *drive) run(ctx context.Context) int {
 	}
 }
 
+// stopped withdraws the rule of a redirect that is not running any more: visitAll may have stored it after the stop.
+func (d *drive) stopped(ctx context.Context) {
+	if r, err := d.o.Store.Read(ctx, d.r.ID); err == nil && r.State != Running {
+		_ = d.o.Store.withdraw(ctx, d.r.ID) // otherwise it expires
+	}
+}
+
 // end records that the redirect is over.
 func (d *drive) end(ctx context.Context, state, reason string) error {
 	now, err := d.o.Store.Wire().Now(ctx)
@@ -224,6 +232,7 @@ func (d *drive) end(ctx context.Context, state, reason string) error {
 		return err
 	}
 
+	_ = d.o.Store.withdraw(ctx, d.r.ID) // otherwise it expires
 	log := d.o.Logger.With(zap.String("redirect", d.r.ID), zap.Int64("redirected", d.r.Redirected))
 	if state == Failed {
 		log.Error("a redirect has failed", zap.String("reason", reason))
@@ -337,6 +346,7 @@ func (d *drive) try(ctx context.Context, p keys.Partition, visit func() error) e
 
 // visitAll visits all pending notices, from the partition on in which the last driver stopped.
 func (d *drive) visitAll(ctx context.Context) error {
+	_ = d.o.Store.spread(ctx, &d.r) // also in shards that are new; a failure is one of a partition
 	all := Partitions(d.o.Store, &d.r.Rule)
 	start := keys.Partition{Shard: d.r.Shard, Prefix: d.r.In}
 	d.left, d.failed, d.why = nil, nil, nil

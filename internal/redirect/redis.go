@@ -148,8 +148,9 @@ func (s Redis) List(ctx context.Context) ([]Redirect, error) {
 	return list, nil
 }
 
-// Add stores a new redirect, and deletes the ones that ended long ago. The client of r may have most redirects; for a new one it
-// loses its oldest one that is over. The error is a *[FullError] if none is.
+// Add stores a new redirect, with its rule in each shard, and deletes the ones that ended long ago. If a shard does not
+// take the rule, there is no redirect. The client of r may have most redirects; for a new one it loses its oldest one that
+// is over. The error is a *[FullError] if none is.
 func (s Redis) Add(ctx context.Context, r *Redirect, most int) error {
 	list, err := s.List(ctx)
 	if err != nil {
@@ -181,6 +182,15 @@ func (s Redis) Add(ctx context.Context, r *Redirect, most int) error {
 	ok, err := s.save(ctx, "", r)
 	if err == nil && !ok {
 		err = fmt.Errorf("redirect %s exists", r.ID)
+	}
+
+	if err != nil {
+		return err
+	}
+
+	if err = s.spread(ctx, r); err != nil {
+		_, undo := s.change(ctx, "", 0, r, "")
+		err = errors.Join(err, undo, s.withdraw(ctx, r.ID))
 	}
 
 	return err
@@ -224,9 +234,18 @@ func (s Redis) Turn(ctx context.Context, id, from, to string, now time.Time) (r 
 		}
 
 		r.State, r.Changed = to, now
-		if ok, err = s.save(ctx, "", &r); ok || err != nil {
-			return r, ok, err
+		if ok, err = s.save(ctx, "", &r); !ok && err == nil {
+			continue
 		}
+
+		switch {
+		case ok && to == Running:
+			err = s.spread(ctx, &r)
+		case ok:
+			err = s.withdraw(ctx, id)
+		}
+
+		return r, ok, err
 	}
 	return r, false, fmt.Errorf("redirect %s changes all the time: %w", id, wire.ErrUnavailable)
 }

@@ -80,10 +80,12 @@ func (w *world) claim(i int) store.Claim {
 	if c, err := w.s.Amend(w.t.Context(), prefix, k, store.Fire, store.When{}); err != nil || !c.Done {
 		w.t.Fatal(c, err)
 	}
-	c, err := w.s.ClaimKeys(w.t.Context(), w.s.Space().Partition(prefix, k), store.Lease{Token: "t" + k, For: time.Minute}, []string{k})
+	lease := store.Lease{Token: "t" + k, For: w.routes.Prefix(prefix).Lease()}
+	c, err := w.s.ClaimKeys(w.t.Context(), w.s.Space().Partition(prefix, k), lease, []string{k})
 	if err != nil || len(c.Won) != 1 {
 		w.t.Fatalf("%+v, %v", c, err)
 	}
+	Apply(w.routes, &c)
 	return c.Won[0]
 }
 
@@ -189,9 +191,9 @@ func TestRedirectVisitsNoticesInFlightAgain(t *testing.T) {
 	for i := range 3 {
 		w.put(i, address(i))
 	}
-	r := w.start(Rule{From: oldHooks, To: newHooks})
 	was := w.find(0)
 	c := w.claim(0)
+	r := w.start(Rule{From: oldHooks, To: newHooks})
 	d := &drive{Driver: w.driver(), r: *r}
 	if over, err := d.pass(t.Context()); over || err != nil || d.r.InFlight != 1 {
 		t.Fatalf("%v, %v, %+v", over, err, d.r)
@@ -500,5 +502,64 @@ func TestRedirectsOfAClientDisplaceNoOthers(t *testing.T) {
 	}
 	if err != nil || own["a"] != 3 || own["b"] != 3 {
 		t.Errorf("%v, %v", own, err)
+	}
+}
+
+// A claim made after the redirect has begun applies its rule, although no driver has visited the notice. Claims made before
+// are counted. A stop withdraws the rule, a resume stores it again.
+func TestClaimAppliesRunningRedirects(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, 2)
+	for i := range 6 {
+		w.put(i, address(i))
+	}
+	w.put(6, "https://other.example/x")
+	was := w.find(1)
+	before := w.claim(0)
+	if before.URL != address(0) {
+		t.Errorf("claimed before: %s", before.URL)
+	}
+	r := w.start(Rule{From: oldHooks, To: newHooks})
+	if err := w.s.CountClaimed(t.Context(), w.routes, r); err != nil || r.InFlight != 1 {
+		t.Errorf("%d claimed before, %v", r.InFlight, err)
+	}
+	second := w.start(Rule{From: newHooks + "/2", To: "https://third.example"})
+	w.put(7, address(7)) // made later
+	urls := map[int]string{1: newHooks + "/1?q=1", 2: "https://third.example?q=2", 6: "https://other.example/x", 7: address(7)}
+	for i, want := range urls {
+		c := w.claim(i)
+		if c.URL != want {
+			t.Errorf("notice %d: %s, want %s", i, c.URL, want)
+		}
+		if i == 1 {
+			w.fail(c)
+		}
+	}
+	w.moved(1, was, 1)
+	turn := func(from, to, want string, i int) {
+		t.Helper()
+		for _, id := range []string{r.ID, second.ID} {
+			if _, ok, err := w.s.Turn(t.Context(), id, from, to, time.Now()); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+		}
+		if c := w.claim(i); c.URL != want {
+			t.Errorf("%s, notice %d: %s", to, i, c.URL)
+		}
+	}
+	turn(Running, Stopped, address(3), 3)
+	turn(Stopped, Running, newHooks+"/4?q=4", 4)
+	w.fail(before)
+	d := w.driver()
+	for _, id := range []string{r.ID, second.ID} {
+		if _, ok, err := w.s.Turn(t.Context(), id, Running, Done, time.Now()); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+	}
+	d.take(t.Context())
+	for shard := range 2 {
+		if n := w.s.Wire().Redis.Exists(t.Context(), w.s.Space().Redirecting(shard)).Val(); n != 0 {
+			t.Errorf("shard %d has rules of redirects that are over", shard)
+		}
 	}
 }

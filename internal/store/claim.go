@@ -70,6 +70,8 @@ type Claimed struct {
 	Next string
 	// Now is the time of Redis's clock.
 	Now time.Time
+	// Rules are the ids and, each after its id, the rules of the redirects that are running in the shard.
+	Rules []string
 }
 
 // Early is a notice that a caller tried to claim before it needed attention.
@@ -206,6 +208,11 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 			count, _ := strconv.Atoi(lapses)
 			c.Won = append(c.Won, Claim{Notice: n, Lapses: count, Shard: p.Shard, Attention: attention(before), Held: held, token: lease.Token,
 				score: score, before: before})
+		case []any:
+			for _, x := range a {
+				rule, _ := x.(string)
+				c.Rules = append(c.Rules, rule)
+			}
 		case int64:
 			switch a {
 			case 0:

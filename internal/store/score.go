@@ -33,6 +33,12 @@ func HasTimer(score float64) bool {
 	return f == 0 || f >= heldTimed && f < heldUntimed
 }
 
+// IsClaim reports whether a score is that of a claim.
+func IsClaim(score float64) bool {
+	f := score - math.Floor(score)
+	return f > 0 && f < heldTimed
+}
+
 // heldIn returns the cause of postponement in a score.
 func heldIn(text string) notice.Held {
 	score, err := strconv.ParseFloat(text, 64)

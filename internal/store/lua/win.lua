@@ -7,7 +7,9 @@
 --       0   lost: another claim holds the notice
 --       -1  stale: the notice is not pending, or not due yet; then the record is replaced by its score
 --       -2  parked: an earlier notice of its sequence is pending, or one is in flight: see order.lua
--- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; and the bound of each script.
+--       The last key is "" where redirects are running in this shard: its answer has their ids and rules in turn: see package redirect.
+-- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; 100 rules; and the bound of each
+-- script.
 -- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
 -- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
@@ -101,6 +103,8 @@ end
 local function done()
   read()
   if moved > 0 then call('ZADD', KEYS[1], unpack(moves)) end
+  local rules = moved > 0 and call('HGETALL', string.match(KEYS[1], '^(.-}:)') .. 'redirecting') or {}
+  if #rules > 0 then reply[size + 1], reply[size + 2], reply[size + 3] = '', rules, '' end
   reply[2] = left
   return reply
 end
