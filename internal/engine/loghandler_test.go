@@ -60,15 +60,13 @@ func TestLogHandlerDefersNoticeWhoseLineIsNotWritten(t *testing.T) {
 	}
 
 	out.err = errors.New("no space left")
-	for age, after := range map[time.Duration]time.Duration{0: time.Second, time.Hour: 30 * time.Second} {
-		n.Due = time.Now().Add(-age)
-		got := h.Handle(t.Context(), r, n)
-		if got.Outcome != notice.OutcomeDeferred || got.Reason != notice.ReasonLocal || got.After != after {
-			t.Errorf("%s after the due time: %+v, want a deferral by %s", age, got, after)
-		}
-		if d := dispatch.Decide(r, n, got); d.Counting != dispatch.CountNothing {
-			t.Errorf("the deferral counts as an attempt: %+v", d)
-		}
+	got := h.Handle(t.Context(), r, n)
+	if got.Outcome != notice.OutcomeDeferred || got.Reason != notice.ReasonLocal || got.Shortage != notice.ShortLog ||
+		got.After != time.Second {
+		t.Errorf("%+v, want a deferral by 1s", got)
+	}
+	if d := dispatch.Decide(r, n, got); d.Counting != dispatch.CountNothing {
+		t.Errorf("the deferral counts as an attempt: %+v", d)
 	}
 
 	stopped, stop := context.WithCancelCause(t.Context())

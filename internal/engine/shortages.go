@@ -11,9 +11,13 @@ import (
 // urgentShortage is the age from which a shortage of this machine is urgent.
 const urgentShortage = time.Hour
 
-// shortages returns the shortages of this machine as conditions of Ready.
+// shortages returns the shortages of this machine as conditions of Ready. The state of the log is a condition of its own.
 func (e *Engine) shortages() (list []api.Condition) {
 	for _, s := range e.dispatch.Shortages() {
+		if s.Cause == notice.ShortLog {
+			continue
+		}
+
 		lasts := time.Since(s.Since)
 		list = append(list, api.Condition{Urgent: lasts >= urgentShortage,
 			Reason: fmt.Sprintf("this machine has lacked a resource (%s) for %s, deferring notices without using an attempt: %s; %s",
