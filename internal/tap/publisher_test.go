@@ -62,7 +62,7 @@ func TestAnySecondHasAtMostTheShareOfCopies(t *testing.T) {
 		}
 		x.c.at = x.c.at.Add(time.Second)
 		x.at, x.bytes = nil, nil
-		x.try("app1:orders:x:1", 5000, make([]byte, MaxBody), time.Millisecond)
+		x.try("app1:orders:x:1", 250, make([]byte, MaxBody), 20*time.Millisecond)
 		if _, n := x.most(); n > Bytes/instances || len(x.at) < 4 {
 			t.Errorf("%d instances: %d bytes within a second in %d copies, want at most %d", instances, n, len(x.at), Bytes/instances)
 		}
