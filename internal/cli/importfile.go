@@ -45,6 +45,7 @@ func skipBOM(text *bufio.Reader) error {
 	if string(first) == bom {
 		_, err = text.Discard(len(bom))
 	}
+
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
