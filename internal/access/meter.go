@@ -34,6 +34,14 @@ func NewMeter(list []Client) *Meter {
 	return m
 }
 
+// Clients returns the number of clients; 0 for a nil Meter.
+func (m *Meter) Clients() int {
+	if m == nil {
+		return 0
+	}
+	return len(m.limits)
+}
+
 // Admit reports whether the client may make a request now. If not, wait is the time until it may.
 func (m *Meter) Admit(client string, now time.Time) (wait time.Duration, ok bool) {
 	l := m.limits[client]

@@ -34,7 +34,7 @@ func TestHistoryRefusesAnotherOwner(t *testing.T) {
 			x := belongs(t, url, o)
 			_, werr := x.Write(t.Context(), rows[1:])
 			_, ferr := x.Find(t.Context(), Query{Limit: 1})
-			_, _, terr := x.TakeReplay(t.Context(), "driver", time.Minute)
+			_, _, terr := x.TakeReplay(t.Context(), "driver", time.Minute, nil)
 			_, serr := x.StopReplay(t.Context(), r.ID)
 			rerr := x.Refuse(t.Context(), Erasure{Key: rows[0].Key}, noon)
 			_, xerr := x.Expire(t.Context(), time.Now())
@@ -100,7 +100,7 @@ func TestClaimTransfersHistory(t *testing.T) {
 			t.Errorf("rows: %s", got)
 		}
 		// Replays of the old owner end.
-		if _, ok, err := x.TakeReplay(t.Context(), "driver", time.Minute); err != nil || ok {
+		if _, ok, err := x.TakeReplay(t.Context(), "driver", time.Minute, nil); err != nil || ok {
 			t.Errorf("takes the other's replay: %v, %v", ok, err)
 		}
 		if was, ok, err := x.Replay(t.Context(), r.ID); err != nil || !ok || was.State != ReplayFailed || was.Reason != claimed {

@@ -113,7 +113,7 @@ func TestMinimalRightsSuffice(t *testing.T) {
 	if err := w.AddReplay(t.Context(), rp, []Choice{{Ended: noon.UnixMicro(), ID: "x", Ending: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if got, ok, err := w.TakeReplay(t.Context(), "me", time.Minute); err != nil || !ok || got.Total != 1 {
+	if got, ok, err := w.TakeReplay(t.Context(), "me", time.Minute, nil); err != nil || !ok || got.Total != 1 {
 		t.Errorf("%+v, %v, %v", got, ok, err)
 	}
 	if _, err := w.Expire(t.Context(), time.Now()); err != nil {

@@ -132,7 +132,7 @@ func TestReplayHasOneDriverAtATime(t *testing.T) {
 		}
 		take := func(d *DB, who string, hold time.Duration, want bool) {
 			t.Helper()
-			if _, ok, err := d.TakeReplay(t.Context(), who, hold); err != nil || ok != want {
+			if _, ok, err := d.TakeReplay(t.Context(), who, hold, nil); err != nil || ok != want {
 				t.Errorf("%s takes it: %v, %v", who, ok, err)
 			}
 		}
@@ -142,6 +142,9 @@ func TestReplayHasOneDriverAtATime(t *testing.T) {
 			if ok, err := d.KeepReplay(t.Context(), r, who, time.Minute); err != nil || ok != want {
 				t.Errorf("%s keeps it: %v, %v", who, ok, err)
 			}
+		}
+		if _, ok, err := d.TakeReplay(t.Context(), "one", time.Minute, []string{"other", "me"}); err != nil || ok {
+			t.Errorf("a driver that leaves the client's replays takes one: %v", err)
 		}
 		take(d, "one", time.Minute, true)
 		take(other, "two", time.Minute, false)

@@ -157,9 +157,9 @@ func (d *DB) ResumeReplay(ctx context.Context, id string) (ok bool, err error) {
 	return ok, err
 }
 
-// TakeReplay assigns a running replay without a driver to this driver, for a limited time; ok is false if
-// there is none.
-func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) (r Replay, ok bool, err error) {
+// TakeReplay assigns a running replay without a driver to this driver, for a limited time. It leaves those of some clients
+// to other drivers. ok is false if there is none.
+func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration, except []string) (r Replay, ok bool, err error) {
 	if err := d.Begin(ctx); err != nil {
 		return Replay{}, false, err
 	}
@@ -169,7 +169,14 @@ func (d *DB) TakeReplay(ctx context.Context, driver string, hold time.Duration) 
 
 	const free = "state = 'running' AND (driver = '' OR lease <= "
 	var id string
-	err = d.db.QueryRowContext(ctx, "SELECT id FROM history_replays WHERE "+free+d.clock(0)+") ORDER BY made, id LIMIT 1").Scan(&id)
+	args := make([]any, len(except))
+	for i, client := range except {
+		args[i] = client
+	}
+
+	text := "SELECT id FROM history_replays WHERE " + free + d.clock(0) + ")" + strings.Repeat(" AND client <> ?", len(except)) +
+		" ORDER BY made, id LIMIT 1"
+	err = d.db.QueryRowContext(ctx, d.marks(text), args...).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Replay{}, false, nil
 	}

@@ -23,7 +23,7 @@ import (
 
 // Journal is the set of database operations that a Driver uses.
 type Journal interface {
-	TakeReplay(ctx context.Context, driver string, hold time.Duration) (history.Replay, bool, error)
+	TakeReplay(ctx context.Context, driver string, hold time.Duration, except []string) (history.Replay, bool, error)
 	KeepReplay(ctx context.Context, r *history.Replay, driver string, hold time.Duration) (bool, error)
 	LeaveReplay(ctx context.Context, id, driver string) error
 	EndReplay(ctx context.Context, r *history.Replay, driver string) error
@@ -60,7 +60,7 @@ type Observer interface {
 const (
 	holdFor    = 5 * time.Second
 	lookEvery  = 2 * time.Second
-	atOnce     = 4 // replays that one instance drives
+	atOnce     = 4 // replays of one client that one instance drives
 	batchFor   = time.Second
 	batchItems = 500
 	batchBytes = 1 << 20 // of bodies, in one call of the script
@@ -73,12 +73,14 @@ type Driver struct {
 	o     Options
 	token string
 	wake  chan struct{}
-	busy  chan struct{}
+
+	mu      sync.Mutex
+	driving map[string]int // replays, by client
 }
 
 // NewDriver makes a Driver. Run starts it.
 func NewDriver(o Options) *Driver {
-	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1), busy: make(chan struct{}, atOnce)}
+	return &Driver{o: o, token: rand.Text(), wake: make(chan struct{}, 1), driving: map[string]int{}}
 }
 
 // Wake says that there may be something to drive. It does not block.
@@ -110,32 +112,51 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 }
 
-// take starts to drive a replay without a driver, if there is one.
+// take starts to drive a replay without a driver, if there is one. Clients that have atOnce replays here wait, so that
+// they do not delay the replays of others.
 func (d *Driver) take(ctx context.Context, wg *sync.WaitGroup) bool {
-	select {
-	case d.busy <- struct{}{}:
-	default:
-		return false
-	}
-
 	// Each drive has a unique token, so that a drive that has lost its lease cannot renew that of
 	// its successor.
 	token := d.token + ":" + rand.Text()[:8]
-	r, ok, err := d.o.Journal.TakeReplay(ctx, token, holdFor)
+	r, ok, err := d.o.Journal.TakeReplay(ctx, token, holdFor, d.busy())
 	if err != nil && ctx.Err() == nil {
 		d.o.Logger.Debug("cannot read the replays, retrying", zap.Error(err))
 	}
 
 	if !ok || err != nil {
-		<-d.busy
 		return false
 	}
 
+	d.drives(r.Client, 1)
 	wg.Go(func() {
-		defer func() { <-d.busy; d.Wake() }()
+		defer func() { d.drives(r.Client, -1); d.Wake() }()
 		(&drive{Driver: d, r: r, as: token}).run(ctx)
 	})
 	return true
+}
+
+// busy returns the clients that have atOnce replays here.
+func (d *Driver) busy() (clients []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	for client, n := range d.driving {
+		if n >= atOnce {
+			clients = append(clients, client)
+		}
+	}
+
+	return clients
+}
+
+// drives counts the replays of a client that this instance drives.
+func (d *Driver) drives(client string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+
+	if d.driving[client] += n; d.driving[client] == 0 {
+		delete(d.driving, client)
+	}
 }
 
 // drive is the driving of one replay.

@@ -20,7 +20,7 @@ const (
 	liveBeat    = 15 * time.Second
 	// recheckEvery is the interval of session checks: some commands to Redis per dashboard.
 	recheckEvery = 30 * time.Second
-	// maxStreams limits the live dashboards of one instance. Further pages are not live and say so.
+	// maxStreams limits the live dashboards of one instance, divided among the clients. Further pages are not live and say so.
 	maxStreams = 500
 )
 
@@ -51,6 +51,7 @@ type feed struct {
 	p       *Pages
 	r       *http.Request
 	visitor Visitor
+	release func() // of the client's share
 	send    func(text string) error
 	beat    *time.Ticker
 	recheck time.Time
@@ -59,8 +60,8 @@ type feed struct {
 
 // open starts a stream. The caller closes it.
 func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, error) {
-	if p.streams.Add(1) > maxStreams {
-		p.streams.Add(-1)
+	release, ok := p.streams.Take(v.Client)
+	if !ok {
 		return nil, failure{http.StatusServiceUnavailable, say("Too many dashboards are open at this instance. Reload the page for new figures.")}
 	}
 
@@ -68,7 +69,8 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, 
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // proxies must not buffer the stream
 	control := http.NewResponseController(w)
-	f := &feed{p: p, r: r, visitor: v, beat: time.NewTicker(liveBeat), recheck: time.Now().Add(recheckEvery), sent: map[string][]byte{}}
+	f := &feed{p: p, r: r, visitor: v, release: release, beat: time.NewTicker(liveBeat), recheck: time.Now().Add(recheckEvery),
+		sent: map[string][]byte{}}
 	f.send = func(text string) error {
 		if err := control.SetWriteDeadline(time.Now().Add(liveTimeout)); err != nil {
 			return err
@@ -84,7 +86,7 @@ func (p *Pages) open(w http.ResponseWriter, r *http.Request, v Visitor) (*feed, 
 
 func (f *feed) close() {
 	f.beat.Stop()
-	f.p.streams.Add(-1)
+	f.release()
 }
 
 // allowed reports whether the visitor is still signed in. It checks the session every recheckEvery.

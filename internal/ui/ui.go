@@ -74,7 +74,7 @@ type Pages struct {
 	sampler   *sampler
 	examiner  *examiner
 	rendered  rendered
-	streams   atomic.Int64 // open ones
+	streams   *access.Shares // open ones
 	// noticeStreams counts the open streams of notices.
 	noticeStreams atomic.Int64
 	closing       chan struct{} // closed when Run ends
@@ -98,6 +98,7 @@ func New(o Options) *Pages {
 	}
 
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
+	p.streams = access.NewShares(maxStreams, o.Meter.Clients())
 	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
 	p.gate()
 	p.addLanguages()
