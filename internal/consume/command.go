@@ -30,7 +30,8 @@ const exitDefer = 75
 // processes may hold the output open.
 const killAfter = 5 * time.Second
 
-// Run runs the command once. Exit code 0 means delivered, 75 deferred, any other a retry.
+// Run runs the command once. Exit code 0 means delivered, 75 deferred, any other a retry. A command that this machine cannot
+// start for lack of files, processes or memory is deferred.
 func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 	if c.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -69,12 +70,24 @@ func (c *Command) Run(ctx context.Context, e *Entry) notice.Result {
 		res.Outcome = notice.OutcomeDeferred
 	case errors.As(err, &exit):
 		res.Response = fmt.Sprintf("%s. %s", exit, text)
+	case lacks(err):
+		res.Outcome, res.Response = notice.OutcomeDeferred, "this machine cannot start the command: "+err.Error()
 	default:
 		res.Response = err.Error()
 	}
 
 	res.Response = strings.TrimSuffix(strings.TrimSpace(res.Response), ".")
 	return res
+}
+
+// lacks reports whether a command was not started because this machine lacks files, processes or memory.
+func lacks(err error) bool {
+	for _, shortage := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.EAGAIN, syscall.ENOMEM} {
+		if errors.Is(err, shortage) {
+			return true
+		}
+	}
+	return false
 }
 
 // tail keeps the last bytes that are written to it.
