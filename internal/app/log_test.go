@@ -237,7 +237,9 @@ func TestLogLinesForClosedPipeAreDropped(t *testing.T) {
 		out := &page{err: syscall.EPIPE}
 		l := newLog(t, out)
 		l.Info("first")
-		l.Info("second")
+		synctest.Wait()
+		l.Info("second") // the next write comes after retryWrite
+		time.Sleep(retryWrite)
 		synctest.Wait()
 		if got := l.Dropped(); got != 2 || l.lines.size != 0 || l.Problem() == "" {
 			t.Errorf("%d dropped, %d bytes, %q", got, l.lines.size, l.Problem())

@@ -10,6 +10,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/layout"
+	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
 )
@@ -197,7 +198,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			return err
 		},
 		"settle": func() error {
-			_, err := s.Settle(ctx, partition, []Settlement{})
+			_, err := s.Settle(ctx, partition, []Settlement{{Claim: Claim{Notice: &notice.Notice{Key: "app1:a:b:1"}}, Ending: EndDelivered}})
 			return err
 		},
 		"trim": func() error {
