@@ -74,7 +74,8 @@ type Settled struct {
 // ([Settled.Stale]).
 func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement) ([]Settled, error) {
 	size := s.w.Requests(p.Shard)
-	out, short := make([]Settled, 0, len(list)), error(nil)
+	var out []Settled
+	var short error
 	for len(list) > 0 {
 		bytes := size.Size(wire.MaxBatchBytes)
 		n, got := 0, 0
@@ -94,7 +95,12 @@ func (s *Store) Settle(ctx context.Context, p keys.Partition, list []Settlement)
 			return out, err
 		}
 
-		out, list = append(out, done...), list[n:]
+		list = list[n:]
+		if out == nil { // normally all of them
+			out = done
+		} else {
+			out = append(out, done...)
+		}
 	}
 
 	return out, short
