@@ -125,7 +125,9 @@ func TestURLIsCanonicalWhereverItEnters(t *testing.T) {
 	for url, remedy := range map[string]string{"https://shop.example/x ": "white space before or after it; remove it",
 		"https://shop.example:70000/": "want a number from 1 to 65535", "https://shop.example/100%": "write %25 for the character %",
 		"https://shop.example/" + strings.Repeat("张", 230): "at most 2048 are allowed"} {
-		b.do("POST", "/v1/notices", call(url)).is(422).says("body.url", remedy)
+		if a := b.do("POST", "/v1/notices", call(url)).is(422).says("body.url", remedy); strings.Contains(a.raw, "is missing") {
+			t.Errorf("%s: two faults: %s", url, a.raw)
+		}
 		b.do("POST", "/v1/notices/batch", "["+call(url)+"]").is(207).says("body[0].url", remedy)
 		b.do("PATCH", "/v1/notices/app1:orders:paid:1", `{"url":"`+url+`"}`).is(422).says("body.url", remedy)
 		b.do("POST", "/v1/redirects", `{"host":"shop.example","to":"`+url+`"}`).is(422).says("body.to", remedy)

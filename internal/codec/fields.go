@@ -143,6 +143,7 @@ func (u *URL) read(f *Faults, at string, raw []byte) {
 	given := StringField(f, at, raw)
 	canonical, err := notice.CanonicalURL(given)
 	if *u = URL(canonical); err != nil && Kind(raw) == '"' {
+		*u = URL(given)        // so that it is not reported as missing too
 		f.AddErr(at, nil, err) // the value may contain a password
 	}
 }
