@@ -57,19 +57,16 @@ type lines struct {
 	err     error     // of the last write
 	total   int64     // dropped lines
 	unsaid  int64     // dropped lines that were not reported
-	waiters sync.Pool // of *waiter, idle
-}
-
-// waiter waits for the result of a line. It is reused, because there is one for each notice.
-type waiter struct {
-	done  chan error
-	stall *time.Ticker
+	watched bool      // check will be called
+	waiters sync.Pool // of chan error, unused
+	buf     []byte    // of the current write
 }
 
 // line is one line in the queue, or several.
 type line struct {
 	text []byte
 	done chan<- error // receives the result; nil = nobody waits
+	by   time.Time    // until when somebody waits for a line whose write has begun
 }
 
 // importance is how a line is treated.
@@ -178,7 +175,7 @@ func (w *lines) begin() bool {
 func (w *lines) take() []byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	var text []byte
+	text := w.buf[:0]
 	for _, l := range w.queue {
 		if w.writing > 0 && len(text)+len(l.text) > maxWrite {
 			break
@@ -188,6 +185,7 @@ func (w *lines) take() []byte {
 		w.writing++
 	}
 
+	w.buf = text
 	return text
 }
 
@@ -231,7 +229,7 @@ func (w *lines) failed(n int) {
 		first.text, first.done, w.size = first.text[n:], nil, w.size-n
 	}
 
-	w.remove(func(l line) bool { return l.done != nil })
+	w.remove(w.err, func(l line) bool { return l.done != nil })
 	if errors.Is(w.err, syscall.EPIPE) { // nobody will read the lines
 		w.drop(int64(len(w.queue)))
 		w.queue, w.size = nil, 0
@@ -245,9 +243,8 @@ func (l line) end(err error) {
 	}
 }
 
-// remove removes queued lines that are not being written, and reports the last error to those who wait. It
-// returns the number of lines. The caller holds mu.
-func (w *lines) remove(which func(line) bool) (removed int) {
+// remove removes queued lines that are not being written, and reports an error to those who wait. The caller holds mu.
+func (w *lines) remove(err error, which func(line) bool) {
 	kept := w.queue[:w.writing]
 	for _, l := range w.queue[w.writing:] {
 		if !which(l) {
@@ -256,13 +253,11 @@ func (w *lines) remove(which func(line) bool) (removed int) {
 		}
 
 		w.size -= len(l.text)
-		l.end(w.err)
-		removed++
+		l.end(err)
 	}
 
 	clear(w.queue[len(kept):])
 	w.queue = kept
-	return removed
 }
 
 // drop counts dropped lines. The caller holds mu.
@@ -271,42 +266,32 @@ func (w *lines) drop(n int64) {
 	w.unsaid += n
 }
 
-// deliver writes a line and returns nil once the output has taken it. On an error, and when ctx ends, it withdraws the
-// line. Only a line whose write had begun may still be written, as a whole or in part.
-func (w *lines) deliver(ctx context.Context, text []byte) error {
-	one, _ := w.waiters.Get().(*waiter)
-	if one == nil {
-		one = &waiter{make(chan error, 1), time.NewTicker(stallAfter)}
+// deliver writes a line and returns nil once the output has taken it. On an error, when ctx ends, and if the log is not
+// written, it withdraws the line. It waits until the timeout for a line whose write has begun: that line may still be
+// written, as a whole or in part.
+func (w *lines) deliver(ctx context.Context, text []byte, timeout time.Duration) error {
+	done, _ := w.waiters.Get().(chan error)
+	if done == nil {
+		done = make(chan error, 1)
 	}
 
-	done := one.done
-	one.stall.Reset(stallAfter)
-	defer one.stall.Stop()
-	if err := w.enter(line{text, done}); err != nil {
+	if err := w.enter(line{text, done, time.Now().Add(timeout)}); err != nil {
 		return err
 	}
 
-	for {
-		select {
-		case err := <-done:
-			w.waiters.Put(one) // in the other cases a result may still come
-			return err
-		case <-one.stall.C:
-			if w.withdraw(done, false) {
-				return errStalled
-			}
-		case <-ctx.Done():
-			if w.withdraw(done, true) {
-				return ctx.Err()
-			}
+	select {
+	case err := <-done:
+		w.waiters.Put(done) // in the other case a result may still come
+		return err
+	case <-ctx.Done():
+	}
 
-			select {
-			case err := <-done: // it was written at this moment
-				return err
-			default:
-				return ctx.Err()
-			}
-		}
+	w.withdraw(done, ctx.Err())
+	select {
+	case err := <-done: // withdrawn now, or written at this moment
+		return err
+	default:
+		return ctx.Err()
 	}
 }
 
@@ -324,19 +309,49 @@ func (w *lines) enter(l line) error {
 
 	l.text = bytes.Clone(l.text)
 	w.add(l, true)
+	w.watch()
 	return nil
 }
 
-// withdraw removes the line of done, if it is not being written. Without force it does so only if the log is
-// not written.
-func (w *lines) withdraw(done chan<- error, force bool) bool {
+// withdraw removes the line of done, if it is not being written.
+func (w *lines) withdraw(done chan<- error, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !force && w.problem() == nil {
-		return false
+	w.remove(err, func(l line) bool { return l.done == done })
+}
+
+// watch has check called when the current write may have stalled. One timer serves all lines: there is a line for each
+// notice. The caller holds mu.
+func (w *lines) watch() {
+	if w.watched || len(w.queue) == 0 {
+		return
 	}
 
-	return w.remove(func(l line) bool { return l.done == done }) > 0
+	wait := stallAfter
+	if !w.since.IsZero() {
+		wait = max(time.Millisecond, stallAfter-time.Since(w.since))
+	}
+
+	w.watched = true
+	time.AfterFunc(wait, w.check)
+}
+
+// check ends the waits for lines if the log is not written, and for those of the current write that have lasted too long.
+func (w *lines) check() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = false
+	if err := w.problem(); err != nil {
+		w.remove(err, func(l line) bool { return l.done != nil })
+		for i := range w.queue[:w.writing] {
+			if l := &w.queue[i]; time.Now().After(l.by) {
+				l.end(err)
+				l.done = nil
+			}
+		}
+	}
+
+	w.watch()
 }
 
 // problem returns why lines are not written at the moment. The caller holds mu.

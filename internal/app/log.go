@@ -58,8 +58,9 @@ func (l *Log) Close() { _ = l.Sync() }
 func (l *Log) Write(text []byte) (int, error) { return l.lines.Write(text) }
 
 // Deliver writes a line at level info, whatever the level of the log is. It returns nil once the output has taken the
-// whole line. After an error the line is not written, unless its write had begun. A nil Log discards the line.
-func (l *Log) Deliver(ctx context.Context, message string, fields ...zap.Field) error {
+// whole line. After an error the line is not written, unless its write had begun. A line whose write has begun is waited
+// for until the timeout. A nil Log discards the line.
+func (l *Log) Deliver(ctx context.Context, timeout time.Duration, message string, fields ...zap.Field) error {
 	if l == nil {
 		return nil
 	}
@@ -70,7 +71,7 @@ func (l *Log) Deliver(ctx context.Context, message string, fields ...zap.Field) 
 	}
 
 	defer text.Free()
-	return l.lines.deliver(ctx, text.Bytes())
+	return l.lines.deliver(ctx, text.Bytes(), timeout)
 }
 
 // Problem returns why lines are not written at the moment; empty if they are.
@@ -154,7 +155,7 @@ func (c core) Write(e zapcore.Entry, fields []zap.Field) error {
 func (c core) Sync() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
 	defer cancel()
-	return c.lines.deliver(ctx, nil)
+	return c.lines.deliver(ctx, nil, closeWait)
 }
 
 // format is the format of a log that goes to a file, if none is configured: for people where the

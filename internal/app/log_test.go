@@ -246,7 +246,7 @@ func TestLogLinesForClosedPipeAreDropped(t *testing.T) {
 		}
 		out.set(nil, nil)
 		time.Sleep(retryWrite) // in virtual time
-		if err := l.Deliver(t.Context(), "third"); err != nil {
+		if err := l.Deliver(t.Context(), time.Minute, "third"); err != nil {
 			t.Error(err)
 		}
 		synctest.Wait()
@@ -265,7 +265,7 @@ func TestDeliverWritesAtAnyLevel(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Debug("another message")
-		if err := l.Deliver(t.Context(), "notice", zap.String("key", "app1:m:t:1")); err != nil {
+		if err := l.Deliver(t.Context(), time.Minute, "notice", zap.String("key", "app1:m:t:1")); err != nil {
 			t.Error(err)
 		}
 		text := out.String()
@@ -285,14 +285,14 @@ func TestDeliverWithdrawsLineThatIsNotWritten(t *testing.T) {
 		l.lines.await = func() { <-room }
 		errs := make(chan error, 3)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { errs <- l.Deliver(ctx, "cancelled") }()
+		go func() { errs <- l.Deliver(ctx, time.Minute, "cancelled") }()
 		synctest.Wait()
 		cancel()
 		if err := <-errs; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
 		for range 2 {
-			go func() { errs <- l.Deliver(t.Context(), "stalled") }()
+			go func() { errs <- l.Deliver(t.Context(), time.Minute, "stalled") }()
 		}
 		l.Info("stays")
 		for range 2 {
@@ -300,7 +300,7 @@ func TestDeliverWithdrawsLineThatIsNotWritten(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := l.Deliver(t.Context(), "refused"); !errors.Is(err, errStalled) {
+		if err := l.Deliver(t.Context(), time.Minute, "refused"); !errors.Is(err, errStalled) {
 			t.Error(err)
 		}
 		close(room)
@@ -308,7 +308,29 @@ func TestDeliverWithdrawsLineThatIsNotWritten(t *testing.T) {
 		if text := out.String(); out.lines() != 1 || !strings.Contains(text, "stays") {
 			t.Errorf("written %q", text)
 		}
-		if err := l.Deliver(t.Context(), "again"); err != nil || out.lines() != 2 {
+		if err := l.Deliver(t.Context(), time.Minute, "again"); err != nil || out.lines() != 2 {
+			t.Errorf("%v, written %q", err, out.String())
+		}
+	})
+}
+
+// A line whose write has begun cannot be withdrawn. Its notice waits for it until the timeout.
+func TestDeliverWaitsForBegunWriteUntilTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		stuck := make(chan struct{})
+		out := &page{stuck: stuck}
+		l := newLog(t, out)
+		began := time.Now()
+		if err := l.Deliver(t.Context(), 5*time.Second, "begun"); !errors.Is(err, errStalled) {
+			t.Error(err)
+		}
+		if took := time.Since(began); took < 5*time.Second || took > 5*time.Second+stallAfter {
+			t.Errorf("the wait took %s", took) // in virtual time
+		}
+		close(stuck)
+		out.set(nil, nil)
+		synctest.Wait()
+		if err := l.Deliver(t.Context(), time.Minute, "next"); err != nil || out.lines() != 2 {
 			t.Errorf("%v, written %q", err, out.String())
 		}
 	})
@@ -323,7 +345,7 @@ func TestDeliverReportsFailedWrite(t *testing.T) {
 		out.set(writes, nil)
 		errs := make(chan error, 3)
 		for range 3 {
-			go func() { errs <- l.Deliver(t.Context(), "notice") }()
+			go func() { errs <- l.Deliver(t.Context(), time.Minute, "notice") }()
 			synctest.Wait()
 		}
 		out.set(nil, syscall.ENOSPC)
@@ -333,7 +355,7 @@ func TestDeliverReportsFailedWrite(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := l.Deliver(t.Context(), "refused"); !errors.Is(err, syscall.ENOSPC) {
+		if err := l.Deliver(t.Context(), time.Minute, "refused"); !errors.Is(err, syscall.ENOSPC) {
 			t.Error(err)
 		}
 		out.set(nil, nil)
@@ -354,7 +376,7 @@ func TestDeliverToPipeWithoutReader(t *testing.T) {
 	l := newLog(t, w)
 	written := 0
 	for ; err == nil; written++ {
-		err = l.Deliver(t.Context(), "notice", zap.Int("n", written))
+		err = l.Deliver(t.Context(), time.Minute, "notice", zap.Int("n", written))
 	}
 	if !errors.Is(err, errStalled) {
 		t.Fatal(err)
@@ -367,7 +389,7 @@ func TestDeliverToPipeWithoutReader(t *testing.T) {
 		text, _ = io.ReadAll(r) // the end of the pipe
 	}()
 	eventually(t, "lines are written again", func() bool { return l.Problem() == "" })
-	if err := l.Deliver(t.Context(), "last"); err != nil {
+	if err := l.Deliver(t.Context(), time.Minute, "last"); err != nil {
 		t.Error(err)
 	}
 	_ = w.Close()

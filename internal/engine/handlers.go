@@ -21,8 +21,8 @@ import (
 // Log is the writer of the log.
 type Log interface {
 	// Deliver writes a line and returns nil once the output has taken all of it. After an error the line is not written,
-	// unless its write had begun.
-	Deliver(ctx context.Context, message string, fields ...zap.Field) error
+	// unless its write had begun. A line whose write has begun is waited for until the timeout.
+	Deliver(ctx context.Context, timeout time.Duration, message string, fields ...zap.Field) error
 	// Problem returns why lines are not written at the moment; empty if they are.
 	Problem() string
 }
@@ -40,9 +40,7 @@ type logHandler struct{ log Log }
 
 // Handle delivers a notice by writing one line to the log. It returns when the line is written and not only buffered.
 func (h logHandler) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
-	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
-	defer cancel()
-	err := h.log.Deliver(ctx, "notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()),
+	err := h.log.Deliver(ctx, r.Timeout, "notice", zap.String("key", n.Key), zap.String("route", r.Name), zap.Int("attempt", n.NextAttempt()),
 		zap.Int("bytes", len(n.Body)))
 	switch {
 	case err == nil:

@@ -25,7 +25,7 @@ type testLog struct {
 	err  error
 }
 
-func (l *testLog) Deliver(_ context.Context, _ string, fields ...zap.Field) error {
+func (l *testLog) Deliver(_ context.Context, _ time.Duration, _ string, fields ...zap.Field) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {

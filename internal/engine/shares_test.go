@@ -40,8 +40,8 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 		"redirects": {1, &redirects, func(client string, i int) error {
 			x, err := w.MakeRedirect(ctx, redirect.Rule{From: "https://old.example", To: "https://new.example"}, client)
 			if err == nil { // it may have ended already
-				x.ID, x.State = fmt.Sprint("rdr_", client, i), redirect.Stopped
-				_ = w.redirectStore().Add(ctx, &x, redirect.MaxKept)
+				err = w.redirectStore().Add(ctx, &redirect.Redirect{ID: fmt.Sprint("rdr_", client, i), Client: client, State: redirect.Stopped,
+					Rule: x.Rule, Made: x.Made, Changed: x.Changed}, redirect.MaxKept)
 			}
 			return err
 		}},

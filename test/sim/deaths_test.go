@@ -19,7 +19,8 @@ var deathMutations = []mutation{
 		"  if not ours then\n    if death then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', format('%.0f', reply[1]) .. ' ' .. death) " +
 			"end\n    answer = -1", ""},
 	{"a redriven notice adds a second death", "op == 'redrive' and before == 'dead' and not late then",
-		"op == 'redrive' and before == 'dead' and not late then\n    redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', t[1] .. ' k-1 hook " +
+		"op == 'redrive' and before == 'dead' and not late then\n    " +
+			"redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', t[1] .. ' k-1 hook " +
 			"{}')", ""},
 	{"a restored dead letter adds a death", "call('ZADD', KEYS[3], died, key)",
 		"call('ZADD', KEYS[3], died, key)\n      call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', '1 k-1 hook {}')", moves},
