@@ -224,7 +224,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
 end
 
--- The rest is schedule.lua of the service, for one notice. order is the code for sequences, internal/layout/lua/order.lua.
+-- The rest is schedule.lua of the service, for one notice. order is the code for sequences, internal/store/lua/order.lua.
 local function order(shadow, t)
   local call = redis.call
   local base = string.sub(shadow, 1, string.find(shadow, '}:', 1, true) + 1)

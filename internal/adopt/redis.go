@@ -10,7 +10,7 @@ import (
 )
 
 // Redis is the Store of an Adopter: plain timers, and the notices of their keys. Its scripts run
-// under the guard of package layout.
+// under the guard of package store.
 type Redis struct{ *store.Store }
 
 var _ Store = Redis{}
@@ -62,8 +62,8 @@ func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		}
 
 		// Check also old shards that are known to be empty. A writer that does not know of the reshard, such as an old
-		// copy of deploy/schedule.lua, may have written there since. Then layout.Layout.Where does not find the notice
-		// until layout.Layout.Drained has moved it.
+		// copy of deploy/schedule.lua, may have written there since. Then store.Layout.Where does not find the notice
+		// until store.Layout.Drained has moved it.
 		lies, err := s.FindInOld(ctx, now, ks, func(int) bool { return true })
 		if err != nil {
 			return nil, err

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -87,7 +86,7 @@ func TestTimerSetAfterItsNoticeMovedIsAdopted(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t, nil)
 	const key = "app1:a:b:1"
-	if _, err := s.SetSide(t.Context(), s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"}); err != nil {
+	if _, err := s.SetSide(t.Context(), s.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	c := srv.Client()
@@ -136,7 +135,7 @@ func TestAdoptAppendsFinalizedNoticesToTheOutbox(t *testing.T) {
 
 	var got []string
 	for _, text := range srv.Client().LRange(t.Context(), s.Space().Ended(0), 0, -1).Val() {
-		e, err := layout.ReadEntry(text)
+		e, err := store.ReadEntry(text)
 		if err != nil {
 			t.Fatal(err)
 		}

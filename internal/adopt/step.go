@@ -10,8 +10,8 @@ import (
 	"strconv"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -20,7 +20,7 @@ var adoptSource string
 
 // A timer that a producer has set since its notice left is a new notice. So only notices in an
 // unfinished batch are refused.
-var adoptScript = wire.NewScript("adopt", layout.Order+adoptSource, true).Ends(layout.Outbox, 5).Names("7, #ARGV, 7", "moving")
+var adoptScript = wire.NewScript("adopt", store.Order+adoptSource, true).Ends(store.Outbox, 5).Names("7, #ARGV, 7", "moving")
 
 // Operation is the action of Adopt on a key.
 type Operation string
@@ -67,9 +67,9 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		args = append(args, list[i].args()...)
 	}
 
-	v, err := s.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *layout.View) ([]string, []any, error) {
+	v, err := s.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *store.LayoutView) ([]string, []any, error) {
 		if p.Shard < at.First && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
-			return nil, nil, layout.ErrReplaced
+			return nil, nil, store.ErrReplaced
 		}
 
 		ks := s.Space().States(p)
@@ -79,7 +79,7 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 
 		return ks, args, nil
 	}).Slice()
-	if which := layout.ElsewhereIn(err); which != nil {
+	if which := store.ElsewhereIn(err); which != nil {
 		return s.adoptRest(ctx, p, list, which)
 	}
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *Adoption) args() []any {
 // adoptRest takes the steps of those that are not on their way to another Redis now.
 func (s Redis) adoptRest(ctx context.Context, p keys.Partition, list []Adoption, which map[int]bool) ([]bool, error) {
 	done := make([]bool, len(list))
-	some := layout.Without(list, which)
+	some := store.Without(list, which)
 	if len(some) == 0 {
 		return done, nil
 	}

@@ -18,7 +18,6 @@ import (
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/history"
 	"notifier/internal/holds"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -189,7 +188,7 @@ func provoke() map[string]map[int]call {
 			404: {path: absent + "/" + verb, body: `{"attempt":1,"id":"ID"}`}, 409: {path: key + "/" + verb, body: `{"attempt":1,"id":"ID"}`},
 			422: {path: key + "/" + verb, body: `{}`}}
 	}
-	tooMany := func(e *enginetest.Engine) { e.Fail(&layout.FullError{}) }
+	tooMany := func(e *enginetest.Engine) { e.Fail(&store.FullError{}) }
 	for id, path := range map[string]string{"pauseReceiver": "pause", "resumeReceiver": "resume", "limitReceiver": "limits"} {
 		path = "/v1/receivers/" + path
 		shop := `{"host":"shop.example"}`

@@ -15,13 +15,13 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // Holder pauses and limits single receivers, and reads their figures.
 type Holder interface {
-	// PauseReceiver and LimitReceiver return a *layout.FullError if the client has used up its share.
+	// PauseReceiver and LimitReceiver return a *store.FullError if the client has used up its share.
 	PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error
 	// ResumeReceiver reports whether the receiver was paused.
 	ResumeReceiver(ctx context.Context, r holds.Receiver, over time.Duration) (paused bool, err error)
@@ -273,7 +273,7 @@ type receiverChange struct {
 // receiverDone notes a change of a receiver in the audit and answers the call.
 func (a *api) receiverDone(w http.ResponseWriter, r *http.Request, at site, c receiverChange) error {
 	e, err, v := c.entry, c.err, c.answer
-	var full *layout.FullError
+	var full *store.FullError
 	if errors.As(err, &full) {
 		return problem(http.StatusConflict, "%v: GET /v1/receivers lists them", full)
 	}

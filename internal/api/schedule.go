@@ -16,7 +16,6 @@ import (
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
 	"notifier/internal/keyring"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -44,7 +43,7 @@ func Explain(err error) *Problem {
 	case errors.Is(err, wire.ErrFull):
 		return problem(http.StatusInsufficientStorage, "Redis has reached its maxmemory and takes no new notice; nothing was written").
 			with("Retry-After", "30")
-	case errors.Is(err, layout.ErrLayout):
+	case errors.Is(err, store.ErrLayout):
 		return problem(http.StatusServiceUnavailable, "the data in Redis were written with other settings; "+
 			"nothing is read or written. /readyz and the log say what differs").with("Retry-After", "5")
 	case errors.Is(err, wire.ErrNotBegun):

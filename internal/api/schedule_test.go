@@ -14,9 +14,9 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/fleet"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -541,9 +541,9 @@ func TestFaultsOfRedisThatWaitingDoesNotEnd(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for err, says := range map[error][]string{
-		wire.ErrLogin:    {"user or password", "notifier doctor"},
-		wire.ErrRights:   {"a right", "notifier doctor"},
-		layout.ErrLayout: {"written with other settings", "/readyz and the log"},
+		wire.ErrLogin:   {"user or password", "notifier doctor"},
+		wire.ErrRights:  {"a right", "notifier doctor"},
+		store.ErrLayout: {"written with other settings", "/readyz and the log"},
 		wire.ClockError{Says: time.Unix(0, 0).UTC()}: {"Redis's clock says 1970-01-01T00:00:00Z", "must correct the clock"},
 	} {
 		b.engine.Fail(fmt.Errorf("schedule: %w", err))

@@ -17,9 +17,9 @@ import (
 	"notifier/internal/app"
 	"notifier/internal/callback"
 	"notifier/internal/config"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // Exit codes.
@@ -149,7 +149,7 @@ func (a *command) reportConfig(err error) bool {
 		a.logWrong(conf)
 	case errors.As(err, &conf):
 		a.complain("wrong configuration:\n%v", err)
-	case errors.Is(err, app.ErrConfig), errors.Is(err, layout.ErrLayout):
+	case errors.Is(err, app.ErrConfig), errors.Is(err, store.ErrLayout):
 		if !errors.Is(err, app.ErrLogged) {
 			a.complain("notifier: %v", err)
 		}

@@ -9,7 +9,6 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -56,7 +55,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 			e.cfg.Namespace)
 	}
 
-	space, _, err := layout.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
+	space, _, err := store.Discover(ctx, e.conn, keys.Space{Namespace: e.cfg.Namespace}, cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -11,25 +11,25 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // layout compares the layout stored in Redis with the one that this program writes.
 func (r *run) layout(ctx context.Context) {
 	meta, err := r.conn.HGetAll(ctx, r.space.Meta()).Result()
-	_, warning, derr := layout.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
+	_, warning, derr := store.Discover(ctx, r.conn, keys.Space{Namespace: r.space.Namespace, Shards: r.cfg.Shards}, r.conn.Masters != nil)
 	switch {
 	case err != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("%s cannot be read: %v", r.space.Meta(), err),
 			Remedy: "another program may use that key; choose another NOTIFIER_NAMESPACE"})
-	case !layout.Begun(meta):
+	case !store.Begun(meta):
 		r.add(Finding{Check: "layout", Severity: OK,
 			Message: "the namespace is empty; the first start writes layout and shards"})
-	case meta["layout"] != strconv.Itoa(layout.Version):
+	case meta["layout"] != strconv.Itoa(store.Version):
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has layout %q, this program writes %d", meta["layout"],
-			layout.Version),
-			Remedy: layout.VersionRemedy(meta["layout"])})
+			store.Version),
+			Remedy: store.VersionRemedy(meta["layout"])})
 	case derr != nil:
 		r.add(Finding{Check: "layout", Severity: Error, Message: fmt.Sprintf("the data has %s shards, NOTIFIER_SHARDS is %d", meta["shards"],
 			r.cfg.Shards),
@@ -38,7 +38,7 @@ func (r *run) layout(ctx context.Context) {
 		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] +
 			", or remove the variable"})
 	default:
-		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", layout.Version, r.space.Shards)})
+		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Version, r.space.Shards)})
 		r.oldShards(ctx)
 		r.side(meta["side"])
 	}
@@ -46,24 +46,24 @@ func (r *run) layout(ctx context.Context) {
 
 // side reports whether notices are moving, or have moved, to or from another Redis.
 func (r *run) side(text string) {
-	side, ok := layout.ParseSide(text)
+	side, ok := store.ParseSide(text)
 	f := Finding{Check: "layout", Severity: Info}
 	switch {
 	case !ok:
 		f.Severity, f.Message = Error, fmt.Sprintf("the field side of %s is %q, which no version of this program writes", r.space.Meta(), text)
 		f.Remedy = "another program may use that key; choose another NOTIFIER_NAMESPACE"
-	case side.State == layout.SideLeaving:
+	case side.State == store.SideLeaving:
 		f.Severity, f.Message = Warning, "notices are being moved to another Redis; calls for notices that have moved get 503 moved here"
 		f.Remedy = "if notifier migrate is not running, run it again with the same --to"
-	case side.State == layout.SideComing:
+	case side.State == store.SideComing:
 		f.Severity, f.Message = Warning,
 			"notices are being moved to this Redis; until all have arrived, calls that schedule or change notices get 503 moved"
 		f.Remedy = "if notifier migrate is not running, run it again with the same --to"
-	case side.State == layout.SideLeft:
+	case side.State == store.SideLeft:
 		f.Message = "the notices of this Redis have moved to another one; remaining notices are delivered and reported here, no new ones are " +
 			"accepted"
 		f.Remedy = "run notifier migrate again with the same --to to move notices finalized since; then stop the instances here"
-	case side.State == layout.SideOpened:
+	case side.State == store.SideOpened:
 		f.Message = "notices have moved to this Redis, and some are still on the source; calls for those get 503 moved"
 		f.Remedy = "once their attempts have ended or been reported, run notifier migrate again with the same --to"
 	default:

@@ -12,8 +12,8 @@ import (
 
 	"notifier/internal/config"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/route"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -91,7 +91,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 	r.found = Machine(cfg)
 	if r.reachable(ctx) {
 		// A wrong number of shards is a finding of layout.
-		if s, _, err := layout.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
+		if s, _, err := store.Discover(ctx, conn, r.space, conn.Masters != nil); err == nil {
 			r.space = s
 		}
 

@@ -12,7 +12,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/history"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -127,7 +126,7 @@ func (r *run) oldest(ctx context.Context, s *store.Store) (at time.Time) {
 			continue
 		}
 
-		if e, err := layout.ReadEntry(text); err == nil && (at.IsZero() || e.At.Before(at)) {
+		if e, err := store.ReadEntry(text); err == nil && (at.IsZero() || e.At.Before(at)) {
 			at = e.At
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"notifier/internal/fleet"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -205,5 +205,5 @@ func takeover(ms int64) string {
 // heartbeats returns the store of the instances' heartbeats.
 func (r *run) heartbeats() *fleet.Store {
 	w := wire.New(wire.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
-	return fleet.NewStore(layout.New(w, layout.Options{}))
+	return fleet.NewStore(store.NewLayout(w, store.LayoutOptions{}))
 }

@@ -12,7 +12,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
@@ -280,7 +279,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 			_, cerr := e.Cancel(ctx, key(i))
 			_, rerr := e.Report(ctx, key(i), notice.Report{})
 			for _, err := range []error{err, many, cerr, rerr} {
-				if !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, layout.ErrLayout) {
+				if !errors.Is(err, wire.ErrUnavailable) && !errors.Is(err, store.ErrLayout) {
 					t.Errorf("%v, want ErrUnavailable", err)
 					n++
 				}
@@ -300,7 +299,7 @@ func TestNothingIsTakenBeforeTheLayoutIsKnown(t *testing.T) {
 		default:
 		}
 	}
-	if !errors.Is(end, layout.ErrLayout) {
+	if !errors.Is(end, store.ErrLayout) {
 		t.Errorf("it ended with %v", end)
 	}
 	if n := held(t, srv); n != 0 {
@@ -327,7 +326,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); !errors.Is(err, layout.ErrLayout) {
+	if _, err := w.Schedule(ctx, store.Request{Key: key(1)}); !errors.Is(err, store.ErrLayout) {
 		t.Errorf("%v, want ErrLayout", err)
 	}
 	w.sweepers.Now()

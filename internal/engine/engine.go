@@ -23,7 +23,6 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/listener"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
@@ -308,7 +307,7 @@ func (e *Engine) known(ctx context.Context) error {
 func (e *Engine) Subscribed() <-chan struct{} { return e.ready }
 
 // Run delivers notices until ctx ends. It then stops claiming, waits until running attempts are settled, leaves the
-// fleet and returns nil. If the data in Redis has another layout, Run delivers nothing and returns layout.ErrLayout.
+// fleet and returns nil. If the data in Redis has another layout, Run delivers nothing and returns store.ErrLayout.
 func (e *Engine) Run(ctx context.Context) error {
 	defer e.watchNodes(ctx)()
 	if err := e.Begin(ctx); err != nil {
@@ -376,7 +375,7 @@ func (e *Engine) Close(ctx context.Context) {
 	}
 }
 
-// Begin waits for Redis and reads the layout of its data. It returns layout.ErrLayout if the data
+// Begin waits for Redis and reads the layout of its data. It returns store.ErrLayout if the data
 // were written with other settings. Run calls it first.
 func (e *Engine) Begin(ctx context.Context) error {
 	if e.wrong != nil {
@@ -393,7 +392,7 @@ func (e *Engine) Begin(ctx context.Context) error {
 			break
 		}
 
-		if errors.Is(err, layout.ErrLayout) || errors.Is(err, ErrConfig) {
+		if errors.Is(err, store.ErrLayout) || errors.Is(err, ErrConfig) {
 			return err
 		}
 
@@ -427,7 +426,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		}
 	}
 
-	space, warning, err := layout.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
+	space, warning, err := store.Discover(ctx, e.o.Conn, e.o.Space, e.o.Conn.Masters != nil)
 	if err != nil {
 		return err
 	}
@@ -441,7 +440,7 @@ func (e *Engine) learn(ctx context.Context) error {
 	}
 
 	if err := e.store.Learn(ctx); err != nil {
-		if errors.Is(err, layout.ErrLayout) {
+		if errors.Is(err, store.ErrLayout) {
 			// Another instance wrote the layout first: the next try reads or refuses it.
 			return fmt.Errorf("%w: %s", wire.ErrUnavailable, err.Error())
 		}
@@ -549,7 +548,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 	}
 
 	switch {
-	case errors.Is(err, layout.ErrLayout):
+	case errors.Is(err, store.ErrLayout):
 		not(err.Error())
 	case errors.Is(err, wire.ErrUnavailable) && e.o.Conn.Nodes == nil:
 		return not(trouble(err)) // nothing is delivered, by sweeps neither

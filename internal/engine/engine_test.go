@@ -15,7 +15,6 @@ import (
 
 	"notifier/internal/dispatch"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -327,7 +326,7 @@ func TestSettingsMustMatchTheData(t *testing.T) {
 	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
 	o := w.o
 	o.Space.Shards = 4
-	if err := New(o).Run(context.Background()); !errors.Is(err, layout.ErrLayout) {
+	if err := New(o).Run(context.Background()); !errors.Is(err, store.ErrLayout) {
 		t.Errorf("%v, want ErrLayout", err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
-	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -228,7 +227,7 @@ func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metri
 
 		g.Backlog += left
 		g.Lost += lost
-		if first, err := layout.ReadEntry(oldest); err == nil {
+		if first, err := store.ReadEntry(oldest); err == nil {
 			g.Lag = max(g.Lag, e.Now().Sub(first.At))
 		}
 	}

@@ -7,11 +7,11 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 )
 
 // PauseReceiver pauses a receiver for a client until a time, or until it is resumed if the time is zero; see
-// [holds.Holds.Pause]. The error is a *[layout.FullError] if the client has used up its share.
+// [holds.Holds.Pause]. The error is a *[store.FullError] if the client has used up its share.
 func (e *Engine) PauseReceiver(ctx context.Context, client string, r holds.Receiver, until time.Time, over time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (e *Engine) ResumeReceiver(ctx context.Context, r holds.Receiver, over time
 	return e.holds.Resume(ctx, r, over)
 }
 
-// LimitReceiver sets the limits of a host for a client; limits of 0 are removed. The error is a *[layout.FullError] if the
+// LimitReceiver sets the limits of a host for a client; limits of 0 are removed. The error is a *[store.FullError] if the
 // client has used up its share.
 func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit) error {
 	if err := e.known(ctx); err != nil {
@@ -38,7 +38,7 @@ func (e *Engine) LimitReceiver(ctx context.Context, client string, l holds.Limit
 }
 
 func (e *Engine) maker(client string) holds.Maker {
-	return holds.Maker{Client: client, Most: e.share(layout.MaxReceivers)}
+	return holds.Maker{Client: client, Most: e.share(store.MaxReceivers)}
 }
 
 // share returns the part of a bound that each configured client has to itself, so that no client can use up that of another.

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/api"
-	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 const (
@@ -57,7 +57,7 @@ func newLosses(m *metrics.Metrics, logger *zap.Logger) *losses {
 
 // replaced reports data that Redis no longer has. It ends the report of data that have returned. Data that an emptied
 // Redis has had since are lost too, if any notice was in them.
-func (l *losses) replaced(r layout.Replaced) {
+func (l *losses) replaced(r store.Replaced) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	what, where := "this service's data", zap.Skip()
@@ -173,8 +173,8 @@ func (l *losses) setPending(by map[int]int64) {
 	l.pending, l.at, l.accepted = by, l.now(), l.metrics.Accepted()
 }
 
-// DataReplaced implements [layout.Watcher].
-func (w watcher) DataReplaced(r layout.Replaced) { w.losses.replaced(r) }
+// DataReplaced implements [store.Watcher].
+func (w watcher) DataReplaced(r store.Replaced) { w.losses.replaced(r) }
 
 // checkData wakes watchData.
 func (e *Engine) checkData() {

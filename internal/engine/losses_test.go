@@ -11,7 +11,6 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/history"
-	"notifier/internal/layout"
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -128,12 +127,12 @@ func TestLossIsReportedForAnHour(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
 	l.setPending(map[int]int64{0: 1, 1: 2})
-	l.replaced(layout.Replaced{Place: 1, Was: "a", Now: "b"})
+	l.replaced(store.Replaced{Place: 1, Was: "a", Now: "b"})
 	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has the data of shard 1; 2 notices were pending at 12:00:03 UTC" {
 		t.Errorf("%q", got)
 	}
 	now = now.Add(lossKept - time.Second)
-	l.replaced(layout.Replaced{Place: 0, Was: "c", Now: "d"})
+	l.replaced(store.Replaced{Place: 0, Was: "c", Now: "d"})
 	if got := l.texts(); len(got) != 2 {
 		t.Errorf("%q", got)
 	}

@@ -227,7 +227,7 @@ func (m *measurement) scripts() (calls, usec float64) {
 // compares measures the cost of the guard: alone, and by the number of script calls of a drain.
 func (m *measurement) compares() {
 	c := m.srv.Client()
-	source, err := os.ReadFile(filepath.Join("..", "layout", "lua", "guard.lua"))
+	source, err := os.ReadFile(filepath.Join("..", "store", "lua", "guard.lua"))
 	if err != nil {
 		m.t.Fatal(err)
 	}

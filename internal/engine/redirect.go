@@ -7,10 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redirect"
 	"notifier/internal/route"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -68,7 +68,7 @@ func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client st
 	if err != nil {
 		return r, err
 	}
-	if e.store.Side().State != layout.SideOpen {
+	if e.store.Side().State != store.SideOpen {
 		return r, fmt.Errorf("redirect: %w", wire.ErrMoved)
 	}
 	if err := e.redirectStore().Add(ctx, &r, e.share(redirect.MaxKept)); err != nil {

@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -204,30 +204,30 @@ func (e *Engine) drainOld(ctx context.Context, mover *move.Mover) (r move.Result
 }
 
 // setSide logs the role of this Redis in a migration.
-func (e *Engine) setSide(side layout.Side) {
+func (e *Engine) setSide(side store.Side) {
 	e.o.Logger.Info(sideText[side.State], zap.String("side", string(side.State)), zap.String("migration", side.ID))
 }
 
-var sideText = map[layout.SideState]string{
-	layout.SideOpen:    "all notices have moved to this Redis; it accepts all calls",
-	layout.SideLeaving: "notices are moving to another Redis; calls on moved notices are answered with 503 moved",
-	layout.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 " +
+var sideText = map[store.SideState]string{
+	store.SideOpen:    "all notices have moved to this Redis; it accepts all calls",
+	store.SideLeaving: "notices are moving to another Redis; calls on moved notices are answered with 503 moved",
+	store.SideLeft: "the notices of this Redis have moved to another one: calls that schedule or change notices are answered with 503 " +
 		"moved; remaining notices are delivered and reported here",
-	layout.SideComing: "notices are moving to this Redis and are delivered here; calls that schedule or change notices are answered " +
+	store.SideComing: "notices are moving to this Redis and are delivered here; calls that schedule or change notices are answered " +
 		"with 503 moved until all have moved",
-	layout.SideOpened: "this Redis accepts calls; those on notices that have not moved yet are answered with 503 moved",
+	store.SideOpened: "this Redis accepts calls; those on notices that have not moved yet are answered with 503 moved",
 }
 
 // watcher processes changes of the layout.
 type watcher struct{ *Engine }
 
-// SideChanged implements [layout.Watcher].
-func (w watcher) SideChanged(side layout.Side) { w.setSide(side) }
+// SideChanged implements [store.Watcher].
+func (w watcher) SideChanged(side store.Side) { w.setSide(side) }
 
-// Grow implements [layout.Watcher].
+// Grow implements [store.Watcher].
 func (w watcher) Grow(places int) (grown func()) { return w.grow(places) }
 
-// LayoutChanged implements [layout.Watcher].
+// LayoutChanged implements [store.Watcher].
 func (w watcher) LayoutChanged(err error) {
 	if err == nil {
 		w.o.Logger.Info("the data in Redis have the expected layout again")

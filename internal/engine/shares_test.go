@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"notifier/internal/holds"
-	"notifier/internal/layout"
 	"notifier/internal/redirect"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // Of so many clients each has a share of two pauses and limits, and of one redirect.
-const sharers = layout.MaxReceivers / 2
+const sharers = store.MaxReceivers / 2
 
 // One client uses up its share of each bound that all clients have together, and another one has still its own.
 func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
@@ -27,7 +27,7 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 	r.Target.Kind = route.KindNotice
 	w := start(t, redistest.Shared(t), newSink(1), func(o *Options) { o.Clients = names }, r)
 	ctx := t.Context()
-	var receivers *layout.FullError
+	var receivers *store.FullError
 	var redirects *redirect.FullError
 	for what, x := range map[string]struct {
 		most int

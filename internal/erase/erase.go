@@ -11,7 +11,6 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -89,7 +88,7 @@ func (e *Eraser) eraseRedis(ctx context.Context, x history.Erasure, now time.Tim
 // outbox. During a migration the outboxes of the other Redis are not known.
 func (e *Eraser) emptyOutboxes(ctx context.Context) (home string, empty bool) {
 	home, err := e.o.Store.Home(ctx)
-	if err != nil || e.o.Store.Side().State != layout.SideOpen {
+	if err != nil || e.o.Store.Side().State != store.SideOpen {
 		return home, false
 	}
 
@@ -128,11 +127,11 @@ func (e *Eraser) PassOutboxes(ctx context.Context) error {
 	}
 
 	db, side := e.o.DB, e.o.Store.Side().State
-	if side == layout.SideLeft && empty { // all notices have left this Redis
+	if side == store.SideLeft && empty { // all notices have left this Redis
 		return db.LeaveOutbox(ctx, home)
 	}
 	// During a migration, the other Redis may not have stored its time yet.
-	if err := db.PassOutbox(ctx, home, passed); err != nil || side != layout.SideOpen {
+	if err := db.PassOutbox(ctx, home, passed); err != nil || side != store.SideOpen {
 		return err
 	}
 
@@ -157,7 +156,7 @@ func (e *Eraser) oldestEnded(ctx context.Context) (at time.Time, empty bool, err
 		}
 
 		empty = false
-		first, err := layout.ReadEntry(oldest)
+		first, err := store.ReadEntry(oldest)
 		if err != nil {
 			return at, false, err // the relay drops the entry soon
 		}

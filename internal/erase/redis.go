@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -19,7 +18,7 @@ var tombstonesSource string
 
 // The operations have the names that metrics had before.
 var (
-	deleteScript     = wire.NewScript("forget", layout.Order+deleteSource, false)
+	deleteScript     = wire.NewScript("forget", store.Order+deleteSource, false)
 	tombstonesScript = wire.NewScript("unbury", tombstonesSource, false)
 )
 

@@ -16,8 +16,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/redistest"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -74,8 +74,8 @@ func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
-		layout.Options{}))
+	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+		store.LayoutOptions{}))
 	o := Options{Redis: s, Takeover: testTakeover, Logger: zap.NewNop()}
 	change(&o)
 	f, err := New(o)
@@ -233,8 +233,8 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(layout.New(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
-		layout.Options{}))
+	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+		store.LayoutOptions{}))
 	wait(t, "all know all", func() bool {
 		for _, o := range os {
 			if o.Stats().Alive != observers+processes {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
 )
@@ -18,7 +18,8 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
 		c, a := wiretest.Answers(t, b)
-		s := NewStore(layout.New(wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}}), layout.Options{}))
+		w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})
+		s := NewStore(store.NewLayout(w, store.LayoutOptions{}))
 		a.Learning = []string{"app1"}
 		if err := s.l.Learn(ctx); err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -29,12 +29,12 @@ var (
 
 // Store reads and writes heartbeats in Redis. It is safe for concurrent use.
 type Store struct {
-	l *layout.Layout
+	l *store.Layout
 	w *wire.Client
 }
 
 // NewStore returns a Store in the Redis of a layout.
-func NewStore(l *layout.Layout) *Store { return &Store{l, l.Wire()} }
+func NewStore(l *store.Layout) *Store { return &Store{l, l.Wire()} }
 
 // Limits of heartbeats and their replies.
 const (
@@ -101,7 +101,7 @@ type Roster struct {
 
 // Publish stores this instance's heartbeat in Redis. It returns the last heartbeats of the instances, and those that
 // left or were declared dead since b.Since, at most a minute ago. If this instance was declared dead itself, Publish
-// stores nothing, and [Roster].Ended is true. The error is [layout.ErrLayout] if this process cannot use the data in
+// stores nothing, and [Roster].Ended is true. The error is [store.ErrLayout] if this process cannot use the data in
 // Redis, for example because of another version.
 func (s *Store) Publish(ctx context.Context, b Heartbeat) (Roster, error) {
 	// The script cannot check the layout, because in a cluster another node may store it.

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/redistest"
+	"notifier/internal/store"
 	"notifier/internal/wire/wiretest"
 )
 
@@ -375,10 +375,10 @@ func BenchmarkPublish(b *testing.B) {
 func openStore(t *testing.T) (*Store, *redistest.Server) {
 	t.Helper()
 	w, srv := wiretest.Open(t)
-	return NewStore(layout.New(w, layout.Options{Prefixes: []string{"app1"}})), srv
+	return NewStore(store.NewLayout(w, store.LayoutOptions{Prefixes: []string{"app1"}})), srv
 }
 
 func storeOn(t testing.TB, url, namespace string) *Store {
 	t.Helper()
-	return NewStore(layout.New(wiretest.On(t, url, namespace), layout.Options{Prefixes: []string{"app1"}}))
+	return NewStore(store.NewLayout(wiretest.On(t, url, namespace), store.LayoutOptions{Prefixes: []string{"app1"}}))
 }

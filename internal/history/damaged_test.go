@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // One row that another program had changed made whole listings fail.
@@ -93,7 +93,7 @@ func TestSearchForReasonUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		dead := func(e *layout.Entry) { e.Outcome, e.Reason = notice.EndDead, notice.ReasonTimeout }
+		dead := func(e *store.Entry) { e.Outcome, e.Reason = notice.EndDead, notice.ReasonTimeout }
 		write(t, d, rowsOf(BodiesKeep, ended(1, nil), ended(2, dead), ended(3, nil)))
 		q := Query{Reason: notice.ReasonTimeout, Limit: 10}
 		if got := strings.Join(all(t, d, q), " "); got != "2/1" {

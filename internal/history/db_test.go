@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 func TestRowIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(1, func(e *layout.Entry) { e.Number, e.At = 2, e.At.Add(time.Hour) }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(1, func(e *store.Entry) { e.Number, e.At = 2, e.At.Add(time.Hour) }))
 		if w := write(t, d, rows); w != (Written{Rows: 3}) {
 			t.Errorf("%+v", w)
 		}
@@ -60,7 +60,7 @@ func TestRowRoundTripsEntry(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		e := ended(1, func(e *layout.Entry) {
+		e := ended(1, func(e *store.Entry) {
 			e.Outcome, e.Reason, e.Number, e.Endings = notice.EndDead, notice.ReasonStatus, 2, 1
 			e.URL, e.Audience, e.Method, e.ContentType, e.Traceparent = "https://me:pass@Shop.Example.:8443/x?a=1", "m1", "PUT", "text/x", "00-1"
 			e.Ladder = notice.Ladder{time.Second, time.Minute}
@@ -98,7 +98,7 @@ func TestBodies(t *testing.T) {
 		d := open(t, Options{URL: url})
 		for i, b := range bodies {
 			for j, how := range []Bodies{BodiesKeep, BodiesHash, BodiesDrop} {
-				e := ended(10*i+j, func(e *layout.Entry) { e.Body = b })
+				e := ended(10*i+j, func(e *store.Entry) { e.Body = b })
 				write(t, d, rowsOf(how, e))
 				r, ok, err := d.Latest(t.Context(), e.Key)
 				if err != nil || !ok || r.BodySize != len(b) {
@@ -122,9 +122,9 @@ func TestFind(t *testing.T) {
 		if list := all(t, d, Query{Limit: 2}); len(list) != 0 {
 			t.Fatal(list)
 		}
-		var list []layout.Entry
+		var list []store.Entry
 		for i := range 20 {
-			list = append(list, ended(i, func(e *layout.Entry) {
+			list = append(list, ended(i, func(e *store.Entry) {
 				e.At = noon.Add(time.Duration(i) * 6 * time.Hour)
 				switch i % 5 {
 				case 3:
@@ -140,7 +140,7 @@ func TestFind(t *testing.T) {
 				}
 			}))
 		}
-		list = append(list, ended(2, func(e *layout.Entry) { e.At, e.Number, e.Outcome = noon.Add(200*time.Hour), 2, notice.EndCancelled }))
+		list = append(list, ended(2, func(e *store.Entry) { e.At, e.Number, e.Outcome = noon.Add(200*time.Hour), 2, notice.EndCancelled }))
 		write(t, d, rowsOf(BodiesKeep, list...))
 		at := func(i int) time.Time { return noon.Add(time.Duration(i) * 6 * time.Hour) }
 		for name, c := range map[string]struct {
@@ -246,7 +246,7 @@ func TestRetention(t *testing.T) {
 		first := now.AddDate(0, 0, -5)
 		var rows []Row
 		for i := range 6 {
-			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *layout.Entry) { e.At = first.AddDate(0, 0, i) }))...)
+			rows = append(rows, rowsOf(BodiesKeep, ended(i, func(e *store.Entry) { e.At = first.AddDate(0, 0, i) }))...)
 		}
 		write(t, d, rows)
 		if _, err := d.Expire(t.Context(), now); err != nil {
@@ -278,7 +278,7 @@ func TestWrongClockDeletesNoHistory(t *testing.T) {
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url, Retention: 30 * 24 * time.Hour})
 		now := time.Now()
-		rows := rowsOf(BodiesKeep, ended(1, func(e *layout.Entry) { e.At = now.AddDate(0, 0, -45) }))
+		rows := rowsOf(BodiesKeep, ended(1, func(e *store.Entry) { e.At = now.AddDate(0, 0, -45) }))
 		write(t, d, rows)
 		for _, redis := range []time.Time{now.AddDate(0, 0, -40), now.AddDate(0, 0, 40), now.Add(-10 * time.Minute)} {
 			if n, err := d.Expire(t.Context(), redis); n != 0 || !errors.Is(err, ErrClocks) {

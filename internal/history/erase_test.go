@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
+	"notifier/internal/store"
 
 	"go.uber.org/zap"
 )
@@ -14,8 +14,8 @@ func TestErasedEntriesAreNotWrittenAgain(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *layout.Entry) { e.Host = "other.example" }),
-			ended(1, func(e *layout.Entry) { e.At, e.Number = noon.Add(time.Hour), 2 }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *store.Entry) { e.Host = "other.example" }),
+			ended(1, func(e *store.Entry) { e.At, e.Number = noon.Add(time.Hour), 2 }))
 		write(t, d, rows[:3])
 		erase := func(x Erasure, want int64) {
 			t.Helper()

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
+	"notifier/internal/store"
 )
 
 // digests returns how many erasures are recorded.
@@ -109,9 +109,9 @@ func TestWriteLooksUpTheDigestsOfItsBatch(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		var list []layout.Entry
+		var list []store.Entry
 		for i := range 2*digestsAtOnce + 10 {
-			list = append(list, ended(2*i+1, func(e *layout.Entry) { e.Key = fmt.Sprintf("app1:orders:paid:%d", i) }))
+			list = append(list, ended(2*i+1, func(e *store.Entry) { e.Key = fmt.Sprintf("app1:orders:paid:%d", i) }))
 		}
 		refuse(t, d, noon.AddDate(0, 0, 1), "0", "700", fmt.Sprint(2*digestsAtOnce+9), "other")
 		if w := write(t, d, rowsOf(BodiesKeep, list...)); w != (Written{Rows: len(list) - 3, Erased: 3}) {

@@ -10,9 +10,9 @@ import (
 	"go.uber.org/goleak"
 
 	"notifier/internal/alarm"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
+	"notifier/internal/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,8 +40,8 @@ func open(t *testing.T, o Options) *DB {
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 123_456_000, time.UTC)
 
 // ended returns the i-th entry of a test: one per second, from noon on.
-func ended(i int, change func(e *layout.Entry)) layout.Entry {
-	e := layout.Entry{Outcome: notice.EndDelivered, Number: 1, At: noon.Add(time.Duration(i) * time.Second), Host: "shop.example",
+func ended(i int, change func(e *store.Entry)) store.Entry {
+	e := store.Entry{Outcome: notice.EndDelivered, Number: 1, At: noon.Add(time.Duration(i) * time.Second), Host: "shop.example",
 		Notice: &notice.Notice{Key: fmt.Sprintf("app%d:orders:paid:%d", i%2+1, i), Route: fmt.Sprintf("app%d", i%2+1), Made: notice.MadeAt(noon),
 			Due: noon.Truncate(time.Millisecond), AttemptsMade: 1,
 			Content: notice.Content{Body: []byte(fmt.Sprintf(`{"order":%d}`, i))},
@@ -53,7 +53,7 @@ func ended(i int, change func(e *layout.Entry)) layout.Entry {
 	return e
 }
 
-func rowsOf(bodies Bodies, list ...layout.Entry) []Row {
+func rowsOf(bodies Bodies, list ...store.Entry) []Row {
 	rows := make([]Row, len(list))
 	for i, e := range list {
 		rows[i] = rowOf(e, bodies)

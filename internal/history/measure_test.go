@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
+	"notifier/internal/store"
 )
 
 // TestMeasure fills a PostgreSQL with HISTORY_ROWS rows (10,000,000), over thirty
@@ -105,7 +105,7 @@ func TestMeasure(t *testing.T) {
 	q := newQueue(t, 1)
 	e := fmt.Sprintf(`d %d app1:orders shop.example app1:orders:paid:4711 {"due":1763740800000,"made":185903985000000,"json":{"order":"%s"},"n":1,"attempts":[{"n":1,"at":1763740800000,"ms":12,"us":345,"status":200,"response":"ok"}]}`,
 		noon.UnixMicro(), strings.Repeat("x", 188))
-	if _, err := layout.ReadEntry(e); err != nil {
+	if _, err := store.ReadEntry(e); err != nil {
 		t.Fatal(err)
 	}
 	for range 10_000 {

@@ -4,18 +4,18 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 func TestOutcomesAreThoseOfTheNotice(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		again := func(i, number int, outcome notice.Ending, after time.Duration) layout.Entry {
-			return ended(i, func(e *layout.Entry) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
+		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Entry {
+			return ended(i, func(e *store.Entry) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
 		}
-		other := ended(1, func(e *layout.Entry) { e.Made = notice.MadeAt(noon.Add(-time.Hour)) })
+		other := ended(1, func(e *store.Entry) { e.Made = notice.MadeAt(noon.Add(-time.Hour)) })
 		write(t, d, rowsOf(BodiesKeep, again(1, 2, notice.EndDelivered, 48*time.Hour), again(1, 1, notice.EndDead, 0), ended(2, nil), other))
 		var list []*notice.Notice
 		for _, i := range []int{1, 2, 3} {

@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"notifier/internal/layout"
+	"notifier/internal/store"
 )
 
 func TestSearchForPartOfKey(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		keyed := func(i int, key string) layout.Entry { return ended(i, func(e *layout.Entry) { e.Key = key }) }
+		keyed := func(i int, key string) store.Entry { return ended(i, func(e *store.Entry) { e.Key = key }) }
 		write(t, d, rowsOf(BodiesKeep, keyed(1, "app1:orders:paid:20261120"), keyed(2, "app1:orders:paid:20261121"),
 			keyed(3, "app1:orders:rest:20261120"), keyed(4, "app1:bills:paid:_x")))
 		for part, want := range map[string]string{
@@ -73,7 +73,7 @@ func TestSearchForWebhookIDUsesItsIndex(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, 1) }))
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, func(e *store.Entry) { e.At = noon.AddDate(0, 0, 1) }))
 		write(t, d, rows[:2])
 		if !d.sqlite { // as the version before left it
 			for _, text := range []string{"DROP INDEX history_id", "DELETE FROM history_schema WHERE version_id = 7"} {

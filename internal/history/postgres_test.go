@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/pgtest"
+	"notifier/internal/store"
 )
 
 const withPostgres = true
@@ -22,7 +22,7 @@ const withPostgres = true
 func TestRejectedColumnsAreLeftOut(t *testing.T) {
 	t.Parallel()
 	d := open(t, Options{URL: pgtest.Database(t)})
-	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *layout.Entry) {
+	list := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil), ended(4, func(e *store.Entry) {
 		e.Body, e.Headers, e.Attempts[0].Response = nil, []notice.Header{{Name: "X-Shop", Value: "7"}}, "poison"
 	}))
 	// No code of this program creates such a row. It is stored nevertheless.
@@ -64,7 +64,7 @@ func TestNewPartitionWaitsForNoSearch(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	if _, err := d.Write(ctx, rowsOf(BodiesKeep, ended(2, func(e *layout.Entry) { e.At = noon.AddDate(0, 0, 3) }))); err != nil {
+	if _, err := d.Write(ctx, rowsOf(BodiesKeep, ended(2, func(e *store.Entry) { e.At = noon.AddDate(0, 0, 3) }))); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func TestMinimalRightsSuffice(t *testing.T) {
 		return open(t, Options{URL: c.String(), Retention: 24 * time.Hour})
 	}
 	w := as(writer)
-	write(t, w, rowsOf(BodiesKeep, ended(1, nil), ended(2, func(e *layout.Entry) { e.At = time.Now() })))
+	write(t, w, rowsOf(BodiesKeep, ended(1, nil), ended(2, func(e *store.Entry) { e.At = time.Now() })))
 	if n, err := w.Expire(t.Context(), time.Now()); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}

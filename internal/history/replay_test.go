@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // chosen returns the names of the notices that a replay would send, with the numbers of their entries, and
@@ -34,14 +34,14 @@ func TestReplayChoosesLastEntryOfEachNotice(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		again := func(i, number int, outcome notice.Ending, after time.Duration) layout.Entry {
-			return ended(i, func(e *layout.Entry) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
+		again := func(i, number int, outcome notice.Ending, after time.Duration) store.Entry {
+			return ended(i, func(e *store.Entry) { e.Number, e.Outcome, e.At = number, outcome, e.At.Add(after) })
 		}
 		write(t, d, rowsOf(BodiesKeep, ended(0, nil), again(1, 1, notice.EndDead, 0), again(1, 2, notice.EndDead, time.Minute),
 			again(1, 3, notice.EndDelivered, 48*time.Hour),
 			again(2, 1, notice.EndDead, 0), again(2, 2, notice.EndCancelled, time.Hour), again(3, 1, notice.EndReplaced, 0),
 			again(4, 1, notice.EndDead, 0),
-			ended(5, func(e *layout.Entry) { e.Host = "other.example" }),
+			ended(5, func(e *store.Entry) { e.Host = "other.example" }),
 			// Redis had lost its last second: the same entry, with two times.
 			ended(6, nil), again(6, 1, notice.EndDelivered, 3*time.Second)))
 		window := ReplayAbout{Since: noon, Until: noon.Add(time.Hour)}
@@ -73,9 +73,9 @@ func TestReplayChoosesPageByPage(t *testing.T) {
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
 		const n = choosePage + 100
-		var list []layout.Entry
+		var list []store.Entry
 		for i := range n {
-			list = append(list, ended(i, func(e *layout.Entry) { e.At = noon.Add(time.Duration(i/7) * time.Millisecond) }))
+			list = append(list, ended(i, func(e *store.Entry) { e.At = noon.Add(time.Duration(i/7) * time.Millisecond) }))
 		}
 		write(t, d, rowsOf(BodiesHash, list...))
 		r := &Replay{ID: "rpl_many", ReplayAbout: ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 1}}
@@ -211,7 +211,7 @@ func TestErasureRemovesReplayItems(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil), ended(2, func(e *layout.Entry) { e.Host = "other.example" })))
+		write(t, d, rowsOf(BodiesKeep, ended(0, nil), ended(1, nil), ended(2, func(e *store.Entry) { e.Host = "other.example" })))
 		about := ReplayAbout{Since: noon, Until: noon.Add(time.Hour), Rate: 50}
 		r := &Replay{ID: "rpl_1", Host: "", ReplayAbout: about}
 		_, choices := chosen(t, d, &Replay{ReplayAbout: about})

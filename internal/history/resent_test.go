@@ -3,8 +3,8 @@ package history
 import (
 	"testing"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // Where the database rejects columns, the row is stored without attempts. Its resends stay: by them a repeated resend is
@@ -13,7 +13,7 @@ func TestRowWithoutAttemptsKeepsItsResends(t *testing.T) {
 	t.Parallel()
 	engines(t, func(t *testing.T, url string) {
 		d := open(t, Options{URL: url})
-		e := ended(1, func(e *layout.Entry) {
+		e := ended(1, func(e *store.Entry) {
 			e.Number, e.Endings, e.Resend, e.Resent = 3, 2, 1, 2
 			e.Attempts, e.AttemptsMade = []notice.Attempt{{Number: 1, At: noon}}, 1
 		})
@@ -36,7 +36,7 @@ func TestRowKeepsTheScheduledAddress(t *testing.T) {
 		d := open(t, Options{URL: url})
 		for i, attempts := range [][]notice.Attempt{{{Number: 1, At: noon}}, nil} {
 			asked := notice.Content{URL: "https://u:p@old.example/a?b=c", Headers: []notice.Header{{Name: "x-a", Value: "1"}}}
-			e := ended(i+1, func(e *layout.Entry) {
+			e := ended(i+1, func(e *store.Entry) {
 				e.Content, e.Attempts, e.AttemptsMade, e.Number, e.Endings, e.Resend, e.Resent = asked, attempts, len(attempts), 2, 1, 1, 1
 				e.Notice = e.Readdress(notice.Address{URL: "https://new.example/"})
 			})

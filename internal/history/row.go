@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // Row is one entry of the history: a finalized notice.
@@ -37,7 +37,7 @@ type Row struct {
 }
 
 // rowOf returns the row of a finalized notice.
-func rowOf(e layout.Entry, bodies Bodies) Row {
+func rowOf(e store.Entry, bodies Bodies) Row {
 	n := *e.Notice
 	r := Row{Notice: &n, Outcome: e.Outcome, Number: e.Number, Ended: e.At, Host: e.Host}
 	if n.Raw != nil { // an unreadable record has nothing else

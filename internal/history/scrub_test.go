@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // traces returns how often a word occurs in the files of a database.
@@ -42,9 +42,9 @@ func TestConcurrentErasuresSucceed(t *testing.T) {
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n = 120
 	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kunde-%d", i) }
-	var list []layout.Entry
+	var list []store.Entry
 	for i := range n {
-		list = append(list, ended(i, func(e *layout.Entry) { e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
+		list = append(list, ended(i, func(e *store.Entry) { e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
 	}
 	write(t, d, rowsOf(BodiesKeep, list...))
 	if traces(t, file, "geheim-7-") == 0 {
@@ -76,9 +76,9 @@ func TestErasedRowsLeaveNoCopies(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "history.db")
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n = 120
-	var list []layout.Entry
+	var list []store.Entry
 	for i := range n {
-		list = append(list, ended(i, func(e *layout.Entry) { e.Body = fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
+		list = append(list, ended(i, func(e *store.Entry) { e.Body = fmt.Appendf(nil, `{"iban":"geheim-%d-"}`, i) }))
 	}
 	write(t, d, rowsOf(BodiesKeep, list...))
 	order, until := rand.New(rand.NewPCG(32, 0)).Perm(n), noon.Add(24*time.Hour)
@@ -143,9 +143,9 @@ func TestErasedBytesLeaveTheFile(t *testing.T) {
 	d := open(t, Options{URL: "sqlite://" + file})
 	const n, pages, each = 4000, 20, 97
 	key := func(i int) string { return fmt.Sprintf("app1:orders:paid:kundin-%d", i) }
-	var list []layout.Entry
+	var list []store.Entry
 	for i := range n {
-		list = append(list, ended(i, func(e *layout.Entry) {
+		list = append(list, ended(i, func(e *store.Entry) {
 			e.Body = fmt.Appendf(nil, `{"order":%d,"pad":%q}`, i, bytes.Repeat([]byte("x"), i%700))
 			if i%each == 0 {
 				e.Key, e.Body = key(i), fmt.Appendf(nil, `{"iban":"DE-geheim-%d","pad":%q}`, i, bytes.Repeat([]byte("y"), i%9000))
@@ -156,7 +156,7 @@ func TestErasedBytesLeaveTheFile(t *testing.T) {
 	}
 	// In another order, so that pages with rows split.
 	for i := range pages {
-		var part []layout.Entry
+		var part []store.Entry
 		for j := i; j < n; j += pages {
 			part = append(part, list[j])
 		}

@@ -15,8 +15,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
-	"notifier/internal/layout"
 	"notifier/internal/retry"
+	"notifier/internal/store"
 	"notifier/internal/tracing"
 )
 
@@ -365,7 +365,7 @@ func (s *Shipper) write(ctx context.Context, texts []string) error {
 
 	rows := make([]Row, 0, len(texts))
 	for _, text := range texts {
-		e, err := layout.ReadEntry(text)
+		e, err := store.ReadEntry(text)
 		if err != nil {
 			s.failed(ctx, FailedEntry, 1)
 			s.o.Logger.Error("an entry of the outbox is invalid, dropping it", zap.Error(err))

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"notifier/internal/health"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // holdFor is how long a notice is held by a pause without an end. Then it is claimed again.
@@ -18,14 +18,14 @@ const holdFor = time.Hour
 
 // Holds is an instance's knowledge of paused and limited receivers. It is safe for concurrent use.
 type Holds struct {
-	layout  *layout.Layout
+	layout  *store.Layout
 	table   atomic.Pointer[Table]
 	known   atomic.Pointer[[]bool] // by shard
 	changed chan struct{}          // has one entry after a change
 }
 
 // New returns Holds that know nothing yet: see Follow.
-func New(l *layout.Layout) *Holds {
+func New(l *store.Layout) *Holds {
 	h := &Holds{layout: l, changed: make(chan struct{}, 1)}
 	h.table.Store(newTable(0, nil))
 	return h
@@ -169,7 +169,7 @@ func (h *Holds) Resume(ctx context.Context, r Receiver, over time.Duration) (pau
 		}
 
 		resumed := value{Over: over.Milliseconds(), Resumed: 1}
-		done, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: r.String(), Value: resumed.text(), Expected: text})
+		done, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: r.String(), Value: resumed.text(), Expected: text})
 		if err != nil || done {
 			return true, err
 		}
@@ -188,6 +188,6 @@ func (h *Holds) SetLimit(ctx context.Context, by Maker, l Limit) error {
 }
 
 func (h *Holds) set(ctx context.Context, by Maker, field, text string) error {
-	_, err := h.layout.SetReceiver(ctx, layout.ReceiverChange{Field: field, Value: text, Client: by.Client, Most: by.Most})
+	_, err := h.layout.SetReceiver(ctx, store.ReceiverChange{Field: field, Value: text, Client: by.Client, Most: by.Most})
 	return err
 }

@@ -11,7 +11,7 @@ import (
 
 	"notifier/internal/embedded"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
 )
@@ -19,7 +19,7 @@ import (
 // A turn succeeds only if the read that failed before has succeeded: without Redis, no turn does.
 func TestWalkerFailsUntilRedisAnswers(t *testing.T) {
 	c, _ := wiretest.Open(t)
-	l := layout.New(c, layout.Options{Prefixes: []string{"app1"}})
+	l := store.NewLayout(c, store.LayoutOptions{Prefixes: []string{"app1"}})
 	h := New(l)
 	if err := errors.Join(l.Learn(t.Context()), h.Follow(t.Context())); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestPauseEndsByRedisClock(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) { return em.Dial() }})
 	t.Cleanup(func() { _ = client.Close() })
 	c := wire.New(wire.Options{Client: client, Space: keys.Space{Namespace: "notifier", Shards: 1}})
-	l := layout.New(c, layout.Options{Prefixes: []string{"app1"}})
+	l := store.NewLayout(c, store.LayoutOptions{Prefixes: []string{"app1"}})
 	h := New(l)
 	const ahead = 40 * 24 * time.Hour
 	em.Leap(-ahead)

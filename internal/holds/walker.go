@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/retry"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -43,7 +43,7 @@ type Mine interface{ Tidies(p keys.Partition) bool }
 // Walker releases the notices of pauses that have ended. Every instance runs one.
 type Walker struct {
 	Holds  *Holds
-	Layout *layout.Layout
+	Layout *store.Layout
 	Mine   Mine // may be nil if this is the only instance
 	Logger *zap.Logger
 
@@ -136,7 +136,7 @@ func (w *Walker) Walk(ctx context.Context) (next time.Duration, err error) {
 func (w *Walker) end(ctx context.Context, p *Pause, held map[keys.Partition]int64, now time.Time) (err error) {
 	if len(held) == 0 {
 		if now.Sub(p.ended()) > readBy {
-			_, err = w.Layout.SetReceiver(ctx, layout.ReceiverChange{Field: p.String(), Expected: p.text})
+			_, err = w.Layout.SetReceiver(ctx, store.ReceiverChange{Field: p.String(), Expected: p.text})
 		}
 		return err
 	}
@@ -207,7 +207,7 @@ func (w *Walker) releaseOrphans(ctx context.Context) error {
 
 func (w *Walker) orphansOf(ctx context.Context, at keys.Partition, t *Table) error {
 	list, from := w.Layout.Space().Held(at), "-"
-	for range layout.MaxReceivers {
+	for range store.MaxReceivers {
 		found, err := w.Layout.Wire().Redis.ZRangeByLex(ctx, list, &redis.ZRangeBy{Min: from, Max: "+", Count: 1}).Result()
 		if err != nil || len(found) == 0 {
 			return w.Layout.Wire().Wrapped("release", err)

@@ -446,7 +446,7 @@ func (s Space) Ordered() string { return s.Namespace + ":ordered" }
 // ShardOrdered is a shard's copy of Ordered.
 func (s Space) ShardOrdered(shard int) string { return s.Base(shard) + "ordered" }
 
-// Order is the hash of the heads of a partition's sequences, by order key: see package layout.
+// Order is the hash of the heads of a partition's sequences, by order key: see package store.
 func (s Space) Order(p Partition) string { return s.tagged(p.Shard, "order", p.Prefix) }
 
 // Successors is the zset of the notices that are not the head of their sequence.

@@ -9,8 +9,8 @@ import (
 	"slices"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // begin brings both sides into states in which notices can move; see the table in the package doc. It
@@ -57,12 +57,12 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 func (m *migrator) stores() [2]Redis { return [2]Redis{m.from, m.to} }
 
 // set changes the state of a side, unless another mover has changed it.
-func (m *migrator) set(ctx context.Context, side int, state layout.SideState, fields ...any) error {
+func (m *migrator) set(ctx context.Context, side int, state store.SideState, fields ...any) error {
 	return m.step(string(state), func() error { return m.change(ctx, side, state, fields...) })
 }
 
-func (m *migrator) change(ctx context.Context, side int, state layout.SideState, fields ...any) (err error) {
-	next := layout.Side{State: state, ID: m.id, Other: m.homes[1-side]}
+func (m *migrator) change(ctx context.Context, side int, state store.SideState, fields ...any) (err error) {
+	next := store.Side{State: state, ID: m.id, Other: m.homes[1-side]}
 	m.sides[side], err = m.stores()[side].SetSide(ctx, m.sides[side], next, fields...)
 	return err
 }
@@ -72,7 +72,7 @@ func (m *migrator) change(ctx context.Context, side int, state layout.SideState,
 func (m *migrator) fence(ctx context.Context) error {
 	for i, s := range m.stores() {
 		now := m.sides[i]
-		if now.State == layout.SideOpen {
+		if now.State == store.SideOpen {
 			continue // its next change of state has a new epoch
 		}
 
@@ -105,7 +105,7 @@ func (m *migrator) choose(ctx context.Context) error {
 	}
 
 	a, b := m.sides[0], m.sides[1]
-	if b.State != layout.SideOpen || a.State == layout.SideComing || a.Gives() && b.Other == m.homes[0] {
+	if b.State != store.SideOpen || a.State == store.SideComing || a.Gives() && b.Other == m.homes[0] {
 		return nil // the sides belong to one migration
 	}
 
@@ -116,9 +116,9 @@ func (m *migrator) choose(ctx context.Context) error {
 func (m *migrator) unfinished() string {
 	a, b := m.sides[0], m.sides[1]
 	switch {
-	case b.State == layout.SideComing, b.State == layout.SideOpened:
+	case b.State == store.SideComing, b.State == store.SideOpened:
 		return b.ID
-	case a.Gives() && b.State == layout.SideOpen && a.ID == b.ID:
+	case a.Gives() && b.State == store.SideOpen && a.ID == b.ID:
 		return a.ID
 	}
 
@@ -134,7 +134,7 @@ func (m *migrator) oldSideFree() error {
 	case a.Gives():
 		return refusedIf(true, "the notices of the old side are moving, or have moved, to another Redis than "+m.Names[1]+
 			": give the address of that Redis, or move the notices back first")
-	case a.State == layout.SideComing:
+	case a.State == store.SideComing:
 		return refusedIf(true, "notices are being moved to "+m.Names[0]+" from another Redis: finish that migration first")
 	}
 
@@ -145,7 +145,7 @@ func (m *migrator) oldSideFree() error {
 func (m *migrator) newSideFree() error {
 	b := m.sides[1]
 	switch {
-	case b.State == layout.SideOpen, b.Other == m.homes[0]:
+	case b.State == store.SideOpen, b.Other == m.homes[0]:
 		return nil
 	case b.Gives():
 		return refusedIf(true, "the notices of "+m.Names[1]+" are moving, or have moved, to another Redis: finish that migration, and "+
@@ -157,7 +157,7 @@ func (m *migrator) newSideFree() error {
 
 // arrived returns ErrRefused if notices from a third Redis have not yet arrived on the old side.
 func (m *migrator) arrived(ctx context.Context) error {
-	if a := m.sides[0]; a.State != layout.SideOpened || a.Other == m.homes[1] {
+	if a := m.sides[0]; a.State != store.SideOpened || a.Other == m.homes[1] {
 		return nil
 	}
 
@@ -189,12 +189,12 @@ func (m *migrator) returns() bool {
 	// Such a side has a mark for every notice on the other side, and refuses calls on marked notices.
 	a, b := m.sides[0].State, m.sides[1].State
 	switch b {
-	case layout.SideLeaving, layout.SideOpened:
+	case store.SideLeaving, store.SideOpened:
 		return true
-	case layout.SideOpen:
-		return a == layout.SideComing || a == layout.SideLeft
-	case layout.SideLeft:
-		return a == layout.SideComing
+	case store.SideOpen:
+		return a == store.SideComing || a == store.SideLeft
+	case store.SideLeft:
+		return a == store.SideComing
 	}
 
 	return false
@@ -207,14 +207,14 @@ func (m *migrator) comeBack(ctx context.Context) error {
 		return err
 	}
 
-	if m.sides[0].State == layout.SideComing {
+	if m.sides[0].State == store.SideComing {
 		if err := m.forget(ctx, 0); err != nil { // this side refuses calls, so no call reads its marks
 			return err
 		}
 	}
 
-	if a := m.sides[0]; a.State != layout.SideLeft || a.ID != m.id {
-		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
+	if a := m.sides[0]; a.State != store.SideLeft || a.ID != m.id {
+		if err := m.set(ctx, 0, store.SideLeft); err != nil {
 			return err
 		}
 	}
@@ -225,7 +225,7 @@ func (m *migrator) comeBack(ctx context.Context) error {
 // openNew has the new side accept calls.
 func (m *migrator) openNew(ctx context.Context) error {
 	b := m.sides[1]
-	if b.State == layout.SideOpen && b.ID != m.id { // its notices never left, so its marks are of an earlier migration
+	if b.State == store.SideOpen && b.ID != m.id { // its notices never left, so its marks are of an earlier migration
 		if err := m.announceAnew(ctx, 0); err != nil {
 			return err
 		}
@@ -234,11 +234,11 @@ func (m *migrator) openNew(ctx context.Context) error {
 	if err := m.uncross(ctx, 1); err != nil {
 		return err
 	}
-	if b.State == layout.SideOpened || b.ID == m.id {
+	if b.State == store.SideOpened || b.ID == m.id {
 		return nil
 	}
 
-	if err := m.set(ctx, 1, layout.SideOpened); err != nil {
+	if err := m.set(ctx, 1, store.SideOpened); err != nil {
 		return err
 	}
 
@@ -270,7 +270,7 @@ func (m *migrator) setOut(ctx context.Context) error {
 
 // closeNew has the new side refuse calls.
 func (m *migrator) closeNew(ctx context.Context) error {
-	if b := m.sides[1]; b.State == layout.SideComing && b.ID == m.id {
+	if b := m.sides[1]; b.State == store.SideComing && b.ID == m.id {
 		return nil
 	}
 
@@ -291,7 +291,7 @@ func (m *migrator) closeNew(ctx context.Context) error {
 	}
 
 	came := fmt.Sprintf("%d %d", now.UnixMilli(), m.from.Space().Now().Shards)
-	if err := m.set(ctx, 1, layout.SideComing, append(fields, "came", came)...); err != nil {
+	if err := m.set(ctx, 1, store.SideComing, append(fields, "came", came)...); err != nil {
 		return err
 	}
 
@@ -305,9 +305,9 @@ func (m *migrator) leave(ctx context.Context) error {
 	switch a := m.sides[0]; {
 	case a.Gives() && a.ID == m.id:
 		return nil
-	case a.State == layout.SideLeft, a.State == layout.SideComing: // the old side refuses calls
-		return m.set(ctx, 0, layout.SideLeft)
-	case a.State == layout.SideOpen, a.Other != m.homes[1]:
+	case a.State == store.SideLeft, a.State == store.SideComing: // the old side refuses calls
+		return m.set(ctx, 0, store.SideLeft)
+	case a.State == store.SideOpen, a.Other != m.homes[1]:
 		// The marks of the old side are of an earlier migration. Notices on the new side were plain timers.
 		if err := m.announceAnew(ctx, 1); err != nil {
 			return err
@@ -315,7 +315,7 @@ func (m *migrator) leave(ctx context.Context) error {
 	}
 
 	m.Progress.Say(m.Names[0] + " is leaving: calls on notices that have moved get 503 moved there; all other calls work as before")
-	return m.set(ctx, 0, layout.SideLeaving)
+	return m.set(ctx, 0, store.SideLeaving)
 }
 
 // announceAnew replaces the marks on the other side by marks of the notices of this side.

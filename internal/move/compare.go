@@ -10,7 +10,7 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -89,7 +89,7 @@ func (m *migrator) compareMarked(ctx context.Context, place int, was map[string]
 
 	ks := slices.Collect(maps.Keys(was))
 	for shard, list := range byShard(m.to.Space(), ks) {
-		for some := range slices.Chunk(list, layout.MaxMoving) {
+		for some := range slices.Chunk(list, store.MaxMoving) {
 			missing, err := m.to.missing(ctx, shard, some)
 			if err != nil {
 				return err

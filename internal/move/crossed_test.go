@@ -9,7 +9,6 @@ import (
 
 	"notifier/internal/adopt"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -126,7 +125,7 @@ func TestMigrateLeavesFullRedis(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.hook = hook(func(name string, do func() error) error {
 		err := do()
-		if name == string(layout.SideLeft) && err == nil {
+		if name == string(store.SideLeft) && err == nil {
 			err = srv.Client().ConfigSet(ctx, "maxmemory", "1").Err()
 		}
 		return err

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -73,7 +73,7 @@ type crossing struct {
 func (c crossing) Space() keys.Space { return c.m.to.Space() }
 
 // MoveOut compares the clocks, and exports a batch from the old side.
-func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying,
+func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying,
 	err error) {
 	skew, err := c.m.clocks.check(ctx)
 	if c.m.done.SkewMS = skew.Milliseconds(); err != nil {
@@ -92,7 +92,7 @@ func (c crossing) MoveOut(ctx context.Context, from keys.Partition, to int, ks [
 }
 
 // MoveIn imports a batch on the new side.
-func (c crossing) MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error) {
+func (c crossing) MoveIn(ctx context.Context, batch store.Moving) (stay []string, err error) {
 	err = c.m.step("import", func() (err error) {
 		stay, err = c.m.to.imports(ctx, batch)
 		return err
@@ -101,7 +101,7 @@ func (c crossing) MoveIn(ctx context.Context, batch layout.Moving) (stay []strin
 }
 
 // MoveEnd commits a batch on the old side.
-func (c crossing) MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error {
+func (c crossing) MoveEnd(ctx context.Context, batch store.Moving, stay []string) error {
 	return c.m.step("commit", func() error { return c.Redis.MoveEnd(ctx, batch, stay) })
 }
 

@@ -31,13 +31,13 @@
 //
 // A reshard creates shards and makes them current in one write to the hash notifier:meta. From then on, new notices go
 // to the new shards. Instances learn of the change at different times, but one that does not know the new shards cannot
-// write new notices (see the guard in package layout). The old shards stay in service until they are empty. A call
+// write new notices (see the guard in package store). The old shards stay in service until they are empty. A call
 // looks for a notice in the old shards first, so it does not create a second notice of a key that an old shard has.
 //
 // # Migration
 //
 // A migration moves notices between two Redis servers, called sides. Only the mover connects to both. Both sides
-// deliver their notices all the time. Each side has a state ([layout.Side]), which decides whether it accepts calls
+// deliver their notices all the time. Each side has a state ([store.Side]), which decides whether it accepts calls
 // that create or change notices, or refuses them with [wire.ErrMoved]. The states follow each other in this order:
 //
 //	old side  new side  calls that create or change notices

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -30,7 +29,7 @@ func TestFailedMigrateReopensOldSide(t *testing.T) {
 			defer cancel()
 			m := newMigrator(migration(t, a, b))
 			m.hook = hook(func(name string, do func() error) error {
-				if m.from.Side().State != layout.SideLeft {
+				if m.from.Side().State != store.SideLeft {
 					return do()
 				}
 				if how == "fails" {

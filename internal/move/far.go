@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -21,26 +20,26 @@ import (
 // way is the way of notices from one Redis to another.
 type way struct {
 	far  Redis         // the target
-	side layout.Side   // of the source
+	side store.Side    // of the source
 	near time.Duration // notices that are due within near, or were within near ago, stay
 }
 
 // export takes a batch of notices out of one shard, for a shard of another Redis. It returns how many
 // notices stay, and why. It exports nothing if the target has no memory left.
-func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, ks []string) (layout.Moving, layout.Staying, error) {
-	batch := layout.Moving{From: from, To: to, Far: w.side.ID + "/" + s.Space().Tag(from.Shard)}
+func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, ks []string) (store.Moving, store.Staying, error) {
+	batch := store.Moving{From: from, To: to, Far: w.side.ID + "/" + s.Space().Tag(from.Shard)}
 	if err := w.far.room(ctx, to); err != nil {
-		return batch, layout.Staying{}, fmt.Errorf("the new side: %w", err)
+		return batch, store.Staying{}, fmt.Errorf("the new side: %w", err)
 	}
 
 	last, err := w.far.LastIn(ctx, to, batch.Far)
 	if err != nil {
-		return batch, layout.Staying{}, err
+		return batch, store.Staying{}, err
 	}
 
 	target := w.side.ID + "/" + w.far.Space().Tag(to)
-	args := []any{target, from.Prefix, layout.MaxMovingBytes, last, w.near.Milliseconds(), s.timerMode()}
-	batch, held, err := s.TakeOut(ctx, batch, args, ks, func(v *layout.View) bool { return v.Side == w.side })
+	args := []any{target, from.Prefix, store.MaxMovingBytes, last, w.near.Milliseconds(), s.timerMode()}
+	batch, held, err := s.TakeOut(ctx, batch, args, ks, func(v *store.LayoutView) bool { return v.Side == w.side })
 	if err != nil {
 		return batch, held, err
 	}
@@ -65,7 +64,7 @@ if math.abs(at - tonumber(ARGV[1])) <= 1 then return redis.call('DEL', KEYS[1]) 
 return 0`
 
 // dropTimers deletes, in a cluster, the timers of notices that are leaving.
-func (s Redis) dropTimers(ctx context.Context, batch layout.Moving) error {
+func (s Redis) dropTimers(ctx context.Context, batch store.Moving) error {
 	if !s.Wire().Cluster {
 		return nil
 	}
@@ -90,7 +89,7 @@ func timed(what string) (due int64, ok bool) {
 
 // imports stores a batch from another Redis in its shard and sets the timers. A repeated call changes
 // nothing. It returns the keys of the notices that are to stay in their source.
-func (s Redis) imports(ctx context.Context, batch layout.Moving) (stay []string, err error) {
+func (s Redis) imports(ctx context.Context, batch store.Moving) (stay []string, err error) {
 	p := keys.Partition{Prefix: batch.From.Prefix, Shard: batch.To}
 	args := []any{batch.Far, batch.Number, s.Space().Wake(), p.Wake(), s.timerMode()}
 	values := make([]string, batch.Len())
@@ -128,7 +127,7 @@ func timerOf(key, prefix, what string) string {
 
 // setTimers sets, in a cluster, the timers of imported notices. A timer that already exists was set by
 // a producer and stays.
-func (s Redis) setTimers(ctx context.Context, batch layout.Moving, values, stay []string) error {
+func (s Redis) setTimers(ctx context.Context, batch store.Moving, values, stay []string) error {
 	stays := make(map[string]bool, len(stay))
 	for _, k := range stay {
 		stays[k] = true
@@ -165,7 +164,7 @@ func (s Redis) finishFar(ctx context.Context, far Redis, place int) error {
 
 	batch.Far = id + "/" + s.Space().Tag(place)
 	if batch.To = far.Space().Place(tag); batch.To < 0 {
-		return fmt.Errorf("%w: the other side does not know the shard %s, the target of an unfinished batch", layout.ErrLayout, tag)
+		return fmt.Errorf("%w: the other side does not know the shard %s, the target of an unfinished batch", store.ErrLayout, tag)
 	}
 
 	if err := s.dropTimers(ctx, *batch); err != nil {

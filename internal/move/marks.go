@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -24,27 +24,27 @@ const crossedFor = time.Hour
 // mark records in a shard that notices, whose keys are ks, are stored in the other Redis of a migration. This Redis
 // then usually refuses calls that create or change them. at is the migration state as the caller has read it. If the
 // migration has changed its state since, mark writes nothing and returns an error.
-func (s Redis) mark(ctx context.Context, at layout.Side, shard int, ks []string) error {
+func (s Redis) mark(ctx context.Context, at store.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "+", ks)
 }
 
 // unmark removes the marks of notices. It returns the same error as mark.
-func (s Redis) unmark(ctx context.Context, at layout.Side, shard int, ks []string) error {
+func (s Redis) unmark(ctx context.Context, at store.Side, shard int, ks []string) error {
 	return s.marks(ctx, at, shard, "-", ks)
 }
 
-func (s Redis) marks(ctx context.Context, at layout.Side, shard int, op string, ks []string) error {
+func (s Redis) marks(ctx context.Context, at store.Side, shard int, op string, ks []string) error {
 	if len(ks) == 0 {
 		return nil
 	}
 
 	args := append([]any{op}, wire.Texts(ks)...)
-	err := s.Call(ctx, marksScript, s.Space().Base(shard), func(v *layout.View) ([]string, []any, error) {
+	err := s.Call(ctx, marksScript, s.Space().Base(shard), func(v *store.LayoutView) ([]string, []any, error) {
 		switch {
 		case v.Side.Epoch > at.Epoch && v.Side.Sorts():
-			return nil, nil, layout.ErrOvertaken
+			return nil, nil, store.ErrOvertaken
 		case v.Side.Sorts() != at.Sorts(), at.Sorts() && v.Side != at:
-			return nil, nil, layout.ErrOutdated
+			return nil, nil, store.ErrOutdated
 		}
 
 		names := []string{s.Space().Elsewhere(shard)}

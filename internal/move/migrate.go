@@ -12,7 +12,6 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -98,7 +97,7 @@ type migrator struct {
 	MigrateOptions
 	from, to Redis
 	homes    [2]string
-	sides    [2]layout.Side // the current states of from and to
+	sides    [2]store.Side // the current states of from and to
 	id       string
 	clocks   clocks
 	total    int64
@@ -210,7 +209,7 @@ func (m *migrator) cause(err error, held ...context.Context) error {
 // given number of shards.
 func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes ...string) (Redis, error) {
 	cluster := c.Masters != nil
-	space, _, err := layout.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
+	space, _, err := store.Discover(ctx, c, keys.Space{Namespace: m.Namespace, Shards: shards}, cluster)
 	if err != nil {
 		return Redis{}, err
 	}
@@ -304,7 +303,7 @@ func (m *migrator) run(ctx context.Context) error {
 		m.total += n
 	}
 
-	if m.sides[1].State == layout.SideComing {
+	if m.sides[1].State == store.SideComing {
 		if err := m.cross(ctx); err != nil {
 			return err
 		}
@@ -387,11 +386,11 @@ func (m *migrator) clients(ctx context.Context) error {
 
 // cross moves the unclaimed notices, and opens the new side.
 func (m *migrator) cross(ctx context.Context) error {
-	if m.sides[0].State == layout.SideLeaving {
+	if m.sides[0].State == store.SideLeaving {
 		if err := m.passes(ctx); err != nil {
 			return err
 		}
-		if err := m.set(ctx, 0, layout.SideLeft); err != nil {
+		if err := m.set(ctx, 0, store.SideLeft); err != nil {
 			return err
 		}
 	}
@@ -403,7 +402,7 @@ func (m *migrator) cross(ctx context.Context) error {
 		return err
 	}
 
-	err := m.set(ctx, 1, layout.SideOpened)
+	err := m.set(ctx, 1, store.SideOpened)
 	m.done.RefusedMS = time.Since(closed).Milliseconds()
 	if err != nil {
 		return err // the new side may be open or not
@@ -472,7 +471,7 @@ func (m *migrator) reopen(ctx context.Context) {
 
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), reopenFor)
 	defer stop()
-	if m.change(ctx, 0, layout.SideLeaving) == nil {
+	if m.change(ctx, 0, store.SideLeaving) == nil {
 		m.Progress.Say(m.Names[0] + " accepts such calls again, because the migration is not finished")
 	}
 }
@@ -505,7 +504,7 @@ func (m *migrator) moveRest(ctx context.Context) error {
 
 // openWhole has the new side accept all calls if all notices have arrived.
 func (m *migrator) openWhole(ctx context.Context) error {
-	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != layout.SideOpened {
+	if m.done.Claimed+m.done.Reported+m.done.Soon > 0 || m.sides[1].State != store.SideOpened {
 		return nil
 	}
 
@@ -513,5 +512,5 @@ func (m *migrator) openWhole(ctx context.Context) error {
 		return err
 	}
 
-	return m.set(ctx, 1, layout.SideOpen)
+	return m.set(ctx, 1, store.SideOpen)
 }

@@ -14,7 +14,6 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -45,7 +44,7 @@ func newSide(t *testing.T, ns string) *side {
 // store starts like an instance of this side. The first call writes a layout with that many shards.
 func (s *side) store(t *testing.T, shards int) Redis {
 	t.Helper()
-	space, _, err := layout.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
+	space, _, err := store.Discover(t.Context(), s.conn, keys.Space{Namespace: s.ns, Shards: shards}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +167,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 			switch {
 			case err == nil && f.State == want:
 				found++
-			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == layout.SideOpen):
+			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
 				t.Fatalf("killed at %s: %s is %+v, %v; want %s", at, key, f, err, want)
 			}
 		}
@@ -197,8 +196,8 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	if done, err2 = Migrate(t.Context(), migration(t, a, b)); err2 != nil || done.Moved != len(claims) || done.MissingN != 0 {
 		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
 	}
-	if side := fresh.Side(); side.State != layout.SideOpen {
-		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != layout.SideOpen {
+	if side := fresh.Side(); side.State != store.SideOpen {
+		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != store.SideOpen {
 			t.Fatalf("killed at %s: %+v, %v", at, fresh.Side(), err)
 		}
 	}
@@ -373,8 +372,8 @@ func TestMigrateRefusesClockSkew(t *testing.T) {
 		if !errors.Is(err, ErrSkew) || begun.Begun || !strings.Contains(err.Error(), "50ms") {
 			t.Errorf("%v", err)
 		}
-		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != layout.SideOpen ||
-			fresh.Side().State != layout.SideOpen {
+		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != store.SideOpen ||
+			fresh.Side().State != store.SideOpen {
 			t.Errorf("%d records, %v, %v", records, old.Side(), fresh.Side())
 		}
 		b.conn.AddHook(ahead{-by})
@@ -445,7 +444,7 @@ func TestMigrateCopiesIdentityFirst(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.hook = hook(func(name string, do func() error) error {
 		err := do()
-		if name == "forget" && fresh.Side().State == layout.SideOpen {
+		if name == "forget" && fresh.Side().State == store.SideOpen {
 			return err // the new side is still open
 		}
 		if got, ierr := fresh.Identity(t.Context()); ierr != nil || got != id {
@@ -489,7 +488,7 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 	m := newMigrator(migration(t, a, b))
 	m.hook = hook(func(name string, do func() error) error {
 		err := do()
-		if name == "pauses" && m.sides[0].State == layout.SideLeft { // a client schedules for the first time while notices move
+		if name == "pauses" && m.sides[0].State == store.SideLeft { // a client schedules for the first time while notices move
 			if _, err := old.Clients.Number(t.Context(), "late"); err != nil {
 				t.Fatal(err)
 			}

@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/tracing"
 )
 
@@ -20,11 +20,11 @@ type Source interface {
 	Prefixes() []string
 	// ScanKeys reads a page of the keys of a partition.
 	ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, n int64) (ks []string, next uint64, err error)
-	// MoveOut exports a batch of notices for a place. The error is layout.ErrMoving if another batch
+	// MoveOut exports a batch of notices for a place. The error is store.ErrMoving if another batch
 	// is unfinished; Finish completes it.
-	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch layout.Moving, held layout.Staying, err error)
+	MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (batch store.Moving, held store.Staying, err error)
 	// MoveEnd commits a batch. The notices in stay return to their sets.
-	MoveEnd(ctx context.Context, batch layout.Moving, stay []string) error
+	MoveEnd(ctx context.Context, batch store.Moving, stay []string) error
 	Finish(ctx context.Context, place int) error
 	// MoveTombs moves the tombstones of an old shard to the shards of their keys.
 	MoveTombs(ctx context.Context, place int) error
@@ -37,7 +37,7 @@ type Source interface {
 // Destination takes in the moved notices.
 type Destination interface {
 	// MoveIn imports a batch, once, and returns the keys of notices that are to stay in the source.
-	MoveIn(ctx context.Context, batch layout.Moving) (stay []string, err error)
+	MoveIn(ctx context.Context, batch store.Moving) (stay []string, err error)
 }
 
 // Mover moves notices. Several movers may run at a time, in any process.
@@ -62,10 +62,10 @@ type Counter interface{ Add(n int) }
 type Result struct {
 	Moved int
 	// Held counts the notices that stay, by reason.
-	Held layout.Staying
+	Held store.Staying
 }
 
-func (r *Result) add(held layout.Staying) {
+func (r *Result) add(held store.Staying) {
 	r.Held.Claimed += held.Claimed
 	r.Held.Reported += held.Reported
 	r.Held.Soon += held.Soon
@@ -126,7 +126,7 @@ func (m *Mover) empty(ctx context.Context, place int, r *Result) error {
 // move moves the notices of one partition to their shards.
 func (m *Mover) move(ctx context.Context, from keys.Partition, ks []string, r *Result) error {
 	for shard, list := range byShard(m.From.Space(), ks) {
-		for some := range slices.Chunk(list, layout.MaxMoving) {
+		for some := range slices.Chunk(list, store.MaxMoving) {
 			if err := m.step(ctx, from, shard, some, r); err != nil {
 				return err
 			}
@@ -158,7 +158,7 @@ func (m *Mover) step(ctx context.Context, from keys.Partition, to int, ks []stri
 // batch moves one batch. done reports whether no more of ks can be moved now.
 func (m *Mover) batch(ctx context.Context, from keys.Partition, to int, ks []string, r *Result) (done bool, err error) {
 	batch, held, err := m.From.MoveOut(ctx, from, to, ks)
-	if errors.Is(err, layout.ErrMoving) {
+	if errors.Is(err, store.ErrMoving) {
 		return false, m.From.Finish(ctx, from.Shard)
 	}
 	if err != nil {

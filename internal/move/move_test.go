@@ -13,7 +13,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -36,7 +35,7 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() Red
 	t.Cleanup(func() { _ = conn.Close() })
 	more = func() Redis {
 		t.Helper()
-		space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
+		space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: srv.Namespace()}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +112,7 @@ func (k *fuse) step(f func() error) error {
 	return errKilled
 }
 
-func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b layout.Moving, held layout.Staying, err error) {
+func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held store.Staying, err error) {
 	err = k.step(func() (err error) {
 		b, held, err = k.Redis.MoveOut(ctx, from, to, ks)
 		return err
@@ -121,7 +120,7 @@ func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []st
 	return b, held, err
 }
 
-func (k *fuse) MoveIn(ctx context.Context, b layout.Moving) (stay []string, err error) {
+func (k *fuse) MoveIn(ctx context.Context, b store.Moving) (stay []string, err error) {
 	err = k.step(func() (err error) {
 		stay, err = k.Redis.MoveIn(ctx, b)
 		return err
@@ -129,7 +128,7 @@ func (k *fuse) MoveIn(ctx context.Context, b layout.Moving) (stay []string, err 
 	return stay, err
 }
 
-func (k *fuse) MoveEnd(ctx context.Context, b layout.Moving, stay []string) error {
+func (k *fuse) MoveEnd(ctx context.Context, b store.Moving, stay []string) error {
 	return k.step(func() error { return k.Redis.MoveEnd(ctx, b, stay) })
 }
 

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -20,7 +19,7 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	ctx := t.Context()
 	set := func(field, value string) {
 		t.Helper()
-		if done, err := old.SetReceiver(ctx, layout.ReceiverChange{Field: field, Value: value}); err != nil || !done {
+		if done, err := old.SetReceiver(ctx, store.ReceiverChange{Field: field, Value: value}); err != nil || !done {
 			t.Fatal(done, err)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Redis reads and writes the notices of one Redis for a move to its current shards or to another
-// Redis. Its scripts run under the guard of package layout.
+// Redis. Its scripts run under the guard of package store.
 type Redis struct{ *store.Store }
 
 var (

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 )
@@ -43,9 +42,9 @@ func TestBothSidesRefuseForFewSteps(t *testing.T) {
 			m := newMigrator(migration(t, a, b))
 			m.hook = hook(func(name string, do func() error) error {
 				switch {
-				case name == string(layout.SideLeft):
+				case name == string(store.SideLeft):
 					closed = true
-				case name == string(layout.SideOpened):
+				case name == string(store.SideOpened):
 					opened = true
 				case closed && !opened:
 					refused++

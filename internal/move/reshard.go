@@ -11,7 +11,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/tracing"
@@ -79,7 +78,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 			ErrRefused, o.Namespace, o.To)
 	}
 
-	space, _, err := layout.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
+	space, _, err := store.Discover(ctx, o.Conn, keys.Space{Namespace: o.Namespace}, cluster)
 	if err != nil {
 		return Done{}, err
 	}
@@ -118,7 +117,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 		return err
 	}
 
-	if side := r.store.Side(); side.State != layout.SideOpen {
+	if side := r.store.Side(); side.State != store.SideOpen {
 		return fmt.Errorf("%w: notices are moving, or have moved, to or from another Redis (this side is %s): reshard the new side after "+
 			"notifier migrate has finished", ErrRefused, side.State)
 	}

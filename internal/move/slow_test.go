@@ -11,7 +11,6 @@ import (
 
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/store"
 )
 
@@ -83,7 +82,7 @@ func TestMigrateRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused(migration(t, a, b), "already has notices")
-	if old.Side().State != layout.SideOpen {
+	if old.Side().State != store.SideOpen {
 		t.Error(old.Side())
 	}
 	if _, err := fresh.Amend(ctx, prefix, "app1:a:b:own", store.Cancel, store.When{}); err != nil {
@@ -96,7 +95,7 @@ func TestMigrateRefusals(t *testing.T) {
 	// The new side is prepared, but has no instance.
 	refused(migration(t, a, empty), "no instance is alive")
 	other := empty.store(t, 0)
-	if other.Side().State != layout.SideComing || old.Side().State != layout.SideOpen {
+	if other.Side().State != store.SideComing || old.Side().State != store.SideOpen {
 		t.Errorf("%v, %v", other.Side(), old.Side())
 	}
 	if other.Space().Now().Shards != 2 {

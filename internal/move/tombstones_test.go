@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -17,7 +16,7 @@ import (
 // burying returns a Redis that retains no settled notice and keeps tombstones.
 func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace string) Redis {
 	t.Helper()
-	space, _, err := layout.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
+	space, _, err := store.Discover(t.Context(), conn, keys.Space{Namespace: namespace, Shards: 2}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -248,7 +247,7 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 		}
 	}
 	for i, s := range map[int]Redis{200: old, 300: fresh} {
-		if state := s.Side().State; state == layout.SideOpen || state == layout.SideOpened || state == "" {
+		if state := s.Side().State; state == store.SideOpen || state == store.SideOpened || state == "" {
 			r := request(i)
 			if got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
 				continue // this side refuses calls

@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -23,7 +22,7 @@ type Trimmer interface {
 
 // PausedReader reads which routes are paused.
 type PausedReader interface {
-	Pauses(ctx context.Context) (layout.Pauses, error)
+	Pauses(ctx context.Context) (store.Pauses, error)
 	// CopyPaused repairs the copies in the shards.
 	CopyPaused(ctx context.Context) error
 }

@@ -18,7 +18,6 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -132,14 +131,14 @@ func (s *fakeStore) Rehome(_ context.Context, from keys.Partition, to string, ks
 	return moved, stuck, s.down
 }
 
-func (s *fakeStore) Pauses(context.Context) (layout.Pauses, error) {
+func (s *fakeStore) Pauses(context.Context) (store.Pauses, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	if s.down != nil {
-		return layout.Pauses{}, s.down
+		return store.Pauses{}, s.down
 	}
-	p := layout.Pauses{Shards: make([][]string, 2), Stale: s.stale}
+	p := store.Pauses{Shards: make([][]string, 2), Stale: s.stale}
 	for shard := range p.Shards {
 		if shard >= s.unread {
 			p.Shards[shard] = append([]string{}, s.paused...)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -16,9 +15,9 @@ import (
 //go:embed lua/rehome.lua
 var rehomeSource string
 
-var rehomeScript = wire.NewScript("rehome", layout.Order+layout.Held+rehomeSource, false)
+var rehomeScript = wire.NewScript("rehome", store.Order+store.Held+rehomeSource, false)
 
-// Redis is the store of a Janitor. Its script runs under the guard of package layout.
+// Redis is the store of a Janitor. Its script runs under the guard of package store.
 type Redis struct{ *store.Store }
 
 var _ JanitorStore = Redis{}

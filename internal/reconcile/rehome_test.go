@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -220,7 +219,7 @@ func TestNoticeIsFoundWhileItIsRehomed(t *testing.T) {
 	}
 }
 
-// The script runs under the guard of package layout.
+// The script runs under the guard of package store.
 func TestRehomeIsRefusedOnADifferentLayout(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -230,8 +229,8 @@ func TestRehomeIsRefusedOnADifferentLayout(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err := s.Rehome(ctx, keys.Partition{Prefix: "app1"}, "app1:a", []string{"app1:a:b:1"})
-	if !errors.Is(err, layout.ErrLayout) {
-		t.Errorf("%v, want layout.ErrLayout", err)
+	if !errors.Is(err, store.ErrLayout) {
+		t.Errorf("%v, want store.ErrLayout", err)
 	}
 }
 
@@ -356,7 +355,7 @@ func TestRehomeOfDeadLetterFollowsTheNewPrefix(t *testing.T) {
 		srv := redistest.Shared(t)
 		c, ctx := srv.Client(), t.Context()
 		s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
-		if err := s.AddOrdered(ctx, []string{"app1", "app1:a", blocking + layout.Blocks}); err != nil {
+		if err := s.AddOrdered(ctx, []string{"app1", "app1:a", blocking + store.Blocks}); err != nil {
 			t.Fatal(err)
 		}
 		const key = "app1:a:b:1"

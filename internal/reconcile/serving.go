@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/route"
+	"notifier/internal/store"
 )
 
 // Registry stores which instance serves which prefixes.
@@ -77,7 +77,7 @@ func OrderedMembers(r *route.Route) []string {
 	case route.OrderSkip:
 		return []string{r.Prefix}
 	case route.OrderBlock:
-		return []string{r.Prefix, r.Prefix + layout.Blocks}
+		return []string{r.Prefix, r.Prefix + store.Blocks}
 	default:
 		return nil
 	}

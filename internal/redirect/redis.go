@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -337,12 +336,14 @@ func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []it
 	}
 
 	ks := []string{s.Space().Redirect(p.Shard, id), s.Space().Shadow(p), s.Space().Records(p)}
-	v, err := s.Wire().List(stepScript.Op, s.Call(ctx, stepScript, s.Space().Base(p.Shard), func(view *layout.View) ([]string, []any, error) {
-		if view.Side.State != layout.SideOpen {
+	step := func(v *store.LayoutView) ([]string, []any, error) {
+		if v.Side.State != store.SideOpen {
 			return nil, nil, wire.ErrMoved
 		}
 		return ks, args, nil
-	}))
+	}
+	v, err := s.Wire().List(stepScript.Op, s.Call(ctx, stepScript, s.Space().Base(p.Shard), step))
+
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}

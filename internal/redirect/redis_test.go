@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
@@ -326,7 +325,7 @@ func TestMigrationEndsRedirect(t *testing.T) {
 		w.put(i, address(i))
 	}
 	r := w.start(Rule{From: oldHooks, To: newHooks})
-	if _, err := w.s.SetSide(t.Context(), w.s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"}); err != nil {
+	if _, err := w.s.SetSide(t.Context(), w.s.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if !w.driver().take(t.Context()) {

@@ -11,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -20,7 +19,7 @@ import (
 //go:embed lua/replay.lua
 var replaySource string
 
-var replayScript = wire.NewScript("replay", layout.Order+replaySource, true).Confirmed()
+var replayScript = wire.NewScript("replay", store.Order+replaySource, true).Confirmed()
 
 // maxItems is how many items one call of the script takes.
 const maxItems = 100
@@ -73,7 +72,7 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	}
 
 	prefixes, v, err := s.run(ctx, r, items, since)
-	if errors.Is(err, layout.ErrReplaced) && s.LostMoves() != since {
+	if errors.Is(err, store.ErrReplaced) && s.LostMoves() != since {
 		return s.Replay(ctx, r, given) // nothing was done
 	}
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
@@ -97,10 +96,10 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 
 // run runs the script, and returns the prefixes of its groups and its reply.
 func (s Redis) run(ctx context.Context, r Part, items []Item, since int64) (prefixes []string, v []any, err error) {
-	cmd := s.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *layout.View) ([]string, []any, error) {
+	cmd := s.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *store.LayoutView) ([]string, []any, error) {
 		switch {
 		case s.IsOld(view, r.Shard, since):
-			return nil, nil, layout.ErrReplaced
+			return nil, nil, store.ErrReplaced
 		case view.Side.Sorts(): // the notice that it would replace may be on the other side
 			return nil, nil, wire.ErrMoved
 		}
@@ -135,7 +134,7 @@ func answers(v []any, items []Item) ([]Answer, map[string][]store.NewTimer) {
 }
 
 // groups returns the prefixes under which a notice of the items may be stored.
-func groups(v *layout.View, items []Item) (prefixes []string) {
+func groups(v *store.LayoutView, items []Item) (prefixes []string) {
 	add := func(p string) {
 		if !slices.Contains(prefixes, p) {
 			prefixes = append(prefixes, p)
@@ -228,13 +227,13 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 	return items, nil
 }
 
-// fromOldShard is fromOldShards for one key. The error is layout.ErrReplaced if the notice has
+// fromOldShard is fromOldShards for one key. The error is store.ErrReplaced if the notice has
 // changed in the meantime; then the call is repeated.
 func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bool, err error) {
 	f, err := s.Find(ctx, prefix, key)
 	switch {
 	case errors.Is(err, store.ErrNotFound), err == nil && !s.IsOldShard(f.Shard):
-		return false, s.Wire().Fail(replayScript.Op, layout.ErrReplaced)
+		return false, s.Wire().Fail(replayScript.Op, store.ErrReplaced)
 	case err != nil:
 		return false, err
 	case f.State == notice.Scheduled, f.State == notice.Claimed:
@@ -245,7 +244,7 @@ func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bo
 		return false, err
 	}
 	if at, err := s.Place(ctx, key); err != nil || s.IsOldShard(at) {
-		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, layout.ErrReplaced))
+		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, store.ErrReplaced))
 	}
 
 	return false, nil

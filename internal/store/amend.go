@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -18,8 +17,8 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", layout.Order+layout.Held+amendSource, false).
-	Ends(layout.Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
+var amendScript = wire.NewScript("amend", Order+Held+amendSource, false).
+	Ends(Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change of a notice on request, outside an attempt.
 type Amendment string
@@ -237,7 +236,7 @@ func (s *Store) amendOne(ctx context.Context, p keys.Partition, op Amendment, a 
 // too.
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
 	v, late := s.sendAmend(ctx, p, op, list)
-	if which := layout.ElsewhereIn(late); which != nil {
+	if which := ElsewhereIn(late); which != nil {
 		return s.amendRest(ctx, p, op, list, which)
 	}
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
@@ -279,7 +278,7 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
 
-	return s.w.List(amendScript.Op, s.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *layout.View) ([]string, []any, error) {
+	return s.w.List(amendScript.Op, s.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
 		if v.Side.Closed() && op != reopen { // a report is accepted on both sides
 			return nil, nil, wire.ErrMoved
 		}
@@ -344,7 +343,7 @@ func (s *Store) changedTimer(prefix, key string, c *Change, now time.Time) (t ti
 func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
 	var rest []Change
 	var err error
-	if some := layout.Without(list, which); len(some) > 0 {
+	if some := Without(list, which); len(some) > 0 {
 		if rest, err = s.amend(ctx, p, op, some); err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 			return nil, err
 		}

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -26,7 +25,7 @@ var (
 	//go:embed lua/takeover.lua
 	takeOverSource string
 
-	winCode = layout.Order + layout.Held + wire.Prelude(winSource)
+	winCode = Order + Held + wire.Prelude(winSource)
 
 	// In metrics all are one operation.
 	claimScript    = wire.NewScript("claim", winCode+claimSource, false)
@@ -58,7 +57,7 @@ type Claimed struct {
 	Stale int // no longer pending, or not yet due
 	// StaleKeys are the keys counted in Stale.
 	StaleKeys []string
-	// Parked are the notices that wait for another one of their sequence: see layout.Order.
+	// Parked are the notices that wait for another one of their sequence: see Order.
 	Parked int
 	// Early contains the stale notices that are pending and not due yet.
 	Early []Early

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"notifier/internal/layout"
 	"notifier/internal/wire"
 )
 
@@ -31,7 +30,7 @@ const (
 
 // Clients numbers clients, so that records can name them in a few bytes. It caches notifier:clients.
 type Clients struct {
-	l *layout.Layout
+	l *Layout
 
 	mu      sync.Mutex
 	numbers map[string]clientNumber
@@ -41,7 +40,7 @@ type Clients struct {
 	until   time.Time // when the cache of names expires
 }
 
-func newClients(l *layout.Layout) *Clients { return &Clients{l: l} }
+func newClients(l *Layout) *Clients { return &Clients{l: l} }
 
 type clientNumber struct {
 	n     int       // 0 = unknown
@@ -128,7 +127,7 @@ func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 	}
 
 	// The result is for all callers, so this caller's cancellation must not end the call.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), layout.KnownTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), KnownTimeout)
 	defer cancel()
 	got, err := c.l.Wire().Do(ctx, clientScript, []string{c.l.Space().Clients()}, []any{name, clientStart(name), maxClient}).Int()
 	if err == nil && (got < 1 || got > maxClient) {
@@ -154,7 +153,7 @@ func (c *Clients) Name(ctx context.Context, n int) string {
 		return name
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, layout.KnownTimeout)
+	ctx, cancel := context.WithTimeout(ctx, KnownTimeout)
 	defer cancel()
 	list, err := c.Numbers(ctx)
 	c.storeNames(list, err, time.Now())

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/wire"
 )
 
@@ -23,7 +22,7 @@ var countPendingSource string
 var countPendingScript = wire.NewScript("countpending", countPendingSource, false).Anywhere()
 
 // CountPending counts the pending notices of each place, without the places of unreachable nodes. Outside a cluster it makes
-// one call for each MaxLooks partitions. It returns [layout.ErrReplaced] if Redis has other data than the known ones.
+// one call for each MaxLooks partitions. It returns [ErrReplaced] if Redis has other data than the known ones.
 func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
 	by, all, r := map[int]int64{}, []keys.Partition(nil), s.w.NewRound()
 	for place := range s.space.Places() {
@@ -58,7 +57,7 @@ func (s *Store) addPending(ctx context.Context, by map[int]int64, list []keys.Pa
 		return err
 	}
 	if id, _ := v[0].(string); !s.HasPart(list[0].Shard, id) {
-		return layout.ErrReplaced
+		return ErrReplaced
 	}
 
 	for i, p := range list {

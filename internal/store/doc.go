@@ -17,7 +17,7 @@
 // one grace (50 ms by default) late.
 //
 // Records and shadows are stored by partition: the notices of one route in one shard. A shard is a part of all notices,
-// on one Redis node: see package layout. The score of a notice in the shadow encodes its state: see score.go.
+// on one Redis node. The score of a notice in the shadow encodes its state: see score.go.
 //
 // # States
 //
@@ -34,7 +34,7 @@
 // because its receiver is paused. The comments in the scripts describe all changes of state.
 //
 // On an ordered route, notices with the same order key ([keys.OrderKey]) form a sequence, and are delivered one after
-// another. A due notice that is not the first of its sequence is parked: it waits. See [layout.Order].
+// another. A due notice that is not the first of its sequence is parked: it waits. See [Layout.Order].
 //
 // # Losses and duplicates
 //
@@ -53,4 +53,37 @@
 //	claim   [Store.ClaimKeys] with the same token, or [Store.Recover] after a sweep, returns the existing claims
 //	settle  a repeated settle is stale and changes nothing
 //	push    in a cluster, [Push] leaves a marker, so a repeated push adds nothing
+//
+// # The layout
+//
+// The layout says how the data is arranged in one Redis. It consists of the version of the data, the shards, the key
+// prefixes of all routes, and the role of this Redis in a migration. [Layout] keeps instances with an outdated layout
+// from changing notices.
+//
+// # The guard
+//
+// The hash notifier:meta and the set notifier:routes contain the layout, and each shard has a copy. Every instance
+// keeps a digest of the layout in memory, and sends it with scripts that change notices. If the digest of the shard
+// differs, such a script writes nothing. The instance then reads the layout and sends the script again ([Layout.Call]).
+// So a change of the layout needs no lock and no restart.
+//
+// # Old shards
+//
+// A reshard (a change of the number of shards) creates new shards, and moves the notices to them while deliveries
+// continue. All shards are numbered, the old ones first. The code calls this number a place. [Layout.Where] returns the
+// places of notices.
+//
+// Notices leave an old shard in batches:
+//
+//   - [Layout.MoveOut] moves the notices of a batch to a separate hash of the old shard.
+//   - [Layout.MoveIn] stores them in the new shard.
+//   - [Layout.MoveEnd] deletes the batch in the old shard.
+//
+// Package move decides when to move a batch. A call that needs a notice of an unfinished batch completes the batch
+// first ([Layout.Finish]).
+//
+// # Migrations
+//
+// A migration moves all notices to another Redis. Meanwhile each of the two has a role ([Side]), which says which calls
+// it accepts.
 package store

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 )
 
@@ -23,7 +22,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 		s.put(t, Request{Key: k, Delay: time.Hour, Content: body("1")})
 	}
 	s.grow(t, 1)
-	out := func(k string) layout.Moving {
+	out := func(k string) Moving {
 		t.Helper()
 		l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, 1, []string{k})
 		if err != nil || l.Len() != 1 {
@@ -31,7 +30,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 		}
 		return l
 	}
-	in := func(l layout.Moving) {
+	in := func(l Moving) {
 		t.Helper()
 		if stay, err := s.MoveIn(t.Context(), l); err != nil || len(stay) > 0 {
 			t.Fatal(stay, err)
@@ -44,7 +43,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 	l := out(second)
 	in(gone)
 	in(l)
-	for _, l := range []layout.Moving{gone, l} {
+	for _, l := range []Moving{gone, l} {
 		if err := s.MoveEnd(t.Context(), l, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +146,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	other := New(Options{Client: s.o.Client, Space: keys.Space{Namespace: s.space.Namespace, Shards: 1}, Prefixes: s.o.Prefixes,
 		Retention: time.Hour, Retain: 10})
 	other.grow(t, 2)
-	if err := s.Learn(t.Context()); !errors.Is(err, layout.ErrLayout) {
+	if err := s.Learn(t.Context()); !errors.Is(err, ErrLayout) {
 		t.Fatalf("others have taken the place of its shards: %v", err)
 	}
 }

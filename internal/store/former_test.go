@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
@@ -198,7 +196,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	before := s.View().State
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
-	reply, err := c.Eval(t.Context(), registerSource(t), []string{s.space.Layout(0), s.space.ShardRoutes(0)}, layout.Version, 1, "1", "", "",
+	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "",
 		"", "", 1, 0, "", "", "part", prefix).Slice()
 	if err != nil || reply[0] != "" {
 		t.Errorf("%v, %v", reply, err)
@@ -213,7 +211,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 		t.Fatal(l, err)
 	}
 	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err,
-		layout.ErrMoving) {
+		ErrMoving) {
 		t.Errorf("two batches at a time: %v", err)
 	}
 	if err := s.Finish(t.Context(), 0); err != nil {
@@ -279,7 +277,7 @@ func TestTwoReshards(t *testing.T) {
 	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 {
 		t.Errorf("%d, %v", n, err)
 	}
-	again, _, err := layout.Discover(t.Context(), s.o.Client, keys.Space{Namespace: s.space.Namespace, Shards: 4}, false)
+	again, _, err := Discover(t.Context(), s.o.Client, keys.Space{Namespace: s.space.Namespace, Shards: 4}, false)
 	if err != nil || again.Shards != 2 || again.First() != 5 {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -419,16 +417,6 @@ func TestCursorsOfBeforeAReshardAreRefused(t *testing.T) {
 	if len(seen) != 5 {
 		t.Errorf("%v", seen)
 	}
-}
-
-// registerSource is package layout's register.lua.
-func registerSource(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile("../layout/lua/register.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 func redisZ(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
@@ -27,14 +26,14 @@ func historic(t *testing.T, most int) (*Store, *redistest.Server) {
 }
 
 // endings are all of shard 0, each as "<outcome> <number> <id>".
-func (s *Store) endings(t *testing.T) (list []string, all []layout.Entry) {
+func (s *Store) endings(t *testing.T) (list []string, all []Entry) {
 	t.Helper()
 	texts, err := s.c.LRange(t.Context(), s.space.Ended(0), 0, -1).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range texts {
-		e, err := layout.ReadEntry(text)
+		e, err := ReadEntry(text)
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}

@@ -7,9 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -79,16 +77,16 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 	if err := with(t, srv, 1, "a").Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := with(t, srv, 2, "a").Learn(ctx); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
+	if err := with(t, srv, 2, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
 		t.Errorf("%v", err)
 	}
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 7)
 	// Where the variable is not set too, whose count may differ.
-	if _, _, err := layout.Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, layout.ErrLayout) ||
+	if _, _, err := Discover(ctx, srv.Client(), keys.Space{Namespace: srv.Namespace()}, false); !errors.Is(err, ErrLayout) ||
 		!strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
-	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, layout.ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
+	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -99,9 +97,9 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	ctx, c, ns := t.Context(), srv.Client(), srv.Namespace()
 	discover := func(want, shards int, warning string, wrong bool) {
 		t.Helper()
-		s, w, err := layout.Discover(ctx, c, keys.Space{Namespace: ns, Shards: want}, false)
+		s, w, err := Discover(ctx, c, keys.Space{Namespace: ns, Shards: want}, false)
 		n := s.Shards
-		if errors.Is(err, layout.ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" &&
+		if errors.Is(err, ErrLayout) != wrong || !wrong && (n != shards || len(s.Tags) > 0) || wrong && err == nil || warning == "" &&
 			w != "" || !strings.Contains(w, warning) {
 			t.Errorf("NOTIFIER_SHARDS=%d: %d, %q, %v", want, n, w, err)
 		}
@@ -126,7 +124,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 	t.Parallel()
 	s, srv, _ := behind(t, "cluster")
 	ctx := t.Context()
-	space, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: 6}, true)
+	space, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: 6}, true)
 	if err != nil || len(space.Tags) != 6 {
 		t.Fatalf("%+v, %v", space, err)
 	}
@@ -147,19 +145,19 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 		}
 	}
 	for _, want := range []int{0, 6} {
-		again, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: want}, true)
+		again, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier", Shards: want}, true)
 		if err != nil || !slices.Equal(again.Tags, space.Tags) {
 			t.Errorf("found again: %+v, %v", again, err)
 		}
 	}
 	// An instance with other tags is refused, and writes nothing.
 	other := New(Options{Client: s.c, Space: keys.Space{Namespace: "notifier", Shards: 6}, Cluster: true, Prefixes: []string{prefix}})
-	if err := other.Learn(ctx); !errors.Is(err, layout.ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
+	if err := other.Learn(ctx); !errors.Is(err, ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
 		t.Errorf("an instance with other tags: %v", err)
 	}
 	for _, wrong := range []string{"1,2", "1,2,3,4,5,5", "1,2,3,4,5,}"} {
 		srv.Client().HSet(ctx, "notifier:meta", "tags", wrong)
-		if _, _, err := layout.Discover(ctx, s.c, keys.Space{Namespace: "notifier"}, true); !errors.Is(err, layout.ErrLayout) {
+		if _, _, err := Discover(ctx, s.c, keys.Space{Namespace: "notifier"}, true); !errors.Is(err, ErrLayout) {
 			t.Errorf("tags %q: %v", wrong, err)
 		}
 	}
@@ -205,33 +203,16 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
 			return err
 		},
-		"serve": func() error {
-			_, err := fleet.NewStore(s.Layout).Serve(ctx, "i", []string{prefix}, time.Second)
-			return err
-		},
 		"pause": func() error { return s.Pause(ctx, prefix) },
 	} {
-		if err := do(); !errors.Is(err, layout.ErrLayout) {
-			t.Errorf("%s: %v, want layout.ErrLayout", name, err)
-		}
-	}
-	// Signs of life do not compare the layout themselves: they end once another call has
-	// found it wrong.
-	for name, do := range map[string]func() error{
-		"beat": func() error {
-			_, err := fleet.NewStore(s.Layout).Publish(ctx, fleet.Heartbeat{ID: "aaaaaaaaaaaa", About: "{}"})
-			return err
-		},
-		"leave": func() error { return fleet.NewStore(s.Layout).Leave(ctx, "aaaaaaaaaaaa") },
-	} {
-		if err := do(); !errors.Is(err, layout.ErrLayout) {
-			t.Errorf("%s: %v, want layout.ErrLayout", name, err)
+		if err := do(); !errors.Is(err, ErrLayout) {
+			t.Errorf("%s: %v, want ErrLayout", name, err)
 		}
 	}
 	if n := c.DBSize(ctx).Val(); n != 1 {
 		t.Errorf("%v were written", c.Keys(ctx, "*").Val())
 	}
-	if err := s.Right(ctx); !errors.Is(err, layout.ErrLayout) {
+	if err := s.Right(ctx); !errors.Is(err, ErrLayout) {
 		t.Errorf("the layout counts as right: %v", err)
 	}
 	// An empty Redis replaces it: the instance writes its layout.
@@ -345,7 +326,7 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 // watcher records the validity of the layout at each change.
 type watcher struct{ told *[]bool }
 
-func (w watcher) LayoutChanged(err error)    { *w.told = append(*w.told, err == nil) }
-func (watcher) Grow(int) (grown func())      { return func() {} }
-func (watcher) SideChanged(layout.Side)      {}
-func (watcher) DataReplaced(layout.Replaced) {}
+func (w watcher) LayoutChanged(err error) { *w.told = append(*w.told, err == nil) }
+func (watcher) Grow(int) (grown func())   { return func() {} }
+func (watcher) SideChanged(Side)          {}
+func (watcher) DataReplaced(Replaced)     {}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -223,12 +222,12 @@ func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
 	}
 	lose(space.Meta(), space.Base(0))
 	for _, want := range []int{0, 3} {
-		if found, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil ||
+		if found, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil ||
 			!slices.Equal(found.Tags, space.Tags) {
 			t.Errorf("%+v, %v; want the tags %v", found, err, space.Tags)
 		}
 	}
-	if found, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "another"}, true); err != nil || found.Shards != 1 {
+	if found, _, err := Discover(ctx, c, keys.Space{Namespace: "another"}, true); err != nil || found.Shards != 1 {
 		t.Errorf("%+v, %v: nothing is kept there", found, err)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -114,11 +113,11 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 	}
 	lose(first.space.Meta(), first.space.Routes(), first.space.Base(0))
 	for _, want := range []int{0, 3} {
-		if n, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); n.Shards != 3 || err != nil {
+		if n, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); n.Shards != 3 || err != nil {
 			t.Errorf("%d shards, %v; want 3, as shard 1 has it", n.Shards, err)
 		}
 	}
-	if n, _, err := layout.Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: 5}, true); !errors.Is(err, wire.ErrUnavailable) {
+	if n, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: 5}, true); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%d shards, %v; another count waits for notifier:meta", n.Shards, err)
 	}
 	second := inCluster(c, 3, "app1")

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -42,7 +41,7 @@ func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched 
 	}
 
 	for _, at := range todo {
-		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, layout.ErrReplaced)
+		out[at.batch].Replies[at.request].Err = s.w.Fail(scheduleScript.Op, ErrReplaced)
 	}
 
 	return out
@@ -118,7 +117,7 @@ func (g *regrouped) add(p keys.Partition, r *Request, at position) {
 // giveOut stores the replies of a batch at the places of its requests, and returns the requests
 // whose notices were moved during the call.
 func (b *Batched) giveOut(places []position, out []Batched) (again []position) {
-	if errors.Is(b.Err, layout.ErrReplaced) {
+	if errors.Is(b.Err, ErrReplaced) {
 		return places
 	}
 
@@ -178,7 +177,7 @@ func (s *Store) restoreWithOld(ctx context.Context, prefix string, letters []Let
 		}
 	}
 
-	return nil, s.w.Fail(restoreScript.Op, layout.ErrReplaced)
+	return nil, s.w.Fail(restoreScript.Op, ErrReplaced)
 }
 
 // restoreSome restores each letter of todo once, and returns the letters whose notices were moved
@@ -218,7 +217,7 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 		}
 
 		done, err := s.restore(ctx, p, some, since)
-		if errors.Is(err, layout.ErrReplaced) {
+		if errors.Is(err, ErrReplaced) {
 			again = append(again, these...)
 			continue
 		}

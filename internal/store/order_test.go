@@ -318,12 +318,12 @@ func TestProducersScriptHasTheOrderPrelude(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	prelude, err := os.ReadFile("../layout/lua/order.lua")
+	prelude, err := os.ReadFile("lua/order.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if at := strings.Index(string(prelude), "local function order("); !strings.Contains(string(raw), string(prelude[at:])) {
-		t.Error("deploy/schedule.lua differs from internal/layout/lua/order.lua")
+		t.Error("deploy/schedule.lua differs from internal/store/lua/order.lua")
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
@@ -20,7 +19,7 @@ func known(err error) bool {
 		return true // a script refuses
 	}
 
-	for _, k := range []error{wire.ErrUnavailable, wire.ErrUnconfirmed, layout.ErrLayout, ErrNotFound, ErrSendAlone} {
+	for _, k := range []error{wire.ErrUnavailable, wire.ErrUnconfirmed, ErrLayout, ErrNotFound, ErrSendAlone} {
 		if errors.Is(err, k) {
 			return true
 		}
@@ -90,7 +89,7 @@ func FuzzReplies(f *testing.F) {
 			},
 			func() error { _, _, err := s.AmendMany(ctx, Cancel, []Amended{{Prefix: prefix, Key: key}}); return err },
 			func() error {
-				_, err := s.SetSide(ctx, s.Side(), layout.Side{State: layout.SideLeaving, ID: "m", Other: "x"})
+				_, err := s.SetSide(ctx, s.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
 				return err
 			},
 		} {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -17,7 +16,7 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = wire.NewScript("restore", layout.Order+restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
+var restoreScript = wire.NewScript("restore", Order+restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
 
 // ErrTaken is returned if a notice cannot be restored because its key has another notice.
 var ErrTaken = errors.New("the key has another notice")
@@ -38,7 +37,7 @@ func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter)
 	}
 
 	replies, err := s.restore(ctx, p, letters, since)
-	if errors.Is(err, layout.ErrReplaced) {
+	if errors.Is(err, ErrReplaced) {
 		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
 
@@ -113,7 +112,7 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 	letters := b.letters
 	call := creation{Partition: p, args: s.restoreArgs(p, b), since: b.since}
 	cmd := s.Call(ctx, restoreScript, s.space.Base(p.Shard), call.prepare(s))
-	if which := layout.ElsewhereIn(cmd.Err()); which != nil {
+	if which := ElsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}
 
@@ -203,7 +202,7 @@ func (l *Letter) is(f *Found) bool {
 func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which map[int]bool) ([]Reply, error) {
 	letters := b.letters
 	var rest []Reply
-	if some := layout.Without(letters, which); len(some) > 0 {
+	if some := Without(letters, which); len(some) > 0 {
 		var err error
 		if rest, err = s.restore(ctx, p, some, b.since); err != nil {
 			return nil, err

@@ -14,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -22,8 +21,8 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", layout.Order+layout.Held+scheduleSource, true).
-	Ends(layout.Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
+var scheduleScript = wire.NewScript("schedule", Order+Held+scheduleSource, true).
+	Ends(Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch holds schedule requests of one partition, for one script call.
 type Batch struct {
@@ -86,13 +85,13 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 			continue
 		}
 
-		if which := layout.ElsewhereIn(calls[i].cmd.Err()); which != nil {
+		if which := ElsewhereIn(calls[i].cmd.Err()); which != nil {
 			out[i] = s.scheduleRest(ctx, batches[i], which, calls[i].since)
 		} else {
 			out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
 		}
 
-		if batches[i].located == nil && errors.Is(out[i].Err, layout.ErrReplaced) {
+		if batches[i].located == nil && errors.Is(out[i].Err, ErrReplaced) {
 			out[i] = s.scheduleWithOld(ctx, batches[i:i+1])[0]
 		}
 	}
@@ -104,7 +103,7 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 // contains the indexes of the others.
 func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
 	var rest Batched
-	if some := layout.Without(b.Requests, which); len(some) > 0 {
+	if some := Without(b.Requests, which); len(some) > 0 {
 		if rest = s.ScheduleAll(ctx, []Batch{{b.Partition, some, &since}})[0]; rest.Err != nil {
 			return rest
 		}
@@ -171,11 +170,11 @@ type creation struct {
 
 // prepare returns a function that prepares the call, unless its shard has been replaced or this Redis
 // takes no new notices.
-func (c *creation) prepare(s *Store) layout.Prepare {
-	return func(v *layout.View) ([]string, []any, error) {
+func (c *creation) prepare(s *Store) Prepare {
+	return func(v *LayoutView) ([]string, []any, error) {
 		switch {
 		case s.IsOld(v, c.Shard, c.since):
-			return nil, nil, layout.ErrReplaced
+			return nil, nil, ErrReplaced
 		case v.Side.Closed() && !c.lost:
 			return nil, nil, wire.ErrMoved
 		}
@@ -184,7 +183,7 @@ func (c *creation) prepare(s *Store) layout.Prepare {
 }
 
 // keys returns the keys of the call under the layout v.
-func (c *creation) keys(s *Store, v *layout.View) []string {
+func (c *creation) keys(s *Store, v *LayoutView) []string {
 	ks := s.space.States(c.Partition)
 	c.others = v.Beside(c.Prefix)
 	for _, other := range c.others {
@@ -216,7 +215,7 @@ func (s *Store) createAll(ctx context.Context, calls []creation) {
 }
 
 // anyOld reports whether the shard of a call is no longer the current one of its keys.
-func (s *Store) anyOld(v *layout.View, calls []creation) bool {
+func (s *Store) anyOld(v *LayoutView, calls []creation) bool {
 	return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
 }
 
@@ -227,7 +226,7 @@ func again(err error) bool {
 		wire.NotNow(err))
 }
 
-func (s *Store) createTogether(ctx context.Context, v *layout.View, calls []creation) {
+func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creation) {
 	list := make([]wire.Call, len(calls))
 	for i := range calls {
 		c := &calls[i]

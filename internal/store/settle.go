@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/wire"
 )
@@ -17,7 +16,7 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", layout.Order+layout.Held+settleSource, false).Ends(layout.Outbox, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", Order+Held+settleSource, false).Ends(Outbox, 5).ConfirmedSettle()
 
 // Ending is the outcome of a claim.
 type Ending string

@@ -6,7 +6,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/node"
 	"notifier/internal/wire"
 )
@@ -45,7 +44,7 @@ type Options struct {
 	// Observer may be nil.
 	Observer Observer
 	// Watcher, if not nil, is notified of changes of the layout.
-	Watcher layout.Watcher
+	Watcher Watcher
 }
 
 // Observer is notified of the results of calls. Its methods must not block.
@@ -59,7 +58,7 @@ type Observer interface {
 
 // Store reads and writes notices in Redis. It is safe for concurrent use.
 type Store struct {
-	*layout.Layout
+	*Layout
 	Timers  *Timers
 	Clients *Clients
 
@@ -74,7 +73,7 @@ type Store struct {
 func New(o Options) *Store {
 	w := wire.New(wire.Options{Client: o.Client, Space: o.Space, Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: o.Observer})
-	l := layout.New(w, layout.Options{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
+	l := NewLayout(w, LayoutOptions{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
 	return &Store{Layout: l, Timers: newTimers(w, &o), Clients: newClients(l), o: o, w: w, c: w.Redis, space: w.Space}
 }
 

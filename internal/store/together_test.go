@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
@@ -109,7 +108,7 @@ func TestShardsOfOneNodeShareAWait(t *testing.T) {
 	one := notice.Durability{Replicas: 1}
 	s := confirmingShards(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 20 * time.Second}, 64)
 	hasty := confirmingShards(t, wire.Address{URL: master.URL()}, wire.Confirm{Durability: one, Timeout: 50 * time.Millisecond}, 64)
-	master.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 64)
+	master.Client().HSet(t.Context(), s.space.Meta(), "layout", Version, "shards", 64)
 	first := everywhere(s, "first")
 	allCreated(t, first, s.ScheduleAll(t.Context(), first))
 	before := calls(t, master, "wait")
@@ -189,8 +188,8 @@ func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 		"confirmed": confirmingShards(t, address, wire.Confirm{Durability: notice.Durability{Fsync: true}, Timeout: 10 * time.Second}, 8),
 	}
 	for name, s := range stores {
-		a.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 8)
-		b.Client().HSet(t.Context(), s.space.Meta(), "layout", layout.Version, "shards", 8)
+		a.Client().HSet(t.Context(), s.space.Meta(), "layout", Version, "shards", 8)
+		b.Client().HSet(t.Context(), s.space.Meta(), "layout", Version, "shards", 8)
 		first := everywhere(s, name+"-first")
 		allCreated(t, first, s.ScheduleAll(t.Context(), first))
 	}

@@ -10,7 +10,6 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/keyring"
-	"notifier/internal/layout"
 	"notifier/internal/store"
 	"notifier/internal/timespec"
 	"notifier/internal/wire"
@@ -68,7 +67,7 @@ var knownErrors = []struct {
 	{wire.ErrUnconfirmed, say("The change is stored, but not confirmed to be durable. Try again: nothing is done twice.")},
 	{wire.ErrNotSynced, say("Redis does not sync to disk before it answers, as this service requires. Nothing was changed.")},
 	{wire.ErrFull, say("Redis has reached `maxmemory`. Nothing was changed.")},
-	{layout.ErrLayout, say("The data in Redis belong to other settings. Nothing is read or written. The log names the difference.")},
+	{store.ErrLayout, say("The data in Redis belong to other settings. Nothing is read or written. The log names the difference.")},
 	{wire.ErrNotBegun, say("Redis has not answered since this instance started. Nothing was changed. Try again.")},
 	{wire.ErrMoved, say("Notices are being moved to another Redis. Nothing was changed. Try again.")},
 	{wire.ErrUnavailable, say("Redis is unavailable. Try again.")},

@@ -17,9 +17,9 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/store"
 	"notifier/internal/timespec"
 )
 
@@ -351,7 +351,7 @@ type receiverChange struct {
 
 // receiverChanged notes a change of a receiver in the audit and redirects to the page of the form.
 func (p *Pages) receiverChanged(w http.ResponseWriter, r *http.Request, v Visitor, c receiverChange) error {
-	var full *layout.FullError
+	var full *store.FullError
 	if errors.As(c.err, &full) {
 		why := say("This client has made %s paused receivers and limits, its share of the maximum. Resume receivers or remove limits.", full.Most)
 		if full.All {

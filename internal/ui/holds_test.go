@@ -12,7 +12,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/layout"
+	"notifier/internal/store"
 	"notifier/internal/ui"
 )
 
@@ -188,7 +188,7 @@ func TestPagesRefuseWrongPauses(t *testing.T) {
 func TestReceiversPageWithMostHolds(t *testing.T) {
 	s := newSite(t)
 	values := map[string]string{}
-	for i := range layout.MaxReceivers - 1 {
+	for i := range store.MaxReceivers - 1 {
 		values[fmt.Sprintf("limit/shop%d.example/", i)] = `{"rate":1}`
 	}
 	store := s.engine.Store()

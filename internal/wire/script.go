@@ -15,7 +15,7 @@ type Script struct {
 	Op      string // names the script in metrics and errors
 	src     string
 	mayGrow bool
-	guarded bool // refused if the layout has changed: see package layout
+	guarded bool // refused if the layout has changed: see package store
 	bare    Forms
 	waits   waits
 	// outbox is the index of the argument that handover.lua needs. It is 0 if the script finalizes no

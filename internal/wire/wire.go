@@ -56,7 +56,7 @@ type Client struct {
 	guard          Guard
 }
 
-// Guard sends guarded scripts. Package layout implements it and checks that Redis has the expected
+// Guard sends guarded scripts. Package store implements it and checks that Redis has the expected
 // layout.
 type Guard interface {
 	Guarded(ctx context.Context, sc *Script, keys []string, args []any) *redis.Cmd

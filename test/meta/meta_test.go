@@ -47,11 +47,10 @@ var layers = map[string]int{
 	"internal/sentinel": 46,
 	"internal/wire":     47,
 	"internal/health":   48,
-	"internal/holds":    49,
-	"internal/layout":   48,
 	"internal/audit":    49,
 	"internal/session":  49,
 	"internal/store":    50,
+	"internal/holds":    51,
 	"internal/fleet":    55,
 	"internal/tap":      56,
 

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	outbox "notifier/internal/history"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 // In worlds of moves and of adoption there is a history. Finalized notices are appended to
@@ -64,7 +64,7 @@ func (w *world) compareEndings() {
 	w.texts = texts
 	numbers := map[string]bool{}
 	for i, text := range texts {
-		e, err := layout.ReadEntry(text)
+		e, err := store.ReadEntry(text)
 		if err != nil {
 			w.t.Fatalf("%s: %v", text, err)
 		}

@@ -10,13 +10,13 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/redistest"
+	"notifier/internal/store"
 )
 
 // drawOrder draws the order of the route. In an ordered run all keys are a sequence.
 func (w *ferry) drawOrder(t *rapid.T) {
-	members := map[order][]string{skip: {prefix}, block: {prefix, prefix + layout.Blocks}}
+	members := map[order][]string{skip: {prefix}, block: {prefix, prefix + store.Blocks}}
 	if w.order = pick(t, "order", []order{unordered, skip, block}); w.order == unordered {
 		return
 	}
@@ -32,7 +32,7 @@ func (w *ferry) key(k int) string { return keyIn(w.order, k) }
 // checkSequences checks the sequences in each shard of each side.
 func (w *ferry) checkSequences() {
 	for _, s := range w.shores {
-		now, _, err := layout.Discover(w.ctx, s.plain, keys.Space{Namespace: space.Namespace}, false)
+		now, _, err := store.Discover(w.ctx, s.plain, keys.Space{Namespace: space.Namespace}, false)
 		w.plainly(err)
 		w.plainly(checkMembers(w.ctx, s.plain, now, w.order))
 	}

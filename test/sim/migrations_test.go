@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
@@ -155,7 +154,7 @@ func (w *ferry) say(format string, args ...any) { w.t.Logf(format, args...) }
 
 // newStore returns the store of an instance. The first one of a side sets its shard count.
 func (w *ferry) newStore(s *shore, shards int) *store.Store {
-	now, _, err := layout.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
+	now, _, err := store.Discover(w.ctx, s.conn, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -495,7 +494,7 @@ func (w *ferry) end() {
 			w.t.Fatalf("find key %d on the source: %v, want moved", k, err)
 		}
 	}
-	if side := to.stores[1].Side(); side.State != layout.SideOpen {
+	if side := to.stores[1].Side(); side.State != store.SideOpen {
 		w.t.Fatalf("%s is %s at last", to.name, side.State)
 	}
 }

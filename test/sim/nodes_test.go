@@ -15,7 +15,6 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -116,7 +115,7 @@ func (l *lab) part(rt *rapid.T) {
 func (w *parted) say(format string, args ...any) { w.t.Logf(format, args...) }
 
 func (w *parted) newStore() *store.Store {
-	now, _, err := layout.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, true)
+	now, _, err := store.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, true)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,7 +128,7 @@ func (w *parted) newStore() *store.Store {
 
 // now are the places there are.
 func (w *parted) now() keys.Space {
-	now, _, err := layout.Discover(w.ctx, w.plain, keys.Space{Namespace: space.Namespace}, true)
+	now, _, err := store.Discover(w.ctx, w.plain, keys.Space{Namespace: space.Namespace}, true)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -258,7 +257,7 @@ func (w *parted) moveOut(t *rapid.T) {
 	to := s.Space().Shard(pick(t, "key", here))
 	ks := slices.DeleteFunc(here, func(k string) bool { return s.Space().Shard(k) != to })
 	l, _, err := s.MoveOut(w.ctx, p, to, ks)
-	if err != nil && !errors.Is(err, layout.ErrMoving) && !errors.Is(err, wire.ErrUnavailable) {
+	if err != nil && !errors.Is(err, store.ErrMoving) && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatal(err)
 	}
 	if err == nil && l.Len() > 0 {

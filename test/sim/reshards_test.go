@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/move"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -25,7 +24,7 @@ const mostReshards = 4
 
 // batch is a batch that a mover has exported from an old shard.
 type batch struct {
-	layout.Moving
+	store.Moving
 	by      *store.Store
 	who     string
 	arrived bool // the import was acknowledged
@@ -48,7 +47,7 @@ func (w *world) reshardsActions() map[string]func(*rapid.T) {
 
 // found starts an instance, which reads the layout.
 func (w *world) found(in *instance) {
-	now, _, err := layout.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
+	now, _, err := store.Discover(w.ctx, w.client, keys.Space{Namespace: space.Namespace}, false)
 	if err != nil {
 		w.t.Fatalf("read the number of shards: %v", err)
 	}
@@ -215,7 +214,7 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 	case late:
 		return
 	case busy && f == arrives:
-		if !errors.Is(err, layout.ErrMoving) {
+		if !errors.Is(err, store.ErrMoving) {
 			t.Fatalf("two batches leave place %d: %v", place, err)
 		}
 		return

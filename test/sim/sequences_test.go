@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"notifier/internal/keys"
-	"notifier/internal/layout"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -48,7 +47,7 @@ func (w *world) drawOrder(t *rapid.T) {
 	for _, p := range w.under {
 		members = append(members, p)
 		if w.order == block {
-			members = append(members, p+layout.Blocks)
+			members = append(members, p+store.Blocks)
 		}
 	}
 	if err := w.store.AddOrdered(w.ctx, members); err != nil {

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -24,7 +24,7 @@ var locateScript = wire.NewScript("locate", locateSource, false)
 // Others returns further prefixes under which other instances may have stored notices of a route, because their routes
 // differ. For the route's prefix app1:shop, these may be app1 and app1:shop:paid. Longer prefixes in own are left out:
 // own has the prefixes of this instance's routes, to which such notices belong.
-func (v *View) Others(prefix string, own []string) []string {
+func (v *LayoutView) Others(prefix string, own []string) []string {
 	var list []string
 	for _, p := range v.Prefixes {
 		if keys.HasPrefix(prefix, p) || keys.HasPrefix(p, prefix) && !slices.Contains(own, p) {
@@ -36,7 +36,7 @@ func (v *View) Others(prefix string, own []string) []string {
 }
 
 // Covering returns the registered prefixes that cover a key, longest first.
-func (v *View) Covering(key string) []string {
+func (v *LayoutView) Covering(key string) []string {
 	var list []string
 	for end := strings.LastIndexByte(key, ':'); end > 0; end = strings.LastIndexByte(key[:end], ':') {
 		if _, ok := slices.BinarySearch(v.Prefixes, key[:end]); ok {
@@ -47,7 +47,7 @@ func (v *View) Covering(key string) []string {
 	return list
 }
 
-// Others is View.Others for a prefix of this instance and the known layout.
+// Others is LayoutView.Others for a prefix of this instance and the known layout.
 func (s *Layout) Others(prefix string) []string {
 	if v := s.view.Load(); v != nil {
 		return v.beside[prefix]

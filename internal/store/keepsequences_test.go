@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func TestScriptsThatRemoveNoticesKeepSequences(t *testing.T) {
 }
 
 func TestOrderedRoutesAreForgotten(t *testing.T) {
-	s, srv := open(t, Options{})
+	s, srv := openLayout(t, LayoutOptions{})
 	ctx, c := t.Context(), srv.Client()
 	check := func(want ...string) {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestOrderedRoutesAreForgotten(t *testing.T) {
 // The instance that announces new shards may die before it has copied the ordered and the paused routes. A shard
 // that any other instance learns has both before a script uses it.
 func TestNewShardHasOrderedAndPausedRoutesBeforeItIsUsed(t *testing.T) {
-	s, srv := open(t, Options{})
+	s, srv := openLayout(t, LayoutOptions{})
 	ctx, c := t.Context(), srv.Client()
 	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{"app1", "app1!"}), s.Pause(ctx, "app2")); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestNewShardHasOrderedAndPausedRoutesBeforeItIsUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := wire.New(wire.Options{Client: c, Space: now})
-	if err := errors.Join(w.Detect(ctx), New(w, Options{Prefixes: []string{"app1"}}).Learn(ctx)); err != nil {
+	if err := errors.Join(w.Detect(ctx), NewLayout(w, LayoutOptions{Prefixes: []string{"app1"}}).Learn(ctx)); err != nil {
 		t.Fatal(err)
 	}
 	for place := range next.Places() {

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -16,12 +16,12 @@ const tries = 5
 
 // Guarded implements [wire.Guard]. It reads the layout first if it is unknown or has changed.
 func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
-	return s.Call(ctx, sc, string(keys.ShardOf(ks[0])), func(*View) ([]string, []any, error) { return ks, args, nil })
+	return s.Call(ctx, sc, string(keys.ShardOf(ks[0])), func(*LayoutView) ([]string, []any, error) { return ks, args, nil })
 }
 
 // Prepare returns the keys and arguments of a script for the known layout. Nothing is sent if it
 // returns an error.
-type Prepare func(v *View) (ks []string, args []any, err error)
+type Prepare func(v *LayoutView) (ks []string, args []any, err error)
 
 // Call sends a guarded script. If the guard refuses it, or prepare returns [ErrOutdated], Call reads
 // the layout and tries again. base is the key prefix of the shard.
@@ -56,7 +56,7 @@ func unsent(ctx context.Context, err error) *redis.Cmd {
 }
 
 // ready adds the keys and arguments of the guard to those of a script.
-func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []string {
+func (s *Layout) ready(v *LayoutView, sc *wire.Script, ks []string, args []any) []string {
 	if at := sc.Outbox(); at > 0 {
 		args[at] = s.handover(v, ks[0])
 	}
@@ -65,7 +65,7 @@ func (s *Layout) ready(v *View, sc *wire.Script, ks []string, args []any) []stri
 
 // SendAll sends several calls of a script to one node, in one round trip. The caller must send a call
 // again if the guard refuses it or the node does not know its script.
-func (s *Layout) SendAll(ctx context.Context, v *View, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
+func (s *Layout) SendAll(ctx context.Context, v *LayoutView, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
 	for i := range calls {
 		calls[i].Keys = s.ready(v, sc, calls[i].Keys, calls[i].Args)
 	}

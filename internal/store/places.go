@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -49,7 +49,7 @@ func (f *former) reset(n int) {
 }
 
 // learnt updates the state after the view has changed from now to next.
-func (f *former) learnt(now, next *View) {
+func (f *former) learnt(now, next *LayoutView) {
 	was := now != nil && now.whole
 	switch {
 	case next.whole && (!was || now.First != next.First):
@@ -166,7 +166,7 @@ const checkedAtOnce = 200
 func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]bool, error) {
 	args := wire.Texts(ks)
 	for {
-		there, err := s.Call(ctx, whereScript, s.space.Base(home), func(v *View) ([]string, []any, error) {
+		there, err := s.Call(ctx, whereScript, s.space.Base(home), func(v *LayoutView) ([]string, []any, error) {
 			switch {
 			case s.space.First() != first:
 				return nil, nil, ErrReplaced
@@ -207,7 +207,7 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 var ErrOutdated = wire.Refusal("LAYOUT is learnt")
 
 // CoveringAny returns the registered prefixes that cover any of the keys.
-func (v *View) CoveringAny(ks []string) []string {
+func (v *LayoutView) CoveringAny(ks []string) []string {
 	var list []string
 	for _, k := range ks {
 		for _, p := range v.Covering(k) {
@@ -330,7 +330,7 @@ var wholeScript = wire.NewScript("whole", wholeSource, false)
 
 // noteWhole records in each place that the old shards are empty, as found under view v. The script
 // checks it again in the same step. Then this Layout reads the record, as all instances do.
-func (s *Layout) noteWhole(ctx context.Context, v *View) error {
+func (s *Layout) noteWhole(ctx context.Context, v *LayoutView) error {
 	places := s.space.Places()
 	for place := range places {
 		if err := s.known(ctx, place); err != nil {
@@ -351,7 +351,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *View) error {
 
 	args := []any{len(names), places}
 	names = append(names, layouts...)
-	err := s.Call(ctx, wholeScript, string(keys.ShardOf(names[0])), func(now *View) ([]string, []any, error) {
+	err := s.Call(ctx, wholeScript, string(keys.ShardOf(names[0])), func(now *LayoutView) ([]string, []any, error) {
 		if now.First != v.First || !slices.Equal(now.Prefixes, v.Prefixes) {
 			return nil, nil, ErrReplaced
 		}
@@ -402,6 +402,6 @@ var ErrReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire
 
 // IsOld reports whether a call is for an old shard. It also returns true if Redis has lost moves
 // since the caller chose the shard.
-func (s *Layout) IsOld(v *View, place int, since int64) bool {
+func (s *Layout) IsOld(v *LayoutView, place int, since int64) bool {
 	return place < v.First || s.places.forgot.Load() != since
 }

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // An earlier version uses a digest that stays the same without a reshard, and is refused after one.
 func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
-	s, srv := open(t, Options{})
+	s, srv := openLayout(t, LayoutOptions{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"sync/atomic"
@@ -32,8 +32,8 @@ func (unwatched) Grow(int) func()       { return func() {} }
 func (unwatched) SideChanged(Side)      {}
 func (unwatched) DataReplaced(Replaced) {}
 
-// Options configures a Layout.
-type Options struct {
+// LayoutOptions configures a Layout.
+type LayoutOptions struct {
 	// Prefixes are those of this instance's routes. They are registered before the first write.
 	Prefixes []string
 	// History is the maximum number of finalized notices in the outboxes of all shards; 0 = this
@@ -48,19 +48,19 @@ type Options struct {
 
 // Layout is an instance's knowledge of the data in one Redis. It is safe for concurrent use.
 type Layout struct {
-	o     Options
+	o     LayoutOptions
 	w     *wire.Client
 	c     redis.UniversalClient // the client of w
 	space keys.Space            // the key names of w
 
-	view     atomic.Pointer[View] // nil until the layout is known
-	learning chan struct{}        // semaphore: one learn at a time
-	learnt   atomic.Int64         // number of reads of the layout
-	wrong    atomic.Bool          // Redis has another layout
-	since    atomic.Int64         // Unix s of the last reshard
-	places   former               // state of old shards
-	side     atomic.Pointer[Side] // last known side; nil = none
-	came     atomic.Value         // source of the last migration: see CameFrom
+	view     atomic.Pointer[LayoutView] // nil until the layout is known
+	learning chan struct{}              // semaphore: one learn at a time
+	learnt   atomic.Int64               // number of reads of the layout
+	wrong    atomic.Bool                // Redis has another layout
+	since    atomic.Int64               // Unix s of the last reshard
+	places   former                     // state of old shards
+	side     atomic.Pointer[Side]       // last known side; nil = none
+	came     atomic.Value               // source of the last migration: see CameFrom
 
 	key      atomic.Pointer[[]byte] // the service's key, as last read
 	identity identity
@@ -68,9 +68,9 @@ type Layout struct {
 	ordered atomic.Pointer[[]string] // members of notifier:ordered, as last read or added
 }
 
-// New returns the Layout of w's Redis and makes it the guard of w's scripts. It sends nothing to
+// NewLayout returns the Layout of w's Redis and makes it the guard of w's scripts. It sends nothing to
 // Redis.
-func New(w *wire.Client, o Options) *Layout {
+func NewLayout(w *wire.Client, o LayoutOptions) *Layout {
 	if o.Watcher == nil {
 		o.Watcher = unwatched{}
 	}
@@ -100,7 +100,7 @@ func (s *Layout) Enter(space keys.Space) {
 }
 
 // View returns the known layout; nil until it has been read.
-func (s *Layout) View() *View { return s.view.Load() }
+func (s *Layout) View() *LayoutView { return s.view.Load() }
 
 // Learnt returns how often the layout was read. After a change, another Redis may answer.
 func (s *Layout) Learnt() int64 { return s.learnt.Load() }

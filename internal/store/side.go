@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -106,7 +106,7 @@ func (s *Layout) sided(text string) bool {
 
 // still reports whether the known view of a shard is current. A caller that refuses calls by itself
 // must check now and then.
-func (s *Layout) still(ctx context.Context, base string, v *View) bool {
+func (s *Layout) still(ctx context.Context, base string, v *LayoutView) bool {
 	state, err := s.c.HGet(ctx, keys.ShardKeys(base).Layout(), "state").Result()
 	return err != nil || state == v.State
 }

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"testing"
@@ -10,15 +10,15 @@ import (
 	"notifier/internal/wire"
 )
 
-// open returns a Layout of one shard on its own database.
-func open(t *testing.T, o Options) (*Layout, *redistest.Server) {
+// openLayout returns a Layout of one shard on its own database.
+func openLayout(t *testing.T, o LayoutOptions) (*Layout, *redistest.Server) {
 	t.Helper()
 	srv := redistest.Shared(t)
-	return over(t, srv.Client(), srv.Namespace(), o), srv
+	return overLayout(t, srv.Client(), srv.Namespace(), o), srv
 }
 
-// over returns a Layout on a client.
-func over(t *testing.T, c redis.UniversalClient, namespace string, o Options) *Layout {
+// overLayout returns a Layout on a client.
+func overLayout(t *testing.T, c redis.UniversalClient, namespace string, o LayoutOptions) *Layout {
 	t.Helper()
 	w := wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 1}})
 	if err := w.Detect(t.Context()); err != nil {
@@ -27,5 +27,5 @@ func over(t *testing.T, c redis.UniversalClient, namespace string, o Options) *L
 	if o.Prefixes == nil {
 		o.Prefixes = []string{"app1"}
 	}
-	return New(w, o)
+	return NewLayout(w, o)
 }

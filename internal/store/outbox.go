@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -97,7 +97,7 @@ func ReadEntry(text string) (Entry, error) {
 }
 
 // handover returns the arguments of handover.lua for a partition whose shadow is the first key.
-func (s *Layout) handover(v *View, shadow string) string {
+func (s *Layout) handover(v *LayoutView, shadow string) string {
 	if v.history <= 0 {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ func receiverLayout(t *testing.T, shards int) *Layout {
 	t.Helper()
 	srv := redistest.Shared(t)
 	w := wire.New(wire.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: shards}})
-	s := New(w, Options{Prefixes: []string{"app1"}})
+	s := NewLayout(w, LayoutOptions{Prefixes: []string{"app1"}})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

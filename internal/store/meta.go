@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -44,8 +44,8 @@ const Version = 2
 // ErrLayout is returned if the data in Redis were written with other settings.
 var ErrLayout = errors.New("the data in Redis has another layout")
 
-// View is a known layout, with the scripts that match it. It is immutable.
-type View struct {
+// LayoutView is a known layout, with the scripts that match it. It is immutable.
+type LayoutView struct {
 	State    string
 	Prefixes []string // sorted
 	forms    map[*wire.Script]wire.Forms
@@ -59,11 +59,11 @@ type View struct {
 var guardCode = wire.Prelude(guardSource)
 
 // Beside returns the precomputed Others of one of this instance's prefixes.
-func (v *View) Beside(prefix string) []string { return v.beside[prefix] }
+func (v *LayoutView) Beside(prefix string) []string { return v.beside[prefix] }
 
-func newView(state string, prefixes, own []string, side Side) *View {
+func newView(state string, prefixes, own []string, side Side) *LayoutView {
 	scripts := wire.Guarded()
-	v := &View{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)),
+	v := &LayoutView{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)),
 		beside: make(map[string][]string, len(own))}
 	for _, p := range own {
 		v.beside[p] = v.Others(p, own)

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []
 	}
 
 	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, MaxMovingBytes, last, "", ""}, ks,
-		func(v *View) bool {
+		func(v *LayoutView) bool {
 			return from.Shard < v.First && to >= v.First // otherwise to is no longer a current shard, or neither is known yet
 		})
 }
@@ -92,12 +92,12 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 
 // TakeOut is MoveOut with the arguments of moveout.lua after the prefix of claims. It is sent only
 // while sure returns true for the known view.
-func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*View) bool) (Moving, Staying, error) {
+func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*LayoutView) bool) (Moving, Staying, error) {
 	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
 	args = append(args, wire.Texts(ks)...)
 
 	names := append(s.space.States(l.From), s.space.Moving(l.From.Shard))
-	v, err := s.w.List(moveOutScript.Op, s.Call(ctx, moveOutScript, s.space.Base(l.From.Shard), func(v *View) ([]string, []any, error) {
+	v, err := s.w.List(moveOutScript.Op, s.Call(ctx, moveOutScript, s.space.Base(l.From.Shard), func(v *LayoutView) ([]string, []any, error) {
 		if !sure(v) {
 			return nil, nil, ErrOutdated
 		}

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ func TestIdentityIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	c, space := srv.Client(), keys.Space{Namespace: srv.Namespace(), Shards: 1}
-	instance := func() *Layout { return over(t, c, srv.Namespace(), Options{}) }
+	instance := func() *Layout { return overLayout(t, c, srv.Namespace(), LayoutOptions{}) }
 	s := instance()
 
 	// Without a layout a field of notifier:meta would keep instances from starting.
@@ -73,7 +73,7 @@ func TestReplacedDataAreReportedByEachInstance(t *testing.T) {
 	var heard [2]replacements
 	var all [2]*Layout
 	for i := range all {
-		all[i] = over(t, c, "notifier", Options{Watcher: &heard[i]})
+		all[i] = overLayout(t, c, "notifier", LayoutOptions{Watcher: &heard[i]})
 		if err := all[i].Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -128,12 +128,12 @@ func TestReplacedDataAreReportedByEachInstance(t *testing.T) {
 // Neither a migration to this Redis nor the end of a Redis that was left is a loss.
 func TestMigrationIsNoLoss(t *testing.T) {
 	t.Parallel()
-	s, srv := open(t, Options{Watcher: &replacements{}})
+	s, srv := openLayout(t, LayoutOptions{Watcher: &replacements{}})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	heard := &replacements{}
-	other := over(t, srv.Client(), srv.Namespace(), Options{Watcher: heard})
+	other := overLayout(t, srv.Client(), srv.Namespace(), LayoutOptions{Watcher: heard})
 	if err := other.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestMigrationIsNoLoss(t *testing.T) {
 func TestIdentityHoldsWhileRedisIsUnavailable(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	s := over(t, srv.Client(), "notifier", Options{})
+	s := overLayout(t, srv.Client(), "notifier", LayoutOptions{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

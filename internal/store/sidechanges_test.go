@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"maps"
@@ -17,7 +17,7 @@ func (s sides) SideChanged(side Side) { *s.heard = append(*s.heard, side.State) 
 func TestSideIsReportedWhenItChanges(t *testing.T) {
 	t.Parallel()
 	var heard []SideState
-	s, _ := open(t, Options{Watcher: sides{heard: &heard}})
+	s, _ := openLayout(t, LayoutOptions{Watcher: sides{heard: &heard}})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestSideIsReportedWhenItChanges(t *testing.T) {
 // nor the state that other instances' scripts compare changes.
 func TestRegisterOfAnEarlierEpochChangesNothing(t *testing.T) {
 	t.Parallel()
-	s, srv := open(t, Options{})
+	s, srv := openLayout(t, LayoutOptions{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package layout
+package store
 
 import (
 	"context"
@@ -91,7 +91,7 @@ func (s *Layout) known(ctx context.Context, shard int) error {
 
 // learn reads the layout of one shard, unless another goroutine has read it since before was known.
 // base is the key prefix of the shard.
-func (s *Layout) learn(ctx context.Context, base string, before *View) error {
+func (s *Layout) learn(ctx context.Context, base string, before *LayoutView) error {
 	select {
 	case s.learning <- struct{}{}:
 		defer func() { <-s.learning }()
@@ -152,7 +152,7 @@ func (s *Layout) marks() string {
 
 // register adds prefixes to one shard and to notifier:routes, and writes the history's bound. If
 // the shard has a copy of the layout, this takes one round trip.
-func (s *Layout) register(ctx context.Context, base string, known []string, history string) (*View, error) {
+func (s *Layout) register(ctx context.Context, base string, known []string, history string) (*LayoutView, error) {
 	write := "0"
 	for range 5 {
 		slices.Sort(known)
@@ -264,7 +264,7 @@ func (r *registration) missing() []string {
 }
 
 // view returns the layout that was registered, for an instance with some prefixes.
-func (r *registration) view(own []string) *View {
+func (r *registration) view(own []string) *LayoutView {
 	v := newView(r.state, r.prefixes, own, r.side)
 	v.history, v.First = r.history, r.space.First()
 	v.whole = v.First == 0 || strings.HasSuffix(v.State, "+")
