@@ -1,3 +1,5 @@
+-- Code generated from internal/store/lua/producer.lua; DO NOT EDIT.
+--
 -- Schedules one notice from a producer's own script or transaction, in one step with the producer's own writes:
 --
 --   MULTI
@@ -224,7 +226,48 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
 end
 
--- The rest is schedule.lua of the service, for one notice. order is the code for sequences, internal/store/lua/order.lua.
+-- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
+local t = redis.call('TIME')
+local now = t[1] * 1000 + math.floor(t[2] / 1000)
+local after = now + (t[2] % 1000 > 0 and 1 or 0)
+local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
+local birth = t[1] * 1000000 + t[2] - 1577836800000000
+local function successor(record) return math.max(birth, made(record) + 1) end
+local foreign = 0
+local function owns(mode, key, score)
+  score = mode ~= '0' and tonumber(score)
+  if not score then return false end
+  local due = math.floor(score)
+  if score ~= due and not (score % 1 >= 500 / 1024 and score % 1 < 0.5) then return false end
+  local at = redis.pcall('PEXPIRETIME', key)
+  if type(at) ~= 'table' then return at == due - 1 end
+  at = redis.pcall('PTTL', key)
+  if type(at) == 'table' or at < 0 or math.abs(now + at + 1 - due) > 2 then return false end
+  local value = mode == '1' and redis.pcall('GET', key)
+  return not value or type(value) == 'string' and string.find(value, '^%d+$') ~= nil
+end
+local function disarm(mode, key, score)
+  if owns(mode, key, score) then redis.pcall('DEL', key) end
+end
+local function arm(mode, key, due, value, score, anew)
+  if due <= now then
+    disarm(mode, key, score)
+    return false
+  end
+  if mode == '0' then return true end
+  local at = due - 1
+  local set = redis.pcall('SET', key, value, 'NX', 'PXAT', at)
+  if set then return not set.err end
+  if owns(mode, key, score) then
+    if anew then return not redis.pcall('SET', key, '1', 'PXAT', at).err end
+    return redis.pcall('PEXPIREAT', key, at) == 1
+  end
+  if mode == '1' then
+    local found = redis.pcall('GET', key)
+    if type(found) ~= 'string' or not string.find(found, '^%d+$') or redis.pcall('PTTL', key) < 0 then foreign = foreign + 1 end
+  end
+  return false
+end
 local function order(shadow, t)
   local call = redis.call
   local base = string.sub(shadow, 1, string.find(shadow, '}:', 1, true) + 1)
@@ -240,12 +283,10 @@ local function order(shadow, t)
   local names, heads, holders, exists = {}, {}, {}, {}
   local touched, left, joined, freed, sets, woken = {}, {}, {}, {}, nil, false
   local q = {blocks = is[2] == 1}
-
   local function any(key)
     if exists[key] == nil then exists[key] = call('EXISTS', key) == 1 end
     return exists[key]
   end
-
   local function sequence(key)
     local name = names[key]
     if not name then
@@ -255,9 +296,7 @@ local function order(shadow, t)
     end
     return name
   end
-
   local function marker(name) return base .. 'sequence:' .. route .. ':' .. name end
-
   local function load(keys)
     local ask, n = {}, 0
     for i = 1, #keys do
@@ -271,40 +310,33 @@ local function order(shadow, t)
     local entries = call('HMGET', first, unpack(ask))
     for i = 1, n do heads[ask[i]] = entries[i] end
   end
-
   local function head(name)
     if heads[name] == nil then heads[name] = call('HGET', first, name) end
     return heads[name] and sub(heads[name], 29)
   end
-
   local function holder(name)
     if not any(marked) then return nil end
     if holders[name] == nil then holders[name] = call('GET', marker(name)) end
     return holders[name]
   end
-
   local function mark(name, held, ms)
     ms = math.max(tonumber(ms), 1)
     holders[name], exists[marked] = held, true
     call('SET', marker(name), held, 'PX', ms)
     if call('PTTL', marked) < ms then call('SET', marked, 1, 'PX', ms) end
   end
-
   local function hold(key)
     local token = call('GET', claim .. key)
     if token and not holder(sequence(key)) then mark(sequence(key), token .. ' ' .. key, call('PTTL', claim .. key)) end
   end
-
   local function made(key)
     local record = call('HGET', base .. 'records:' .. route, key)
     return tonumber(record and match(record, '"made":(%d+)') or 0)
   end
-
   local function set(name, entry)
     local n = #sets
     heads[name], sets[n + 1], sets[n + 2] = entry, name, entry
   end
-
   local function remove(all)
     local empty, gone = {}, {}
     for i = 1, #all do
@@ -329,7 +361,6 @@ local function order(shadow, t)
     if any(waiting) then call('ZREM', waiting, unpack(all)) end
     return empty
   end
-
   local function promote(name)
     local member = call('ZRANGEBYLEX', later, '[' .. name .. ' ', '(' .. name .. '!', 'LIMIT', 0, 1)[1]
     if not member then return end
@@ -337,7 +368,6 @@ local function order(shadow, t)
     call('ZREM', later, member)
     call('HDEL', positions, sub(member, #name + 30))
   end
-
   local function add()
     local members, fields = {}, {}
     local function after(name, entry)
@@ -365,7 +395,6 @@ local function order(shadow, t)
       exists[later] = true
     end
   end
-
   local function write()
     local new, position = next(joined)
     if new and not next(left) and not next(joined, new) and call('HSETNX', first, names[new], position .. ' ' .. new) == 1 then
@@ -398,65 +427,52 @@ local function order(shadow, t)
     if #dels > 0 then call('HDEL', first, unpack(dels)) end
     left, joined = {}, {}
   end
-
   local function alive(key)
     return call('ZSCORE', shadow, key) or q.blocks and call('ZSCORE', base .. 'dead:' .. route, key)
   end
-
   function q.position(key)
     if joined[key] or left[key] then return joined[key] end
     local name = sequence(key)
     if head(name) == key then return sub(heads[name], 1, 27) end
     return any(later) and call('HGET', positions, key) or nil
   end
-
   function q.score(ms, old)
     local fraction = old % 1
     return format('%.17g', ms + (fraction > 0 and fraction < 500 / 1024 and fraction or part))
   end
-
   function q.waits(key) return call('ZSCORE', waiting, key) end
-
   function q.awaited(key)
     local name = sequence(key)
     local held = holder(name)
     return held and match(held, ' (.+)$') or head(name)
   end
-
   local function touch(key)
     local name = sequence(key)
     if any(waiting) then touched[name] = true end
     return name
   end
-
   function q.leave(key)
     touch(key)
     left[key], joined[key] = true, nil
     if not freed[key] then hold(key) end
   end
-
   function q.put(key, position)
     q.leave(key)
     joined[key] = position
   end
-
   local last, text
   local function at(due, made, n)
     if last ~= made then last, text = made, format('%013x', floor(made)) end
     return format('%011x%s%03x', floor(due), text, n)
   end
-
   function q.enter(key, due, made, n)
     sequence(key)
     joined[key] = at(due, made, n)
   end
-
   function q.join(key, due, made) q.put(key, at(due, made, 0)) end
-
   function q.keep(key, due, made)
     if q.position(key) then touch(key) else q.join(key, due, made) end
   end
-
   function q.free(key, token)
     local name = touch(key)
     freed[key] = true
@@ -465,15 +481,12 @@ local function order(shadow, t)
       holders[name] = false
     end
   end
-
   function q.start(key) if any(waiting) then call('ZREM', waiting, key) end end
-
   function q.renew(key, token, ms)
     local name = sequence(key)
     local held = holder(name)
     if held and match(held, ' (.+)$') == key then mark(name, token .. ' ' .. key, ms) end
   end
-
   function q.look(keys)
     load(keys)
     if not any(marked) then return end
@@ -481,7 +494,6 @@ local function order(shadow, t)
     for i = 1, #keys do read[i] = marker(sequence(keys[i])) end
     for i, held in ipairs(call('MGET', unpack(read))) do holders[sequence(keys[i])] = held end
   end
-
   function q.gate(key, score, token, early)
     local name = sequence(key)
     if not head(name) or head(name) ~= key and not (any(later) and call('HGET', positions, key)) then
@@ -507,7 +519,6 @@ local function order(shadow, t)
     end
     return q.score(till, score)
   end
-
   function q.finish()
     write()
     if next(touched) and any(waiting) then
@@ -525,15 +536,52 @@ local function order(shadow, t)
     end
     return woken
   end
-
   return q
 end
-
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
--- The generation, in µs since 2020, is unique among the notices of a key. Numbers up to 10^13, 25 April 2020, would be read as Unix ms.
-local made = t[1] * 1000000 + t[2] - 1577836800000000
-if made < 10000000000000 then
+local function unhold(shadow, key, score)
+  if not score or tonumber(score) % 1 ~= 132 / 256 then return nil end
+  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
+  local value = redis.call('HGET', base .. 'holds:' .. route, key)
+  if not value then return nil end
+  local pause = string.match(value, ' (.+)$')
+  redis.call('ZREM', base .. 'held:' .. route, pause .. ' ' .. key)
+  redis.call('HDEL', base .. 'holds:' .. route, key)
+  return pause
+end
+local function hold(shadow, key, pause, score)
+  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
+  unhold(shadow, key, 132 / 256)
+  redis.call('ZADD', base .. 'held:' .. route, 0, pause .. ' ' .. key)
+  redis.call('HSET', base .. 'holds:' .. route, key, score .. ' ' .. pause)
+end
+local function handover(to, shadow, time)
+  local most, host = string.match(to, '^(%d+) (%S+)$')
+  local base, prefix = string.match(shadow, '^(.-}:)shadow:(.+)$')
+  local at = ' ' .. time[1] .. string.format('%06d', time[2]) .. ' '
+  local middle = at .. prefix .. ' ' .. host .. ' '
+  local list, n = {}, 0
+  return function(how, key, record, under)
+    if how then
+      n = n + 1
+      list[n] = how .. (under and at .. string.match(under, '}:shadow:(.+)$') .. ' - ' or middle) .. key .. ' ' .. record
+    elseif n > 0 then
+      local over = redis.call('RPUSH', base .. 'ended', unpack(list)) - most
+      if over > 0 then
+        redis.call('LTRIM', base .. 'ended', over, -1)
+        redis.call('HINCRBY', base .. 'history', 'lost', over)
+      end
+    end
+  end
+end
+local function wake(earliest, shadow, channel, name)
+  if earliest > now + 50 then
+    if earliest == math.huge then return end
+    local head = redis.call('ZRANGEBYSCORE', shadow, string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+    if head and tonumber(head) < earliest then return end
+  end
+  redis.pcall('PUBLISH', channel, string.format('%.0f', earliest) .. ' ' .. name)
+end
+if birth < 10000000000000 then
   return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
 end
 local old, there = redis.call('HGET', KEYS[2], key), prefix
@@ -553,48 +601,38 @@ if not old and mode ~= 'replace' and redis.call('EXISTS', base .. 'tombstones') 
     if redis.call('HEXISTS', base .. 'tombstones:' .. bucket, digest) == 1 then return 0 end
   end
 end
-local head = redis.call('ZRANGE', KEYS[1], 0, 0, 'WITHSCORES')[2]
-head = head and tonumber(head) or math.huge
 local due = tonumber(ms)
 -- A delay counts from the next whole ms, so that it is never short.
-if sign == '+' then due = due > 0 and now + due + (t[2] % 1000 > 0 and 1 or 0) or now end
+if sign == '+' then due = due > 0 and after + due or now end
 if due < now then due = now end
-local text = string.format('%.0f', due)
+local text, generation, was = string.format('%.0f', due), birth, nil
 -- If the route is ordered, the notice joins its sequence.
-local joins, leaves = order(KEYS[1], t), there ~= prefix and order(base .. 'shadow:' .. there, t) or nil
+local shadow = base .. 'shadow:' .. there
+local joins, leaves = order(KEYS[1], t), there ~= prefix and order(shadow, t) or nil
 if old then
-  made = math.max(made, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1)
+  generation, was = successor(old), redis.call('ZSCORE', shadow, key)
   if joins and there == prefix then joins.leave(key) end
   if leaves then leaves.leave(key) end
   redis.call('DEL', base .. 'claim:' .. key)
-  redis.call('ZREM', base .. 'shadow:' .. there, key)
+  unhold(shadow, key, was)
+  redis.call('ZREM', shadow, key)
   local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
   if there ~= prefix then redis.call('HDEL', base .. 'records:' .. there, key) end
   if ended == 0 and (layout[3] or '0') ~= '0' then
     -- The replaced notice was not settled, so it is finalized now: write it to the outbox of the history.
-    local over = redis.call('RPUSH', base .. 'ended', (died == 1 and 'R ' or 'r ') .. t[1] .. string.format('%06d', t[2]) .. ' ' .. there ..
-      ' - ' .. key .. ' ' .. old) - layout[3]
-    if over > 0 then
-      redis.call('LTRIM', base .. 'ended', over, -1)
-      redis.call('HINCRBY', base .. 'history', 'lost', over)
-    end
+    local hand = handover(layout[3] .. ' -', shadow, t)
+    hand(died == 1 and 'R' or 'r', key, old)
+    hand()
   end
 end
-redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', made) .. tail)
-if due > now then
-  if KEYS[5] and redis.pcall('SET', key, '1', 'PXAT', string.format('%.0f', due - 1)).err then text = text .. '.5' end
-  redis.call('ZADD', KEYS[1], text, key)
-else
-  redis.call('ZADD', KEYS[1], text .. '.5', key)
-  if old and KEYS[5] then redis.pcall('DEL', key) end
-end
+redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', generation) .. tail)
+local timed = arm(KEYS[5] and '1' or '0', key, due, '1', was, true)
+redis.call('ZADD', KEYS[1], timed and text or text .. '.5', key)
 local earliest = due
 if leaves then leaves.finish() end
 if joins then
-  joins.enter(key, due, made, 1)
+  joins.enter(key, due, generation, 1)
   if joins.finish() then earliest = now end
 end
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', space .. ':wake', string.format('%.0f', earliest) .. ' ' .. shard .. ' ' .. prefix)
-end
+wake(earliest, KEYS[1], space .. ':wake', shard .. ' ' .. prefix)
 return due

@@ -105,6 +105,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.spread(ctx)
 		r.sizes(ctx)
 		r.prefixes(ctx)
+		r.foreignKeys(ctx)
 		r.hooks(ctx)
 		r.headers(ctx)
 		r.olderTLS(ctx)

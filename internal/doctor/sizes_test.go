@@ -3,7 +3,11 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
@@ -49,4 +53,27 @@ func TestExamineReportsLargeShard(t *testing.T) {
 	}
 	tag := space.Tag(space.Shard("app1:orders:paid:same"))
 	examine(t, cfg, Options{}).says(t, "shards", Warning, "shard {"+tag+"} holds 1000 notices, more than 3 times the mean")
+}
+
+func TestExamineReportsKeysOfOtherPrograms(t *testing.T) {
+	s := redistest.Start(t, redistest.WithConfig(good...))
+	cfg, c, ctx := configFor(s.URL()), s.Client(), t.Context()
+	space := keys.Space{Namespace: "notifier", Shards: 1}
+	due := float64(time.Now().Add(time.Hour).UnixMilli())
+	for i, score := range []float64{due + 0.5, due, due + 0.5} {
+		key := fmt.Sprintf("app1:orders:paid:%d", i)
+		if err := c.ZAdd(ctx, space.Shadow(space.Partition("app1:orders", key)), redis.Z{Score: score, Member: key}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := examine(t, cfg, Options{}); strings.Contains(r.text(), "keys of their names") {
+		t.Errorf("without such keys:\n%s", r.text())
+	}
+	for i := range 2 {
+		if err := c.HSet(ctx, fmt.Sprintf("app1:orders:paid:%d", i), "paid", 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, cfg, Options{}).says(t, "keys", Warning, "1 notice without a timer, because other programs have keys of their names, for "+
+		"example app1:orders:paid:0")
 }

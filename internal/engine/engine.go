@@ -155,6 +155,7 @@ type Engine struct {
 	walker      *holds.Walker
 	receivers   *receivers
 	unconfirmed *unconfirmed
+	foreign     *foreignKeys
 	losses      *losses
 
 	events   atomic.Bool   // expired events arrive
@@ -183,6 +184,7 @@ func New(o Options) *Engine {
 	e.keyspace.Store(true)
 	e.receivers = newReceivers(e)
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
+	e.foreign = &foreignKeys{engine: e, logged: map[string]time.Time{}, since: map[string]int{}}
 	e.unadopted = newUnadopted(e, o.Logger)
 	e.losses = newLosses(o.Metrics, o.Logger)
 	e.store = e.newStore()

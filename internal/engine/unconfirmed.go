@@ -14,6 +14,8 @@ type writes struct{ *Engine }
 
 func (x writes) Unconfirmed(op string, n int, err error) { x.unconfirmed.record(op, n, err) }
 
+func (x writes) ForeignKeys(prefix string, n int) { x.foreign.record(prefix, n) }
+
 func (x writes) Finalized(shard, n int) {
 	if x.shipper != nil {
 		x.shipper.Wake(shard, n)

@@ -66,6 +66,7 @@ type Metrics struct {
 	redis     *prometheus.CounterVec
 	unsettled *prometheus.CounterVec
 	short     *prometheus.CounterVec
+	foreign   *prometheus.CounterVec
 	bodies    *prometheus.CounterVec
 	tokens    *prometheus.CounterVec
 	lost      prometheus.Counter
@@ -144,6 +145,8 @@ func New(o Options) *Metrics {
 		unsettled: counter("notifier_unsettled_total", "Attempts whose settle failed and is retried.", "route"),
 		short: counter("notifier_unconfirmed_total", "Notices whose write was not confirmed with the configured durability, by operation; "+
 			"a settle is retried up to five times.", "op"),
+		foreign: counter("notifier_foreign_keys_total", "Timers that could not be set because another program has a key of the notice's name. "+
+			"Such a notice is claimed by a sweep.", "route"),
 		bodies: counter("notifier_bodies_lost_total", "Plain timers that expired before adoption or were too long. Their notices have no body.",
 			"route"),
 		tokens: counter("notifier_authentication_failures_total", "Requests with an unknown token, at the api or the pages.", "via"),
@@ -180,7 +183,7 @@ func New(o Options) *Metrics {
 		return float64(o.LogDropped())
 	})
 	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost, m.redis,
-		m.unsettled, m.short, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, &m.shortages, build,
+		m.unsettled, m.short, m.foreign, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, &m.shortages, build,
 		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
@@ -433,6 +436,16 @@ func (m *Metrics) Unsettled(route string, n int) {
 
 	_, name := m.series(route)
 	m.unsettled.WithLabelValues(name).Add(float64(n))
+}
+
+// ForeignKeys counts keys of other programs that have the names of notices of a route.
+func (m *Metrics) ForeignKeys(route string, n int) {
+	if m == nil {
+		return
+	}
+
+	_, name := m.series(route)
+	m.foreign.WithLabelValues(name).Add(float64(n))
 }
 
 // Unconfirmed counts notices whose write was not confirmed in time.

@@ -52,17 +52,6 @@ func (s Redis) room(ctx context.Context, shard int) error {
 	return s.Wire().Wrapped("room", s.Wire().Redis.HSetNX(ctx, s.Space().Layout(shard), "room", 1).Err())
 }
 
-// dropScript deletes a timer that expires when its notice is due. A timer with another expiry was
-// set by a producer and stays. The script is sent as text, because each timer may be on another node.
-const dropScript = `local at = redis.pcall('PEXPIRETIME', KEYS[1])
-if type(at) == 'table' then
-  local t = redis.call('TIME')
-  local left = redis.call('PTTL', KEYS[1])
-  at = left < 0 and left or t[1] * 1000 + math.floor(t[2] / 1000) + left
-end
-if math.abs(at - tonumber(ARGV[1])) <= 1 then return redis.call('DEL', KEYS[1]) end
-return 0`
-
 // dropTimers deletes, in a cluster, the timers of notices that are leaving.
 func (s Redis) dropTimers(ctx context.Context, batch store.Moving) error {
 	if !s.Wire().Cluster {
@@ -71,8 +60,8 @@ func (s Redis) dropTimers(ctx context.Context, batch store.Moving) error {
 
 	_, err := s.Wire().Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := 0; i < len(batch.What); i += 2 {
-			if due, ok := timed(batch.What[i+1]); ok {
-				wire.Eval(ctx, p, dropScript, []string{batch.What[i]}, due-1)
+			if score, _, _ := strings.Cut(batch.What[i+1], " "); score != "-" {
+				store.Disarm(ctx, p, batch.What[i], score)
 			}
 		}
 		return nil

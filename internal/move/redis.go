@@ -64,13 +64,13 @@ func (s Redis) missing(ctx context.Context, shard int, ks []string) (missing []s
 	return missing, err
 }
 
-// timerMode returns the argument of scripts for timers. "1": the script sets and deletes them. "0": a
-// second command does, because in a cluster they are in other slots.
+// timerMode returns the mode of timers of the scripts that move notices: store's lua/lib/timer.lua. A timer may be
+// an adopted one, whichever route the notice has.
 func (s Redis) timerMode() string {
 	if s.Wire().Cluster {
 		return "0"
 	}
-	return "1"
+	return "2"
 }
 
 // pages calls page with cursor 0, and then with each cursor that page returns, until that is 0.

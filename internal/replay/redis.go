@@ -19,7 +19,7 @@ import (
 //go:embed lua/replay.lua
 var replaySource string
 
-var replayScript = wire.NewScript("replay", store.Order+replaySource, true).Confirmed()
+var replayScript = wire.NewScript("replay", store.Order+store.WithParts(replaySource), true).Confirmed()
 
 // maxItems is how many items one call of the script takes.
 const maxItems = 100
@@ -78,6 +78,11 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}
+
+	if len(prefixes) > 0 { // else no item was sent
+		v = s.Foreign(prefixes[0], v)
+	}
+
 	if len(v) != len(items)+1 {
 		return nil, wire.BadReply("replay", "%d answers to %d items", len(v)-1, len(items))
 	}

@@ -244,6 +244,7 @@ type unconfirmed int
 func (*unconfirmed) Failed(string)                          {}
 func (*unconfirmed) Finalized(int, int)                     {}
 func (u *unconfirmed) Unconfirmed(_ string, n int, _ error) { *u += unconfirmed(n) }
+func (u *unconfirmed) ForeignKeys(string, int)              {}
 
 // A replay waits for the durability that is set, and returns its answers also where that is
 // not confirmed.

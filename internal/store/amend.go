@@ -17,7 +17,7 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", Order+Held+amendSource, false).
+var amendScript = wire.NewScript("amend", Order+Held+WithParts(amendSource), false).
 	Ends(Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change of a notice on request, outside an attempt.
@@ -242,7 +242,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
-	if len(v) != len(list)+1 {
+	if v = s.Foreign(p.Prefix, v); len(v) != len(list)+1 {
 		return nil, wire.BadReply("amend", "%d answers for %d keys", len(v)-1, len(list))
 	}
 
@@ -259,8 +259,8 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 		}
 
 		found++
-		if t, ok := s.changedTimer(p.Prefix, list[i].key, &c, now); ok {
-			timers = append(timers, t)
+		if s.o.Cluster && c.Done {
+			timers = append(timers, changedTimer(list[i].key, op, &c, now))
 		}
 	}
 
@@ -289,7 +289,7 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 // readChange reads the reply of amend.lua for a key.
 func readChange(key string, p keys.Partition, v any, now time.Time) (Change, error) {
 	a, ok := v.([]any)
-	if !ok || len(a) != 7 {
+	if !ok || len(a) != 8 {
 		return Change{}, wire.BadReply("amend", "unexpected answer %T", v)
 	}
 
@@ -310,6 +310,7 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 	}
 
 	c.Found, c.Found.Shard = f, p.Shard
+	c.was, _ = a[7].(string)
 	if c.Done && c.Found.State == "" { // not stored any more: there is no retention
 		c.Found.State, c.Found.SettledAt = notice.Cancelled, now
 	}
@@ -318,24 +319,13 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 }
 
 // changedTimer returns, in a cluster, the operation on the timer of a changed notice.
-func (s *Store) changedTimer(prefix, key string, c *Change, now time.Time) (t timer, ok bool) {
-	if !s.o.Cluster || !c.Done {
-		return t, false
-	}
-
-	mode, own := overAll, true
-	if s.Timers.adopted(prefix) {
-		mode, own = overOwn, c.Before == notice.Scheduled || c.Before == notice.Claimed
-		if !own {
-			mode = overNothing
-		}
-	}
-
+func changedTimer(key string, op Amendment, c *Change, now time.Time) timer {
+	t := timer{key: key, was: c.was, anew: op == replace}
 	if c.Found.State == notice.Scheduled && c.Due.After(now) {
-		return timer{key, c.Due.UnixMilli(), c.NextAttempt(), mode}, true
+		t.due, t.attempt = c.Due.UnixMilli(), c.NextAttempt()
 	}
 
-	return timer{key: key, over: remove}, own
+	return t
 }
 
 // amendRest changes the notices that are not on the other side of a migration, and marks the others
@@ -374,5 +364,6 @@ type Change struct {
 	// Repeated reports that nothing was changed because the same call was made before.
 	Repeated bool
 
-	moved bool // by a migration to another Redis
+	moved bool   // by a migration to another Redis
+	was   string // the score before the change; empty = the notice was not pending
 }

@@ -25,14 +25,17 @@ var (
 	//go:embed lua/takeover.lua
 	takeOverSource string
 
-	winCode = Order + Held + wire.Prelude(winSource)
-
 	// In metrics all are one operation.
-	claimScript    = wire.NewScript("claim", winCode+claimSource, false)
-	sweepScript    = wire.NewScript("claim", winCode+sweepSource, false)
-	recoverScript  = wire.NewScript("claim", winCode+recoverSource, false)
-	takeOverScript = wire.NewScript("claim", winCode+takeOverSource, false)
+	claimScript    = wire.NewScript("claim", winning(claimSource), false)
+	sweepScript    = wire.NewScript("claim", winning(sweepSource), false)
+	recoverScript  = wire.NewScript("claim", winning(recoverSource), false)
+	takeOverScript = wire.NewScript("claim", winning(takeOverSource), false)
 )
+
+// winning returns a script with the code that win.lua adds to it.
+func winning(source string) string {
+	return Order + Held + Parts(source) + wire.Prelude(winSource) + source
+}
 
 // Claim is a notice that this instance holds for a lease, with the proof that its settle needs.
 type Claim struct {
@@ -111,13 +114,13 @@ func (s *Store) ClaimPostponed(ctx context.Context, p keys.Partition, lease Leas
 	}
 
 	c, err := s.claim(ctx, claimScript, p, lease, args)
-	if err != nil || !s.o.Cluster || s.Timers.adopted(p.Prefix) {
+	if err != nil || !s.o.Cluster {
 		return c, err
 	}
 
 	timers := make([]timer, len(c.Won))
 	for i := range c.Won {
-		timers[i] = timer{key: c.Won[i].Key, over: remove}
+		timers[i] = timer{key: c.Won[i].Key, was: c.Won[i].before}
 	}
 
 	s.Timers.arm(ctx, p.Prefix, timers, c.Now)

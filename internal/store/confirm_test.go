@@ -57,6 +57,7 @@ type unconfirmed map[string]int
 
 func (unconfirmed) Failed(string)                           {}
 func (unconfirmed) Finalized(int, int)                      {}
+func (unconfirmed) ForeignKeys(string, int)                 {}
 func (u unconfirmed) Unconfirmed(op string, n int, _ error) { u[op] += n }
 
 // Every write that callers wait for, with its replica there, away, and back.

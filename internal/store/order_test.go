@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -310,21 +309,6 @@ func TestSequencesStayInOrder(t *testing.T) {
 			w.check(t, did)
 		}
 	})
-}
-
-// A producer's script has the same code for sequences as the service's scripts.
-func TestProducersScriptHasTheOrderPrelude(t *testing.T) {
-	raw, err := os.ReadFile("../../deploy/schedule.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	prelude, err := os.ReadFile("lua/order.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if at := strings.Index(string(prelude), "local function order("); !strings.Contains(string(raw), string(prelude[at:])) {
-		t.Error("deploy/schedule.lua differs from internal/store/lua/order.lua")
-	}
 }
 
 // A reshard moves the notices of a sequence with their positions. Parked ones are due at once in their

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"strconv"
@@ -24,11 +23,8 @@ import (
 // The layout is the same for all instances, including those without a history: after a change the
 // guard refuses their next script, and they read the layout.
 
-//go:embed lua/handover.lua
-var handoverSource string
-
 // Outbox is the prelude of scripts that finalize notices: see [wire.Script.Ends].
-var Outbox = wire.Prelude(handoverSource)
+var Outbox = wire.Prelude(part("handover"))
 
 // The outcomes, as handover.lua writes them.
 const (

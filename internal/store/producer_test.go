@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -18,6 +19,44 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
+
+//go:generate go test -count 1 -run TestProducersScriptIsGenerated . -update
+
+var update = flag.Bool("update", false, "write deploy/schedule.lua")
+
+// deploy/schedule.lua is lua/producer.lua with the parts that it names, without comments and blank lines.
+func TestProducersScriptIsGenerated(t *testing.T) {
+	t.Parallel()
+	const path = "../../deploy/schedule.lua"
+	text, err := os.ReadFile("lua/producer.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString("-- Code generated from internal/store/lua/producer.lua; DO NOT EDIT.\n--\n")
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "<layout>", strconv.Itoa(Version))) {
+		names, ok := strings.CutPrefix(line, parts)
+		if !ok {
+			b.WriteString(line)
+			continue
+		}
+		for _, name := range strings.Fields(names) {
+			for code := range strings.Lines(part(name)) {
+				if !strings.HasPrefix(code, "--") && code != "\n" {
+					b.WriteString(code)
+				}
+			}
+		}
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != b.String() {
+		t.Errorf("%s differs from lua/producer.lua with its parts: run go generate ./internal/store (%v)", path, err)
+	}
+}
 
 // producer runs deploy/schedule.lua as a producer would.
 type producer struct {

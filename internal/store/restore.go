@@ -16,7 +16,7 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = wire.NewScript("restore", Order+restoreSource, true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
+var restoreScript = wire.NewScript("restore", Order+WithParts(restoreSource), true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
 
 // ErrTaken is returned if a notice cannot be restored because its key has another notice.
 var ErrTaken = errors.New("the key has another notice")
@@ -120,17 +120,16 @@ func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply,
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
-	if len(v) != len(letters)+1 {
+	if v = s.Foreign(p.Prefix, v); len(v) != len(letters)+1 {
 		return nil, wire.BadReply("restore", "%d answers to %d dead letters", len(v)-1, len(letters))
 	}
 
 	replies := make([]Reply, len(letters))
 	var timers []timer
-	mode := s.Timers.newMode(p.Prefix)
 	for i := range letters {
 		r := letters[i].reply(p.Prefix, call.others, v[i+1])
 		if replies[i] = r; r.Created && r.State == notice.Scheduled {
-			timers = append(timers, timer{r.Key, r.Due.UnixMilli(), r.NextAttempt(), mode})
+			timers = append(timers, timer{key: r.Key, due: r.Due.UnixMilli(), attempt: r.NextAttempt()})
 		}
 	}
 

@@ -21,7 +21,7 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", Order+Held+scheduleSource, true).
+var scheduleScript = wire.NewScript("schedule", Order+Held+WithParts(scheduleSource), true).
 	Ends(Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch holds schedule requests of one partition, for one script call.
@@ -246,19 +246,23 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 	}
 
 	late := err
-	if len(v) != len(reqs)+1 {
+	if v = s.Foreign(c.Prefix, v); len(v) != len(reqs)+1 {
 		return nil, wire.BadReply("schedule", "%d answers to %d requests", len(v)-1, len(reqs))
 	}
 
 	now := wire.Micros(v[0])
-	replies := make([]Reply, len(reqs))
+	replies, timers := make([]Reply, len(reqs)), []timer(nil)
 	for i := range reqs {
 		under, x := c.Prefix, v[i+1]
 		if _, kept := x.([]any); kept {
 			x, under = splitPrefix(x, c.Prefix, c.others)
 		}
 
-		replies[i] = s.scheduled(&reqs[i], under, x, now)
+		var was string
+		replies[i], was = s.scheduled(&reqs[i], under, x, now)
+		if s.o.Cluster && replies[i].Created {
+			timers = append(timers, timer{key: reqs[i].Key, due: replies[i].Due.UnixMilli(), attempt: 1, was: was, anew: true})
+		}
 	}
 
 	if late != nil {
@@ -266,14 +270,7 @@ func (s *Store) created(ctx context.Context, reqs []Request, c *creation) ([]Rep
 	}
 
 	if s.o.Cluster {
-		var t []timer
-		for i := range replies {
-			if replies[i].Created {
-				t = append(t, timer{reqs[i].Key, replies[i].Due.UnixMilli(), 1, overAll})
-			}
-		}
-
-		s.Timers.arm(ctx, c.Prefix, t, now)
+		s.Timers.arm(ctx, c.Prefix, timers, now)
 	}
 
 	return replies, nil
@@ -291,33 +288,35 @@ func markUnconfirmed(replies []Reply, err error) (n int) {
 	return n
 }
 
-func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) Reply {
+// scheduled reads the answer of schedule.lua to a request. was is the score of the notice that was replaced.
+func (s *Store) scheduled(r *Request, prefix string, v any, now time.Time) (reply Reply, was string) {
 	created := func(due int64, made notice.Made) Reply {
 		n := &notice.Notice{Key: r.Key, Route: prefix, Made: made, Due: time.UnixMilli(due).UTC(), Content: r.Content, Client: r.Client}
 		return Reply{Found: Found{Notice: n, State: notice.Scheduled}, Created: true}
 	}
 	switch v := v.(type) {
 	case int64:
-		return created(v, notice.MadeAt(now))
+		return created(v, notice.MadeAt(now)), ""
 	case string:
-		text, birth, _ := strings.Cut(v, " ")
+		text, rest, _ := strings.Cut(v, " ")
+		birth, was, _ := strings.Cut(rest, " ")
 		due, _ := strconv.ParseInt(text, 10, 64)
 		made, _ := strconv.ParseInt(birth, 10, 64)
 		reply := created(due, notice.Made(made))
 		reply.Replaced = true
-		return reply
+		return reply, was
 	}
 
 	if t, ok := tombstoneOf(v); ok {
-		return r.settled(prefix, t)
+		return r.settled(prefix, t), ""
 	}
 
 	f, err := ReadFound(r.Key, prefix, v)
 	if err != nil {
-		return Reply{Err: err}
+		return Reply{Err: err}, ""
 	}
 
-	return r.kept(f)
+	return r.kept(f), ""
 }
 
 // kept returns the reply to a request for a key that has a notice.

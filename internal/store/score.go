@@ -33,6 +33,12 @@ func HasTimer(score float64) bool {
 	return f == 0 || f >= heldTimed && f < heldUntimed
 }
 
+// timedScore is HasTimer of a score as Redis writes it; false without one.
+func timedScore(text string) bool {
+	score, err := strconv.ParseFloat(text, 64)
+	return err == nil && HasTimer(score)
+}
+
 // IsClaim reports whether a score is that of a claim.
 func IsClaim(score float64) bool {
 	f := score - math.Floor(score)

@@ -16,7 +16,7 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", Order+Held+settleSource, false).Ends(Outbox, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", Order+Held+WithParts(settleSource), false).Ends(Outbox, 5).ConfirmedSettle()
 
 // Ending is the outcome of a claim.
 type Ending string
@@ -143,6 +143,7 @@ func (s *Store) settle(ctx context.Context, p keys.Partition, list []Settlement)
 		return nil, late
 	}
 
+	v = s.Foreign(p.Prefix, v)
 	woke := len(v) == len(list)+2
 	if len(v) != len(list)+1 && !woke {
 		return nil, wire.BadReply("settle", "%d answers to %d settlements", len(v)-1, len(list))
@@ -150,12 +151,11 @@ func (s *Store) settle(ctx context.Context, p keys.Partition, list []Settlement)
 
 	out := make([]Settled, len(list))
 	var timers []timer
-	mode := s.Timers.newMode(p.Prefix)
 	for i := range list {
 		out[i].Woke = woke
 		ms := out[i].read(&list[i], v[i+1])
 		if s.o.Cluster && ms > 0 && list[i].Pause == "" {
-			timers = append(timers, timer{list[i].Claim.Key, ms, list[i].Claim.NextAttempt(), mode})
+			timers = append(timers, timer{key: list[i].Claim.Key, due: ms, attempt: list[i].Claim.NextAttempt(), was: list[i].Claim.before})
 		}
 	}
 

@@ -24,8 +24,8 @@ var moveInSource string
 var moveEndSource string
 
 var (
-	moveOutScript = wire.NewScript("moveout", Order+Held+moveOutSource, false)
-	moveInScript  = wire.NewScript("movein", Order+Held+moveInSource, false).Confirmed()
+	moveOutScript = wire.NewScript("moveout", Order+Held+WithParts(moveOutSource), false)
+	moveInScript  = wire.NewScript("movein", Order+Held+WithParts(moveInSource), false).Confirmed()
 	moveEndScript = wire.NewScript("moveend", Order+Held+moveEndSource, false)
 )
 

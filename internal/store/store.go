@@ -54,6 +54,9 @@ type Observer interface {
 	Unconfirmed(op string, n int, err error)
 	// Finalized is called after a settle that has added n entries to the outbox of a shard.
 	Finalized(shard, n int)
+	// ForeignKeys is called when the timers of n notices under a prefix could not be set, because other programs have
+	// keys of their names. These notices are claimed by sweeps.
+	ForeignKeys(prefix string, n int)
 }
 
 // Store reads and writes notices in Redis. It is safe for concurrent use.
@@ -75,6 +78,30 @@ func New(o Options) *Store {
 		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: o.Observer})
 	l := NewLayout(w, LayoutOptions{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
 	return &Store{Layout: l, Timers: newTimers(w, &o), Clients: newClients(l), o: o, w: w, c: w.Redis, space: w.Space}
+}
+
+// foreign reports n keys under a prefix that are not the service's.
+func (o *Options) foreign(prefix string, n int) {
+	if o.Observer != nil {
+		o.Observer.ForeignKeys(prefix, n)
+	}
+}
+
+// Foreign removes from a script's reply the last element {"foreign", n}, if there is one, and reports it: see
+// lua/lib/timer.lua.
+func (s *Store) Foreign(prefix string, reply []any) []any {
+	if len(reply) < 2 {
+		return reply
+	}
+
+	last, _ := reply[len(reply)-1].([]any)
+	if len(last) != 2 || last[0] != "foreign" {
+		return reply
+	}
+
+	n, _ := last[1].(int64)
+	s.o.foreign(prefix, int(n))
+	return reply[:len(reply)-1]
 }
 
 // Retains returns the scripts' argument for settled notices: "1" stores them, "0" deletes them.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"sync"
 	"time"
@@ -14,6 +15,11 @@ import (
 	"notifier/internal/wire"
 )
 
+//go:embed lua/retime.lua
+var retimeSource string
+
+var retimeText = WithParts(retimeSource)
+
 // Timers sets and touches the timers of notices. A timer is a Redis key that expires when its notice is due, so that
 // Redis sends an event. Redis may delete an expired key late, unless a client accesses the key. So instances touch a
 // timer when it is due: they access the key, and Redis sends the event at once. If a timer is lost, its notice is
@@ -23,20 +29,21 @@ type Timers struct {
 	cluster bool
 	slow    *node.Nodes
 	adopts  func(prefix string) bool // nil = no route adopts
+	foreign func(prefix string, n int)
 
 	calls sync.WaitGroup // calls that may outlive their callers
 	nodes *coalesce.Group[string, timer]
 }
 
 func newTimers(w *wire.Client, o *Options) *Timers {
-	t := &Timers{w: w, cluster: o.Cluster, slow: o.Nodes, adopts: o.Adopts}
+	t := &Timers{w: w, cluster: o.Cluster, slow: o.Nodes, adopts: o.Adopts, foreign: o.foreign}
 	t.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
 		func(list []timer) { t.setAll(context.Background(), list) })
 	return t
 }
 
-// Mode returns the scripts' argument for the timers of a route: "1" sets timers, "2" sets timers
-// where no key exists, because it may be a producer's, and "0" sets none, in a cluster.
+// Mode returns the scripts' argument for the timers of a route: "0" in a cluster, where a second command sets timers, "2"
+// if the route adopts producers' timers, else "1". See lua/lib/timer.lua.
 func (s *Timers) Mode(prefix string) string {
 	switch {
 	case s.cluster:
@@ -52,20 +59,12 @@ func (s *Timers) adopted(prefix string) bool { return s.adopts != nil && s.adopt
 // timer is an operation on the timer of one notice.
 type timer struct {
 	key     string
-	due     int64 // Unix ms
+	due     int64 // Unix ms; 0 = delete the timer
 	attempt int
-	over    over
+	was     string // the notice's score before the change; empty or "-" = it was not pending
+	anew    bool   // a timer that is moved gets the value 1, because the notice was replaced
+	prefix  string // of the route
 }
-
-// over says what to do with an existing timer.
-type over int
-
-const (
-	overAll     over = iota // replace it
-	overNothing             // keep it: it is a producer's
-	overOwn                 // move it and keep its value: an adopted timer contains the payload
-	remove                  // delete it, and set none
-)
 
 const (
 	// timerTimeout is the timeout of one call that sets or touches timers of one node.
@@ -90,29 +89,18 @@ type NewTimer struct {
 	Attempt int
 }
 
-// Set sets, in a cluster, the timers of notices that a script has written under a prefix. It
-// keeps producers' timers.
+// Set sets, in a cluster, the timers of notices that a script has created under a prefix.
 func (s *Timers) Set(ctx context.Context, prefix string, list []NewTimer, now time.Time) {
 	if !s.cluster {
 		return
 	}
 
-	mode := s.newMode(prefix)
 	all := make([]timer, len(list))
 	for i, t := range list {
-		all[i] = timer{t.Key, t.Due, t.Attempt, mode}
+		all[i] = timer{key: t.Key, due: t.Due, attempt: t.Attempt}
 	}
 
 	s.arm(ctx, prefix, all, now)
-}
-
-// newMode returns which timers a new timer of a prefix may replace: producers' timers are
-// kept.
-func (s *Timers) newMode(prefix string) over {
-	if s.adopted(prefix) {
-		return overNothing
-	}
-	return overAll
 }
 
 // arm sets timers in a cluster, by commands to their nodes. It waits for the replies only on a route with adoption,
@@ -122,7 +110,7 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 	// node. It is set after the notice was written, and no caller waits for that, because that node may hang.
 	kept := list[:0]
 	for _, t := range list {
-		if t.over == remove || t.due > now.UnixMilli() {
+		if t.prefix = prefix; t.due > now.UnixMilli() || t.due == 0 && timedScore(t.was) {
 			kept = append(kept, t)
 		}
 	}
@@ -165,29 +153,68 @@ func (s *Timers) armNow(ctx context.Context, list []timer) {
 	}
 }
 
-// setAll sets or deletes timers in one pipeline.
+// setAll sets or deletes timers. A key that exists is left to retime.lua.
 func (s *Timers) setAll(ctx context.Context, list []timer) {
 	ctx, cancel := context.WithTimeout(ctx, timerTimeout)
 	defer cancel()
+	set := make([]*redis.Cmd, len(list))
 	_, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
-		for _, t := range list {
-			switch t.over {
-			case remove:
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "del", t.key)) // a timer that remains only causes one useless hint
-			case overOwn:
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "pexpireat", t.key, t.due-1))
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
-			case overNothing:
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1))
-			case overAll:
-				_ = p.Process(ctx, wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "pxat", t.due-1))
+		for i, t := range list {
+			if t.due != 0 {
+				w := wire.NewWrite(ctx, 1, "set", t.key, t.attempt, "nx", "pxat", t.due-1)
+				set[i] = w.Cmd
+				_ = p.Process(ctx, w)
 			}
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, redis.Nil) { // nil: SET NX found a key
+	if err != nil && !errors.Is(err, redis.Nil) { // nil: the key exists
 		_ = s.w.Fail("arm", err)
 	}
+
+	var left []timer
+	for i, t := range list {
+		if set[i] == nil || errors.Is(set[i].Err(), redis.Nil) {
+			left = append(left, t)
+		}
+	}
+
+	if len(left) > 0 {
+		s.retime(ctx, left)
+	}
+}
+
+// retime moves or deletes the timers that exist, if they are the service's.
+func (s *Timers) retime(ctx context.Context, list []timer) {
+	cmds, err := s.w.Redis.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, t := range list {
+			mode, anew := "1", "0"
+			if s.adopted(t.prefix) {
+				mode = "2"
+			}
+
+			if t.anew {
+				anew = "1"
+			}
+
+			wire.Eval(ctx, p, retimeText, []string{t.key}, mode, t.was, t.due, t.attempt, anew)
+		}
+		return nil
+	})
+	if err != nil {
+		_ = s.w.Fail("arm", err)
+	}
+
+	for i, c := range cmds {
+		if n, ok := c.(*redis.Cmd).Val().(int64); ok && n > 0 {
+			s.foreign(list[i].prefix, int(n))
+		}
+	}
+}
+
+// Disarm puts a command into a pipeline that deletes, in a cluster, the timer of a notice that has or had this score.
+func Disarm(ctx context.Context, p redis.Pipeliner, key, score string) {
+	wire.Eval(ctx, p, retimeText, []string{key}, "2", score, 0, 0, "0")
 }
 
 // TouchGroup is a group of timers of one prefix, whose events are for one instance.

@@ -180,7 +180,8 @@ func parse(t *testing.T, rel string, mode parser.Mode) *ast.File {
 func isTest(rel string) bool { return strings.HasSuffix(rel, "_test.go") }
 
 func generated(text string) bool {
-	return strings.HasPrefix(text, "// Code generated") || strings.Contains(text, "\n// Code generated")
+	first, _, _ := strings.Cut(strings.TrimLeft(text, "/-"), "\n")
+	return strings.HasPrefix(first, " Code generated") || strings.Contains(text, "\n// Code generated")
 }
 
 // module is this module's path.

@@ -169,7 +169,7 @@ func (w *world) ended(t *rapid.T, j *job, e *settlement, out []store.Settled) {
 		if n.heldBy = e.held; e.ending == store.EndPostponed {
 			n.dueIs = 0 // the record keeps its due time
 		}
-		w.arm(j.key, e.after, overNothing, strconv.Itoa(n.used+1), true)
+		w.arm(j.key, e.after, strconv.Itoa(n.used+1), false)
 	case store.EndHanded:
 		n.late = !n.held()
 		n.score, n.lapses, n.lasts, n.awaits = w.scores.fresh(), 1, e.after == later, true
@@ -350,7 +350,7 @@ func (w *world) nack(t *rapid.T, r reopening) {
 		return
 	}
 	n.schedule(&w.scores, after)
-	w.arm(r.key, after, overNothing, "0", true)
+	w.arm(r.key, after, "0", false)
 	if w.order == block {
 		w.keep(r.key, r.found.Due.UnixMilli())
 	} else {

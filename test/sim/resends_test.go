@@ -95,7 +95,7 @@ func (w *world) resendRead(t *rapid.T, r resending) {
 		return
 	}
 	n.schedule(&w.scores, now)
-	w.arm(r.key, now, overNothing, "0", true)
+	w.arm(r.key, now, "0", false)
 	w.join(r.key, 0, 0)
 	w.wake(n.at())
 	w.compareResent(t, &r)

@@ -154,11 +154,11 @@ func (w *world) send(t *rapid.T, in *instance, k int, r store.Request, what stri
 		w.again = append(w.again, r)
 	}
 	if creates {
-		was, before := n.state != "", *n
+		before := *n
 		w.replaced(k)
 		*n = note{under: in.route(), body: body, writes: n.writes, stands: n.stands, place: n.place, away: n.away, to: n.to, fresh: true}
 		n.schedule(&w.scores, x)
-		w.arm(k, x, overAll, "1", was)
+		w.arm(k, x, "1", true)
 		n.made = w.madeOf(k)
 		w.join(k, 0, 1)
 		w.wake(before.at())
@@ -249,12 +249,8 @@ func (w *world) amendTo(t *rapid.T, k int, op store.Amendment, x when, f fate) {
 		n.writes = writes
 		return
 	}
-	how := moved
-	if op == store.Redrive {
-		how = overNothing
-	}
 	n.schedule(&w.scores, x)
-	w.arm(k, x, how, "0", true)
+	w.arm(k, x, "0", false)
 	switch {
 	case op == store.Fire && dueBy(n.position, w.dueOf(k)), op == store.Redrive && w.order == block:
 		w.keep(k, 0)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -39,48 +40,42 @@ func (tm timer) alive(ms int64) bool {
 	return tm.there && (tm.eternal || tm.at == 0 || ms <= tm.at)
 }
 
-// arming is the effect on a key's timer of a script that makes the notice pending.
-type arming int
-
-const (
-	overAll     arming = iota // a schedule replaces the timer
-	overNothing               // a settle or a redrive keeps an existing timer
-	moved                     // a reschedule changes the expiry of an existing timer
-)
-
-// arm records in the model the timer that a script sets when it makes key k pending. old
-// reports whether the key had a notice before.
-func (w *world) arm(k int, x when, how arming, value string, old bool) {
+// arm records in the model the timer that a script sets when it makes key k pending. anew reports whether the notice was
+// replaced: then a timer that is moved gets the value 1.
+func (w *world) arm(k int, x when, value string, anew bool) {
 	if w.kind != adoption {
 		return
 	}
 	n, tm := &w.notes[k], &w.timers[k]
-	switch {
-	case x == now && how == overAll && old, x == now && how == moved && w.aligned(k):
+	switch ours := w.ours(k); {
+	case x == now && ours:
 		*tm = timer{}
 	case x == now:
-	case how == overNothing && tm.there:
-		n.timer, n.dueIs = false, 0
-	case how == moved && tm.there:
-		*tm = own(tm.value, x)
-	default:
+	case !tm.there:
 		*tm = own(value, x)
+	case ours && anew:
+		*tm = own("1", x)
+	case ours:
+		*tm = own(tm.value, x)
+	default: // a producer's
+		n.timer, n.dueIs = false, 0
 	}
 }
 
-// aligned reports whether the timer expires at the time of its notice's score.
-func (w *world) aligned(k int) bool {
-	tm := &w.timers[k]
-	if !tm.there || tm.eternal {
+// ours reports whether the timer is the notice's own: its score before the step says that it has one, and the timer expires
+// at that time.
+func (w *world) ours(k int) bool {
+	tm, stood := &w.timers[k], w.notes[k].stands
+	if !tm.there || tm.eternal || stood == 0 || !store.HasTimer(stood) {
 		return false
 	}
-	off := float64(tm.at+1) - w.notes[k].stands
+	off := float64(tm.at+1) - math.Floor(stood)
 	return tm.at == 0 || off >= -2 && off <= 2
 }
 
-// disarm removes the timer of a notice from the model.
+// disarm removes the timer of a notice from the model, unless it is a producer's.
 func (w *world) disarm(k int) {
-	if w.kind == adoption {
+	if w.kind == adoption && w.ours(k) {
 		w.timers[k] = timer{}
 	}
 }
@@ -224,7 +219,7 @@ func (w *world) moveOwn(t *rapid.T) {
 	if rapid.Bool().Draw(t, "is moved") {
 		w.say("producer: moves timer %d", k)
 		w.command([]any{"pexpireat", w.key(k), at})
-		w.timers[k].at = at
+		w.timers[k].at, w.timers[k].eternal = at, false // it may be a producer's that never expired
 	} else {
 		w.say("producer sets timer %d to 0, as the service does, to expire in 2 h", k)
 		w.command([]any{"set", w.key(k), "0", "pxat", at})

@@ -14,28 +14,22 @@
 --         shadow     score in peek.lua's reply, "" = not pending
 --         made       generation of the notice in peek.lua's reply, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
---       or the error CLOCK <Unix s>, and nothing is written: see schedule.lua
+--       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
+-- PARTS clock record generation epoch wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local born = t[1] * 1000000 + t[2] - 1577836800000000 -- the generation, as in schedule.lua
-if born < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
-local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local q = order(KEYS[1], t)
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 for i = 7, #ARGV, 7 do
   local key, op, digest, expire = ARGV[i], ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3])
-  local seen, made, tail = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
+  local seen, generation, tail = ARGV[i + 4], tonumber(ARGV[i + 5]), ARGV[i + 6]
   local score = redis.call('ZSCORE', KEYS[1], key)
   local old = redis.call('HGET', KEYS[2], key)
-  local birth = old and tonumber(string.match(old, '"made":(%d+)')) or 0
   local gone = false
-  local ok, filled = (score or '') == seen and birth == made, false
+  local ok, filled = (score or '') == seen and made(old) == generation, false
   if ARGV[4] ~= '0' then
     local size = redis.pcall('STRLEN', key)
     if type(size) == 'table' then
@@ -63,12 +57,12 @@ for i = 7, #ARGV, 7 do
   if ok then
     local due = expire + 1
     local text = string.format('%.0f', due)
-    if q and op ~= 'c' then q.join(key, due, op == 'a' and math.max(born, birth + 1) or birth) end
+    if q and op ~= 'c' then q.join(key, due, op == 'a' and successor(old) or made(old)) end
     if op == 'a' then
       redis.call('DEL', ARGV[1] .. key)
       local died = redis.call('ZREM', KEYS[3], key)
       if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
-      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', math.max(born, birth + 1)) .. tail)
+      redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', successor(old)) .. tail)
     elseif op == 'm' then
       local first, made, tail = string.match(old or '', '^{"due":(%d+)(,"made":%d+)(.*)$')
       if first then -- an invalid record stays unchanged
@@ -96,7 +90,5 @@ for i = 7, #ARGV, 7 do
 end
 if hand then hand() end
 if q and q.finish() then earliest = now end
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
-end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
 return reply

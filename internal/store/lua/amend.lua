@@ -1,15 +1,17 @@
 -- Changes notices of one route and shard on request, outside an attempt.
 -- KEYS  1 shadow  2 records  3 dead  4 settled
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers, "2" = but keep producers' timers
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
 --       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
 --       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for readdress also "": the due time stays; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
 --       and two records: for reopen, resend, readdress and settle the new record and the record that was read, for replace the record's tail
 --       and ""; for redrive and purge of many the id of the bulk change and the ms of the last death that it takes, else "" and ""
--- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled}
+-- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled, score before}
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
---       record and scores ("" = none) after the change
+--       record and scores ("" = none) after the change; then the score in the shadow before it
+--       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
+-- PARTS clock record generation timer wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled
@@ -26,39 +28,23 @@
 --   settle      scheduled, claimed and dead notices get the outcome of their history entry. Nothing is written if the record differs
 --               from the one read, and nothing is added to the outbox
 --   replace     a new notice takes the place of the existing one, as in schedule.lua; nothing is written if there is none
--- In all other states a notice stays unchanged. On a route with adoption, a timer with another expiry than the notice's, or of a
--- notice without a timer, was set by a producer and will be adopted. Only reschedule, cancel and replace, which refer to the name,
--- change or delete it. A delay starts at the next whole ms, so it is never too short.
-local t = redis.call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local after = now + (t[2] % 1000 > 0 and 1 or 0)
+-- In all other states a notice stays unchanged.
 -- The fraction of a score that is due now. It contains the µs, above the fractions of postponed notices (score.go) and below .99. So the
 -- new score differs from all earlier scores of the notice. Otherwise settle.lua (untaken), repeated in the same ms, could take the
 -- claim for one that is still valid.
 local part = 0.535 + t[2] % 1000 / 2200
 local op = ARGV[7]
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
-local head = redis.call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local q = order(KEYS[1], t)
 
--- Returns the expiry of a timer in Unix ms; negative if there is none or it cannot be read.
-local function expiry(key)
-  local at = redis.pcall('PEXPIRETIME', key)
-  if type(at) ~= 'table' then return at end
-  at = redis.pcall('PTTL', key) -- a Redis before 7
-  if type(at) == 'table' then return -1 end -- the user may not read the timer
-  return at < 0 and at or now + at
-end
-
 -- Gives a notice its position in its sequence. due is the time for a new position.
 local function place(key, due, record)
-  local made, position = tonumber(string.match(record, '"made":(%d+)') or 0), q.position(key)
+  local position = q.position(key)
   local stays = q.blocks and (op == 'redrive' or op == 'reopen')
   if op == 'fire' then stays = position and tonumber(string.sub(position, 1, 11), 16) <= now end
-  if stays then q.keep(key, tonumber(string.match(record, '^{"due":(%d+)')) or due, made) else q.join(key, due, made) end
+  if stays then q.keep(key, tonumber(string.match(record, '^{"due":(%d+)')) or due, made(record)) else q.join(key, due, made(record)) end
 end
 
 -- Schedules a notice. own is its score in the shadow, or nil if it was not pending.
@@ -73,24 +59,8 @@ local function schedule(key, when, record, own)
     if op ~= 'replace' and string.sub(tail, 1, 9) ~= ',"first":' then made = made .. ',"first":' .. first end
     redis.call('HSET', KEYS[2], key, '{"due":' .. text .. made .. tail)
   end
-  if due > now then
-    if ARGV[4] ~= '0' then
-      local at = string.format('%.0f', due - 1)
-      -- An existing timer keeps its value: an adopted one contains the payload.
-      if ARGV[4] == '2' and not own then
-        local set = redis.pcall('SET', key, '0', 'NX', 'PXAT', at)
-        if not set or set.err then text = text .. '.5' end
-      else
-        local moved = redis.pcall('PEXPIREAT', key, at)
-        if moved == 0 then moved = redis.pcall('SET', key, '0', 'PXAT', at) end
-        if type(moved) == 'table' and moved.err then text = text .. '.5' end
-      end
-    end
-    redis.call('ZADD', KEYS[1], text, key)
-  else
-    redis.call('ZADD', KEYS[1], string.format('%.17g', due + part), key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
-  end
+  local timed = arm(ARGV[4], key, due, op == 'replace' and '1' or '0', own, op == 'replace')
+  redis.call('ZADD', KEYS[1], timed and text or due > now and text .. '.5' or string.format('%.17g', due + part), key)
   if q then place(key, due, record) end
   if due < earliest then earliest = due end
 end
@@ -117,7 +87,7 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[3], key)
     if q then q.leave(key) end
     redis.call('DEL', ARGV[1] .. key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own then redis.pcall('DEL', key) end
+    disarm(ARGV[4], key, own)
     if ARGV[5] == '1' then
       redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
     else
@@ -168,25 +138,22 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[3], key)
     if q then q.leave(key) end
     redis.call('DEL', ARGV[1] .. key)
-    if ARGV[4] == '1' or ARGV[4] == '2' and own and math.abs(expiry(key) + 1 - tonumber(own)) <= 2 then redis.pcall('DEL', key) end
+    disarm(ARGV[4], key, own)
     done = 1
   elseif op == 'replace' and before ~= '' then
-    local birth = math.max(t[1] * 1000000 + t[2] - 1577836800000000, (tonumber(string.match(record, '"made":(%d+)')) or 0) + 1)
     if q then q.leave(key) end
     redis.call('DEL', ARGV[1] .. key)
     redis.call('ZREM', KEYS[3], key)
     if redis.call('ZREM', KEYS[4], key) == 0 and hand then hand(before == 'dead' and 'R' or 'r', key, record) end
-    if ARGV[4] ~= '0' then redis.pcall('DEL', key) end
-    schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', birth) .. ARGV[i + 2])
+    schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', successor(record)) .. ARGV[i + 2], own)
     done = 1
   end
   if pause and done == 0 then hold(KEYS[1], key, pause, own) end
   reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,
-    redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or ''}
+    redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or '', own or ''}
 end
 if hand then hand() end
 if q and q.finish() then earliest = now end
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', ARGV[2], string.format('%.0f', earliest) .. ' ' .. ARGV[3])
-end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+if foreign > 0 then reply[#reply + 1] = {'foreign', foreign} end
 return reply

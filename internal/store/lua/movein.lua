@@ -1,11 +1,12 @@
 -- Imports a batch of notices from another shard, once.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then, if it is on the same node, moving of the source shard  the last: layout
 -- ARGV  1 the source's tag  2 the batch's number  3 wake channel  4 "<shard> <route>"
---       5 "" = from a shard of this Redis; from another Redis: "1" = set timers, "0" = set none (in a cluster)
+--       5 "" = from a shard of this Redis; from another Redis: the mode of timers
 --       then for each notice: key, and moveout.lua's text: scores in shadow, dead and settled ("-" = none) and record; from another
 --       Redis also the timer's value
 -- Reply the keys of the notices that stay in the source; a repeated call has the same reply. Nothing is written if the batch is not in
 --       transit: it was committed, or Redis has lost the export, and its notices are still in the source.
+-- PARTS clock record timer wake
 -- Bound the number of notices.
 -- A notice with the same key can be here only if its producer does not know the source, such as the producer of a plain timer. A
 -- pending notice replaces a finalized one. If both are pending, or dead, both stay. From another node or Redis the same notice can
@@ -22,10 +23,6 @@ if tonumber(number) >= tonumber(ARGV[2]) then
   return reply
 end
 if #KEYS == 6 and match(call('HGET', KEYS[5], '') or '', '^%d+') ~= ARGV[2] then return reply end
-local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local head = call('ZRANGEBYSCORE', KEYS[1], string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local q = order(KEYS[1], t)
 local far, base = ARGV[5] ~= '', string.sub(KEYS[#KEYS], 1, -7)
@@ -45,32 +42,20 @@ local function bare(score)
   return string.format('%.17g', math.floor(score) + 0.5 + cause / 256)
 end
 
--- Sets the timer of a notice that has one. A producer's timer stays, and the score's fraction then says that the notice has none.
-local function arm(key, at, value)
-  local score = tonumber(at)
-  if ARGV[5] ~= '1' or score <= now or not timed(score) then return at end
-  local set = redis.pcall('SET', key, value, 'NX', 'PXAT', string.format('%.0f', math.floor(score) - 1))
-  return set and not set.err and at or bare(score)
-end
-
 for i, key in ipairs(keys) do
   local arg = 6 + (i - 1) * step
   local at, died, ended, position, pause, record = match(ARGV[arg + 1], '^(%S+) (%S+) ([^ @~]+)@?(%x*)~?(%S*) (.*)$')
   local old, put = olds[i], true
   if old then
-    local same = match(old, '"made":(%d+)') == match(record, '"made":(%d+)')
+    local same = made(old) == made(record)
     local settled = not call('ZSCORE', KEYS[1], key) and not call('ZSCORE', KEYS[3], key)
     local waits = call('ZSCORE', KEYS[1], key)
     put = at ~= '-' and not waits or died ~= '-' and settled
     if same then
       put = false
     elseif far and waits and at ~= '-' then
-      local function made(text) return tonumber(match(text, '"made":(%d+)') or 0) end
       put = made(record) > made(old) and call('EXISTS', base .. 'claim:' .. key) == 0
-      if put and ARGV[5] == '1' then
-        local own = redis.pcall('PEXPIRETIME', key)
-        if own == math.floor(tonumber(waits)) - 1 then redis.pcall('DEL', key) end
-      end
+      if put then disarm(ARGV[5], key, waits) end
     end
     if not put and not same and ended == '-' then reply[#reply + 1] = key end
     if put then gone[#gone + 1] = key end
@@ -82,14 +67,14 @@ for i, key in ipairs(keys) do
       local score = tonumber(at)
       -- Its timer's event may have arrived while the notice was in transit.
       if score <= now and timed(score) then at = bare(score) end
-      if far then at = arm(key, at, ARGV[arg + 2]) end
+      if far and score > now and timed(score) and not arm(ARGV[5], key, math.floor(score), ARGV[arg + 2]) then at = bare(score) end
       if pause ~= '' then hold(KEYS[1], key, pause, at) end
       if score < earliest then earliest = score end
     end
     if q and position ~= '' then
       q.put(key, position)
     elseif q and (at ~= '-' or q.blocks and died ~= '-') then
-      q.keep(key, tonumber(match(record, '^{"due":(%d+)') or 0), tonumber(match(record, '"made":(%d+)') or 0))
+      q.keep(key, tonumber(match(record, '^{"due":(%d+)') or 0), made(record))
     elseif q then
       q.leave(key)
     end
@@ -113,7 +98,5 @@ for j, z in ipairs({1, 3, 4}) do
 end
 if q and q.finish() then earliest = now end
 call('HSET', KEYS[#KEYS], from, ARGV[2] .. ' ' .. table.concat(reply, ' '))
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', ARGV[3], string.format('%.0f', earliest) .. ' ' .. ARGV[4])
-end
+wake(earliest, KEYS[1], ARGV[3], ARGV[4])
 return reply

@@ -3,35 +3,25 @@
 -- ARGV  1 claim prefix  2 the target's tag  3 prefix  4 maximum bytes of records
 --       5 the last batch that the target has imported
 --       6 "" = to a shard of this Redis; to another Redis: notices due up to so many ms ago, or within so many ms, stay
---       7 "1" = delete the timers too (in a cluster they are elsewhere), then keys
+--       7 mode of timers: to another Redis the own timers are deleted, then keys
 -- Reply {number, held, reported, soon, key, text…}: the batch's number; how many notices stay because they are claimed or their claim
 --       has expired, because they await a report, and because they are due soon; then the arguments of movein.lua. {0} = another
 --       batch is in transit, and nothing was done
+-- PARTS clock timer
 -- Bound the keys given; ARGV[4] bytes, exceeded by one record.
 -- A batch is identified by its number, which only grows. Only one batch is in transit at a time, so the target compares the number
 -- with the last one it has imported. The number is at least the time in µs: a Redis that has lost a batch with its number does not
 -- assign the number again, as the target would take the new batch for an imported one. ARGV[5] covers a failover in a cluster that
 -- has lost the last numbers in the source and not in the target.
--- Notices that leave for another Redis are marked as being there. A timer that does not expire when its notice is due was set by a
--- producer, and stays.
+-- Notices that leave for another Redis are marked as being there.
 local call = redis.call
 if call('EXISTS', KEYS[5]) == 1 then return {0} end
 local near, away = tonumber(ARGV[6]), {}
-local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local bytes = tonumber(ARGV[4])
 local reply, gone = {0, 0, 0, 0}, {}
 local q = order(KEYS[1], t)
 local keys, claims = {unpack(ARGV, 8)}, {}
 for i, key in ipairs(keys) do claims[i] = ARGV[1] .. key end
-
-local function expiry(key)
-  local at = redis.pcall('PEXPIRETIME', key)
-  if type(at) ~= 'table' then return at end
-  at = redis.pcall('PTTL', key) -- a Redis before 7
-  if type(at) == 'table' then return -1 end -- the user may not read the timer
-  return at < 0 and at or now + at
-end
 
 if #keys > 0 then
   local held_by = call('MGET', unpack(claims))
@@ -61,8 +51,7 @@ if #keys > 0 then
         if near then
           away[#away + 1] = key
           away[#away + 1] = at[i] or died[i] and 'dead' or 'settled'
-          local timed = fraction == 0 or fraction >= 500 / 1024 and fraction < 0.5
-          if ARGV[7] == '1' and timed and score > now and math.abs(expiry(key) + 1 - score) <= 1 then redis.pcall('DEL', key) end
+          disarm(ARGV[7], key, at[i])
         end
       end
     end

@@ -1,20 +1,18 @@
 -- Restores dead letters and pending notices under one prefix of one shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which these notices may be stored
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers, "1" = set timers, "2" = only where no key exists
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       then for each notice: key, record to replace ("" = none), time of death (Unix ms; "" = pending), due (Unix ms),
 --       number of the next attempt, record from ',"made"' on
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     restored; a due time in the past became now
 --       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
 --                                                 is the number of that prefix, from 1
+--       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
+-- PARTS clock record timer wake
 -- Bound the number of notices.
 -- A cancelled notice, for example a purged one, is replaced by its dead letter if its record is the one that the caller read: the
 -- letter continues that record's count of finalizations. Nothing is added to the outbox, because the history has the death already.
 local call, format = redis.call, string.format
-local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local head = call('ZRANGEBYSCORE', KEYS[1], format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-head = head and tonumber(head) or math.huge
 local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local q = order(KEYS[1], t)
@@ -35,19 +33,13 @@ for i = 5, #ARGV, 6 do
       old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
       call('ZSCORE', KEYS[k + 2], key) or '', settled or '', k > 1 and (k - 1) / 4 or nil}
   else
-    if q and (died == '' or q.blocks) then q.keep(key, due, tonumber(string.match(ARGV[i + 5], '"made":(%d+)') or 0)) end
+    if q and (died == '' or q.blocks) then q.keep(key, due, made('{"due":0' .. ARGV[i + 5])) end
     if died ~= '' then
       call('ZADD', KEYS[3], died, key)
     else
       if due < now then due = now end
-      local own = due > now
-      if own and ARGV[4] == '1' then
-        own = not redis.pcall('SET', key, ARGV[i + 4], 'PXAT', format('%.0f', due - 1)).err
-      elseif own and ARGV[4] == '2' then
-        local set = redis.pcall('SET', key, ARGV[i + 4], 'NX', 'PXAT', format('%.0f', due - 1))
-        own = set and not set.err
-      end
-      call('ZADD', KEYS[1], format('%.0f', due) .. (own and '' or '.5'), key)
+      local timed = arm(ARGV[4], key, due, ARGV[i + 4])
+      call('ZADD', KEYS[1], format('%.0f', due) .. (timed and '' or '.5'), key)
       if due < earliest then earliest = due end
     end
     call('HSET', KEYS[2], key, '{"due":' .. format('%.0f', due) .. ARGV[i + 5])
@@ -55,7 +47,6 @@ for i = 5, #ARGV, 6 do
   end
 end
 if q and q.finish() then earliest = now end
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
-end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+if foreign > 0 then reply[#reply + 1] = {'foreign', foreign} end
 return reply

@@ -1,31 +1,25 @@
 -- Schedules notices under one prefix of one shard, unless they exist there or under one of the other prefixes.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which these notices may be stored
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "0" = set no timers (in a cluster)
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 the argument of handover.lua, "" = there is no history
 --       6 the digests of all keys (keys.AppendDigest), 12 bytes each
 --       then for each notice: key; on duplicate ("r", "k" or "p") with the due time ("+<ms>" from now or "=<unix ms>"); record's tail
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     created
---       "<due> <made>"                            created, an older notice was replaced
+--       "<due> <made> <score>"                    created, an older notice was replaced; its score in the shadow, "-" = not pending
 --       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
 --                                                 is the number of that prefix, from 1
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
---       or the error CLOCK <Unix s>, and nothing is written: Redis's clock is before 25 April 2020. A generation of that time could be
---       mistaken for a time in Unix ms
+--       or the error CLOCK <Unix s> of lib/epoch.lua
+--       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
+-- PARTS clock record generation epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
 --       for each of their buckets.
--- A delay starts at the next whole ms, so it is never too short. made is the generation, in µs since 2020. Two scripts are more than
--- 1 µs apart, so two notices of a key never have the same generation, even if nothing of the first one is stored.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
 -- without an event. The fraction .5 of its score tells the sweep to claim it without the grace.
 local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
-local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
-local after = now + (t[2] % 1000 > 0 and 1 or 0)
 local nowtext = format('%.0f', now)
-local head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-head = head and tonumber(head) or math.huge
-local earliest, timers = math.huge, ARGV[4] ~= '0'
+local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
 local q, others = order(KEYS[1], t), {} -- the sequences of this prefix, and by index of the others
@@ -55,9 +49,7 @@ end
 local fields, scores, size = {}, {}, 0
 local written = {}
 local last, text, due, begin -- of the previous notice: notices of one call often have the same due time
-local birth = t[1] * 1000000 + t[2] - 1577836800000000
-if birth < 10000000000000 then return redis.error_reply('CLOCK ' .. t[1]) end
-local made = ',"made":' .. format('%.0f', birth)
+local stamp = ',"made":' .. format('%.0f', birth)
 
 local function flush()
   if size > 0 then
@@ -92,13 +84,13 @@ for n = 1, count do
       elseif due < now then
         due, text = now, nowtext
       end
-      begin = '{"due":' .. text .. made
+      begin = '{"due":' .. text .. stamp
     end
-    local start, answer, own = begin, due, birth
+    local start, answer, own, was = begin, due, birth, nil
     if old then
       -- The new generation is higher than the old one, so that the two notices are never confused.
-      local later = format('%.0f', math.max(birth, (tonumber(string.match(old, '"made":(%d+)')) or 0) + 1))
-      own = tonumber(later)
+      own = successor(old)
+      local later = format('%.0f', own)
       start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later
       local k, under = other[key], nil
@@ -107,10 +99,12 @@ for n = 1, count do
         if others[k] == nil then others[k] = order(KEYS[k], t) or false end
         if others[k] then others[k].leave(key) end
       end
+      was = call('ZSCORE', KEYS[k or 1], key)
+      answer = answer .. ' ' .. (was or '-')
       call('DEL', ARGV[1] .. key)
       local died = call('ZREM', KEYS[3], key)
       local ended = call('ZREM', KEYS[4], key)
-      unhold(KEYS[k or 1], key, 132 / 256)
+      unhold(KEYS[k or 1], key, was)
       if k then
         other[key] = nil
         call('HDEL', KEYS[k + 1], key)
@@ -120,13 +114,7 @@ for n = 1, count do
       end
       if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, old, under) end
     end
-    local score = text
-    if due > now then
-      if timers and redis.pcall('SET', key, '1', 'PXAT', due - 1).err then score = text .. '.5' end
-    else
-      score = text .. '.5'
-      if old and timers then redis.pcall('DEL', key) end
-    end
+    local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
     fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
     scores[size + 1], scores[size + 2] = score, key
     size = size + 2
@@ -142,9 +130,6 @@ if q and q.finish() then earliest = now end
 for _, other in pairs(others) do
   if other then other.finish() end
 end
--- Wakes the sweepers if the notice is due before all future ones, or within their look-ahead of 50 ms, which they may have read
--- already. Due notices do not count in head: they do not determine when a sweeper checks again.
-if earliest < head or earliest < now + 51 then
-  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
-end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
 return reply

@@ -1,6 +1,6 @@
 -- Settles claims of one route and shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the lists and streams that entries are pushed to
--- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 "1" = set timers, "2" = only where no key exists
+-- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
 --       7 the number of claims; then their keys; then for each claim, in that order, 4: token, operation, facts, record
@@ -20,17 +20,15 @@
 -- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
+--       the last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
+-- PARTS clock timer wake
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
--- On a route with adoption, a key with the name of a claimed notice was set by a producer since, because the notice's own timer
--- has expired. That key stays. The notice is scheduled without a timer (fraction .5) until the producer's timer is adopted.
 -- The token decides. If the claim key is missing, the lease has expired or a restarted Redis has lost the key. The claim is then
 -- settled too, if the notice is the same and its score is the one that the claim wrote or found: no other claim was made since. No
 -- score occurs twice: a claim's score is the end of its lease, a retry's is in the future, and amend.lua's contains the µs.
 local call, format, sub, match = redis.call, string.format, string.sub, string.match
-local t = call('TIME')
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local nowtext = format('%.0f', now)
-local head, earliest = nil, math.huge
+local earliest = math.huge
 local reply = {t[1] * 1000000 + t[2]}
 local count, keep = tonumber(ARGV[7]), ARGV[5] == '1'
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
@@ -47,21 +45,12 @@ local moved, dead, forget = {}, {}, {}
 local deaths
 local q = order(KEYS[1], t)
 
--- A delay starts at the next whole ms, so it is never too short.
-local after = now + (t[2] % 1000 > 0 and 1 or 0)
-
 -- Schedules a notice again. The score's fraction has the cause of a postponement, and whether there is a timer: see score.go.
-local function again(key, ms, coming, cause, pause)
+local function again(key, ms, coming, cause, pause, before)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
-  local own = ms > 0 and not pause
-  if own and ARGV[4] == '1' then
-    own = not redis.pcall('SET', key, coming, 'PXAT', due - 1).err
-  elseif own and ARGV[4] == '2' then
-    local set = redis.pcall('SET', key, coming, 'NX', 'PXAT', due - 1)
-    own = set and not set.err
-  end
-  local part = own and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
+  local timed = not pause and arm(ARGV[4], key, due, coming, before)
+  local part = timed and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
   moved[#moved + 1] = format('%.17g', due + part)
   moved[#moved + 1] = key
   if pause then hold(KEYS[1], key, pause, moved[#moved - 1]) end
@@ -161,12 +150,8 @@ for n = 1, count do
         moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
         moved[#moved + 1] = key
       else
-        if not head then
-          head = call('ZRANGEBYSCORE', KEYS[1], '(' .. nowtext .. '.99', '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-          head = head and tonumber(head) or math.huge
-        end
         local text
-        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')), pause)
+        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')), pause, match(facts, '^%S+ (%S+)'))
         if record ~= '-' then
           fields[filled + 1], fields[filled + 2] = key, op == 'p' and record or '{"due":' .. text .. record
           filled = filled + 2
@@ -186,10 +171,9 @@ if drops > 0 then call('DEL', unpack(drop)) end
 if hand then hand() end
 if deaths then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', unpack(deaths)) end
 if q and q.finish() then
-  head, earliest = head or math.huge, now
+  earliest = now
   reply[count + 2] = 1
 end
-if head and (earliest < head or earliest < now + 51) then
-  redis.pcall('PUBLISH', ARGV[2], format('%.0f', earliest) .. ' ' .. ARGV[3])
-end
+if foreign > 0 then reply[#reply + 1] = {'foreign', foreign} end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
 return reply

@@ -13,8 +13,6 @@
 -- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
 -- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
-local t = call('TIME')
-local now = t[1] * 1000 + floor(t[2] / 1000)
 local prefix, token, lease, bytes, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local over = now + tonumber(lease)

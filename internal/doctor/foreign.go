@@ -1,0 +1,53 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// maxForeign is how many pending notices of each route and shard are checked for foreign keys.
+const maxForeign = 100
+
+// foreignKeys reports pending notices without a timer whose name is a key of another program. Routes with adoption are not
+// checked: there such a key is a producer's timer, which is being adopted.
+func (r *run) foreignKeys(ctx context.Context) {
+	found, example := 0, ""
+	for _, x := range r.table.All() {
+		if x.Adopt {
+			continue
+		}
+
+		for place := range r.space.Places() {
+			some, err := r.conn.ZRangeByScoreWithScores(ctx, r.space.Shadow(keys.Partition{Prefix: x.Prefix, Shard: place}),
+				&redis.ZRangeBy{Min: fmt.Sprintf("(%d", r.Now().Add(time.Second).UnixMilli()), Max: "+inf", Count: maxForeign}).Result()
+			if err != nil {
+				return // the check of the rights names the cause
+			}
+
+			for _, z := range some {
+				key, _ := z.Member.(string)
+				if store.HasTimer(z.Score) || store.IsClaim(z.Score) || r.conn.Exists(ctx, key).Val() == 0 {
+					continue
+				}
+
+				found, example = found+1, key
+			}
+		}
+	}
+
+	if found == 0 {
+		return
+	}
+
+	r.add(Finding{Check: "keys", Severity: Warning,
+		Message: fmt.Sprintf("%s without a timer, because other programs have keys of their names, for example %s; sweeps claim them",
+			notice.Count(found, "notice"), example),
+		Remedy: "give the other program's keys other names, or its notices another app"})
+}
