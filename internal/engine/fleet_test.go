@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/callback"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -121,6 +122,20 @@ func TestStopKeepsItsPlaceUntilTheLastHandler(t *testing.T) {
 	if got := b.Fleet().View().Share("host", 16); got != 16 {
 		t.Errorf("b holds %d of 16 when alone", got)
 	}
+}
+
+// Regression test: a message about a notice without a route here took 1 off the count of notices handed to this instance,
+// which bounds them.
+func TestMessageWithoutARouteIsNotCounted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	a := start(t, srv, newSink(16), nil, testRoute("orders", "app1"), testRoute("other", "app2"))
+	b := start(t, srv, newSink(16), nil, testRoute("orders", "app1"))
+	eventually(t, "both live", func() bool { return a.Fleet().Stats().Alive == 2 && b.Fleet().Stats().Alive == 2 })
+	for _, k := range []string{"app2:m:t:1", "app1:m:t:1", "app1:m:t:2"} {
+		a.HandOver(callback.Handover{Key: k, To: b.Self(), After: maxHandOverAfter})
+	}
+	eventually(t, "two notices are counted", func() bool { return b.coming.Load() == 2 })
 }
 
 // TestFleetKeysForbidden: where the keys of the fleet hold something else, or may

@@ -92,7 +92,11 @@ func (e *Engine) received(from, text string) {
 	}
 
 	r := e.o.Routes.Match(key)
-	if r == nil || e.coming.Add(1) > maxHandedOver {
+	if r == nil {
+		return
+	}
+
+	if e.coming.Add(1) > maxHandedOver {
 		e.coming.Add(-1)
 		return
 	}
