@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -21,9 +22,9 @@ const (
 	lossKept = time.Hour
 	// checkEvery is the interval of the checks that Redis still has its data, evictedEvery that of INFO.
 	checkEvery, evictedEvery = 10 * time.Second, 20 * time.Second
-	// countEvery is the shortest interval at which the pending notices are counted, for the report of their loss.
-	// countEach is added for each partition: one command of Redis.
-	countEvery, countEach = 30 * time.Second, 600 * time.Millisecond
+	// countEach is the shortest interval, for each partition, at which the pending notices are counted, for the report of
+	// their loss. So each check counts those of up to 2,375 partitions: one command of Redis for each.
+	countEach = 4 * time.Millisecond
 )
 
 // losses are the losses of data in Redis that this instance has noticed.
@@ -33,14 +34,20 @@ type losses struct {
 	now     func() time.Time
 	again   chan struct{} // wakes watchData
 
-	mu       sync.Mutex
-	list     []loss
-	pending  map[int]int64        // by shard, when last counted; -1 = all; nil = not counted yet
-	at       time.Time            // of pending; zero = not counted yet
-	accepted int64                // of this instance, until at
-	young    map[string]bool      // ids of data that began empty, in place of others
-	gone     map[string]bool      // ids of data that Redis no longer has
-	evicted  map[string]evictions // by address
+	mu      sync.Mutex
+	list    []loss
+	pending map[int]count        // the last counts by shard; -1 = all; nil = not counted yet
+	reports int                  // number of calls of replaced
+	young   map[string]bool      // ids of data that began empty, in place of others
+	gone    map[string]bool      // ids of data that Redis no longer has
+	evicted map[string]evictions // by address
+}
+
+// count is a number of pending notices.
+type count struct {
+	n        int64
+	at       time.Time
+	accepted int64 // of this instance, until at
 }
 
 // loss is one loss of data.
@@ -72,11 +79,11 @@ func (l *losses) replaced(r store.Replaced) {
 	}
 
 	pending, known := l.pendingIn(r.Place)
-	accepted := l.metrics.Accepted() - l.accepted
-	if empty := l.young[r.Was] && pending+accepted == 0; !empty {
+	accepted := l.metrics.Accepted() - pending.accepted
+	if empty := l.young[r.Was] && pending.n+accepted == 0; !empty {
 		text := "Redis no longer has " + what + "; "
 		if known {
-			text += fmt.Sprintf("%s pending at %s UTC", counted(pending), l.at.UTC().Format(time.TimeOnly))
+			text += fmt.Sprintf("%s pending at %s UTC", counted(pending.n), pending.at.UTC().Format(time.TimeOnly))
 		} else {
 			text += "its pending notices were not counted yet"
 		}
@@ -90,6 +97,7 @@ func (l *losses) replaced(r store.Replaced) {
 			zap.String("identity", r.Was), zap.String("replaced_by", r.Now), where)
 	}
 
+	l.reports++
 	l.begin(r.Place, l.gone[r.Now])
 	l.young[r.Now] = l.young[r.Now] || !l.gone[r.Now]
 	l.gone[r.Was] = true
@@ -118,27 +126,35 @@ func counted(n int64) string {
 	return notice.Count(n, "notice") + " were"
 }
 
-// pendingIn returns how many notices were pending in a shard, or in all, when they were last counted.
-func (l *losses) pendingIn(place int) (n int64, known bool) {
-	for shard, some := range l.pending {
-		if place < 0 || shard == place || shard < 0 {
-			n, known = n+some, true
+// pendingIn returns how many notices were pending in a shard, or in all, when they were last counted. The time of several
+// counts is that of the oldest.
+func (l *losses) pendingIn(place int) (sum count, known bool) {
+	for shard, c := range l.pending {
+		if place >= 0 && shard != place && shard >= 0 {
+			continue
 		}
+
+		c.n += sum.n
+		if known && sum.at.Before(c.at) {
+			c.at, c.accepted = sum.at, sum.accepted
+		}
+
+		sum, known = c, true
 	}
 
-	return n, known
+	return sum, known
 }
 
 // begin starts the count of the data of a shard, or of all, that have replaced others.
 func (l *losses) begin(place int, returned bool) {
-	l.at, l.accepted = l.now(), l.metrics.Accepted()
+	none := count{0, l.now(), l.metrics.Accepted()}
 	switch {
 	case returned:
 		l.pending = nil
 	case place < 0:
-		l.pending = map[int]int64{-1: 0}
+		l.pending = map[int]count{-1: none}
 	case l.pending != nil:
-		l.pending[place] = 0
+		l.pending[place] = none
 	}
 }
 
@@ -169,8 +185,35 @@ func (l *losses) conditions() (list []api.Condition) {
 	return list
 }
 
-func (l *losses) setPending(by map[int]int64) {
-	l.pending, l.at, l.accepted = by, l.now(), l.metrics.Accepted()
+// setPending sets the counts of some shards, unless other data were reported since the count began: reports is
+// reported's value then. The counts of an unreachable node's shards stay.
+func (l *losses) setPending(by map[int]int64, reports int) (set bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.reports != reports {
+		return false
+	}
+
+	if l.pending == nil {
+		l.pending = map[int]count{}
+	}
+
+	if len(by) > 0 {
+		delete(l.pending, -1)
+	}
+
+	for place, n := range by {
+		l.pending[place] = count{n, l.now(), l.metrics.Accepted()}
+	}
+
+	return true
+}
+
+// reported returns the number of calls of replaced.
+func (l *losses) reported() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reports
 }
 
 // DataReplaced implements [store.Watcher].
@@ -189,36 +232,42 @@ func (e *Engine) checkData() {
 func (e *Engine) watchData(ctx context.Context) error {
 	var count, look time.Time
 	for {
-		if err := e.store.Check(ctx); err == nil {
-			now := time.Now()
-			if now.After(count) || !e.losses.isCounted() {
-				e.countPending(ctx)
-				count = now.Add(max(countEvery, countEach*time.Duration(e.store.Space().Places()*len(e.store.Prefixes()))))
-			}
+		var err error
+		now := time.Now()
+		if now.After(count) || !e.losses.isCounted() {
+			err = e.countPending(ctx)
+			count = now.Add(countEach * time.Duration(e.store.Space().Places()*len(e.store.Prefixes())))
+		} else {
+			err = e.store.Check(ctx)
+		}
 
-			if now.After(look) {
-				e.watchEvictions(ctx)
-				look = now.Add(evictedEvery - checkEvery/2)
-			}
+		if err == nil && now.After(look) {
+			e.watchEvictions(ctx)
+			look = now.Add(evictedEvery - checkEvery/2)
 		}
 
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-e.losses.again:
-		case <-time.After(checkEvery + rand.N(checkEvery/20)):
+		case <-time.After(checkEvery - rand.N(checkEvery/20)):
 		}
 	}
 }
 
-// countPending counts the pending notices.
-func (e *Engine) countPending(ctx context.Context) {
-	by, err := e.store.CountPending(ctx)
-	if err != nil {
-		return // the last count holds
+// countPending counts the pending notices and checks the data. After an error the last count holds.
+func (e *Engine) countPending(ctx context.Context) error {
+	for range 3 {
+		reports := e.losses.reported()
+		by, err := e.store.CountPending(ctx)
+		switch {
+		case errors.Is(err, store.ErrReplaced): // reported now: count the data that Redis has
+		case err != nil:
+			return err
+		case e.losses.setPending(by, reports):
+			return nil
+		}
 	}
 
-	e.losses.mu.Lock()
-	defer e.losses.mu.Unlock()
-	e.losses.setPending(by)
+	return store.ErrReplaced
 }

@@ -27,6 +27,14 @@ func (w *world) urgent() string {
 	return strings.Join(list, "\n")
 }
 
+// counted returns the number of pending notices when they were last counted.
+func (w *world) counted() int64 {
+	w.losses.mu.Lock()
+	defer w.losses.mu.Unlock()
+	c, _ := w.losses.pendingIn(-1)
+	return c.n
+}
+
 // Regression test: FLUSHALL removed all notices without a word, and the history kept the identity of the lost data.
 func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 	t.Parallel()
@@ -47,8 +55,14 @@ func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 	s.await(t, 1)
 	w.until(t, "app1:first:x:1", "delivered")
 	w.put(t, 28, func(i int) store.Request { return store.Request{Key: key(i), Delay: time.Hour} })
-	for _, w := range all {
-		w.countPending(t.Context())
+	until := time.Now().Add(12 * time.Second) // two counts, 10 s apart at most
+	for i, w := range all {
+		for w.counted() != 28 {
+			if time.Now().After(until) {
+				t.Fatalf("instance %d has counted %d pending notices", i, w.counted())
+			}
+			time.Sleep(10 * time.Millisecond) // sleep: polls until the limit
+		}
 		eventually(t, "the owner of the history is known", func() bool {
 			_, err := w.o.History.DB.Find(t.Context(), history.Query{Limit: 1})
 			return err == nil
@@ -126,7 +140,7 @@ func TestLossIsReportedForAnHour(t *testing.T) {
 	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
-	l.setPending(map[int]int64{0: 1, 1: 2})
+	l.setPending(map[int]int64{0: 1, 1: 2}, 0)
 	l.replaced(store.Replaced{Place: 1, Was: "a", Now: "b"})
 	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has the data of shard 1; 2 notices were pending at 12:00:03 UTC" {
 		t.Errorf("%q", got)
@@ -138,6 +152,33 @@ func TestLossIsReportedForAnHour(t *testing.T) {
 	}
 	now = now.Add(time.Second)
 	if got := l.texts(); len(got) != 1 || !strings.Contains(got[0], "shard 0; 1 notice was pending at 12:00:03 UTC") {
+		t.Errorf("%q", got)
+	}
+}
+
+// Regression test: the count of an emptied Redis replaced the count of the lost data, and a round without a node's shards
+// removed their counts.
+func TestCountsOfLostDataAreKept(t *testing.T) {
+	t.Parallel()
+	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
+	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
+	l.now = func() time.Time { return now }
+	l.setPending(map[int]int64{0: 1, 1: 2}, l.reported())
+	now = now.Add(time.Second)
+	l.setPending(map[int]int64{1: 5}, l.reported()) // the node of shard 0 does not answer
+
+	began := l.reported()
+	l.replaced(store.Replaced{Place: -1, Was: "a", Now: "b"})
+	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has this service's data; 6 notices were pending at 12:00:03 UTC" {
+		t.Errorf("%q", got)
+	}
+	if l.setPending(map[int]int64{0: 1, 1: 5}, began) {
+		t.Error("a count of the lost data replaces that of the present data")
+	}
+	l.setPending(map[int]int64{0: 0, 1: 3}, l.reported())
+	now = now.Add(time.Second)
+	l.replaced(store.Replaced{Place: 1, Was: "c", Now: "d"})
+	if got := l.texts(); len(got) != 2 || got[1] != "Redis no longer has the data of shard 1; 3 notices were pending at 12:00:04 UTC" {
 		t.Errorf("%q", got)
 	}
 }

@@ -21,9 +21,14 @@ var countPendingSource string
 
 var countPendingScript = wire.NewScript("countpending", countPendingSource, false).Anywhere()
 
-// CountPending counts the pending notices of each place, without the places of unreachable nodes. Outside a cluster it makes
-// one call for each MaxLooks partitions. It returns [ErrReplaced] if Redis has other data than the known ones.
+// CountPending counts the pending notices of each place, without the places of unreachable nodes, and checks the data as
+// [Layout.Check] does. Outside a cluster it makes one call for each MaxLooks partitions. It returns [ErrReplaced] if Redis
+// has other data than the known ones.
 func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
+	if len(s.Prefixes()) == 0 {
+		return nil, s.Check(ctx)
+	}
+
 	by, all, r := map[int]int64{}, []keys.Partition(nil), s.w.NewRound()
 	for place := range s.space.Places() {
 		for _, prefix := range s.Prefixes() {
@@ -47,21 +52,28 @@ func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
 }
 
 func (s *Store) addPending(ctx context.Context, by map[int]int64, list []keys.Partition) error {
-	ks := []string{s.space.Layout(list[0].Shard)}
+	before, place := s.view.Load(), list[0].Shard
+	ks := []string{s.space.Layout(place)}
 	for _, p := range list {
 		ks = append(ks, s.space.Shadow(p))
 	}
 
-	v, err := s.w.Parts(ctx, countPendingScript, len(ks), ks, nil)
+	v, err := s.w.Parts(ctx, countPendingScript, len(ks)+1, ks, nil)
 	if err != nil {
 		return err
 	}
-	if id, _ := v[0].(string); !s.HasPart(list[0].Shard, id) {
+
+	state, _ := v[0].(string)
+	id, _ := v[1].(string)
+	if err := s.compare(ctx, place, before, state, id); err != nil {
+		return err
+	}
+	if id == "" || !s.identity.isPart(place, id) {
 		return ErrReplaced
 	}
 
 	for i, p := range list {
-		n, _ := v[i+1].(int64)
+		n, _ := v[i+2].(int64)
 		by[p.Shard] += max(n, 0)
 	}
 

@@ -38,7 +38,7 @@ func (i *identity) known() string {
 	return i.id
 }
 
-// isPart reports whether a place still has the known data.
+// isPart reports whether a place still has the known data. It is true if its data have no known id.
 func (i *identity) isPart(place int, id string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -46,30 +46,31 @@ func (i *identity) isPart(place int, id string) bool {
 	return was == "" || was == id
 }
 
-// HasPart reports whether a place has the known data if its data have an id.
-func (s *Layout) HasPart(place int, id string) bool { return s.identity.isPart(place, id) }
+// part returns the last known id of a place's data; "" = none.
+func (i *identity) part(place int) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.parts[place]
+}
 
-// setPart sets the id of a place's data, and returns the previous one.
-func (i *identity) setPart(place int, id string) (was string) {
+// setPart sets the id of a place's data.
+func (i *identity) setPart(place int, id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.parts == nil {
 		i.parts = map[int]string{}
 	}
 
-	was, i.parts[place] = i.parts[place], id
-	return was
+	i.parts[place] = id
 }
 
-// set sets the data identity, and returns the previous one. Other data have other parts.
-func (i *identity) set(id string) (was string) {
+// set sets the data identity. Other data have other parts.
+func (i *identity) set(id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if was, i.id = i.id, id; was != id {
-		i.parts = nil
+	if i.id != id {
+		i.id, i.parts = id, nil
 	}
-
-	return was
 }
 
 // Replaced describes data that Redis no longer has, and the data that it has in their place.
@@ -132,11 +133,12 @@ func (s *Layout) identityIs(ctx context.Context, meta map[string]string, side Si
 		}
 	}
 
-	was := s.identity.set(id)
+	was := s.identity.known()
 	if was != "" && was != id && was != meta[replacedID] && side.State != SideLeft {
 		s.o.Watcher.DataReplaced(Replaced{Place: -1, Was: was, Now: id})
 	}
 
+	s.identity.set(id) // after the report: CountPending counts no data whose predecessor's loss is not reported yet
 	return nil
 }
 
@@ -155,9 +157,11 @@ func (s *Layout) TakeIdentity(ctx context.Context, id string) ([]any, error) {
 
 // partIs records the id of a place's data.
 func (s *Layout) partIs(place int, id string) {
-	if was := s.identity.setPart(place, id); was != "" && was != id && s.Side().State != SideLeft {
+	if was := s.identity.part(place); was != "" && was != id && s.Side().State != SideLeft {
 		s.o.Watcher.DataReplaced(Replaced{Place: place, Was: was, Now: id})
 	}
+
+	s.identity.setPart(place, id) // after the report, as in identityIs
 }
 
 // copiedIdentity returns the identity for a Redis without notifier:meta: that of another shard of a cluster, whose node

@@ -1,8 +1,10 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
@@ -122,6 +124,52 @@ func TestReplacedDataAreReportedByEachInstance(t *testing.T) {
 	check("one shard", 3)
 	if got := heard[1].list[2]; got.Place != 0 || got.Was == got.Now {
 		t.Errorf("%+v", got)
+	}
+}
+
+// countingWatcher counts the pending notices while a loss is reported.
+type countingWatcher struct {
+	unwatched
+	count func() (map[int]int64, error)
+	by    map[int]int64
+	err   error
+}
+
+func (w *countingWatcher) DataReplaced(Replaced) { w.by, w.err = w.count() }
+
+// Regression test: before the loss of the data was reported, the emptied Redis was counted in their place: 0 notices.
+func TestEmptiedRedisIsNotCountedBeforeItsLossIsReported(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	w := &countingWatcher{}
+	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 10, Watcher: w})
+	if err := s.Learn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.count = func() (map[int]int64, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // the layout is being read
+		defer cancel()
+		return s.CountPending(ctx)
+	}
+	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
+	for _, lost := range []func() error{
+		func() error { return srv.Client().FlushAll(t.Context()).Err() },
+		func() error { return srv.Client().Del(t.Context(), s.Space().Layout(0)).Err() },
+	} {
+		if err := lost(); err != nil {
+			t.Fatal(err)
+		}
+		w.err = nil
+		if err := s.Check(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if w.err == nil {
+			t.Errorf("counted %v during the report", w.by)
+		}
+		if by, err := s.CountPending(t.Context()); err != nil || by[0] != 0 {
+			t.Errorf("counted %v, %v after the report", by, err)
+		}
 	}
 }
 

@@ -81,6 +81,11 @@ func (s *Layout) known(ctx context.Context, shard int) error {
 
 	state, _ := stored[0].(string)
 	part, _ := stored[1].(string)
+	return s.compare(ctx, shard, before, state, part)
+}
+
+// compare compares the state and the id of a shard's data with the known ones, and reads the layout if they differ.
+func (s *Layout) compare(ctx context.Context, shard int, before *LayoutView, state, part string) error {
 	if before != nil && state == before.State && s.identity.isPart(shard, part) {
 		s.report(nil)
 		return nil
