@@ -164,6 +164,7 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 		defer wg.Wait()
 		wg.Go(func() { e.watchOutboxes(ctx) })
 		wg.Go(func() { e.eraser.Tend(ctx) })
+		wg.Go(func() { e.markLost(ctx) })
 		return e.shipper.Run(ctx)
 	}
 	for {
@@ -179,6 +180,27 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 			e.o.Logger.Debug("cannot check whether other instances have a history, retrying", zap.Error(err))
 		case gone:
 			e.o.Logger.Warn("no instance with NOTIFIER_HISTORY_URL for a day, finalized notices are no longer recorded")
+		}
+	}
+}
+
+// markLost records each loss of all data in the history until ctx ends. Each write is repeated until it succeeds.
+func (e *Engine) markLost(ctx context.Context) {
+	for {
+		for _, r := range e.losses.unmarked() {
+			if err := e.o.History.DB.MarkLost(ctx, e.o.Space.Namespace, r.Was, r.Now); err != nil {
+				e.o.Logger.Debug("cannot record the loss of data in the history, retrying", zap.Error(err))
+				break
+			}
+
+			e.losses.marked()
+		}
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.losses.marks:
+		case <-time.After(checkEvery):
 		}
 	}
 }

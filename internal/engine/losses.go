@@ -25,6 +25,8 @@ const (
 	// countEach is the shortest interval, for each partition, at which the pending notices are counted, for the report of
 	// their loss. So each check counts those of up to 2,375 partitions: one command of Redis for each.
 	countEach = 4 * time.Millisecond
+	// maxToMark bounds the losses that the history does not record yet.
+	maxToMark = 100
 )
 
 // losses are the losses of data in Redis that this instance has noticed.
@@ -33,11 +35,13 @@ type losses struct {
 	logger  *zap.Logger
 	now     func() time.Time
 	again   chan struct{} // wakes watchData
+	marks   chan struct{} // wakes markLost
 
 	mu      sync.Mutex
 	list    []loss
 	pending map[int]count        // the last counts by shard; -1 = all; nil = not counted yet
 	reports int                  // number of calls of replaced
+	toMark  []store.Replaced     // for markLost
 	young   map[string]bool      // ids of data that began empty, in place of others
 	gone    map[string]bool      // ids of data that Redis no longer has
 	evicted map[string]evictions // by address
@@ -58,8 +62,8 @@ type loss struct {
 }
 
 func newLosses(m *metrics.Metrics, logger *zap.Logger) *losses {
-	return &losses{metrics: m, logger: logger, now: time.Now, again: make(chan struct{}, 1), young: map[string]bool{}, gone: map[string]bool{},
-		evicted: map[string]evictions{}}
+	return &losses{metrics: m, logger: logger, now: time.Now, again: make(chan struct{}, 1), marks: make(chan struct{}, 1),
+		young: map[string]bool{}, gone: map[string]bool{}, evicted: map[string]evictions{}}
 }
 
 // replaced reports data that Redis no longer has. It ends the report of data that have returned. Data that an emptied
@@ -95,6 +99,11 @@ func (l *losses) replaced(r store.Replaced) {
 		l.add(r.Was, text)
 		l.logger.Error("Redis no longer has this service's data", zap.String("loss", text),
 			zap.String("identity", r.Was), zap.String("replaced_by", r.Now), where)
+	}
+
+	if r.Place < 0 {
+		l.toMark = append(l.toMark[max(0, len(l.toMark)-maxToMark):], r)
+		wake(l.marks)
 	}
 
 	l.reports++
@@ -209,6 +218,20 @@ func (l *losses) setPending(by map[int]int64, reports int) (set bool) {
 	return true
 }
 
+// unmarked returns the losses that the history does not record yet, oldest first.
+func (l *losses) unmarked() []store.Replaced {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.toMark)
+}
+
+// marked removes the oldest loss of unmarked.
+func (l *losses) marked() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.toMark = l.toMark[1:]
+}
+
 // reported returns the number of calls of replaced.
 func (l *losses) reported() int {
 	l.mu.Lock()
@@ -220,9 +243,11 @@ func (l *losses) reported() int {
 func (w watcher) DataReplaced(r store.Replaced) { w.losses.replaced(r) }
 
 // checkData wakes watchData.
-func (e *Engine) checkData() {
+func (e *Engine) checkData() { wake(e.losses.again) }
+
+func wake(c chan struct{}) {
 	select {
-	case e.losses.again <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

@@ -101,6 +101,41 @@ func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 	}
 }
 
+// Regression test: after a restart of all instances, none knew that the owner of the history had lost its data.
+func TestHistoryFollowsAfterRestartOfAllInstances(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	s := newSink(10)
+	url := "sqlite://" + filepath.Join(t.TempDir(), "history.db")
+	begin := func() *world {
+		return start(t, srv, s, func(o *Options) {
+			o.Logger, o.History = zap.NewNop(), History{DB: openHistory(t, url), Backlog: 1000}
+		}, testRoute("r", "app1"))
+	}
+	w := begin()
+	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:first:x:1"} })
+	s.await(t, 1)
+	is := func(w *world, key string) func() bool {
+		return func() bool {
+			page, err := w.o.History.DB.Find(t.Context(), history.Query{Key: key, Limit: 1})
+			return err == nil && len(page.Rows) == 1
+		}
+	}
+	eventually(t, "the first entry", is(w, "app1:first:x:1"))
+	w.o.History.DB.FollowLost(func(string) bool { return false }, func(string) {}) // as if it ended before it could claim
+	if err := srv.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	w.checkData()
+	eventually(t, "the report", func() bool { return w.urgent() != "" && len(w.losses.unmarked()) == 0 })
+	w.stop()
+
+	w = begin()
+	w.put(t, 1, func(int) store.Request { return store.Request{Key: "app1:again:x:1"} })
+	s.await(t, 1)
+	eventually(t, "the entry of a new notice", is(w, "app1:again:x:1"))
+}
+
 // Regression test: a service whose address led to an empty Redis for some seconds lost the calls of that time silently.
 func TestVisitToAnotherRedisIsReported(t *testing.T) {
 	t.Parallel()

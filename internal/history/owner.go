@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -19,7 +20,7 @@ type Owner struct {
 func (d *DB) Serve(owner func(ctx context.Context) (Owner, error)) { d.owner.Store(&owner) }
 
 // FollowLost has the history follow the service when Redis has lost its data: if lost returns true for the identity of the
-// owner, the service becomes the owner, as by Claim, and claimed is called.
+// owner, or MarkLost has recorded its loss, the service becomes the owner, as by Claim, and claimed is called.
 func (d *DB) FollowLost(lost func(id string) bool, claimed func(from string)) {
 	d.follow.Store(&following{lost, claimed})
 }
@@ -27,6 +28,29 @@ func (d *DB) FollowLost(lost func(id string) bool, claimed func(from string)) {
 type following struct {
 	lost    func(id string) bool
 	claimed func(from string)
+}
+
+// MarkLost records that Redis lost the data with the identity was, and has those with the identity now instead. So the
+// history also follows a service whose instances have all restarted since. If now is the owner, its data have returned,
+// and its mark is removed. Another owner's mark does not change.
+func (d *DB) MarkLost(ctx context.Context, namespace, was, now string) error {
+	if err := d.upgrade(ctx); err != nil {
+		return err
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+
+	_, err := d.db.ExecContext(ctx, d.marks("UPDATE history_owner SET replaced_by = CASE WHEN id = ? THEN '' ELSE ? END "+
+		"WHERE namespace = ? AND (id IN (?, ?) OR replaced_by = ?)"), now, now, namespace, was, now, was)
+	return d.wrap("mark the owner", err)
+}
+
+// isLost reports whether the data of the owner has were lost, and mine has replaced them.
+func (d *DB) isLost(ctx context.Context, has, mine Owner) (lost bool, err error) {
+	text := d.marks("SELECT EXISTS (SELECT 1 FROM history_owner WHERE namespace = ? AND id = ? AND replaced_by = ?)")
+	err = d.lookups.QueryRowContext(ctx, text, has.Namespace, has.ID, mine.ID).Scan(&lost)
+	return lost, err
 }
 
 // checkOwner returns ErrForeign if the history belongs to another service. owned is false
@@ -53,8 +77,17 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 	}
 
 	f := d.follow.Load()
-	if f == nil || has == mine || has.Namespace != mine.Namespace || !f.lost(has.ID) {
+	if f == nil || has == mine || has.Namespace != mine.Namespace {
 		return true, mine.differs(has)
+	}
+
+	lost := f.lost(has.ID)
+	if !lost {
+		lost, err = d.isLost(ctx, has, mine)
+	}
+
+	if err != nil || !lost {
+		return err == nil, cmp.Or(d.wrap("owner", err), mine.differs(has))
 	}
 
 	changed, err := d.claim(ctx, has.ID, mine)
@@ -175,7 +208,7 @@ func (d *DB) claim(ctx context.Context, from string, to Owner) (changed bool, er
 		text string
 		args []any
 	}{
-		{"UPDATE history_owner SET namespace = ?, id = ?, since = " + d.clock(0), []any{to.Namespace, to.ID}},
+		{"UPDATE history_owner SET namespace = ?, id = ?, replaced_by = '', since = " + d.clock(0), []any{to.Namespace, to.ID}},
 		{"UPDATE history_replays SET state = 'failed', reason = ?, driver = '', changed = " + d.clock(0) +
 			" WHERE state IN ('running', 'stopped')", []any{claimed}},
 		{"DELETE FROM history_replay_items", nil},

@@ -145,6 +145,57 @@ func TestHistoryFollowsServiceWhoseDataAreLost(t *testing.T) {
 	})
 }
 
+// Regression test: only the instances that had seen the loss could take the history over; after a restart of all, an
+// operator had to.
+func TestHistoryFollowsServiceWhoseInstancesHaveRestarted(t *testing.T) {
+	t.Parallel()
+	engines(t, func(t *testing.T, url string) {
+		d := belongs(t, url, Owner{"notifier", "AAA"})
+		rows := rowsOf(BodiesKeep, ended(1, nil), ended(2, nil), ended(3, nil))
+		write(t, d, rows[:1])
+		mark := func(namespace, was, now string) {
+			t.Helper()
+			if err := d.MarkLost(t.Context(), namespace, was, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		begin := func(o Owner, row Row) (claims []string, err error) {
+			x := belongs(t, url, o)
+			x.FollowLost(func(string) bool { return false }, func(from string) { claims = append(claims, from) })
+			_, err = x.Write(t.Context(), []Row{row})
+			return claims, err
+		}
+		refused := func(o Owner) {
+			t.Helper()
+			if claims, err := begin(o, rows[1]); !errors.Is(err, ErrForeign) || len(claims) > 0 {
+				t.Errorf("%+v: %v, claims %v", o, err, claims)
+			}
+		}
+
+		refused(Owner{"notifier", "BBB"})
+		mark("notifier", "AAA", "BBB")
+		mark("notifier", "BBB", "AAA") // the data return
+		refused(Owner{"notifier", "BBB"})
+		mark("notifier", "EEE", "BBB") // other data
+		mark("staging", "AAA", "BBB")
+		refused(Owner{"notifier", "BBB"})
+
+		mark("notifier", "AAA", "BBB")
+		mark("notifier", "BBB", "CCC") // the new data are lost too
+		for _, o := range []Owner{{"notifier", "BBB"}, {"staging", "CCC"}, {"notifier", "DDD"}} {
+			refused(o)
+		}
+		if claims, err := begin(Owner{"notifier", "CCC"}, rows[1]); err != nil || len(claims) != 1 || claims[0] != "AAA" {
+			t.Errorf("%v, claims %v", err, claims)
+		}
+		mark("notifier", "BBB", "CCC") // another instance reports the loss late
+		if has, _, err := d.Owner(t.Context()); err != nil || has.ID != "CCC" {
+			t.Errorf("%+v, %v", has, err)
+		}
+		refused(Owner{"notifier", "AAA"})
+	})
+}
+
 // add stores a replay of all delivered notices.
 func add(t *testing.T, d *DB, r *Replay) (n int, err error) {
 	t.Helper()

@@ -1,0 +1,2 @@
+-- +goose Up
+ALTER TABLE history_owner ADD COLUMN replaced_by TEXT NOT NULL DEFAULT '';        -- after a loss of the owner's data: the id of the new data
