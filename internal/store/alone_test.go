@@ -19,7 +19,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	const slot = 13907 // CLUSTER KEYSLOT 0
-	a, b := twoNodes(t, slot)
+	a, b := redistest.StartCluster(t, slot)
 	c, err := wire.Open(wire.Address{Mode: "cluster", URL: "redis://" + a.Addr()})
 	if err != nil {
 		t.Fatal(err)

@@ -330,7 +330,7 @@ func TestFsyncWithoutWaitAOF(t *testing.T) {
 func TestConfirmedWritesFollowASlotThatMoves(t *testing.T) {
 	ctx := t.Context()
 	slot := 13907 // CLUSTER KEYSLOT 0
-	a, b := twoNodes(t, slot)
+	a, b := redistest.StartCluster(t, slot)
 	for _, n := range []*redistest.Server{a, b} {
 		for name, v := range map[string]string{"appendonly": "yes", "appendfsync": "always"} {
 			if err := n.Client().ConfigSet(ctx, name, v).Err(); err != nil {

@@ -174,7 +174,7 @@ func moveSlot(t *testing.T, slot int, from, to *redistest.Server) {
 func TestWhatGoesTogetherFollowsASlotThatMoves(t *testing.T) {
 	t.Parallel()
 	const slot = 13907 // CLUSTER KEYSLOT 0
-	a, b := twoNodes(t, slot)
+	a, b := redistest.StartCluster(t, slot)
 	for _, n := range []*redistest.Server{a, b} {
 		for name, v := range map[string]string{"appendonly": "yes", "appendfsync": "always"} {
 			if err := n.Client().ConfigSet(t.Context(), name, v).Err(); err != nil {

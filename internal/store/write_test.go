@@ -240,37 +240,12 @@ func TestAWriteWhoseAnswerIsLostIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// twoNodes is a cluster of two masters; the first serves the slot.
-func twoNodes(t *testing.T, slot int) (a, b *redistest.Server) {
-	t.Helper()
-	ctx := t.Context()
-	a, b = redistest.Start(t, redistest.WithConfig("cluster-enabled yes")), redistest.Start(t, redistest.WithConfig("cluster-enabled yes"))
-	host, port, _ := strings.Cut(b.Addr(), ":")
-	for _, err := range []error{
-		a.Client().ClusterAddSlotsRange(ctx, 0, slot).Err(), b.Client().ClusterAddSlotsRange(ctx, slot+1, 16383).Err(),
-		b.Client().Do(ctx, "cluster", "set-config-epoch", 7).Err(), a.Client().ClusterMeet(ctx, host, port).Err(),
-	} {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, n := range []*redistest.Server{a, b} {
-		for !strings.Contains(n.Client().ClusterInfo(ctx).Val(), "cluster_state:ok") {
-			if ctx.Err() != nil {
-				t.Fatal("the nodes do not find each other")
-			}
-			time.Sleep(10 * time.Millisecond) // sleep: polls until the nodes agree
-		}
-	}
-	return a, b
-}
-
 // A node does not run a call that it redirects or defers, so such a write is sent again.
 func TestWritesFollowASlotThatMoves(t *testing.T) {
 	ctx := t.Context()
 	const shard = "notifier:{0}:shadow:" + prefix
 	slot := 13907 // CLUSTER KEYSLOT 0
-	a, b := twoNodes(t, slot)
+	a, b := redistest.StartCluster(t, slot)
 	if got := a.Client().ClusterKeySlot(ctx, shard).Val(); int(got) != slot {
 		t.Fatalf("the shard is in slot %d", got)
 	}
