@@ -287,27 +287,59 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// A replayed notice joins its sequence at its new due time. The dead letter that it takes the place of
-// has left it.
-func TestReplayedNoticeJoinsItsSequence(t *testing.T) {
+// A replayed notice joins its sequence at its new due time. A dead letter that holds back its successors keeps its position.
+func TestReplayInASequence(t *testing.T) {
 	t.Parallel()
-	for _, members := range [][]string{{prefix}, {prefix, prefix + "!"}} {
+	const replayed, waits = "app1:a:b:1", "app1:a:c:1"
+	for _, x := range []struct {
+		members []string
+		ending  store.Ending
+		newIDs  bool
+		first   string
+	}{
+		{[]string{prefix}, store.EndDead, false, waits},
+		{[]string{prefix}, store.EndDelivered, false, waits},
+		{[]string{prefix, prefix + store.Blocks}, store.EndDead, false, replayed},
+		{[]string{prefix, prefix + store.Blocks}, store.EndDead, true, replayed},
+		{[]string{prefix, prefix + store.Blocks}, store.EndDelivered, false, waits},
+	} {
 		w := newWorld(t, nil)
-		const dead, waits = "app1:a:b:1", "app1:a:c:1"
-		if err := w.s.AddOrdered(t.Context(), members); err != nil {
+		if err := w.s.AddOrdered(t.Context(), x.members); err != nil {
 			t.Fatal(err)
 		}
-		w.put(dead, "1", "")
-		w.settle(dead, store.EndDead)
+		w.put(replayed, "1", "")
+		w.settle(replayed, x.ending)
 		w.put(waits, "1", "")
-		it := w.item(dead)
+		it := w.item(replayed)
 		it.Delay = time.Second
-		w.replay(Part{Mark: "r"}, it, Sent)
+		w.replay(Part{Mark: "r", NewIDs: x.newIDs}, it, Sent)
 
 		is, err := redistest.ReadSequences(t.Context(), w.srv.Client(), w.s.Space().Base(partition.Shard), partition.Prefix)
-		first := is.Members
-		if err != nil || len(first) != 2 || !strings.HasSuffix(first[0], " "+waits) || !strings.HasSuffix(first[1], " "+dead) {
-			t.Errorf("%v: the sequence is %q, %v", members, first, err)
+		if err != nil || len(is.Members) != 2 || !strings.HasSuffix(is.Members[0], " "+x.first) {
+			t.Errorf("%+v: the sequence is %q, %v", x, is.Members, err)
 		}
+	}
+}
+
+// A dead letter that moves to a longer prefix with its replay keeps its position there.
+func TestReplayMovesThePositionOfADeadLetter(t *testing.T) {
+	t.Parallel()
+	const replayed, waits, to = "app1:a:b:1", "app1:a:c:1", "app1:a"
+	w := newWorld(t, func(o *store.Options) { o.Prefixes = []string{prefix, to} })
+	if err := w.s.AddOrdered(t.Context(), []string{prefix, prefix + store.Blocks, to}); err != nil {
+		t.Fatal(err)
+	}
+	w.put(replayed, "1", "")
+	w.settle(replayed, store.EndDead)
+	it := w.item(replayed)
+	if _, err := w.s.Schedule(t.Context(), keys.Partition{Prefix: to}, []store.Request{{Key: waits}}); err != nil {
+		t.Fatal(err)
+	}
+	it.Route = to
+	w.replay(Part{Mark: "r"}, it, Sent)
+
+	is, err := redistest.ReadSequences(t.Context(), w.srv.Client(), w.s.Space().Base(partition.Shard), to)
+	if err != nil || len(is.Members) != 2 || !strings.HasSuffix(is.Members[0], " "+replayed) {
+		t.Errorf("the sequence is %q, %v", is.Members, err)
 	}
 }

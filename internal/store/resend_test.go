@@ -116,30 +116,38 @@ func TestResendLeavesTimersOfProducers(t *testing.T) {
 	}
 }
 
-// A resent dead letter that held back its successors gets a new position, behind those that were due before the resend.
-func TestResentDeadLetterGoesBehindItsSuccessors(t *testing.T) {
-	s, srv := open(t)
-	ctx := t.Context()
+// A resent dead letter that holds back its successors keeps its position, so that it is first. A resent delivered notice, and a dead
+// letter of a route that skips them, get a new position behind the pending notices.
+func TestResendInASequence(t *testing.T) {
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), true)); err != nil {
-		t.Fatal(err)
-	}
-	s.put(t, Request{Key: first})
-	f := s.finish(t, first, EndDead)
-	s.put(t, Request{Key: second})
-	got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, []string{second})
-	if err != nil || got.Parked != 1 {
-		t.Fatalf("behind a dead letter: %+v, %v", got, err)
-	}
+	for _, x := range []struct {
+		block bool
+		end   Ending
+		won   string
+	}{{true, EndDead, first}, {true, EndDelivered, second}, {false, EndDead, second}, {false, EndDelivered, second}} {
+		s, srv := open(t)
+		ctx := t.Context()
+		if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), x.block)); err != nil {
+			t.Fatal(err)
+		}
+		s.put(t, Request{Key: first})
+		f := s.finish(t, first, x.end)
+		now := s.put(t, Request{Key: second}).Due
+		if x.block && x.end == EndDead {
+			got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, []string{second})
+			if err != nil || got.Parked != 1 {
+				t.Fatalf("behind a dead letter: %+v, %v", got, err)
+			}
+		}
+		for srv.Client().Time(ctx).Val().UnixMilli() <= now.UnixMilli() { // of two that are due in the same millisecond, the older is first
+		}
 
-	for srv.Client().Time(ctx).Val().UnixMilli() <= got.Now.UnixMilli() { // of two that are due in the same millisecond, the older is first
-	}
-
-	if c := s.resend(t, f); !c.Done {
-		t.Fatalf("%+v", c)
-	}
-	if got, err := s.ClaimKeys(ctx, partition, Lease{"u", lease}, []string{first, second}); err != nil || got.Parked != 1 ||
-		len(got.Won) != 1 || got.Won[0].Key != second {
-		t.Errorf("after the resend: %+v, %v", got, err)
+		if c := s.resend(t, f); !c.Done {
+			t.Fatalf("%+v", c)
+		}
+		got, err := s.ClaimKeys(ctx, partition, Lease{"u", lease}, []string{first, second})
+		if err != nil || len(got.Won) != 1 || got.Won[0].Key != x.won {
+			t.Errorf("a notice that ended %q was resent, block %v: %+v, %v; want %s first", x.end, x.block, got, err, x.won)
+		}
 	}
 }

@@ -253,6 +253,10 @@ func (w *world) replay(t *rapid.T) {
 	if want != replay.Sent {
 		return
 	}
+	stays := ""
+	if n.state == notice.Dead && w.order == block {
+		stays = n.position
+	}
 	*n = note{under: in.route(), body: l.body, made: l.Made, used: used, writes: n.writes + 1, stands: n.stands, place: n.place, away: n.away,
 		to: n.to, fresh: true}
 	was := n.at()
@@ -260,7 +264,11 @@ func (w *world) replay(t *rapid.T) {
 	if made := w.madeOf(l.key); r.newIDs {
 		n.made = made
 	}
-	w.join(l.key, 0, 1)
+	if n.position = stays; stays == "" {
+		w.join(l.key, 0, 1)
+	} else if w.kind == reshards {
+		w.relocate(w.within)
+	}
 	w.wake(was)
 	w.wake(n.at())
 	if x == soon {

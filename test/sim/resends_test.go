@@ -94,9 +94,14 @@ func (w *world) resendRead(t *rapid.T, r resending) {
 	if !done {
 		return
 	}
+	stays := n.state == notice.Dead && w.order == block
 	n.schedule(&w.scores, now)
 	w.arm(r.key, now, "0", false)
-	w.join(r.key, 0, 0)
+	if stays {
+		w.keep(r.key, r.found.Due.UnixMilli())
+	} else {
+		w.join(r.key, 0, 0)
+	}
 	w.wake(n.at())
 	w.compareResent(t, &r)
 }

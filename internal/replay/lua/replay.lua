@@ -15,7 +15,7 @@
 -- KEYS[1] is a hash: last is the number of the last item processed, and each result has a count ("sent" = scheduled). It is written
 -- in the same step as the notices, so an item is processed once, by any instance and at any time.
 -- A notice keeps its generation, and so its webhook-id, unless ARGV[3] is "1". The settled state under its key is deleted, even of
--- another notice: the history has it.
+-- another notice: the history has it. A dead letter that holds back its successors keeps its position in its sequence.
 local call, format, match = redis.call, string.format, string.match
 local reply = {t[1] * 1000000 + t[2]}
 local last = tonumber(call('HGET', KEYS[1], 'last') or 0)
@@ -57,14 +57,15 @@ for n = 1, count do
     local result = group == 0 and tail or written[key] and 'pending' or obstacle(n, key, generation)
     if not result and ARGV[5 + 2 * group] == '2' and redis.pcall('EXISTS', key) == 1 then result = 'pending' end
     if not result then
-      local latest = 0
+      local latest, position, promised = 0, nil, nil
       for g = 1, groups do
         local old = kept[g][n]
         if old then
           latest = math.max(latest, made(old))
           local k = 4 * g - 2
           call('HDEL', KEYS[k + 1], key)
-          call('ZREM', KEYS[k + 2], key)
+          local dead = call('ZREM', KEYS[k + 2], key) == 1
+          if dead and q[g] and q[g].blocks then position, promised = q[g].position(key), match(old, '^{"due":(%d+)') end
           call('ZREM', KEYS[k + 3], key)
           if q[g] then q[g].leave(key) end
         end
@@ -75,7 +76,11 @@ for n = 1, count do
       local k = 4 * group - 2
       call('HSET', KEYS[k + 1], key, '{"due":' .. text .. ',"made":' .. generation .. tail)
       call('ZADD', KEYS[k], arm(ARGV[5 + 2 * group], key, due, '0') and text or text .. '.5', key)
-      if q[group] then q[group].enter(key, due, tonumber(generation), n) end
+      if q[group] and position then
+        q[group].put(key, position)
+      elseif q[group] then
+        q[group].enter(key, promised and tonumber(promised) or due, tonumber(generation), n)
+      end
       earliest[group] = math.min(earliest[group] or due, due)
       written[key], result, answer = true, 'sent', due
     else

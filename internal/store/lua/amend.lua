@@ -42,7 +42,7 @@ local q = order(KEYS[1], t)
 -- Gives a notice its position in its sequence. due is the time for a new position.
 local function place(key, due, record)
   local position = q.position(key)
-  local stays = q.blocks and (op == 'redrive' or op == 'reopen')
+  local stays = q.blocks and (op == 'redrive' or op == 'reopen' or op == 'resend' and redis.call('ZSCORE', KEYS[3], key))
   if op == 'fire' then stays = position and tonumber(string.sub(position, 1, 11), 16) <= now end
   if stays then q.keep(key, tonumber(string.match(record, '^{"due":(%d+)')) or due, made(record)) else q.join(key, due, made(record)) end
 end
