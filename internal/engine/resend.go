@@ -8,6 +8,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/replay"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -133,6 +134,11 @@ func (e *Engine) resendRow(ctx context.Context, row *history.Row) (store.Change,
 	n, err := replay.FromRow(e.o.Routes, row)
 	if err != nil {
 		return store.Change{}, err
+	}
+
+	// The due time becomes the position in the notice's sequence. Only a dead letter that holds back its successors keeps it.
+	if r := e.o.Routes.Match(n.Key); row.Outcome != notice.EndDead || r == nil || r.Order != route.OrderBlock {
+		n.Due = e.Now()
 	}
 
 	reply := e.Restore(ctx, []store.Letter{{Notice: n}})[0]

@@ -2,13 +2,16 @@ package engine
 
 import (
 	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/replay"
+	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -145,6 +148,38 @@ func TestResendReadsTheHistory(t *testing.T) {
 			t.Errorf("handled: %+v", all)
 		}
 	})
+}
+
+// A delivered notice that is resent from the history goes behind the pending notices of its sequence, like one that Redis has.
+func TestResendFromTheHistoryGetsANewPosition(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	first, second := "app1:shop:created:O1", "app1:shop:paid:O1"
+	h := newSink(100)
+	h.answer = func(n *notice.Notice) notice.Result {
+		if n.Key == second {
+			return notice.RetryResult(notice.ReasonStatus5xx, "no")
+		}
+		return notice.DeliveredResult(200)
+	}
+	r := orderedRoute(route.OrderSkip)
+	r.Ladder = notice.Ladder{time.Hour}
+	w, d := keeps(t, srv, h, func(o *Options) { o.Retention = 0 }, r)
+	for _, k := range []string{first, second} {
+		if _, err := w.Schedule(t.Context(), store.Request{Key: k}); err != nil {
+			t.Fatal(err)
+		}
+		h.await(t, 1)
+	}
+	id := rowsOf(t, d, history.Query{Key: first}, 1)[0].ID()
+	w.until(t, second, notice.Scheduled)
+	if n := w.resends(t, first, id, 1, 1); n != 1 {
+		t.Fatal("not resent")
+	}
+	q, err := redistest.ReadSequences(t.Context(), srv.Client(), w.store.Space().Base(0), r.Prefix)
+	if err != nil || len(q.Members) != 2 || !strings.HasSuffix(q.Members[0], " "+second) {
+		t.Errorf("the sequence is %q, %v", q.Members, err)
+	}
 }
 
 func TestResendNeedsTheWholeNotice(t *testing.T) {
