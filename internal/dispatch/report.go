@@ -22,6 +22,7 @@ import (
 type ReportStore interface {
 	Settle(ctx context.Context, p keys.Partition, list []store.Settlement) ([]store.Settled, error)
 	Reopen(ctx context.Context, f store.Found, t store.Settlement) (store.Change, error)
+	FreeReported(ctx context.Context, prefix, key, id string, attempt int) error
 }
 
 // Finder reads a notice from any shard.
@@ -64,18 +65,23 @@ const (
 )
 
 // Take processes a report on the notice of a key, whose route is r. Outdated reports, and usually repeated ones, change
-// nothing: Take then returns the present state of the notice. It fails if the key has no notice.
+// nothing: Take then returns the present state of the notice. It fails if the key has no notice. A report on a notice that
+// was cancelled or replaced since lets the next notice of its sequence start.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
 	push := retry.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
 	reread := retry.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
 		f, err := p.pushed(ctx, key, v, &push, until)
-		if err != nil {
+		gone := errors.Is(err, store.ErrNotFound) // also a cancelled notice, if retention is off
+		if err != nil && !gone {
 			return store.Change{}, err
 		}
 
-		if !due(r, f, v) {
+		if gone || !due(r, f, v) {
+			if failed := p.Store.FreeReported(ctx, r.Prefix, key, v.ID, v.Attempt); failed != nil || gone {
+				return store.Change{}, cmp.Or(failed, err)
+			}
 			return store.Change{Found: f, Before: f.State, Repeated: repeats(f, v)}, nil
 		}
 

@@ -54,6 +54,8 @@ func (d *fakeReports) Reopen(context.Context, store.Found, store.Settlement) (st
 	return store.Change{}, errors.New("not delivered")
 }
 
+func (d *fakeReports) FreeReported(context.Context, string, string, string, int) error { return nil }
+
 func (d *fakeReports) write(t store.Settlement) {
 	d.f.Notice, d.ended = t.Claim.Notice, append(d.ended, t)
 	d.f.State = map[store.Ending]notice.State{store.EndDelivered: notice.Delivered, store.EndDead: notice.Dead,

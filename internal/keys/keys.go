@@ -455,6 +455,11 @@ func (s Space) Successors(p Partition) string { return s.tagged(p.Shard, "succes
 // Positions is the hash of the successors' positions by notice key.
 func (s Space) Positions(p Partition) string { return s.tagged(p.Shard, "positions", p.Prefix) }
 
+// Marker is the token and key of the notice in flight for which a sequence waits, if that is not the head.
+func (s Space) Marker(p Partition, sequence string) string {
+	return s.tagged(p.Shard, "sequence", p.Prefix+":"+sequence)
+}
+
 // Waiting is the zset of notices that wait for another one of their sequence, by the time their wait
 // began.
 func (s Space) Waiting(p Partition) string { return s.tagged(p.Shard, "waiting", p.Prefix) }

@@ -272,11 +272,14 @@ func attention(score string) time.Time {
 	return time.UnixMilli(int64(f)).UTC()
 }
 
+// reportToken is the start of the token of a notice that awaits its consumer's report.
+const reportToken = "report:"
+
 // Reported returns the claim to settle with a consumer's report about a pushed entry of f. A report about an earlier
 // notice of the same key gets another token, so its settle changes nothing.
 func Reported(f Found) Claim {
 	// No call claims the notice. settle.lua has stored this token when the entry was pushed.
-	token := "report:" + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
+	token := reportToken + strconv.FormatInt(int64(f.Made), 10) + ":" + strconv.Itoa(f.AttemptsMade)
 	score := cmp.Or(f.score, "0")
 	return Claim{Notice: f.Notice, Shard: f.Shard, token: token, score: score, before: score}
 }

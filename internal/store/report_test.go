@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -76,6 +77,39 @@ func TestReportAfterItsTimeSettlesTheNotice(t *testing.T) {
 		}
 		if is := s.state(t, k); is != want {
 			t.Errorf("swept %v: it is %s, want %s", swept, is, want)
+		}
+	}
+}
+
+// A report frees the sequence also where the cancelled notice was in an old shard. Reports with another id, or on another
+// attempt, free nothing.
+func TestReportFreesItsSequenceInAnOldShard(t *testing.T) {
+	t.Parallel()
+	s, _ := open(t)
+	ctx := t.Context()
+	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
+	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{prefix})); err != nil {
+		t.Fatal(err)
+	}
+	s.put(t, Request{Key: first})
+	s.put(t, Request{Key: second})
+	f := s.hand(t, first)
+	s.grow(t, 1)
+	if c, err := s.Amend(ctx, prefix, first, Cancel, When{}); err != nil || !c.Done {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	other := notice.Notice{Key: first, Made: f.Made + 1}
+	for _, x := range []struct {
+		id      string
+		attempt int
+		won     int
+	}{{other.ID(), 1, 0}, {f.ID(), 2, 0}, {f.ID(), 1, 1}} {
+		if err := s.FreeReported(ctx, prefix, first, x.id, x.attempt); err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.ClaimKeys(ctx, partition, Lease{"u", lease}, []string{second})
+		if err != nil || len(got.Won) != x.won {
+			t.Errorf("after a report on attempt %d: %+v, %v; want %d won", x.attempt, got, err, x.won)
 		}
 	}
 }
