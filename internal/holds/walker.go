@@ -21,7 +21,7 @@ import (
 //go:embed lua/release.lua
 var releaseSource string
 
-var releaseScript = wire.NewScript("release", releaseSource, false)
+var releaseScript = wire.NewScript("release", store.WithParts(releaseSource), false)
 
 const (
 	// stepMost is the maximum number of notices of one step.

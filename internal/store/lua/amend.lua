@@ -11,7 +11,7 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS clock record generation timer wake
+-- PARTS clock record generation timer release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled
@@ -24,7 +24,7 @@
 --   resend      a delivered or dead notice is due at the given time, with the given record. Nothing is written if the record differs
 --               from the one read, or if the key has a producer's timer
 --   readdress   a scheduled notice, or a dead one if its due time stays, gets the given record. Nothing is written if the record differs
---               from the one read
+--               from the one read. A held notice is released: see release.lua
 --   settle      scheduled, claimed and dead notices get the outcome of their history entry. Nothing is written if the record differs
 --               from the one read, and nothing is added to the outbox
 --   replace     a new notice takes the place of the existing one, as in schedule.lua; nothing is written if there is none
@@ -148,7 +148,11 @@ for i = 8, #ARGV, 4 do
     schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', successor(record)) .. ARGV[i + 2], own)
     done = 1
   end
-  if pause and done == 0 then hold(KEYS[1], key, pause, own) end
+  if pause and done == 0 then
+    hold(KEYS[1], key, pause, own)
+  elseif pause and op == 'readdress' and when == '' then
+    earliest = release(KEYS[1], {key})
+  end
   reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or '', own or ''}
 end
