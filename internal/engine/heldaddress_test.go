@@ -1,12 +1,15 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"notifier/internal/holds"
 	"notifier/internal/notice"
+	"notifier/internal/redirect"
 	"notifier/internal/redistest"
+	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -43,5 +46,80 @@ func TestHeldNoticeWithAnotherURLIsDelivered(t *testing.T) {
 	eventually(t, "the others are held again", func() bool { return w.heldNow(t, old) == 1 && w.heldNow(t, other) == 1 })
 	if n := g.times(key(1)) + g.times(key(2)); n != 0 {
 		t.Errorf("%d attempts at paused hosts", n)
+	}
+}
+
+// Held notices of a redirected host are delivered to the new host while the old one stays paused. If the new host is paused, too,
+// they are held until it is resumed.
+func TestRedirectedHeldNoticesAreDelivered(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("new host paused %t", paused), func(t *testing.T) {
+			t.Parallel()
+			const n = 50
+			g := newGot(2 * n)
+			w := start(t, redistest.Shared(t), g, nil, callbackRoute())
+			old := w.paused(t, "old.example")
+			w.put(t, n, func(i int) store.Request { return to(key(i), "old.example") })
+			eventually(t, "all are held", func() bool { return w.heldNow(t, old) == n })
+			var other holds.Receiver
+			if paused {
+				other = w.paused(t, "new.example")
+			}
+
+			r, err := w.MakeRedirect(t.Context(), redirect.Rule{From: "https://old.example", To: "https://new.example"}, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the redirect is done", func() bool {
+				r, err = w.ReadRedirect(t.Context(), r.ID)
+				return err == nil && r.State == redirect.Done
+			})
+			if paused {
+				eventually(t, "all are held for the new host", func() bool { return w.heldNow(t, other) == n })
+				if _, err := w.ResumeReceiver(t.Context(), other, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range n {
+				if f := w.until(t, key(i), notice.Delivered); f.URL != "https://new.example/x" || f.AttemptsMade != 1 {
+					t.Errorf("%+v", f.Notice)
+				}
+			}
+			if k := w.heldNow(t, old); k != 0 || r.Redirected != n {
+				t.Errorf("%d are held, %d were redirected", k, r.Redirected)
+			}
+		})
+	}
+}
+
+// On an ordered route, a redirect delivers a held notice before its successors, to the new host.
+func TestRedirectedHeldNoticeKeepsItsOrder(t *testing.T) {
+	t.Parallel()
+	const n = 10
+	g := newGot(n)
+	r := callbackRoute()
+	r.Order = route.OrderSkip
+	w := start(t, redistest.Shared(t), g, nil, r)
+	old := w.paused(t, "old.example")
+	key := func(i int) string { return fmt.Sprintf("app1:trans:notice:S~%d", i+1) }
+	w.put(t, n, func(i int) store.Request { return to(key(i), "old.example") })
+	eventually(t, "the first is held", func() bool { return w.heldNow(t, old) == 1 })
+	if _, err := w.MakeRedirect(t.Context(), redirect.Rule{From: "https://old.example", To: "https://new.example"}, ""); err != nil {
+		t.Fatal(err)
+	}
+	var order []string
+	for range n {
+		select {
+		case k := <-g.seen:
+			order = append(order, k)
+		case <-time.After(30 * time.Second):
+			t.Fatalf("delivered were only %q", order)
+		}
+	}
+	for i := range n {
+		if f := w.until(t, key(i), notice.Delivered); f.URL != "https://new.example/x" || order[i] != key(i) {
+			t.Errorf("%d: %s at %s, order %q", i, f.Key, f.URL, order)
+		}
 	}
 }

@@ -15,8 +15,10 @@
 // postpones the notice until after the pause, or by an hour if the pause has no end. It also lists the notice as held
 // by this pause. Each partition (the notices of one route in one shard) has one such list.
 //
-// A later change of the notice usually removes it from the list. If it stays listed by mistake, that has no effect: the
-// list also has the time until which the notice was postponed, and a notice with another time is not released.
+// If the url or the headers of a held notice change, the notice is released: it is due again, and its next claim decides
+// whether its receiver is paused. Any other change of the notice usually removes it from the list. If it stays listed by
+// mistake, that has no effect: the list also has the time until which the notice was postponed, and a notice with another
+// time is not released.
 //
 // # Resuming
 //

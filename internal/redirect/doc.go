@@ -17,6 +17,8 @@
 //   - Webhook-id, attempts, due time and place in a sequence (notices that are delivered in order) stay.
 //   - Some credentials are dropped if the new address is another receiver, unless the rule keeps them. These are the
 //     user and password in the URL, and the headers Authorization, Cookie and Proxy-*.
+//   - A notice that is held because its old receiver is paused is released, so that the new receiver gets it: see package
+//     holds. Several are spread over up to a minute.
 //   - If the route of a notice does not allow the new address, the notice stays unchanged and is counted as refused.
 //
 // # Several instances

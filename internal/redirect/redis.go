@@ -23,7 +23,7 @@ var (
 	//go:embed lua/redirects.lua
 	stateSource string
 
-	stepScript  = wire.NewScript("redirect", stepSource, false).Confirmed()
+	stepScript  = wire.NewScript("redirect", store.Held+store.Release+stepSource, false).Confirmed()
 	stateScript = wire.NewScript("redirects", stateSource, false).Anywhere()
 )
 
@@ -328,9 +328,9 @@ const (
 )
 
 // write writes the records of a partition's notices, at most 200, that are those which were read and not claimed. It
-// returns a result for each. Repeating a call changes nothing.
+// returns a result for each. Repeating a call changes nothing. Held notices are released: see package holds.
 func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []item) ([]int64, error) {
-	args := []any{s.Space().ClaimPrefix(p.Shard), countFor.Milliseconds()}
+	args := []any{s.Space().ClaimPrefix(p.Shard), countFor.Milliseconds(), s.Space().Wake(), p.Wake()}
 	for _, x := range list {
 		args = append(args, x.key, x.was, x.now)
 	}
