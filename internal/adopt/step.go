@@ -20,8 +20,8 @@ var adoptSource string
 
 // A timer that a producer has set since its notice left is a new notice. So only notices in an
 // unfinished batch are refused.
-var adoptScript = wire.NewScript("adopt", store.Order+store.WithParts(adoptSource), true).
-	Ends(store.Outbox, 5).Names("7, #ARGV, 7", "moving")
+var adoptScript = wire.NewScript("adopt", store.WithParts(adoptSource), true).
+	Ends(5).Names("7, #ARGV, 7", "moving")
 
 // Operation is the action of Adopt on a key.
 type Operation string

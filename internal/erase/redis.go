@@ -18,7 +18,7 @@ var tombstonesSource string
 
 // The operations have the names that metrics had before.
 var (
-	deleteScript     = wire.NewScript("forget", store.Order+deleteSource, false)
+	deleteScript     = wire.NewScript("forget", store.WithParts(deleteSource), false)
 	tombstonesScript = wire.NewScript("unbury", tombstonesSource, false)
 )
 

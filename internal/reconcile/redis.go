@@ -15,7 +15,7 @@ import (
 //go:embed lua/rehome.lua
 var rehomeSource string
 
-var rehomeScript = wire.NewScript("rehome", store.Order+store.Held+rehomeSource, false)
+var rehomeScript = wire.NewScript("rehome", store.WithParts(rehomeSource), false)
 
 // Redis is the store of a Janitor. Its script runs under the guard of package store.
 type Redis struct{ *store.Store }

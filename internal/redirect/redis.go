@@ -23,7 +23,7 @@ var (
 	//go:embed lua/redirects.lua
 	stateSource string
 
-	stepScript  = wire.NewScript("redirect", store.Held+store.Release+stepSource, false).Confirmed()
+	stepScript  = wire.NewScript("redirect", store.WithParts(stepSource), false).Confirmed()
 	stateScript = wire.NewScript("redirects", stateSource, false).Anywhere()
 )
 

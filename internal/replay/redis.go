@@ -19,7 +19,7 @@ import (
 //go:embed lua/replay.lua
 var replaySource string
 
-var replayScript = wire.NewScript("replay", store.Order+store.WithParts(replaySource), true).Confirmed()
+var replayScript = wire.NewScript("replay", store.WithParts(replaySource), true).Confirmed()
 
 // maxItems is how many items one call of the script takes.
 const maxItems = 100

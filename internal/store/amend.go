@@ -17,8 +17,8 @@ import (
 //go:embed lua/amend.lua
 var amendSource string
 
-var amendScript = wire.NewScript("amend", Order+Held+WithParts(amendSource), false).
-	Ends(Outbox, 5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
+var amendScript = wire.NewScript("amend", WithParts(amendSource), false).
+	Ends(5).Names("8, #ARGV, 4", "elsewhere").Confirmed()
 
 // Amendment is a change of a notice on request, outside an attempt.
 type Amendment string

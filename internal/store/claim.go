@@ -34,7 +34,7 @@ var (
 
 // winning returns a script with the code that win.lua adds to it.
 func winning(source string) string {
-	return Order + Held + Parts(source) + wire.Prelude(winSource) + source
+	return Parts(source) + wire.Prelude(winSource) + source
 }
 
 // Claim is a notice that this instance holds for a lease, with the proof that its settle needs.
@@ -60,7 +60,7 @@ type Claimed struct {
 	Stale int // no longer pending, or not yet due
 	// StaleKeys are the keys counted in Stale.
 	StaleKeys []string
-	// Parked are the notices that wait for another one of their sequence: see Order.
+	// Parked are the notices that wait for another one of their sequence: see lua/lib/order.lua.
 	Parked int
 	// Early contains the stale notices that are pending and not due yet.
 	Early []Early

@@ -34,7 +34,7 @@
 // because its receiver is paused. The comments in the scripts describe all changes of state.
 //
 // On an ordered route, notices with the same order key ([keys.OrderKey]) form a sequence, and are delivered one after
-// another. A due notice that is not the first of its sequence is parked: it waits. See [Layout.Order].
+// another. A due notice that is not the first of its sequence is parked: it waits. See lua/lib/order.lua.
 //
 // # Losses and duplicates
 //

@@ -18,7 +18,7 @@ import (
 //go:embed lua/free.lua
 var freeSource string
 
-var freeScript = wire.NewScript("free", Order+freeSource, false)
+var freeScript = wire.NewScript("free", WithParts(freeSource), false)
 
 // FreeReported lets the next notice of a sequence start after a consumer's report on a notice that was cancelled or
 // replaced since. prefix is the one of the key's route; id and attempt are those of the report. Nothing is changed

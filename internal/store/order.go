@@ -30,12 +30,6 @@ import (
 // block their sequences. Scripts use this set, and not the configuration of an instance, so that all instances keep the
 // same order.
 
-// Order is Lua code for the scripts that change pending or dead notices. It makes sure that notices of an ordered route
-// with the same order key ([keys.OrderKey]) are delivered one after another. Normally only the first of them is
-// attempted. Others that an instance claims are parked: postponed until their turn comes. On routes marked with
-// [Blocks], a dead letter holds back its successors.
-var Order = wire.Prelude(part("order"))
-
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
 // their successors.
 const Blocks = "!"

@@ -12,7 +12,6 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/wire"
 )
 
 // The outbox. If the layout of a shard says that the service has a history, a script that finalizes
@@ -22,9 +21,6 @@ import (
 //
 // The layout is the same for all instances, including those without a history: after a change the
 // guard refuses their next script, and they read the layout.
-
-// Outbox is the prelude of scripts that finalize notices: see [wire.Script.Ends].
-var Outbox = wire.Prelude(part("handover"))
 
 // The outcomes, as handover.lua writes them.
 const (

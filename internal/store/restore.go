@@ -16,7 +16,7 @@ import (
 //go:embed lua/restore.lua
 var restoreSource string
 
-var restoreScript = wire.NewScript("restore", Order+WithParts(restoreSource), true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
+var restoreScript = wire.NewScript("restore", WithParts(restoreSource), true).Names("5, #ARGV, 6", "elsewhere").Confirmed()
 
 // ErrTaken is returned if a notice cannot be restored because its key has another notice.
 var ErrTaken = errors.New("the key has another notice")

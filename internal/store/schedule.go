@@ -21,8 +21,8 @@ import (
 //go:embed lua/schedule.lua
 var scheduleSource string
 
-var scheduleScript = wire.NewScript("schedule", Order+Held+WithParts(scheduleSource), true).
-	Ends(Outbox, 4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
+var scheduleScript = wire.NewScript("schedule", WithParts(scheduleSource), true).
+	Ends(4).Names("7, #ARGV, 3", "elsewhere").Confirmed()
 
 // Batch holds schedule requests of one partition, for one script call.
 type Batch struct {

@@ -16,7 +16,7 @@ import (
 //go:embed lua/settle.lua
 var settleSource string
 
-var settleScript = wire.NewScript("settle", Order+Held+WithParts(settleSource), false).Ends(Outbox, 5).ConfirmedSettle()
+var settleScript = wire.NewScript("settle", WithParts(settleSource), false).Ends(5).ConfirmedSettle()
 
 // Ending is the outcome of a claim.
 type Ending string

@@ -24,9 +24,9 @@ var moveInSource string
 var moveEndSource string
 
 var (
-	moveOutScript = wire.NewScript("moveout", Order+Held+WithParts(moveOutSource), false)
-	moveInScript  = wire.NewScript("movein", Order+Held+WithParts(moveInSource), false).Confirmed()
-	moveEndScript = wire.NewScript("moveend", Order+Held+moveEndSource, false)
+	moveOutScript = wire.NewScript("moveout", WithParts(moveOutSource), false)
+	moveInScript  = wire.NewScript("movein", WithParts(moveInSource), false).Confirmed()
+	moveEndScript = wire.NewScript("moveend", WithParts(moveEndSource), false)
 )
 
 // Bounds of a batch that leaves an old shard, so that no call blocks Redis for long;

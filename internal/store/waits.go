@@ -16,7 +16,7 @@ import (
 //go:embed lua/waits.lua
 var waitsSource string
 
-var waitsScript = wire.NewScript("waits", Order+waitsSource, false)
+var waitsScript = wire.NewScript("waits", WithParts(waitsSource), false)
 
 // AddWaits sets Waits and WaitsFor of the parked notices of a list. A notice without a postponed score is
 // not parked, so most lists cost nothing; others cost one call for each partition that they contain.

@@ -76,10 +76,9 @@ func (sc *Script) ConfirmedSettle() *Script {
 	return sc
 }
 
-// Ends marks a script that finalizes notices. prelude is added before it, and at is the index of
-// the argument that the prelude needs, which the [Guard] sets.
-func (sc *Script) Ends(prelude string, at int) *Script {
-	sc.src, sc.outbox = prelude+sc.src, at
+// Ends marks a script that finalizes notices. at is the index of the argument for the outbox, which the [Guard] sets.
+func (sc *Script) Ends(at int) *Script {
+	sc.outbox = at
 	return sc
 }
 

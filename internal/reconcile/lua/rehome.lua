@@ -7,11 +7,10 @@
 -- Reply {moved, key…}: how many notices left the old prefix; then the keys of those that stay because the new prefix has a notice of
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
+-- PARTS clock record order held
 -- Bound the keys given.
 local moved, reply = 0, {0}
-local t = redis.call('TIME')
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
-local now = t[1] * 1000 + math.floor(t[2] / 1000)
 
 -- Moves a notice from a sequence to another one, where it keeps its position if it is pending or holds back its successors. A notice
 -- that it replaces there leaves.
@@ -24,7 +23,7 @@ local function follow(key, op, record, pending)
   if position then
     to.put(key, position)
   else
-    to.join(key, tonumber(string.match(record, '^{"due":(%d+)')) or 0, tonumber(string.match(record, '"made":(%d+)')) or 0)
+    to.join(key, tonumber(string.match(record, '^{"due":(%d+)')) or 0, made(record))
   end
 end
 for i = 2, #ARGV, 2 do
@@ -33,7 +32,7 @@ for i = 2, #ARGV, 2 do
     local record, other = redis.call('HGET', KEYS[2], key), redis.call('HGET', KEYS[6], key)
     local go = true
     if op ~= '' then
-      go = record and other and string.match(record, '"made":(%d+)') == old and string.match(other, '"made":(%d+)') == new
+      go = record and other and made(record) == tonumber(old) and made(other) == tonumber(new)
     elseif record and other then
       go = false
       reply[#reply + 1] = key

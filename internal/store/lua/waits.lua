@@ -1,8 +1,9 @@
--- Reads which notices of one route and shard are parked, and for which notice each of them waits. order.lua is added before it.
+-- Reads which notices of one route and shard are parked, and for which notice each of them waits.
 -- KEYS  1 shadow
 -- ARGV  the keys
 -- Reply for each key {score, parked, other}: score is in the shadow, "" if the notice is not pending; parked is 1 or 0; other is the key
 --       of the notice that it waits for: the one in flight, or else the head of the sequence; "" if that has just ended
+-- PARTS order
 -- Bound the keys given.
 local q = order(KEYS[1], redis.call('TIME'))
 local reply = {}
