@@ -15,7 +15,7 @@
 --         made       generation of the notice in peek.lua's reply, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS order handover clock record generation epoch wake
+-- PARTS order held handover clock record generation epoch wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
@@ -55,6 +55,7 @@ for i = 7, #ARGV, 7 do
     ok = ok and not (op == 'a' and not old and redis.call('HEXISTS', KEYS[k], key) == 1)
   end
   if ok then
+    unhold(KEYS[1], key, score)
     local due = expire + 1
     local text = string.format('%.0f', due)
     if q and op ~= 'c' then q.join(key, due, op == 'a' and successor(old) or made(old)) end

@@ -59,6 +59,7 @@ for i, key in ipairs(keys) do
     end
     if not put and not same and ended == '-' then reply[#reply + 1] = key end
     if put then gone[#gone + 1] = key end
+    if put and waits then unhold(KEYS[1], key, waits) end
   end
   if put then
     puts[#puts + 1] = key

@@ -113,6 +113,7 @@ for n = 1, count do
   elseif refused then
     answer = refused
   else
+    if not holders[n] then unhold(KEYS[1], key, 132 / 256) end -- Redis may have lost the claim
     if op ~= 'w' then
       drops = drops + 1
       drop[drops] = claims[n]
