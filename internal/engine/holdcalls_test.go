@@ -182,7 +182,7 @@ func TestHeldNoticeLeavesTheList(t *testing.T) {
 	}
 }
 
-// A reshard and a rehome keep held notices held, and a resume finds them.
+// A reshard keeps held notices held, and a resume finds them.
 func TestReshardKeepsHeldNotices(t *testing.T) {
 	t.Parallel()
 	const n = 200

@@ -7,9 +7,10 @@
 -- Reply {moved, key…}: how many notices left the old prefix; then the keys of those that stay because the new prefix has a notice of
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
--- PARTS clock record order held
+-- A held notice is released, because its new route may have another receiver: see store/lua/lib/release.lua.
+-- PARTS clock record order held release
 -- Bound the keys given.
-local moved, reply = 0, {0}
+local moved, reply, freed = 0, {0}, {}
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
 
 -- Moves a notice from a sequence to another one, where it keeps its position if it is pending or holds back its successors. A notice
@@ -39,6 +40,7 @@ for i = 2, #ARGV, 2 do
     end
     if go then
       if op == 'r' then
+        unhold(KEYS[5], key, 132 / 256)
         for z = 5, 8 do
           if z ~= 6 then redis.call('ZREM', KEYS[z], key) end
         end
@@ -47,8 +49,7 @@ for i = 2, #ARGV, 2 do
       follow(key, op, record, redis.call('ZSCORE', KEYS[1], key))
       for z = 1, 4 do
         local score = z ~= 2 and redis.call('ZSCORE', KEYS[z], key)
-        local pause = z == 1 and unhold(KEYS[1], key, score)
-        if pause and record and op ~= 'd' then hold(KEYS[5], key, pause, score) end
+        if z == 1 and unhold(KEYS[1], key, score) and record and op ~= 'd' then freed[#freed + 1] = key end
         if score and z == 1 and parked then score = from.score(now, score) end -- in its new place it may start at once
         if score then
           redis.call('ZREM', KEYS[z], key)
@@ -63,6 +64,7 @@ for i = 2, #ARGV, 2 do
     end
   end
 end
+release(KEYS[5], freed)
 if from then from.finish() end
 if to then to.finish() end
 reply[1] = moved
