@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"notifier/internal/keys"
+	"notifier/internal/redistest"
 	"notifier/internal/wire"
 )
 
@@ -72,6 +73,65 @@ func TestOrderedRoutesAreForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	check()
+}
+
+// A route that had ORDER_DEAD=block is forgotten once none of its notices is pending. Its dead letters then hold back nothing.
+// Regression test: it stayed ordered as long as it had dead letters.
+func TestOrderedRouteWithDeadLettersIsForgotten(t *testing.T) {
+	s, srv := open(t)
+	ctx, c := t.Context(), srv.Client()
+	const first, second, third, other = "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:closed:O1", "app1:shop:created:O2"
+	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{prefix, prefix + Blocks})); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []string{first, second, third, other} {
+		s.put(t, Request{Key: k})
+	}
+	s.finish(t, first, EndDead)
+	s.finish(t, other, EndDead)
+	if got, err := s.ClaimKeys(ctx, partition, Lease{"t", lease}, []string{second}); err != nil || got.Parked != 1 {
+		t.Fatalf("behind a dead letter: %+v, %v", got, err)
+	}
+
+	if err := s.ForgetOrdered(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.SMembers(ctx, s.space.ShardOrdered(0)).Val(); !slices.Equal(got, []string{prefix}) {
+		t.Errorf("while notices are pending, %q are ordered", got)
+	}
+	s.finish(t, second, EndDead) // it is not parked any more
+	s.finish(t, third, EndDelivered)
+	if err := s.ForgetOrdered(ctx, nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{s.space.Ordered(), s.space.ShardOrdered(0)} {
+		if got := c.SMembers(ctx, name).Val(); len(got) > 0 {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+	if found := redistest.SequenceKeys(c.Keys(ctx, srv.Namespace()+":{0}:*").Val()); len(found) > 0 {
+		t.Errorf("Redis has %q", found)
+	}
+	if n := c.ZCard(ctx, s.space.Dead(partition)).Val(); n != 3 {
+		t.Errorf("%d dead letters, want 3", n)
+	}
+}
+
+// A member that only a shard's copy has, because its node did not answer when the others were changed, is removed too.
+func TestOrderedRouteIsForgottenInEachCopy(t *testing.T) {
+	s, srv := openLayout(t, LayoutOptions{})
+	ctx, c := t.Context(), srv.Client()
+	if err := s.AddOrdered(ctx, []string{"app1"}); err != nil {
+		t.Fatal(err)
+	}
+	last := s.space.ShardOrdered(s.space.Places() - 1)
+	c.SAdd(ctx, last, "app1"+Blocks, "app2", "app2"+Blocks)
+	if err := s.ForgetOrdered(ctx, []string{"app1"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.SMembers(ctx, last).Val(); !slices.Equal(got, []string{"app1"}) {
+		t.Errorf("%s is %q", last, got)
+	}
 }
 
 // The instance that announces new shards may die before it has copied the ordered and the paused routes. A shard

@@ -2,8 +2,10 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,6 +32,11 @@ import (
 // block their sequences. Scripts use this set, and not the configuration of an instance, so that all instances keep the
 // same order.
 
+//go:embed lua/unblock.lua
+var unblockSource string
+
+var unblockScript = wire.NewScript("unblock", WithParts(unblockSource), false)
+
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
 // their successors.
 const Blocks = "!"
@@ -54,6 +61,10 @@ func (s *Layout) AddOrdered(ctx context.Context, members []string) error {
 
 // removeOrdered removes members of notifier:ordered, and of each shard's copy.
 func (s *Layout) removeOrdered(ctx context.Context, members []string) error {
+	if len(members) == 0 {
+		return nil
+	}
+
 	return s.setOrdered(ctx, func(p redis.Pipeliner, set string) { p.SRem(ctx, set, wire.Texts(members)...) })
 }
 
@@ -128,49 +139,126 @@ func (s *Layout) KnownOrdered(prefix string) bool {
 	return members != nil && slices.Contains(*members, prefix)
 }
 
-// ForgetOrdered removes routes from notifier:ordered, the set of routes whose notices are delivered one after another.
-// wanted are the members that alive instances have configured; they stay. A route that is not in wanted normally stays
-// as long as it still has notices to deliver.
+// ForgetOrdered removes routes from notifier:ordered, the set of routes whose notices are delivered one after another,
+// and from each shard's copy. wanted are the members that alive instances have configured; they stay. A route that is
+// not in wanted stays as long as notices of its sequences are pending; its dead letters leave them.
 func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
-	members, err := s.Ordered(ctx)
+	members, err := s.everOrdered(ctx)
 	if err != nil {
 		return err
 	}
 
-	var gone []string
+	var blocking, plain []string
 	for _, m := range members {
-		if slices.Contains(wanted, m) {
-			continue
+		switch {
+		case slices.Contains(wanted, m):
+		case strings.HasSuffix(m, Blocks):
+			blocking = append(blocking, m)
+		default:
+			plain = append(plain, m)
 		}
-
-		// A member with Blocks is removed at once. The route stays ordered as long as its other member is there.
-		if prefix, blocks := strings.CutSuffix(m, Blocks); !blocks {
-			used, err := s.hasSequences(ctx, prefix)
-			if err != nil {
-				return err
-			}
-			if used {
-				continue
-			}
-		}
-
-		gone = append(gone, m)
 	}
 
-	if len(gone) == 0 {
-		return nil
+	// The route stays ordered as long as its other member is there.
+	if err := s.removeOrdered(ctx, blocking); err != nil {
+		return err
+	}
+
+	var gone []string
+	for _, prefix := range plain {
+		used, err := s.hasSequences(ctx, prefix)
+		if err != nil {
+			return err
+		}
+
+		if !used {
+			gone = append(gone, prefix)
+		}
 	}
 
 	return s.removeOrdered(ctx, gone)
 }
 
-// hasSequences reports whether any place has sequences of a prefix.
+// everOrdered returns the members of notifier:ordered and of the shards' copies. Only a copy has a member if its node
+// did not answer when that was removed.
+func (s *Layout) everOrdered(ctx context.Context) ([]string, error) {
+	members, err := s.Ordered(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	var mu sync.Mutex
+	var copies []*redis.StringSliceCmd
+	if err := s.eachCopy(ctx, s.space.ShardOrdered, func(p redis.Pipeliner, set string) {
+		mu.Lock()
+		defer mu.Unlock()
+		copies = append(copies, p.SMembers(ctx, set))
+	}); err != nil {
+		return nil, err
+	}
+
+	members = slices.Clone(members)
+	for _, c := range copies {
+		members = append(members, c.Val()...)
+	}
+
+	slices.Sort(members)
+	return slices.Compact(members), nil
+}
+
+// hasSequences reports whether any place has pending notices in sequences of a prefix.
 func (s *Layout) hasSequences(ctx context.Context, prefix string) (bool, error) {
 	for place := range s.space.Places() {
-		used, err := s.AnyOf(ctx, []string{s.space.Order(keys.Partition{Prefix: prefix, Shard: place})})
+		used, err := s.unblock(ctx, keys.Partition{Prefix: prefix, Shard: place})
 		if used || err != nil {
 			return used, err
 		}
 	}
 	return false, nil
+}
+
+const (
+	// headsAtOnce is about the number of sequences that one call of unblock.lua checks.
+	headsAtOnce = 500
+	// maxUnblocks bounds the calls for one partition; the janitor's next round continues.
+	maxUnblocks = 1000
+)
+
+// unblock removes dead letters that held back their successors from the sequences of a partition, until it finds a
+// pending notice. used reports whether it found one, or may not have checked all sequences.
+func (s *Layout) unblock(ctx context.Context, p keys.Partition) (used bool, err error) {
+	cursor := uint64(0)
+	for range maxUnblocks {
+		var heads []string
+		if heads, cursor, err = s.c.HScan(ctx, s.space.Order(p), cursor, "", headsAtOnce).Result(); err != nil {
+			return false, s.w.Fail(unblockScript.Op, err)
+		}
+		if len(heads) == 0 && cursor == 0 {
+			return false, nil
+		}
+
+		args := []any{s.space.Wake(), p.Wake()}
+		for i := 1; i < len(heads); i += 2 {
+			_, key, ok := strings.Cut(heads[i], " ")
+			if !ok {
+				return true, nil // not a position: only a fault can have written it
+			}
+
+			args = append(args, key)
+		}
+
+		if len(args) == 2 {
+			continue
+		}
+
+		n, err := s.w.Do(ctx, unblockScript, []string{s.space.Shadow(p)}, args).Int64()
+		if err != nil {
+			return false, s.w.Fail(unblockScript.Op, err)
+		}
+		if n > 0 {
+			return true, nil
+		}
+	}
+
+	return true, nil
 }
