@@ -77,6 +77,13 @@ func (w *world) sequencesActions() map[string]func(*rapid.T) {
 func (w *world) pileUp(t *rapid.T) {
 	in := pick(t, "instance", w.instances)
 	ks := rapid.SliceOfNDistinct(rapid.IntRange(0, w.keyCount-1), 2, 2, rapid.ID[int]).Draw(t, "keys")
+	if w.order == block && rapid.Bool().Draw(t, "alone") {
+		for k := range w.notes { // dead letters hold back most sequences
+			if n := &w.notes[k]; n.position != "" && !n.away {
+				w.amendTo(t, k, store.Cancel, now, arrives)
+			}
+		}
+	}
 	for _, k := range ks {
 		w.bodies++
 		w.send(t, in, k, store.Request{Key: w.key(k), OnDuplicate: store.Replace,
