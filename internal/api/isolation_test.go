@@ -49,7 +49,7 @@ func (b besides) fill(t *testing.T) {
 	errs = append(errs, b.PauseReceiver(ctx, "two", theirs, time.Time{}, 0),
 		b.LimitReceiver(ctx, "two", holds.Limit{Receiver: theirs, Rate: 42}),
 		b.Engine.Pause(ctx, "app2"), b.Audit(ctx, audit.Entry{Action: audit.Cancel, Key: "app2:jobs:t:3", Client: "two", Result: audit.Done}),
-		b.BeginSession(ctx, "two", "", "zeta", time.Hour), b.KeepLink(ctx, "zeta", "two", time.Hour))
+		b.BeginSession(ctx, "two", "", "zeta", time.Hour), b.KeepLink(ctx, "two", "zeta", "two", time.Hour))
 	b.Tell(fleet.Figures{Routes: map[string]fleet.RouteFigures{"app2": {InFlight: 4242}},
 		Hosts: []fleet.HostFigures{{Prefix: "app2", Host: "shop.example:443", InFlight: 4242, Breaker: "open", Calls: 4242}}})
 	if err := errors.Join(errs...); err != nil {

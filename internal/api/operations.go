@@ -234,9 +234,10 @@ func (a *api) operations() []operation {
 		{access.Operate, call{method: "POST", path: "/v1/portal-links", id: "portalLink", summary: "Create a link to the pages for one merchant",
 			about: "Its visitors see, and cannot change, the notices under the prefix, or only those for the host or audience. With " +
 				"resend, visitors may resend notices of the host. The link can be opened any number of times until it expires. It " +
-				"never shows more than the client that creates it may see, and ends with that client's token.",
+				"never shows more than the client that creates it may see, and ends with that client's token. 409 if the client has its " +
+				"share of 100,000 links that have neither expired nor been revoked, which are divided equally among the clients.",
 			body: PortalLinkRequest{}, example: examplePortalLink, answer: PortalLink{}, ok: []int{created},
-			fails: append([]int{forbidden}, writes...), serve: a.portalLink}},
+			fails: append([]int{forbidden, conflict}, writes...), serve: a.portalLink}},
 		{access.Operate, call{method: "DELETE", path: "/v1/portal-links/{id}", id: "revokePortalLink", summary: "Revoke a link",
 			about:  "Also for visitors who have opened it. 404 if it has expired already, or shows more than the client may see.",
 			answer: PortalRevoked{}, ok: []int{ok}, fails: []int{badRequest, notFound, tooLarge, unprocessable, down}, serve: a.revokeLink}},

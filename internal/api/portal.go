@@ -99,6 +99,10 @@ func checkLabel(label string, f *codec.Faults) {
 
 func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope session.LinkScope, life time.Duration) error {
 	link, err := a.sessions.MakeLink(r.Context(), at.Caller, scope, life)
+	var full *session.LinksFull
+	if errors.As(err, &full) {
+		return problem(http.StatusConflict, "%v: DELETE /v1/portal-links/{id}", full)
+	}
 	if errors.Is(err, session.ErrScope) {
 		return problem(http.StatusForbidden, "this client may only create links for keys under %s", at.Prefix)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/keyring"
@@ -89,4 +91,20 @@ func TestPortalLinks(t *testing.T) {
 	if strings.Contains(got, strings.TrimPrefix(link, "http://localhost:8080/ui/portal/")) {
 		t.Error("the link itself is in the audit")
 	}
+}
+
+func TestLinkBeyondTheShareIsAConflict(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients, func(o *api.Options) { o.Keys = keyring.Fixed(make([]byte, keyring.Size)) })
+	w, later := b.engine.Store().Wire(), float64(time.Now().Add(time.Hour).UnixMilli())
+	var list []redis.Z
+	for i := range session.MaxLinks {
+		list = append(list, redis.Z{Score: later, Member: i})
+	}
+	if err := w.Redis.ZAdd(t.Context(), w.Space.ClientLinks("one"), list...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.as("token-of-one").do("POST", "/v1/portal-links", `{"prefix":"app1"}`).is(409).says("this client has 100000 links",
+		"DELETE /v1/portal-links/{id}")
+	b.as("token-of-two").do("POST", "/v1/portal-links", `{"prefix":"app2"}`).is(201)
 }

@@ -326,12 +326,12 @@ func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bo
 	return e.sessions().SessionStands(ctx, client, link, id)
 }
 
-// KeepLink stores a link.
-func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
+// KeepLink stores a link of a client, or returns *session.LinksFull.
+func (e *Engine) KeepLink(ctx context.Context, client, id, text string, during time.Duration) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.sessions().KeepLink(ctx, id, text, during)
+	return e.sessions().KeepLink(ctx, session.StoredLink{Client: client, ID: id, Text: text, During: during}, e.share(session.MaxLinks))
 }
 
 // Link returns the text stored with a link.
@@ -351,11 +351,11 @@ func (e *Engine) CountResend(ctx context.Context, link string) (time.Duration, e
 }
 
 // DropLink deletes a link.
-func (e *Engine) DropLink(ctx context.Context, id string) error {
+func (e *Engine) DropLink(ctx context.Context, client, id string) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.sessions().DropLink(ctx, id)
+	return e.sessions().DropLink(ctx, client, id)
 }
 
 // Counts returns the number of notices of each route, and of each prefix with notices that no route

@@ -10,10 +10,11 @@ import (
 	"notifier/internal/redirect"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/session"
 	"notifier/internal/store"
 )
 
-// Of so many clients each has a share of two pauses and limits, and of one redirect.
+// Of so many clients each has a share of two pauses and limits, of one redirect, and of 20 links.
 const sharers = store.MaxReceivers / 2
 
 // One client uses up its share of each bound that all clients have together, and another one has still its own.
@@ -29,6 +30,7 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 	ctx := t.Context()
 	var receivers *store.FullError
 	var redirects *redirect.FullError
+	var links *session.LinksFull
 	for what, x := range map[string]struct {
 		most int
 		full any
@@ -44,6 +46,9 @@ func TestOneClientCannotUseUpAnothersShare(t *testing.T) {
 					Rule: x.Rule, Made: x.Made, Changed: x.Changed}, redirect.MaxKept)
 			}
 			return err
+		}},
+		"links": {20, &links, func(client string, i int) error {
+			return w.KeepLink(ctx, client, fmt.Sprint(client, i), "{}", time.Hour)
 		}},
 	} {
 		for i := range x.most + 1 {

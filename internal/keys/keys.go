@@ -349,6 +349,9 @@ func (s Space) LinkSessions(link string) string { return s.pages("sessions:link:
 // Link exists until a link ends. Its value is empty once the link has been revoked.
 func (s Space) Link(id string) string { return s.pages("link:" + id) }
 
+// ClientLinks is the zset of a client's links by the time they end, without revoked ones.
+func (s Space) ClientLinks(client string) string { return s.pages("links:client:" + client) }
+
 // LinkResends is the list of the times of the last resends by a link's visitors.
 func (s Space) LinkResends(link string) string { return s.pages("resends:link:" + link) }
 

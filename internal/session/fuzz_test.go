@@ -31,7 +31,7 @@ func FuzzSigned(f *testing.F) {
 		f.Fatal(err)
 	}
 	link := signed(keyring.Links, facts{ID: id, Client: "shop", Ends: ends, Prefix: "app1"})
-	if err := w.KeepLink(context.Background(), id, `{"client":"shop","prefix":"app1"}`, time.Hour); err != nil {
+	if err := w.KeepLink(context.Background(), "shop", id, `{"client":"shop","prefix":"app1"}`, time.Hour); err != nil {
 		f.Fatal(err)
 	}
 	told, sum, _ := strings.Cut(cookie, ".")

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -27,6 +28,19 @@ type LinkScope struct {
 	Label string
 	// Resend allows to resend the notices of the host.
 	Resend bool
+}
+
+// MaxLinks is the maximum number of links of all clients that have neither expired nor been revoked. It is divided equally
+// among the clients.
+const MaxLinks = 100_000
+
+// LinksFull means that a client has used up its share of MaxLinks.
+type LinksFull struct{ Most int }
+
+// Error implements error.
+func (e *LinksFull) Error() string {
+	return fmt.Sprintf("this client has %d links that have neither expired nor been revoked, its share of the maximum; revoke links, or "+
+		"give them a shorter ttl", e.Most)
 }
 
 // MaxLabel is the maximum number of bytes of a label.
@@ -64,7 +78,7 @@ func isID(id string) bool {
 // ErrScope says that a link would show more than its maker may see.
 var ErrScope = errors.New("the link would be wider than the client that makes it")
 
-// MakeLink makes a link for a caller, who must own the prefix.
+// MakeLink makes a link for a caller, who must own the prefix. The error is a *LinksFull if the caller has used up its share.
 func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope, life time.Duration) (*Link, error) {
 	if !by.Owns(scope.Prefix) {
 		return nil, ErrScope
@@ -79,7 +93,7 @@ func (o *Office) MakeLink(ctx context.Context, by access.Caller, scope LinkScope
 		Audience: scope.Audience, Label: scope.Label, Resend: scope.Resend}
 	text, _ := json.Marshal(noted{by.Name, scope.Prefix}) // it never fails
 	l := &Link{LinkScope: scope, ID: f.ID, Expires: f.expires().UTC(), Token: sign(key, f)}
-	return l, o.o.Register.KeepLink(ctx, f.ID, string(text), life)
+	return l, o.o.Register.KeepLink(ctx, by.Name, f.ID, string(text), life)
 }
 
 // Enter turns a link into the cookie of a session until the link ends; ErrLink if it
@@ -123,7 +137,7 @@ func (o *Office) RevokeLink(ctx context.Context, by access.Caller, id string) (p
 		return "", ErrLink
 	}
 
-	return n.Prefix, o.o.Register.DropLink(ctx, id)
+	return n.Prefix, o.o.Register.DropLink(ctx, n.Client, id)
 }
 
 // CountResend counts a resend by a visitor of a link. If the link has MaxResends within

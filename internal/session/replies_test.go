@@ -20,7 +20,7 @@ func FuzzReplies(f *testing.F) {
 		s := &Store{wire.New(wire.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}})}
 		for _, call := range []func() error{
 			func() error { return s.BeginSession(ctx, "c", "l", "x", time.Second) },
-			func() error { return s.DropLink(ctx, "l") },
+			func() error { return s.DropLink(ctx, "c", "l") },
 			func() error { _, err := s.CountResend(ctx, "l"); return err },
 		} {
 			a.Rest = b

@@ -35,11 +35,11 @@ type Register interface {
 	EndSession(ctx context.Context, client, link, id string) error
 	// SessionStands reports whether a session is kept, and its link, if any, is good.
 	SessionStands(ctx context.Context, client, link, id string) (bool, error)
-	// KeepLink stores the text of a link for a time; Link returns it, empty if there is none;
-	// DropLink revokes the link and ends its sessions.
-	KeepLink(ctx context.Context, id, text string, during time.Duration) error
+	// KeepLink stores the text of a client's link for a time, or returns *LinksFull; Link returns the text, empty if there
+	// is none; DropLink revokes the link and ends its sessions.
+	KeepLink(ctx context.Context, client, id, text string, during time.Duration) error
 	Link(ctx context.Context, id string) (string, error)
-	DropLink(ctx context.Context, id string) error
+	DropLink(ctx context.Context, client, id string) error
 	// CountResend counts a resend of a link; see [Office.CountResend].
 	CountResend(ctx context.Context, link string) (wait time.Duration, err error)
 }

@@ -57,7 +57,7 @@ func (d *desk) SessionStands(ctx context.Context, client, link, id string) (bool
 	return d.now().Before(d.live[liveKey(client, link, id)]) && (link == "" || text != ""), err
 }
 
-func (d *desk) KeepLink(_ context.Context, id, text string, during time.Duration) error {
+func (d *desk) KeepLink(_ context.Context, _, id, text string, during time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.links[id], d.until[id] = text, d.now().Add(during)
@@ -73,7 +73,7 @@ func (d *desk) Link(_ context.Context, id string) (string, error) {
 	return d.links[id], d.fail
 }
 
-func (d *desk) DropLink(_ context.Context, id string) error {
+func (d *desk) DropLink(_ context.Context, _, id string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.links, id)

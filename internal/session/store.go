@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,13 +19,17 @@ var beginSessionSource string
 //go:embed lua/endlink.lua
 var endLinkSource string
 
+//go:embed lua/keeplink.lua
+var keepLinkSource string
+
 //go:embed lua/countresend.lua
 var countResendSource string
 
-// All may run although Redis is full: operators sign in to make room, and revoke links.
+// All but keepLinkScript may run although Redis is full: operators sign in to make room, and revoke links.
 var (
 	beginSessionScript = wire.NewScript("beginsession", beginSessionSource, false).Anywhere()
 	endLinkScript      = wire.NewScript("endlink", endLinkSource, false).Anywhere()
+	keepLinkScript     = wire.NewScript("keeplink", keepLinkSource, true).Anywhere()
 	countResendScript  = wire.NewScript("countresend", countResendSource, false).Anywhere()
 )
 
@@ -97,12 +103,31 @@ func (s *Store) SessionStands(ctx context.Context, client, link, id string) (boo
 	return found && (linked == nil || linked.Val() != ""), nil
 }
 
-// KeepLink notes a link for a time.
-func (s *Store) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
-	if err := s.Wire.Redis.Set(ctx, s.Wire.Space.Link(id), text, during).Err(); err != nil {
-		return s.Wire.Fail("link", err)
+// StoredLink is a link as Redis stores it.
+type StoredLink struct {
+	Client, ID, Text string
+	During           time.Duration
+}
+
+// KeepLink stores a link. It returns *LinksFull if its client has most links that have neither expired nor been revoked.
+func (s *Store) KeepLink(ctx context.Context, l StoredLink, most int) error {
+	kept, err := s.keepLink(ctx, l, most)
+	if err == nil && !kept {
+		err = &LinksFull{Most: most}
 	}
-	return nil
+
+	return err
+}
+
+func (s *Store) keepLink(ctx context.Context, l StoredLink, most int) (kept bool, err error) {
+	at := []string{s.Wire.Space.Link(l.ID), s.Wire.Space.ClientLinks(l.Client)}
+	v, err := s.Wire.Parts(ctx, keepLinkScript, 1, at, []any{l.ID, l.Text, max(l.During.Milliseconds(), 1), most})
+	if err != nil {
+		return false, err
+	}
+
+	n, _ := v[0].(int64)
+	return n == 1, nil
 }
 
 // Link returns the text stored with a link; empty if there is none or the link has been revoked.
@@ -115,9 +140,10 @@ func (s *Store) Link(ctx context.Context, id string) (string, error) {
 	return text, nil
 }
 
-// DropLink revokes a link, and ends its sessions.
-func (s *Store) DropLink(ctx context.Context, id string) error {
-	_, err := s.Wire.Run(ctx, endLinkScript, []string{s.Wire.Space.Link(id), s.Wire.Space.LinkSessions(id)}, nil)
+// DropLink revokes a client's link, and ends its sessions.
+func (s *Store) DropLink(ctx context.Context, client, id string) error {
+	at := []string{s.Wire.Space.Link(id), s.Wire.Space.LinkSessions(id), s.Wire.Space.ClientLinks(client)}
+	_, err := s.Wire.Run(ctx, endLinkScript, at, []any{id})
 	return err
 }
 
@@ -166,14 +192,12 @@ func (s *Store) copyLink(ctx context.Context, far *Store, k string) error {
 		return err
 	}
 
-	set := redis.SetArgs{TTL: left}
-	if text != "" {
-		set.Mode = "NX"
+	if text == "" {
+		return far.Wire.Redis.Set(ctx, k, text, left).Err()
 	}
 
-	if err := far.Wire.Redis.SetArgs(ctx, k, text, set).Err(); !errors.Is(err, redis.Nil) { // Nil: far has the link
-		return err
-	}
-
-	return nil
+	var n noted
+	_ = json.Unmarshal([]byte(text), &n) // a damaged link names no client
+	_, err = far.keepLink(ctx, StoredLink{n.Client, strings.TrimPrefix(k, s.Wire.Space.Link("")), text, left}, 0)
+	return err
 }

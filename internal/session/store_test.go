@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"notifier/internal/redistest"
 	"notifier/internal/wire"
 	"notifier/internal/wire/wiretest"
@@ -45,7 +47,7 @@ func TestSessionsAndLinks(t *testing.T) {
 	if err := s.BeginSession(ctx, "c", "L", "b", time.Hour); !errors.Is(err, ErrLink) {
 		t.Errorf("of a link that is not there: %v", err)
 	}
-	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
+	if err := s.KeepLink(ctx, StoredLink{"c", "L", "text", time.Hour}, MaxLinks); err != nil {
 		t.Fatal(err)
 	}
 	noted("L", "text")
@@ -63,7 +65,7 @@ func TestSessionsAndLinks(t *testing.T) {
 			t.Errorf("%s is kept for %s, %v", key, ttl, err)
 		}
 	}
-	if err := s.DropLink(ctx, "L"); err != nil {
+	if err := s.DropLink(ctx, "c", "L"); err != nil {
 		t.Fatal(err)
 	}
 	s.stands(t, "c", "L", "d", false)
@@ -121,7 +123,7 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 	t.Parallel()
 	s, _ := openStore(t)
 	ctx := t.Context()
-	if err := s.KeepLink(ctx, "L", "text", time.Hour); err != nil {
+	if err := s.KeepLink(ctx, StoredLink{"c", "L", "text", time.Hour}, MaxLinks); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 * MaxSessions {
@@ -159,18 +161,76 @@ func TestSessionsOfALinkAreBounded(t *testing.T) {
 	}
 }
 
+// Regression test: the number of a client's links had no bound.
+func TestLinksOfAClientAreItsShare(t *testing.T) {
+	t.Parallel()
+	s, _ := openStore(t)
+	ctx := t.Context()
+	keep := func(client, id string, full bool) {
+		t.Helper()
+		var err *LinksFull
+		got := s.KeepLink(ctx, StoredLink{client, id, "text", time.Hour}, 3)
+		if errors.As(got, &err) != full || full && err.Most != 3 || !full && got != nil {
+			t.Errorf("link %s of %s: %v", id, client, got)
+		}
+		if text, err := s.Link(ctx, id); err != nil || (text != "") == full {
+			t.Errorf("link %s: %q, %v", id, text, err)
+		}
+	}
+	for _, id := range []string{"A", "B", "C"} {
+		keep("one", id, false)
+	}
+	keep("one", "D", true)
+	keep("two", "E", false)
+
+	// A revoked link and an expired one make room.
+	if err := s.DropLink(ctx, "one", "A"); err != nil {
+		t.Fatal(err)
+	}
+	keep("one", "F", false)
+	keep("one", "G", true)
+	if err := s.Wire.Redis.ZAdd(ctx, s.Wire.Space.ClientLinks("one"), redis.Z{Score: 1, Member: "B"}).Err(); err != nil {
+		t.Fatal(err)
+	}
+	keep("one", "H", false)
+	keep("one", "I", true)
+	if ttl, err := s.Wire.Redis.PTTL(ctx, s.Wire.Space.ClientLinks("one")).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
+		t.Errorf("the client's links are kept for %s, %v", ttl, err)
+	}
+}
+
+// A client that has as many sessions as it may ends its own, and leaves those of others and of links.
+func TestSessionsOfAClientEndNoOthers(t *testing.T) {
+	t.Parallel()
+	s, _ := openStore(t)
+	if err := s.KeepLink(t.Context(), StoredLink{"one", "L", "text", time.Hour}, MaxLinks); err != nil {
+		t.Fatal(err)
+	}
+	s.begin(t, "two", "", "theirs")
+	s.begin(t, "one", "L", "visitor")
+	for i := range MaxSessions + 10 {
+		s.begin(t, "one", "", fmt.Sprint(i))
+	}
+	s.stands(t, "two", "", "theirs", true)
+	s.stands(t, "one", "L", "visitor", true)
+	s.stands(t, "one", "", fmt.Sprint(MaxSessions+9), true)
+	if n, err := s.Wire.Redis.ZCard(t.Context(), s.Wire.Space.ClientSessions("one")).Result(); err != nil || n != MaxSessions {
+		t.Errorf("%d sessions, %v", n, err)
+	}
+}
+
 // Operators sign in and out, and revoke links, although Redis is full.
 func TestSessionsThoughRedisIsFull(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	s := storeOn(t, srv.URL(), "n")
-	if err := s.KeepLink(t.Context(), "L", "text", time.Hour); err != nil {
+	if err := s.KeepLink(t.Context(), StoredLink{"c", "L", "text", time.Hour}, MaxLinks); err != nil {
 		t.Fatal(err)
 	}
 	if err := srv.Client().ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.KeepLink(t.Context(), "M", "text", time.Hour); err == nil {
+	if err := s.KeepLink(t.Context(), StoredLink{"c", "M", "text", time.Hour}, MaxLinks); err == nil {
 		t.Fatal("Redis is not full")
 	}
 	if info := srv.Client().Info(t.Context(), "server").Val(); !strings.Contains(info, "redis_version:6.") { // from Redis 7 on
@@ -183,7 +243,7 @@ func TestSessionsThoughRedisIsFull(t *testing.T) {
 		t.Error(err)
 	}
 	s.stands(t, "c", "", "a", false)
-	if err := s.DropLink(t.Context(), "L"); err != nil {
+	if err := s.DropLink(t.Context(), "c", "L"); err != nil {
 		t.Error(err)
 	}
 	s.stands(t, "c", "L", "b", false)
@@ -194,14 +254,15 @@ func TestLinksAreCopied(t *testing.T) {
 	s, _ := openStore(t)
 	far := storeOn(t, redistest.Start(t).URL(), s.Wire.Space.Namespace)
 	ctx := t.Context()
+	const text = `{"client":"c","prefix":"app1"}`
 	for _, id := range []string{"GOOD", "REVOKED", "LATER"} {
-		if err := s.KeepLink(ctx, id, "text", time.Hour); err != nil {
+		if err := s.KeepLink(ctx, StoredLink{"c", id, text, time.Hour}, MaxLinks); err != nil {
 			t.Fatal(err)
 		}
 	}
 	drop := func(at *Store, id string) {
 		t.Helper()
-		if err := at.DropLink(ctx, id); err != nil {
+		if err := at.DropLink(ctx, "c", id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -211,13 +272,16 @@ func TestLinksAreCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for id, want := range map[string]string{"GOOD": "text", "REVOKED": "", "LATER": "text"} {
+	for id, want := range map[string]string{"GOOD": text, "REVOKED": "", "LATER": text} {
 		if got, err := far.Link(ctx, id); err != nil || got != want {
 			t.Errorf("%s: %q, %v", id, got, err)
 		}
 	}
 	if ttl, err := far.Wire.Redis.PTTL(ctx, far.Wire.Space.Link("GOOD")).Result(); err != nil || ttl <= 59*time.Minute || ttl > time.Hour {
 		t.Errorf("kept for %s, %v", ttl, err)
+	}
+	if n, err := far.Wire.Redis.ZCard(ctx, far.Wire.Space.ClientLinks("c")).Result(); err != nil || n != 2 {
+		t.Errorf("the client has %d links there, %v; want 2", n, err)
 	}
 	// A link that is revoked on one side stays so.
 	drop(far, "GOOD")
@@ -246,8 +310,9 @@ func TestSessionsThoughRedisIsAway(t *testing.T) {
 	if stands || text != "" {
 		t.Errorf("the session stands: %v, link %q", stands, text)
 	}
-	for what, err := range map[string]error{"stands": serr, "link": lerr, "resend": rerr, "keep": s.KeepLink(ctx, "L", "text", time.Hour),
-		"drop": s.DropLink(ctx, "L"), "begin": s.BeginSession(ctx, "c", "L", "b", time.Hour), "end": s.EndSession(ctx, "c", "", "a"),
+	for what, err := range map[string]error{"stands": serr, "link": lerr, "resend": rerr,
+		"keep": s.KeepLink(ctx, StoredLink{"c", "L", "text", time.Hour}, MaxLinks),
+		"drop": s.DropLink(ctx, "c", "L"), "begin": s.BeginSession(ctx, "c", "L", "b", time.Hour), "end": s.EndSession(ctx, "c", "", "a"),
 		"copy": s.CopyLinks(ctx, s)} {
 		if !errors.Is(err, wire.ErrUnavailable) {
 			t.Errorf("%s: %v", what, err)

@@ -233,8 +233,8 @@ func (e *Engine) SessionStands(ctx context.Context, client, link, id string) (bo
 }
 
 // KeepLink keeps a link.
-func (e *Engine) KeepLink(ctx context.Context, id, text string, during time.Duration) error {
-	return e.turn(1, func() error { return e.Engine.KeepLink(ctx, id, text, during) })
+func (e *Engine) KeepLink(ctx context.Context, client, id, text string, during time.Duration) error {
+	return e.turn(1, func() error { return e.Engine.KeepLink(ctx, client, id, text, during) })
 }
 
 // Link reads a link.
@@ -248,8 +248,8 @@ func (e *Engine) CountResend(ctx context.Context, link string) (time.Duration, e
 }
 
 // DropLink ends a link.
-func (e *Engine) DropLink(ctx context.Context, id string) error {
-	return e.turn(0, func() error { return e.Engine.DropLink(ctx, id) })
+func (e *Engine) DropLink(ctx context.Context, client, id string) error {
+	return e.turn(0, func() error { return e.Engine.DropLink(ctx, client, id) })
 }
 
 // OpenTap opens a tap.
