@@ -324,13 +324,21 @@ func (s *routeState) tokenDelay(n *notice.Notice, h http.Header) time.Duration {
 }
 
 // callAgain makes the one further call after a 401, within the same attempt, if another token may help.
-// Otherwise it returns the first result.
+// Otherwise it returns the first result. A shortage of this machine that prevents the fetch of the other token defers the
+// notice: the 401 uses no attempt.
 func (s *routeState) callAgain(ctx context.Context, a *attempt, first notice.Result) notice.Result {
 	if a.tracker.requests >= maxRequests || !s.tokens.renew(a.to.token) || a.pass.again(ctx) != nil {
 		return first
 	}
 
 	if refused := s.authorize(ctx, a.n, &a.to, a.tracker.began); refused != nil {
+		if refused.Shortage != "" {
+			res := *refused
+			res.Unsent = false // a call has ended
+			res.Response = "401; the token was not renewed, " + refused.Response
+			return res
+		}
+
 		first.Response = join("401; the token was not renewed, "+refused.Response, first.Response)
 		return first
 	}

@@ -1,13 +1,16 @@
 package callback
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -250,6 +253,50 @@ func TestRefusedTokenIsReplacedOnce(t *testing.T) {
 	if i.calls.Load() != 3 || calls.Load() != 7 {
 		t.Errorf("%d fetches, %d calls", i.calls.Load(), calls.Load())
 	}
+}
+
+// Regression test: a call whose token was refused used an attempt although only this machine could not fetch another one.
+func TestShortageAtTheRenewalOfATokenUsesNoAttempt(t *testing.T) {
+	t.Parallel()
+	i := newIssuer(t)
+	base, valid, calls := guarded(t)
+	var shift atomic.Int64
+	h := newHandler(t, Options{Now: func() time.Time { return time.Now().Add(time.Duration(shift.Load())) }})
+	r := i.route(t, fixedRoute(base))
+	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDelivered, "")
+	s, err := h.state(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := s.tokens.client.Transport.(*http.Transport)
+	dial := transport.DialContext
+	transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		return nil, connectError("127.0.0.1:1", syscall.EMFILE)
+	}
+	transport.CloseIdleConnections()
+
+	second := "token-2"
+	valid.Store(&second)
+	shift.Store(int64(time.Minute))
+	for try := range 2 * breakerFailures {
+		shift.Add(int64(2 * tokenRetry))
+		res := h.Handle(background(t), r, testNotice("{}"))
+		expect(t, res, notice.OutcomeDeferred, notice.ReasonLocal)
+		if res.Shortage != notice.ShortDescriptors || res.Unsent != (try > 0) {
+			t.Fatalf("call %d: %+v", try, res)
+		}
+	}
+	if calls.Load() != 2 || i.calls.Load() != 1 {
+		t.Errorf("%d calls, %d fetches; want 2 and 1", calls.Load(), i.calls.Load())
+	}
+	host := s.limits.hosts.find(strings.TrimPrefix(base, "http://"), func() *host { return s.limits.newHost("x") })
+	if host.breaker.State().String() != "closed" || host.tally.calls[0] != 1 {
+		t.Errorf("breaker %s, calls %v", host.breaker.State(), host.tally.calls)
+	}
+
+	transport.DialContext = dial
+	shift.Add(int64(2 * tokenRetry))
+	expect(t, h.Handle(background(t), r, testNotice("{}")), notice.OutcomeDelivered, "")
 }
 
 // Many calls that are refused at once renew the token once.
