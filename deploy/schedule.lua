@@ -187,7 +187,7 @@ local layout = redis.call('HMGET', base .. 'layout', 'layout', 'shards', 'histor
 if not layout[1] then
   return refuse('no instance of the service has started on this Redis, or it has no shard {' .. tag .. '}: HGETALL ' .. space .. ':meta')
 end
-if layout[1] ~= '2' then return refuse('is for layout 2, but this Redis has layout ' .. layout[1]) end
+if layout[1] ~= '3' then return refuse('is for layout 3, but this Redis has layout ' .. layout[1]) end
 
 -- Which shard the key belongs to.
 local count, tags, at, want = tonumber(layout[2]), {}, nil, 0

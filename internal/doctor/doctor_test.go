@@ -267,11 +267,11 @@ func TestExamineReportsUnconfiguredPrefixes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(c.HSet(ctx, "notifier:meta", "layout", 2, "shards", 4).Err())
+	must(c.HSet(ctx, "notifier:meta", "layout", store.Version, "shards", 4).Err())
 	examine(t, cfg, Options{}).says(t, "layout", Error, "NOTIFIER_SHARDS=4")
 	must(c.HSet(ctx, "notifier:meta", "layout", 99).Err())
 	examine(t, cfg, Options{}).says(t, "layout", Error, `layout "99"`)
-	must(c.HSet(ctx, "notifier:meta", "layout", 2, "shards", 1).Err())
+	must(c.HSet(ctx, "notifier:meta", "layout", store.Version, "shards", 1).Err())
 
 	must(c.SAdd(ctx, "notifier:routes", "app1:orders", "app1:orders:old", "gone:away", "empty:one", "done:with").Err())
 	must(c.ZAdd(ctx, "notifier:{0}:settled:done:with", redis.Z{Score: 1, Member: "k"}).Err())

@@ -72,7 +72,7 @@ func TestHistoryReportsDatabaseAndBacklog(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.HSet(t.Context(), "notifier:meta", "layout", 2, "shards", 1, "id", "MINE")
+	c.HSet(t.Context(), "notifier:meta", "layout", store.Version, "shards", 1, "id", "MINE")
 	for _, url := range []string{file, database} {
 		for id, want := range map[string]Severity{"MINE": OK, "OTHER": Error} {
 			claimFor(t, url, id)

@@ -192,7 +192,7 @@ func (n needs) always() []command {
 		of("ZRANGEBYLEX", zset, "-", "+"), of("ZLEXCOUNT", zset, "-", "+"), of("ZREMRANGEBYSCORE", s.Serving(), "0", "1"),
 		of("ZPOPMIN", s.FleetEnded(), "1"),
 
-		of("HSET", hash, member, "{}"), of("HSETNX", s.Meta(), "layout", "2"), of("HGET", hash, member), of("HMGET", hash, member),
+		of("HSET", hash, member, "{}"), of("HSETNX", s.Meta(), "layout", "1"), of("HGET", hash, member), of("HMGET", hash, member),
 		of("HGETALL", s.Meta()), of("HDEL", hash, member), of("HEXISTS", hash, member), of("HSCAN", hash, "0"), of("HLEN", hash),
 		of("HINCRBY", s.History(0), "lost", "1"),
 

@@ -11,6 +11,7 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
+	"notifier/internal/store"
 )
 
 func TestTooLarge(t *testing.T) {
@@ -35,7 +36,7 @@ func TestExamineReportsLargeShard(t *testing.T) {
 	s := redistest.Start(t, redistest.WithConfig(good...))
 	cfg, c, ctx := configFor(s.URL()), s.Client(), t.Context()
 	space := keys.Space{Namespace: "notifier", Shards: 4}
-	if err := c.HSet(ctx, space.Meta(), "layout", 2, "shards", 4).Err(); err != nil {
+	if err := c.HSet(ctx, space.Meta(), "layout", store.Version, "shards", 4).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.SAdd(ctx, space.Routes(), "app1:orders").Err(); err != nil {

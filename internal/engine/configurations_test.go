@@ -318,7 +318,7 @@ func TestAnotherRedisIsPutInTheFirstOnesPlace(t *testing.T) {
 	// In one step, because an empty Redis gets a new layout at once.
 	if _, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.FlushDB(ctx)
-		p.HSet(ctx, meta, "layout", 2, "shards", 4)
+		p.HSet(ctx, meta, "layout", store.Version, "shards", 4)
 		// Due, at the place where it can be claimed.
 		p.ZAdd(ctx, srv.Namespace()+":{0}:shadow:app1", redis.Z{Score: 1, Member: "app1:a:b:theirs"})
 		p.HSet(ctx, srv.Namespace()+":{0}:records:app1", "app1:a:b:theirs", `{"due":1,"made":1}`)
@@ -350,7 +350,7 @@ func TestTheCountInRedisHoldsWhereNoneIsSet(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
-	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 2, "shards", 3, "replaced", "1")
+	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", store.Version, "shards", 3, "replaced", "1")
 	for _, count := range []int{0, 1, 3} {
 		s := newSink(10)
 		w := start(t, srv, s, func(o *Options) { o.Space.Shards = count; o.Logger = zap.NewNop() }, testRoute("r", "app1"))

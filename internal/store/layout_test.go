@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,11 +34,12 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	if err := s.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 3 || got["id"] == "" || got["layout"] != "2" || got["shards"] != "2" {
+	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 3 || got["id"] == "" || got["layout"] != strconv.Itoa(Version) ||
+		got["shards"] != "2" {
 		t.Errorf("meta is %v", got)
 	}
 	for shard := range 2 {
-		if got := c.HGetAll(ctx, s.space.Layout(shard)).Val(); got["layout"] != "2" || got["shards"] != "2" {
+		if got := c.HGetAll(ctx, s.space.Layout(shard)).Val(); got["layout"] != strconv.Itoa(Version) || got["shards"] != "2" {
 			t.Errorf("shard %d: layout is %v", shard, got)
 		}
 		if got := c.SMembers(ctx, s.space.ShardRoutes(shard)).Val(); len(got) != 2 {
@@ -109,7 +111,7 @@ func TestTheCountInRedisHoldsWhereTheVariableIsNotSet(t *testing.T) {
 	if n := c.DBSize(ctx).Val(); n != 0 {
 		t.Errorf("looking has written %d keys", n)
 	}
-	c.HSet(ctx, ns+":meta", "layout", 2, "shards", 8, "replaced", "1,4")
+	c.HSet(ctx, ns+":meta", "layout", Version, "shards", 8, "replaced", "1,4")
 	discover(0, 8, "", false)
 	discover(8, 8, "", false)
 	discover(4, 8, "NOTIFIER_SHARDS=4 ", false)
@@ -173,7 +175,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 		Retention: time.Hour, Retain: 1000, Watcher: watcher{&told}})
 	s.put(t, Request{Key: "app1:a:b:1", Delay: time.Hour})
 	c.FlushDB(ctx)
-	c.HSet(ctx, s.space.Meta(), "layout", 2, "shards", 4)
+	c.HSet(ctx, s.space.Meta(), "layout", Version, "shards", 4)
 	for name, do := range map[string]func() error{
 		"schedule": func() error {
 			_, err := s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}})

@@ -37,9 +37,9 @@ import (
 //go:embed lua/guard.lua
 var guardSource string
 
-// Version is the version of the data in Redis; data with a different one are refused. In version 1 the
-// shard of a notice was chosen by the hash of its key, not of its order key.
-const Version = 2
+// Version is the version of the data in Redis; data with a different one are refused. deploy/schedule.lua
+// has the number too, which a test compares.
+const Version = 3
 
 // ErrLayout is returned if the data in Redis were written with other settings.
 var ErrLayout = errors.New("the data in Redis has another layout")
@@ -307,8 +307,8 @@ func checkVersion(name string, meta map[string]string) error {
 // VersionRemedy returns the remedy for data with another layout version.
 func VersionRemedy(version string) string {
 	remedy := "run the version that wrote it, or choose another NOTIFIER_NAMESPACE"
-	if version == "1" {
-		remedy += "; docs/upgrade.md#from-layout-1-to-2 lists the steps to take the notices along"
+	if version == "2" {
+		remedy += "; docs/upgrade.md#from-layout-2-to-3 lists the steps to take the notices along"
 	}
 
 	return remedy

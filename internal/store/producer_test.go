@@ -355,8 +355,8 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 			return s.space.States(keys.Partition{Prefix: typo}),
 				typo + ":b:1"
 		},
-		"is for layout 2, but this Redis has layout 1": func() ([]string, string) {
-			c.HSet(ctx, s.space.Layout(0), "layout", 1)
+		fmt.Sprintf("is for layout %d, but this Redis has layout %d", Version, Version-1): func() ([]string, string) {
+			c.HSet(ctx, s.space.Layout(0), "layout", Version-1)
 			return four, key
 		},
 		"no instance of the service has started": func() ([]string, string) {

@@ -22,7 +22,7 @@ func TestNoSignsOfLifeWhereTheLayoutIsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.FlushDB(ctx)
-	c.HSet(ctx, s.Space().Meta(), "layout", 2, "shards", 4)
+	c.HSet(ctx, s.Space().Meta(), "layout", store.Version, "shards", 4)
 	if _, err := s.Find(ctx, "app1", "app1:a:b:1"); !errors.Is(err, store.ErrLayout) {
 		t.Fatalf("find: %v, want ErrLayout", err)
 	}

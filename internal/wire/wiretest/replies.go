@@ -92,7 +92,7 @@ func (a *Replies) learnt(cmd redis.Cmder) {
 
 		cmd.SetVal(list)
 	case *redis.MapStringStringCmd:
-		cmd.SetVal(map[string]string{"layout": "2", "shards": "1", "id": "id"})
+		cmd.SetVal(map[string]string{"layout": "3", "shards": "1", "id": "id"})
 	case *redis.StringSliceCmd:
 		cmd.SetVal(a.Learning)
 	case *redis.IntCmd:

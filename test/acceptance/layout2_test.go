@@ -17,13 +17,14 @@ import (
 	"notifier/client"
 )
 
-// testdata/layout1 holds the data of a service that wrote layout 1 with 4 shards, as Redis commands, and
-// the output of its "notifier list --all --json". Its routes were paused, and nothing was in flight.
+// testdata/layout2 holds the data of a service that wrote layout 2 with 4 shards, as Redis commands, and
+// the output of its "notifier list --all --json". Its routes were paused, and nothing was in flight. Notices of
+// "book" wait in a sequence behind one that a receiver's pause holds. Those of "plain" are adopted timers.
 
-// loadLayout1 writes the data of layout 1 to Redis.
-func loadLayout1(t *testing.T, db *database) {
+// loadLayout2 writes the data of layout 2 to Redis.
+func loadLayout2(t *testing.T, db *database) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", "layout1", "redis.jsonl"))
+	f, err := os.Open(filepath.Join("testdata", "layout2", "redis.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,29 +68,30 @@ func upgradeBlocks(t *testing.T, heading string) []string {
 	return blocks
 }
 
-// The steps of docs/upgrade.md take pending and dead notices from layout 1 to 2. The commands are read
+// The steps of docs/upgrade.md take pending and dead notices from layout 2 to 3. The commands are read
 // from the page. An old program has run those of the first block.
-func TestLayout1IsImported(t *testing.T) {
+func TestLayout2IsImported(t *testing.T) {
 	db, ctx := alone(t), t.Context()
-	loadLayout1(t, db)
+	loadLayout2(t, db)
 	rec := listen(t, func(w http.ResponseWriter, _ *http.Request, _ hit) { w.WriteHeader(http.StatusOK) })
 	env := [][]string{route("pay", "app1:pay", rec.url, "RETRY=87600h,1s"),
-		route("shop", "app2", "notice", "ALLOW=127.0.0.1", "RETRY=none"), {"NOTIFIER_SHARDS=4"}}
+		route("shop", "app2", "notice", "ALLOW=127.0.0.1", "RETRY=none"), route("book", "app3", rec.url, "ORDER=id"),
+		route("plain", "app4", rec.url, "ADOPT=true"), {"NOTIFIER_SHARDS=4"}}
 
 	refused := exec.CommandContext(ctx, binary, "serve")
 	refused.Env = environment(append([][]string{{"NOTIFIER_LISTEN=127.0.0.1:0"}, reach(db.URL())}, env...))
 	out, err := refused.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || !strings.Contains(string(out), "docs/upgrade.md#from-layout-1-to-2") {
-		t.Fatalf("serve on layout 1: %v\n%s", err, out)
+	if !errors.As(err, &exit) || !strings.Contains(string(out), "docs/upgrade.md#from-layout-2-to-3") {
+		t.Fatalf("serve on layout 2: %v\n%s", err, out)
 	}
 
-	blocks := upgradeBlocks(t, "From layout 1 to 2")
+	blocks := upgradeBlocks(t, "From layout 2 to 3")
 	if len(blocks) != 3 || !strings.Contains(blocks[0], "notifier list --all --json > notices.ndjson\n") {
 		t.Fatalf("the section has the blocks %q", blocks)
 	}
 	dir := t.TempDir()
-	listed, err := os.ReadFile(filepath.Join("testdata", "layout1", "notices.ndjson"))
+	listed, err := os.ReadFile(filepath.Join("testdata", "layout2", "notices.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +119,8 @@ func TestLayout1IsImported(t *testing.T) {
 	}
 	shell(blocks[1])
 	left := strings.Join(db.names(), "\n")
-	if want := "notifier:key\nnotifier:meta\nnotifier:paused\nnotifier:{audit}:clients\nnotifier:{audit}:last\nnotifier:{audit}:ops:rare\n" +
-		"notifier:{audit}:ops:rare:repeats\nsession\nshop:cart:7"; left != want {
+	if want := "notifier:key\nnotifier:meta\nnotifier:paused\nnotifier:{audit}::rare\nnotifier:{audit}::rare:repeats\n" +
+		"notifier:{audit}:clients\nnotifier:{audit}:last\nsession\nshop:cart:7"; left != want {
 		t.Fatalf("Redis holds\n%s\nwant\n%s", left, want)
 	}
 
@@ -127,11 +129,11 @@ func TestLayout1IsImported(t *testing.T) {
 		t.Errorf("the data identity is %q", id)
 	}
 	said := shell(strings.ReplaceAll(blocks[2], "<route>", "pay"), "NOTIFIER_URL="+s.url)
-	if !strings.Contains(said, "17 restored") || !strings.Contains(said, "route pay is running") {
+	if !strings.Contains(said, "23 restored") || !strings.Contains(said, "route pay is running") {
 		t.Errorf("the last block printed\n%s", said)
 	}
 	shop, err := s.api.Get(ctx, "app2:m:t:ok1")
-	if err != nil || shop.ID != "msg_e78833abd2cc7059231cab0cf9" || !s.numbers("shop").Paused {
+	if err != nil || shop.ID != "msg_57b25ed5f1f8275f86e441640f" || !s.numbers("shop").Paused {
 		t.Errorf("%+v, %v; shop is paused: %t", shop, err, s.numbers("shop").Paused)
 	}
 	checkImported(t, s, listed)
@@ -142,6 +144,12 @@ func TestLayout1IsImported(t *testing.T) {
 	rec.wait(waitTimeout, 1)
 	if got := rec.of("app1:pay:retried:O1~2"); len(got) != 1 || got[0].attempt != 2 {
 		t.Errorf("received %+v, want attempt 2", got)
+	}
+
+	shell("notifier resume book", "NOTIFIER_URL="+s.url)
+	rec.wait(waitTimeout, 3)
+	if got := rec.all(); len(got) != 3 || got[1].key != "app3:book:created:B1" {
+		t.Errorf("received %+v, want the notices of B1 in sequence", got)
 	}
 }
 
