@@ -290,42 +290,6 @@ func TestFormerClientsShareOneStream(t *testing.T) {
 	}
 }
 
-// old writes the single stream of earlier versions.
-func (s *Store) old(t *testing.T, n int) {
-	t.Helper()
-	pipe := s.Wire.Redis.Pipeline()
-	for i := range n {
-		pipe.Do(t.Context(), "xadd", s.Wire.Space.OldAudit(), "*", "client", fmt.Sprint("c", i%3), "action", []string{"pause", "cancel"}[i%2],
-			"key", fmt.Sprint("app1:a:b:", i))
-	}
-	if _, err := pipe.Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func TestEntriesOfTheOldStreamStay(t *testing.T) {
-	t.Parallel()
-	s, _ := openStore(t)
-	s.old(t, 900)
-	s.fill(t, "c1", Cancel, 2)
-	for range 2 {
-		if err := s.Tend(t.Context(), []string{"c1"}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	list := s.all(t, Range{})
-	if len(list) != 902 {
-		t.Fatalf("%d entries", len(list))
-	}
-	if i := slices.IndexFunc(list, func(e Entry) bool { return e.Key == "app1:a:b:899" }); i < 0 || i > 2 || list[i].Client != "c2" ||
-		list[i].Count != 1 {
-		t.Errorf("%d: %+v", i, list[:3])
-	}
-	if n, err := s.Wire.Redis.Exists(t.Context(), s.Wire.Space.OldAudit()).Result(); err != nil || n != 0 {
-		t.Errorf("%d, %v", n, err)
-	}
-}
-
 // A migration copies the audit to the target, even if it is repeated, and keeps the target's own
 // entries.
 func TestAuditIsCopied(t *testing.T) {
@@ -333,7 +297,6 @@ func TestAuditIsCopied(t *testing.T) {
 	s, _ := openStore(t)
 	far := &Store{wiretest.On(t, redistest.Start(t).URL(), s.Wire.Space.Namespace)}
 	ctx := t.Context()
-	s.old(t, 60)
 	s.fill(t, "ops", SignIn, 3)
 	s.fill(t, "ops", SignIn, 2) // counted
 	far.fill(t, "ops", Pause, 2)
@@ -356,7 +319,7 @@ func TestAuditIsCopied(t *testing.T) {
 		for _, e := range list {
 			counts[e.Action] += e.Count
 		}
-		if want := map[Action]int{Fire: 1, Cancel: 730, Pause: 32, SignIn: 6}; !maps.Equal(counts, want) {
+		if want := map[Action]int{Fire: 1, Cancel: 700, Pause: 2, SignIn: 6}; !maps.Equal(counts, want) {
 			t.Errorf("%v, want %v", counts, want)
 		}
 		for i := 1; i < len(list); i++ {
@@ -478,7 +441,7 @@ func TestCallsThatBreakOffAreMadeAgain(t *testing.T) {
 		for n, broken := 0, true; broken; n++ {
 			at := fmt.Sprint(srv.Namespace(), name, n)
 			s, far := &Store{wiretest.On(t, srv.URL(), at)}, &Store{wiretest.On(t, srv.URL(), at+"far")}
-			s.old(t, 12)
+			s.fill(t, "stays", Cancel, 12)
 			s.fill(t, "gone", Pause, 2)
 			if err := s.Wire.Redis.ZAdd(t.Context(), s.Wire.Space.AuditClients(), redis.Z{Score: 1, Member: "gone"}).Err(); err != nil {
 				t.Fatal(err)

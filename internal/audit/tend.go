@@ -38,10 +38,6 @@ var (
 // names in this instance's configuration. Entries of clients that no instance has configured for five minutes are moved
 // to the streams that all removed clients share.
 func (s *Store) Tend(ctx context.Context, clients []string) error {
-	if err := s.copyOldAudit(ctx, s); err != nil {
-		return err
-	}
-
 	left, err := s.noteClients(ctx, clients, auditLeft)
 	if err != nil {
 		return err
@@ -97,10 +93,6 @@ func (s *Store) mergeStream(ctx context.Context, m mergeCall) error {
 
 // Copy copies the entries of the audit to far. Entries that far already has are not duplicated.
 func (s *Store) Copy(ctx context.Context, far *Store) error {
-	if err := s.copyOldAudit(ctx, far); err != nil {
-		return err
-	}
-
 	clients, err := s.Wire.Redis.ZRange(ctx, s.Wire.Space.AuditClients(), 0, -1).Result()
 	if err != nil {
 		return s.Wire.Fail("audit", err)
@@ -148,42 +140,6 @@ func (s *Store) counted(ctx context.Context, client, class string) ([]redis.XMes
 	}
 
 	return list, nil
-}
-
-// copyOldAudit copies the entries of the single stream of earlier versions to the streams of their
-// clients in far. If far is s, it deletes the single stream.
-func (s *Store) copyOldAudit(ctx context.Context, far *Store) error {
-	list, err := s.Wire.Redis.XRange(ctx, s.Wire.Space.OldAudit(), "-", "+").Result()
-	if err != nil {
-		return s.Wire.Fail("audit", err)
-	}
-	if len(list) == 0 {
-		return nil
-	}
-
-	by := map[[2]string][]redis.XMessage{}
-	for _, m := range list {
-		client, _ := m.Values["client"].(string)
-		action, _ := m.Values["action"].(string)
-		at := [2]string{client, string(Action(action).Class())}
-		by[at] = append(by[at], m)
-	}
-
-	for at, list := range by {
-		if err := far.takeAudit(ctx, at[0], at[1], list); err != nil {
-			return err
-		}
-	}
-
-	if far != s {
-		return nil
-	}
-
-	if err := s.Wire.Redis.Del(ctx, s.Wire.Space.OldAudit()).Err(); err != nil {
-		return s.Wire.Fail("audit", err)
-	}
-
-	return nil
 }
 
 // takeAudit merges entries, oldest first, into the stream of a client and class.

@@ -332,9 +332,6 @@ func (s Space) AuditClients() string { return s.audit("clients") }
 // AuditLast is the id of the newest entry of all streams of the audit.
 func (s Space) AuditLast() string { return s.audit("last") }
 
-// OldAudit is the single stream that versions before the streams of clients wrote.
-func (s Space) OldAudit() string { return s.Namespace + ":audit" }
-
 func (s Space) audit(rest string) string { return s.Namespace + ":{audit}:" + rest }
 
 // The keys of the pages' sessions and links share the tag {pages}, so that in a cluster
