@@ -73,8 +73,10 @@ func (s Redis) peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 		return s.peekApart(ctx, p, ks, maxBody)
 	}
 
-	args := append([]any{s.Space().ClaimPrefix(p.Shard), maxBody, maxPeekBytes}, wire.Texts(ks)...)
-	v, err := s.Wire().Parts(ctx, peekScript, 2, s.Space().States(p), args)
+	v, _, err := s.Wire().Replies(p.Shard).Reply(maxPeekBytes, func(bytes int) ([]any, error) {
+		args := append([]any{s.Space().ClaimPrefix(p.Shard), maxBody, bytes}, wire.Texts(ks)...)
+		return s.Wire().Parts(ctx, peekScript, 2, s.Space().States(p), args)
+	})
 	if err != nil {
 		return now, nil, 0, err
 	}

@@ -38,7 +38,7 @@ func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, k
 	}
 
 	target := w.side.ID + "/" + w.far.Space().Tag(to)
-	args := []any{target, from.Prefix, store.MaxMovingBytes, last, w.near.Milliseconds(), s.timerMode()}
+	args := []any{target, from.Prefix, "", last, w.near.Milliseconds(), s.timerMode()}
 	batch, held, err := s.TakeOut(ctx, batch, args, ks, func(v *store.LayoutView) bool { return v.Side == w.side })
 	if err != nil {
 		return batch, held, err

@@ -27,7 +27,7 @@ func FuzzReplies(f *testing.F) {
 		for _, call := range []func() error{
 			func() error {
 				p := keys.Partition{Prefix: prefix}
-				m, _, err := s.TakeOut(ctx, store.Moving{From: p}, nil, []string{key}, func(*store.LayoutView) bool { return true })
+				m, _, err := s.TakeOut(ctx, store.Moving{From: p}, make([]any, 6), []string{key}, func(*store.LayoutView) bool { return true })
 				if len(m.What)%2 != 0 {
 					t.Errorf("a notice without its state is moving: %q", m.What)
 				}

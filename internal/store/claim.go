@@ -176,13 +176,11 @@ func (s *Store) TakeOver(ctx context.Context, p keys.Partition, lease Lease, o T
 
 // claim calls one of the scripts; own are the arguments after the common ones.
 func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, lease Lease, own []any) (Claimed, error) {
-	args := make([]any, 0, 4+len(own))
-	size, sent := s.w.Replies(p.Shard), time.Now()
-	bytes := size.Size(wire.MaxBatchBytes)
-	args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), bytes)
-	args = append(args, own...)
-	v, err := s.w.Parts(ctx, sc, 2, []string{s.space.Shadow(p), s.space.Records(p)}, args)
-	size.Done(bytes, wire.ReplySize(v), time.Since(sent), err)
+	v, _, err := s.w.Replies(p.Shard).Reply(wire.MaxBatchBytes, func(bytes int) ([]any, error) {
+		args := make([]any, 0, 4+len(own))
+		args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), bytes)
+		return s.w.Parts(ctx, sc, 2, []string{s.space.Shadow(p), s.space.Records(p)}, append(args, own...))
+	})
 	if err != nil {
 		return Claimed{}, err
 	}

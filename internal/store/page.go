@@ -236,11 +236,10 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 
 // page calls page.lua, and repeats a call that got no reply with a smaller limit of bytes.
 func (s *Store) page(ctx context.Context, shard int, ks []string, args []any) ([]any, error) {
-	size := s.w.Replies(shard)
 	for {
-		sent, bytes := time.Now(), size.Size(wire.MaxBatchBytes)
-		v, err := s.w.Parts(ctx, pageScript, 4, ks, append(args[:len(args):len(args)], bytes))
-		smaller := size.Done(bytes, wire.ReplySize(v), time.Since(sent), err)
+		v, smaller, err := s.w.Replies(shard).Reply(wire.MaxBatchBytes, func(bytes int) ([]any, error) {
+			return s.w.Parts(ctx, pageScript, 4, ks, append(args[:len(args):len(args)], bytes))
+		})
 		if !smaller || ctx.Err() != nil {
 			return v, err
 		}

@@ -33,7 +33,7 @@ var (
 // docs/upgrade.md has the measurements.
 const (
 	MaxMoving      = 64
-	MaxMovingBytes = 1 << 20
+	maxMovingBytes = 1 << 20
 )
 
 // Moving is a batch of notices that is being moved from an old shard to another shard.
@@ -72,7 +72,7 @@ func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []
 		}
 	}
 
-	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, MaxMovingBytes, last, "", ""}, ks,
+	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, "", last, "", ""}, ks,
 		func(v *LayoutView) bool {
 			return from.Shard < v.First && to >= v.First // otherwise to is no longer a current shard, or neither is known yet
 		})
@@ -90,19 +90,22 @@ func (s *Layout) LastIn(ctx context.Context, to int, from string) (int64, error)
 	return last, nil
 }
 
-// TakeOut is MoveOut with the arguments of moveout.lua after the prefix of claims. It is sent only
-// while sure returns true for the known view.
+// TakeOut is MoveOut with the arguments of moveout.lua after the prefix of claims; it sets the maximum of bytes. It is
+// sent only while sure returns true for the known view.
 func (s *Layout) TakeOut(ctx context.Context, l Moving, args []any, ks []string, sure func(*LayoutView) bool) (Moving, Staying, error) {
 	args = append([]any{s.space.ClaimPrefix(l.From.Shard)}, args...)
 	args = append(args, wire.Texts(ks)...)
 
 	names := append(s.space.States(l.From), s.space.Moving(l.From.Shard))
-	v, err := s.w.List(moveOutScript.Op, s.Call(ctx, moveOutScript, s.space.Base(l.From.Shard), func(v *LayoutView) ([]string, []any, error) {
-		if !sure(v) {
-			return nil, nil, ErrOutdated
-		}
-		return names, args, nil
-	}))
+	v, _, err := s.w.Replies(l.From.Shard).Reply(maxMovingBytes, func(bytes int) ([]any, error) {
+		args[3] = bytes
+		return s.w.List(moveOutScript.Op, s.Call(ctx, moveOutScript, s.space.Base(l.From.Shard), func(v *LayoutView) ([]string, []any, error) {
+			if !sure(v) {
+				return nil, nil, ErrOutdated
+			}
+			return names, args, nil
+		}))
+	})
 	var held Staying
 	if err != nil {
 		return l, held, err

@@ -43,14 +43,17 @@ type Trim struct {
 // others and returns an error.
 func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimmed int, more bool, err error) {
 	var ks []string
-	args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), maxTrimBytes}
+	var routes []any
 	for _, t := range list {
 		p := keys.Partition{Prefix: t.Prefix, Shard: shard}
 		ks = append(ks, s.space.Settled(p), s.space.Records(p))
-		args = append(args, t.Prefix, t.Young.Milliseconds())
+		routes = append(routes, t.Prefix, t.Young.Milliseconds())
 	}
 
-	v, err := s.w.Parts(ctx, trimScript, 3, ks, args)
+	v, _, err := s.w.Replies(shard).Reply(maxTrimBytes, func(bytes int) ([]any, error) {
+		args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), bytes}
+		return s.w.Parts(ctx, trimScript, 3, ks, append(args, routes...))
+	})
 	if err != nil {
 		return 0, false, err
 	}

@@ -73,6 +73,14 @@ func (b *Batch) Done(allowed, got int, took time.Duration, err error) (smaller b
 	return false
 }
 
+// Reply makes a call whose reply may have at most so many bytes of texts, at most most, and adapts the size to the result.
+// smaller reports whether the next call may have fewer.
+func (b *Batch) Reply(most int, call func(bytes int) ([]any, error)) (v []any, smaller bool, err error) {
+	bytes, sent := b.Size(most), time.Now()
+	v, err = call(bytes)
+	return v, b.Done(bytes, ReplySize(v), time.Since(sent), err), err
+}
+
 // limited returns the size that failed repeatedly while smaller ones got through; 0 if there is none.
 func (b *Batch) limited() int {
 	b.mu.Lock()
@@ -119,10 +127,14 @@ func (w *Client) Limited() (size int) {
 // ReplySize returns the number of bytes of the texts in a reply.
 func ReplySize(v []any) (n int) {
 	for _, x := range v {
-		if s, ok := x.(string); ok {
-			n += len(s)
+		switch x := x.(type) {
+		case string:
+			n += len(x)
+		case []any:
+			n += ReplySize(x)
 		}
 	}
+
 	return n
 }
 
