@@ -246,12 +246,9 @@ local function owns(mode, key, score)
   local value = mode == '1' and redis.pcall('GET', key)
   return not value or type(value) == 'string' and string.find(value, '^%d+$') ~= nil
 end
-local function disarm(mode, key, score)
-  if owns(mode, key, score) then redis.pcall('DEL', key) end
-end
 local function arm(mode, key, due, value, score, anew)
   if due <= now then
-    disarm(mode, key, score)
+    if owns(mode, key, score) then redis.pcall('DEL', key) end
     return false
   end
   if mode == '0' then return true end

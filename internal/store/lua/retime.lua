@@ -5,9 +5,5 @@
 -- Reply 1 if the key is not the service's (lib/timer.lua), else 0
 -- PARTS clock timer
 -- Bound one key.
-if ARGV[3] == '0' then
-  disarm(ARGV[1], KEYS[1], ARGV[2])
-else
-  arm(ARGV[1], KEYS[1], tonumber(ARGV[3]), ARGV[4], ARGV[2], ARGV[5] == '1')
-end
+arm(ARGV[1], KEYS[1], tonumber(ARGV[3]), ARGV[4], ARGV[2], ARGV[5] == '1')
 return foreign

@@ -2,9 +2,8 @@
 -- the key expires 1 ms before the time in that score, whatever its value. A producer has set any other key under the name of a notice, or
 -- another program has. It stays as it is, and the notice has no timer: a sweep claims it when it is due.
 --   owns(mode, key, score)                    reports whether the key is the timer of the notice that had this score; nil = it was not pending
---   disarm(mode, key, score)                 deletes the notice's own timer
---   arm(mode, key, due, value, score, anew)  sets the timer of a notice that is due at due, or moves its own. anew writes the value "1" to a
---                                            timer that is moved. Returns whether the notice has a timer
+--   arm(mode, key, due, value, score, anew)  sets the timer of a notice that is due at due, or moves its own, or deletes it if the notice is
+--                                            due now. anew writes the value "1" to a timer that is moved. Returns whether the notice has one
 --   foreign                                  how many keys arm has left alone on a route without adoption, but numbers that expire: such
 --                                            a key may be a timer of the service that was set or deleted late
 -- mode is "0" in a cluster, where timers are set by a second command (timers.go), "2" on a route with adoption, else "1".
@@ -23,12 +22,9 @@ local function owns(mode, key, score)
   local value = mode == '1' and redis.pcall('GET', key)
   return not value or type(value) == 'string' and string.find(value, '^%d+$') ~= nil
 end
-local function disarm(mode, key, score)
-  if owns(mode, key, score) then redis.pcall('DEL', key) end
-end
 local function arm(mode, key, due, value, score, anew)
   if due <= now then
-    disarm(mode, key, score)
+    if owns(mode, key, score) then redis.pcall('DEL', key) end
     return false
   end
   if mode == '0' then return true end
