@@ -260,7 +260,7 @@ func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list 
 
 		found++
 		if s.o.Cluster && c.Done {
-			timers = append(timers, changedTimer(list[i].key, op, &c, now))
+			timers = append(timers, changedTimer(list[i].key, op, &c))
 		}
 	}
 
@@ -318,11 +318,12 @@ func readChange(key string, p keys.Partition, v any, now time.Time) (Change, err
 	return c, nil
 }
 
-// changedTimer returns, in a cluster, the operation on the timer of a changed notice.
-func changedTimer(key string, op Amendment, c *Change, now time.Time) timer {
+// changedTimer returns, in a cluster, the operation on the timer of a changed notice. The score decides, because the due time
+// of a postponed notice is in the past.
+func changedTimer(key string, op Amendment, c *Change) timer {
 	t := timer{key: key, was: c.was, anew: op == replace}
-	if c.Found.State == notice.Scheduled && c.Due.After(now) {
-		t.due, t.attempt = c.Due.UnixMilli(), c.NextAttempt()
+	if c.Found.State == notice.Scheduled && timedScore(c.score) {
+		t.due, t.attempt = c.next.UnixMilli(), c.NextAttempt()
 	}
 
 	return t

@@ -110,7 +110,11 @@ func (s *Timers) arm(ctx context.Context, prefix string, list []timer, now time.
 	// node. It is set after the notice was written, and no caller waits for that, because that node may hang.
 	kept := list[:0]
 	for _, t := range list {
-		if t.prefix = prefix; t.due > now.UnixMilli() || t.due == 0 && timedScore(t.was) {
+		if t.prefix = prefix; t.due <= now.UnixMilli() {
+			t.due = 0 // a notice that is due now has no timer
+		}
+
+		if t.due != 0 || timedScore(t.was) {
 			kept = append(kept, t)
 		}
 	}
