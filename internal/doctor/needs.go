@@ -211,8 +211,8 @@ func (n needs) always() []command {
 		of("XADD", s.Audit("x", "rare"), "*", "k", "v").or(unaudited), of("XLEN", s.Audit("x", "rare")).or(unaudited),
 		of("XREVRANGE", s.Audit("x", "rare"), "+", "-").or("the audit cannot be read"),
 		of("XRANGE", s.FleetMinutes(), "-", "+").or("the charts of the pages stay empty"),
-		of("PEXPIRETIME", member).or("notices are not moved to other shards"),
-		of("PTTL", member).or("notices are not moved to other shards"),
+		of("PEXPIRETIME", member).or("the timers of cancelled and changed notices stay"),
+		of("PTTL", member).or("the timers of cancelled and changed notices stay"),
 		of("INFO").or("version and memory are unknown"),
 		of("ROLE").or("a master that became a replica is noticed late"),
 	}

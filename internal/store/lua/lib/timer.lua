@@ -37,7 +37,7 @@ local function arm(mode, key, due, value, score, anew)
   end
   if mode == '1' then
     local found = redis.pcall('GET', key)
-    if type(found) ~= 'string' or not string.find(found, '^%d+$') or redis.pcall('PTTL', key) < 0 then foreign = foreign + 1 end
+    if type(found) ~= 'string' or not string.find(found, '^%d+$') or redis.pcall('PTTL', key) == -1 then foreign = foreign + 1 end
   end
   return false
 end
