@@ -20,7 +20,7 @@ import (
 // saved is a backup of the keys of a test.
 type saved struct {
 	key, dump string
-	ttl       time.Duration
+	expires   int64 // Unix ms, as a backup of Redis keeps it; 0 = never
 }
 
 func backUp(t *testing.T, c *redis.Client) (list []saved) {
@@ -31,14 +31,14 @@ func backUp(t *testing.T, c *redis.Client) (list []saved) {
 	}
 	for _, k := range ks {
 		dump, derr := c.Dump(t.Context(), k).Result()
-		ttl, terr := c.PTTL(t.Context(), k).Result()
+		at, terr := c.PExpireTime(t.Context(), k).Result()
 		if errors.Is(derr, redis.Nil) {
 			continue // expired since
 		}
 		if err := errors.Join(derr, terr); err != nil {
 			t.Fatal(err)
 		}
-		list = append(list, saved{k, dump, max(ttl, 0)})
+		list = append(list, saved{k, dump, max(at, 0).Milliseconds()})
 	}
 	return list
 }
@@ -49,7 +49,7 @@ func restore(t *testing.T, c *redis.Client, list []saved) {
 		t.Fatal(err)
 	}
 	for _, s := range list {
-		if err := c.Restore(t.Context(), s.key, s.ttl, s.dump).Err(); err != nil {
+		if err := c.Do(t.Context(), "RESTORE", s.key, s.expires, s.dump, "ABSTTL").Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
