@@ -227,10 +227,11 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
+local onelease, mostleases, postponed, untimed, onecause, paused, atonce = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535
+local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
-local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local birth = t[1] * 1000000 + t[2] - 1577836800000000
 local function successor(record) return math.max(birth, made(record) + 1) end
 local foreign = 0
@@ -238,7 +239,7 @@ local function owns(mode, key, score)
   score = mode ~= '0' and tonumber(score)
   if not score then return false end
   local due = math.floor(score)
-  if score ~= due and not (score % 1 >= 500 / 1024 and score % 1 < 0.5) then return false end
+  if score ~= due and not (score % 1 >= postponed and score % 1 < untimed) then return false end
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) ~= 'table' then return at == due - 1 end
   at = redis.pcall('PTTL', key)
@@ -274,7 +275,7 @@ local function order(shadow, t)
   if is[1] == 0 then return nil end
   local format, match, find, sub, floor = string.format, string.match, string.find, string.sub, math.floor
   local now = t[1] * 1000 + floor(t[2] / 1000)
-  local part = 0.535 + t[2] % 1000 / 2200
+  local part = atonce + t[2] % 1000 / 2200
   local first, later, positions = base .. 'order:' .. route, base .. 'successors:' .. route, base .. 'positions:' .. route
   local waiting, marked, claim = base .. 'waiting:' .. route, base .. 'markers:' .. route, base .. 'claim:'
   local names, heads, holders, exists = {}, {}, {}, {}
@@ -325,10 +326,6 @@ local function order(shadow, t)
   local function hold(key)
     local token = call('GET', claim .. key)
     if token and not holder(sequence(key)) then mark(sequence(key), token .. ' ' .. key, call('PTTL', claim .. key)) end
-  end
-  local function made(key)
-    local record = call('HGET', base .. 'records:' .. route, key)
-    return tonumber(record and match(record, '"made":(%d+)') or 0)
   end
   local function set(name, entry)
     local n = #sets
@@ -435,7 +432,7 @@ local function order(shadow, t)
   end
   function q.score(ms, old)
     local fraction = old % 1
-    return format('%.17g', ms + (fraction > 0 and fraction < 500 / 1024 and fraction or part))
+    return format('%.17g', ms + (fraction > 0 and fraction < postponed and fraction or part))
   end
   function q.waits(key) return call('ZSCORE', waiting, key) end
   function q.awaited(key)
@@ -494,7 +491,7 @@ local function order(shadow, t)
   function q.gate(key, score, token, early)
     local name = sequence(key)
     if not head(name) or head(name) ~= key and not (any(later) and call('HGET', positions, key)) then
-      q.join(key, score, made(key))
+      q.join(key, score, made(call('HGET', base .. 'records:' .. route, key)))
       write()
     end
     while head(name) ~= key and not alive(head(name)) do
@@ -536,7 +533,7 @@ local function order(shadow, t)
   return q
 end
 local function unhold(shadow, key, score)
-  if not score or tonumber(score) % 1 ~= 132 / 256 then return nil end
+  if not score or tonumber(score) % 1 ~= paused then return nil end
   local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
   local value = redis.call('HGET', base .. 'holds:' .. route, key)
   if not value then return nil end
@@ -547,7 +544,7 @@ local function unhold(shadow, key, score)
 end
 local function hold(shadow, key, pause, score)
   local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
-  unhold(shadow, key, 132 / 256)
+  unhold(shadow, key, paused)
   redis.call('ZADD', base .. 'held:' .. route, 0, pause .. ' ' .. key)
   redis.call('HSET', base .. 'holds:' .. route, key, score .. ' ' .. pause)
 end

@@ -11,13 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
 //go:embed lua/strays.lua
 var straysSource string
 
-var straysScript = wire.NewScript("strays", straysSource, false)
+var straysScript = wire.NewScript("strays", store.WithParts(straysSource), false)
 
 // strayBatch is the number of notices that one call of Strays checks.
 const strayBatch = 500

@@ -14,7 +14,7 @@ import (
 //go:embed lua/counts.lua
 var countsSource string
 
-var countsScript = wire.NewScript("counts", countsSource, false).Anywhere()
+var countsScript = wire.NewScript("counts", WithParts(countsSource), false).Anywhere()
 
 //go:embed lua/countpending.lua
 var countPendingSource string

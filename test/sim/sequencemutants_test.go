@@ -55,7 +55,7 @@ var sequenceMutations = []mutation{
 	{"a restored dead letter does not hold back its successors", "if q and (died == '' or q.blocks) then", "if q and died == '' then",
 		sequences},
 	{"a resent dead letter loses its position", "op == 'resend' and redis.call('ZSCORE', KEYS[3], key)", "false", sequences},
-	{"a replayed notice joins at the present time", "q[group].enter(key, promised and tonumber(promised) or due, tonumber(generation), n)",
+	{"a replayed notice joins at the present time", "q[group].enter(key, promised or due, tonumber(generation), n)",
 		"q[group].enter(key, now, tonumber(generation), n)", sequences},
 	{"a claimed notice is parked", "if not till or call('EXISTS', claim .. key) == 1 then return nil end", "if not till then return nil end",
 		sequences},

@@ -15,7 +15,7 @@
 --         made       generation of the notice in peek.lua's reply, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS order held handover clock record generation epoch wake
+-- PARTS score record head order held handover clock generation epoch wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
@@ -65,11 +65,8 @@ for i = 7, #ARGV, 7 do
       if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
       redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', successor(old)) .. tail)
     elseif op == 'm' then
-      local first, made, tail = string.match(old or '', '^{"due":(%d+)(,"made":%d+)(.*)$')
-      if first then -- an invalid record stays unchanged
-        if string.sub(tail, 1, 9) ~= ',"first":' then made = made .. ',"first":' .. first end -- as in amend.lua
-        redis.call('HSET', KEYS[2], key, '{"due":' .. text .. made .. tail)
-      end
+      local changed = dated(old or '', text, true)
+      if changed then redis.call('HSET', KEYS[2], key, changed) end
     else
       redis.call('ZREM', KEYS[1], key)
       if q then q.leave(key) end

@@ -3,6 +3,7 @@
 -- KEYS  1 shadow
 -- ARGV  1 "a" = of all notices, 2 = cursor ("0" at first);  "d" = of those due soon, 2 = within so many ms  3 maximum number
 -- Reply {now us, next, key…}: next is the next cursor, "0" = no more; for "d" the score of the first notice due later, "" = none
+-- PARTS score leases
 -- Bound ARGV[3] entries; a small shadow is read as a whole, at most 128 entries.
 -- Only notices scheduled with a timer are checked (see package store). The event of a moved timer may still arrive, so the caller
 -- checks each result again, together with its notice. Not for a cluster.
@@ -20,8 +21,7 @@ end
 local reply = {t[1] * 1000000 + t[2], next}
 for i = 1, #list, 2 do
   local score = tonumber(list[i + 1])
-  local part = score % 1 * 1024
-  if score > now and (part == 0 or part >= 500 and part < 512) then
+  if score > now and timed(score) then
     local left = redis.call('PTTL', list[i])
     if left < 0 or ARGV[1] == 'd' and math.abs(now + left + 1 - score) > 2 then reply[#reply + 1] = list[i] end
   end

@@ -2,7 +2,7 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled
 -- ARGV  keys
 -- Reply {deleted, pending}: how many were deleted; how many are pending and were kept
--- PARTS order
+-- PARTS score record order
 -- Bound the number of keys given.
 local forgotten, pending = 0, 0
 local q = order(KEYS[1], redis.call('TIME'))

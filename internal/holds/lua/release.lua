@@ -5,7 +5,7 @@
 --       5 "1" = a notice that is postponed until a time within the duration stays so
 --       6 maximum number of notices  7 wake channel  8 "<shard> <route>"
 -- Reply {released, left}: the number of notices whose score was changed; 1 if more are listed
--- PARTS clock release wake
+-- PARTS score clock release wake
 -- Bound ARGV[6]
 -- An entry of the list whose notice has another score than the hold wrote is only removed.
 local call = redis.call

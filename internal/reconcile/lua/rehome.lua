@@ -8,7 +8,7 @@
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
 -- A held notice is released, because its new route may have another receiver: see store/lua/lib/release.lua.
--- PARTS clock record order held release
+-- PARTS score record head clock order held release
 -- Bound the keys given.
 local moved, reply, freed = 0, {0}, {}
 local from, to = order(KEYS[1], t), order(KEYS[5], t)
@@ -24,7 +24,7 @@ local function follow(key, op, record, pending)
   if position then
     to.put(key, position)
   else
-    to.join(key, tonumber(string.match(record, '^{"due":(%d+)')) or 0, made(record))
+    to.join(key, duein(record) or 0, made(record))
   end
 end
 for i = 2, #ARGV, 2 do
@@ -40,7 +40,7 @@ for i = 2, #ARGV, 2 do
     end
     if go then
       if op == 'r' then
-        unhold(KEYS[5], key, 132 / 256)
+        unhold(KEYS[5], key, paused)
         for z = 5, 8 do
           if z ~= 6 then redis.call('ZREM', KEYS[z], key) end
         end

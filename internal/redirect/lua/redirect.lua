@@ -3,7 +3,7 @@
 -- ARGV  1 claim prefix  2 lifetime of KEYS[1], in ms  3 wake channel  4 "<shard> <route>"
 --       then for each notice 3: key, record that was read, new record
 -- Reply for each notice 1: written; 0: claimed, or its record differs from the one that was read; -1: not pending here
--- PARTS clock held release wake
+-- PARTS score clock held release wake
 -- Bound the number of notices, at most 200.
 -- A held notice waits for its old receiver. It is released with its new record, so that its next claim looks at the new receiver.
 -- The count is written in the same step as the records, so that it is right whatever instance repeats a call.

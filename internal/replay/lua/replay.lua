@@ -10,13 +10,13 @@
 --       <result>  not scheduled: pending (the key has a pending or claimed notice, or a producer's timer), dead (the dead letter of
 --                 another notice), cancelled (the notice was cancelled since), or the tail of a skipped item
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see store/lua/lib/timer.lua
--- PARTS order clock record generation epoch timer wake
+-- PARTS score record head cancelled order clock generation epoch timer wake
 -- Bound the number of items, at most 100, times the number of groups.
 -- KEYS[1] is a hash: last is the number of the last item processed, and each result has a count ("sent" = scheduled). It is written
 -- in the same step as the notices, so an item is processed once, by any instance and at any time.
 -- A notice keeps its generation, and so its webhook-id, unless ARGV[3] is "1". The settled state under its key is deleted, even of
 -- another notice: the history has it. A dead letter that holds back its successors keeps its position in its sequence.
-local call, format, match = redis.call, string.format, string.match
+local call, format = redis.call, string.format
 local reply = {t[1] * 1000000 + t[2]}
 local last = tonumber(call('HGET', KEYS[1], 'last') or 0)
 local before = last
@@ -43,7 +43,7 @@ local function obstacle(n, key, generation)
       if call('ZSCORE', KEYS[k], key) then return 'pending' end
       if call('ZSCORE', KEYS[k + 2], key) and not same then return 'dead' end
       local settled = call('ZSCORE', KEYS[k + 3], key)
-      if settled and same and tonumber(settled) % 1 ~= 0 then return 'cancelled' end
+      if settled and same and cancelled(settled) then return 'cancelled' end
     end
   end
 end
@@ -65,7 +65,7 @@ for n = 1, count do
           local k = 4 * g - 2
           call('HDEL', KEYS[k + 1], key)
           local dead = call('ZREM', KEYS[k + 2], key) == 1
-          if dead and q[g] and q[g].blocks then position, promised = q[g].position(key), match(old, '^{"due":(%d+)') end
+          if dead and q[g] and q[g].blocks then position, promised = q[g].position(key), duein(old) end
           call('ZREM', KEYS[k + 3], key)
           if q[g] then q[g].leave(key) end
         end
@@ -79,7 +79,7 @@ for n = 1, count do
       if q[group] and position then
         q[group].put(key, position)
       elseif q[group] then
-        q[group].enter(key, promised and tonumber(promised) or due, tonumber(generation), n)
+        q[group].enter(key, promised or due, tonumber(generation), n)
       end
       earliest[group] = math.min(earliest[group] or due, due)
       written[key], result, answer = true, 'sent', due

@@ -11,7 +11,7 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS order held handover clock record generation timer disarm release wake
+-- PARTS score record head cancelled order held handover clock generation timer disarm release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled
@@ -32,7 +32,7 @@
 -- The fraction of a score that is due now. It contains the µs, above the fractions of postponed notices (score.go) and below .99. So the
 -- new score differs from all earlier scores of the notice. Otherwise settle.lua (untaken), repeated in the same ms, could take the
 -- claim for one that is still valid.
-local part = 0.535 + t[2] % 1000 / 2200
+local part = atonce + t[2] % 1000 / 2200
 local op = ARGV[7]
 local hand = ARGV[6] ~= '' and handover(ARGV[6], KEYS[1], t)
 local earliest = math.huge
@@ -44,7 +44,7 @@ local function place(key, due, record)
   local position = q.position(key)
   local stays = q.blocks and (op == 'redrive' or op == 'reopen' or op == 'resend' and redis.call('ZSCORE', KEYS[3], key))
   if op == 'fire' then stays = position and tonumber(string.sub(position, 1, 11), 16) <= now end
-  if stays then q.keep(key, tonumber(string.match(record, '^{"due":(%d+)')) or due, made(record)) else q.join(key, due, made(record)) end
+  if stays then q.keep(key, duein(record) or due, made(record)) else q.join(key, due, made(record)) end
 end
 
 -- Schedules a notice. own is its score in the shadow, or nil if it was not pending.
@@ -53,12 +53,8 @@ local function schedule(key, when, record, own)
   if string.sub(when, 1, 1) == '+' and due > 0 then due = after + due end
   if due < now then due = now end
   local text = string.format('%.0f', due)
-  local first, made, tail = string.match(record, '^{"due":(%d+)(,"made":%d+)(.*)$')
-  if first then -- an invalid record stays unchanged
-    -- "first" keeps the due time of the creation: see schedule.go.
-    if op ~= 'replace' and string.sub(tail, 1, 9) ~= ',"first":' then made = made .. ',"first":' .. first end
-    redis.call('HSET', KEYS[2], key, '{"due":' .. text .. made .. tail)
-  end
+  local changed = dated(record, text, op ~= 'replace')
+  if changed then redis.call('HSET', KEYS[2], key, changed) end
   local timed = arm(ARGV[4], key, due, op == 'replace' and '1' or '0', own, op == 'replace')
   redis.call('ZADD', KEYS[1], timed and text or due > now and text .. '.5' or string.format('%.17g', due + part), key)
   if q then place(key, due, record) end
@@ -80,7 +76,7 @@ for i = 8, #ARGV, 4 do
     late = last and (tonumber(redis.call('ZSCORE', KEYS[3], key)) > last or string.find(record, ',"job":"' .. job .. '"', 1, true))
   else
     local s = redis.call('ZSCORE', KEYS[4], key)
-    before = s and (tonumber(s) % 1 == 0 and 'delivered' or 'cancelled') or ''
+    before = s and (cancelled(s) and 'cancelled' or 'delivered') or ''
   end
   if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' and not late then
     redis.call('ZREM', KEYS[1], key)
@@ -101,7 +97,7 @@ for i = 8, #ARGV, 4 do
   elseif op == 'redrive' and before == 'dead' and not late then
     local job = ARGV[i + 2] ~= '' and ',"job":"' .. ARGV[i + 2] .. '"' or ''
     redis.call('ZREM', KEYS[3], key)
-    schedule(key, when, string.find(record, '^{"due":%d+,.*}$') and string.sub(record, 1, -2) .. ',"again":true' .. job .. '}' or record)
+    schedule(key, when, append(record, ',"again":true' .. job))
     done = 1
   elseif op == 'reopen' and before == 'delivered' and record == ARGV[i + 3] then
     redis.call('ZREM', KEYS[4], key)

@@ -5,6 +5,7 @@
 --       time in ms in the shadow, without those of claimed and parked notices, "" if none was found; repeat is how many ms ago the newest
 --       notice was settled that was trimmed because of the number (trim.lua) and has no tombstone any more, -1 = none; waited is for
 --       how many ms the first of the parked notices has waited; without KEYS[5] the last two are 0
+-- PARTS score leases
 -- Bound ARGV[1] entries.
 -- The fraction of a score distinguishes a due time from the end of a lease. Leases are not counted: they are sorted among the due
 -- times, so each notice that is due before the last lease ends would have to be read. The score of a parked notice is no due time.
@@ -14,8 +15,8 @@ local now = string.format('%.0f', ms)
 local first = redis.call('ZRANGE', KEYS[1], 0, tonumber(ARGV[1]) - 1, 'WITHSCORES')
 local due = ''
 for i = 2, #first, 2 do
-  local fraction = tonumber(first[i]) % 1
-  if fraction == 0 or fraction >= 500 / 1024 and not (KEYS[5] and redis.call('ZSCORE', KEYS[5], first[i - 1])) then
+  local score = tonumber(first[i])
+  if score == math.floor(score) or leases(score) == 0 and not (KEYS[5] and redis.call('ZSCORE', KEYS[5], first[i - 1])) then
     due = string.match(first[i], '^%d+')
     break
   end

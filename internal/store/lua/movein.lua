@@ -6,7 +6,7 @@
 --       Redis also the timer's value
 -- Reply the keys of the notices that stay in the source; a repeated call has the same reply. Nothing is written if the batch is not in
 --       transit: it was committed, or Redis has lost the export, and its notices are still in the source.
--- PARTS order held clock record timer disarm wake
+-- PARTS score record head leases order held clock timer disarm wake
 -- Bound the number of notices.
 -- A notice with the same key can be here only if its producer does not know the source, such as the producer of a plain timer. A
 -- pending notice replaces a finalized one. If both are pending, or dead, both stay. From another node or Redis the same notice can
@@ -31,15 +31,10 @@ local keys, puts, gone, adds = {}, {}, {}, {{}, {}, {}}
 for i = 6, #ARGV, step do keys[#keys + 1] = ARGV[i] end
 local olds = call('HMGET', KEYS[2], unpack(keys))
 
-local function timed(score)
-  local part = score % 1 * 1024
-  return part == 0 or part >= 500 and part < 512
-end
-
 -- Returns the score of the same notice without a timer: see package store.
 local function bare(score)
-  local cause = math.max(score % 1 * 1024 - 500, 0)
-  return string.format('%.17g', math.floor(score) + 0.5 + cause / 256)
+  local cause = math.max((score % 1 - postponed) / onelease, 0)
+  return string.format('%.17g', math.floor(score) + untimed + cause * onecause)
 end
 
 for i, key in ipairs(keys) do
@@ -75,7 +70,7 @@ for i, key in ipairs(keys) do
     if q and position ~= '' then
       q.put(key, position)
     elseif q and (at ~= '-' or q.blocks and died ~= '-') then
-      q.keep(key, tonumber(match(record, '^{"due":(%d+)') or 0), made(record))
+      q.keep(key, duein(record) or 0, made(record))
     elseif q then
       q.leave(key)
     end

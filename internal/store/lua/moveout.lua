@@ -7,7 +7,7 @@
 -- Reply {number, held, reported, soon, key, text…}: the batch's number; how many notices stay because they are claimed or their claim
 --       has expired, because they await a report, and because they are due soon; then the arguments of movein.lua. {0} = another
 --       batch is in transit, and nothing was done
--- PARTS order held clock timer disarm
+-- PARTS score record leases order held clock timer disarm
 -- Bound the keys given; ARGV[4] bytes, exceeded by one record.
 -- A batch is identified by its number, which only grows. Only one batch is in transit at a time, so the target compares the number
 -- with the last one it has imported. The number is at least the time in µs: a Redis that has lost a batch with its number does not
@@ -30,10 +30,9 @@ if #keys > 0 then
     local record = bytes > 0 and call('HGET', KEYS[2], key)
     if record then
       local score = at[i] and tonumber(at[i]) or 0
-      local fraction = score % 1
       if held_by[i] and string.sub(held_by[i], 1, 7) == 'report:' then
         reply[3] = reply[3] + 1
-      elseif held_by[i] or fraction > 0 and fraction < 500 / 1024 then
+      elseif held_by[i] or leases(score) > 0 then
         reply[2] = reply[2] + 1
       elseif near and at[i] and score > now - near and score <= now + near then
         reply[4] = reply[4] + 1

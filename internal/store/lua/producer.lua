@@ -225,7 +225,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
--- PARTS clock record generation timer order held handover wake
+-- PARTS score record clock generation timer order held handover wake
 if birth < 10000000000000 then
   return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
 end

@@ -4,15 +4,15 @@
 -- ARGV  1 to 4 as in win.lua
 --       5 maximum number of notices  6 that call was sent at most so many ms ago
 -- Reply as in win.lua; left is 1 if the byte limit ended the call, else 0.
--- PARTS order held clock
+-- PARTS score record leases order held clock
 -- Bound ARGV[5] notices; 10,000 entries are read. A notice that is not found becomes due when its lease expires.
 local count, want, since = 0, tonumber(ARGV[5]), over - tonumber(ARGV[6])
 local near = call('ZRANGEBYSCORE', KEYS[1], format('%.0f', since), format('%.0f', over) .. '.49',
   'WITHSCORES', 'LIMIT', 0, 10000)
 for i = 1, #near, 2 do
   local score = tonumber(near[i + 1])
-  local expired = (score % 1) * 1024
-  if count < want and expired > 0 and expired < 500 and call('GET', prefix .. near[i]) == token then
+  local expired = leases(score)
+  if count < want and expired > 0 and call('GET', prefix .. near[i]) == token then
     reply[size + 1], reply[size + 2], reply[size + 3] = near[i], renew(near[i], expired), ''
     count, size = count + 1, size + 3
     if wins == group then

@@ -21,7 +21,7 @@
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
 --       the last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS order held handover clock timer wake
+-- PARTS score record order held handover clock timer wake
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
 -- The token decides. If the claim key is missing, the lease has expired or a restarted Redis has lost the key. The claim is then
 -- settled too, if the notice is the same and its score is the one that the claim wrote or found: no other claim was made since. No
@@ -50,7 +50,7 @@ local function again(key, ms, coming, cause, pause, before)
   local due = ms > 0 and after + ms or now
   local text = format('%.0f', due)
   local timed = not pause and arm(ARGV[4], key, due, coming, before)
-  local part = timed and (cause > 0 and (500 + cause) / 1024 or 0) or 0.5 + cause / 256
+  local part = timed and (cause > 0 and postponed + cause * onelease or 0) or untimed + cause * onecause
   moved[#moved + 1] = format('%.17g', due + part)
   moved[#moved + 1] = key
   if pause then hold(KEYS[1], key, pause, moved[#moved - 1]) end
@@ -60,11 +60,11 @@ end
 
 -- Reports whether a missing claim is still valid: the notice is the same, with the score that the claim wrote or found.
 local function untaken(key, facts)
-  local score, before, made = match(facts, '^(%S+) (%S+) (%S+)')
+  local score, before, generation = match(facts, '^(%S+) (%S+) (%S+)')
   local at = call('ZSCORE', KEYS[1], key)
   if at and (tonumber(at) == tonumber(score) or tonumber(at) == tonumber(before)) then
     local record = call('HGET', KEYS[2], key)
-    return record and string.find(record, '"made":' .. made .. '[,}]')
+    return record and generation ~= '0' and made(record) == tonumber(generation)
   end
 end
 
@@ -113,7 +113,7 @@ for n = 1, count do
   elseif refused then
     answer = refused
   else
-    if not holders[n] then unhold(KEYS[1], key, 132 / 256) end -- Redis may have lost the claim
+    if not holders[n] then unhold(KEYS[1], key, paused) end -- Redis may have lost the claim
     if op ~= 'w' then
       drops = drops + 1
       drop[drops] = claims[n]
@@ -148,7 +148,7 @@ for n = 1, count do
         filled = filled + 2
         call('SET', claims[n], 'report:' .. made .. ':' .. coming, 'PX', ms)
         if q then q.renew(key, 'report:' .. made .. ':' .. coming, ms) end
-        moved[#moved + 1] = format('%.17g', now + ms + 1 / 1024)
+        moved[#moved + 1] = format('%.17g', now + ms + onelease)
         moved[#moved + 1] = key
       else
         local text

@@ -3,7 +3,7 @@
 -- ARGV  1 to 4 as in win.lua
 --       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first
 -- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0.
--- PARTS order held clock
+-- PARTS score record leases order held clock
 -- Bound ARGV[6] notices. Within the grace it reads four times as many entries.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
 local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'
@@ -25,8 +25,7 @@ else
   local young = call('ZRANGEBYSCORE', KEYS[1], '(' .. ripe, format('%.0f', now) .. '.99',
     'WITHSCORES', 'LIMIT', 0, 4 * want)
   for i = 1, #young, 2 do
-    local part = tonumber(young[i + 1]) % 1 * 1024
-    if count < want and part > 0 and (part < 500 or part >= 512) then
+    if count < want and not timed(tonumber(young[i + 1])) then
       count = count + 1
       names[count], scores[count] = young[i], young[i + 1]
     end

@@ -4,7 +4,7 @@
 --       5 maximum number of notices  6 the start of the dead instance's tokens  7 its longest possible lease, in ms
 --       8 cursor: "" in the first call, then left of the last reply
 -- Reply as in win.lua; left is the cursor of the next call, "" after the last notice.
--- PARTS order held clock
+-- PARTS score record leases order held clock
 -- Bound ARGV[5] notices; 1,000 entries are read.
 -- The script overwrites the token and counts an expired lease, like a claim after the lease's end. A notice that awaits its
 -- consumer's report has a token of another form and is not reclaimed.
@@ -14,8 +14,8 @@ local page = call('ZRANGEBYSCORE', KEYS[1], from or format('(%.0f.99', now), for
   'WITHSCORES', 'LIMIT', skip or 0, 1000)
 local mine, claims = {}, {}
 for i = 1, #page, 2 do
-  local expired = (tonumber(page[i + 1]) % 1) * 1024
-  if expired > 0 and expired < 500 then
+  local expired = leases(tonumber(page[i + 1]))
+  if expired > 0 then
     mine[#mine + 1], claims[#claims + 1] = i, prefix .. page[i]
   end
 end
@@ -30,10 +30,10 @@ for j = 1, #mine do
       last, stopped = text, true
       break
     end
-    local expired = (tonumber(text) % 1) * 1024
+    local expired = leases(tonumber(text))
     count, wins = count + 1, wins + 1
     won[wins], place[wins] = key, size + 2
-    ends[wins] = format('%.17g', over + math.min(expired + 1, 499) / 1024)
+    ends[wins] = format('%.17g', over + math.min(expired + 1, mostleases) * onelease)
     call('SET', claims[j], token, 'PX', lease)
     if q then q.renew(key, token, lease) end
     reply[size + 1], reply[size + 2], reply[size + 3] = key, text .. ' ' .. expired .. ' ' .. ends[wins], ''
@@ -46,8 +46,7 @@ left = ''
 if stopped then
   left = last .. ' 0'
 elseif #page == 2000 then
-  local expired = (tonumber(last) % 1) * 1024
-  if expired == 0 or expired >= 500 then
+  if leases(tonumber(last)) == 0 then
     left = '(' .. last .. ' 0' -- no claim has this score
   elseif page[2] ~= last then
     left = last .. ' 0'

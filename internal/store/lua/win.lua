@@ -10,15 +10,15 @@
 --       The last key is "" where redirects are running in this shard: its answer has their ids and rules in turn: see package redirect.
 -- Bound ARGV[4] bytes, exceeded by at most 16 records, or by one if all are as large as the first; 100 rules; and the bound of each
 -- script.
--- The new score is the end of the lease plus (1 + expired)/1024. So the sweep finds the notice of a holder that died like any other
--- due notice, and the fraction counts the expired leases. Fractions from 500/1024 mean no claim: see score.go.
+-- The new score is the end of the lease plus (1 + expired) * onelease. So the sweep finds the notice of a holder that died like any other
+-- due notice, and the fraction counts the expired leases. Higher fractions mean no claim: see score.go.
 local call, format, floor = redis.call, string.format, math.floor
 local prefix, token, lease, bytes, left = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), 0
 local reply, size = {t[1] * 1000000 + t[2], 0}, 2
 local over = now + tonumber(lease)
 local q = order(KEYS[1], t)
 -- The score of a claim without an expired lease before it.
-local first = format('%.17g', over + 1 / 1024)
+local first = format('%.17g', over + onelease)
 local plain = ' 0 ' .. first
 local moves, moved = {}, 0
 local won, place, ends, wins = {}, {}, {}, 0
@@ -43,7 +43,7 @@ end
 -- Claims a notice again that this token has won before. The lease starts now.
 local function renew(key, expired)
   wins = wins + 1
-  won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + expired / 1024)
+  won[wins], place[wins], ends[wins] = key, size + 2, format('%.17g', over + expired * onelease)
   call('PEXPIRE', prefix .. key, lease)
   if q then q.renew(key, token, lease) end
   return '- ' .. (expired - 1) .. ' ' .. ends[wins]
@@ -57,9 +57,9 @@ local function try(names, scores, exact, drop)
   for i = 1, #names do
     local key, text = names[i], scores[i]
     local score = text and tonumber(text)
-    local expired = score and (score % 1) * 1024
+    local expired = score and leases(score)
     local answer = -1
-    local early = score and score == exact[i] and expired > 500 and expired < 512
+    local early = score and score == exact[i] and score > floor(score) and timed(score)
     local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
     if till then
       if floor(score) <= now then
@@ -74,13 +74,13 @@ local function try(names, scores, exact, drop)
       wins = wins + 1
       won[wins], place[wins] = key, size + 2
       if early then drop(key, score) end
-      if expired == 0 or expired >= 500 then
+      if expired == 0 then
         ends[wins], answer = first, text .. plain
       else
-        ends[wins] = format('%.17g', over + math.min(expired + 1, 499) / 1024)
+        ends[wins] = format('%.17g', over + math.min(expired + 1, mostleases) * onelease)
         answer = text .. ' ' .. expired .. ' ' .. ends[wins]
       end
-    elseif score and expired > 0 and expired < 500 and call('GET', prefix .. key) == token then
+    elseif score and expired > 0 and call('GET', prefix .. key) == token then
       answer = renew(key, expired)
     elseif score and floor(score) <= now then
       answer = 0

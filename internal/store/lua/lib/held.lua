@@ -5,7 +5,7 @@
 --   unhold(shadow, key, score)       removes a notice whose score in the shadow changes. Returns the pause, or nil if it was not held
 -- Bound a few commands for each held notice, none for others.
 local function unhold(shadow, key, score)
-  if not score or tonumber(score) % 1 ~= 132 / 256 then return nil end
+  if not score or tonumber(score) % 1 ~= paused then return nil end
   local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
   local value = redis.call('HGET', base .. 'holds:' .. route, key)
   if not value then return nil end
@@ -16,7 +16,7 @@ local function unhold(shadow, key, score)
 end
 local function hold(shadow, key, pause, score)
   local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
-  unhold(shadow, key, 132 / 256)
+  unhold(shadow, key, paused)
   redis.call('ZADD', base .. 'held:' .. route, 0, pause .. ' ' .. key)
   redis.call('HSET', base .. 'holds:' .. route, key, score .. ' ' .. pause)
 end

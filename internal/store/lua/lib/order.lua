@@ -1,4 +1,4 @@
--- Keeps the notices of a sequence in order; added before each script that changes pending or dead notices. See order.go.
+-- Keeps the notices of a sequence in order; added before each script that changes pending or dead notices; needs score and record. See order.go.
 -- order(shadow, t) returns nil unless the route of the shadow is ordered; t is the reply of TIME. Otherwise it returns a table:
 --   look(keys)                reads the heads of the sequences of these keys, and who is in flight in them
 --   gate(key, score, token, early)  after look; returns nil if an attempt may start, or if the notice is claimed, as in a lease's last ms.
@@ -28,7 +28,7 @@ local function order(shadow, t)
   if is[1] == 0 then return nil end
   local format, match, find, sub, floor = string.format, string.match, string.find, string.sub, math.floor
   local now = t[1] * 1000 + floor(t[2] / 1000)
-  local part = 0.535 + t[2] % 1000 / 2200
+  local part = atonce + t[2] % 1000 / 2200
   local first, later, positions = base .. 'order:' .. route, base .. 'successors:' .. route, base .. 'positions:' .. route
   local waiting, marked, claim = base .. 'waiting:' .. route, base .. 'markers:' .. route, base .. 'claim:'
   local names, heads, holders, exists = {}, {}, {}, {}
@@ -87,11 +87,6 @@ local function order(shadow, t)
   local function hold(key)
     local token = call('GET', claim .. key)
     if token and not holder(sequence(key)) then mark(sequence(key), token .. ' ' .. key, call('PTTL', claim .. key)) end
-  end
-
-  local function made(key)
-    local record = call('HGET', base .. 'records:' .. route, key)
-    return tonumber(record and match(record, '"made":(%d+)') or 0)
   end
 
   local function set(name, entry)
@@ -206,7 +201,7 @@ local function order(shadow, t)
 
   function q.score(ms, old)
     local fraction = old % 1
-    return format('%.17g', ms + (fraction > 0 and fraction < 500 / 1024 and fraction or part))
+    return format('%.17g', ms + (fraction > 0 and fraction < postponed and fraction or part))
   end
 
   function q.waits(key) return call('ZSCORE', waiting, key) end
@@ -279,7 +274,7 @@ local function order(shadow, t)
   function q.gate(key, score, token, early)
     local name = sequence(key)
     if not head(name) or head(name) ~= key and not (any(later) and call('HGET', positions, key)) then
-      q.join(key, score, made(key))
+      q.join(key, score, made(call('HGET', base .. 'records:' .. route, key)))
       write()
     end
     while head(name) ~= key and not alive(head(name)) do

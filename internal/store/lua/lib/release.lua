@@ -1,4 +1,4 @@
--- Releases held notices: gives them scores at which they are claimed again; needs clock. See package holds.
+-- Releases held notices: gives them scores at which they are claimed again; needs clock and score. See package holds.
 --   release(shadow, keys, start, over, part)  spreads the scores evenly from start over so many ms, none before now. part is a
 --     number from 0 to 1, the place of each notice in its part of that time. Without start a single notice is due now, and several are
 --     spread over 10 ms for each pending notice of the partition, at most a minute. The caller has removed the notices from the list.
@@ -13,7 +13,7 @@ local function release(shadow, keys, start, over, part)
   local moves, earliest = {}, math.huge
   for i, key in ipairs(keys) do
     local at = math.max(now, start + math.floor((i - 1 + part) / #keys * over))
-    moves[2 * i - 1], moves[2 * i] = string.format('%.17g', at + 132 / 256), key
+    moves[2 * i - 1], moves[2 * i] = string.format('%.17g', at + paused), key
     if at < earliest then earliest = at end
   end
   if #moves > 0 then redis.call('ZADD', shadow, unpack(moves)) end

@@ -1,4 +1,4 @@
--- The timers of notices; needs clock. A key is a notice's own timer if the score before the change says that the notice has a timer, and
+-- The timers of notices; needs clock and score. A key is a notice's own timer if the score before the change says that the notice has a timer, and
 -- the key expires 1 ms before the time in that score, whatever its value. A producer has set any other key under the name of a notice, or
 -- another program has. It stays as it is, and the notice has no timer: a sweep claims it when it is due.
 --   owns(mode, key, score)                    reports whether the key is the timer of the notice that had this score; nil = it was not pending
@@ -13,7 +13,7 @@ local function owns(mode, key, score)
   score = mode ~= '0' and tonumber(score)
   if not score then return false end
   local due = math.floor(score)
-  if score ~= due and not (score % 1 >= 500 / 1024 and score % 1 < 0.5) then return false end
+  if score ~= due and not (score % 1 >= postponed and score % 1 < untimed) then return false end
   local at = redis.pcall('PEXPIRETIME', key)
   if type(at) ~= 'table' then return at == due - 1 end
 -- A Redis before 7 has only the rest of the time.
