@@ -15,7 +15,7 @@ import (
 // TestIdleInstancesSendFewCommands limits the commands per second that idle instances send together, and the commands
 // that their scripts call.
 func TestIdleInstancesSendFewCommands(t *testing.T) {
-	for _, c := range []struct{ instances, routes, sent, inScripts int }{{1, 1, 3, 9}, {8, 10, 24, 80}, {1, 100, 5, 54}} {
+	for _, c := range []struct{ instances, routes, sent, inScripts int }{{1, 1, 3, 9}, {8, 10, 24, 80}, {1, 100, 5, 58}} {
 		t.Run(fmt.Sprintf("%d with %d routes", c.instances, c.routes), func(t *testing.T) {
 			t.Parallel()
 			idle(t, c.instances, c.routes, c.sent, c.inScripts)

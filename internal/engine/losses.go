@@ -94,6 +94,9 @@ func (l *losses) replaced(r store.Replaced) {
 
 		if accepted > 0 {
 			text += fmt.Sprintf(", and this instance has accepted %s since", notice.Count(accepted, "notice"))
+			if !known {
+				text += " its start"
+			}
 		}
 
 		l.add(r.Was, text)
@@ -194,9 +197,9 @@ func (l *losses) conditions() (list []api.Condition) {
 	return list
 }
 
-// setPending sets the counts of some shards, unless other data were reported since the count began: reports is
-// reported's value then. The counts of an unreachable node's shards stay.
-func (l *losses) setPending(by map[int]int64, reports int) (set bool) {
+// setPending sets the counts of some shards, unless other data were reported since began, which returned the other arguments
+// before the count. The counts of an unreachable node's shards stay.
+func (l *losses) setPending(by map[int]int64, since count, reports int) (set bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reports != reports {
@@ -212,7 +215,7 @@ func (l *losses) setPending(by map[int]int64, reports int) (set bool) {
 	}
 
 	for place, n := range by {
-		l.pending[place] = count{n, l.now(), l.metrics.Accepted()}
+		l.pending[place] = count{n, since.at, since.accepted}
 	}
 
 	return true
@@ -232,11 +235,12 @@ func (l *losses) marked() {
 	l.toMark = l.toMark[1:]
 }
 
-// reported returns the number of calls of replaced.
-func (l *losses) reported() int {
+// began begins a count: it returns the time, the notices accepted until then, and the number of calls of replaced. Notices
+// accepted during the count are reported as accepted since, although some of them are counted: too many rather than too few.
+func (l *losses) began() (since count, reports int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.reports
+	return count{0, l.now(), l.metrics.Accepted()}, l.reports
 }
 
 // DataReplaced implements [store.Watcher].
@@ -283,13 +287,13 @@ func (e *Engine) watchData(ctx context.Context) error {
 // countPending counts the pending notices and checks the data. After an error the last count holds.
 func (e *Engine) countPending(ctx context.Context) error {
 	for range 3 {
-		reports := e.losses.reported()
+		since, reports := e.losses.began()
 		by, err := e.store.CountPending(ctx)
 		switch {
 		case errors.Is(err, store.ErrReplaced): // reported now: count the data that Redis has
 		case err != nil:
 			return err
-		case e.losses.setPending(by, reports):
+		case e.losses.setPending(by, since, reports):
 			return nil
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
+	"notifier/internal/route"
 	"notifier/internal/store"
 )
 
@@ -160,6 +161,7 @@ func TestVisitToAnotherRedisIsReported(t *testing.T) {
 		t.Errorf("%d lines tell of the return", n)
 	}
 	away("Redis no longer has this service's data")
+	eventually(t, "the count of the other Redis", w.losses.isCounted)
 	w.put(t, 5, func(i int) store.Request {
 		return store.Request{Key: "app1:away:x:" + key(i)[len("app1:trans:notice:"):], Delay: time.Hour}
 	})
@@ -169,13 +171,33 @@ func TestVisitToAnotherRedisIsReported(t *testing.T) {
 	}
 }
 
+// setCounts sets the counts of some shards.
+func setCounts(l *losses, by map[int]int64) {
+	since, reports := l.began()
+	l.setPending(by, since, reports)
+}
+
+// Regression test: notices that were accepted during a count, after Redis had counted, were missing in the report.
+func TestNoticesAcceptedDuringACountAreReported(t *testing.T) {
+	t.Parallel()
+	m := metrics.New(metrics.Options{Routes: []*route.Route{testRoute("r", "app1")}})
+	l := newLosses(m, zap.NewNop())
+	since, reports := l.began()
+	m.Scheduled("r", 3)
+	l.setPending(map[int]int64{0: 2}, since, reports)
+	l.replaced(store.Replaced{Place: -1, Was: "a", Now: "b"})
+	if got := l.texts(); len(got) != 1 || !strings.Contains(got[0], "2 notices were pending") || !strings.Contains(got[0], "accepted 3 notices since") {
+		t.Errorf("%q", got)
+	}
+}
+
 // A loss is reported for an hour.
 func TestLossIsReportedForAnHour(t *testing.T) {
 	t.Parallel()
 	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
-	l.setPending(map[int]int64{0: 1, 1: 2}, 0)
+	setCounts(l, map[int]int64{0: 1, 1: 2})
 	l.replaced(store.Replaced{Place: 1, Was: "a", Now: "b"})
 	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has the data of shard 1; 2 notices were pending at 12:00:03 UTC" {
 		t.Errorf("%q", got)
@@ -198,19 +220,19 @@ func TestCountsOfLostDataAreKept(t *testing.T) {
 	l := newLosses(metrics.New(metrics.Options{}), zap.NewNop())
 	now := time.Date(2026, 1, 2, 12, 0, 3, 0, time.UTC)
 	l.now = func() time.Time { return now }
-	l.setPending(map[int]int64{0: 1, 1: 2}, l.reported())
+	setCounts(l, map[int]int64{0: 1, 1: 2})
 	now = now.Add(time.Second)
-	l.setPending(map[int]int64{1: 5}, l.reported()) // the node of shard 0 does not answer
+	setCounts(l, map[int]int64{1: 5}) // the node of shard 0 does not answer
 
-	began := l.reported()
+	since, began := l.began()
 	l.replaced(store.Replaced{Place: -1, Was: "a", Now: "b"})
 	if got := l.texts(); len(got) != 1 || got[0] != "Redis no longer has this service's data; 6 notices were pending at 12:00:03 UTC" {
 		t.Errorf("%q", got)
 	}
-	if l.setPending(map[int]int64{0: 1, 1: 5}, began) {
+	if l.setPending(map[int]int64{0: 1, 1: 5}, since, began) {
 		t.Error("a count of the lost data replaces that of the present data")
 	}
-	l.setPending(map[int]int64{0: 0, 1: 3}, l.reported())
+	setCounts(l, map[int]int64{0: 0, 1: 3})
 	now = now.Add(time.Second)
 	l.replaced(store.Replaced{Place: 1, Was: "c", Now: "d"})
 	if got := l.texts(); len(got) != 2 || got[1] != "Redis no longer has the data of shard 1; 3 notices were pending at 12:00:04 UTC" {
