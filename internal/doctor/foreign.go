@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -33,7 +35,7 @@ func (r *run) foreignKeys(ctx context.Context) {
 
 			for _, z := range some {
 				key, _ := z.Member.(string)
-				if store.HasTimer(z.Score) || store.IsClaim(z.Score) || r.conn.Exists(ctx, key).Val() == 0 {
+				if store.HasTimer(z.Score) || store.IsClaim(z.Score) || !r.isForeign(ctx, key) {
 					continue
 				}
 
@@ -50,4 +52,20 @@ func (r *run) foreignKeys(ctx context.Context) {
 		Message: fmt.Sprintf("%s without a timer, because other programs have keys of their names, for example %s; sweeps claim them",
 			notice.Count(found, "notice"), example),
 		Remedy: "give the other program's keys other names, or its notices another app"})
+}
+
+// isForeign reports whether a notice without a timer has a key of another program. In a cluster a number with an expiry may be
+// a timer that is set or deleted late.
+func (r *run) isForeign(ctx context.Context, key string) bool {
+	if r.conn.Masters == nil {
+		return r.conn.Exists(ctx, key).Val() != 0
+	}
+
+	value, err := r.conn.Get(ctx, key).Result()
+	if err != nil {
+		return !errors.Is(err, redis.Nil) && r.conn.Exists(ctx, key).Val() != 0 // of another type
+	}
+
+	_, err = strconv.ParseUint(value, 10, 64)
+	return err != nil || r.conn.PTTL(ctx, key).Val() < 0
 }

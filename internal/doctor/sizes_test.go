@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/config"
 	"notifier/internal/keys"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
@@ -77,4 +78,30 @@ func TestExamineReportsKeysOfOtherPrograms(t *testing.T) {
 	}
 	examine(t, cfg, Options{}).says(t, "keys", Warning, "1 notice without a timer, because other programs have keys of their names, for "+
 		"example app1:orders:paid:0")
+}
+
+// A timer that a slow node has kept is no key of another program.
+func TestNumbersThatExpireAreNotReportedInACluster(t *testing.T) {
+	a, _ := redistest.StartCluster(t, 16382)
+	cfg, ctx := configFor(a.URL()), t.Context()
+	cfg.Redis.Mode = config.Cluster
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{a.Addr()}})
+	t.Cleanup(func() { _ = c.Close() })
+	space := keys.Space{Namespace: "notifier", Shards: 1}
+	due := float64(time.Now().Add(time.Hour).UnixMilli()) + 0.5
+	for key, put := range map[string]func(key string) error{
+		"app1:orders:paid:late":    func(key string) error { return c.Set(ctx, key, "3", time.Hour).Err() },
+		"app1:orders:paid:absent":  func(string) error { return nil },
+		"app1:orders:paid:counter": func(key string) error { return c.Set(ctx, key, "3", 0).Err() },
+		"app1:orders:paid:cached":  func(key string) error { return c.Set(ctx, key, "x", time.Hour).Err() },
+		"app1:orders:paid:hash":    func(key string) error { return c.HSet(ctx, key, "paid", 1).Err() },
+	} {
+		if err := put(key); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.ZAdd(ctx, space.Shadow(space.Partition("app1:orders", key)), redis.Z{Score: due, Member: key}).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	examine(t, cfg, Options{}).says(t, "keys", Warning, "3 notices without a timer")
 }
