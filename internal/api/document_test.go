@@ -173,6 +173,7 @@ func provoke() map[string]map[int]call {
 		"audit": {200: {path: "/v1/audit"}, 400: {path: "/v1/audit?%zz"}, 422: {path: "/v1/audit?limit=0"}},
 		"portalLink": {201: {path: "/v1/portal-links", body: `{"prefix":"app1:orders"}`}, 400: {path: "/v1/portal-links", body: "{"},
 			403: {path: "/v1/portal-links", body: `{"prefix":"app2"}`, token: "token-of-one"}, 422: {path: "/v1/portal-links", body: "{}"},
+			409: {path: "/v1/portal-links", body: `{"prefix":"app1"}`, token: "token-of-one", prepare: func(e *enginetest.Engine) { fillLinks(e, "one") }},
 			507: {path: "/v1/portal-links", body: `{"prefix":"app1"}`, prepare: full}},
 		"revokePortalLink": {200: {path: "/v1/portal-links/LINK"}, 404: {path: "/v1/portal-links/none"},
 			422: {path: "/v1/portal-links/LINK?x=1"}},

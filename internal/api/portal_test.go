@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/keyring"
 	"notifier/internal/session"
 )
@@ -93,17 +95,22 @@ func TestPortalLinks(t *testing.T) {
 	}
 }
 
-func TestLinkBeyondTheShareIsAConflict(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, withClients, func(o *api.Options) { o.Keys = keyring.Fixed(make([]byte, keyring.Size)) })
-	w, later := b.engine.Store().Wire(), float64(time.Now().Add(time.Hour).UnixMilli())
+// fillLinks gives a client its share of links.
+func fillLinks(e *enginetest.Engine, client string) {
+	w, later := e.Store().Wire(), float64(time.Now().Add(time.Hour).UnixMilli())
 	var list []redis.Z
 	for i := range session.MaxLinks {
 		list = append(list, redis.Z{Score: later, Member: i})
 	}
-	if err := w.Redis.ZAdd(t.Context(), w.Space.ClientLinks("one"), list...).Err(); err != nil {
-		t.Fatal(err)
+	if err := w.Redis.ZAdd(context.Background(), w.Space.ClientLinks(client), list...).Err(); err != nil {
+		panic(err)
 	}
+}
+
+func TestLinkBeyondTheShareIsAConflict(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients, func(o *api.Options) { o.Keys = keyring.Fixed(make([]byte, keyring.Size)) })
+	fillLinks(b.engine, "one")
 	b.as("token-of-one").do("POST", "/v1/portal-links", `{"prefix":"app1"}`).is(409).says("this client has 100000 links",
 		"DELETE /v1/portal-links/{id}")
 	b.as("token-of-two").do("POST", "/v1/portal-links", `{"prefix":"app2"}`).is(201)
