@@ -64,8 +64,7 @@ type ReplayAbout struct {
 // NewReplayID returns a unique id of a replay.
 func NewReplayID() string { return "rpl_" + strings.ToLower(rand.Text()[:20]) }
 
-// Mark names a replay in Redis. An ID of an older version was given by a client. It may be used again after
-// the history has deleted the replay, before Redis has deleted its progress.
+// Mark names a replay in Redis.
 func (r *Replay) Mark() string { return fmt.Sprintf("%s:%d", r.ID, r.Made.UnixMilli()) }
 
 // Same reports whether two requests of replays are equal. The rate is compared as a database stores it.

@@ -120,31 +120,24 @@ func (n *Notice) SameDue(due time.Time) bool {
 func (n *Notice) NextAttempt() int { return n.AttemptsMade + 1 }
 
 // Made is the creation time of a notice, in µs since the start of 2020. No two notices of a key have the same Made.
-// Records of early versions have Unix milliseconds instead; [Made.Time] accepts both.
 type Made int64
 
-// madeEpoch is the time from which a [Made] counts. A Made below leastMicros is in Unix milliseconds.
+// madeEpoch is the time from which a [Made] counts, and leastMicros the first Made that the scripts give to a notice.
 const (
 	// With one more digit, a record with a body of 200 bytes would exceed Redis's allocation class of 256 bytes.
 	madeEpoch   = 1577836800_000_000 // 2020-01-01 in Unix µs
 	leastMicros = 10_000_000_000_000
 )
 
-// Earliest returns the first creation time that is not mistaken for Unix ms. Redis's clock is earlier only if
-// it was never set; the scripts then refuse to create notices.
+// Earliest returns the first creation time. Redis's clock is earlier only if it was never set; the scripts then refuse to
+// create notices.
 func Earliest() time.Time { return time.UnixMicro(leastMicros + madeEpoch).UTC() }
 
 // MadeAt returns the Made of a notice created at t.
 func MadeAt(t time.Time) Made { return Made(t.UnixMicro() - madeEpoch) }
 
 // Time returns when the notice was created.
-func (m Made) Time() time.Time {
-	// The stored number is not converted, because the webhook-id of the notice is derived from it.
-	if m < leastMicros {
-		return time.UnixMilli(int64(m)).UTC()
-	}
-	return time.UnixMicro(int64(m) + madeEpoch).UTC()
-}
+func (m Made) Time() time.Time { return time.UnixMicro(int64(m) + madeEpoch).UTC() }
 
 // ID returns the webhook-id. It is the same for every attempt and redrive of a notice, and different for
 // another notice with the same key. It contains no dot.
@@ -168,14 +161,9 @@ func (n *Notice) digest() [sha256.Size]byte {
 // MadeOf returns the Made of the notice with that key and webhook-id that was created in the millisecond at.
 // ok is false if none matches.
 func MadeOf(key, id string, at time.Time) (m Made, ok bool) {
-	fits := func(m Made) bool { return (&Notice{Key: key, Made: m}).ID() == id }
-	if m = Made(at.UnixMilli()); fits(m) { // of an older record in Unix ms
-		return m, true
-	}
-
 	first := MadeAt(at.Truncate(time.Millisecond))
 	for m = first; m < first+1000; m++ {
-		if fits(m) {
+		if (&Notice{Key: key, Made: m}).ID() == id {
 			return m, true
 		}
 	}

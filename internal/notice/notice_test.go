@@ -237,10 +237,6 @@ func TestMadeRoundTripsTime(t *testing.T) {
 	if got := MadeAt(at).Time(); !got.Equal(at) {
 		t.Errorf("%s, want %s", got, at)
 	}
-	// An older record: Unix ms.
-	if got := Made(1763740785000).Time(); !got.Equal(time.UnixMilli(1763740785000)) {
-		t.Errorf("%s", got)
-	}
 }
 
 func TestRecordOf200ByteBodyFitsItsAllocationClass(t *testing.T) {

@@ -246,7 +246,7 @@ func (a *Attempt) append(b []byte) []byte {
 	b = appendInt(b, "at", a.At.UnixMilli())
 	b = appendInt(b, "ms", a.Duration.Milliseconds())
 	if us := a.Duration.Microseconds() % 1000; us != 0 {
-		b = appendInt(b, "us", us) // in addition to the whole ms, which are all that older versions read
+		b = appendInt(b, "us", us) // in addition to the whole ms
 	}
 
 	if a.Status != 0 {

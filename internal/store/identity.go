@@ -79,7 +79,7 @@ type Replaced struct {
 	Was, Now string
 }
 
-// Identity reads the data identity, and creates it in data of earlier versions. While Redis is unavailable, Identity
+// Identity reads the data identity, and creates it if notifier:meta has none. While Redis is unavailable, Identity
 // returns the id that it read last; without one, it returns an error, which is [wire.ErrNotBegun] for an empty Redis.
 func (s *Layout) Identity(ctx context.Context) (string, error) {
 	was := s.identity.known()
@@ -127,7 +127,7 @@ func (s *Layout) readIdentity(ctx context.Context) (string, error) {
 // identityIs records the identity in notifier:meta. side is the role of this Redis until now.
 func (s *Layout) identityIs(ctx context.Context, meta map[string]string, side Side) (err error) {
 	id := meta["id"]
-	if id == "" { // data of an earlier version
+	if id == "" {
 		if id, err = s.readIdentity(ctx); err != nil {
 			return err
 		}

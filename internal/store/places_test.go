@@ -1,29 +1,17 @@
 package store
 
 import (
-	"context"
 	"errors"
-	"strings"
 	"testing"
 
 	"notifier/internal/keys"
 )
 
-// An earlier version uses a digest that stays the same without a reshard, and is refused after one.
-func TestTheVersionBeforeIsRefusedAfterAReshard(t *testing.T) {
+// An instance that does not know of a reshard is refused.
+func TestAnInstanceWithoutTheReshardIsRefused(t *testing.T) {
 	s, srv := openLayout(t, LayoutOptions{})
 	if err := s.Learn(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-	former := strings.NewReplacer("had[5] or had[2]", "had[2]").Replace(registerSource)
-	state := func() string { return srv.Client().HGet(context.Background(), s.space.Layout(0), "state").Val() }
-	before := state()
-	if _, err := srv.Client().Eval(t.Context(), former, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "", "", "",
-		1, 0, "", "", "part", "app1").Result(); err != nil {
-		t.Fatal(err)
-	}
-	if state() != before {
-		t.Error("the digest has changed")
 	}
 	if err := s.Announce(t.Context(), s.space.Replace(1, false)); err != nil {
 		t.Fatal(err)
