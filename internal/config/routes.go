@@ -99,8 +99,19 @@ func (r *reader) routes(value string, c *Config) []*route.Route {
 	}
 
 	var out []*route.Route
+	r.defaults()
 	variables := map[string]string{}
+	for f := range fields(defaultVars{}) {
+		variables[routePrefix(reserved)+f.name] = reserved
+	}
+
 	for _, name := range names {
+		if name == reserved {
+			r.add(Prefix+"ROUTES", value, "the name default is reserved: "+routePrefix(reserved)+
+				"… are the defaults of all routes; want another name")
+			continue
+		}
+
 		for f := range fields(routeVars{}) {
 			v := routePrefix(name) + f.name
 			if other := variables[v]; other != "" {
@@ -109,6 +120,7 @@ func (r *reader) routes(value string, c *Config) []*route.Route {
 
 			variables[v] = name
 		}
+
 		out = append(out, r.route(name, c))
 	}
 
@@ -125,7 +137,7 @@ type routeReader struct {
 
 func (r *reader) route(name string, c *Config) *route.Route {
 	rr := &routeReader{reader: r, prefix: routePrefix(name), rt: &route.Route{Name: name}}
-	r.fill(rr.prefix, &rr.raw)
+	r.fillOr(rr.prefix, &rr.raw, rr.defaultOf)
 	rr.prefixAndTarget(c)
 	rr.retry()
 	rr.limits()
@@ -279,18 +291,16 @@ func (rr *routeReader) limits() {
 	}
 }
 
-// acknowledgement checks that the rule fits the target. An answer acknowledges an HTTP call; a consumer's report
-// acknowledges an entry of a list or stream.
+// acknowledgement checks that the rule fits the target.
 func (rr *routeReader) acknowledgement() {
-	given, report := rr.raw.Ack != "", rr.rt.Ack.Kind == route.AckReport
 	switch kind := rr.rt.Target.Kind; {
-	case !given || kind == "":
-	case http(kind) && report:
+	case rr.raw.Ack == "" || kind == "" || fits(rr.rt.Ack, kind):
+	case http(kind):
 		rr.bad("ACK", rr.raw.Ack, "is for the targets list: and stream:; want 2xx, status:200,204, body:success or json:code=SUCCESS")
-	case (kind == route.KindList || kind == route.KindStream) && !report:
+	case kind == route.KindList || kind == route.KindStream:
 		rr.bad("ACK", rr.raw.Ack, "is for HTTP targets; the target of this route is "+string(kind)+
 			". Want report, or remove it: then the push is the delivery")
-	case kind == route.KindLog:
+	default:
 		rr.bad("ACK", rr.raw.Ack, "is for targets that answer; remove it, the target is log")
 	}
 }
@@ -315,7 +325,7 @@ func (rr *routeReader) calls() {
 	rr.oauth2()
 	rr.allow()
 	if u := rt.Target.URL; rt.HTTPSOnly && u != nil && u.Scheme != "https" {
-		rr.bad("TARGET", origin(u), "is not https, although "+rr.prefix+"HTTPS_ONLY is set; want https://…")
+		rr.bad("TARGET", origin(u), "is not https, although "+rr.setBy("HTTPS_ONLY")+" is set; want https://…")
 	}
 
 	if raw.Proxy != "" {

@@ -284,10 +284,15 @@ func (r *reader) unknown(environ []string) {
 			continue // injected as a pair of variables
 		}
 
-		if !r.errs.of(listOf(name)) { // otherwise it may be valid once the names of clients and routes are
+		if !r.errs.of(listOf(name)) || r.isListed(name) { // otherwise it may be valid once the names of clients and routes are
 			r.add(name, "", r.unknownText(name))
 		}
 	}
+}
+
+// isListed reports whether a variable is of a client or route with a valid name.
+func (r *reader) isListed(name string) bool {
+	return slices.ContainsFunc(r.listed, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // unknownText returns the text for a variable that is not known, with the name that was probably meant.

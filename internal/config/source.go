@@ -28,10 +28,21 @@ type reader struct {
 	known map[string]bool
 	// hookOf is the value of ON_DEAD by the name of its route.
 	hookOf map[string]string
+	// listed are the prefixes of the variables of clients and routes.
+	listed []string
 }
 
 // fill reads the variables of one table, with that prefix, through go-envconfig.
 func (r *reader) fill(prefix string, target any) {
+	r.fillOr(prefix, target, func(string) (string, bool) { return "", false })
+}
+
+// fillOr is fill, with values for variables that are not set.
+func (r *reader) fillOr(prefix string, target any, instead func(name string) (string, bool)) {
+	if prefix != Prefix {
+		r.listed = append(r.listed, prefix)
+	}
+
 	secrets := map[string]bool{}
 	for f := range fields(elem(target)) {
 		r.known[prefix+f.name] = true
@@ -45,7 +56,12 @@ func (r *reader) fill(prefix string, target any) {
 		if secrets[name] {
 			return r.secret(name)
 		}
-		return r.value(name)
+
+		if v, ok := r.value(name); ok {
+			return v, ok
+		}
+
+		return instead(name)
 	})
 	err := envconfig.ProcessWith(context.Background(), &envconfig.Config{Target: target, Lookuper: envconfig.PrefixLookuper(prefix, look)})
 	if err != nil {

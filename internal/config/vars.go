@@ -103,6 +103,19 @@ type routeVars struct {
 	OnDown             string `env:"ON_DOWN"`
 }
 
+// defaultVars are the variables that have a default for all routes.
+type defaultVars struct {
+	Retry           string `env:"RETRY"`
+	Jitter          string `env:"JITTER, default=0"`
+	Timeout         string `env:"TIMEOUT"`
+	Ack             string `env:"ACK"`
+	Concurrency     string `env:"CONCURRENCY, default=64"`
+	HostConcurrency string `env:"HOST_CONCURRENCY"`
+	HTTPSOnly       string `env:"HTTPS_ONLY, default=false"`
+	HTTP            string `env:"HTTP"`
+	TLS             string `env:"TLS"`
+}
+
 // texts describes each variable of the table, for docs/configuration.md.
 var texts = map[string]string{
 	"REDIS_URL": "The address of Redis: `redis://user:password@host:6379/0`, `rediss://` for TLS, `unix://` for a socket. Further addresses " +

@@ -58,6 +58,10 @@ For each name in ` + "`NOTIFIER_ROUTES`" + `, written in the same way:
 The variables for HTTP (` + "`ACK`, `RATE`, `SECRET`, `SIGN_PER`, `HEADERS`, `HEADERS_TO`, `ALLOW`, `HTTPS_ONLY`, the certificates, `PROXY`, `HTTP`, `TLS`, `METHOD`, `HOST_CONCURRENCY`" + `)
 are refused on a route whose target is a list, a stream or the log.
 
+### Defaults of all routes
+
+` + config.DefaultsText() + `
+
 ### Presets
 
 A preset is a value of ` + "`_RETRY`" + ` that sets ladder, acknowledgement and timeout
