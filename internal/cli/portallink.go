@@ -12,7 +12,7 @@ func (a *command) portalLink() *cobra.Command {
 	var r client.PortalLinkRequest
 	var revoke string
 	c := &cobra.Command{
-		Use:   "portal-link [PREFIX]",
+		Use:   "portal-link [PREFIX | --prefix PREFIX]",
 		Short: "Print a link to the pages for one merchant's support desk",
 		Long: `Prints a link. It shows the notices under PREFIX, or only those for one host or one
 audience. Pages show the --label in place of the client's name, and no names of routes.
@@ -25,15 +25,23 @@ token. --revoke ends a link early, by the id that is printed with it and that no
 audit shows.`,
 		Example: `  notifier portal-link app1:trans --host shop.example --label "Shop Blue" --ttl 8h
   notifier portal-link app1:trans --host shop.example --resend
-  notifier portal-link app1:trans --audience m17
+  notifier portal-link --prefix app1:trans --audience m17
   notifier portal-link --revoke K7QF2M5X6YATBWZC`,
 		Args:              takes(0, 1),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && r.Prefix != "" {
+				return usage("want PREFIX once: as an argument or with --prefix")
+			}
+
+			if len(args) > 0 {
+				r.Prefix = args[0]
+			}
+
 			switch {
-			case revoke != "" && (len(args) > 0 || r != client.PortalLinkRequest{}):
+			case revoke != "" && r != client.PortalLinkRequest{}:
 				return usage("--revoke excludes PREFIX: want one of them")
-			case revoke == "" && len(args) == 0:
+			case revoke == "" && r.Prefix == "":
 				return usage("want PREFIX, app, app:module or app:module:type; or --revoke")
 			case r.Resend && r.Host == "":
 				return usage("--resend needs --host: a link resends notices of one host only")
@@ -49,11 +57,11 @@ audit shows.`,
 				return a.revokeLink(cmd.Context(), c, revoke)
 			}
 
-			r.Prefix = args[0]
 			return a.makeLink(cmd.Context(), c, r)
 		},
 	}
 	f := c.Flags()
+	f.StringVar(&r.Prefix, "prefix", "", "only notices under this prefix: app, app:module or app:module:type")
 	f.StringVar(&r.Host, "host", "", "only notices for this host: shop.example, without scheme, port and path")
 	f.StringVar(&r.Audience, "audience", "", "only notices for this audience")
 	f.StringVar(&r.Label, "label", "", "the merchant's name on the pages: \"Shop Blue\"")

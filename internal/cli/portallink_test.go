@@ -25,7 +25,7 @@ func TestPortalLinkCommand(t *testing.T) {
 	contains(t, out, id+": revoked")
 	_, errs = d.run(1, "portal-link", "--revoke", id)
 	contains(t, errs, "404")
-	out, _ = d.run(0, "portal-link", "app1", "--audience", "m17", "--json")
+	out, _ = d.run(0, "portal-link", "--prefix", "app1", "--audience", "m17", "--json")
 	contains(t, out, `"audience": "m17"`, `"expires_at"`, `"url"`)
 	out, _ = d.run(0, "portal-link", "app1", "--host", "shop.example", "--label", "Shop Blue", "--resend", "--json")
 	contains(t, out, `"label": "Shop Blue"`, `"resend": true`)
@@ -38,5 +38,7 @@ func TestPortalLinkCommand(t *testing.T) {
 	_, errs = d.run(2, "portal-link", "a", "--ttl", "1s")
 	contains(t, errs, "--ttl", "720h")
 	_, errs = d.run(2, "portal-link", "a:b:c:d")
-	contains(t, errs, "PREFIX")
+	contains(t, errs, "a:b:c:d", "has 4 segments")
+	_, errs = d.run(2, "portal-link", "app1", "--prefix", "app1:jobs")
+	contains(t, errs, "PREFIX once")
 }
