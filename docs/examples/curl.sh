@@ -8,7 +8,7 @@ schedule() {
 	url=""
 	[ -z "${HOOK_URL:-}" ] || url=",\"url\":\"$HOOK_URL\""
 	# --retry repeats after a timeout and a 503; the key makes that safe.
-	curl --silent --show-error --retry 5 --max-time 10 --output /dev/null --write-out '%{http_code}\n' \
+	curl --silent --show-error --fail --retry 5 --max-time 10 --output /dev/null --write-out '%{http_code}\n' \
 		--header "Authorization: Bearer ${NOTIFIER_TOKEN:-none}" \
 		--header 'Content-Type: application/json' \
 		--data "{\"key\":\"$KEY\",\"delay\":\"15s\",\"body\":{\"order\":4711,\"paid\":true}$url}" \

@@ -58,10 +58,11 @@ func TestExamplesRun(t *testing.T) {
 			}
 			start = []string{"-XX:TieredStopAtLevel=1", "-cp", dir, "Notifier"}
 		}
-		key := fmt.Sprintf("app1:jobs:example:%d", n)
+		key, hook := fmt.Sprintf("app1:jobs:example:%d", n), ""
 		run := func(stdin string, args ...string) (string, error) {
 			c := exec.CommandContext(t.Context(), command[0], append(slices.Clone(start), args...)...)
-			c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one", "KEY="+key, "WEBHOOK_SECRET="+secret)
+			c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one", "KEY="+key, "WEBHOOK_SECRET="+secret,
+				"HOOK_URL="+hook)
 			c.Stdin = strings.NewReader(stdin)
 			out, err := c.CombinedOutput()
 			return string(out), err
@@ -70,6 +71,10 @@ func TestExamplesRun(t *testing.T) {
 			if out, err := run("", "schedule"); err != nil || strings.TrimSpace(out) != want {
 				t.Errorf("%s schedule: %q, %v, want %s", command[1], out, err, want)
 			}
+		}
+		hook = "ftp://shop.example"
+		if out, err := run("", "schedule"); err == nil {
+			t.Errorf("%s exits with 0 after a 422: %s", command[1], out)
 		}
 		for _, c := range []struct {
 			stdin, stamp, signature string

@@ -22,13 +22,14 @@ func TestRecipesRun(t *testing.T) {
 	s := httptest.NewServer(b.handler)
 	defer s.Close()
 	b.as("token-of-one").do("POST", "/v1/notices", `{"key":"app1:jobs:mail:1"}`).is(201)
-	job := b.engine.Hand("app1:jobs:mail:1")
+	b.engine.Hand("app1:jobs:mail:1")
 	page, err := os.ReadFile("../../docs/api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := shellBlock.FindAllStringSubmatch(string(page), -1)
-	if recipes := strings.Count(string(page), "\n## ") - 1; len(blocks) != recipes+1 || recipes != 11 {
+	recipes := strings.Count(string(page), "\n## ") - 1
+	if len(blocks) != recipes+1 || recipes != 11 || !strings.HasPrefix(string(page), "# HTTP API in eleven recipes\n") {
 		t.Fatalf("%d blocks of commands and %d recipes, want the setup and eleven", len(blocks), recipes)
 	}
 
@@ -37,7 +38,7 @@ func TestRecipesRun(t *testing.T) {
 		script += block[1]
 	}
 	c := exec.CommandContext(t.Context(), "sh", "-c", script)
-	c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one", "job=app1:jobs:mail:1", "id="+job)
+	c.Env = append(os.Environ(), "NOTIFIER_URL="+s.URL, "NOTIFIER_TOKEN=token-of-one")
 
 	out, err := c.CombinedOutput()
 	if err != nil {
