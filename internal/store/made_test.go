@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"notifier/internal/keys"
-	"notifier/internal/notice"
 	"notifier/internal/redistest"
 )
 
@@ -63,34 +62,6 @@ func TestTheReplyToAReplaceNamesTheWebhookIDOfItsRecord(t *testing.T) {
 		if f, err := s.Find(t.Context(), prefix, key); err != nil || f.ID() != r.ID() {
 			t.Fatalf("the reply says %s, made %v, the record %v, %v", r.ID(), r.Made, f.Notice, err)
 		}
-	}
-}
-
-// A notice with a generation in ms keeps its webhook-id, its creation time and its claims.
-func TestARecordFromBeforeKeepsItsWebhookID(t *testing.T) {
-	t.Parallel()
-	const key = "app1:a:b:1"
-	s, srv := open(t)
-	s.put(t, Request{Key: key, Content: body(`{"a":1}`)})
-	const record = `{"due":1763740800000,"made":1763740785000,"json":{"a":1}}`
-	if err := srv.Client().HSet(t.Context(), s.space.Records(partition), key, record).Err(); err != nil {
-		t.Fatal(err)
-	}
-	const id = "msg_5b7c2e076f9f60591d1782fafc" // SHA-256 of "app1:a:b:1|1763740785000"
-	made := time.UnixMilli(1763740785000)
-	c := s.take(t, key, "t")
-	if c.ID() != id || !c.Made.Time().Equal(made) {
-		t.Fatalf("%s, made %s", c.ID(), c.Made.Time())
-	}
-	if got := s.end(t, Settlement{Claim: c, Ending: EndRetry, After: time.Hour}); got.Stale {
-		t.Fatal("its claim does not count")
-	}
-	if ch, err := s.Amend(t.Context(), prefix, key, Fire, When{}); err != nil || ch.ID() != id || !ch.Made.Time().Equal(made) {
-		t.Fatalf("%+v, %v", ch.Notice, err)
-	}
-	r := s.put(t, Request{Key: key, OnDuplicate: Replace, Content: body("x")})
-	if r.ID() == id || r.Made <= notice.Made(made.UnixMilli()) || time.Since(r.Made.Time()).Abs() > time.Minute {
-		t.Errorf("its successor: %s, made %s", r.ID(), r.Made.Time())
 	}
 }
 
