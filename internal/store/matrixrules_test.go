@@ -408,6 +408,8 @@ func settles() (list []rule) {
 		}
 		list = append(list, rule{name: "settle " + s.name, from: []string{"claimed", "claimed without a key", "lapsed"},
 			call: settleCall(ours, s.t, false), to: to, also: freed(ours)})
+		list = append(list, rule{name: "settle " + s.name + " after the claim was lost", from: []string{"pending", "claimed"},
+			but: []string{"without a record", "unreadable"}, lost: true, call: settleCall(ours, s.t, true), to: to, also: freed(ours)})
 		if s.name != "postpone" && s.name != "hold" && s.name != "hand" {
 			list = append(list, rule{name: "report " + s.name, from: []string{"handed", "handed without a key"},
 				call: settleCall(reportOf(1), s.t, false), to: settle(reportOf(1), s.to), also: freed(reportOf(1))})

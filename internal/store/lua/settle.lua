@@ -113,7 +113,10 @@ for n = 1, count do
   elseif refused then
     answer = refused
   else
-    if not holders[n] then unhold(KEYS[1], key, paused) end -- Redis may have lost the claim
+    if not holders[n] then -- Redis may have lost the claim
+      unhold(KEYS[1], key, paused)
+      if q then q.start(key) end
+    end
     if op ~= 'w' then
       drops = drops + 1
       drop[drops] = claims[n]
