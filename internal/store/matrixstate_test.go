@@ -413,6 +413,10 @@ var matrixStates = []matrixState{
 		held(w, n)
 		n.due = float64(w.now() + anHour)
 	}},
+	{"listed with another score", "pending", func(w *world, n *stored) {
+		held(w, n)
+		n.listed -= float64(minute)
+	}},
 }
 
 // reportOf is the token of a notice that awaits a report on an attempt.

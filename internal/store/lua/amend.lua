@@ -66,7 +66,6 @@ for i = 8, #ARGV, 4 do
   local record = redis.call('HGET', KEYS[2], key) or ''
   local before, done, flight, late = '', 0, 0
   local own = redis.call('ZSCORE', KEYS[1], key)
-  local pause = unhold(KEYS[1], key, own)
   if own then
     flight = redis.call('EXISTS', ARGV[1] .. key)
     before = flight == 1 and 'claimed' or 'scheduled'
@@ -144,11 +143,7 @@ for i = 8, #ARGV, 4 do
     schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', successor(record)) .. ARGV[i + 2], own)
     done = 1
   end
-  if pause and done == 0 then
-    hold(KEYS[1], key, pause, own)
-  elseif pause and op == 'readdress' and when == '' then
-    earliest = release(KEYS[1], {key})
-  end
+  if done == 1 and unhold(KEYS[1], key, own) and op == 'readdress' and when == '' then earliest = release(KEYS[1], {key}) end
   reply[#reply + 1] = {before, done, flight, redis.call('HGET', KEYS[2], key) or record,
     redis.call('ZSCORE', KEYS[1], key) or '', redis.call('ZSCORE', KEYS[3], key) or '', redis.call('ZSCORE', KEYS[4], key) or '', own or ''}
 end
