@@ -373,7 +373,7 @@ func restoreCall(isDead bool) func(r *rig, w *world, n *stored) (string, error) 
 }
 
 func restoredDead(c *change) {
-	c.n.record, c.n.settled, c.n.dead = c.given, 0, float64(died)
+	c.n.record, c.n.due, c.n.settled, c.n.dead = c.given, 0, 0, float64(died)
 	if c.blocks() {
 		c.keep(c.started+anHour, made)
 	}

@@ -35,6 +35,7 @@ for i = 5, #ARGV, 6 do
   else
     if q and (died == '' or q.blocks) then q.keep(key, due, made('{"due":0' .. ARGV[i + 5])) end
     if died ~= '' then
+      call('ZREM', KEYS[1], key) -- an entry without a record
       call('ZADD', KEYS[3], died, key)
     else
       if due < now then due = now end
