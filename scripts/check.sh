@@ -14,6 +14,8 @@ limit=${TIMEOUT:-15m}
 step make lint
 # All tests, including the ones that the tag of make test excludes.
 step scripts/test.sh ./... -race -p "${PARALLEL:-4}" -parallel "${PARALLEL:-4}" -timeout "$limit"
+# Every cell of the matrix of states and transitions, without the race detector; the tests above check a sample.
+step go test ./internal/store -run 'TestMatrix$' -count 1 -matrix.every 1 -timeout "$limit"
 # A fifth of the steps of make sim, without shrinking the failures of mutants. The two halves of the simulator run beside
 # the steps below, each on one core: rapid's flags are global, so its tests cannot run in parallel.
 logs=$(mktemp -d)

@@ -39,11 +39,16 @@ type cell struct {
 	mode    string
 	history bool
 	retain  bool
+	other   *matrixOther // another notice of the sequence, or nil
 }
 
 func (c cell) String() string {
-	return fmt.Sprintf("%s of a notice that is %s; order %s, timer %s, %s, history %t, retention %t",
+	text := fmt.Sprintf("%s of a notice that is %s; order %s, timer %s, %s, history %t, retention %t",
 		c.rule.name, c.state.name, c.order, c.timer, c.mode, c.history, c.retain)
+	if c.other != nil {
+		text += ", " + c.other.name
+	}
+	return text
 }
 
 // The values of the dimensions.
@@ -70,6 +75,10 @@ var (
 const (
 	ruleTimer   = "a notice of this state has no timer"
 	ruleExpired = "the timer of a due notice has expired"
+	ruleMarker  = "a sequence has one marker"
+	ruleFlight  = "a notice in flight is the head of its sequence or has a marker"
+	ruleWaits   = "a parked notice waits for an earlier one or for a marker"
+	ruleDead    = "only on a route with block a dead letter keeps its position"
 	ruleOrder   = "only a notice of an ordered route waits for another one, has a marker or lacks a position"
 )
 
@@ -119,8 +128,24 @@ func cells() (list []cell) {
 				for _, timer := range timers {
 					for _, mode := range matrixModes {
 						for _, flags := range []int{0, 1, 2, 3} {
-							list = append(list, cell{&rules[i], &matrixStates[j], order, timer, mode, flags&1 > 0, flags&2 > 0})
+							list = append(list, cell{&rules[i], &matrixStates[j], order, timer, mode, flags&1 > 0, flags&2 > 0, nil})
 						}
+					}
+				}
+			}
+		}
+	}
+	return list
+}
+
+// pairs are all combinations with another notice of the same sequence.
+func pairs() (list []cell) {
+	for i := range rules {
+		for j := range matrixStates {
+			for k := range matrixOthers {
+				for _, order := range matrixOrders[1:] {
+					for _, timer := range []string{"none", "ours"} {
+						list = append(list, cell{&rules[i], &matrixStates[j], order, timer, "plain", true, true, &matrixOthers[k]})
 					}
 				}
 			}
@@ -131,7 +156,7 @@ func cells() (list []cell) {
 
 // chosen reports whether this run checks a cell. One cell of each transition and state is always checked.
 func (c cell) chosen() bool {
-	if c.order == "block" && c.timer == "none" && c.mode == "plain" && c.history && c.retain {
+	if c.order == "block" && c.timer == "none" && c.mode == "plain" && c.history && c.retain && c.other == nil {
 		return true
 	}
 	h := fnv.New32a()
@@ -302,6 +327,9 @@ func (c cell) build(ms int64) (*world, string) {
 	if why := matrixTimers[c.timer](w, n); why != "" {
 		return nil, why
 	}
+	if c.other != nil {
+		return w, c.other.join(w, n)
+	}
 	return w, ""
 }
 
@@ -341,6 +369,12 @@ func (r *rig) check(c cell) (wrong []string, impossible string, err error) {
 	after := c.rule.follow(w, c.state.class, given)
 	want := after.keys(base)
 	maps.Copy(want, layout)
+	if after.strays > 0 {
+		e := *layout[base+"layout"]
+		e.hash = maps.Clone(e.hash)
+		e.hash["strays"] = strconv.Itoa(after.strays)
+		want[base+"layout"] = &e
+	}
 	wrong = differences(want, got, slack)
 	if after.foreign != r.foreign.n {
 		wrong = append(wrong, fmt.Sprintf("%d keys of other programs were reported, want %d", r.foreign.n, after.foreign))
@@ -397,7 +431,7 @@ func (e *entry) String() string {
 const matrixRigs = 3
 
 func TestMatrix(t *testing.T) {
-	all := cells()
+	all := append(cells(), pairs()...)
 	var mu sync.Mutex
 	ruled, visited, wrong, checked := map[string]int{}, map[string]bool{}, 0, 0
 	work := make(chan cell, 100)
@@ -431,7 +465,7 @@ func TestMatrix(t *testing.T) {
 	}
 	close(work)
 	wg.Wait()
-	for _, why := range []string{ruleTimer, ruleExpired, ruleOrder} {
+	for _, why := range []string{ruleTimer, ruleExpired, ruleOrder, ruleMarker, ruleFlight, ruleDead, ruleWaits} {
 		if ruled[why] == 0 {
 			t.Errorf("no cell is impossible because %s", why)
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
@@ -267,16 +268,27 @@ func fromHistory(settled float64) func(c *change) {
 	}
 }
 
-// claims gives the notice a claim.
-func claims(token string) func(c *change) {
+// claims gives the notice a claim, or parks it. Heads that are neither pending nor dead letters that block leave first.
+func claims(token string, early bool) func(c *change) {
 	return func(c *change) {
-		name := "app1:a:1"
-		if m, has := c.markers[name]; has && c.ordered() && (m.key != c.n.key || m.token != token) {
-			park(c, m)
-			return
-		}
-		if c.ordered() && c.n.position == "" {
-			c.join(int64(c.n.due), madeIn(c.n.record), 0)
+		if c.ordered() {
+			if c.n.position == "" {
+				c.join(int64(c.n.due), madeIn(c.n.record), 0)
+			}
+			c.removeStrays()
+			wait, near := c.wait(token)
+			clear(c.touched) // a claim promotes no other notice
+			switch {
+			case wait != 0 && early:
+				return
+			case wait != 0:
+				c.unlist()
+				if c.n.parked == 0 {
+					c.n.parked = float64(c.now())
+				}
+				c.n.due, c.n.near = c.at(wait, c.n.due), near
+				return
+			}
 		}
 		c.unlist()
 		count := 1.0
@@ -287,16 +299,36 @@ func claims(token string) func(c *change) {
 	}
 }
 
-// park makes a notice wait for the end of a marker.
-func park(c *change, m marker) {
-	if c.n.position == "" {
-		c.join(int64(c.n.due), madeIn(c.n.record), 0)
+// removeStrays takes the heads out of the sequence that are not stored any more.
+func (c *change) removeStrays() {
+	for _, head := range c.bySequence()[keys.OrderKey(c.n.key)] {
+		if head == c.n || head.due != 0 || c.blocks() && head.dead != 0 {
+			return
+		}
+		head.position, head.parked = "", 0
+		c.strays++
 	}
-	c.unlist()
-	if c.n.parked == 0 {
-		c.n.parked = float64(c.now())
+}
+
+// tidied is what a claim does that finds the notice claimed.
+func tidied(c *change) {
+	if c.ordered() && c.n.due != 0 && c.n.due < float64(c.now()) {
+		c.removeStrays()
+		clear(c.touched)
 	}
-	c.n.due, c.n.near = c.at(m.until.at+1, c.n.due), true
+}
+
+// wait is the end of the wait of a notice that is not the head of its sequence, or not allowed to start before a marker ends; 0 = it may
+// start.
+func (c *change) wait(token string) (until int64, near bool) {
+	name := keys.OrderKey(c.n.key)
+	if i := slices.Index(c.bySequence()[name], c.n); i > 0 {
+		return c.now() + 300_000 + 150*int64(i), false
+	}
+	if m, has := c.markers[name]; has && (m.key != c.n.key || m.token != token) {
+		return m.until.at + 1, true
+	}
+	return 0, false
 }
 
 // lease writes a claim that counts so many claims.
@@ -308,7 +340,7 @@ func (c *change) lease(token string, count float64) {
 
 func renewed(c *change) {
 	if c.n.token == "" { // due
-		claims(ours)(c)
+		claims(ours, false)(c)
 		return
 	}
 	c.lease(c.n.token, fraction(c.n.due)*1024)
@@ -320,8 +352,10 @@ func claimedEarly(c *change) {
 	if was > float64(c.now()) && !timed(was) {
 		return
 	}
-	claims(mine)(c)
-	c.disarm(was)
+	claims(mine, was > float64(c.now()))(c)
+	if c.n.due != was {
+		c.disarm(was)
+	}
 }
 
 func takenOver(c *change) {
@@ -431,9 +465,9 @@ var rules = slices.Concat([]rule{
 	{name: "replace in an old shard", from: append(living, "delivered", "cancelled"), call: amendCall(replace, "soon", otherTail),
 		to: func(c *change) { c.replaceBy(c.soonDue(), 0, c.part()) }},
 
-	{name: "claim", from: []string{"due"}, call: claimCall(mine), to: claims(mine)},
-	{name: "claim early", from: []string{"due", "postponed"}, call: claimEarlyCall, to: claimedEarly},
-	{name: "renew", from: []string{"claimed", "due"}, call: claimCall(ours), to: renewed},
+	{name: "claim", from: []string{"due"}, call: claimCall(mine), to: claims(mine, false), also: tidied},
+	{name: "claim early", from: []string{"due", "postponed"}, call: claimEarlyCall, to: claimedEarly, also: tidied},
+	{name: "renew", from: []string{"claimed", "due"}, call: claimCall(ours), to: renewed, also: tidied},
 	{name: "recover", from: []string{"claimed"}, call: recoverCall, to: renewed},
 	{name: "take over", from: []string{"claimed"}, call: takeOverCall, to: takenOver},
 

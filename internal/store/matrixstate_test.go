@@ -61,6 +61,7 @@ type world struct {
 	ended   []string          // the outbox of the history
 	deaths  []string          // the outbox of the hooks
 	tombs   map[string]string // by digest
+	strays  int               // how many positions without a notice were removed
 	foreign int               // how many keys of other programs were reported
 }
 
@@ -355,6 +356,10 @@ var matrixStates = []matrixState{
 		claimedBy(w, n, ours, recordOf(w.now()-minute, 0))
 		w.mark(ours, n.key, n.until)
 	}},
+	{"claimed beside a marker of another sequence", "claimed", func(w *world, n *stored) {
+		claimedBy(w, n, ours, recordOf(w.now()-minute, 0))
+		w.mark(theirs, "app1:a:b:2", expiry{at: w.now() + anHour})
+	}},
 	{"lapsed", "lapsed", func(w *world, n *stored) { pending(w, n, w.now()-anHour, float64(w.now()-minute)+2*claimOne) }},
 	{"handed", "handed", func(w *world, n *stored) { claimedBy(w, n, reportOf(1), recordOf(w.now()-minute, 1)) }},
 	{"handed, Redis has lost the claim key", "handed without a key", func(w *world, n *stored) {
@@ -422,4 +427,63 @@ var matrixStates = []matrixState{
 // reportOf is the token of a notice that awaits a report on an attempt.
 func reportOf(attempt int) string {
 	return reportToken + fmt.Sprint(made) + ":" + strconv.Itoa(attempt)
+}
+
+// matrixOther is another notice of the sequence.
+type matrixOther struct {
+	name   string
+	before bool // its position is before that of the notice that is changed
+	build  func(w *world, n *stored)
+}
+
+// join adds the notice to the world, or returns why that is impossible.
+func (o *matrixOther) join(w *world, n *stored) (impossible string) {
+	_, own := w.markers[keys.OrderKey(subject)]
+	marked := len(w.markers)
+	x := w.of(other)
+	o.build(w, x)
+	switch {
+	case marked > 0 && x.token != "":
+		return ruleMarker
+	case !o.before && n.position != "" && x.token != "" && len(w.markers) == 0:
+		return ruleFlight
+	case o.before && n.token != "" && claimed(n.due) && !own:
+		return ruleFlight
+	case x.position == "":
+		return ruleDead
+	case x.parked != 0 && n.position == "" && marked == 0:
+		return ruleWaits
+	}
+	if at := w.now() + 3*anHour; o.before {
+		x.position = positionAt(w.now()-2*anHour, made, 1)
+	} else {
+		x.position = positionAt(at, made, 1)
+	}
+	return ""
+}
+
+var matrixOthers = []matrixOther{
+	{"behind one that is scheduled", true, func(w *world, n *stored) { pending(w, n, w.now()+anHour, float64(w.now()+anHour)+untimed) }},
+	{"behind one that is claimed", true, func(w *world, n *stored) { claimedBy(w, n, theirs, recordOf(w.now()-anHour, 0)) }},
+	{"behind a dead letter", true, func(w *world, n *stored) {
+		n.record, n.dead = recordOf(w.now()-anHour, 3), float64(w.now()-minute)
+		if w.blocks() {
+			n.position = "x"
+		}
+	}},
+	{"behind a position without a notice", true, func(w *world, n *stored) { n.position = "x" }},
+	{"before one that is due", false, func(w *world, n *stored) { pending(w, n, w.now()-minute, float64(w.now()-minute)) }},
+	{"before one that is parked", false, func(w *world, n *stored) {
+		pending(w, n, w.now()-minute, float64(w.now()+5*minute)+0.6)
+		n.parked = float64(w.now() - minute)
+	}},
+	{"before one that is parked after an expired lease", false, func(w *world, n *stored) {
+		pending(w, n, w.now()-minute, float64(w.now()+5*minute)+2*claimOne)
+		n.parked = float64(w.now() - minute)
+	}},
+	{"before one that is claimed", false, func(w *world, n *stored) { claimedBy(w, n, theirs, recordOf(w.now()-minute, 0)) }},
+	{"before one that is claimed with a marker", false, func(w *world, n *stored) {
+		claimedBy(w, n, theirs, recordOf(w.now()-minute, 0))
+		w.mark(theirs, n.key, n.until)
+	}},
 }
