@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the languages in which `make verifiers` runs the code of docs/examples/verify, on a
+# Installs the languages in which `make verifiers` runs the code of docs/examples, on a
 # machine that has Go and make. It does nothing if they are there already.
 set -euo pipefail
 

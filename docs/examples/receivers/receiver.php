@@ -1,0 +1,54 @@
+<?php
+// A receiver of callbacks, PHP 8.1 or newer: WEBHOOK_SECRET=whsec_… php -S 0.0.0.0:8000 receiver.php
+
+declare(strict_types=1);
+
+function valid(string $id, string $at, string $signatures, string $body): bool
+{
+    if (!ctype_digit($at) || abs(time() - (int) $at) > 300) {
+        return false;
+    }
+    $right = false;
+    foreach (explode(',', (string) getenv('WEBHOOK_SECRET')) as $secret) {
+        $key = base64_decode(str_replace('whsec_', '', $secret));
+        if (strlen($key) < 24) {
+            throw new RuntimeException('want secrets of 24 bytes or more');
+        }
+        $want = 'v1,' . base64_encode(hash_hmac('sha256', "$id.$at.$body", $key, true));
+        foreach (explode(' ', $signatures) as $given) {
+            $right = hash_equals($want, $given) || $right;
+        }
+    }
+    return $right;
+}
+
+function work(array $event): void
+{
+    file_put_contents('php://stderr', "paid {$event['order']}\n");
+}
+
+/** Returns the status of the answer. */
+function receive(string $id, string $at, string $signatures, string $body): int
+{
+    if (!valid($id, $at, $signatures, $body)) {
+        return 401;
+    }
+    // A folder for each event. A database keeps them for some days, in the transaction of the work.
+    $event = (getenv('EVENTS') ?: sys_get_temp_dir()) . '/' . hash('sha256', $id);
+    if (!@mkdir($event)) {
+        return file_exists("$event/done") ? 200 : 409; // 409: the first request is not finished; this one comes again
+    }
+    try {
+        work(json_decode($body, true, 512, JSON_THROW_ON_ERROR));
+    } catch (Throwable $error) {
+        file_put_contents('php://stderr', "failed {$error->getMessage()}\n");
+        rmdir($event); // the next attempt does the work again
+        return 500;
+    }
+    touch("$event/done");
+    return 200;
+}
+
+$body = file_get_contents('php://input', false, null, 0, (1 << 20) + 1);
+$header = fn (string $name): string => $_SERVER['HTTP_WEBHOOK_' . $name] ?? '';
+http_response_code(strlen($body) > 1 << 20 ? 413 : receive($header('ID'), $header('TIMESTAMP'), $header('SIGNATURE'), $body));
