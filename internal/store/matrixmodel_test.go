@@ -17,6 +17,7 @@ import (
 // change is one call of a transition: the world that it leaves, and what the call was given.
 type change struct {
 	*world
+	start   *world // before the call
 	n       *stored
 	before  float64 // the score before the claim that is settled, as its holder knows it
 	given   string  // the record, or its tail from ,"made" on, that the call was given
@@ -25,12 +26,13 @@ type change struct {
 
 // rule is a row of the table.
 type rule struct {
-	name string
-	from []string // the classes of states that it changes; see wider
-	but  []string // classes within these that it does not change
-	lost bool     // a settle whose claim Redis has lost: the score is the one before the claim
-	call func(r *rig, w *world, n *stored) (given string, err error)
-	to   func(c *change)
+	name  string
+	from  []string // the classes of states that it changes; see wider
+	but   []string // classes within these that it does not change
+	asked bool     // the caller, not the script, checks the state
+	lost  bool     // a settle whose claim Redis has lost: the score is the one before the claim
+	call  func(r *rig, w *world, n *stored) (given string, err error)
+	to    func(c *change)
 	// also follows the call in all other states, which change nothing but the marker of the call's own claim. Nil = nothing.
 	also func(c *change)
 }
@@ -56,7 +58,7 @@ func (r *rule) applies(class string) bool {
 // follow returns the world after the call.
 func (r *rule) follow(before *world, class, given string) *world {
 	w := before.fork()
-	c := &change{world: w, n: w.of(subject), given: given, before: number(beforeClaim(w)), touched: map[string]bool{}}
+	c := &change{world: w, start: before, n: w.of(subject), given: given, before: number(beforeClaim(w)), touched: map[string]bool{}}
 	if r.lost {
 		c.before = c.n.due
 	}

@@ -489,4 +489,4 @@ var rules = slices.Concat([]rule{
 	{name: "restore a dead letter", from: []string{"absent", "tombstone", "cancelled", "without a record"}, call: restoreCall(true),
 		to: restoredDead},
 	{name: "restore", from: []string{"absent", "tombstone", "without a record"}, call: restoreCall(false), to: restored},
-}, settles())
+}, settles(), scripts)

@@ -62,11 +62,14 @@ type world struct {
 	deaths  []string          // the outbox of the hooks
 	tombs   map[string]string // by digest
 	strays  int               // how many positions without a notice were removed
+	bucket  string            // of the tombstones
+	batch   string            // the number of the batch that was exported
+	more    database          // other keys of the shard, by name without the shard's prefix
 	foreign int               // how many keys of other programs were reported
 }
 
-// bucket is the end of the period of all tombstones, in Unix ms.
-const bucket = "4000000000000"
+// aBucket is the end of the period of the tombstones, in Unix ms.
+const aBucket = "4000000000000"
 
 func (w *world) now() int64 { return w.us / 1000 }
 
@@ -184,8 +187,11 @@ func (w *world) keys(base string) database {
 		}
 	}
 	for digest, tomb := range w.tombs {
-		d.at(base+"tombstones", "zset").zset[bucket] = number(bucket)
-		d.at(base+"tombstones:"+bucket, "hash").hash[digest] = tomb
+		d.at(base+"tombstones", "zset").zset[w.bucket] = number(w.bucket)
+		d.at(base+"tombstones:"+w.bucket, "hash").hash[digest] = tomb
+	}
+	for name, e := range w.more {
+		d[base+name] = e
 	}
 	return d
 }
@@ -390,6 +396,7 @@ var matrixStates = []matrixState{
 		w.mark(reportOf(1), n.key, expiry{at: w.now() + minute})
 	}},
 	{"tombstone", "tombstone", func(w *world, n *stored) {
+		w.bucket = aBucket
 		w.tombs[string(keys.AppendDigest(nil, n.key))] = string((&notice.Notice{Made: notice.Made(made)}).Tombstone().Append(nil))
 	}},
 

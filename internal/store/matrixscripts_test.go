@@ -1,0 +1,317 @@
+package store
+
+import (
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/keys"
+)
+
+// The rows of the table Transitions whose scripts have callers in other packages, or no caller that changes a single notice. The calls
+// send the scripts as their headers describe.
+
+// timeKey gets the time that a script has read, and is deleted after the call.
+const timeKey = "matrix:time"
+
+// clocked makes the time of a script known, also of one that does not return it.
+const clocked = `
+local redis = setmetatable({call = function(command, ...)
+  local v = redis.call(command, ...)
+  if command == 'TIME' then redis.call('SET', '` + timeKey + `', string.format('%.0f', v[1] * 1000000 + v[2])) end
+  return v
+end}, {__index = redis})
+`
+
+var matrixScripts sync.Map // by path: *redis.Script
+
+// script calls a script, whose path is relative to this package.
+func (r *rig) script(path string, ks []string, args ...any) error {
+	sc, ok := matrixScripts.Load(path)
+	if !ok {
+		source, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		sc, _ = matrixScripts.LoadOrStore(path, redis.NewScript(clocked+WithParts(string(source))))
+	}
+	reply, err := sc.(*redis.Script).Run(r.ctx, r.c, ks, args...).Slice()
+	if err != nil {
+		return err
+	}
+	r.s.Foreign(prefix, reply)
+	us, err := r.c.GetDel(r.ctx, timeKey).Int64()
+	if errors.Is(err, redis.Nil) { // the script reads no time
+		return nil
+	}
+	r.us.Store(us)
+	return err
+}
+
+// handTo is the argument of handover.lua.
+func (w *world) handTo() string {
+	if w.history {
+		return "1000 -"
+	}
+	return ""
+}
+
+// released is when the pause p1 has ended.
+func (w *world) released() int64 { return w.started + anHour/2 }
+
+func releaseCall(r *rig, w *world, _ *stored) (string, error) {
+	return "", r.script("../holds/lua/release.lua", []string{r.space.Shadow(partition)}, "p1", w.released(), 1000, "0.5", "0", 10,
+		r.space.Wake(), partition.Wake())
+}
+
+// release takes a notice off the list. It is released only if its score is the one that the hold wrote.
+func release(c *change) {
+	if c.n.pause == "p1" && c.n.due == c.n.listed {
+		c.n.due = float64(c.released()+500) + paused
+	}
+	c.n.pause, c.n.listed = "", 0
+}
+
+func forgetCall(r *rig, _ *world, n *stored) (string, error) {
+	return "", r.script("../erase/lua/delete.lua", r.space.States(partition), n.key)
+}
+
+func forget(c *change) {
+	c.leave()
+	c.n.record, c.n.dead, c.n.settled = "", 0, 0
+}
+
+func trimCall(r *rig, _ *world, _ *stored) (string, error) {
+	ks := []string{r.space.Settled(partition), r.space.Records(partition), r.space.Layout(0)}
+	return "", r.script("lua/trim.lua", ks, 1, 1000, 10, 0, 1<<20, prefix, 0)
+}
+
+func trimmed(c *change) { c.n.record, c.n.settled = "", 0 }
+
+// buryWidth is the length of the period of a tombstone's bucket.
+const buryWidth = int64(1000)
+
+func buryCall(r *rig, _ *world, n *stored) (string, error) {
+	return "", r.script("lua/bury.lua", []string{r.space.Settled(partition), r.space.Records(partition), r.space.Layout(0)}, prefix, buryWidth,
+		1<<20, n.key, fmt.Sprintf("%x", sha1.Sum([]byte(n.record))), keys.AppendDigest(nil, n.key), "grave")
+}
+
+func buried(c *change) {
+	at := int64(math.Floor(c.n.settled))
+	c.bucket = strconv.FormatInt(at-at%buryWidth+buryWidth, 10)
+	c.tombs[string(keys.AppendDigest(nil, c.n.key))] = "grave"
+	c.add("trimmed", &entry{kind: "hash", hash: map[string]string{prefix: strconv.FormatInt(at, 10)}})
+	trimmed(c)
+}
+
+// add adds a key of the shard that belongs to no state.
+func (w *world) add(name string, e *entry) {
+	if w.more == nil {
+		w.more = database{}
+	}
+	w.more[name] = e
+}
+
+// adoptCall turns the timer of a notice into a notice, moves it to the timer's expiry, or cancels it. In a cluster, and if the key is
+// none that could be adopted, the script does not check the timer.
+func adoptCall(op string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		p := w.names[n.key]
+		check, digest, score := "1", fmt.Sprintf("%x", sha1.Sum([]byte(p.text))), ""
+		if p.text == "" || p.until.at == 0 || w.cluster() {
+			check = "0"
+		}
+		if n.due != 0 {
+			score = text(n.due)
+		}
+		retains := "0"
+		if w.retain {
+			retains = "1"
+		}
+		ks := append(r.space.States(partition), r.space.Layout(0))
+		return tail, r.script("../adopt/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), check, retains, w.handTo(),
+			n.key, op, digest, w.adoptedDue(n)-1, score, madeIn(n.record), tail)
+	}
+}
+
+// adoptedDue is the due time of an adopted timer.
+func (w *world) adoptedDue(n *stored) int64 {
+	if p := w.names[n.key]; p.text != "" && p.until.at != 0 {
+		return p.until.at + 1
+	}
+	return w.started + anHour/2
+}
+
+func adoptNew(c *change) {
+	due, old := c.adoptedDue(c.n), c.n.record
+	c.unlist()
+	c.join(due, max(c.birth(), madeIn(old)+1), 0)
+	if old != "" && c.n.settled == 0 {
+		c.hand(c.letter("r"), old)
+	}
+	c.n.token, c.n.dead, c.n.settled = "", 0, 0
+	c.n.record = created(due, max(c.birth(), madeIn(old)+1), c.given)
+	c.n.due, c.n.near = float64(due), false
+}
+
+func adoptMove(c *change) {
+	due := c.adoptedDue(c.n)
+	c.unlist()
+	c.join(due, madeIn(c.n.record), 0)
+	c.n.record = redated(c.n.record, due)
+	c.n.due, c.n.near = float64(due), false
+}
+
+func adoptCancel(c *change) {
+	c.unlist()
+	c.leave()
+	c.hand("c", c.n.record)
+	c.finish(float64(c.now())+0.5, 0)
+}
+
+// replayCall schedules a notice again from the history, with its own id or a new one.
+func replayCall(anew string, delay int64) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		ks := append(append([]string{r.space.Base(0) + "progress"}, r.space.States(partition)...), r.space.Layout(0))
+		return tail, r.script("../replay/lua/replay.lua", ks, r.space.Wake(), 0, anew, minute, 1, prefix, r.s.Timers.Mode(prefix),
+			1, n.key, 1, made, delay, tail)
+	}
+}
+
+// progress is what a replay notes of its only item.
+func (c *change) progress(result string) {
+	c.add("progress", &entry{kind: "hash", hash: map[string]string{"last": "1", result: "1"}, until: expiry{c.now() + minute, true}})
+}
+
+func replay(anew bool, delay int64) func(c *change) {
+	return func(c *change) {
+		if _, taken := c.names[c.n.key]; taken && c.mode == "adopting" {
+			c.progress("pending")
+			return
+		}
+		due, generation, kept := c.now(), made, c.n.position
+		if delay > 0 {
+			due = c.after(delay)
+		}
+		promised := due
+		if c.n.dead == 0 || !c.blocks() {
+			kept = ""
+		} else {
+			promised = dueIn(c.n.record, due)
+		}
+		if anew {
+			generation = max(c.birth(), madeIn(c.n.record)+1)
+		}
+		if c.n.record != "" {
+			c.leave()
+		}
+		c.n.dead, c.n.settled = 0, 0
+		c.schedule(0, due, "0", 1, false, untimed)
+		c.n.record = created(due, generation, c.given)
+		if c.cluster() && due > c.now() { // package replay sets the timer
+			delete(c.names, c.n.key)
+			c.foreign = 0
+			if p, had := c.start.names[c.n.key]; had {
+				c.names[c.n.key] = p
+			}
+		}
+		c.join(promised, generation, 1)
+		if kept != "" {
+			c.n.position = kept
+		}
+		c.progress("sent")
+	}
+}
+
+// notReplayed is what a replay notes of a notice that it leaves alone.
+func notReplayed(c *change) {
+	switch {
+	case c.n.due != 0:
+		c.progress("pending")
+	case c.n.settled != 0:
+		c.progress("cancelled")
+	}
+}
+
+// exportCall takes a notice out, for another shard or for another Redis.
+func exportCall(near string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		ks := append(r.space.States(partition), r.space.Moving(0), r.space.Layout(0))
+		return "", r.script("lua/moveout.lua", ks, r.space.ClaimPrefix(0), "9", prefix, 1<<20, 0, near, r.s.Timers.Mode(prefix), n.key)
+	}
+}
+
+func export(far bool) func(c *change) {
+	return func(c *change) {
+		if c.n.record == "" || claimed(c.n.due) {
+			return
+		}
+		score := func(score float64) string {
+			if score == 0 {
+				return "-"
+			}
+			return text(score)
+		}
+		at := score(c.n.due)
+		if c.n.parked != 0 {
+			at = strconv.FormatInt(c.now(), 10) + ".5"
+		}
+		what := strings.Join([]string{at, score(c.n.dead), score(c.n.settled)}, " ")
+		if c.n.position != "" {
+			what += "@" + c.n.position
+		}
+		if c.n.pause != "" && fraction(c.n.due) == paused {
+			what += "~" + c.n.pause
+		}
+		number := strconv.FormatInt(c.us, 10)
+		c.add("moving", &entry{kind: "hash", hash: map[string]string{"": number + " 9 " + prefix, c.n.key: what + " " + c.n.record}})
+		c.batch = number
+		if far {
+			there := "settled"
+			switch {
+			case c.n.due != 0:
+				there = text(c.n.due)
+			case c.n.dead != 0:
+				there = "dead"
+			}
+			c.add("elsewhere", &entry{kind: "hash", hash: map[string]string{c.n.key: there}})
+			if !c.cluster() { // package move deletes it
+				c.disarm(c.n.due)
+			}
+		}
+		c.unlist()
+		c.leave()
+		c.n.record, c.n.due, c.n.near, c.n.dead, c.n.settled = "", 0, false, 0, 0
+	}
+}
+
+// away are the classes of all that is stored and may leave.
+var away = []string{"pending", "dead", "delivered", "cancelled", "taken"}
+
+// scripts are the rows of this file.
+var scripts = []rule{
+	{name: "release", from: []string{"pending"}, call: releaseCall, to: release},
+	{name: "forget", from: []string{"dead", "delivered", "cancelled", "taken", "absent", "tombstone"}, call: forgetCall, to: forget},
+	{name: "trim", from: []string{"delivered", "cancelled"}, call: trimCall, to: trimmed},
+	{name: "bury", from: []string{"delivered", "cancelled"}, call: buryCall, to: buried},
+	{name: "adopt new", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: adoptCall("a"), to: adoptNew},
+	{name: "adopt move", from: []string{"pending"}, asked: true, call: adoptCall("m"), to: adoptMove},
+	{name: "adopt cancel", from: []string{"pending"}, asked: true, call: adoptCall("c"), to: adoptCancel},
+	{name: "replay", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"}, call: replayCall("0", 0),
+		to: replay(false, 0), also: notReplayed},
+	{name: "replay for later", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"},
+		call: replayCall("0", anHour), to: replay(false, anHour), also: notReplayed},
+	{name: "replay with a new id", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"},
+		call: replayCall("1", anHour), to: replay(true, anHour), also: notReplayed},
+	{name: "export to another shard", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: exportCall(""),
+		to: export(false)},
+	{name: "export to another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: exportCall("1"),
+		to: export(true)},
+}
