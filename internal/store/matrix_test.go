@@ -391,6 +391,9 @@ func (w *world) notes(layout *entry) *entry {
 	if w.batch != "" {
 		e.hash["batches"] = w.batch
 	}
+	if w.came != "" {
+		e.hash["from 7"] = w.came
+	}
 	return &e
 }
 

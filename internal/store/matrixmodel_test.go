@@ -100,14 +100,17 @@ func (c *change) guard(n *stored) {
 }
 
 // join gives the notice a new position.
-func (c *change) join(due, made int64, n int) {
+func (c *change) join(due, made int64, n int) { c.put(positionAt(due, made, n)) }
+
+// put moves the notice to a position. A claimed head that it overtakes gets a marker.
+func (c *change) put(position string) {
 	if !c.ordered() {
 		return
 	}
 	c.leave()
 	name := keys.OrderKey(c.n.key)
 	before := c.bySequence()[name]
-	c.n.position = positionAt(due, made, n)
+	c.n.position = position
 	if now := c.bySequence()[name]; len(before) > 0 && now[0] != before[0] {
 		c.guard(before[0])
 	}

@@ -222,10 +222,10 @@ func replay(anew bool, delay int64) func(c *change) {
 				c.names[c.n.key] = p
 			}
 		}
-		c.join(promised, generation, 1)
-		if kept != "" {
-			c.n.position = kept
+		if kept == "" {
+			kept = positionAt(promised, generation, 1)
 		}
+		c.put(kept)
 		c.progress("sent")
 	}
 }
@@ -292,8 +292,70 @@ func export(far bool) func(c *change) {
 	}
 }
 
+// arriving is a notice of the subject's key that is imported: a later generation, and held if pause is not empty.
+func arriving(w *world, pause string) (due int64, score float64, position, record string) {
+	due = w.started + anHour
+	if score = float64(due); pause != "" {
+		score += paused
+	}
+	return due, score, positionAt(due, made+1, 1), fmt.Sprintf(`{"due":%d,"made":%d,"text":"new"}`, due, made+1)
+}
+
+// importCall imports a notice from another shard, or from another Redis.
+func importCall(far bool, pause string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		_, score, position, record := arriving(w, pause)
+		what := text(score) + " - -"
+		if w.ordered() {
+			what += "@" + position
+		}
+		if pause != "" {
+			what += "~" + pause
+		}
+		mode, ks := "", append(r.space.States(partition), r.space.Layout(0))
+		args := []any{n.key, what + " " + record}
+		if far {
+			mode, args = r.s.Timers.Mode(prefix), append(args, "5")
+		}
+		return record, r.script("lua/movein.lua", ks, append([]any{"7", 1, r.space.Wake(), partition.Wake(), mode}, args...)...)
+	}
+}
+
+func imported(far bool, pause string) func(c *change) {
+	return func(c *change) {
+		due, score, position, record := arriving(c.world, pause)
+		c.came = "1 "
+		if far && c.n.record != "" && !c.cluster() { // package move deletes it
+			c.disarm(c.n.due)
+		}
+		if c.n.record != "" {
+			c.unlist()
+		}
+		c.put(position)
+		c.n.record, c.n.due, c.n.near, c.n.dead, c.n.settled = record, score, false, 0, 0
+		if far && pause == "" && !c.armMoved(due) {
+			c.n.due = score + untimed
+		}
+		if pause != "" {
+			c.n.pause, c.n.listed = pause, score
+		}
+	}
+}
+
+// armMoved sets the timer of a notice from another Redis, with the value that it had there. In a cluster package move sets it.
+func (c *change) armMoved(due int64) bool {
+	defer func(n int) { c.foreign = n }(c.foreign) // a move does not report keys of other programs
+	return c.cluster() || c.arm(0, due, "5", 5, false)
+}
+
+// stays is what an import notes of a notice that stays in its source.
+func stays(c *change) { c.came = "1 " + c.n.key }
+
 // away are the classes of all that is stored and may leave.
 var away = []string{"pending", "dead", "delivered", "cancelled", "taken"}
+
+// arrives are the classes that an imported pending notice replaces.
+var arrives = []string{"absent", "tombstone", "without a record", "taken", "delivered", "cancelled", "dead"}
 
 // scripts are the rows of this file.
 var scripts = []rule{
@@ -314,4 +376,7 @@ var scripts = []rule{
 		to: export(false)},
 	{name: "export to another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: exportCall("1"),
 		to: export(true)},
+	{name: "import", from: arrives, call: importCall(false, ""), to: imported(false, ""), also: stays},
+	{name: "import of a held notice", from: arrives, call: importCall(false, "p3"), to: imported(false, "p3"), also: stays},
+	{name: "import from another Redis", from: append(arrives, "pending"), call: importCall(true, ""), to: imported(true, ""), also: stays},
 }

@@ -64,6 +64,7 @@ type world struct {
 	strays  int               // how many positions without a notice were removed
 	bucket  string            // of the tombstones
 	batch   string            // the number of the batch that was exported
+	came    string            // the number of the batch that was imported, and the notices that stay in their source
 	more    database          // other keys of the shard, by name without the shard's prefix
 	foreign int               // how many keys of other programs were reported
 }
