@@ -318,8 +318,8 @@ func (d database) write(ctx context.Context, p redis.Pipeliner) {
 
 // build returns the world before the call of a cell, or why the cell is impossible.
 func (c cell) build(ms int64) (*world, string) {
-	w := &world{us: ms * 1000, started: ms, order: c.order, history: c.history, retain: c.retain, mode: c.mode, notices: map[string]*stored{},
-		names: map[string]plain{}, markers: map[string]marker{}, tombs: map[string]string{}}
+	w := &world{us: ms * 1000, started: ms, route: prefix, order: c.order, history: c.history, retain: c.retain, mode: c.mode,
+		notices: map[string]*stored{}, names: map[string]plain{}, markers: map[string]marker{}, tombs: map[string]string{}}
 	if c.rule.asked && !c.rule.applies(c.state.class) {
 		return nil, ruleAsked
 	}
@@ -487,7 +487,8 @@ func TestMatrix(t *testing.T) {
 	}
 	for i := range rules {
 		for j := range matrixStates {
-			if name := rules[i].name + " × " + matrixStates[j].name; !visited[name] && (!rules[i].asked || rules[i].applies(matrixStates[j].class)) {
+			if name := rules[i].name + " × " + matrixStates[j].name; !visited[name] &&
+				(!rules[i].asked || rules[i].applies(matrixStates[j].class)) {
 				t.Errorf("no cell of %s was checked", name)
 			}
 		}

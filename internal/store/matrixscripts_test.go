@@ -351,6 +351,33 @@ func (c *change) armMoved(due int64) bool {
 // stays is what an import notes of a notice that stays in its source.
 func stays(c *change) { c.came = "1 " + c.n.key }
 
+func rehomeCall(r *rig, _ *world, n *stored) (string, error) {
+	ks := append(r.space.States(partition), r.space.States(partition.Under(besidePrefix))...)
+	return "", r.script("../reconcile/lua/rehome.lua", ks, r.space.ClaimPrefix(0), n.key, "")
+}
+
+// rehomed moves a notice to the other prefix. A held one is released, a parked one is due now.
+func rehomed(c *change) {
+	moved := *c.n
+	if moved.record == "" {
+		moved = stored{key: moved.key}
+	}
+	switch {
+	case fraction(moved.due) == paused && moved.pause != "":
+		moved.due = float64(c.now()) + paused
+	case moved.parked != 0:
+		moved.due = c.at(c.now(), moved.due)
+	}
+	if c.ordered() && moved.due != 0 && moved.position == "" {
+		moved.position = positionAt(dueIn(moved.record, 0), madeIn(moved.record), 0)
+	}
+	moved.parked, moved.pause, moved.listed = 0, "", 0
+	c.beside = &world{route: besidePrefix, order: c.order, notices: map[string]*stored{moved.key: &moved}}
+	c.unlist()
+	c.leave()
+	c.n.record, c.n.due, c.n.dead, c.n.settled = "", 0, 0, 0
+}
+
 // away are the classes of all that is stored and may leave.
 var away = []string{"pending", "dead", "delivered", "cancelled", "taken"}
 
@@ -376,6 +403,7 @@ var scripts = []rule{
 		to: export(false)},
 	{name: "export to another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: exportCall("1"),
 		to: export(true)},
+	{name: "rehome", from: append(away, "absent", "tombstone"), call: rehomeCall, to: rehomed},
 	{name: "import", from: arrives, call: importCall(false, ""), to: imported(false, ""), also: stays},
 	{name: "import of a held notice", from: arrives, call: importCall(false, "p3"), to: imported(false, "p3"), also: stays},
 	{name: "import from another Redis", from: append(arrives, "pending"), call: importCall(true, ""), to: imported(true, ""), also: stays},

@@ -51,6 +51,8 @@ type world struct {
 	us      int64  // the time of the call, in Unix µs
 	started int64  // when the world was set up, in Unix ms
 	order   string // "none", "skip" or "block"
+	route   string // the prefix of the notices
+	beside  *world // notices of another prefix of the shard, and nothing else; nil = none
 	history bool
 	retain  bool
 	mode    string // "plain", "adopting", "cluster" or "adopting cluster"
@@ -143,11 +145,13 @@ func (d database) score(name, member string, score float64, near bool) {
 // keys are the keys that store the world, in a shard whose keys begin with base.
 func (w *world) keys(base string) database {
 	d := database{}
-	in := func(kind string) string { return base + kind + ":" + prefix }
+	in := func(kind string) string { return base + kind + ":" + w.route }
 	if w.ordered() {
 		set := d.at(base+"ordered", "set")
-		if set.hash[prefix] = ""; w.blocks() {
-			set.hash[prefix+Blocks] = ""
+		for _, route := range []string{prefix, besidePrefix} {
+			if set.hash[route] = ""; w.blocks() {
+				set.hash[route+Blocks] = ""
+			}
 		}
 	}
 	for key, n := range w.notices {
@@ -193,6 +197,9 @@ func (w *world) keys(base string) database {
 	}
 	for name, e := range w.more {
 		d[base+name] = e
+	}
+	if w.beside != nil {
+		maps.Copy(d, w.beside.keys(base))
 	}
 	return d
 }
@@ -271,14 +278,16 @@ type matrixState struct {
 }
 
 const (
-	ms      = int64(1)
-	minute  = 60_000 * ms
-	anHour  = 60 * minute
-	made    = int64(200_000_000_000_000) // a generation
-	ours    = "i1-1"                     // the token of the claim
-	theirs  = "i2-1"                     // that of another notice of the sequence
-	subject = "app1:a:b:1~1"             // the notice that is changed
-	other   = "app1:a:b:1~2"             // another one of its sequence
+	ms     = int64(1)
+	minute = 60_000 * ms
+	anHour = 60 * minute
+	made   = int64(200_000_000_000_000) // a generation
+	ours   = "i1-1"                     // the token of the claim
+	theirs = "i2-1"                     // that of another notice of the sequence
+	// besidePrefix is a prefix that covers the key too.
+	besidePrefix = "app1:a"
+	subject      = "app1:a:b:1~1" // the notice that is changed
+	other        = "app1:a:b:1~2" // another one of its sequence
 )
 
 // recordOf is a record that is due at a time, after some attempts.
