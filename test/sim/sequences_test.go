@@ -65,6 +65,7 @@ type flight struct {
 func (w *world) sequencesActions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"pile up":     w.pileUp,
+		"kill head":   w.killHead,
 		"overtake":    w.overtake,
 		"park one":    w.parkOne,
 		"change head": w.changeHead,
@@ -73,8 +74,59 @@ func (w *world) sequencesActions() map[string]func(*rapid.T) {
 }
 
 // pileUp schedules two notices and claims both, so that the second one is parked behind the first, which
-// is in flight or dead.
+// is in flight or has failed.
 func (w *world) pileUp(t *rapid.T) {
+	k, claimed := w.pile(t)
+	if rapid.Bool().Draw(t, "stays in flight") || !claimed {
+		return
+	}
+	if rapid.Bool().Draw(t, "fails") {
+		w.retries(t, k)
+		return
+	}
+	w.dies(t, k)
+}
+
+// killHead has a notice die before which another one is parked, and then changes the dead letter.
+func (w *world) killHead(t *rapid.T) {
+	if w.order != block {
+		t.SkipNow()
+	}
+	k, claimed := w.pile(t)
+	if !claimed {
+		return
+	}
+	w.dies(t, k)
+	then := 0
+	for _, bit := range rapid.SliceOfN(rapid.Bool(), 3, 3).Draw(t, "then") { // IntRange prefers its bounds
+		then *= 2
+		if bit {
+			then++
+		}
+	}
+	switch then {
+	case 1:
+		w.amendTo(t, k, store.Redrive, drawWhen(t), arrives)
+	case 2, 6:
+		w.erase(t, k, arrives)
+	case 4:
+		w.amendTo(t, k, store.Purge, now, arrives)
+	case 5, 7:
+		w.look()
+		w.readToResend(t, k)
+		w.resendRead(t, w.resends[len(w.resends)-1])
+	case 3:
+		if w.kind.putsBack() {
+			w.note(t, k)
+			w.amendTo(t, k, store.Cancel, now, arrives)
+			w.look() // notes the numbers of the outbox
+			w.putBackLetter(t, w.letters[len(w.letters)-1], arrives)
+		}
+	}
+}
+
+// pile schedules two notices and claims both. It returns the first one, and whether it is claimed.
+func (w *world) pile(t *rapid.T) (k int, claimed bool) {
 	in := pick(t, "instance", w.instances)
 	ks := rapid.SliceOfNDistinct(rapid.IntRange(0, w.keyCount-1), 2, 2, rapid.ID[int]).Draw(t, "keys")
 	if w.order == block && rapid.Bool().Draw(t, "alone") {
@@ -92,33 +144,7 @@ func (w *world) pileUp(t *rapid.T) {
 	c := w.newCall(t, in)
 	c.under, c.place, c.keys, c.lasts = in.route(), w.notes[ks[0]].place, ks, true
 	w.makeClaim(t, in, c, "claims", arrives)
-	if rapid.Bool().Draw(t, "stays in flight") || w.notes[ks[0]].holder != c.token {
-		return
-	}
-	if rapid.Bool().Draw(t, "fails") {
-		w.retries(t, ks[0])
-		return
-	}
-	w.dies(t, ks[0])
-	switch rapid.IntRange(0, 5).Draw(t, "then") {
-	case 1:
-		w.amendTo(t, ks[0], store.Redrive, drawWhen(t), arrives)
-	case 2:
-		w.erase(t, ks[0], arrives)
-	case 4:
-		w.amendTo(t, ks[0], store.Purge, now, arrives)
-	case 5:
-		w.look()
-		w.readToResend(t, ks[0])
-		w.resendRead(t, w.resends[len(w.resends)-1])
-	case 3:
-		if w.kind.putsBack() {
-			w.note(t, ks[0])
-			w.amendTo(t, ks[0], store.Cancel, now, arrives)
-			w.look() // notes the numbers of the outbox
-			w.putBackLetter(t, w.letters[len(w.letters)-1], arrives)
-		}
-	}
+	return ks[0], w.notes[ks[0]].holder == c.token
 }
 
 // overtake exports and removes a due notice, claims another one, and restores the first one, whose position is
