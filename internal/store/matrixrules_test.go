@@ -153,7 +153,7 @@ func handed(c *change) {
 	c.found()
 	c.n.record = c.given
 	at := c.now() + step.Milliseconds()
-	c.n.due, c.n.token, c.n.until = float64(at)+claimOne, reportOf(next(c.given)-1), expiry{at, true}
+	c.n.due, c.n.token, c.n.until = float64(at)+claimOne, fmt.Sprintf("report:%d:%d", c.madeOf(), next(c.given)-1), expiry{at, true}
 	c.renew()
 }
 

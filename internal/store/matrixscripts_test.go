@@ -406,5 +406,6 @@ var scripts = []rule{
 	{name: "rehome", from: append(away, "absent", "tombstone"), call: rehomeCall, to: rehomed},
 	{name: "import", from: arrives, call: importCall(false, ""), to: imported(false, ""), also: stays},
 	{name: "import of a held notice", from: arrives, call: importCall(false, "p3"), to: imported(false, "p3"), also: stays},
-	{name: "import from another Redis", from: append(arrives, "pending"), call: importCall(true, ""), to: imported(true, ""), also: stays},
+	{name: "import from another Redis", from: append(arrives, "pending"), but: []string{"ahead"}, call: importCall(true, ""),
+		to: imported(true, ""), also: stays},
 }

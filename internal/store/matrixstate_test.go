@@ -333,6 +333,10 @@ func (w *world) mark(token, key string, until expiry) {
 var matrixStates = []matrixState{
 	{"absent", "absent", func(*world, *stored) {}},
 	{"scheduled", "pending", func(w *world, n *stored) { pending(w, n, w.now()+anHour, float64(w.now()+anHour)) }},
+	{"scheduled by a clock that was ahead", "ahead", func(w *world, n *stored) {
+		pending(w, n, w.now()+anHour, float64(w.now()+anHour))
+		n.record = created(w.now()+anHour, w.birth()+anHour*1000, `,"text":"b"}`)
+	}},
 	{"due", "due", func(w *world, n *stored) { pending(w, n, w.now()-minute, float64(w.now()-minute)) }},
 	{"due at once", "due", func(w *world, n *stored) { pending(w, n, w.now()-minute, float64(w.now()-minute)+0.7) }},
 	{"postponed", "postponed", func(w *world, n *stored) {
