@@ -25,7 +25,7 @@ import (
 // store, and compares every key of the database with a model that follows the tables of docs/architecture.md.
 
 var (
-	matrixFlag  = flag.Int("matrix.every", 30, "every how many cells of the matrix are checked; 1 = all of them")
+	matrixFlag  = flag.Int("matrix.every", 60, "every how many cells of the matrix are checked; 1 = all of them")
 	matrixSeed  = flag.Int("matrix.seed", 1, "which of the cells")
 	matrixShown = flag.Int("matrix.shown", 20, "how many wrong cells are shown")
 )
