@@ -44,8 +44,8 @@ type Seen struct {
 // Peek checks timer keys of one partition. It omits keys that need nothing, and returns the number
 // of keys that it has checked. A notice under another prefix is read there.
 func (s Redis) Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
-	if others := s.Others(p.Prefix); len(others) > 0 {
-		at, err := s.Locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
+	if others := s.Layout.Others(p.Prefix); len(others) > 0 {
+		at, err := s.Layout.Locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
 		if err != nil {
 			return now, nil, 0, err
 		}

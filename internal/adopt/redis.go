@@ -62,9 +62,9 @@ func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
 		}
 
 		// Check also old shards that are known to be empty. A writer that does not know of the reshard, such as an old
-		// copy of deploy/schedule.lua, may have written there since. Then store.Layout.Where does not find the notice
+		// copy of deploy/schedule.lua, may have written there since. Then store.Store.Where does not find the notice
 		// until store.Layout.Drained has moved it.
-		lies, err := s.FindInOld(ctx, now, ks, func(int) bool { return true })
+		lies, err := s.Layout.FindInOld(ctx, now, ks, func(int) bool { return true })
 		if err != nil {
 			return nil, err
 		}

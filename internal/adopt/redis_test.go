@@ -28,7 +28,7 @@ func open(t *testing.T, change func(o *store.Options)) (Redis, *redistest.Server
 		change(&o)
 	}
 	s := store.New(o)
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return Redis{s}, srv
@@ -60,12 +60,12 @@ func TestStrandedFindsNoticesInOldShards(t *testing.T) {
 	}
 	check("no shard was ever replaced", false, false, false)
 	for _, n := range []int{3, 2} {
-		if err := s.Announce(t.Context(), s.Space().Replace(n, false)); err != nil {
+		if err := s.Layout.Announce(t.Context(), s.Space().Replace(n, false)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if left, err := s.Drained(t.Context(), nil); left != 0 || err != nil || len(s.OldShards()) != 0 {
-		t.Fatal(left, err, s.OldShards())
+	if left, err := s.Layout.Drained(t.Context(), nil); left != 0 || err != nil || len(s.Layout.OldShards()) != 0 {
+		t.Fatal(left, err, s.Layout.OldShards())
 	}
 	for i, k := range ks[:2] {
 		place := s.Space().Homes(k)[i]
@@ -86,7 +86,7 @@ func TestTimerSetAfterItsNoticeMovedIsAdopted(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t, nil)
 	const key = "app1:a:b:1"
-	if _, err := s.SetSide(t.Context(), s.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
+	if _, err := s.Layout.SetSide(t.Context(), s.Layout.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	c := srv.Client()
@@ -194,7 +194,7 @@ func FuzzReplies(f *testing.F) {
 		c, a := wiretest.Answers(t, b)
 		s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{"app1"}})}
 		a.Learning = []string{"app1"}
-		if err := s.Learn(ctx); err != nil {
+		if err := s.Layout.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
 		a.Learning = nil
@@ -221,7 +221,7 @@ func TestAdoptedTimersAreInTheirSequence(t *testing.T) {
 	s, srv := open(t, nil)
 	ctx, c := t.Context(), srv.Client()
 	const first, second = "app1:a:b:1", "app1:a:c:1"
-	if err := s.AddOrdered(ctx, []string{"app1"}); err != nil {
+	if err := s.Layout.AddOrdered(ctx, []string{"app1"}); err != nil {
 		t.Fatal(err)
 	}
 	set := func(key string, in time.Duration, op Operation) {

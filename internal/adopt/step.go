@@ -68,7 +68,7 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		args = append(args, list[i].args()...)
 	}
 
-	v, err := s.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *store.LayoutView) ([]string, []any, error) {
+	v, err := s.Layout.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *store.LayoutView) ([]string, []any, error) {
 		if p.Shard < at.First && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
 			return nil, nil, store.ErrReplaced
 		}

@@ -27,7 +27,7 @@ func sequence(t *testing.T, first, waits string) *bench {
 		{Name: "all", Token: "token-of-all", Role: access.Admin},
 		{Name: "paid", Token: "token-of-paid", Prefix: "app1:shop:paid", Role: access.Admin}}})
 	b.token = "token-of-all"
-	if err := b.engine.Store().AddOrdered(t.Context(), []string{"app1:shop"}); err != nil {
+	if err := b.engine.Store().Layout.AddOrdered(t.Context(), []string{"app1:shop"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{first, waits} {

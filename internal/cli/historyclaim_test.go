@@ -17,7 +17,7 @@ func onRedis(t *testing.T) (d *testCLI, srv *redistest.Server, url string) {
 	t.Helper()
 	srv = redistest.Shared(t)
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	url = "sqlite://" + filepath.Join(t.TempDir(), "history.db")

@@ -73,7 +73,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 		return nil, err
 	}
 
-	return s, s.Learn(ctx)
+	return s, s.Layout.Learn(ctx)
 }
 
 func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dryRun bool) error {
@@ -83,7 +83,7 @@ func (a *command) settleHistory(ctx context.Context, env *historyEnvironment, dr
 	}
 
 	env.db.Serve(func(ctx context.Context) (history.Owner, error) {
-		id, err := s.Identity(ctx)
+		id, err := s.Layout.Identity(ctx)
 		return history.Owner{Namespace: env.cfg.Namespace, ID: id}, err
 	})
 	done, err := env.db.Settle(ctx, s, dryRun)

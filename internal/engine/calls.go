@@ -271,7 +271,7 @@ func (e *Engine) Pause(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.Pause(ctx, prefix)
+	return e.store.Layout.Pause(ctx, prefix)
 }
 
 // Resume ends a Pause. Notices that fell due during it are handled as the route's slots and rate
@@ -280,7 +280,7 @@ func (e *Engine) Resume(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	return e.store.Resume(ctx, prefix)
+	return e.store.Layout.Resume(ctx, prefix)
 }
 
 // Audit stores an audit entry.

@@ -44,8 +44,8 @@ func startWith(t *testing.T, srv *redistest.Server, s *sink, prefixes ...string)
 // tidy makes a round as the instance's Janitor does every half minute.
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
-	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: w.store}, Registry: fleet.NewStore(w.store.Layout),
-		Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
+	k := reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: w.store}, Layout: w.store.Layout,
+		Registry: fleet.NewStore(w.store.Layout), Routes: w.o.Routes, Shards: w.store.Space(), Work: signals{w.Engine}, Logger: zap.NewNop()})
 	if _, err := k.Announce(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -264,8 +264,9 @@ func (e *Engine) newParts() {
 	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment,
 		Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
-	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Registry: e.heartbeats(),
-		Routes: o.Routes, Shards: space, Work: signals{e}, Receivers: e.holds, Assignment: e.assignment, Logger: o.Logger})
+	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Layout: e.store.Layout,
+		Registry: e.heartbeats(), Routes: o.Routes, Shards: space, Work: signals{e}, Receivers: e.holds, Assignment: e.assignment,
+		Logger: o.Logger})
 	e.walker = &holds.Walker{Holds: e.holds, Layout: e.store.Layout, Mine: e.assignment, Logger: o.Logger}
 }
 
@@ -320,7 +321,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 
 	if e.o.MakeKey {
-		if _, err := e.store.Key(ctx); err != nil {
+		if _, err := e.store.Layout.Key(ctx); err != nil {
 			e.o.Logger.Warn("cannot read the service's key, refusing listings of more than one page until it is available", zap.Error(err))
 		}
 	}
@@ -433,7 +434,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		return err
 	}
 
-	e.store.Enter(space)
+	e.store.Layout.Enter(space)
 	if err := e.store.Wire().Detect(ctx); err != nil {
 		return err
 	}
@@ -441,7 +442,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		return err
 	}
 
-	if err := e.store.Learn(ctx); err != nil {
+	if err := e.store.Layout.Learn(ctx); err != nil {
 		if errors.Is(err, store.ErrLayout) {
 			// Another instance wrote the layout first: the next try reads or refuses it.
 			return fmt.Errorf("%w: %s", wire.ErrUnavailable, err.Error())
@@ -453,7 +454,7 @@ func (e *Engine) learn(ctx context.Context) error {
 		e.o.Logger.Warn("NOTIFIER_SHARDS is outdated, using the number of shards in Redis", zap.String("problem", warning))
 	}
 
-	if err := e.store.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) &&
+	if err := e.store.Layout.CopyPaused(ctx); err != nil && !errors.Is(err, wire.ErrFull) &&
 		(e.o.Conn.Masters == nil || !errors.Is(err, wire.ErrUnavailable)) {
 		return err // in a cluster, copies in other shards have the layout if the first one's node is unreachable
 	}
@@ -469,7 +470,7 @@ func (e *Engine) orderRoutes(ctx context.Context) error {
 		members = append(members, reconcile.OrderedMembers(r)...)
 	}
 
-	err := e.store.AddOrdered(ctx, members)
+	err := e.store.Layout.AddOrdered(ctx, members)
 	if errors.Is(err, wire.ErrFull) || e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
 		return nil
 	}
@@ -512,7 +513,7 @@ func (e *Engine) Key(ctx context.Context) ([]byte, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return e.store.Key(ctx)
+	return e.store.Layout.Key(ctx)
 }
 
 // Now returns the time of Redis's clock, as the heartbeats have measured it. Stored times are compared with it.
@@ -544,7 +545,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 		return not("not begun: " + reason)
 	}
 
-	err := e.store.Known(ctx)
+	err := e.store.Layout.Known(ctx)
 	if err == nil && e.o.Conn.Nodes == nil {
 		err = e.probe(ctx)
 	}

@@ -72,7 +72,7 @@ func (e *Engine) historyOwner(ctx context.Context) (history.Owner, error) {
 		return history.Owner{}, err
 	}
 
-	id, err := e.store.Identity(ctx)
+	id, err := e.store.Layout.Identity(ctx)
 	return history.Owner{Namespace: e.o.Space.Namespace, ID: id}, err
 }
 
@@ -174,7 +174,7 @@ func (e *Engine) keepHistory(ctx context.Context) error {
 		case <-time.After(historyEvery):
 		}
 
-		gone, err := e.store.EndHistory(ctx)
+		gone, err := e.store.Layout.EndHistory(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			e.o.Logger.Debug("cannot check whether other instances have a history, retrying", zap.Error(err))
@@ -232,7 +232,7 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 // historyGauges returns the state of the outbox relay, without the missing shards; nil without a
 // history.
 func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metrics.HistoryGauges, error) {
-	if !e.store.HandsOver() {
+	if !e.store.Layout.HandsOver() {
 		return nil, nil
 	}
 

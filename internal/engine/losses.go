@@ -267,7 +267,7 @@ func (e *Engine) watchData(ctx context.Context) error {
 			err = e.countPending(ctx)
 			count = now.Add(countEach * time.Duration(e.store.Space().Places()*len(e.store.Prefixes())))
 		} else {
-			err = e.store.Check(ctx)
+			err = e.store.Layout.Check(ctx)
 		}
 
 		if err == nil && now.After(look) {

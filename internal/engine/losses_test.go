@@ -69,7 +69,7 @@ func TestEmptiedRedisIsReportedByEachInstance(t *testing.T) {
 			return err == nil
 		})
 	}
-	was, err := w.store.Identity(t.Context())
+	was, err := w.store.Layout.Identity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func (r *receivers) write(ctx context.Context, sync bool) {
 
 	ctx, cancel := context.WithTimeout(ctx, healthEvery)
 	defer cancel()
-	if r.tracker.Changed() && r.e.store.Known(ctx) != nil { // another Redis answers, with another layout
+	if r.tracker.Changed() && r.e.store.Layout.Known(ctx) != nil { // another Redis answers, with another layout
 		return
 	}
 

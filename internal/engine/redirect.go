@@ -68,7 +68,7 @@ func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client st
 	if err != nil {
 		return r, err
 	}
-	if e.store.Side().State != store.SideOpen {
+	if e.store.Layout.Side().State != store.SideOpen {
 		return r, fmt.Errorf("redirect: %w", wire.ErrMoved)
 	}
 	if err := e.redirectStore().Add(ctx, &r, e.share(redirect.MaxKept)); err != nil {

@@ -88,7 +88,7 @@ func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	if side := e.store.Side(); !dry && side.State != store.SideOpen {
+	if side := e.store.Layout.Side(); !dry && side.State != store.SideOpen {
 		return fmt.Errorf("replay: %w", wire.ErrMoved)
 	}
 

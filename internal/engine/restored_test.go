@@ -103,7 +103,7 @@ func TestRestoredBackupDeliversNothingThatTheHistoryHas(t *testing.T) {
 		if _, err := d.Settle(t.Context(), w.store, false); !errors.Is(err, history.ErrNotPaused) {
 			t.Fatalf("while the route may deliver: %v", err)
 		}
-		if err := w.store.Pause(t.Context(), "app1"); err != nil {
+		if err := w.store.Layout.Pause(t.Context(), "app1"); err != nil {
 			t.Fatal(err)
 		}
 		want := history.Settled{Checked: n + 1, Delivered: 9, Cancelled: 2}
@@ -128,7 +128,7 @@ func TestRestoredBackupDeliversNothingThatTheHistoryHas(t *testing.T) {
 				t.Errorf("notice %d is %s, want %s: %+v, %v", i, f.State, state, f.Notice, err)
 			}
 		}
-		if err := w.store.Resume(t.Context(), "app1"); err != nil {
+		if err := w.store.Layout.Resume(t.Context(), "app1"); err != nil {
 			t.Fatal(err)
 		}
 		for i := range n {

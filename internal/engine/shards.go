@@ -153,7 +153,7 @@ func (e *Engine) checkShards() {
 
 // tendShards detects new shards, and moves the notices of old shards to them.
 func (e *Engine) tendShards(ctx context.Context) error {
-	moving := move.Redis{Store: e.store}
+	moving := move.On(e.store)
 	mover := &move.Mover{From: moving, To: moving, Part: e.assignment, Tracer: e.o.Tracer}
 	for failing := false; ; {
 		wait := placesEvery + rand.N(placesEvery/4)
@@ -193,10 +193,10 @@ func (e *Engine) tendOnce(ctx context.Context, mover *move.Mover) (moved bool, e
 
 // drainOld makes one pass over the old shards, unless a reshard command does so.
 func (e *Engine) drainOld(ctx context.Context, mover *move.Mover) (r move.Result, err error) {
-	if left, err := e.store.Drained(ctx, e.assignment.Drains); err != nil || left == 0 {
+	if left, err := e.store.Layout.Drained(ctx, e.assignment.Drains); err != nil || left == 0 {
 		return r, err
 	}
-	if busy, err := (move.Redis{Store: e.store}).IsHeld(ctx); err != nil || busy {
+	if busy, err := move.On(e.store).IsHeld(ctx); err != nil || busy {
 		return r, err
 	}
 

@@ -81,7 +81,7 @@ func TestInstancesDeliverThroughAReshard(t *testing.T) {
 		return err == nil && f.State == notice.Cancelled
 	})
 	await("a former shard holds something", func() bool {
-		return len(a.store.OldShards()) == 0 && len(b.store.OldShards()) == 0
+		return len(a.store.Layout.OldShards()) == 0 && len(b.store.Layout.OldShards()) == 0
 	})
 	if now := a.store.Space(); now.Places() != 9 || now.First() != 6 || b.store.Space().Places() != 9 {
 		t.Errorf("%+v", now.Now())

@@ -40,7 +40,7 @@ func TestTakeOverByAnInstanceThatIsNotPreferred(t *testing.T) {
 func claimByTheDead(t *testing.T, srv *redistest.Server, key string) {
 	t.Helper()
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	p := keys.Partition{Prefix: "app1"}

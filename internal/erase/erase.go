@@ -87,8 +87,8 @@ func (e *Eraser) eraseRedis(ctx context.Context, x history.Erasure, now time.Tim
 // emptyOutboxes reports whether no finalized notice of this Redis, identified by home, waits in an
 // outbox. During a migration the outboxes of the other Redis are not known.
 func (e *Eraser) emptyOutboxes(ctx context.Context) (home string, empty bool) {
-	home, err := e.o.Store.Home(ctx)
-	if err != nil || e.o.Store.Side().State != store.SideOpen {
+	home, err := e.o.Store.Layout.Home(ctx)
+	if err != nil || e.o.Store.Layout.Side().State != store.SideOpen {
 		return home, false
 	}
 
@@ -116,7 +116,7 @@ func (e *Eraser) Tend(ctx context.Context) {
 // To determine this, PassOutboxes first stores the time of the oldest notice in the outboxes of this Redis. During a
 // migration to another Redis, no record is deleted.
 func (e *Eraser) PassOutboxes(ctx context.Context) error {
-	home, err := e.o.Store.Home(ctx)
+	home, err := e.o.Store.Layout.Home(ctx)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (e *Eraser) PassOutboxes(ctx context.Context) error {
 		return err
 	}
 
-	db, side := e.o.DB, e.o.Store.Side().State
+	db, side := e.o.DB, e.o.Store.Layout.Side().State
 	if side == store.SideLeft && empty { // all notices have left this Redis
 		return db.LeaveOutbox(ctx, home)
 	}

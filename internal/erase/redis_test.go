@@ -23,7 +23,7 @@ func open(t *testing.T) Redis {
 	srv := redistest.Shared(t)
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix},
 		Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return Redis{s}
@@ -96,7 +96,7 @@ func TestDeletedDeadLetterLeavesItsSequence(t *testing.T) {
 	t.Parallel()
 	s, ctx := open(t), t.Context()
 	const first, second = "app1:a:b:1", "app1:a:c:1"
-	if err := s.AddOrdered(ctx, []string{prefix, prefix + "!"}); err != nil {
+	if err := s.Layout.AddOrdered(ctx, []string{prefix, prefix + "!"}); err != nil {
 		t.Fatal(err)
 	}
 	s.schedule(t, first, 0)

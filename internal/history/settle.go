@@ -27,7 +27,7 @@ type Settled struct {
 // marks it as delivered or cancelled in Redis. With dryRun, Settle only counts such notices. Otherwise their routes
 // must be paused, or the error wraps ErrNotPaused. Settle may be repeated.
 func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Settled, err error) {
-	paused, err := s.Paused(ctx)
+	paused, err := s.Layout.Paused(ctx)
 	if err != nil {
 		return done, err
 	}

@@ -17,14 +17,14 @@ import (
 // returns ErrRefused if another migration is unfinished on either side.
 func (m *migrator) begin(ctx context.Context) (err error) {
 	for i, s := range m.stores() {
-		if m.homes[i], err = s.Home(ctx); err != nil {
+		if m.homes[i], err = s.Layout.Home(ctx); err != nil {
 			return err
 		}
-		if err := s.Spread(ctx); err != nil {
+		if err := s.Layout.Spread(ctx); err != nil {
 			return err
 		}
 
-		m.sides[i] = s.Side()
+		m.sides[i] = s.Layout.Side()
 	}
 
 	if m.homes[0] == m.homes[1] {
@@ -32,7 +32,7 @@ func (m *migrator) begin(ctx context.Context) (err error) {
 			"the same home)", ErrRefused, m.to.Space().Meta())
 	}
 
-	if left, err := m.from.Drained(ctx, nil); err != nil || left > 0 {
+	if left, err := m.from.Layout.Drained(ctx, nil); err != nil || left > 0 {
 		n := m.from.Space().Now().Shards
 		return errors.Join(err,
 			refusedIf(left > 0, fmt.Sprintf("the last reshard of the old side is not finished: notices are left in %s because they are claimed, "+
@@ -63,7 +63,7 @@ func (m *migrator) set(ctx context.Context, side int, state store.SideState, fie
 
 func (m *migrator) change(ctx context.Context, side int, state store.SideState, fields ...any) (err error) {
 	next := store.Side{State: state, ID: m.id, Other: m.homes[1-side]}
-	m.sides[side], err = m.stores()[side].SetSide(ctx, m.sides[side], next, fields...)
+	m.sides[side], err = m.stores()[side].Layout.SetSide(ctx, m.sides[side], next, fields...)
 	return err
 }
 
@@ -77,7 +77,7 @@ func (m *migrator) fence(ctx context.Context) error {
 		}
 
 		if err := m.step("fence", func() (err error) {
-			m.sides[i], err = s.SetSide(ctx, now, now)
+			m.sides[i], err = s.Layout.SetSide(ctx, now, now)
 			return err
 		}); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (m *migrator) arrived(ctx context.Context) error {
 // newSideEmpty returns ErrRefused if the new side has notices.
 func (m *migrator) newSideEmpty(ctx context.Context) error {
 	for place := range m.to.Space().Places() {
-		n, err := m.to.Records(ctx, place)
+		n, err := m.to.Layout.Records(ctx, place)
 		if err != nil || n > 0 {
 			return errors.Join(err, refusedIf(n > 0, m.Names[1]+" already has notices in this namespace: migrate to an empty namespace"))
 		}
@@ -275,7 +275,7 @@ func (m *migrator) closeNew(ctx context.Context) error {
 	}
 
 	// The history's rows carry the data identity, so it is copied before the new side can write.
-	identity, err := m.from.Identity(ctx)
+	identity, err := m.from.Layout.Identity(ctx)
 	if err != nil {
 		return err
 	}
@@ -285,7 +285,7 @@ func (m *migrator) closeNew(ctx context.Context) error {
 		return err
 	}
 
-	fields, err := m.to.TakeIdentity(ctx, identity)
+	fields, err := m.to.Layout.TakeIdentity(ctx, identity)
 	if err != nil {
 		return err
 	}

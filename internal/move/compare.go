@@ -41,7 +41,7 @@ func (m *migrator) count(ctx context.Context) (Migrated, error) {
 }
 
 func counts(ctx context.Context, s Redis) ([]Count, error) {
-	list, missing, err := s.Counts(ctx, s.Prefixes())
+	list, missing, err := s.Store.Counts(ctx, s.Prefixes())
 	if err == nil && len(missing) > 0 {
 		err = missing[0].Err
 	}

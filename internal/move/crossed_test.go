@@ -23,14 +23,14 @@ func TestMovedNoticeIsNotUnknown(t *testing.T) {
 	a, b, old, fresh := two(t, 3)
 	const delivered, never = "app1:a:b:delivered", "app1:a:b:never"
 	p := old.Space().Partition(prefix, delivered)
-	if _, err := old.Schedule(ctx, p, []store.Request{{Key: delivered}}); err != nil {
+	if _, err := old.Store.Schedule(ctx, p, []store.Request{{Key: delivered}}); err != nil {
 		t.Fatal(err)
 	}
-	c, err := old.ClaimKeys(ctx, p, store.Lease{Token: "t", For: time.Minute}, []string{delivered})
+	c, err := old.Store.ClaimKeys(ctx, p, store.Lease{Token: "t", For: time.Minute}, []string{delivered})
 	if err != nil || len(c.Won) != 1 {
 		t.Fatal(c, err)
 	}
-	if _, err := old.Settle(ctx, p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
+	if _, err := old.Store.Settle(ctx, p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -83,7 +83,7 @@ func TestMigrateWithoutRightsOnTimers(t *testing.T) {
 	b.alive(t, fresh)
 	for i := range 5 {
 		r := store.Request{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour}
-		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+		if _, err := old.Store.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestMigrateLeavesFullRedis(t *testing.T) {
 	a.alive(t, old)
 	b.alive(t, fresh)
 	r := store.Request{Key: "app1:a:b:1", Delay: time.Hour}
-	if _, err := old.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+	if _, err := old.Store.Schedule(ctx, old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
 		t.Fatal(err)
 	}
 

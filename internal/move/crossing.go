@@ -43,7 +43,7 @@ func (m *migrator) pass(ctx context.Context, of kind) (r Result, err error) {
 
 // prefixes registers on the new side the prefixes that only the old side has.
 func (m *migrator) prefixes(ctx context.Context) error {
-	if err := m.from.Known(ctx); err != nil {
+	if err := m.from.Layout.Known(ctx); err != nil {
 		return err
 	}
 
@@ -102,7 +102,7 @@ func (c crossing) MoveIn(ctx context.Context, batch store.Moving) (stay []string
 
 // MoveEnd commits a batch on the old side.
 func (c crossing) MoveEnd(ctx context.Context, batch store.Moving, stay []string) error {
-	return c.m.step("commit", func() error { return c.Redis.MoveEnd(ctx, batch, stay) })
+	return c.m.step("commit", func() error { return c.Redis.Layout.MoveEnd(ctx, batch, stay) })
 }
 
 // Finish completes the batch of another mover.

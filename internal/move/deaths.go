@@ -12,7 +12,7 @@ const deathsAtOnce = 100
 func (m *migrator) deaths(ctx context.Context) error {
 	for place := range m.from.Space().Places() {
 		for {
-			texts, err := m.from.Deaths(ctx, place, 0, deathsAtOnce)
+			texts, err := m.from.Store.Deaths(ctx, place, 0, deathsAtOnce)
 			if err != nil {
 				return err
 			}
@@ -21,10 +21,10 @@ func (m *migrator) deaths(ctx context.Context) error {
 			}
 
 			shard := m.to.Space().Now().First()
-			if err := m.step("deaths", func() error { return m.to.AddDeaths(ctx, shard, texts) }); err != nil {
+			if err := m.step("deaths", func() error { return m.to.Store.AddDeaths(ctx, shard, texts) }); err != nil {
 				return err
 			}
-			if err := m.step("deaths", func() error { return m.from.ForgetDeaths(ctx, place, texts) }); err != nil {
+			if err := m.step("deaths", func() error { return m.from.Store.ForgetDeaths(ctx, place, texts) }); err != nil {
 				return err
 			}
 		}

@@ -29,7 +29,7 @@ func TestFailedMigrateReopensOldSide(t *testing.T) {
 			defer cancel()
 			m := newMigrator(migration(t, a, b))
 			m.hook = hook(func(name string, do func() error) error {
-				if m.from.Side().State != store.SideLeft {
+				if m.from.Layout.Side().State != store.SideLeft {
 					return do()
 				}
 				if how == "fails" {
@@ -43,18 +43,18 @@ func TestFailedMigrateReopensOldSide(t *testing.T) {
 			}
 			key := "app1:a:b:after"
 			p := old.Space().Partition(prefix, key)
-			got, err := old.Schedule(t.Context(), p, []store.Request{{Key: key, Delay: time.Hour}})
+			got, err := old.Store.Schedule(t.Context(), p, []store.Request{{Key: key, Delay: time.Hour}})
 			if err != nil || got[0].Err != nil {
 				t.Errorf("both sides refuse a call: %+v, %v", got, err)
 			}
-			if got, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil &&
+			if got, err := fresh.Store.Schedule(t.Context(), fresh.Space().Partition(prefix, key), []store.Request{{Key: key}}); err == nil &&
 				got[0].Err == nil {
 				t.Error("both sides accept a call")
 			}
 			if done, err := Migrate(t.Context(), migration(t, a, b)); err != nil || !done.Open {
 				t.Errorf("%+v, %v", done, err)
 			}
-			if f, err := fresh.Find(t.Context(), prefix, key); err != nil || f.State != notice.Scheduled {
+			if f, err := fresh.Store.Find(t.Context(), prefix, key); err != nil || f.State != notice.Scheduled {
 				t.Errorf("%+v, %v", f, err)
 			}
 		})
@@ -79,7 +79,7 @@ func TestMigrateToFullRedisStops(t *testing.T) {
 	body := []byte(`"` + strings.Repeat("x", 1000) + `"`)
 	p := keys.Partition{Prefix: prefix}
 	for i := range n {
-		if _, err := old.Schedule(ctx, p, []store.Request{{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour,
+		if _, err := old.Store.Schedule(ctx, p, []store.Request{{Key: fmt.Sprintf("app1:a:b:%d", i), Delay: time.Hour,
 			Content: notice.Content{Body: body}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +110,7 @@ func TestMigrateToFullRedisStops(t *testing.T) {
 	if some := a.srv.Client().Exists(ctx, old.Space().Moving(0)).Val(); some != 0 {
 		t.Error("a batch is on its way, and no side delivers its notices")
 	}
-	if got, err := old.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:new", Delay: time.Hour}}); err != nil || got[0].Err != nil {
+	if got, err := old.Store.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:new", Delay: time.Hour}}); err != nil || got[0].Err != nil {
 		t.Errorf("the old side refuses calls: %+v, %v", got, err)
 	}
 	limit(0)
@@ -174,7 +174,7 @@ func TestMigrateDuringReshardIsRefused(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	for _, c := range claims {
-		if got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil ||
+		if got, err := old.Store.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}}); err != nil ||
 			got[0].Stale {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -197,7 +197,7 @@ func TestMigrateReplacesEarlierNoticeOfKey(t *testing.T) {
 	due := time.Now().Add(time.Hour)
 	later, earlier, claimed := "app1:a:b:later", "app1:a:b:earlier", "app1:a:b:claimed"
 	for _, k := range []string{later, earlier, claimed} {
-		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: 2 * time.Hour}}); err != nil {
+		if _, err := old.Store.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: 2 * time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -210,7 +210,7 @@ func TestMigrateReplacesEarlierNoticeOfKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, by := range map[string]int{later: 1, earlier: -1, claimed: 1} { // as an old copy of deploy/schedule.lua does
-		f, err := fresh.Find(ctx, prefix, k)
+		f, err := fresh.Store.Find(ctx, prefix, k)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,14 +227,14 @@ func TestMigrateReplacesEarlierNoticeOfKey(t *testing.T) {
 	if err != nil || done.Moved != 1 || done.Both != 2 || done.Claimed+done.Soon > 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	if f, err := fresh.Find(ctx, prefix, later); err != nil || string(f.Body) != `"again"` || f.Due.UnixMilli() != due.UnixMilli() {
+	if f, err := fresh.Store.Find(ctx, prefix, later); err != nil || string(f.Body) != `"again"` || f.Due.UnixMilli() != due.UnixMilli() {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if at := b.srv.Client().PExpireTime(ctx, later).Val().Milliseconds(); at != due.UnixMilli()-1 {
 		t.Errorf("its timer expires at %d, its due time is %d", at, due.UnixMilli())
 	}
 	for _, k := range []string{earlier, claimed} {
-		if f, err := fresh.Find(ctx, prefix, k); err != nil || string(f.Body) != "" {
+		if f, err := fresh.Store.Find(ctx, prefix, k); err != nil || string(f.Body) != "" {
 			t.Errorf("%s: %+v, %v", k, f, err)
 		}
 	}

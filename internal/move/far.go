@@ -32,14 +32,14 @@ func (s Redis) export(ctx context.Context, w way, from keys.Partition, to int, k
 		return batch, store.Staying{}, fmt.Errorf("the new side: %w", err)
 	}
 
-	last, err := w.far.LastIn(ctx, to, batch.Far)
+	last, err := w.far.Layout.LastIn(ctx, to, batch.Far)
 	if err != nil {
 		return batch, store.Staying{}, err
 	}
 
 	target := w.side.ID + "/" + w.far.Space().Tag(to)
 	args := []any{target, from.Prefix, "", last, w.near.Milliseconds(), s.timerMode()}
-	batch, held, err := s.TakeOut(ctx, batch, args, ks, func(v *store.LayoutView) bool { return v.Side == w.side })
+	batch, held, err := s.Layout.TakeOut(ctx, batch, args, ks, func(v *store.LayoutView) bool { return v.Side == w.side })
 	if err != nil {
 		return batch, held, err
 	}
@@ -88,7 +88,7 @@ func (s Redis) imports(ctx context.Context, batch store.Moving) (stay []string, 
 		args = append(args, key, what, values[i])
 	}
 
-	if stay, err = s.PutIn(ctx, s.Space().States(p), args); err != nil {
+	if stay, err = s.Layout.PutIn(ctx, s.Space().States(p), args); err != nil {
 		return nil, err
 	}
 
@@ -141,7 +141,7 @@ func (s Redis) setTimers(ctx context.Context, batch store.Moving, values, stay [
 // finishFar completes the batch of a shard that is on its way to another Redis, whichever mover
 // exported it.
 func (s Redis) finishFar(ctx context.Context, far Redis, place int) error {
-	batch, tag, err := s.OutstandingAt(ctx, place)
+	batch, tag, err := s.Layout.OutstandingAt(ctx, place)
 	if err != nil || batch == nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s Redis) finishFar(ctx context.Context, far Redis, place int) error {
 		return err
 	}
 
-	return s.MoveEnd(ctx, *batch, stay)
+	return s.Layout.MoveEnd(ctx, *batch, stay)
 }
 
 // copyKey copies the service's own key, if it is stored in Redis.
@@ -209,20 +209,20 @@ func (s Redis) copyPauses(ctx context.Context, far Redis) error {
 		}
 	}
 
-	if err := far.CopyPaused(ctx); err != nil {
+	if err := far.Layout.CopyPaused(ctx); err != nil {
 		return err
 	}
-	if err := s.GiveReceivers(ctx, far.Layout); err != nil {
+	if err := s.Layout.GiveReceivers(ctx, far.Layout); err != nil {
 		return err
 	}
 
-	return far.Publish(ctx, "paused ")
+	return far.Layout.Publish(ctx, "paused ")
 }
 
 // addClients adds the client numbers of another Redis, whose records are about to move to this one.
 // It returns the names that have a different number here, or whose number another name has.
 func (s Redis) addClients(ctx context.Context, list map[string]int) (differ []string, err error) {
-	have, err := s.Clients.Numbers(ctx)
+	have, err := s.Store.Clients.Numbers(ctx)
 	if err != nil {
 		return nil, err
 	}

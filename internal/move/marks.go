@@ -39,7 +39,7 @@ func (s Redis) marks(ctx context.Context, at store.Side, shard int, op string, k
 	}
 
 	args := append([]any{op}, wire.Texts(ks)...)
-	err := s.Call(ctx, marksScript, s.Space().Base(shard), func(v *store.LayoutView) ([]string, []any, error) {
+	err := s.Layout.Call(ctx, marksScript, s.Space().Base(shard), func(v *store.LayoutView) ([]string, []any, error) {
 		switch {
 		case v.Side.Epoch > at.Epoch && v.Side.Sorts():
 			return nil, nil, store.ErrOvertaken

@@ -214,13 +214,13 @@ func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes 
 		return Redis{}, err
 	}
 
-	s := Redis{store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
-		Prefixes: prefixes, Adopts: func(string) bool { return true }})}
+	s := On(store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
+		Prefixes: prefixes, Adopts: func(string) bool { return true }}))
 	if err := s.Wire().Detect(ctx); err != nil {
 		return Redis{}, err
 	}
 
-	return s, s.Learn(ctx)
+	return s, s.Layout.Learn(ctx)
 }
 
 // openFar opens the new side. If the new side is empty, openFar writes its layout.
@@ -295,7 +295,7 @@ func (m *migrator) run(ctx context.Context) error {
 
 	m.total = 0
 	for place := range m.from.Space().Places() {
-		n, err := m.from.Records(ctx, place)
+		n, err := m.from.Layout.Records(ctx, place)
 		if err != nil {
 			return err
 		}
@@ -368,7 +368,7 @@ func (m *migrator) pauses(ctx context.Context) error {
 // another client there, clients reports it, and the migration continues.
 func (m *migrator) clients(ctx context.Context) error {
 	return m.step("clients", func() error {
-		list, err := m.from.Clients.Numbers(ctx)
+		list, err := m.from.Store.Clients.Numbers(ctx)
 		if err != nil {
 			return err
 		}

@@ -48,9 +48,9 @@ func (s *side) store(t *testing.T, shards int) Redis {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := Redis{store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix},
-		Retention: time.Hour, Retain: 1000})}
-	if err := x.Learn(t.Context()); err != nil {
+	x := On(store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+		Retention: time.Hour, Retain: 1000}))
+	if err := x.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return x
@@ -114,7 +114,7 @@ func (s *side) total(x Redis) (records, pending int64) {
 func deaths(t *testing.T, x Redis) (texts []string) {
 	t.Helper()
 	for place := range x.Space().Places() {
-		some, err := x.Deaths(t.Context(), place, 0, 100)
+		some, err := x.Store.Deaths(t.Context(), place, 0, 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +133,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	a, b, old, fresh := two(t, 3)
 	states, claims := fill(t, old, 24)
 	for place := range 2 {
-		if err := old.AddDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
+		if err := old.Store.AddDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,11 +163,11 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	for key, want := range states { // after the kill no answer is wrong
 		var found int
 		for _, x := range []Redis{old, fresh} {
-			f, err := x.Find(t.Context(), prefix, key)
+			f, err := x.Store.Find(t.Context(), prefix, key)
 			switch {
 			case err == nil && f.State == want:
 				found++
-			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Side().State == store.SideOpen):
+			case !errors.Is(err, wire.ErrMoved) && !(errors.Is(err, store.ErrNotFound) && x == fresh && fresh.Layout.Side().State == store.SideOpen):
 				t.Fatalf("killed at %s: %s is %+v, %v; want %s", at, key, f, err, want)
 			}
 		}
@@ -180,14 +180,14 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
 	}
 	for _, c := range claims {
-		if _, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}}); err != nil {
+		if _, err := fresh.Store.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}}); err != nil {
 			t.Fatal(err)
 		}
-		r, err := fresh.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}})
+		r, err := fresh.Store.Schedule(t.Context(), fresh.Space().Partition(prefix, c.Key), []store.Request{{Key: c.Key}})
 		if err != nil || !errors.Is(r[0].Err, wire.ErrMoved) {
 			t.Fatalf("%s is claimed on the old side, and the new side accepts a call on it: %+v, %v", c.Key, r, err)
 		}
-		got, err := old.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
+		got, err := old.Store.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
 		if err != nil || got[0].Stale {
 			t.Fatalf("killed at %s: a settle was stale: %+v, %v", at, got, err)
 		}
@@ -196,9 +196,9 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	if done, err2 = Migrate(t.Context(), migration(t, a, b)); err2 != nil || done.Moved != len(claims) || done.MissingN != 0 {
 		t.Fatalf("killed at %s: %+v, %v", at, done, err2)
 	}
-	if side := fresh.Side(); side.State != store.SideOpen {
-		if err := fresh.Known(t.Context()); err != nil || fresh.Side().State != store.SideOpen {
-			t.Fatalf("killed at %s: %+v, %v", at, fresh.Side(), err)
+	if side := fresh.Layout.Side(); side.State != store.SideOpen {
+		if err := fresh.Layout.Known(t.Context()); err != nil || fresh.Layout.Side().State != store.SideOpen {
+			t.Fatalf("killed at %s: %+v, %v", at, fresh.Layout.Side(), err)
 		}
 	}
 	check(t, b.srv, fresh, states, 0)
@@ -234,7 +234,7 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 		for p, reqs := range by {
 			batches = append(batches, store.Batch{Partition: p, Requests: reqs})
 		}
-		for i, got := range x.ScheduleAll(ctx, batches) {
+		for i, got := range x.Store.ScheduleAll(ctx, batches) {
 			for j, r := range batches[i].Requests {
 				out[r.Key] = got.Err
 				if got.Err == nil {
@@ -257,9 +257,9 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	}
 	gone, here := 0, ""
 	for _, k := range ks {
-		_, err := old.Find(ctx, prefix, k)
-		_, aerr := old.Amend(ctx, prefix, k, store.Reschedule, store.When{Delay: 2 * time.Hour})
-		back, err2 := old.Restore(ctx, old.Space().Partition(prefix, k), []store.Letter{{Notice: &notice.Notice{Key: k, Made: 1}}})
+		_, err := old.Store.Find(ctx, prefix, k)
+		_, aerr := old.Store.Amend(ctx, prefix, k, store.Reschedule, store.When{Delay: 2 * time.Hour})
+		back, err2 := old.Store.Restore(ctx, old.Space().Partition(prefix, k), []store.Letter{{Notice: &notice.Notice{Key: k, Made: 1}}})
 		if err2 != nil || errors.Is(back[0].Err, wire.ErrMoved) != errors.Is(err, wire.ErrMoved) {
 			t.Errorf("%s: %+v, %v", k, back, err2)
 		}
@@ -280,7 +280,7 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	}
 	changed := 0
 	for _, k := range ks { // a chunk of one notice is skipped like one of many
-		n, _, err := old.AmendMany(ctx, store.Reschedule, []store.Amended{{Prefix: prefix, Key: k, When: store.When{Delay: 3 * time.Hour}}})
+		n, _, err := old.Store.AmendMany(ctx, store.Reschedule, []store.Amended{{Prefix: prefix, Key: k, When: store.When{Delay: 3 * time.Hour}}})
 		if err != nil {
 			t.Errorf("%s: a bulk call: %v", k, err)
 		}
@@ -291,7 +291,7 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 	}
 	all := schedule(old, append(ks, "app1:a:b:new")...)
 	for _, k := range ks {
-		if _, err := fresh.Find(ctx, prefix, k); errors.Is(all[k], wire.ErrMoved) != (err == nil) {
+		if _, err := fresh.Store.Find(ctx, prefix, k); errors.Is(all[k], wire.ErrMoved) != (err == nil) {
 			t.Errorf("%s: %v on the old side, %v on the new side", k, all[k], err)
 		}
 	}
@@ -303,10 +303,10 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 			t.Errorf("the new side accepts a call on %s: %v", k, err)
 		}
 	}
-	if err := fresh.Pause(ctx, prefix); !errors.Is(err, wire.ErrMoved) {
+	if err := fresh.Layout.Pause(ctx, prefix); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("the new side is paused: %v", err)
 	}
-	if err := old.Pause(ctx, prefix); err != nil {
+	if err := old.Layout.Pause(ctx, prefix); err != nil {
 		t.Error(err)
 	}
 	done, err := Migrate(ctx, migration(t, a, b))
@@ -318,10 +318,10 @@ func TestMigrateRefusesCallsOnMovedNotices(t *testing.T) {
 			t.Errorf("the old side accepts a call on %s: %v", k, err)
 		}
 	}
-	if _, err := old.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, wire.ErrMoved) {
+	if _, err := old.Store.Find(ctx, prefix, "app1:a:b:other"); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("%v", err)
 	}
-	if paused, err := fresh.Paused(ctx); err != nil || !slices.Equal(paused, []string{prefix}) {
+	if paused, err := fresh.Layout.Paused(ctx); err != nil || !slices.Equal(paused, []string{prefix}) {
 		t.Errorf("%v, %v", paused, err)
 	}
 	for k, err := range schedule(fresh, append(ks, "app1:a:b:other")...) {
@@ -372,9 +372,9 @@ func TestMigrateRefusesClockSkew(t *testing.T) {
 		if !errors.Is(err, ErrSkew) || begun.Begun || !strings.Contains(err.Error(), "50ms") {
 			t.Errorf("%v", err)
 		}
-		if records, _ := a.total(old); records != int64(len(states)) || old.Side().State != store.SideOpen ||
-			fresh.Side().State != store.SideOpen {
-			t.Errorf("%d records, %v, %v", records, old.Side(), fresh.Side())
+		if records, _ := a.total(old); records != int64(len(states)) || old.Layout.Side().State != store.SideOpen ||
+			fresh.Layout.Side().State != store.SideOpen {
+			t.Errorf("%d records, %v, %v", records, old.Layout.Side(), fresh.Layout.Side())
 		}
 		b.conn.AddHook(ahead{-by})
 		m := newMigrator(migration(t, a, b))
@@ -405,12 +405,12 @@ func TestMigrateLeavesNoticesDueSoon(t *testing.T) {
 	a, b, old, fresh := two(t, 1)
 	for i, d := range []time.Duration{10 * time.Minute, 3 * time.Hour} {
 		k := fmt.Sprintf("app1:a:b:%d", i)
-		if _, err := old.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: d}}); err != nil {
+		if _, err := old.Store.Schedule(ctx, old.Space().Partition(prefix, k), []store.Request{{Key: k, Delay: d}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := old.Space().Partition(prefix, "app1:a:b:2")
-	if _, err := old.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:2"}}); err != nil {
+	if _, err := old.Store.Schedule(ctx, p, []store.Request{{Key: "app1:a:b:2"}}); err != nil {
 		t.Fatal(err)
 	}
 	past := float64(time.Now().Add(-2*time.Hour).UnixMilli()) + .5
@@ -423,7 +423,7 @@ func TestMigrateLeavesNoticesDueSoon(t *testing.T) {
 	if err != nil || done.Moved != 2 || done.Soon != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if _, err := fresh.Find(ctx, prefix, "app1:a:b:0"); !errors.Is(err, wire.ErrMoved) {
+	if _, err := fresh.Store.Find(ctx, prefix, "app1:a:b:0"); !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("%v", err)
 	}
 }
@@ -433,21 +433,21 @@ func TestMigrateCopiesIdentityFirst(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	fill(t, old, 4)
-	id, err := old.Identity(t.Context())
+	id, err := old.Layout.Identity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if own, err := fresh.Identity(t.Context()); err != nil || own == id {
+	if own, err := fresh.Layout.Identity(t.Context()); err != nil || own == id {
 		t.Fatalf("before: %q, %v", own, err)
 	}
 
 	m := newMigrator(migration(t, a, b))
 	m.hook = hook(func(name string, do func() error) error {
 		err := do()
-		if name == "forget" && fresh.Side().State == store.SideOpen {
+		if name == "forget" && fresh.Layout.Side().State == store.SideOpen {
 			return err // the new side is still open
 		}
-		if got, ierr := fresh.Identity(t.Context()); ierr != nil || got != id {
+		if got, ierr := fresh.Layout.Identity(t.Context()); ierr != nil || got != id {
 			t.Errorf("after %s: %q, %v; want %q", name, got, ierr, id)
 		}
 		return err
@@ -462,21 +462,21 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 3)
 	const key = "app1:a:b:1"
-	n, err := old.Clients.Number(t.Context(), "shop")
+	n, err := old.Store.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, key), []store.Request{{Key: key, Delay: time.Hour,
+	if _, err := old.Store.Schedule(t.Context(), old.Space().Partition(prefix, key), []store.Request{{Key: key, Delay: time.Hour,
 		Client: n}}); err != nil {
 		t.Fatal(err)
 	}
 	named := func(when string, s Redis) {
 		t.Helper()
-		f, err := s.Find(t.Context(), prefix, key)
+		f, err := s.Store.Find(t.Context(), prefix, key)
 		if err != nil {
 			t.Fatalf("%s: %v", when, err)
 		}
-		if got := s.Clients.Name(t.Context(), f.Client); got != "shop" {
+		if got := s.Store.Clients.Name(t.Context(), f.Client); got != "shop" {
 			t.Errorf("%s: %q", when, got)
 		}
 	}
@@ -489,7 +489,7 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 	m.hook = hook(func(name string, do func() error) error {
 		err := do()
 		if name == "pauses" && m.sides[0].State == store.SideLeft { // a client schedules for the first time while notices move
-			if _, err := old.Clients.Number(t.Context(), "late"); err != nil {
+			if _, err := old.Store.Clients.Number(t.Context(), "late"); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -499,11 +499,11 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	named("migrated", fresh)
-	late, err := old.Clients.Number(t.Context(), "late")
+	late, err := old.Store.Clients.Number(t.Context(), "late")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if list, err := fresh.Clients.Numbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
+	if list, err := fresh.Store.Clients.Numbers(t.Context()); err != nil || list["late"] != late || list["shop"] != n {
 		t.Errorf("%v, %v; want late %d and shop %d", list, err, late, n)
 	}
 	got, err := (&health.Store{Wire: fresh.Wire()}).Read(t.Context(), []string{prefix})
@@ -523,7 +523,7 @@ func TestMigrateAndReshardKeepClient(t *testing.T) {
 func TestMigrateReportsClientsWithOtherNumbers(t *testing.T) {
 	t.Parallel()
 	a, b, old, fresh := two(t, 1)
-	n, err := old.Clients.Number(t.Context(), "shop")
+	n, err := old.Store.Clients.Number(t.Context(), "shop")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,9 +39,9 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() Red
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Redis{store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix},
-			Retention: time.Hour, Retain: 1000})}
-		if err := s.Learn(t.Context()); err != nil {
+		s := On(store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+			Retention: time.Hour, Retain: 1000}))
+		if err := s.Layout.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -61,14 +61,14 @@ func fill(t *testing.T, s Redis, n int) (states map[string]notice.State, claims 
 		if i%4 == 0 {
 			r.Delay = time.Hour
 		}
-		if _, err := s.Schedule(t.Context(), p, []store.Request{r}); err != nil {
+		if _, err := s.Store.Schedule(t.Context(), p, []store.Request{r}); err != nil {
 			t.Fatal(err)
 		}
 		states[key] = notice.Scheduled
 		if i%4 == 0 {
 			continue
 		}
-		c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{key})
+		c, err := s.Store.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{key})
 		if err != nil || len(c.Won) != 1 {
 			t.Fatal(c, err)
 		}
@@ -80,7 +80,7 @@ func fill(t *testing.T, s Redis, n int) (states map[string]notice.State, claims 
 		if states[key] = notice.Delivered; i%4 == 2 {
 			x.Ending, x.Claim.Reason, states[key] = store.EndDead, notice.ReasonGone, notice.Dead
 		}
-		if _, err := s.Settle(t.Context(), p, []store.Settlement{x}); err != nil {
+		if _, err := s.Store.Settle(t.Context(), p, []store.Settlement{x}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func (k *fuse) step(f func() error) error {
 
 func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []string) (b store.Moving, held store.Staying, err error) {
 	err = k.step(func() (err error) {
-		b, held, err = k.Redis.MoveOut(ctx, from, to, ks)
+		b, held, err = k.Redis.Layout.MoveOut(ctx, from, to, ks)
 		return err
 	})
 	return b, held, err
@@ -122,14 +122,14 @@ func (k *fuse) MoveOut(ctx context.Context, from keys.Partition, to int, ks []st
 
 func (k *fuse) MoveIn(ctx context.Context, b store.Moving) (stay []string, err error) {
 	err = k.step(func() (err error) {
-		stay, err = k.Redis.MoveIn(ctx, b)
+		stay, err = k.Redis.Layout.MoveIn(ctx, b)
 		return err
 	})
 	return stay, err
 }
 
 func (k *fuse) MoveEnd(ctx context.Context, b store.Moving, stay []string) error {
-	return k.step(func() error { return k.Redis.MoveEnd(ctx, b, stay) })
+	return k.step(func() error { return k.Redis.Layout.MoveEnd(ctx, b, stay) })
 }
 
 // A mover that is killed before or after any step leaves each notice in one place, in its state. The
@@ -148,7 +148,7 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 	srv, _, more := open(t)
 	s := more()
 	states, claims := fill(t, s, 24)
-	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
 		t.Fatal(err)
 	}
 	k := &fuse{Redis: s, left: n, after: after}
@@ -162,19 +162,19 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 		t.Fatal(err)
 	}
 	check(t, srv, end, states, len(claims))
-	if left := end.OldShards(); len(left) != 1 {
+	if left := end.Layout.OldShards(); len(left) != 1 {
 		t.Fatalf("killed at %d: old shards %v hold notices, want only the shard of the claimed ones", n, left)
 	}
 	for _, c := range claims {
-		got, err := s.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
+		got, err := s.Store.Settle(t.Context(), c.Partition(), []store.Settlement{{Claim: c, Ending: store.EndDelivered}})
 		if err != nil || got[0].Stale {
 			t.Fatalf("killed at %d: a settle was stale: %+v, %v", n, got, err)
 		}
 		states[c.Key] = notice.Delivered
 	}
 	got, err2 := (&Mover{From: end, To: end}).Pass(t.Context())
-	if err2 != nil || got.Moved != len(claims) || len(end.OldShards()) != 0 {
-		t.Fatalf("killed at %d: %+v, %v, %v", n, got, end.OldShards(), err2)
+	if err2 != nil || got.Moved != len(claims) || len(end.Layout.OldShards()) != 0 {
+		t.Fatalf("killed at %d: %+v, %v, %v", n, got, end.Layout.OldShards(), err2)
 	}
 	check(t, srv, end, states, 0)
 	if err == nil && n < 9 {
@@ -188,7 +188,7 @@ func kill(t *testing.T, n int, after bool) (whole bool) {
 func check(t *testing.T, srv *redistest.Server, s Redis, states map[string]notice.State, former int) {
 	t.Helper()
 	for key, want := range states {
-		f, err := s.Find(t.Context(), prefix, key)
+		f, err := s.Store.Find(t.Context(), prefix, key)
 		if err != nil || f.State != want {
 			t.Fatalf("%s: %+v, %v; want %s", key, f, err, want)
 		}
@@ -199,7 +199,7 @@ func check(t *testing.T, srv *redistest.Server, s Redis, states map[string]notic
 		n := srv.Client().HLen(t.Context(), s.Space().Records(p)).Val()
 		records += n
 		pending += srv.Client().ZCard(t.Context(), s.Space().Shadow(p)).Val()
-		if s.IsOldShard(place) {
+		if s.Layout.IsOldShard(place) {
 			elsewhere += n
 		}
 	}
@@ -220,7 +220,7 @@ func TestConcurrentMoversLoseNothing(t *testing.T) {
 	srv, _, more := open(t)
 	s := more()
 	states, claims := fill(t, s, 200)
-	if err := s.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
 		t.Fatal(err)
 	}
 	results := make(chan error)
@@ -261,13 +261,13 @@ func TestReshardMovesNoticesOnce(t *testing.T) {
 		t.Errorf("again: %+v, %v", got, err)
 	}
 	// A reshard that was killed after it had announced its shards.
-	if err := s.Announce(t.Context(), more().Space().Replace(4, false)); err == nil {
+	if err := s.Layout.Announce(t.Context(), more().Space().Replace(4, false)); err == nil {
 		t.Error("announced by an instance with an old layout")
 	}
-	if err := s.Spread(t.Context()); err != nil {
+	if err := s.Layout.Spread(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(4, false)); err != nil {
 		t.Fatal(err)
 	}
 	line, err := fleet.NewStore(s.Layout).Listen(t.Context(), "other")
@@ -339,7 +339,7 @@ func TestMovedBatchHasSpan(t *testing.T) {
 	_, _, more := open(t)
 	s := more()
 	fill(t, s, 24)
-	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
 		t.Fatal(err)
 	}
 	recorder := tracetest.NewSpanRecorder()

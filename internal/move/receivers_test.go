@@ -19,7 +19,7 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	ctx := t.Context()
 	set := func(field, value string) {
 		t.Helper()
-		if done, err := old.SetReceiver(ctx, store.ReceiverChange{Field: field, Value: value}); err != nil || !done {
+		if done, err := old.Layout.SetReceiver(ctx, store.ReceiverChange{Field: field, Value: value}); err != nil || !done {
 			t.Fatal(done, err)
 		}
 	}
@@ -28,15 +28,15 @@ func TestMigrateKeepsPausedReceivers(t *testing.T) {
 	for i := range held {
 		key := fmt.Sprintf("app1:a:b:%d", i)
 		p := old.Space().Partition(prefix, key)
-		if _, err := old.Schedule(ctx, p, []store.Request{{Key: key}}); err != nil {
+		if _, err := old.Store.Schedule(ctx, p, []store.Request{{Key: key}}); err != nil {
 			t.Fatal(err)
 		}
-		c, err := old.ClaimKeys(ctx, p, store.Lease{Token: "t", For: time.Minute}, []string{key})
+		c, err := old.Store.ClaimKeys(ctx, p, store.Lease{Token: "t", For: time.Minute}, []string{key})
 		if err != nil || len(c.Won) != 1 {
 			t.Fatalf("%+v, %v", c, err)
 		}
 		pause := store.Settlement{Claim: c.Won[0], Ending: store.EndPostponed, After: time.Hour, Held: notice.HeldPaused, Pause: "down.example"}
-		if _, err := old.Settle(ctx, p, []store.Settlement{pause}); err != nil {
+		if _, err := old.Store.Settle(ctx, p, []store.Settlement{pause}); err != nil {
 			t.Fatal(err)
 		}
 	}

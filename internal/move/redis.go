@@ -9,7 +9,13 @@ import (
 
 // Redis reads and writes the notices of one Redis for a move to its current shards or to another
 // Redis. Its scripts run under the guard of package store.
-type Redis struct{ *store.Store }
+type Redis struct {
+	*store.Layout
+	Store *store.Store
+}
+
+// On returns the Redis of a store.
+func On(s *store.Store) Redis { return Redis{s.Layout, s} }
 
 var (
 	_ Source      = Redis{}
@@ -54,7 +60,7 @@ func (s Redis) missing(ctx context.Context, shard int, ks []string) (missing []s
 		return nil, nil
 	}
 
-	under, err := s.Locate(ctx, shard, s.Prefixes(), ks)
+	under, err := s.Layout.Locate(ctx, shard, s.Prefixes(), ks)
 	for i, p := range under {
 		if p == "" {
 			missing = append(missing, ks[i])

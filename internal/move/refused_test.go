@@ -20,7 +20,7 @@ func scheduleMany(t *testing.T, s Redis, from, n int) {
 		by[p] = append(by[p], r)
 	}
 	for p, list := range by {
-		if _, err := s.Schedule(t.Context(), p, list); err != nil {
+		if _, err := s.Store.Schedule(t.Context(), p, list); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,9 +17,9 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		ctx := t.Context()
 		c, a := wiretest.Answers(t, b)
-		s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}})}
+		s := On(store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}}))
 		a.Learning = []string{prefix}
-		if err := s.Learn(ctx); err != nil {
+		if err := s.Layout.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
 		a.Learning = nil
@@ -27,15 +27,15 @@ func FuzzReplies(f *testing.F) {
 		for _, call := range []func() error{
 			func() error {
 				p := keys.Partition{Prefix: prefix}
-				m, _, err := s.TakeOut(ctx, store.Moving{From: p}, make([]any, 6), []string{key}, func(*store.LayoutView) bool { return true })
+				m, _, err := s.Layout.TakeOut(ctx, store.Moving{From: p}, make([]any, 6), []string{key}, func(*store.LayoutView) bool { return true })
 				if len(m.What)%2 != 0 {
 					t.Errorf("a notice without its state is moving: %q", m.What)
 				}
 				_, arrived := s.imports(ctx, m)
-				return errors.Join(err, arrived, s.MoveEnd(ctx, m, nil))
+				return errors.Join(err, arrived, s.Layout.MoveEnd(ctx, m, nil))
 			},
 			func() error { _, err := s.hold(ctx, "mine", time.Second); return err },
-			func() error { return s.mark(ctx, s.Side(), 0, []string{key}) },
+			func() error { return s.mark(ctx, s.Layout.Side(), 0, []string{key}) },
 			func() error { return s.importTombs(ctx, tombs{0, "1", []string{"digest", "tombstone"}}) },
 		} {
 			a.Rest = b

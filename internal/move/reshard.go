@@ -84,8 +84,8 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	}
 
 	o.Progress = orQuiet(o.Progress)
-	r := &resharder{Options: o, store: Redis{store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
-		Nodes: o.Conn.Nodes, Conn: o.Conn, Confirm: o.Confirm})}}
+	r := &resharder{Options: o, store: On(store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
+		Nodes: o.Conn.Nodes, Conn: o.Conn, Confirm: o.Confirm}))}
 	if err := r.store.Wire().Detect(ctx); err != nil {
 		return Done{}, err
 	}
@@ -113,11 +113,11 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 		return err
 	}
 	// An earlier reshard may have been killed before all places knew its shards.
-	if err := r.store.Spread(ctx); err != nil {
+	if err := r.store.Layout.Spread(ctx); err != nil {
 		return err
 	}
 
-	if side := r.store.Side(); side.State != store.SideOpen {
+	if side := r.store.Layout.Side(); side.State != store.SideOpen {
 		return fmt.Errorf("%w: notices are moving, or have moved, to or from another Redis (this side is %s): reshard the new side after "+
 			"notifier migrate has finished", ErrRefused, side.State)
 	}
@@ -133,7 +133,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 	}
 
 	next := now.Replace(r.To, cluster)
-	if err := r.store.Announce(ctx, next); err != nil {
+	if err := r.store.Layout.Announce(ctx, next); err != nil {
 		return err
 	}
 
@@ -150,7 +150,7 @@ func (r *resharder) run(ctx context.Context, cluster bool) error {
 
 // finish finishes a reshard that was interrupted.
 func (r *resharder) finish(ctx context.Context) error {
-	left, err := r.store.Drained(ctx, nil)
+	left, err := r.store.Layout.Drained(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -207,8 +207,8 @@ func (r *resharder) awaitFleet(ctx context.Context) error {
 // empty moves all notices out of the old shards, except those that are claimed or await a report.
 func (r *resharder) empty(ctx context.Context) error {
 	total := int64(0)
-	for _, place := range r.store.OldShards() {
-		n, err := r.store.Records(ctx, place)
+	for _, place := range r.store.Layout.OldShards() {
+		n, err := r.store.Layout.Records(ctx, place)
 		if err != nil {
 			return err
 		}
@@ -224,8 +224,8 @@ func (r *resharder) empty(ctx context.Context) error {
 		}
 
 		r.done.Held = got.Held.All()
-		if got.Moved == 0 || len(r.store.OldShards()) == 0 {
-			return r.store.Spread(ctx) // the old shards are empty, so instances stop checking them
+		if got.Moved == 0 || len(r.store.Layout.OldShards()) == 0 {
+			return r.store.Layout.Spread(ctx) // the old shards are empty, so instances stop checking them
 		}
 	}
 }

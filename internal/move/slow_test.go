@@ -78,14 +78,14 @@ func TestMigrateRefusals(t *testing.T) {
 	refused(same, "another reshard or migration")
 	empty := newSide(t, a.ns)
 	refused(migration(t, empty, b), "no instance has started")
-	if _, err := fresh.Schedule(ctx, keys.Partition{Prefix: prefix}, []store.Request{{Key: "app1:a:b:own"}}); err != nil {
+	if _, err := fresh.Store.Schedule(ctx, keys.Partition{Prefix: prefix}, []store.Request{{Key: "app1:a:b:own"}}); err != nil {
 		t.Fatal(err)
 	}
 	refused(migration(t, a, b), "already has notices")
-	if old.Side().State != store.SideOpen {
-		t.Error(old.Side())
+	if old.Layout.Side().State != store.SideOpen {
+		t.Error(old.Layout.Side())
 	}
-	if _, err := fresh.Amend(ctx, prefix, "app1:a:b:own", store.Cancel, store.When{}); err != nil {
+	if _, err := fresh.Store.Amend(ctx, prefix, "app1:a:b:own", store.Cancel, store.When{}); err != nil {
 		t.Fatal(err)
 	}
 	own := keys.Partition{Prefix: prefix}
@@ -95,8 +95,8 @@ func TestMigrateRefusals(t *testing.T) {
 	// The new side is prepared, but has no instance.
 	refused(migration(t, a, empty), "no instance is alive")
 	other := empty.store(t, 0)
-	if other.Side().State != store.SideComing || old.Side().State != store.SideOpen {
-		t.Errorf("%v, %v", other.Side(), old.Side())
+	if other.Layout.Side().State != store.SideComing || old.Layout.Side().State != store.SideOpen {
+		t.Errorf("%v, %v", other.Layout.Side(), old.Layout.Side())
 	}
 	if other.Space().Now().Shards != 2 {
 		t.Errorf("%d shards, want as many as on the old side", other.Space().Now().Shards)

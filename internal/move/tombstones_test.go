@@ -20,9 +20,9 @@ func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace str
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Redis{store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
-		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})}
-	if err := s.Learn(t.Context()); err != nil {
+	s := On(store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
+		RepeatWindow: time.Hour, RepeatBytes: 1 << 20}))
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -47,15 +47,15 @@ func bury(t *testing.T, s Redis, from, n int) (ids map[int]string) {
 func deliver(t *testing.T, s Redis, r store.Request) string {
 	t.Helper()
 	p := s.Space().Partition(prefix, r.Key)
-	reply, err := s.Schedule(t.Context(), p, []store.Request{r})
+	reply, err := s.Store.Schedule(t.Context(), p, []store.Request{r})
 	if err != nil || !reply[0].Created {
 		t.Fatal(reply, err)
 	}
-	c, err := s.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{r.Key})
+	c, err := s.Store.ClaimKeys(t.Context(), p, store.Lease{Token: "t", For: time.Minute}, []string{r.Key})
 	if err != nil || len(c.Won) != 1 {
 		t.Fatal(c, err)
 	}
-	if _, err := s.Settle(t.Context(), p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
+	if _, err := s.Store.Settle(t.Context(), p, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}}); err != nil {
 		t.Fatal(err)
 	}
 	return reply[0].ID()
@@ -65,7 +65,7 @@ func deliver(t *testing.T, s Redis, r store.Request) string {
 func trim(t *testing.T, s Redis) {
 	t.Helper()
 	for place := range s.Space().Places() {
-		if _, _, err := s.Trim(t.Context(), place, []store.Trim{{Prefix: prefix}}, 1000); err != nil {
+		if _, _, err := s.Store.Trim(t.Context(), place, []store.Trim{{Prefix: prefix}}, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func recognises(t *testing.T, s Redis, ids map[int]string, when string) {
 	t.Helper()
 	for i, id := range ids {
 		r := request(i)
-		got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r})
+		got, err := s.Store.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r})
 		if err != nil || got[0].Err != nil || got[0].Created || got[0].State != notice.Settled || got[0].ID() != id {
 			t.Fatalf("%s: %s: %+v, %v", when, r.Key, got, err)
 		}
@@ -88,10 +88,10 @@ func TestReshardMovesTombstones(t *testing.T) {
 	srv, conn, more := open(t)
 	s := burying(t, srv, conn, srv.Namespace())
 	ids := bury(t, s, 0, 40)
-	if err := s.Spread(t.Context()); err != nil {
+	if err := s.Layout.Spread(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Announce(t.Context(), s.Space().Replace(5, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(5, false)); err != nil {
 		t.Fatal(err)
 	}
 	recognises(t, s, ids, "before the move")
@@ -100,7 +100,7 @@ func TestReshardMovesTombstones(t *testing.T) {
 		t.Fatal(err)
 	}
 	recognises(t, s, ids, "after the move")
-	if left := s.OldShards(); len(left) != 0 {
+	if left := s.Layout.OldShards(); len(left) != 0 {
 		t.Errorf("old shards %v are still open", left)
 	}
 	for place := range s.Space().First() {
@@ -123,10 +123,10 @@ func TestKilledReshardKeepsTombstones(t *testing.T) {
 	srv, conn, _ := open(t)
 	s := burying(t, srv, conn, srv.Namespace())
 	ids := bury(t, s, 0, 40)
-	if err := s.Spread(t.Context()); err != nil {
+	if err := s.Layout.Spread(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.Space().Replace(3, false)); err != nil {
 		t.Fatal(err)
 	}
 	for place := range s.Space().First() {
@@ -175,7 +175,7 @@ func TestMigrateCopiesTombstones(t *testing.T) {
 		}
 		return do()
 	})
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
+	if _, err := old.Store.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
 		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestMigrateCopiesTombstones(t *testing.T) {
 		t.Fatal("nothing was trimmed during the migration")
 	}
 	recognises(t, fresh, ids, "the new side")
-	got, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:0"), []store.Request{request(0)})
+	got, err := old.Store.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:0"), []store.Request{request(0)})
 	if err == nil && !errors.Is(got[0].Err, wire.ErrMoved) || err != nil && !errors.Is(err, wire.ErrMoved) {
 		t.Errorf("the old side after it was closed: %+v, %v", got, err)
 	}
@@ -224,7 +224,7 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 	ids := bury(t, old, 0, 12)
 	for i := range 3 {
 		r := store.Request{Key: fmt.Sprintf("app1:a:b:later%d", i), Delay: time.Hour}
-		if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
+		if _, err := old.Store.Schedule(t.Context(), old.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -242,14 +242,14 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 		t.Fatal(err)
 	}
 	for _, s := range []Redis{old, fresh} {
-		if err := s.Known(t.Context()); err != nil {
+		if err := s.Layout.Known(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, s := range map[int]Redis{200: old, 300: fresh} {
-		if state := s.Side().State; state == store.SideOpen || state == store.SideOpened || state == "" {
+		if state := s.Layout.Side().State; state == store.SideOpen || state == store.SideOpened || state == "" {
 			r := request(i)
-			if got, err := s.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
+			if got, err := s.Store.Schedule(t.Context(), s.Space().Partition(prefix, r.Key), []store.Request{r}); err != nil || got[0].Err != nil {
 				continue // this side refuses calls
 			}
 			for k, id := range bury(t, s, i+1, 3) {
@@ -263,7 +263,7 @@ func turnWithTombstones(t *testing.T, n int) (steps int) {
 	if done, err := Migrate(t.Context(), migration(t, b, a)); err != nil || !done.Open {
 		t.Fatalf("killed at %s, turned: %+v, %v", at, done, err)
 	}
-	if err := old.Known(t.Context()); err != nil {
+	if err := old.Layout.Known(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	recognises(t, old, ids, "killed at "+at+", turned")
@@ -294,7 +294,7 @@ func TestMigrateCopiesLaterTombstoneOfKey(t *testing.T) {
 		}
 		return do()
 	})
-	if _, err := old.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
+	if _, err := old.Store.Schedule(t.Context(), old.Space().Partition(prefix, "app1:a:b:later"),
 		[]store.Request{{Key: "app1:a:b:later", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func TestRehomeReleasesHeldNotices(t *testing.T) {
 	c, ctx := srv.Client(), t.Context()
 	s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
 	to := from.Under("app1:a")
-	if err := s.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
+	if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
 		t.Fatal(err)
 	}
 	const n = 20

@@ -33,17 +33,26 @@ type Orders interface {
 	ForgetOrdered(ctx context.Context, wanted []string) error
 }
 
-// JanitorStore is the part of the store that a Janitor uses.
+// JanitorStore is the part of the store that a Janitor uses. [Redis] is one.
 type JanitorStore interface {
-	Orders
-	PausedReader
 	Trimmer
 	Rehomer
+}
+
+// JanitorLayout is the part of the layout that a Janitor uses. *[store.Layout] is one.
+type JanitorLayout interface {
+	Orders
+	PausedReader
+	// Prefixes returns all registered prefixes.
+	Prefixes() []string
+	// ScanKeys reads a page of the keys of a partition.
+	ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, n int64) ([]string, uint64, error)
 }
 
 // JanitorOptions configure a [Janitor].
 type JanitorOptions struct {
 	Store    JanitorStore
+	Layout   JanitorLayout
 	Registry Registry
 	Routes   *route.Table
 	Shards   Shards
@@ -217,7 +226,7 @@ var errSomePaused = errors.New("the node of some shards does not answer, nor tha
 // counts as paused. If a read fails, the last result holds.
 func (j *Janitor) followPaused(ctx context.Context) error {
 	failed := j.followReceivers(ctx)
-	p, err := j.o.Store.Pauses(ctx)
+	p, err := j.o.Layout.Pauses(ctx)
 	if err != nil {
 		return err
 	}
@@ -242,7 +251,7 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 	}
 
 	if p.Stale {
-		if err := j.o.Store.CopyPaused(ctx); err != nil {
+		if err := j.o.Layout.CopyPaused(ctx); err != nil {
 			return err
 		}
 	}
@@ -296,7 +305,7 @@ func (j *Janitor) Tidy(ctx context.Context) error {
 	}
 
 	var unserved []string
-	for _, p := range j.o.Store.Prefixes() {
+	for _, p := range j.o.Layout.Prefixes() {
 		switch {
 		case j.o.Routes.Prefix(p) != nil:
 			failed = append(failed, j.mover.separate(ctx, p))
@@ -315,7 +324,7 @@ func (j *Janitor) order(ctx context.Context) error {
 		mine = append(mine, OrderedMembers(r)...)
 	}
 
-	return errors.Join(j.o.Store.AddOrdered(ctx, mine), j.o.Store.ForgetOrdered(ctx, j.serving.ordered()))
+	return errors.Join(j.o.Layout.AddOrdered(ctx, mine), j.o.Layout.ForgetOrdered(ctx, j.serving.ordered()))
 }
 
 // trimShard trims this instance's routes in a shard.

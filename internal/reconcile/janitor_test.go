@@ -204,7 +204,8 @@ func (w *work) Moved(p keys.Partition) {
 func keep(s *fakeStore, rs *route.Table) (*Janitor, *observer.ObservedLogs, *[]string) {
 	core, logs := observer.New(zapcore.InfoLevel)
 	w := &work{}
-	return NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}), logs, &w.moved
+	o := JanitorOptions{Store: s, Layout: s, Registry: s, Routes: rs, Shards: two, Work: w, Logger: zap.New(core)}
+	return NewJanitor(o), logs, &w.moved
 }
 
 func TestTidyTrimsAllExpiredNotices(t *testing.T) {
@@ -457,7 +458,7 @@ func TestJanitorFollowsPauses(t *testing.T) {
 			}
 			s.do(func() { told = append(told, said) })
 		}
-		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.New(core)})
+		k := NewJanitor(JanitorOptions{Store: s, Layout: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.New(core)})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- k.Run(ctx) }()
@@ -503,7 +504,7 @@ func TestShardWithUnknownPausesIsPaused(t *testing.T) {
 		s := newFakeStore()
 		s.unread, s.paused, s.stale = 1, []string{"b"}, true
 		w := &work{}
-		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.NewNop()})
+		k := NewJanitor(JanitorOptions{Store: s, Layout: s, Registry: s, Routes: table(t, "a", "b"), Shards: two, Work: w, Logger: zap.NewNop()})
 		expect := func(when string, want string) {
 			t.Helper()
 			got := ""
@@ -547,7 +548,7 @@ func TestShardWithUnknownReceiversIsPaused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w, routes := newFakeStore(), &work{}, table(t, "a", "b")
 		routes.Prefix("a").Target.Kind = route.KindNotice
-		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: routes, Shards: two, Work: w,
+		k := NewJanitor(JanitorOptions{Store: s, Layout: s, Registry: s, Routes: routes, Shards: two, Work: w,
 			Receivers: receiversOf(1), Logger: zap.NewNop()})
 		if err := k.followPaused(t.Context()); err != nil {
 			t.Fatal(err)
@@ -570,7 +571,7 @@ func (c *counted) IsRead(shard int) bool        { return shard < int(c.shards.Lo
 func TestPausedReceiversAreReadWhenTheyMayHaveChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, s := &counted{}, newFakeStore()
-		k := NewJanitor(JanitorOptions{Store: s, Registry: s, Routes: table(t, "a"), Shards: two, Work: &work{}, Receivers: c,
+		k := NewJanitor(JanitorOptions{Store: s, Layout: s, Registry: s, Routes: table(t, "a"), Shards: two, Work: &work{}, Receivers: c,
 			Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		ran := make(chan error)

@@ -17,12 +17,10 @@ import (
 // Rehomer moves notices from one prefix to another.
 type Rehomer interface {
 	Trimmer
-	Prefixes() []string
 	// Holds reports whether any of the prefixes has notices in a shard.
 	Holds(ctx context.Context, shard int, prefixes []string) (bool, error)
 	// Unsettled counts the pending and dead notices of a partition.
 	Unsettled(ctx context.Context, p keys.Partition) (int64, error)
-	ScanKeys(ctx context.Context, p keys.Partition, cursor uint64, n int64) ([]string, uint64, error)
 	// Rehome moves notices of a partition to another prefix.
 	Rehome(ctx context.Context, from keys.Partition, to string, ks []string) (moved int, stuck []string, err error)
 }
@@ -37,6 +35,7 @@ const (
 // mover moves notices to the routes that their keys belong to.
 type mover struct {
 	store  Rehomer
+	layout JanitorLayout
 	routes *route.Table
 	shards Shards
 	work   Work
@@ -49,7 +48,7 @@ type mover struct {
 }
 
 func newMover(o JanitorOptions) *mover {
-	return &mover{store: o.Store, routes: o.Routes, shards: o.Shards, work: o.Work, logger: o.Logger,
+	return &mover{store: o.Store, layout: o.Layout, routes: o.Routes, shards: o.Shards, work: o.Work, logger: o.Logger,
 		reported: map[string]bool{}, separated: map[string]bool{}}
 }
 
@@ -151,7 +150,7 @@ func (m *mover) separate(ctx context.Context, prefix string) error {
 func (m *mover) rehome(ctx context.Context, from keys.Partition) (left int64, err error) {
 	cursor := uint64(0)
 	for {
-		ks, next, err := m.store.ScanKeys(ctx, from, cursor, batch)
+		ks, next, err := m.layout.ScanKeys(ctx, from, cursor, batch)
 		if err != nil {
 			return 0, err
 		}

@@ -29,7 +29,7 @@ func (s Redis) Holds(ctx context.Context, shard int, prefixes []string) (bool, e
 		ks[i] = s.Space().Records(keys.Partition{Prefix: p, Shard: shard})
 	}
 
-	return s.AnyOf(ctx, ks)
+	return s.Layout.AnyOf(ctx, ks)
 }
 
 // Unsettled implements Rehomer.

@@ -23,7 +23,7 @@ func newRedis(t *testing.T, c *redis.Client, namespace string, prefixes ...strin
 	t.Helper()
 	s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: prefixes,
 		Retention: time.Hour, Retain: 1000})}
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -76,7 +76,7 @@ func TestRehomeLeavesClaimedNotices(t *testing.T) {
 		}
 	}
 	s.claim(t, "app1", "app1:a:b:1")
-	ks, next, err := s.ScanKeys(t.Context(), from, 0, 100)
+	ks, next, err := s.Layout.ScanKeys(t.Context(), from, 0, 100)
 	if err != nil || len(ks) != 3 || next != 0 {
 		t.Fatal(ks, next, err)
 	}
@@ -255,7 +255,7 @@ func TestRehomeKeepsPositions(t *testing.T) {
 		srv := redistest.Shared(t)
 		c, ctx := srv.Client(), t.Context()
 		s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
-		if err := s.AddOrdered(ctx, members); err != nil {
+		if err := s.Layout.AddOrdered(ctx, members); err != nil {
 			t.Fatal(err)
 		}
 		ks := []string{"app1:a:b:1", "app1:a:c:1"}
@@ -312,7 +312,7 @@ func TestRehomeOfSettledNoticeReleasesItsSuccessor(t *testing.T) {
 	srv := redistest.Shared(t)
 	c, ctx := srv.Client(), t.Context()
 	s, from, to := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}, keys.Partition{Prefix: "app1:a"}
-	if err := s.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
+	if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1:a"}); err != nil {
 		t.Fatal(err)
 	}
 	const first, second = "app1:a:b:1", "app1:a:c:1"
@@ -355,7 +355,7 @@ func TestRehomeOfDeadLetterFollowsTheNewPrefix(t *testing.T) {
 		srv := redistest.Shared(t)
 		c, ctx := srv.Client(), t.Context()
 		s, from := newRedis(t, c, srv.Namespace(), "app1", "app1:a"), keys.Partition{Prefix: "app1"}
-		if err := s.AddOrdered(ctx, []string{"app1", "app1:a", blocking + store.Blocks}); err != nil {
+		if err := s.Layout.AddOrdered(ctx, []string{"app1", "app1:a", blocking + store.Blocks}); err != nil {
 			t.Fatal(err)
 		}
 		const key = "app1:a:b:1"

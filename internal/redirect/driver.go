@@ -268,7 +268,7 @@ type shards struct {
 }
 
 func (d *drive) shards() shards {
-	return shards{d.o.Store.Space().Places(), len(d.o.Store.OldShards()) > 0}
+	return shards{d.o.Store.Space().Places(), len(d.o.Store.Layout.OldShards()) > 0}
 }
 
 // pass visits the notices that may have to be changed. over reports that none is left.

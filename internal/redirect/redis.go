@@ -342,7 +342,7 @@ func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []it
 		}
 		return ks, args, nil
 	}
-	v, err := s.Wire().List(stepScript.Op, s.Call(ctx, stepScript, s.Space().Base(p.Shard), step))
+	v, err := s.Wire().List(stepScript.Op, s.Layout.Call(ctx, stepScript, s.Space().Base(p.Shard), step))
 
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err

@@ -39,7 +39,7 @@ func newWorld(t *testing.T, shards int) *world {
 	space := keys.Space{Namespace: srv.Namespace(), Shards: shards}
 	s := store.New(store.Options{Client: srv.Client(), Space: space, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 1000})
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	table, err := route.NewTable([]*route.Route{{Name: "all", Prefix: prefix, Target: route.Target{Kind: route.KindNotice},
@@ -325,7 +325,7 @@ func TestMigrationEndsRedirect(t *testing.T) {
 		w.put(i, address(i))
 	}
 	r := w.start(Rule{From: oldHooks, To: newHooks})
-	if _, err := w.s.SetSide(t.Context(), w.s.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
+	if _, err := w.s.Layout.SetSide(t.Context(), w.s.Layout.Side(), store.Side{State: store.SideLeaving, ID: "m", Other: "x"}); err != nil {
 		t.Fatal(err)
 	}
 	if !w.driver().take(t.Context()) {

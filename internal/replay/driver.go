@@ -34,8 +34,8 @@ type Journal interface {
 type Sender interface {
 	Replay(ctx context.Context, r Part, items []Item) ([]Answer, error)
 	ReplayCounts(ctx context.Context, mark string) (map[string]int64, error)
-	// Came is when the last migration to this Redis began; zero if there was none.
-	Came() time.Time
+	// CameSince reports whether a migration to this Redis began after a time.
+	CameSince(at time.Time) bool
 }
 
 // Options of a Driver.
@@ -239,7 +239,7 @@ func (d *drive) outdated(ctx context.Context) bool {
 	switch {
 	case d.r.Shards != now:
 		d.fail(ctx, fmt.Sprintf("the shards have changed since it was made (%d, and %d now, former ones included); %s", d.r.Shards, now, anew))
-	case d.r.Made.Before(d.o.Sender.Came()):
+	case d.o.Sender.CameSince(d.r.Made):
 		d.fail(ctx, "notices have moved to another Redis since it was made: "+anew)
 	default:
 		return false

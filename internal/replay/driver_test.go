@@ -48,7 +48,7 @@ func (s *shelf) ReplayItems(ctx context.Context, _ string, _ int64, _ int) ([]hi
 // sender is a Sender of a Redis that no migration has filled.
 type sender struct{ Sender }
 
-func (sender) Came() time.Time { return time.Time{} }
+func (sender) CameSince(time.Time) bool { return false }
 
 // Slow replays of one client leave room for those of another.
 func TestReplaysOfAClientDelayNoOthers(t *testing.T) {

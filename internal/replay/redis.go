@@ -63,8 +63,8 @@ type Answer struct {
 // an earlier call has processed is skipped, so a call may be repeated. With the error ErrUnconfirmed, the answers hold,
 // but replicas or disk have not confirmed the write as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
-	since, given := s.LostMoves(), items
-	if len(s.OldShards()) > 0 {
+	since, given := s.Layout.LostMoves(), items
+	if len(s.Layout.OldShards()) > 0 {
 		var err error
 		if items, err = s.fromOldShards(ctx, items); err != nil {
 			return nil, err // also an unconfirmed move, without answers: nothing was scheduled
@@ -72,7 +72,7 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	}
 
 	prefixes, v, err := s.run(ctx, r, items, since)
-	if errors.Is(err, store.ErrReplaced) && s.LostMoves() != since {
+	if errors.Is(err, store.ErrReplaced) && s.Layout.LostMoves() != since {
 		return s.Replay(ctx, r, given) // nothing was done
 	}
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
@@ -101,9 +101,9 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 
 // run runs the script, and returns the prefixes of its groups and its reply.
 func (s Redis) run(ctx context.Context, r Part, items []Item, since int64) (prefixes []string, v []any, err error) {
-	cmd := s.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *store.LayoutView) ([]string, []any, error) {
+	cmd := s.Layout.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *store.LayoutView) ([]string, []any, error) {
 		switch {
-		case s.IsOld(view, r.Shard, since):
+		case s.Layout.IsOld(view, r.Shard, since):
 			return nil, nil, store.ErrReplaced
 		case view.Side.Sorts(): // the notice that it would replace may be on the other side
 			return nil, nil, wire.ErrMoved
@@ -215,7 +215,7 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 
 	for j, i := range todo {
 		// The replay script does not check old shards.
-		if !s.IsOldShard(shards[j]) {
+		if !s.Layout.IsOldShard(shards[j]) {
 			continue
 		}
 
@@ -237,7 +237,7 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bool, err error) {
 	f, err := s.Find(ctx, prefix, key)
 	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && !s.IsOldShard(f.Shard):
+	case errors.Is(err, store.ErrNotFound), err == nil && !s.Layout.IsOldShard(f.Shard):
 		return false, s.Wire().Fail(replayScript.Op, store.ErrReplaced)
 	case err != nil:
 		return false, err
@@ -245,10 +245,10 @@ func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bo
 		return true, nil
 	}
 
-	if err := s.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, key); err != nil {
+	if err := s.Layout.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, key); err != nil {
 		return false, err
 	}
-	if at, err := s.Place(ctx, key); err != nil || s.IsOldShard(at) {
+	if at, err := s.Place(ctx, key); err != nil || s.Layout.IsOldShard(at) {
 		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, store.ErrReplaced))
 	}
 

@@ -37,7 +37,7 @@ func newWorld(t *testing.T, change func(o *store.Options)) *world {
 		change(&o)
 	}
 	s := store.New(o)
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return &world{t, srv, Redis{s}}
@@ -85,7 +85,7 @@ func (w *world) item(key string) Item {
 
 func (w *world) reshard(n int) {
 	w.t.Helper()
-	if err := w.s.Announce(w.t.Context(), w.s.Space().Replace(n, false)); err != nil {
+	if err := w.s.Layout.Announce(w.t.Context(), w.s.Space().Replace(n, false)); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -159,10 +159,10 @@ func TestReplayFindsNoticesAfterRedisLostTheirMove(t *testing.T) {
 	it := w.item(key)
 	w.reshard(3)
 	lose := w.srv.Snapshot(t, "*")
-	if err := w.s.Bring(t.Context(), partition, key); err != nil {
+	if err := w.s.Layout.Bring(t.Context(), partition, key); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := w.s.Drained(t.Context(), nil); err != nil || left > 0 {
+	if left, err := w.s.Layout.Drained(t.Context(), nil); err != nil || left > 0 {
 		t.Fatal(left, err)
 	}
 	lose()
@@ -277,7 +277,7 @@ func FuzzReplies(f *testing.F) {
 		c, a := wiretest.Answers(t, b)
 		s := Redis{store.New(store.Options{Client: c, Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix}})}
 		a.Learning = []string{prefix}
-		if err := s.Learn(t.Context()); err != nil {
+		if err := s.Layout.Learn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		a.Learning, a.Rest = nil, b
@@ -304,7 +304,7 @@ func TestReplayInASequence(t *testing.T) {
 		{[]string{prefix, prefix + store.Blocks}, store.EndDelivered, false, waits},
 	} {
 		w := newWorld(t, nil)
-		if err := w.s.AddOrdered(t.Context(), x.members); err != nil {
+		if err := w.s.Layout.AddOrdered(t.Context(), x.members); err != nil {
 			t.Fatal(err)
 		}
 		w.put(replayed, "1", "")
@@ -326,7 +326,7 @@ func TestReplayMovesThePositionOfADeadLetter(t *testing.T) {
 	t.Parallel()
 	const replayed, waits, to = "app1:a:b:1", "app1:a:c:1", "app1:a"
 	w := newWorld(t, func(o *store.Options) { o.Prefixes = []string{prefix, to} })
-	if err := w.s.AddOrdered(t.Context(), []string{prefix, prefix + store.Blocks, to}); err != nil {
+	if err := w.s.Layout.AddOrdered(t.Context(), []string{prefix, prefix + store.Blocks, to}); err != nil {
 		t.Fatal(err)
 	}
 	w.put(replayed, "1", "")

@@ -50,7 +50,7 @@ type When struct {
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := amended{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}
 	for range maxMoves {
-		open, side := len(s.OldShards()), s.Side()
+		open, side := len(s.Layout.OldShards()), s.Layout.Side()
 		shard, err := s.Place(ctx, key)
 		if err != nil {
 			return Change{}, err
@@ -60,11 +60,11 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if s.IsOldShard(shard) || s.OldShardsRefilled(open) {
+		if s.Layout.IsOldShard(shard) || s.Layout.OldShardsRefilled(open) {
 			continue
 		}
 		// A change of side may have deleted the mark that the notice is on the other side.
-		if err = s.absent(ctx, shard, key); !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
+		if err = s.absent(ctx, shard, key); !errors.Is(err, ErrNotFound) || s.Layout.Side().Epoch == side.Epoch {
 			return c, err
 		}
 	}
@@ -82,7 +82,7 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 			}
 		}
 
-		all, err := s.LookUnder(ctx, shard, prefix, a.key)
+		all, err := s.Layout.LookUnder(ctx, shard, prefix, a.key)
 		if err != nil {
 			return Change{}, err
 		}
@@ -90,7 +90,7 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 			break
 		}
 
-		at, err := s.Locate(ctx, shard, all, []string{a.key})
+		at, err := s.Layout.Locate(ctx, shard, all, []string{a.key})
 		if err != nil {
 			return Change{}, err
 		}
@@ -124,7 +124,7 @@ func (s *Store) amendMany(ctx context.Context, op Amendment, list []Amended, j *
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
 	for range maxMoves {
-		open := len(s.OldShards())
+		open := len(s.Layout.OldShards())
 		ks := make([]string, len(list))
 		for i := range list {
 			ks[i] = list[i].Key
@@ -186,7 +186,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && (s.IsOldShard(at.Shard) || s.OldShardsRefilled(step.open)):
+		case c.Before == "" && (s.Layout.IsOldShard(at.Shard) || s.Layout.OldShardsRefilled(step.open)):
 			moved = append(moved, step.list[i])
 		}
 	}
@@ -278,7 +278,7 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
 
-	return s.w.List(amendScript.Op, s.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
+	return s.w.List(amendScript.Op, s.Layout.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
 		if v.Side.Closed() && op != reopen { // a report is accepted on both sides
 			return nil, nil, wire.ErrMoved
 		}

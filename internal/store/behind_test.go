@@ -45,7 +45,7 @@ func TestNewHeadWaitsForNoticeInFlight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, srv := open(t)
 			ctx, c := t.Context(), srv.Client()
-			if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+			if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 				t.Fatal(err)
 			}
 			s.put(t, Request{Key: second})

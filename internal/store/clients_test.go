@@ -21,7 +21,7 @@ func pair(t *testing.T) (s, other *Store, srv *redistest.Server) {
 		return New(Options{Client: srv.Client(), Space: space, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 100})
 	}
 	s, other = instance(), instance()
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s, other, srv

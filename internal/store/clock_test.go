@@ -38,7 +38,7 @@ func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
 	const key = "app1:a:b:1"
 	s, em, c := emulate(t)
 	ctx := t.Context()
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	p := newProducer(t, s)
@@ -77,7 +77,7 @@ func TestNothingIsMadeWhileRedissClockStandsYearsBehind(t *testing.T) {
 func TestARealRedisAnswersSoOfItsClock(t *testing.T) {
 	t.Parallel()
 	s, srv := open(t)
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const other = "local redis = setmetatable({call = function(c, ...) if c == 'TIME' then return {'5', '0'} end " +

@@ -12,7 +12,7 @@ func TestOwnTimerFollowsItsNoticeInCluster(t *testing.T) {
 	t.Parallel()
 	c, _, _ := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 1, prefix)
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(what, key string, due time.Time) {

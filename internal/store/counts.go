@@ -26,7 +26,7 @@ var countPendingScript = wire.NewScript("countpending", countPendingSource, fals
 // has other data than the known ones.
 func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
 	if len(s.Prefixes()) == 0 {
-		return nil, s.Check(ctx)
+		return nil, s.Layout.Check(ctx)
 	}
 
 	by, all, r := map[int]int64{}, []keys.Partition(nil), s.w.NewRound()
@@ -52,7 +52,7 @@ func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
 }
 
 func (s *Store) addPending(ctx context.Context, by map[int]int64, list []keys.Partition) error {
-	before, place := s.view.Load(), list[0].Shard
+	before, place := s.Layout.view.Load(), list[0].Shard
 	ks := []string{s.space.Layout(place)}
 	for _, p := range list {
 		ks = append(ks, s.space.Shadow(p))
@@ -65,10 +65,10 @@ func (s *Store) addPending(ctx context.Context, by map[int]int64, list []keys.Pa
 
 	state, _ := v[0].(string)
 	id, _ := v[1].(string)
-	if err := s.compare(ctx, place, before, state, id); err != nil {
+	if err := s.Layout.compare(ctx, place, before, state, id); err != nil {
 		return err
 	}
-	if id == "" || !s.identity.isPart(place, id) {
+	if id == "" || !s.Layout.identity.isPart(place, id) {
 		return ErrReplaced
 	}
 
@@ -89,7 +89,7 @@ const lookForDue = 1000
 func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []wire.Lost, err error) {
 	out, r := make([]Counts, len(prefixes)), s.w.NewRound()
 	for i, prefix := range prefixes {
-		out[i].Prefix, out[i].RepeatWindow, out[i].Ordered = prefix, s.o.Retention, s.KnownOrdered(prefix)
+		out[i].Prefix, out[i].RepeatWindow, out[i].Ordered = prefix, s.o.Retention, s.Layout.KnownOrdered(prefix)
 		for shard := range s.space.Places() {
 			if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
@@ -101,7 +101,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 		return nil, missing, err
 	}
 
-	paused, err := s.PausedBut(ctx, r.Silent())
+	paused, err := s.Layout.PausedBut(ctx, r.Silent())
 	if err != nil {
 		return nil, missing, err
 	}

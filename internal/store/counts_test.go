@@ -34,7 +34,7 @@ func TestNextDueIsNoLease(t *testing.T) {
 	if c := count(); c.Overdue != 1 || !c.NextDue.Equal(now.Due) {
 		t.Errorf("one more now, %s: %+v", now.Due, c)
 	}
-	if err := s.Pause(t.Context(), prefix); err != nil {
+	if err := s.Layout.Pause(t.Context(), prefix); err != nil {
 		t.Fatal(err)
 	}
 	if c := count(); !c.Paused {

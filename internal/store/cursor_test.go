@@ -42,7 +42,7 @@ func TestTheKeyIsMadeOnce(t *testing.T) {
 	seen := map[string]bool{}
 	for range 16 {
 		wg.Go(func() {
-			k, err := s.Key(t.Context())
+			k, err := s.Layout.Key(t.Context())
 			mu.Lock()
 			defer mu.Unlock()
 			if seen[string(k)] = true; err != nil || len(k) != keyring.Size {
@@ -61,7 +61,7 @@ func TestTheKeyIsMadeOnce(t *testing.T) {
 	// An invalid key is an error and is not overwritten.
 	srv.Client().Del(t.Context(), name)
 	srv.Client().RPush(t.Context(), name, "x")
-	if k, err := s.Key(t.Context()); err == nil {
+	if k, err := s.Layout.Key(t.Context()); err == nil {
 		t.Errorf("a list was accepted as a key of %d bytes", len(k))
 	}
 }

@@ -70,7 +70,7 @@
 // # Old shards
 //
 // A reshard (a change of the number of shards) creates new shards, and moves the notices to them while deliveries
-// continue. All shards are numbered, the old ones first. The code calls this number a place. [Layout.Where] returns the
+// continue. All shards are numbered, the old ones first. The code calls this number a place. [Store.Where] returns the
 // places of notices.
 //
 // Notices leave an old shard in batches:

@@ -92,7 +92,7 @@ var findScript = wire.NewScript("find", findSource, false)
 // be stored under another prefix that covers its key; Found.Route is the actual one.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
-		open, side := len(s.OldShards()), s.Side()
+		open, side := len(s.Layout.OldShards()), s.Layout.Side()
 		at, err := s.Place(ctx, key)
 		if err != nil {
 			return Found{}, err
@@ -106,16 +106,16 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
-		if s.IsOldShard(at) || s.OldShardsRefilled(open) {
+		if s.Layout.IsOldShard(at) || s.Layout.OldShardsRefilled(open) {
 			continue
 		}
-		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Side().Sorts() {
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Layout.Side().Sorts() {
 			return f, err
 		}
 
 		// It may have arrived since the first check, or a change of side may have deleted its mark.
 		f, err = s.findIn(ctx, at, prefix, key)
-		if !errors.Is(err, ErrNotFound) || s.Side().Epoch == side.Epoch {
+		if !errors.Is(err, ErrNotFound) || s.Layout.Side().Epoch == side.Epoch {
 			return f, err
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 		}
 	}
 
-	all, err := s.LookUnder(ctx, shard, prefix, key)
+	all, err := s.Layout.LookUnder(ctx, shard, prefix, key)
 	if err != nil {
 		return Found{}, err
 	}
@@ -238,7 +238,7 @@ func ReadFound(key, prefix string, v any) (Found, error) {
 // absent returns the error for a notice that a shard does not have. It is ErrMoved if the notice
 // may be on the other side of a migration.
 func (s *Store) absent(ctx context.Context, shard int, key string) error {
-	v := s.View()
+	v := s.Layout.View()
 	switch {
 	case v == nil || !v.Side.Sorts():
 	case v.Side.Closed():

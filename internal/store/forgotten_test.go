@@ -24,7 +24,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 	s.grow(t, 1)
 	out := func(k string) Moving {
 		t.Helper()
-		l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, 1, []string{k})
+		l, _, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, 1, []string{k})
 		if err != nil || l.Len() != 1 {
 			t.Fatal(l, err)
 		}
@@ -32,7 +32,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 	}
 	in := func(l Moving) {
 		t.Helper()
-		if stay, err := s.MoveIn(t.Context(), l); err != nil || len(stay) > 0 {
+		if stay, err := s.Layout.MoveIn(t.Context(), l); err != nil || len(stay) > 0 {
 			t.Fatal(stay, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestABatchThatRedisHasForgottenIsNoOther(t *testing.T) {
 	in(gone)
 	in(l)
 	for _, l := range []Moving{gone, l} {
-		if err := s.MoveEnd(t.Context(), l, nil); err != nil {
+		if err := s.Layout.MoveEnd(t.Context(), l, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -101,8 +101,8 @@ func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
 			s.grow(t, 3)
 			forget := srv.Snapshot(t, "*")
 			s.move(t, key)
-			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.OldShards()) > 0 {
-				t.Fatal(left, s.OldShards(), err)
+			if left, err := s.Layout.Drained(t.Context(), nil); err != nil || left > 0 || len(s.Layout.OldShards()) > 0 {
+				t.Fatal(left, s.Layout.OldShards(), err)
 			}
 			forget()
 			call(t, s, was)
@@ -110,8 +110,8 @@ func TestWhatIsBackInAFormerShardIsFound(t *testing.T) {
 				t.Fatalf("it is in %v", at)
 			}
 			s.move(t, key)
-			if left, err := s.Drained(t.Context(), nil); err != nil || left > 0 || len(s.OldShards()) > 0 {
-				t.Fatal(left, s.OldShards(), err)
+			if left, err := s.Layout.Drained(t.Context(), nil); err != nil || left > 0 || len(s.Layout.OldShards()) > 0 {
+				t.Fatal(left, s.Layout.OldShards(), err)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	s, srv := open(t)
 	asleep := New(s.o)
 	was := s.put(t, Request{Key: key, Delay: time.Hour, Content: body("1")})
-	if err := asleep.Learn(t.Context()); err != nil {
+	if err := asleep.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	forget := srv.Snapshot(t, "*")
@@ -146,7 +146,7 @@ func TestAReshardThatRedisHasForgottenIsAnnouncedAgain(t *testing.T) {
 	other := New(Options{Client: s.o.Client, Space: keys.Space{Namespace: s.space.Namespace, Shards: 1}, Prefixes: s.o.Prefixes,
 		Retention: time.Hour, Retain: 10})
 	other.grow(t, 2)
-	if err := s.Learn(t.Context()); !errors.Is(err, ErrLayout) {
+	if err := s.Layout.Learn(t.Context()); !errors.Is(err, ErrLayout) {
 		t.Fatalf("others have taken the place of its shards: %v", err)
 	}
 }

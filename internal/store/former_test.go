@@ -18,10 +18,10 @@ import (
 // grow puts n other shards in the place of those there are.
 func (s *Store) grow(t *testing.T, n int) {
 	t.Helper()
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Announce(t.Context(), s.space.Replace(n, false)); err != nil {
+	if err := s.Layout.Announce(t.Context(), s.space.Replace(n, false)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -41,7 +41,7 @@ func (s *Store) move(t *testing.T, ks ...string) (gone, held int) {
 	t.Helper()
 	for _, k := range ks {
 		for _, home := range s.space.Homes(k) {
-			l, n, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix, Shard: home}, s.space.Shard(k), []string{k})
+			l, n, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix, Shard: home}, s.space.Shard(k), []string{k})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,11 +50,11 @@ func (s *Store) move(t *testing.T, ks ...string) (gone, held int) {
 				continue
 			}
 			gone++
-			stay, err := s.MoveIn(t.Context(), l)
+			stay, err := s.Layout.MoveIn(t.Context(), l)
 			if err != nil || len(stay) > 0 {
 				t.Fatal(stay, err)
 			}
-			if err := s.MoveEnd(t.Context(), l, stay); err != nil {
+			if err := s.Layout.MoveEnd(t.Context(), l, stay); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -79,17 +79,18 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 	const key = "app1:a:b:1"
 	type step func(t *testing.T, s *Store)
 	out := func(t *testing.T, s *Store) {
-		if l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); err != nil || l.Len() != 1 {
+		l, _, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key})
+		if err != nil || l.Len() != 1 {
 			t.Fatal(l, err)
 		}
 	}
 	arrived := func(t *testing.T, s *Store) {
 		out(t, s)
-		l, err := s.Outstanding(t.Context(), 0)
+		l, err := s.Layout.Outstanding(t.Context(), 0)
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
-		if _, err := s.MoveIn(t.Context(), *l); err != nil {
+		if _, err := s.Layout.MoveIn(t.Context(), *l); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -158,7 +159,7 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 	if gone, n := s.move(t, held); gone != 0 || n != 1 {
 		t.Fatalf("the claimed notice was moved: %d, %d", gone, n)
 	}
-	if n, err := s.Drained(t.Context(), nil); err != nil || n != 1 {
+	if n, err := s.Layout.Drained(t.Context(), nil); err != nil || n != 1 {
 		t.Fatalf("%d former shards hold something, %v", n, err)
 	}
 	p := asleep.space.Partition(prefix, fresh) // with its old layout
@@ -178,8 +179,8 @@ func TestWhoSleptThroughAReshard(t *testing.T) {
 	if gone, n := s.move(t, held); gone != 1 || n != 0 {
 		t.Errorf("%d went, %d are held", gone, n)
 	}
-	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 || len(s.OldShards()) != 0 {
-		t.Errorf("%d, %v, %v", n, s.OldShards(), err)
+	if n, err := s.Layout.Drained(t.Context(), nil); err != nil || n != 0 || len(s.Layout.OldShards()) != 0 {
+		t.Errorf("%d, %v, %v", n, s.Layout.OldShards(), err)
 	}
 	f, err := asleep.Find(t.Context(), prefix, held)
 	if err != nil || f.State != notice.Delivered || f.Shard < s.space.First() {
@@ -193,7 +194,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	c := srv.Client()
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Delay: time.Hour, Content: body("1")})
-	before := s.View().State
+	before := s.Layout.View().State
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
 	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "",
@@ -202,19 +203,19 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 		t.Errorf("%v, %v", reply, err)
 	}
 	for place := range s.space.Places() {
-		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.View().State {
+		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.Layout.View().State {
 			t.Errorf("place %d has the state %q", place, state)
 		}
 	}
-	l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key})
+	l, _, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key})
 	if err != nil || l.Len() != 1 {
 		t.Fatal(l, err)
 	}
-	if _, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err,
+	if _, _, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(key), []string{key}); !errors.Is(err,
 		ErrMoving) {
 		t.Errorf("two batches at a time: %v", err)
 	}
-	if err := s.Finish(t.Context(), 0); err != nil {
+	if err := s.Layout.Finish(t.Context(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if c, err := s.Amend(t.Context(), prefix, key, Cancel, When{}); err != nil || !c.Done {
@@ -222,11 +223,11 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	}
 	s.erase(t, s.space.Partition(prefix, key), key)
 	// Who began it wakes up.
-	stay, err := s.MoveIn(t.Context(), l)
+	stay, err := s.Layout.MoveIn(t.Context(), l)
 	if err != nil || len(stay) != 0 {
 		t.Errorf("%v, %v", stay, err)
 	}
-	if err := s.MoveEnd(t.Context(), l, stay); err != nil {
+	if err := s.Layout.MoveEnd(t.Context(), l, stay); err != nil {
 		t.Error(err)
 	}
 	if at := s.lies(t, srv, key); len(at) != 0 {
@@ -249,12 +250,12 @@ func TestTwoReshards(t *testing.T) {
 		ks = append(ks, fmt.Sprintf("app1:a:b:%d", i))
 		s.schedule(t, Request{Key: ks[i], Delay: time.Hour, Content: body("1")})
 	}
-	l, _, err := s.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(ks[20]), ks[20:21])
+	l, _, err := s.Layout.MoveOut(t.Context(), keys.Partition{Prefix: prefix}, s.space.Shard(ks[20]), ks[20:21])
 	if err != nil || l.Len() != 1 {
 		t.Fatal(l, err)
 	}
 	asleep := New(s.o)
-	if err := asleep.Learn(t.Context()); err != nil {
+	if err := asleep.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	s.grow(t, 2)
@@ -274,7 +275,7 @@ func TestTwoReshards(t *testing.T) {
 			t.Errorf("%s is in %v, want %d", k, at, s.space.Shard(k))
 		}
 	}
-	if n, err := s.Drained(t.Context(), nil); err != nil || n != 0 {
+	if n, err := s.Layout.Drained(t.Context(), nil); err != nil || n != 0 {
 		t.Errorf("%d, %v", n, err)
 	}
 	again, _, err := Discover(t.Context(), s.o.Client, keys.Space{Namespace: s.space.Namespace, Shards: 4}, false)
@@ -341,7 +342,7 @@ func TestEachStateGoesAlong(t *testing.T) {
 func TestWhatIsInTheWay(t *testing.T) {
 	s, srv := open(t)
 	asleep := New(s.o)
-	if err := asleep.Learn(t.Context()); err != nil {
+	if err := asleep.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	const ended, pending, same = "app1:a:b:ended", "app1:a:b:pending", "app1:a:b:same"
@@ -357,18 +358,18 @@ func TestWhatIsInTheWay(t *testing.T) {
 		srv.Client().HSet(t.Context(), s.space.Records(former), k, `{"due":9000000000000,"made":10000000000001,"text":"old"}`)
 		srv.Client().ZAdd(t.Context(), s.space.Shadow(former), redisZ(9000000000000, k))
 	}
-	if n, err := s.Drained(t.Context(), nil); n != 1 || err != nil {
+	if n, err := s.Layout.Drained(t.Context(), nil); n != 1 || err != nil {
 		t.Fatalf("%d, %v", n, err)
 	}
 	for _, k := range []string{ended, pending, same} {
-		l, _, err := s.MoveOut(t.Context(), former, s.space.Shard(k), []string{k})
+		l, _, err := s.Layout.MoveOut(t.Context(), former, s.space.Shard(k), []string{k})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.MoveIn(t.Context(), l); err != nil { // the answer is lost
+		if _, err := s.Layout.MoveIn(t.Context(), l); err != nil { // the answer is lost
 			t.Fatal(err)
 		}
-		if err := s.Finish(t.Context(), 0); err != nil {
+		if err := s.Layout.Finish(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -456,7 +457,7 @@ func TestProducersFindTheShard(t *testing.T) {
 		refused(tag, key, "are being moved")
 	}
 	s.move(t, "app1:a:b:before")
-	if n, err := s.Drained(t.Context(), nil); n != 0 || err != nil {
+	if n, err := s.Layout.Drained(t.Context(), nil); n != 0 || err != nil {
 		t.Fatal(n, err)
 	}
 	for i := range 40 {

@@ -25,16 +25,16 @@ var freeScript = wire.NewScript("free", WithParts(freeSource), false)
 // unless a sequence waits for exactly that attempt.
 func (s *Store) FreeReported(ctx context.Context, prefix, key, id string, attempt int) error {
 	prefixes := []string{prefix} // a notice that replaces another one may have a longer prefix
-	if v := s.view.Load(); v != nil {
+	if v := s.Layout.view.Load(); v != nil {
 		prefixes = append(prefixes, v.Beside(prefix)...)
 	}
 
-	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return !s.KnownOrdered(p) })
+	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return !s.Layout.KnownOrdered(p) })
 	if len(prefixes) == 0 {
 		return nil
 	}
 
-	for _, shard := range append([]int{s.space.Shard(key)}, s.OldShards()...) {
+	for _, shard := range append([]int{s.space.Shard(key)}, s.Layout.OldShards()...) {
 		for _, p := range prefixes {
 			if err := s.freeIn(ctx, keys.Partition{Prefix: p, Shard: shard}, key, id, attempt); err != nil {
 				return err

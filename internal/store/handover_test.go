@@ -180,7 +180,7 @@ func TestWithoutHistoryNothingIsHandedOver(t *testing.T) {
 	if err := p.Run(t.Context(), srv.Client(), p.keys(key), key, "+1000", "replace", "z").Err(); err != nil {
 		t.Fatal(err)
 	}
-	if n := srv.Client().Exists(t.Context(), s.space.Ended(0), s.space.History(0)).Val(); n != 0 || s.HandsOver() {
+	if n := srv.Client().Exists(t.Context(), s.space.Ended(0), s.space.History(0)).Val(); n != 0 || s.Layout.HandsOver() {
 		t.Errorf("%d keys of history", n)
 	}
 }
@@ -200,14 +200,14 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 	o := plain.o
 	o.History = 500
 	with := New(o)
-	if err := with.Learn(t.Context()); err != nil {
+	if err := with.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ended(b)
 	if got, _ := plain.endings(t); !slices.Equal(got, []string{"delivered 1 2"}) {
 		t.Fatalf("%v", got)
 	}
-	if gone, err := plain.EndHistory(t.Context()); err != nil || gone { // the day begins
+	if gone, err := plain.Layout.EndHistory(t.Context()); err != nil || gone { // the day begins
 		t.Fatalf("%v, %v", gone, err)
 	}
 	seen := func(ago time.Duration) { // as ship.lua writes it
@@ -217,15 +217,15 @@ func TestInstancesWithoutHistoryHandOverForOthers(t *testing.T) {
 		}
 	}
 	seen(0)
-	if gone, err := plain.EndHistory(t.Context()); err != nil || gone {
+	if gone, err := plain.Layout.EndHistory(t.Context()); err != nil || gone {
 		t.Fatalf("%v, %v", gone, err)
 	}
 	seen(25 * time.Hour)
-	if gone, err := plain.EndHistory(t.Context()); err != nil || !gone {
+	if gone, err := plain.Layout.EndHistory(t.Context()); err != nil || !gone {
 		t.Fatalf("%v, %v", gone, err)
 	}
 	ended(c)
-	if got, _ := plain.endings(t); len(got) != 1 || plain.HandsOver() {
+	if got, _ := plain.endings(t); len(got) != 1 || plain.Layout.HandsOver() {
 		t.Fatalf("%v", got)
 	}
 	// One that has it after all says so again with its next write.
@@ -262,7 +262,7 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	o.Space.Shards = 4
 	with := o
 	with.History = 500
-	if err := New(with).Learn(t.Context()); err != nil {
+	if err := New(with).Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	dies := o
@@ -270,8 +270,8 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	t.Cleanup(func() { _ = dies.Client.Close() })
 	killed, next := New(dies), New(o)
 	for _, s := range []*Store{killed, next} {
-		if err := s.Learn(t.Context()); err != nil || !s.HandsOver() {
-			t.Fatal(s.HandsOver(), err)
+		if err := s.Layout.Learn(t.Context()); err != nil || !s.Layout.HandsOver() {
+			t.Fatal(s.Layout.HandsOver(), err)
 		}
 	}
 	says := func() (list []string) {
@@ -287,13 +287,13 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 		}
 	}
 	dies.Client.AddHook(&dying{registers: 2})
-	if _, err := killed.EndHistory(t.Context()); err == nil {
+	if _, err := killed.Layout.EndHistory(t.Context()); err == nil {
 		t.Fatal("it was not killed")
 	}
-	if err := next.Known(t.Context()); err != nil { // it has just spoken to the first shard
+	if err := next.Layout.Known(t.Context()); err != nil { // it has just spoken to the first shard
 		t.Fatal(err)
 	}
-	if got := says(); !slices.Equal(got, []string{"0", "0", "125", "125"}) || next.HandsOver() {
+	if got := says(); !slices.Equal(got, []string{"0", "0", "125", "125"}) || next.Layout.HandsOver() {
 		t.Fatalf("%v", got)
 	}
 	// Notices that are finalized at the same time are written to the outbox if the shard's layout
@@ -319,16 +319,16 @@ func TestTheEndOfAHistoryIsFinishedByAnother(t *testing.T) {
 	if lengths[0]+lengths[1] != 0 || lengths[2] == 0 || lengths[3] == 0 {
 		t.Errorf("entries by shard: %v", lengths)
 	}
-	if err := next.Known(t.Context()); err != nil || next.HandsOver() {
-		t.Fatal(next.HandsOver(), err)
+	if err := next.Layout.Known(t.Context()); err != nil || next.Layout.HandsOver() {
+		t.Fatal(next.Layout.HandsOver(), err)
 	}
-	if gone, err := next.EndHistory(t.Context()); err != nil || !gone {
+	if gone, err := next.Layout.EndHistory(t.Context()); err != nil || !gone {
 		t.Errorf("%v, %v", gone, err)
 	}
 	if got := says(); !slices.Equal(got, []string{"0", "0", "0", "0"}) {
 		t.Errorf("%v", got)
 	}
-	if gone, err := next.EndHistory(t.Context()); err != nil || gone {
+	if gone, err := next.Layout.EndHistory(t.Context()); err != nil || gone {
 		t.Errorf("it ended twice: %v, %v", gone, err)
 	}
 }

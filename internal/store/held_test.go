@@ -166,7 +166,7 @@ func TestImportRemovesReplacedNoticeFromHeldList(t *testing.T) {
 	const key = "app1:a:b:1"
 	f := s.hold(t, key, time.Hour)
 	due := time.Now().Add(2 * time.Hour).UnixMilli()
-	stay, err := s.PutIn(t.Context(), s.space.States(partition), []any{"9", 1, s.space.Wake(), partition.Wake(), "1",
+	stay, err := s.Layout.PutIn(t.Context(), s.space.States(partition), []any{"9", 1, s.space.Wake(), partition.Wake(), "1",
 		key, fmt.Sprintf(`%d - - {"due":%d,"made":%d}`, due, due, f.Made+1), "1"})
 	if err != nil || len(stay) > 0 || s.state(t, key) != notice.Scheduled {
 		t.Fatalf("%q, %v", stay, err)

@@ -144,7 +144,7 @@ func TestEmptiedRedisIsNotCountedBeforeItsLossIsReported(t *testing.T) {
 	w := &countingWatcher{}
 	s := New(Options{Client: srv.Client(), Space: keys.Space{Namespace: "notifier", Shards: 1}, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 10, Watcher: w})
-	if err := s.Learn(t.Context()); err != nil {
+	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.count = func() (map[int]int64, error) {
@@ -161,7 +161,7 @@ func TestEmptiedRedisIsNotCountedBeforeItsLossIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.err = nil
-		if err := s.Check(t.Context()); err != nil {
+		if err := s.Layout.Check(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if w.err == nil {

@@ -81,7 +81,7 @@ func TestOrderedRouteWithDeadLettersIsForgotten(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	const first, second, third, other = "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:closed:O1", "app1:shop:created:O2"
-	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{prefix, prefix + Blocks})); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.Layout.AddOrdered(ctx, []string{prefix, prefix + Blocks})); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range []string{first, second, third, other} {
@@ -93,7 +93,7 @@ func TestOrderedRouteWithDeadLettersIsForgotten(t *testing.T) {
 		t.Fatalf("behind a dead letter: %+v, %v", got, err)
 	}
 
-	if err := s.ForgetOrdered(ctx, nil); err != nil {
+	if err := s.Layout.ForgetOrdered(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.SMembers(ctx, s.space.ShardOrdered(0)).Val(); !slices.Equal(got, []string{prefix}) {
@@ -101,7 +101,7 @@ func TestOrderedRouteWithDeadLettersIsForgotten(t *testing.T) {
 	}
 	s.finish(t, second, EndDead) // it is not parked any more
 	s.finish(t, third, EndDelivered)
-	if err := s.ForgetOrdered(ctx, nil); err != nil {
+	if err := s.Layout.ForgetOrdered(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{s.space.Ordered(), s.space.ShardOrdered(0)} {

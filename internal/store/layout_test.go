@@ -31,7 +31,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	s := with(t, srv, 2, "b", "a:x")
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.HGetAll(ctx, s.space.Meta()).Val(); len(got) != 3 || got["id"] == "" || got["layout"] != strconv.Itoa(Version) ||
@@ -49,7 +49,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	if got := c.SMembers(ctx, s.space.Routes()).Val(); len(got) != 2 {
 		t.Errorf("routes are %v", got)
 	}
-	if err := s.Pause(ctx, "b"); err != nil {
+	if err := s.Layout.Pause(ctx, "b"); err != nil {
 		t.Fatal(err)
 	}
 	for _, set := range []string{s.space.Paused(), s.space.ShardPaused(0), s.space.ShardPaused(1)} {
@@ -59,7 +59,7 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 	}
 	c.Del(ctx, s.space.ShardPaused(1))
 	c.SAdd(ctx, s.space.ShardPaused(0), "stale")
-	if err := s.CopyPaused(ctx); err != nil {
+	if err := s.Layout.CopyPaused(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for shard := range 2 {
@@ -67,7 +67,8 @@ func TestTheFirstStartWritesTheLayoutAndItsCopies(t *testing.T) {
 			t.Errorf("copy %d is %v", shard, got)
 		}
 	}
-	if err := s.Resume(ctx, "b"); err != nil || c.Exists(ctx, s.space.Paused(), s.space.ShardPaused(0), s.space.ShardPaused(1)).Val() != 0 {
+	if err := s.Layout.Resume(ctx, "b"); err != nil ||
+		c.Exists(ctx, s.space.Paused(), s.space.ShardPaused(0), s.space.ShardPaused(1)).Val() != 0 {
 		t.Errorf("resumed: %v", err)
 	}
 }
@@ -76,10 +77,10 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	ctx := t.Context()
-	if err := with(t, srv, 1, "a").Learn(ctx); err != nil {
+	if err := with(t, srv, 1, "a").Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := with(t, srv, 2, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
+	if err := with(t, srv, 2, "a").Layout.Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), "NOTIFIER_SHARDS=1") {
 		t.Errorf("%v", err)
 	}
 	srv.Client().HSet(ctx, srv.Namespace()+":meta", "layout", 7)
@@ -88,7 +89,7 @@ func TestAnotherShardCountIsRefusedWithTheRemedy(t *testing.T) {
 		!strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
-	if err := with(t, srv, 1, "a").Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
+	if err := with(t, srv, 1, "a").Layout.Learn(ctx); !errors.Is(err, ErrLayout) || !strings.Contains(err.Error(), `layout "7"`) {
 		t.Errorf("%v", err)
 	}
 }
@@ -134,7 +135,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 		t.Error("looking has written")
 	}
 	first := New(Options{Client: s.c, Space: space, Cluster: true, Prefixes: []string{prefix}, Retention: time.Hour, Retain: 10})
-	if err := first.Learn(ctx); err != nil {
+	if err := first.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	tags := strings.Join(space.Tags, ",")
@@ -154,7 +155,7 @@ func TestTheFirstStartOnAClusterChoosesTags(t *testing.T) {
 	}
 	// An instance with other tags is refused, and writes nothing.
 	other := New(Options{Client: s.c, Space: keys.Space{Namespace: "notifier", Shards: 6}, Cluster: true, Prefixes: []string{prefix}})
-	if err := other.Learn(ctx); !errors.Is(err, ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
+	if err := other.Layout.Learn(ctx); !errors.Is(err, ErrLayout) || srv.Client().Exists(ctx, "notifier:{1}:records:"+prefix).Val() != 0 {
 		t.Errorf("an instance with other tags: %v", err)
 	}
 	for _, wrong := range []string{"1,2", "1,2,3,4,5,5", "1,2,3,4,5,}"} {
@@ -205,7 +206,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 			_, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 10)
 			return err
 		},
-		"pause": func() error { return s.Pause(ctx, prefix) },
+		"pause": func() error { return s.Layout.Pause(ctx, prefix) },
 	} {
 		if err := do(); !errors.Is(err, ErrLayout) {
 			t.Errorf("%s: %v, want ErrLayout", name, err)
@@ -214,7 +215,7 @@ func TestNothingIsWrittenWhereTheLayoutIsAnother(t *testing.T) {
 	if n := c.DBSize(ctx).Val(); n != 1 {
 		t.Errorf("%v were written", c.Keys(ctx, "*").Val())
 	}
-	if err := s.Right(ctx); !errors.Is(err, ErrLayout) {
+	if err := s.Layout.Right(ctx); !errors.Is(err, ErrLayout) {
 		t.Errorf("the layout counts as right: %v", err)
 	}
 	// An empty Redis replaces it: the instance writes its layout.
@@ -261,7 +262,7 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 	ctx := t.Context()
 	before, after := with(t, srv, 3, "app1"), with(t, srv, 3, "app1", "app1:m")
 	for _, s := range []*Store{before, after} {
-		if err := s.Learn(ctx); err != nil {
+		if err := s.Layout.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -297,7 +298,7 @@ func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 	// Known by a set of the namespace only, as before the shards had copies.
 	c.SAdd(ctx, srv.Namespace()+":routes", "app1:gone", "not a prefix")
 	s := with(t, srv, 1, "app1")
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if got := s.Prefixes(); !slices.Equal(got, []string{"app1", "app1:gone"}) {
@@ -316,7 +317,7 @@ func TestAnInstanceBeginsOnAFullRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := with(t, srv, 1, prefix)
-	if err := again.Learn(ctx); err != nil {
+	if err := again.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := again.Schedule(ctx, partition, []Request{{Key: "app1:a:b:2"}}); !errors.Is(err, wire.ErrFull) {

@@ -37,7 +37,7 @@ func TestAnswersWithoutShardsThatAreAway(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	per := spread(t, s, 60)
@@ -136,7 +136,7 @@ func TestACursorIntoAShardThatIsAway(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	per := spread(t, s, 60)
@@ -174,23 +174,23 @@ func TestTheKeyIsKnownWhileItsNodeIsAway(t *testing.T) {
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1")
 	lose(s.space.Key())
-	if _, err := s.Key(ctx); !errors.Is(err, wire.ErrUnavailable) || wire.NodeOf(err) == "" {
+	if _, err := s.Layout.Key(ctx); !errors.Is(err, wire.ErrUnavailable) || wire.NodeOf(err) == "" {
 		t.Errorf("%v: it was never read; want an error that names the node", err)
 	}
 	regain(s.space.Key())
-	key, err := s.Key(ctx)
+	key, err := s.Layout.Key(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
 	lose(s.space.Key())
-	if again, err := s.Key(ctx); err != nil || !bytes.Equal(again, key) {
+	if again, err := s.Layout.Key(ctx); err != nil || !bytes.Equal(again, key) {
 		t.Errorf("%x, %v; want %x", again, err, key)
 	}
 	regain(s.space.Key())
 	if err := c.Del(ctx, s.space.Key()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := s.Key(ctx); err != nil || bytes.Equal(other, key) {
+	if other, err := s.Layout.Key(ctx); err != nil || bytes.Equal(other, key) {
 		t.Errorf("%x, %v: it was replaced", other, err)
 	}
 }
@@ -217,7 +217,7 @@ func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
 	ctx := t.Context()
 	space := keys.Space{Namespace: "notifier", Shards: 3, Tags: []string{"left", "mid-dle", "right"}}
 	s := New(Options{Client: c, Space: space, Cluster: true, Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 100})
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	lose(space.Meta(), space.Base(0))

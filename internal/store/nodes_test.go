@@ -57,15 +57,15 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, s := t.Context(), inCluster(c, 3, "app1", "app2")
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Pause(ctx, "app1"); err != nil {
+	if err := s.Layout.Pause(ctx, "app1"); err != nil {
 		t.Fatal(err)
 	}
 	expect := func(when string, want ...[]string) {
 		t.Helper()
-		p, err := s.Pauses(ctx)
+		p, err := s.Layout.Pauses(ctx)
 		if err != nil || !slices.EqualFunc(p.Shards, want, func(a, b []string) bool { return slices.Equal(a, b) && (a == nil) == (b == nil) }) {
 			t.Errorf("%s: %#v, %v; want %#v", when, p.Shards, err, want)
 		}
@@ -76,28 +76,28 @@ func TestPausesAreReadFromCopies(t *testing.T) {
 	expect("the set is away", app1, app1, app1)
 	lose(s.space.Base(1))
 	expect("and the node of shard 1", app1, nil, app1)
-	if err := s.Pause(ctx, "app2"); !errors.Is(err, wire.ErrUnavailable) {
+	if err := s.Layout.Pause(ctx, "app2"); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%v: a pause was accepted without the node that decides on it", err)
 	}
 	regain(s.space.Paused())
-	if err := s.Pause(ctx, "app2"); err != nil { // without the copy of shard 1
+	if err := s.Layout.Pause(ctx, "app2"); err != nil { // without the copy of shard 1
 		t.Error(err)
 	}
 	both := []string{"app1", "app2"}
 	regain(s.space.Base(1))
-	if p, err := s.Pauses(ctx); err != nil || !p.Stale {
+	if p, err := s.Layout.Pauses(ctx); err != nil || !p.Stale {
 		t.Errorf("%+v, %v: want it stale, shard 1 having missed a pause", p, err)
 	}
-	if err := s.CopyPaused(ctx); err != nil {
+	if err := s.Layout.CopyPaused(ctx); err != nil {
 		t.Error(err)
 	}
-	if p, err := s.Pauses(ctx); err != nil || p.Stale {
+	if p, err := s.Layout.Pauses(ctx); err != nil || p.Stale {
 		t.Errorf("%+v, %v: stale after the copies were made", p, err)
 	}
 	lose(s.space.Paused())
 	expect("the set is away again", both, both, both)
 	lose(s.space.Base(0), s.space.Base(1), s.space.Base(2))
-	if p, err := s.Pauses(ctx); !errors.Is(err, wire.ErrUnavailable) {
+	if p, err := s.Layout.Pauses(ctx); !errors.Is(err, wire.ErrUnavailable) {
 		t.Errorf("%+v, %v: nothing can be read", p, err)
 	}
 }
@@ -108,7 +108,7 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 	t.Parallel()
 	c, lose, regain := lacking(t)
 	ctx, first := t.Context(), inCluster(c, 3, "app1")
-	if err := first.Learn(ctx); err != nil {
+	if err := first.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	lose(first.space.Meta(), first.space.Routes(), first.space.Base(0))
@@ -124,10 +124,10 @@ func TestBeginsWithWhatAnswers(t *testing.T) {
 	if err := second.Wire().Detect(ctx); err != nil {
 		t.Error(err)
 	}
-	if err := second.Learn(ctx); err != nil {
+	if err := second.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.Known(ctx); err != nil {
+	if err := second.Layout.Known(ctx); err != nil {
 		t.Error(err)
 	}
 	if lost := second.Wire().Unreached(ctx); len(lost) != 1 || fmt.Sprint(lost[0].Shards) != "[0]" {

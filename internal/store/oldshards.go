@@ -50,7 +50,7 @@ func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched 
 // scheduleSome sends each request once, and returns the requests whose notices were moved during
 // the call. Requests of one key keep their order.
 func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []position, out []Batched) (again []position, err error) {
-	since, ks := s.LostMoves(), make([]string, len(todo))
+	since, ks := s.Layout.LostMoves(), make([]string, len(todo))
 	for i, at := range todo {
 		ks[i] = batches[at.batch].Requests[at.request].Key
 	}
@@ -69,7 +69,7 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []positi
 	for i, at := range todo {
 		r := &batches[at.batch].Requests[at.request]
 		p := keys.Partition{Prefix: batches[at.batch].Prefix, Shard: shards[i]}
-		if s.IsOldShard(p.Shard) {
+		if s.Layout.IsOldShard(p.Shard) {
 			reply, moved := s.scheduleOver(ctx, p, r)
 			if moved {
 				again = append(again, at)
@@ -183,7 +183,7 @@ func (s *Store) restoreWithOld(ctx context.Context, prefix string, letters []Let
 // restoreSome restores each letter of todo once, and returns the letters whose notices were moved
 // during the call.
 func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter, todo []int, replies []Reply) (again []int, err error) {
-	since, ks := s.LostMoves(), make([]string, len(todo))
+	since, ks := s.Layout.LostMoves(), make([]string, len(todo))
 	for j, i := range todo {
 		ks[j] = letters[i].Key
 	}
@@ -196,7 +196,7 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 	by := map[keys.Partition][]int{}
 	for j, i := range todo {
 		p := keys.Partition{Prefix: prefix, Shard: shards[j]}
-		if !s.IsOldShard(p.Shard) {
+		if !s.Layout.IsOldShard(p.Shard) {
 			by[p] = append(by[p], i)
 			continue
 		}
@@ -243,7 +243,7 @@ func (s *Store) restoreOver(ctx context.Context, p keys.Partition, l *Letter) (r
 		return Reply{}, true
 	case err == nil && l.cancelled(&f):
 		// The letter replaces its cancelled notice in the current shard, so move that there first.
-		if err = s.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, f.Key); err == nil {
+		if err = s.Layout.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, f.Key); err == nil {
 			return Reply{}, true
 		}
 	case err == nil && !l.is(&f):

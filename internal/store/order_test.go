@@ -283,7 +283,7 @@ func TestSequencesStayInOrder(t *testing.T) {
 				w.keys = append(w.keys, "app1:shop:"+k)
 			}
 		}
-		if err := errors.Join(s.ordered(ctx, c, w.block), s.Known(ctx)); err != nil {
+		if err := errors.Join(s.ordered(ctx, c, w.block), s.Layout.Known(ctx)); err != nil {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(5, 40).Draw(t, "steps") {
@@ -317,7 +317,7 @@ func TestReshardKeepsPositions(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	ks := []string{"app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:refunded:O1~2"}
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range slices.Backward(ks) { // the due times are in the order of ks
@@ -356,7 +356,7 @@ func TestNoticeThatStaysInAReshardKeepsItsPosition(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range []string{first, second} {
@@ -372,15 +372,15 @@ func TestNoticeThatStaysInAReshardKeepsItsPosition(t *testing.T) {
 		c.ZAdd(ctx, s.space.Shadow(to), redis.Z{Score: 1_900_000_000_000, Member: first}).Err()); err != nil {
 		t.Fatal(err)
 	}
-	batch, _, err := s.MoveOut(ctx, partition, to.Shard, []string{first})
+	batch, _, err := s.Layout.MoveOut(ctx, partition, to.Shard, []string{first})
 	if err != nil || batch.Len() != 1 {
 		t.Fatalf("%+v, %v", batch, err)
 	}
-	stay, err := s.MoveIn(ctx, batch)
+	stay, err := s.Layout.MoveIn(ctx, batch)
 	if err != nil || !slices.Equal(stay, []string{first}) {
 		t.Fatalf("%v stay, %v", stay, err)
 	}
-	if err := s.MoveEnd(ctx, batch, stay); err != nil {
+	if err := s.Layout.MoveEnd(ctx, batch, stay); err != nil {
 		t.Fatal(err)
 	}
 	if now, err := s.sequences(ctx, c, partition); err != nil || !maps.Equal(now.positions, before.positions) || now.wrong(false) != "" {
@@ -394,7 +394,7 @@ func TestReclaimedNoticeHoldsItsSequence(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	s.put(t, Request{Key: first})
@@ -428,7 +428,7 @@ func TestReclaimedNoticeHoldsItsSequence(t *testing.T) {
 func TestUnorderedRoutesHaveNoSequences(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
-	if err := errors.Join(s.Learn(ctx), c.SAdd(ctx, s.space.ShardOrdered(0), "app2").Err()); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), c.SAdd(ctx, s.space.ShardOrdered(0), "app2").Err()); err != nil {
 		t.Fatal(err)
 	}
 	const k = "app1:shop:created:O1"
@@ -449,7 +449,7 @@ func TestParkedNoticeKeepsItsExpiredLeases(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	s.put(t, Request{Key: second})
@@ -487,7 +487,7 @@ func TestClaimInTheLastMillisecondOfALeaseDoesNotPark(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	s.put(t, Request{Key: second})
@@ -519,7 +519,7 @@ func TestIDsThatAreOnlyASuffixAreSeparateSequences(t *testing.T) {
 	s, srv := open(t)
 	ctx, c := t.Context(), srv.Client()
 	ks := []string{"app1:shop:paid:~1", "app1:shop:paid:~2"}
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	for _, k := range ks {

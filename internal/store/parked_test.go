@@ -19,7 +19,7 @@ func TestCountsOfParkedNotices(t *testing.T) {
 		}
 		return all[0]
 	}
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, c, false)); err != nil {
 		t.Fatal(err)
 	}
 	s.park(t, "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:refunded:O1")
@@ -27,7 +27,7 @@ func TestCountsOfParkedNotices(t *testing.T) {
 		t.Errorf("not known to be ordered: %+v", n)
 	}
 
-	if err := s.AddOrdered(ctx, []string{prefix}); err != nil {
+	if err := s.Layout.AddOrdered(ctx, []string{prefix}); err != nil {
 		t.Fatal(err)
 	}
 	c.ZIncrBy(ctx, s.space.Waiting(partition), -60_000, "app1:shop:paid:O1")
@@ -42,7 +42,7 @@ func TestCountsOfParkedNotices(t *testing.T) {
 	if n := count(); n.Parked != 1 || n.LongestWait >= time.Minute+30*time.Second {
 		t.Errorf("after the delivery of the head: %+v", n)
 	}
-	if err := s.Pause(ctx, prefix); err != nil {
+	if err := s.Layout.Pause(ctx, prefix); err != nil {
 		t.Fatal(err)
 	}
 	if n := count(); n.Overdue != 1 || n.Waiting() != 1 {

@@ -75,35 +75,6 @@ func (s *Layout) OldShards() []int { return *s.places.open.Load() }
 // IsOldShard reports whether a place is an old shard.
 func (s *Layout) IsOldShard(place int) bool { return place < s.space.First() }
 
-// Where returns the place of each notice, which for a missing notice is its current shard.
-func (s *Layout) Where(ctx context.Context, ks []string) ([]int, error) {
-	at := make([]int, len(ks))
-	for {
-		now := s.space.Now()
-		for i, k := range ks {
-			at[i] = now.Shard(k)
-		}
-
-		open := s.OldShards()
-		if len(open) == 0 {
-			return at, nil
-		}
-
-		old, err := s.FindInOld(ctx, now, ks, func(place int) bool { return slices.Contains(open, place) })
-		if err != nil {
-			return nil, err
-		}
-
-		for i, place := range old {
-			at[i] = place
-		}
-
-		if s.space.First() == now.First() {
-			return at, nil
-		}
-	}
-}
-
 // FindInOld searches old shards, which reshards have replaced, for the notices with the keys ks. It searches a shard if
 // only returns true for the shard's number. The result maps the index of a key in ks to the shard that stores its
 // notice. now is the caller's list of shards. If a reshard begins meanwhile, FindInOld may miss notices, so the caller
@@ -218,20 +189,6 @@ func (v *LayoutView) CoveringAny(ks []string) []string {
 	}
 
 	return list
-}
-
-// Place is Where for one notice.
-func (s *Layout) Place(ctx context.Context, key string) (int, error) {
-	if len(s.OldShards()) == 0 {
-		return s.space.Shard(key), nil
-	}
-
-	at, err := s.Where(ctx, []string{key})
-	if err != nil {
-		return 0, err
-	}
-
-	return at[0], nil
 }
 
 // Drained returns how many of the shards that reshards have replaced still contain notices. If all were empty in an

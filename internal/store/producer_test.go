@@ -70,7 +70,7 @@ func newProducer(t *testing.T, s *Store) producer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Known(t.Context()); err != nil {
+	if err := s.Layout.Known(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return producer{redis.NewScript(string(src)), func(key string) []string { return append(s.space.States(partition), key) }}
@@ -140,7 +140,7 @@ func TestTheProducersScriptWritesWhatTheStoreWrites(t *testing.T) {
 		if i%100 == 0 {
 			mine.Client().FlushDB(ctx)
 			theirs.Client().FlushDB(ctx)
-			if err := b.Known(ctx); err != nil {
+			if err := b.Layout.Known(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -369,7 +369,7 @@ func TestTheProducersScriptRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 		c.FlushDB(ctx)
-		if err := s.Known(ctx); err != nil {
+		if err := s.Layout.Known(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}

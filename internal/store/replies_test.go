@@ -45,7 +45,7 @@ func FuzzReplies(f *testing.F) {
 			Retain: 10,
 			Adopts: func(string) bool { return true }})
 		a.Learning = []string{prefix, "app1:a"}
-		if err := s.Learn(ctx); err != nil {
+		if err := s.Layout.Learn(ctx); err != nil {
 			t.Fatal(err)
 		}
 		a.Learning = nil
@@ -82,14 +82,14 @@ func FuzzReplies(f *testing.F) {
 			func() error { _, err := s.Look(ctx, []Look{{Partition: partition, Limit: 3}}); return err },
 			func() error { _, _, err := s.Trim(ctx, 0, []Trim{{Prefix: prefix}}, 5); return err },
 			func() error { _, _, err := s.Forecast(ctx, prefix, time.Now(), time.Second, 3); return err },
-			func() error { return s.Learn(ctx) },
+			func() error { return s.Layout.Learn(ctx) },
 			func() error {
 				_, err := s.Restore(ctx, partition, []Letter{{&n, n.Due}, {&n, time.Time{}}})
 				return err
 			},
 			func() error { _, _, err := s.AmendMany(ctx, Cancel, []Amended{{Prefix: prefix, Key: key}}); return err },
 			func() error {
-				_, err := s.SetSide(ctx, s.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
+				_, err := s.Layout.SetSide(ctx, s.Layout.Side(), Side{State: SideLeaving, ID: "m", Other: "x"})
 				return err
 			},
 		} {

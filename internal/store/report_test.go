@@ -88,7 +88,7 @@ func TestReportFreesItsSequenceInAnOldShard(t *testing.T) {
 	s, _ := open(t)
 	ctx := t.Context()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.AddOrdered(ctx, []string{prefix})); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.Layout.AddOrdered(ctx, []string{prefix})); err != nil {
 		t.Fatal(err)
 	}
 	s.put(t, Request{Key: first})

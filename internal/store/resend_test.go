@@ -127,7 +127,7 @@ func TestResendInASequence(t *testing.T) {
 	}{{true, EndDead, first}, {true, EndDelivered, second}, {false, EndDead, second}, {false, EndDelivered, second}} {
 		s, srv := open(t)
 		ctx := t.Context()
-		if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), x.block)); err != nil {
+		if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, srv.Client(), x.block)); err != nil {
 			t.Fatal(err)
 		}
 		s.put(t, Request{Key: first})

@@ -31,8 +31,8 @@ type Letter struct {
 // for each notice, in the same order. Reply.Created is true if the notice was restored. Otherwise the key usually has a
 // notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
-	since := s.LostMoves()
-	if len(s.OldShards()) > 0 || s.IsOldShard(p.Shard) {
+	since := s.Layout.LostMoves()
+	if len(s.Layout.OldShards()) > 0 || s.Layout.IsOldShard(p.Shard) {
 		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
 
@@ -111,7 +111,7 @@ type back struct {
 func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
 	letters := b.letters
 	call := creation{Partition: p, args: s.restoreArgs(p, b), since: b.since}
-	cmd := s.Call(ctx, restoreScript, s.space.Base(p.Shard), call.prepare(s))
+	cmd := s.Layout.Call(ctx, restoreScript, s.space.Base(p.Shard), call.prepare(s))
 	if which := ElsewhereIn(cmd.Err()); which != nil {
 		return s.restoreRest(ctx, p, b, which)
 	}

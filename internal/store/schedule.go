@@ -51,8 +51,8 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 // order. [Store.Node] must return the same name for the partitions of all batches. The error [ErrSendAlone] means that
 // a batch was not written, and that the caller must send it again in a separate call.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
-	since := s.LostMoves()
-	if len(batches) > 0 && batches[0].located == nil && len(s.OldShards()) > 0 {
+	since := s.Layout.LostMoves()
+	if len(batches) > 0 && batches[0].located == nil && len(s.Layout.OldShards()) > 0 {
 		return s.scheduleWithOld(ctx, batches)
 	}
 
@@ -68,7 +68,7 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	}
 
 	if len(calls) == 1 {
-		calls[0].cmd = s.Call(ctx, scheduleScript, s.space.Base(calls[0].Shard), calls[0].prepare(s))
+		calls[0].cmd = s.Layout.Call(ctx, scheduleScript, s.space.Base(calls[0].Shard), calls[0].prepare(s))
 	} else {
 		// Two batches of the same partition may be stored in either order.
 		s.createAll(ctx, calls)
@@ -173,7 +173,7 @@ type creation struct {
 func (c *creation) prepare(s *Store) Prepare {
 	return func(v *LayoutView) ([]string, []any, error) {
 		switch {
-		case s.IsOld(v, c.Shard, c.since):
+		case s.Layout.IsOld(v, c.Shard, c.since):
 			return nil, nil, ErrReplaced
 		case v.Side.Closed() && !c.lost:
 			return nil, nil, wire.ErrMoved
@@ -195,7 +195,7 @@ func (c *creation) keys(s *Store, v *LayoutView) []string {
 
 // createAll sends calls together. It sends a call that Redis did not run again alone.
 func (s *Store) createAll(ctx context.Context, calls []creation) {
-	if v := s.View(); v != nil && !v.Side.Closed() && !s.anyOld(v, calls) {
+	if v := s.Layout.View(); v != nil && !v.Side.Closed() && !s.anyOld(v, calls) {
 		s.createTogether(ctx, v, calls)
 	}
 
@@ -207,7 +207,7 @@ func (s *Store) createAll(ctx context.Context, calls []creation) {
 		case s.o.Cluster && c.cmd != nil && wire.NotNow(c.cmd.Err()):
 			c.alone = c.cmd.Err()
 		default:
-			wg.Go(func() { c.cmd = s.Call(ctx, scheduleScript, s.space.Base(c.Shard), c.prepare(s)) })
+			wg.Go(func() { c.cmd = s.Layout.Call(ctx, scheduleScript, s.space.Base(c.Shard), c.prepare(s)) })
 		}
 	}
 
@@ -216,7 +216,7 @@ func (s *Store) createAll(ctx context.Context, calls []creation) {
 
 // anyOld reports whether the shard of a call is no longer the current one of its keys.
 func (s *Store) anyOld(v *LayoutView, calls []creation) bool {
-	return slices.ContainsFunc(calls, func(c creation) bool { return s.IsOld(v, c.Shard, c.since) })
+	return slices.ContainsFunc(calls, func(c creation) bool { return s.Layout.IsOld(v, c.Shard, c.since) })
 }
 
 // again reports whether Redis did not run a call of a pipeline, so that the call may be sent again.
@@ -233,7 +233,7 @@ func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creat
 		list[i] = wire.Call{Keys: c.keys(s, v), Args: c.args}
 	}
 
-	for i, cmd := range s.SendAll(ctx, v, scheduleScript, list) {
+	for i, cmd := range s.Layout.SendAll(ctx, v, scheduleScript, list) {
 		calls[i].cmd = cmd
 	}
 }

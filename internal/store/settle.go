@@ -280,7 +280,7 @@ func addKey(ks []string, k string) ([]string, int) {
 
 // handedOver reports to the observer how many entries a settle has added to an outbox.
 func (s *Store) handedOver(shard int, list []Settlement) {
-	if s.o.Observer == nil || !s.HandsOver() {
+	if s.o.Observer == nil || !s.Layout.HandsOver() {
 		return
 	}
 

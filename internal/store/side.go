@@ -183,12 +183,6 @@ func (s *Layout) Home(ctx context.Context) (string, error) {
 	return home, s.w.Wrapped("home", err)
 }
 
-// Came returns the start of the last migration to this Redis; zero if there was none.
-func (s *Layout) Came() time.Time {
-	at, _ := s.CameFrom()
-	return at
-}
-
 // CameFrom returns the start of the last migration to this Redis, and the number of shards of its
 // source.
 func (s *Layout) CameFrom() (at time.Time, shards int) {

@@ -21,7 +21,7 @@ func TestMoveEndKeepsANoticeThatCameSince(t *testing.T) {
 	}
 	s.grow(t, 1)
 	old, both := keys.Partition{Prefix: prefix}, []string{back, since}
-	batch, _, err := s.MoveOut(t.Context(), old, s.space.Shard(back), both)
+	batch, _, err := s.Layout.MoveOut(t.Context(), old, s.space.Shard(back), both)
 	if err != nil || batch.Len() != 2 {
 		t.Fatal(batch, err)
 	}
@@ -32,7 +32,7 @@ func TestMoveEndKeepsANoticeThatCameSince(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := s.MoveEnd(t.Context(), batch, both); err != nil {
+	if err := s.Layout.MoveEnd(t.Context(), batch, both); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.HGet(t.Context(), s.space.Records(old), since).Val(); got != record {

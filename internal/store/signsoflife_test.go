@@ -18,7 +18,7 @@ func TestNoSignsOfLifeWhereTheLayoutIsAnother(t *testing.T) {
 	srv := redistest.Shared(t)
 	ctx, c := t.Context(), srv.Client()
 	s := store.New(store.Options{Client: c, Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{"app1"}})
-	if err := s.Learn(ctx); err != nil {
+	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
 	c.FlushDB(ctx)

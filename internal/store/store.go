@@ -61,7 +61,8 @@ type Observer interface {
 
 // Store reads and writes notices in Redis. It is safe for concurrent use.
 type Store struct {
-	*Layout
+	// Layout has what the store knows of the data in Redis as a whole.
+	Layout  *Layout
 	Timers  *Timers
 	Clients *Clients
 
@@ -79,6 +80,15 @@ func New(o Options) *Store {
 	l := NewLayout(w, LayoutOptions{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
 	return &Store{Layout: l, Timers: newTimers(w, &o), Clients: newClients(l), o: o, w: w, c: w.Redis, space: w.Space}
 }
+
+// Wire returns the client of Redis.
+func (s *Store) Wire() *wire.Client { return s.w }
+
+// Space returns the names of the Redis keys.
+func (s *Store) Space() keys.Space { return s.space }
+
+// Prefixes returns [Layout.Prefixes].
+func (s *Store) Prefixes() []string { return s.Layout.Prefixes() }
 
 // foreign reports n keys under a prefix that are not the service's.
 func (o *Options) foreign(prefix string, n int) {

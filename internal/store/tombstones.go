@@ -78,7 +78,7 @@ func digests(ks []string) []any {
 
 // tombstonesInOld returns the tombstones of keys in old shards, by index in ks.
 func (s *Store) tombstonesInOld(ctx context.Context, ks []string) (map[int]notice.Tombstone, error) {
-	open, now := s.OldShards(), s.space.Now()
+	open, now := s.Layout.OldShards(), s.space.Now()
 	by := map[int][]int{}
 	for i, k := range ks {
 		for _, home := range now.Homes(k) {

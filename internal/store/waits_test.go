@@ -28,7 +28,7 @@ func TestParkedNoticeShowsWhatItWaitsFor(t *testing.T) {
 	s, srv := open(t)
 	ctx := t.Context()
 	const first, second, third = "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:refunded:O1~2"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
 		t.Fatal(err)
 	}
 	s.park(t, first, second, third)
@@ -69,7 +69,7 @@ func TestUnparkedNoticeShowsItsPresentScore(t *testing.T) {
 	s, srv := open(t)
 	ctx := t.Context()
 	const first, second = "app1:shop:created:O1", "app1:shop:paid:O1"
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
 		t.Fatal(err)
 	}
 	s.park(t, first, second)
@@ -103,7 +103,7 @@ func TestOnlyPostponedNoticesAreLookedUp(t *testing.T) {
 func TestListOfParkedNotices(t *testing.T) {
 	s, srv := open(t)
 	ctx := t.Context()
-	if err := errors.Join(s.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
+	if err := errors.Join(s.Layout.Learn(ctx), s.ordered(ctx, srv.Client(), false)); err != nil {
 		t.Fatal(err)
 	}
 	s.park(t, "app1:shop:created:O1", "app1:shop:paid:O1", "app1:shop:refunded:O1")

@@ -91,7 +91,7 @@ func TestPageOfParkedNotice(t *testing.T) {
 	s := newSite(t, func(table *route.Table) { table.Name("orders").Order = route.OrderSkip })
 	const head, parked = "app1:orders:created:1", "app1:orders:paid:1"
 	const path = "/ui/notices/" + parked
-	if err := s.engine.Store().AddOrdered(t.Context(), []string{"app1:orders"}); err != nil {
+	if err := s.engine.Store().Layout.AddOrdered(t.Context(), []string{"app1:orders"}); err != nil {
 		t.Fatal(err)
 	}
 	claim := func(key string) *store.Claimed {

@@ -21,7 +21,7 @@ func (w *ferry) drawOrder(t *rapid.T) {
 		return
 	}
 	for _, s := range w.shores {
-		w.plainly(s.stores[0].AddOrdered(w.ctx, members[w.order]))
+		w.plainly(s.stores[0].Layout.AddOrdered(w.ctx, members[w.order]))
 	}
 	w.say("the route is ordered, dead letters: %s", w.order)
 }

@@ -166,7 +166,7 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	if err := x.Wire().Detect(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := x.Learn(w.ctx); err != nil {
+	if err := x.Layout.Learn(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	return x
@@ -494,7 +494,7 @@ func (w *ferry) end() {
 			w.t.Fatalf("find key %d on the source: %v, want moved", k, err)
 		}
 	}
-	if side := to.stores[1].Side(); side.State != store.SideOpen {
+	if side := to.stores[1].Layout.Side(); side.State != store.SideOpen {
 		w.t.Fatalf("%s is %s at last", to.name, side.State)
 	}
 }

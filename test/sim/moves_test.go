@@ -68,7 +68,7 @@ func (w *world) deploy(t *rapid.T) {
 func (w *world) kept(t *rapid.T) moving {
 	in := pick(t, "instance", w.instances)
 	from := pick(t, "from", slices.DeleteFunc(slices.Clone(w.under), func(p string) bool { return p == in.route() }))
-	ks, next, err := in.store.ScanKeys(w.ctx, at(from), 0, 100)
+	ks, next, err := in.store.Layout.ScanKeys(w.ctx, at(from), 0, 100)
 	if err != nil || next != 0 {
 		t.Fatalf("scan the keys under %s: %v, cursor %d", from, err, next)
 	}

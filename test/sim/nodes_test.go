@@ -90,7 +90,7 @@ func (l *lab) part(rt *rapid.T) {
 		w.stores = append(w.stores, w.newStore())
 	}
 	if w.order = pick(rt, "order", []order{unordered, skip}); w.order != unordered {
-		if err := w.stores[0].AddOrdered(w.ctx, []string{prefix}); err != nil {
+		if err := w.stores[0].Layout.AddOrdered(w.ctx, []string{prefix}); err != nil {
 			rt.Fatal(err)
 		}
 		w.say("the route is ordered")
@@ -120,7 +120,7 @@ func (w *parted) newStore() *store.Store {
 		w.t.Fatal(err)
 	}
 	s := store.New(store.Options{Client: w.client, Space: now, Cluster: true, Prefixes: w.under, Retention: time.Hour, Retain: 1000})
-	if err := s.Learn(w.ctx); err != nil {
+	if err := s.Layout.Learn(w.ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	return s
@@ -240,7 +240,7 @@ func (w *parted) announce(t *rapid.T) {
 		t.SkipNow()
 	}
 	next := s.Space().Replace(rapid.IntRange(1, 3).Draw(t, "shards"), false)
-	if err := s.Announce(w.ctx, next); err != nil {
+	if err := s.Layout.Announce(w.ctx, next); err != nil {
 		if !errors.Is(err, wire.ErrUnavailable) {
 			t.Fatal(err)
 		}
@@ -251,12 +251,12 @@ func (w *parted) announce(t *rapid.T) {
 
 func (w *parted) moveOut(t *rapid.T) {
 	s := pick(t, "instance", w.stores)
-	p := keys.Partition{Prefix: prefix, Shard: pick(t, "from", s.OldShards())}
+	p := keys.Partition{Prefix: prefix, Shard: pick(t, "from", s.Layout.OldShards())}
 	here, _ := w.lie(p.Shard)
 	slices.Sort(here)
 	to := s.Space().Shard(pick(t, "key", here))
 	ks := slices.DeleteFunc(here, func(k string) bool { return s.Space().Shard(k) != to })
-	l, _, err := s.MoveOut(w.ctx, p, to, ks)
+	l, _, err := s.Layout.MoveOut(w.ctx, p, to, ks)
 	if err != nil && !errors.Is(err, store.ErrMoving) && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func (w *parted) moveIn(t *rapid.T) {
 	if rapid.IntRange(0, 3).Draw(t, "for the last time") == 0 {
 		w.batches = slices.DeleteFunc(w.batches, func(o *batch) bool { return o == b })
 	}
-	stay, err := b.by.MoveIn(w.ctx, b.Moving)
+	stay, err := b.by.Layout.MoveIn(w.ctx, b.Moving)
 	if err != nil || len(stay) > 0 {
 		t.Fatalf("%v stay, %v", stay, err)
 	}
@@ -281,7 +281,7 @@ func (w *parted) moveIn(t *rapid.T) {
 
 func (w *parted) moveEnd(t *rapid.T) {
 	b := pick(t, "batch", slices.DeleteFunc(slices.Clone(w.batches), func(b *batch) bool { return !b.arrived }))
-	if err := b.by.MoveEnd(w.ctx, b.Moving, nil); err != nil {
+	if err := b.by.Layout.MoveEnd(w.ctx, b.Moving, nil); err != nil {
 		t.Fatal(err)
 	}
 	w.say("batch %d of place %d is ended", b.Number, b.From.Shard)
@@ -289,19 +289,19 @@ func (w *parted) moveEnd(t *rapid.T) {
 
 func (w *parted) finish(t *rapid.T) {
 	s, p := pick(t, "instance", w.stores), w.place(t)
-	if err := s.Finish(w.ctx, min(p, s.Space().Places()-1)); err != nil && !errors.Is(err, wire.ErrUnavailable) {
+	if err := s.Layout.Finish(w.ctx, min(p, s.Space().Places()-1)); err != nil && !errors.Is(err, wire.ErrUnavailable) {
 		t.Fatal(err)
 	}
 }
 
 func (w *parted) moveAll(s *store.Store) {
-	from := move.Redis{Store: s}
+	from := move.On(s)
 	m := move.Mover{From: from, To: from}
 	r, err := m.Pass(w.ctx)
 	if err != nil && !errors.Is(err, wire.ErrUnavailable) {
 		w.t.Fatal(err)
 	}
-	w.say("%d are moved, old shards that may hold something: %v", r.Moved, s.OldShards())
+	w.say("%d are moved, old shards that may hold something: %v", r.Moved, s.Layout.OldShards())
 }
 
 // pattern matches the keys of a place.
@@ -346,7 +346,7 @@ func (w *parted) forget(t *rapid.T) {
 func (w *parted) end() {
 	for range 4 {
 		for i := range w.stores {
-			if err := w.stores[i].Spread(w.ctx); err != nil {
+			if err := w.stores[i].Layout.Spread(w.ctx); err != nil {
 				w.t.Fatal(err)
 			}
 			w.moveAll(w.stores[i])

@@ -52,7 +52,7 @@ func (w *world) found(in *instance) {
 		w.t.Fatalf("read the number of shards: %v", err)
 	}
 	in.store = w.storeIn(now, in.own)
-	if err := in.store.Learn(w.ctx); err != nil {
+	if err := in.store.Layout.Learn(w.ctx); err != nil {
 		w.t.Fatalf("learn the layout: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func (w *world) announce(t *rapid.T, in *instance, f fate) {
 	w.say("%s replaces the shards it knows by %d new ones; it knows %v, old %v%s", in.id, n, knows.Tags, knows.Former, f)
 	w.wire.lose(f)
 	w.wire.announces = true
-	err := in.store.Announce(w.ctx, in.store.Space().Replace(n, false))
+	err := in.store.Layout.Announce(w.ctx, in.store.Space().Replace(n, false))
 	w.wire.announces = false
 	w.wire.lose(arrives)
 	grown, late := w.space().Places() > before.Places(), !knows.Same(before)
@@ -161,7 +161,7 @@ func (w *world) announce(t *rapid.T, in *instance, f fate) {
 // moveOut exports notices from an old shard. Claimed notices and notices with an expired
 // lease stay, and a shard has one exported batch at a time.
 func (w *world) moveOut(t *rapid.T, in *instance, f fate) {
-	from := in.store.OldShards()
+	from := in.store.Layout.OldShards()
 	if len(from) == 0 {
 		w.skip(t)
 		return
@@ -196,7 +196,7 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 	}
 	w.say("%s moves %v out of place %d, to place %d%s", in.id, names, place, to, f)
 	w.wire.lose(f)
-	l, stays, err := in.store.MoveOut(w.ctx, keys.Partition{Prefix: prefix, Shard: place}, to, names)
+	l, stays, err := in.store.Layout.MoveOut(w.ctx, keys.Partition{Prefix: prefix, Shard: place}, to, names)
 	w.wire.lose(arrives)
 	late := in.store.Space().Places() > knew.Places()
 	if late && err == nil {
@@ -237,10 +237,12 @@ func (w *world) takeOut(t *rapid.T, in *instance, f fate, place int, some []int)
 // moveAndForget exports a batch, has Redis lose the export, exports another batch, and then
 // imports the first.
 func (w *world) moveAndForget(t *rapid.T) {
-	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool { return len(in.store.OldShards()) == 0 }))
+	in := pick(t, "instance", slices.DeleteFunc(slices.Clone(w.instances), func(in *instance) bool {
+		return len(in.store.Layout.OldShards()) == 0
+	}))
 	first, had := rapid.IntRange(0, w.keyCount-1).Draw(t, "key"), len(w.batches)
 	place := w.notes[first].place
-	if !slices.Contains(in.store.OldShards(), place) {
+	if !slices.Contains(in.store.Layout.OldShards(), place) {
 		t.SkipNow()
 	}
 	w.save(t)
@@ -272,7 +274,7 @@ func (w *world) bringIn(t *rapid.T, b *batch, f fate) {
 	s := w.relocate(w.within)
 	w.say("%s imports batch %d of place %d into place %d%s", b.who, b.Number, b.From.Shard, b.To, f)
 	w.wire.lose(f)
-	stay, err := b.by.MoveIn(w.ctx, b.Moving)
+	stay, err := b.by.Layout.MoveIn(w.ctx, b.Moving)
 	if !w.sentOr(f, err) {
 		return
 	}
@@ -309,7 +311,7 @@ func (w *world) moveEnd(t *rapid.T, f fate) {
 	s := w.relocate(w.within)
 	w.say("%s commits batch %d of place %d%s", b.who, b.Number, b.From.Shard, f)
 	w.wire.lose(f)
-	err := b.by.MoveEnd(w.ctx, b.Moving, b.stay)
+	err := b.by.Layout.MoveEnd(w.ctx, b.Moving, b.stay)
 	w.sentOr(f, err)
 	was, is := s.at(b.From.Shard).number, w.relocate(w.within).at(b.From.Shard).number
 	want := was
@@ -329,7 +331,7 @@ func (w *world) finish(t *rapid.T) {
 	knew := in.store.Space().Places()
 	w.say("%s finishes the batch of place %d%s", in.id, place, f)
 	w.wire.loseAfter(rapid.IntRange(0, 1).Draw(t, "of script"), f)
-	err := in.store.Finish(w.ctx, place)
+	err := in.store.Layout.Finish(w.ctx, place)
 	if in.store.Space().Places() > knew { // the instance did not know the target
 		w.wire.lose(arrives)
 		return
@@ -345,7 +347,7 @@ func (w *world) drain(t *rapid.T) {
 	f := drawFate(t)
 	w.say("%s checks the old shards%s", in.id, f)
 	w.lose(t, f)
-	left, err := in.store.Drained(w.ctx, nil)
+	left, err := in.store.Layout.Drained(w.ctx, nil)
 	f = w.left(f)
 	w.wire.lose(arrives)
 	if err != nil && f == arrives && in.store.Space().Places() == w.space().Places() && !errors.Is(err, wire.ErrUnavailable) {
@@ -354,7 +356,7 @@ func (w *world) drain(t *rapid.T) {
 	if err == nil {
 		in.stale = false
 	}
-	w.say("%d hold something, %v may", left, in.store.OldShards())
+	w.say("%d hold something, %v may", left, in.store.Layout.OldShards())
 }
 
 // compareOldShards fails if an instance considers an old shard empty that holds a notice.
@@ -366,8 +368,8 @@ func (w *world) compareOldShards() {
 		}
 		first := in.store.Space().First()
 		for k := range w.notes {
-			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.OldShards(), n.place) {
-				w.t.Fatalf("%s knows the old shards %v; key %d, %s, is in place %d", in.id, in.store.OldShards(), k, n, n.place)
+			if n := &w.notes[k]; n.state != "" && n.place < first && !slices.Contains(in.store.Layout.OldShards(), n.place) {
+				w.t.Fatalf("%s knows the old shards %v; key %d, %s, is in place %d", in.id, in.store.Layout.OldShards(), k, n, n.place)
 			}
 		}
 	}
@@ -378,7 +380,7 @@ func (w *world) moveAll(in *instance) {
 	w.say("%s moves all that it can", in.id)
 	w.wire.lose(arrives)
 	knew := in.store.Space().Places()
-	from := move.Redis{Store: in.store}
+	from := move.On(in.store)
 	m := move.Mover{From: from, To: from}
 	_, err := m.Pass(w.ctx)
 	now := in.store.Space().Now()
@@ -391,7 +393,7 @@ func (w *world) moveAll(in *instance) {
 	w.relocate(w.within)
 	for k := range w.notes {
 		if n := &w.notes[k]; !w.within && n.state != "" && n.lapses == 0 && n.place < now.First() &&
-			(n.away || slices.Contains(in.store.OldShards(), n.place)) {
+			(n.away || slices.Contains(in.store.Layout.OldShards(), n.place)) {
 			w.t.Fatalf("key %d, %s, is still in place %d, exported %v", k, n, n.place, n.away)
 		}
 	}

@@ -121,7 +121,7 @@ func (w *world) endStrays() {
 		if knows.Same(now) || knows.Grows(now) || now.Grows(knows) {
 			continue
 		}
-		if err := in.store.Learn(w.ctx); !errors.Is(err, store.ErrLayout) {
+		if err := in.store.Layout.Learn(w.ctx); !errors.Is(err, store.ErrLayout) {
 			w.t.Fatalf("%s knows the layout %+v, Redis has %+v: %v", in.id, knows, now, err)
 		}
 		w.say("%s knows shards that Redis has lost, and ends", in.id)

@@ -50,7 +50,7 @@ func (w *world) drawOrder(t *rapid.T) {
 			members = append(members, p+store.Blocks)
 		}
 	}
-	if err := w.store.AddOrdered(w.ctx, members); err != nil {
+	if err := w.store.Layout.AddOrdered(w.ctx, members); err != nil {
 		t.Fatal(err)
 	}
 	w.say("the routes are ordered, dead letters: %s", w.order)

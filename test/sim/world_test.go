@@ -253,7 +253,7 @@ func newWorld(l *lab, t *rapid.T) *world {
 		}
 	}
 	if l.kind != moves {
-		if err := l.store.Learn(w.ctx); err != nil {
+		if err := l.store.Layout.Learn(w.ctx); err != nil {
 			t.Fatalf("learn the layout: %v", err)
 		}
 	}

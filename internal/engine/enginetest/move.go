@@ -193,7 +193,7 @@ func (e *Engine) Leave(prefix, key string) {
 	e.check(e.redis.Client().SAdd(ctx, e.space.Routes(), prefix).Err())
 	e.check(e.redis.Client().SAdd(ctx, e.space.ShardRoutes(0), prefix).Err())
 	e.Add(store.Found{Notice: &notice.Notice{Key: key, Route: prefix, Made: notice.MadeAt(now), Due: now}, State: notice.Scheduled})
-	e.check(e.Store().Learn(ctx))
+	e.check(e.Store().Layout.Learn(ctx))
 }
 
 // ForgetAudit deletes all entries of the audit.
