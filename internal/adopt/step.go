@@ -68,18 +68,16 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 		args = append(args, list[i].args()...)
 	}
 
-	v, err := s.Layout.Call(ctx, adoptScript, s.Space().Base(p.Shard), func(at *store.LayoutView) ([]string, []any, error) {
-		if p.Shard < at.First && slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil }) {
-			return nil, nil, store.ErrReplaced
-		}
+	creates := slices.ContainsFunc(list, func(a Adoption) bool { return a.Op == OpAdopt && a.Notice == nil })
+	v, err := s.Change(ctx, adoptScript, store.Call{Shard: p.Shard, Creates: creates, Since: s.Sight(),
+		Prepare: func(at *store.LayoutView) ([]string, []any) {
+			ks := s.Space().States(p)
+			for _, other := range at.Others(p.Prefix, nil) {
+				ks = append(ks, s.Space().Records(p.Under(other)))
+			}
 
-		ks := s.Space().States(p)
-		for _, other := range at.Others(p.Prefix, nil) {
-			ks = append(ks, s.Space().Records(p.Under(other)))
-		}
-
-		return ks, args, nil
-	}).Slice()
+			return ks, args
+		}}).Slice()
 	if which := store.ElsewhereIn(err); which != nil {
 		return s.adoptRest(ctx, p, list, which)
 	}

@@ -10,8 +10,6 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/redirect"
 	"notifier/internal/route"
-	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // countFor is how long a dry run of a redirect reads notices.
@@ -68,8 +66,8 @@ func (e *Engine) MakeRedirect(ctx context.Context, rule redirect.Rule, client st
 	if err != nil {
 		return r, err
 	}
-	if e.store.Layout.Side().State != store.SideOpen {
-		return r, fmt.Errorf("redirect: %w", wire.ErrMoved)
+	if err := e.store.Whole(); err != nil {
+		return r, fmt.Errorf("redirect: %w", err)
 	}
 	if err := e.redirectStore().Add(ctx, &r, e.share(redirect.MaxKept)); err != nil {
 		return r, err

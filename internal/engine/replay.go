@@ -7,8 +7,6 @@ import (
 
 	"notifier/internal/history"
 	"notifier/internal/replay"
-	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // MakeReplay selects the notices of a replay and starts it, unless it is a dry run. Only notices
@@ -88,8 +86,8 @@ func (e *Engine) replayable(ctx context.Context, dry bool) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
-	if side := e.store.Layout.Side(); !dry && side.State != store.SideOpen {
-		return fmt.Errorf("replay: %w", wire.ErrMoved)
+	if err := e.store.Whole(); err != nil && !dry {
+		return fmt.Errorf("replay: %w", err)
 	}
 
 	return nil

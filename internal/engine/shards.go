@@ -99,19 +99,19 @@ func (e *Engine) sweepMore() {
 }
 
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
-	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Space()}, Partition: p,
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store}, Partition: p,
 		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger})
 }
 
 // claimer sweeps an old shard without the grace, since it has no events.
 type claimer struct {
 	reconcile.Claimer
-	space keys.Space
+	events interface{ HasEvents(shard int) bool } // *store.Store
 }
 
 // Sweep implements reconcile.Claimer.
 func (c claimer) Sweep(p keys.Partition) {
-	if p.Shard < c.space.First() {
+	if !c.events.HasEvents(p.Shard) {
 		c.SweepDue(p)
 		return
 	}
@@ -179,10 +179,6 @@ func (e *Engine) tendShards(ctx context.Context) error {
 
 // tendOnce makes one pass over the old shards. It reports whether notices moved.
 func (e *Engine) tendOnce(ctx context.Context, mover *move.Mover) (moved bool, err error) {
-	if e.store.Space().First() == 0 {
-		return false, nil
-	}
-
 	r, err := e.drainOld(ctx, mover)
 	if r.Moved > 0 {
 		e.o.Logger.Info("moved notices out of old shards", zap.Int("notices", r.Moved), zap.Int("stay_for_now", r.Held.All()))

@@ -88,7 +88,7 @@ func (e *Eraser) eraseRedis(ctx context.Context, x history.Erasure, now time.Tim
 // outbox. During a migration the outboxes of the other Redis are not known.
 func (e *Eraser) emptyOutboxes(ctx context.Context) (home string, empty bool) {
 	home, err := e.o.Store.Layout.Home(ctx)
-	if err != nil || e.o.Store.Layout.Side().State != store.SideOpen {
+	if err != nil || e.o.Store.Whole() != nil {
 		return home, false
 	}
 
@@ -126,12 +126,12 @@ func (e *Eraser) PassOutboxes(ctx context.Context) error {
 		return err
 	}
 
-	db, side := e.o.DB, e.o.Store.Layout.Side().State
-	if side == store.SideLeft && empty { // all notices have left this Redis
+	db := e.o.DB
+	if e.o.Store.Left() && empty {
 		return db.LeaveOutbox(ctx, home)
 	}
 	// During a migration, the other Redis may not have stored its time yet.
-	if err := db.PassOutbox(ctx, home, passed); err != nil || side != store.SideOpen {
+	if err := db.PassOutbox(ctx, home, passed); err != nil || e.o.Store.Whole() != nil {
 		return err
 	}
 

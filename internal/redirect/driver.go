@@ -261,20 +261,10 @@ func (d *drive) save(ctx context.Context) error {
 	return nil
 }
 
-// shards is what must not change during a pass that finds all notices.
-type shards struct {
-	places int
-	moving bool
-}
-
-func (d *drive) shards() shards {
-	return shards{d.o.Store.Space().Places(), len(d.o.Store.Layout.OldShards()) > 0}
-}
-
 // pass visits the notices that may have to be changed. over reports that none is left.
 func (d *drive) pass(ctx context.Context) (over bool, err error) {
-	before := d.shards()
-	if d.whole && d.r.InFlight <= maxLeft && !before.moving && d.r.Shard == 0 && d.r.In == "" {
+	before := d.o.Store.Sight()
+	if d.whole && d.r.InFlight <= maxLeft && before.Settled() && d.r.Shard == 0 && d.r.In == "" {
 		err = d.visitLeft(ctx)
 	} else {
 		err = d.visitAll(ctx)
@@ -284,7 +274,7 @@ func (d *drive) pass(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 
-	stable := !before.moving && d.shards() == before
+	stable := before.Settled() && d.o.Store.Sight() == before
 	if !stable {
 		d.left, d.whole = nil, false
 	}

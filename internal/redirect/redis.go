@@ -336,14 +336,8 @@ func (s Redis) write(ctx context.Context, id string, p keys.Partition, list []it
 	}
 
 	ks := []string{s.Space().Redirect(p.Shard, id), s.Space().Shadow(p), s.Space().Records(p)}
-	step := func(v *store.LayoutView) ([]string, []any, error) {
-		if v.Side.State != store.SideOpen {
-			return nil, nil, wire.ErrMoved
-		}
-		return ks, args, nil
-	}
-	v, err := s.Wire().List(stepScript.Op, s.Layout.Call(ctx, stepScript, s.Space().Base(p.Shard), step))
-
+	v, err := s.Wire().List(stepScript.Op, s.Change(ctx, stepScript, store.Call{Shard: p.Shard, Whole: true,
+		Prepare: func(*store.LayoutView) ([]string, []any) { return ks, args }}))
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
 		return nil, err
 	}

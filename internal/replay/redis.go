@@ -63,8 +63,8 @@ type Answer struct {
 // an earlier call has processed is skipped, so a call may be repeated. With the error ErrUnconfirmed, the answers hold,
 // but replicas or disk have not confirmed the write as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
-	since, given := s.Layout.LostMoves(), items
-	if len(s.Layout.OldShards()) > 0 {
+	since, given := s.Sight(), items
+	if !since.Settled() {
 		var err error
 		if items, err = s.fromOldShards(ctx, items); err != nil {
 			return nil, err // also an unconfirmed move, without answers: nothing was scheduled
@@ -72,7 +72,7 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 	}
 
 	prefixes, v, err := s.run(ctx, r, items, since)
-	if errors.Is(err, store.ErrReplaced) && s.Layout.LostMoves() != since {
+	if errors.Is(err, store.ErrLost) {
 		return s.Replay(ctx, r, given) // nothing was done
 	}
 	if err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
@@ -100,20 +100,13 @@ func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, erro
 }
 
 // run runs the script, and returns the prefixes of its groups and its reply.
-func (s Redis) run(ctx context.Context, r Part, items []Item, since int64) (prefixes []string, v []any, err error) {
-	cmd := s.Layout.Call(ctx, replayScript, s.Space().Base(r.Shard), func(view *store.LayoutView) ([]string, []any, error) {
-		switch {
-		case s.Layout.IsOld(view, r.Shard, since):
-			return nil, nil, store.ErrReplaced
-		case view.Side.Sorts(): // the notice that it would replace may be on the other side
-			return nil, nil, wire.ErrMoved
-		}
-
-		prefixes = groups(view, items)
-		ks, args := s.args(prefixes, r, items)
-		return ks, args, nil
-	})
-	v, err = s.Wire().List(replayScript.Op, cmd)
+func (s Redis) run(ctx context.Context, r Part, items []Item, since store.Sight) (prefixes []string, v []any, err error) {
+	// Whole, because the notice that it would replace may be on the other side of a migration.
+	v, err = s.Wire().List(replayScript.Op, s.Change(ctx, replayScript, store.Call{Shard: r.Shard, Creates: true, Since: since, Whole: true,
+		Prepare: func(view *store.LayoutView) ([]string, []any) {
+			prefixes = groups(view, items)
+			return s.args(prefixes, r, items)
+		}}))
 	return prefixes, v, err
 }
 
@@ -195,64 +188,26 @@ func (s Redis) args(prefixes []string, r Part, items []Item) (ks []string, list 
 	return ks, list
 }
 
-// fromOldShards returns a copy of items, changed for keys whose notices are still in old shards, which a reshard has
-// replaced. If such a notice is pending or claimed, the item must not be sent: in the copy, its Notice is nil and its
-// Result is Pending. Other notices are moved to the new shards, where the replay script checks them.
+// fromOldShards moves the finalized notices of items to the new shards, where the replay script checks them. An item
+// whose notice is pending in an old shard must not be sent: in the copy that is returned, its Notice is nil and its
+// Result is Pending.
 func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) {
-	items = slices.Clone(items)
-	var todo []int
-	var ks []string
+	list := make([]*notice.Notice, len(items))
 	for i := range items {
-		if items[i].Notice != nil {
-			todo, ks = append(todo, i), append(ks, items[i].Key)
-		}
+		list[i] = items[i].Notice
 	}
 
-	shards, err := s.Where(ctx, ks)
+	pending, err := s.BringFinalized(ctx, replayScript.Op, list)
 	if err != nil {
 		return nil, err
 	}
 
-	for j, i := range todo {
-		// The replay script does not check old shards.
-		if !s.Layout.IsOldShard(shards[j]) {
-			continue
-		}
-
-		pending, err := s.fromOldShard(ctx, items[i].Route, ks[j])
-		if err != nil {
-			return nil, err
-		}
-
-		if pending {
-			items[i].Notice, items[i].Result = nil, Pending
-		}
+	items = slices.Clone(items)
+	for _, i := range pending {
+		items[i].Notice, items[i].Result = nil, Pending
 	}
 
 	return items, nil
-}
-
-// fromOldShard is fromOldShards for one key. The error is store.ErrReplaced if the notice has
-// changed in the meantime; then the call is repeated.
-func (s Redis) fromOldShard(ctx context.Context, prefix, key string) (pending bool, err error) {
-	f, err := s.Find(ctx, prefix, key)
-	switch {
-	case errors.Is(err, store.ErrNotFound), err == nil && !s.Layout.IsOldShard(f.Shard):
-		return false, s.Wire().Fail(replayScript.Op, store.ErrReplaced)
-	case err != nil:
-		return false, err
-	case f.State == notice.Scheduled, f.State == notice.Claimed:
-		return true, nil
-	}
-
-	if err := s.Layout.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, key); err != nil {
-		return false, err
-	}
-	if at, err := s.Place(ctx, key); err != nil || s.Layout.IsOldShard(at) {
-		return false, errors.Join(err, s.Wire().Fail(replayScript.Op, store.ErrReplaced))
-	}
-
-	return false, nil
 }
 
 // ReplayCounts returns how many items of a replay have which result so far, in all shards. Items

@@ -54,11 +54,11 @@ func (w *world) put(key, text string, how store.Duplicate) {
 // settle claims a notice where it is, and settles it.
 func (w *world) settle(key string, ending store.Ending) {
 	w.t.Helper()
-	at, err := w.s.Place(w.t.Context(), key)
+	at, err := w.s.Where(w.t.Context(), []string{key})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p := keys.Partition{Prefix: prefix, Shard: at}
+	p := keys.Partition{Prefix: prefix, Shard: at[0]}
 	c, err := w.s.ClaimKeys(w.t.Context(), p, store.Lease{Token: rand.Text(), For: time.Minute}, []string{key})
 	if err != nil || len(c.Won) != 1 {
 		w.t.Fatalf("%+v, %v", c, err)
@@ -159,7 +159,7 @@ func TestReplayFindsNoticesAfterRedisLostTheirMove(t *testing.T) {
 	it := w.item(key)
 	w.reshard(3)
 	lose := w.srv.Snapshot(t, "*")
-	if err := w.s.Layout.Bring(t.Context(), partition, key); err != nil {
+	if _, _, err := w.s.Layout.MoveOut(t.Context(), partition, w.s.Space().Shard(key), []string{key}); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := w.s.Layout.Drained(t.Context(), nil); err != nil || left > 0 {

@@ -50,8 +50,8 @@ type When struct {
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := amended{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}
 	for range maxMoves {
-		open, side := len(s.Layout.OldShards()), s.Layout.Side()
-		shard, err := s.Place(ctx, key)
+		since, side := s.Sight(), s.Layout.Side()
+		shard, err := s.place(ctx, key)
 		if err != nil {
 			return Change{}, err
 		}
@@ -60,7 +60,7 @@ func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, whe
 		if !errors.Is(err, ErrNotFound) {
 			return c, err
 		}
-		if s.Layout.IsOldShard(shard) || s.Layout.OldShardsRefilled(open) {
+		if s.Layout.mayMove(since, shard) {
 			continue
 		}
 		// A change of side may have deleted the mark that the notice is on the other side.
@@ -124,7 +124,7 @@ func (s *Store) amendMany(ctx context.Context, op Amendment, list []Amended, j *
 	r := s.w.NewRound()
 	r.Allow(s.o.Confirm.Wait())
 	for range maxMoves {
-		open := len(s.Layout.OldShards())
+		since := s.Sight()
 		ks := make([]string, len(list))
 		for i := range list {
 			ks[i] = list[i].Key
@@ -145,7 +145,7 @@ func (s *Store) amendMany(ctx context.Context, op Amendment, list []Amended, j *
 		for at, all := range by {
 			for step := range slices.Chunk(all, amendAtOnce) {
 				if _, err := r.Do(ctx, at.Shard, func(ctx context.Context) error {
-					n, moved, err := s.amendStep(ctx, at, op, amendments{j, step, open})
+					n, moved, err := s.amendStep(ctx, at, op, amendments{j, step, since})
 					done, list = done+n, append(list, moved...)
 					return err
 				}); err != nil {
@@ -163,11 +163,11 @@ func (s *Store) amendMany(ctx context.Context, op Amendment, list []Amended, j *
 	return done, missing, err
 }
 
-// amendments are notices to change. open is the number of old shards that were not empty when they were found.
+// amendments are notices to change. since is the Sight with which they were found.
 type amendments struct {
-	job  *job // nil = of none
-	list []Amended
-	open int
+	job   *job // nil = of none
+	list  []Amended
+	since Sight
 }
 
 // amendStep changes notices of one partition. moved contains those to look up again, because they
@@ -186,7 +186,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 		switch {
 		case c.Done:
 			done++
-		case c.Before == "" && (s.Layout.IsOldShard(at.Shard) || s.Layout.OldShardsRefilled(step.open)):
+		case c.Before == "" && s.Layout.mayMove(step.since, at.Shard):
 			moved = append(moved, step.list[i])
 		}
 	}
@@ -278,11 +278,13 @@ func (s *Store) sendAmend(ctx context.Context, p keys.Partition, op Amendment, l
 		args = append(args, list[i].key, list[i].when, list[i].record, list[i].was)
 	}
 
+	e := passage{shard: p.Shard, access: accessOpen}
+	if op == reopen { // a report is accepted on both sides
+		e.access = accessAny
+	}
+
 	return s.w.List(amendScript.Op, s.Layout.Call(ctx, amendScript, s.space.Base(p.Shard), func(v *LayoutView) ([]string, []any, error) {
-		if v.Side.Closed() && op != reopen { // a report is accepted on both sides
-			return nil, nil, wire.ErrMoved
-		}
-		return s.space.States(p), args, nil
+		return s.space.States(p), args, s.Layout.refusal(v, e)
 	}))
 }
 

@@ -92,8 +92,8 @@ var findScript = wire.NewScript("find", findSource, false)
 // be stored under another prefix that covers its key; Found.Route is the actual one.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 	for range maxMoves {
-		open, side := len(s.Layout.OldShards()), s.Layout.Side()
-		at, err := s.Place(ctx, key)
+		since, side := s.Sight(), s.Layout.Side()
+		at, err := s.place(ctx, key)
 		if err != nil {
 			return Found{}, err
 		}
@@ -106,7 +106,7 @@ func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
 		if !errors.Is(err, ErrNotFound) {
 			return f, err
 		}
-		if s.Layout.IsOldShard(at) || s.Layout.OldShardsRefilled(open) {
+		if s.Layout.mayMove(since, at) {
 			continue
 		}
 		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Layout.Side().Sorts() {

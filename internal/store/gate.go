@@ -2,11 +2,126 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"notifier/internal/wire"
 )
 
-// The gate: where a notice is, and whether a call may change it now.
+// The gate: where a notice is, and whether a call may change it now. A notice is in the shard of its key, or, until
+// movers have moved it, in one of the old shards that a reshard has replaced, or in the other Redis of a migration.
+// Claims and settles do not ask: they concern notices that a shard holds.
+
+// access is what a call needs of this Redis.
+type access int
+
+const (
+	// accessAny is for notices that the call has found here.
+	accessAny access = iota
+	// accessOpen is for calls that a Redis refuses before or after all notices move. The scripts themselves
+	// refuse notices that are on the other side.
+	accessOpen
+	// accessWhole is for calls that need all notices to be in this Redis.
+	accessWhole
+)
+
+// passage is a call on notices of one shard, as the gate sees it.
+type passage struct {
+	shard   int
+	access  access
+	creates bool // only a current shard gets new notices
+	since   Sight
+}
+
+// refusal returns an error if a call may not be sent under the known layout v.
+func (s *Layout) refusal(v *LayoutView, e passage) error {
+	switch {
+	case e.creates && s.places.forgot.Load() != e.since.lost:
+		return ErrLost
+	case e.creates && e.shard < v.First:
+		return ErrReplaced
+	}
+
+	return v.Side.refusal(e.access)
+}
+
+// refusal returns wire.ErrMoved if a call with that need is refused in this role.
+func (s Side) refusal(need access) error {
+	if need == accessOpen && s.Closed() || need == accessWhole && s.Sorts() {
+		return wire.ErrMoved
+	}
+	return nil
+}
+
+// Sight is what a store knows of moves between shards. A caller takes it before it looks for notices.
+type Sight struct {
+	places int
+	open   int   // old shards that may hold notices
+	lost   int64 // Layout.lostMoves
+}
+
+// Sight returns what the store knows now.
+func (s *Store) Sight() Sight { return s.Layout.sight() }
+
+func (s *Layout) sight() Sight {
+	return Sight{s.space.Places(), len(s.OldShards()), s.lostMoves()}
+}
+
+// Settled reports whether no old shard holds notices. If a pass over all shards begins and ends with the same settled
+// Sight, no notice has moved past it.
+func (a Sight) Settled() bool { return a.open == 0 }
+
+// mayMove reports whether a notice that was not found in a place, which was determined after the Sight a, may be in
+// another one by now.
+func (s *Layout) mayMove(a Sight, place int) bool {
+	return s.isOldShard(place) || a.open == 0 && len(s.OldShards()) > 0
+}
+
+// Call describes a call of a script on notices of one shard: see [Store.Change].
+type Call struct {
+	Shard int
+	// Creates is true if the script creates notices. Then the error is [ErrReplaced] if the shard is an old one, or
+	// [ErrLost] if Redis has lost moves of notices after Since.
+	Creates bool
+	Since   Sight
+	// Whole is true if the call needs all notices in this Redis: during a migration the error is [wire.ErrMoved].
+	Whole bool
+	// Prepare returns the script's keys and arguments under the known layout. It may be called more than once.
+	Prepare func(v *LayoutView) (ks []string, args []any)
+}
+
+// Change sends a script that changes notices, unless the gate refuses the call.
+func (s *Store) Change(ctx context.Context, sc *wire.Script, c Call) *redis.Cmd {
+	e := passage{shard: c.Shard, creates: c.Creates, since: c.Since}
+	if c.Whole {
+		e.access = accessWhole
+	}
+
+	return s.Layout.Call(ctx, sc, s.space.Base(c.Shard), func(v *LayoutView) ([]string, []any, error) {
+		if err := s.Layout.refusal(v, e); err != nil {
+			return nil, nil, err
+		}
+
+		ks, args := c.Prepare(v)
+		return ks, args, nil
+	})
+}
+
+// ErrLost is an [ErrReplaced] that is returned if Redis has lost moves of notices since the caller looked for them. The
+// caller may look again.
+var ErrLost = fmt.Errorf("%w, and Redis has lost moves of notices", ErrReplaced)
+
+// Whole returns wire.ErrMoved if notices may be on the other side of a migration.
+func (s *Store) Whole() error { return s.Layout.Side().refusal(accessWhole) }
+
+// Left reports whether all notices have moved, or are about to, to another Redis, and none is scheduled here.
+func (s *Store) Left() bool { return s.Layout.Side().State == SideLeft }
+
+// HasEvents reports whether the expired events of timers lead to claims in a shard: an old shard is only swept.
+func (s *Store) HasEvents(shard int) bool { return !s.Layout.isOldShard(shard) }
 
 // Where returns the place of each notice, which for a missing notice is its current shard.
 func (s *Store) Where(ctx context.Context, ks []string) ([]int, error) {
@@ -37,8 +152,8 @@ func (s *Store) Where(ctx context.Context, ks []string) ([]int, error) {
 	}
 }
 
-// Place is Where for one notice.
-func (s *Store) Place(ctx context.Context, key string) (int, error) {
+// place is Where for one notice.
+func (s *Store) place(ctx context.Context, key string) (int, error) {
 	if len(s.Layout.OldShards()) == 0 {
 		return s.space.Shard(key), nil
 	}

@@ -226,7 +226,7 @@ func (r *rig) use(c cell) (database, error) {
 	if err := r.c.FlushDB(r.ctx).Err(); err != nil {
 		return nil, err
 	}
-	if err := r.s.Learn(r.ctx); err != nil {
+	if err := r.s.Layout.Learn(r.ctx); err != nil {
 		return nil, err
 	}
 	d, _, err := r.dump()

@@ -50,7 +50,7 @@ func (s *Store) scheduleWithOld(ctx context.Context, batches []Batch) []Batched 
 // scheduleSome sends each request once, and returns the requests whose notices were moved during
 // the call. Requests of one key keep their order.
 func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []position, out []Batched) (again []position, err error) {
-	since, ks := s.Layout.LostMoves(), make([]string, len(todo))
+	since, ks := s.Sight(), make([]string, len(todo))
 	for i, at := range todo {
 		ks[i] = batches[at.batch].Requests[at.request].Key
 	}
@@ -69,7 +69,7 @@ func (s *Store) scheduleSome(ctx context.Context, batches []Batch, todo []positi
 	for i, at := range todo {
 		r := &batches[at.batch].Requests[at.request]
 		p := keys.Partition{Prefix: batches[at.batch].Prefix, Shard: shards[i]}
-		if s.Layout.IsOldShard(p.Shard) {
+		if s.Layout.isOldShard(p.Shard) {
 			reply, moved := s.scheduleOver(ctx, p, r)
 			if moved {
 				again = append(again, at)
@@ -100,7 +100,7 @@ type regrouped struct {
 	batches []Batch
 	places  [][]position
 	by      map[keys.Partition]int // the last batch of a partition
-	since   *int64                 // Layout.LostMoves when the partitions were determined
+	since   *Sight                 // with which the partitions were determined
 }
 
 func (g *regrouped) add(p keys.Partition, r *Request, at position) {
@@ -183,7 +183,7 @@ func (s *Store) restoreWithOld(ctx context.Context, prefix string, letters []Let
 // restoreSome restores each letter of todo once, and returns the letters whose notices were moved
 // during the call.
 func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter, todo []int, replies []Reply) (again []int, err error) {
-	since, ks := s.Layout.LostMoves(), make([]string, len(todo))
+	since, ks := s.Sight(), make([]string, len(todo))
 	for j, i := range todo {
 		ks[j] = letters[i].Key
 	}
@@ -196,7 +196,7 @@ func (s *Store) restoreSome(ctx context.Context, prefix string, letters []Letter
 	by := map[keys.Partition][]int{}
 	for j, i := range todo {
 		p := keys.Partition{Prefix: prefix, Shard: shards[j]}
-		if !s.Layout.IsOldShard(p.Shard) {
+		if !s.Layout.isOldShard(p.Shard) {
 			by[p] = append(by[p], i)
 			continue
 		}
@@ -243,7 +243,7 @@ func (s *Store) restoreOver(ctx context.Context, p keys.Partition, l *Letter) (r
 		return Reply{}, true
 	case err == nil && l.cancelled(&f):
 		// The letter replaces its cancelled notice in the current shard, so move that there first.
-		if err = s.Layout.Bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, f.Key); err == nil {
+		if err = s.Layout.bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, f.Key); err == nil {
 			return Reply{}, true
 		}
 	case err == nil && !l.is(&f):
@@ -251,4 +251,62 @@ func (s *Store) restoreOver(ctx context.Context, p keys.Partition, l *Letter) (r
 	}
 
 	return Reply{Found: f, Err: err}, false
+}
+
+// BringFinalized moves finalized notices from old shards to the shards of their keys, for a call that checks only those.
+// list names the notices by route and key; nil entries are skipped. It returns the indexes of notices that are pending
+// in an old shard, and stay there. The error wraps [ErrReplaced] if a notice has changed meanwhile. op names the caller
+// in errors and metrics.
+func (s *Store) BringFinalized(ctx context.Context, op string, list []*notice.Notice) (pending []int, err error) {
+	var todo []int
+	var ks []string
+	for i, n := range list {
+		if n != nil {
+			todo, ks = append(todo, i), append(ks, n.Key)
+		}
+	}
+
+	shards, err := s.Where(ctx, ks)
+	if err != nil {
+		return nil, err
+	}
+
+	for j, i := range todo {
+		if !s.Layout.isOldShard(shards[j]) {
+			continue
+		}
+
+		stays, err := s.bringFinalized(ctx, op, list[i])
+		if err != nil {
+			return nil, err
+		}
+
+		if stays {
+			pending = append(pending, i)
+		}
+	}
+
+	return pending, nil
+}
+
+// bringFinalized is BringFinalized for one notice.
+func (s *Store) bringFinalized(ctx context.Context, op string, n *notice.Notice) (pending bool, err error) {
+	f, err := s.Find(ctx, n.Route, n.Key)
+	switch {
+	case errors.Is(err, ErrNotFound), err == nil && !s.Layout.isOldShard(f.Shard):
+		return false, s.w.Fail(op, ErrReplaced)
+	case err != nil:
+		return false, err
+	case f.State == notice.Scheduled, f.State == notice.Claimed:
+		return true, nil
+	}
+
+	if err := s.Layout.bring(ctx, keys.Partition{Prefix: f.Route, Shard: f.Shard}, n.Key); err != nil {
+		return false, err
+	}
+	if at, err := s.place(ctx, n.Key); err != nil || s.Layout.isOldShard(at) {
+		return false, errors.Join(err, s.w.Fail(op, ErrReplaced))
+	}
+
+	return false, nil
 }

@@ -62,18 +62,14 @@ func (f *former) learnt(now, next *LayoutView) {
 	}
 }
 
-// OldShardsRefilled reports whether old shards that were empty may hold notices again, because Redis has
-// lost the last moves. open is the previous number of old shards that were not empty.
-func (s *Layout) OldShardsRefilled(open int) bool { return open == 0 && len(s.OldShards()) > 0 }
-
-// LostMoves returns how often Redis has lost the record that the old shards are empty.
-func (s *Layout) LostMoves() int64 { return s.places.forgot.Load() }
+// lostMoves returns how often Redis has lost the record that the old shards are empty.
+func (s *Layout) lostMoves() int64 { return s.places.forgot.Load() }
 
 // OldShards returns the old shards that may hold notices.
 func (s *Layout) OldShards() []int { return *s.places.open.Load() }
 
-// IsOldShard reports whether a place is an old shard.
-func (s *Layout) IsOldShard(place int) bool { return place < s.space.First() }
+// isOldShard reports whether a place is an old shard.
+func (s *Layout) isOldShard(place int) bool { return place < s.space.First() }
 
 // FindInOld searches old shards, which reshards have replaced, for the notices with the keys ks. It searches a shard if
 // only returns true for the shard's number. The result maps the index of a key in ks to the shard that stores its
@@ -356,9 +352,3 @@ func (s *Layout) AnyOf(ctx context.Context, ks []string) (bool, error) {
 
 // ErrReplaced is returned by a call on a shard that has been replaced.
 var ErrReplaced = fmt.Errorf("%w: the shards have been replaced by others", wire.ErrUnavailable)
-
-// IsOld reports whether a call is for an old shard. It also returns true if Redis has lost moves
-// since the caller chose the shard.
-func (s *Layout) IsOld(v *LayoutView, place int, since int64) bool {
-	return place < v.First || s.places.forgot.Load() != since
-}

@@ -31,8 +31,8 @@ type Letter struct {
 // for each notice, in the same order. Reply.Created is true if the notice was restored. Otherwise the key usually has a
 // notice already: the reply contains it, with the error [ErrTaken] unless it equals the notice to restore.
 func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter) ([]Reply, error) {
-	since := s.Layout.LostMoves()
-	if len(s.Layout.OldShards()) > 0 || s.Layout.IsOldShard(p.Shard) {
+	since := s.Sight()
+	if !since.Settled() || s.Layout.isOldShard(p.Shard) {
 		return s.restoreWithOld(ctx, p.Prefix, letters)
 	}
 
@@ -47,7 +47,7 @@ func (s *Store) Restore(ctx context.Context, p keys.Partition, letters []Letter)
 // replaceTries is how often a call retries to replace a cancelled notice that changes at the same time.
 const replaceTries = 3
 
-func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter, since int64) ([]Reply, error) {
+func (s *Store) restore(ctx context.Context, p keys.Partition, letters []Letter, since Sight) ([]Reply, error) {
 	replies, err := s.putBack(ctx, p, back{letters: letters, since: since})
 	if err != nil {
 		return nil, err
@@ -100,11 +100,11 @@ func (l *Letter) after(f *Found) Letter {
 }
 
 // back describes letters to restore. ways, if not nil, are the records to replace. since is
-// Layout.LostMoves at the time when the shards were determined.
+// the Sight with which the shards were determined.
 type back struct {
 	letters []Letter
 	ways    []string
-	since   int64
+	since   Sight
 }
 
 // putBack calls restore.lua.

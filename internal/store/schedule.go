@@ -28,9 +28,9 @@ var scheduleScript = wire.NewScript("schedule", WithParts(scheduleSource), true)
 type Batch struct {
 	keys.Partition
 	Requests []Request // already checked by Content.Check
-	// located is Layout.LostMoves when the store determined the shard. It is nil in callers' batches,
-	// whose notices may also be in an old shard.
-	located *int64
+	// located is the Sight with which the store determined the shard. It is nil in callers' batches, whose
+	// notices may also be in an old shard.
+	located *Sight
 }
 
 // Batched is the result of a [Batch]: one reply for each request, or one error for the whole batch. If Err is set, the
@@ -51,8 +51,8 @@ func (s *Store) Schedule(ctx context.Context, p keys.Partition, reqs []Request) 
 // order. [Store.Node] must return the same name for the partitions of all batches. The error [ErrSendAlone] means that
 // a batch was not written, and that the caller must send it again in a separate call.
 func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
-	since := s.Layout.LostMoves()
-	if len(batches) > 0 && batches[0].located == nil && len(s.Layout.OldShards()) > 0 {
+	since := s.Sight()
+	if len(batches) > 0 && batches[0].located == nil && !since.Settled() {
 		return s.scheduleWithOld(ctx, batches)
 	}
 
@@ -101,7 +101,7 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 
 // scheduleRest stores the notices of a batch that are not on the other side of a migration. which
 // contains the indexes of the others.
-func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since int64) Batched {
+func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since Sight) Batched {
 	var rest Batched
 	if some := Without(b.Requests, which); len(some) > 0 {
 		if rest = s.ScheduleAll(ctx, []Batch{{b.Partition, some, &since}})[0]; rest.Err != nil {
@@ -164,19 +164,26 @@ type creation struct {
 	others []string // the other prefixes in the last call's keys
 	cmd    *redis.Cmd
 	alone  error // why the call must be sent alone
-	since  int64 // Layout.LostMoves when the shards were determined
+	since  Sight // with which the shards were determined
 	lost   bool  // the notices are of expired timers, which no client can schedule again
 }
 
-// prepare returns a function that prepares the call, unless its shard has been replaced or this Redis
-// takes no new notices.
+// passage is the call as the gate sees it. Expired timers of clients are here only, so their notices are
+// created here in any role.
+func (c *creation) passage() passage {
+	e := passage{shard: c.Shard, creates: true, since: c.since, access: accessOpen}
+	if c.lost {
+		e.access = accessAny
+	}
+
+	return e
+}
+
+// prepare returns a function that prepares the call, unless the gate refuses it.
 func (c *creation) prepare(s *Store) Prepare {
 	return func(v *LayoutView) ([]string, []any, error) {
-		switch {
-		case s.Layout.IsOld(v, c.Shard, c.since):
-			return nil, nil, ErrReplaced
-		case v.Side.Closed() && !c.lost:
-			return nil, nil, wire.ErrMoved
+		if err := s.Layout.refusal(v, c.passage()); err != nil {
+			return nil, nil, err
 		}
 		return c.keys(s, v), c.args, nil
 	}
@@ -195,7 +202,9 @@ func (c *creation) keys(s *Store, v *LayoutView) []string {
 
 // createAll sends calls together. It sends a call that Redis did not run again alone.
 func (s *Store) createAll(ctx context.Context, calls []creation) {
-	if v := s.Layout.View(); v != nil && !v.Side.Closed() && !s.anyOld(v, calls) {
+	v := s.Layout.View()
+	refused := func(c creation) bool { return s.Layout.refusal(v, c.passage()) != nil }
+	if v != nil && !slices.ContainsFunc(calls, refused) {
 		s.createTogether(ctx, v, calls)
 	}
 
@@ -212,11 +221,6 @@ func (s *Store) createAll(ctx context.Context, calls []creation) {
 	}
 
 	wg.Wait()
-}
-
-// anyOld reports whether the shard of a call is no longer the current one of its keys.
-func (s *Store) anyOld(v *LayoutView, calls []creation) bool {
-	return slices.ContainsFunc(calls, func(c creation) bool { return s.Layout.IsOld(v, c.Shard, c.since) })
 }
 
 // again reports whether Redis did not run a call of a pipeline, so that the call may be sent again.

@@ -220,9 +220,9 @@ func (s *Layout) Finish(ctx context.Context, place int) error {
 	return s.MoveEnd(ctx, *l, stay)
 }
 
-// Bring moves one notice out of an old shard to its shard. A notice that is claimed by now, or
+// bring moves one notice out of an old shard to its shard. A notice that is claimed by now, or
 // is not in the old shard any more, stays where it is.
-func (s *Layout) Bring(ctx context.Context, from keys.Partition, key string) error {
+func (s *Layout) bring(ctx context.Context, from keys.Partition, key string) error {
 	l, _, err := s.MoveOut(ctx, from, s.space.Shard(key), []string{key})
 	if err != nil && !errors.Is(err, ErrMoving) {
 		return err
