@@ -44,23 +44,12 @@ type Seen struct {
 // Peek checks timer keys of one partition. It omits keys that need nothing, and returns the number
 // of keys that it has checked. A notice under another prefix is read there.
 func (s Redis) Peek(ctx context.Context, p keys.Partition, ks []string, maxBody int64) (now time.Time, seen []Seen, looked int, err error) {
-	if others := s.Layout.Others(p.Prefix); len(others) > 0 {
-		at, err := s.Layout.Locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
-		if err != nil {
-			return now, nil, 0, err
-		}
-
-		n := 1
-		for n < len(ks) && at[n] == at[0] {
-			n++
-		}
-
-		if ks = ks[:n]; at[0] != "" {
-			p.Prefix = at[0]
-		}
+	p, n, err := s.Under(ctx, p, ks)
+	if err != nil {
+		return now, nil, 0, err
 	}
 
-	now, seen, looked, err = s.peek(ctx, p, ks, maxBody)
+	now, seen, looked, err = s.peek(ctx, p, ks[:n], maxBody)
 	for i := range seen {
 		seen[i].under = p.Prefix
 	}

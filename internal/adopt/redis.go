@@ -51,30 +51,3 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 
 	return masters(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
 }
-
-// Stranded reports, for each key, whether its notice is still in an old shard, one that a reshard has replaced.
-func (s Redis) Stranded(ctx context.Context, ks []string) ([]bool, error) {
-	for {
-		now := s.Space().Now()
-		found := make([]bool, len(ks))
-		if now.First() == 0 {
-			return found, nil
-		}
-
-		// Check also old shards that are known to be empty. A writer that does not know of the reshard, such as an old
-		// copy of deploy/schedule.lua, may have written there since. Then store.Store.Where does not find the notice
-		// until store.Layout.Drained has moved it.
-		lies, err := s.Layout.FindInOld(ctx, now, ks, func(int) bool { return true })
-		if err != nil {
-			return nil, err
-		}
-
-		for i := range lies {
-			found[i] = true
-		}
-
-		if s.Space().First() == now.First() {
-			return found, nil
-		}
-	}
-}

@@ -82,7 +82,7 @@ func (s *Store) amendIn(ctx context.Context, shard int, prefix string, op Amendm
 			}
 		}
 
-		all, err := s.Layout.LookUnder(ctx, shard, prefix, a.key)
+		all, err := s.Layout.lookUnder(ctx, shard, prefix, a.key)
 		if err != nil {
 			return Change{}, err
 		}

@@ -134,7 +134,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 		}
 	}
 
-	all, err := s.Layout.LookUnder(ctx, shard, prefix, key)
+	all, err := s.Layout.lookUnder(ctx, shard, prefix, key)
 	if err != nil {
 		return Found{}, err
 	}

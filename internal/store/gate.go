@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
 
@@ -125,29 +126,53 @@ func (s *Store) HasEvents(shard int) bool { return !s.Layout.isOldShard(shard) }
 
 // Where returns the place of each notice, which for a missing notice is its current shard.
 func (s *Store) Where(ctx context.Context, ks []string) ([]int, error) {
+	now, old, err := s.inOld(ctx, ks, false)
+	if err != nil {
+		return nil, err
+	}
+
 	at := make([]int, len(ks))
-	for {
-		now := s.space.Now()
-		for i, k := range ks {
+	for i, k := range ks {
+		if place, ok := old[i]; ok {
+			at[i] = place
+		} else {
 			at[i] = now.Shard(k)
 		}
+	}
 
+	return at, nil
+}
+
+// Stranded reports, for each key, whether its notice is still in an old shard, also one that is known to be empty. A
+// writer that does not know of the reshard, such as an old copy of deploy/schedule.lua, may have written there since.
+// Where finds such a notice only when movers have moved it.
+func (s *Store) Stranded(ctx context.Context, ks []string) ([]bool, error) {
+	_, old, err := s.inOld(ctx, ks, true)
+	if err != nil {
+		return nil, err
+	}
+
+	found := make([]bool, len(ks))
+	for i := range old {
+		found[i] = true
+	}
+
+	return found, nil
+}
+
+// inOld returns the old shard of each notice that is still in one, by index in ks, and the shards to which that
+// applies. It checks also old shards that are known to be empty if all is true.
+func (s *Store) inOld(ctx context.Context, ks []string, all bool) (now keys.Space, old map[int]int, err error) {
+	for {
+		now = s.space.Now()
 		open := s.Layout.OldShards()
-		if len(open) == 0 {
-			return at, nil
+		if !all && len(open) == 0 {
+			return now, nil, nil
 		}
 
-		old, err := s.Layout.FindInOld(ctx, now, ks, func(place int) bool { return slices.Contains(open, place) })
-		if err != nil {
-			return nil, err
-		}
-
-		for i, place := range old {
-			at[i] = place
-		}
-
-		if s.space.First() == now.First() {
-			return at, nil
+		old, err = s.Layout.findInOld(ctx, now, ks, func(place int) bool { return all || slices.Contains(open, place) })
+		if err != nil || s.space.First() == now.First() {
+			return now, old, err
 		}
 	}
 }
@@ -170,4 +195,28 @@ func (s *Store) place(ctx context.Context, key string) (int, error) {
 func (s *Store) CameSince(at time.Time) bool {
 	came, _ := s.Layout.CameFrom()
 	return at.Before(came)
+}
+
+// Under returns the partition that stores the notices of the first n keys: p, or one of another prefix in its shard,
+// where an instance with other routes has stored them.
+func (s *Store) Under(ctx context.Context, p keys.Partition, ks []string) (at keys.Partition, n int, err error) {
+	others := s.Layout.others(p.Prefix)
+	if len(others) == 0 || len(ks) == 0 {
+		return p, len(ks), nil
+	}
+
+	under, err := s.Layout.Locate(ctx, p.Shard, append([]string{p.Prefix}, others...), ks)
+	if err != nil {
+		return p, 0, err
+	}
+
+	for n = 1; n < len(ks) && under[n] == under[0]; {
+		n++
+	}
+
+	if under[0] != "" {
+		p.Prefix = under[0]
+	}
+
+	return p, n, nil
 }

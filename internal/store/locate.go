@@ -47,8 +47,8 @@ func (v *LayoutView) Covering(key string) []string {
 	return list
 }
 
-// Others is LayoutView.Others for a prefix of this instance and the known layout.
-func (s *Layout) Others(prefix string) []string {
+// others is LayoutView.Others for a prefix of this instance and the known layout.
+func (s *Layout) others(prefix string) []string {
 	if v := s.view.Load(); v != nil {
 		return v.beside[prefix]
 	}
@@ -81,9 +81,9 @@ func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) (
 	return out, nil
 }
 
-// LookUnder returns the prefixes to check for a notice that was not found under prefix looked ("" =
+// lookUnder returns the prefixes to check for a notice that was not found under prefix looked ("" =
 // not looked up yet): all that cover its key, or none if there is no other one.
-func (s *Layout) LookUnder(ctx context.Context, shard int, looked, key string) ([]string, error) {
+func (s *Layout) lookUnder(ctx context.Context, shard int, looked, key string) ([]string, error) {
 	if looked == "" { // no script has confirmed yet that all prefixes are known
 		if err := s.known(ctx, shard); err != nil {
 			return nil, err

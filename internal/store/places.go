@@ -71,11 +71,11 @@ func (s *Layout) OldShards() []int { return *s.places.open.Load() }
 // isOldShard reports whether a place is an old shard.
 func (s *Layout) isOldShard(place int) bool { return place < s.space.First() }
 
-// FindInOld searches old shards, which reshards have replaced, for the notices with the keys ks. It searches a shard if
+// findInOld searches old shards, which reshards have replaced, for the notices with the keys ks. It searches a shard if
 // only returns true for the shard's number. The result maps the index of a key in ks to the shard that stores its
-// notice. now is the caller's list of shards. If a reshard begins meanwhile, FindInOld may miss notices, so the caller
+// notice. now is the caller's list of shards. If a reshard begins meanwhile, findInOld may miss notices, so the caller
 // must search again if the current number of old shards is not now.First().
-func (s *Layout) FindInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
+func (s *Layout) findInOld(ctx context.Context, now keys.Space, ks []string, only func(place int) bool) (map[int]int, error) {
 	by := map[int][]int{}
 	for i, k := range ks {
 		for _, place := range now.Homes(k) {
