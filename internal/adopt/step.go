@@ -78,9 +78,12 @@ func (s Redis) adopt(ctx context.Context, p keys.Partition, list []Adoption) ([]
 
 			return ks, args
 		}}).Slice()
-	if which := store.ElsewhereIn(err); which != nil {
-		return s.adoptRest(ctx, p, list, which)
+	if done, refused, err := store.Rest(list, err, false, func(some []Adoption) ([]bool, error) {
+		return s.adopt(ctx, p, some)
+	}); refused {
+		return done, err
 	}
+
 	if err != nil {
 		return nil, s.Wire().Fail(adoptScript.Op, err)
 	}
@@ -120,26 +123,4 @@ func (a *Adoption) args() []any {
 	}
 
 	return []any{a.Key, string(a.Op), digest, a.Expire, a.score, int64(made), tail}
-}
-
-// adoptRest takes the steps of those that are not on their way to another Redis now.
-func (s Redis) adoptRest(ctx context.Context, p keys.Partition, list []Adoption, which map[int]bool) ([]bool, error) {
-	done := make([]bool, len(list))
-	some := store.Without(list, which)
-	if len(some) == 0 {
-		return done, nil
-	}
-
-	rest, err := s.adopt(ctx, p, some)
-	if err != nil {
-		return nil, err
-	}
-
-	for i := range done {
-		if !which[i] {
-			done[i], rest = rest[0], rest[1:]
-		}
-	}
-
-	return done, nil
 }

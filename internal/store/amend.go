@@ -236,9 +236,12 @@ func (s *Store) amendOne(ctx context.Context, p keys.Partition, op Amendment, a 
 // too.
 func (s *Store) amend(ctx context.Context, p keys.Partition, op Amendment, list []amended) ([]Change, error) {
 	v, late := s.sendAmend(ctx, p, op, list)
-	if which := ElsewhereIn(late); which != nil {
-		return s.amendRest(ctx, p, op, list, which)
+	if out, refused, err := Rest(list, late, Change{moved: true}, func(some []amended) ([]Change, error) {
+		return s.amend(ctx, p, op, some)
+	}); refused {
+		return out, err
 	}
+
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}
@@ -329,29 +332,6 @@ func changedTimer(key string, op Amendment, c *Change) timer {
 	}
 
 	return t
-}
-
-// amendRest changes the notices that are not on the other side of a migration, and marks the others
-// as moved.
-func (s *Store) amendRest(ctx context.Context, p keys.Partition, op Amendment, list []amended, which map[int]bool) ([]Change, error) {
-	var rest []Change
-	var err error
-	if some := Without(list, which); len(some) > 0 {
-		if rest, err = s.amend(ctx, p, op, some); err != nil && !errors.Is(err, wire.ErrUnconfirmed) {
-			return nil, err
-		}
-	}
-
-	out := make([]Change, len(list))
-	for i := range out {
-		if which[i] {
-			out[i].moved = true
-			continue
-		}
-		out[i], rest = rest[0], rest[1:]
-	}
-
-	return out, err
 }
 
 // Change is the result of a change of one notice.

@@ -2,8 +2,11 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -219,4 +222,62 @@ func (s *Store) Under(ctx context.Context, p keys.Partition, ks []string) (at ke
 	}
 
 	return p, n, nil
+}
+
+// Rest handles the error of a call on the notices of list. refused is true if the gate has refused the call because some
+// of the notices are on the other side of a migration. Then Rest has sent the others again, and out has the result of
+// each, which for the refused ones is moved. With [wire.ErrUnconfirmed], out has the results, too.
+func Rest[T, R any](list []T, err error, moved R, send func([]T) ([]R, error)) (out []R, refused bool, _ error) {
+	which := elsewhereIn(err)
+	if which == nil {
+		return nil, false, nil
+	}
+
+	var some []T
+	for i := range list {
+		if !which[i] {
+			some = append(some, list[i])
+		}
+	}
+
+	var rest []R
+	var late error
+	if len(some) > 0 {
+		if rest, late = send(some); late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
+			return nil, true, late
+		}
+	}
+
+	out = make([]R, len(list))
+	for i := range out {
+		if which[i] {
+			out[i] = moved
+			continue
+		}
+		out[i], rest = rest[0], rest[1:]
+	}
+
+	return out, true, late
+}
+
+// elsewhereIn returns which of a call's keys are on the other side; nil if err is a different error.
+func elsewhereIn(err error) map[int]bool {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return nil
+	}
+
+	text, ok := strings.CutPrefix(wire.Cause(answer).Error(), "ELSEWHERE ")
+	if !ok {
+		return nil
+	}
+
+	which := map[int]bool{}
+	for _, word := range strings.Fields(text) {
+		if n, err := strconv.Atoi(word); err == nil {
+			which[n-1] = true
+		}
+	}
+
+	return which
 }

@@ -107,13 +107,17 @@ type back struct {
 	since   Sight
 }
 
+var errRestoreMoved = fmt.Errorf("restore: %w", wire.ErrMoved)
+
 // putBack calls restore.lua.
 func (s *Store) putBack(ctx context.Context, p keys.Partition, b back) ([]Reply, error) {
 	letters := b.letters
 	call := creation{Partition: p, args: s.restoreArgs(p, b), since: b.since}
 	cmd := s.Layout.Call(ctx, restoreScript, s.space.Base(p.Shard), call.prepare(s))
-	if which := ElsewhereIn(cmd.Err()); which != nil {
-		return s.restoreRest(ctx, p, b, which)
+	if out, refused, err := Rest(letters, cmd.Err(), Reply{Err: errRestoreMoved}, func(some []Letter) ([]Reply, error) {
+		return s.restore(ctx, p, some, b.since)
+	}); refused {
+		return out, err
 	}
 
 	v, late := s.w.List(restoreScript.Op, cmd)
@@ -195,27 +199,4 @@ func (l *Letter) is(f *Found) bool {
 		return f.Made == l.Made && f.State == notice.Dead
 	}
 	return f.Made == l.Made || f.Raw == nil && len(l.Content.Diff(&f.Content)) == 0
-}
-
-// restoreRest restores the notices that are not on the other side of a migration.
-func (s *Store) restoreRest(ctx context.Context, p keys.Partition, b back, which map[int]bool) ([]Reply, error) {
-	letters := b.letters
-	var rest []Reply
-	if some := Without(letters, which); len(some) > 0 {
-		var err error
-		if rest, err = s.restore(ctx, p, some, b.since); err != nil {
-			return nil, err
-		}
-	}
-
-	out := make([]Reply, len(letters))
-	for i := range out {
-		if which[i] {
-			out[i].Err = fmt.Errorf("restore: %w", wire.ErrMoved)
-			continue
-		}
-		out[i], rest = rest[0], rest[1:]
-	}
-
-	return out, nil
 }

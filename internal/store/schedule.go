@@ -85,12 +85,7 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 			continue
 		}
 
-		if which := ElsewhereIn(calls[i].cmd.Err()); which != nil {
-			out[i] = s.scheduleRest(ctx, batches[i], which, calls[i].since)
-		} else {
-			out[i].Replies, out[i].Err = s.created(ctx, batches[i].Requests, &calls[i])
-		}
-
+		out[i] = s.read(ctx, &batches[i], &calls[i])
 		if batches[i].located == nil && errors.Is(out[i].Err, ErrReplaced) {
 			out[i] = s.scheduleWithOld(ctx, batches[i:i+1])[0]
 		}
@@ -99,23 +94,16 @@ func (s *Store) ScheduleAll(ctx context.Context, batches []Batch) []Batched {
 	return out
 }
 
-// scheduleRest stores the notices of a batch that are not on the other side of a migration. which
-// contains the indexes of the others.
-func (s *Store) scheduleRest(ctx context.Context, b Batch, which map[int]bool, since Sight) Batched {
-	var rest Batched
-	if some := Without(b.Requests, which); len(some) > 0 {
-		if rest = s.ScheduleAll(ctx, []Batch{{b.Partition, some, &since}})[0]; rest.Err != nil {
-			return rest
-		}
-	}
+var errScheduleMoved = fmt.Errorf("schedule: %w", wire.ErrMoved)
 
-	out := Batched{Replies: make([]Reply, len(b.Requests))}
-	for i := range out.Replies {
-		if which[i] {
-			out.Replies[i].Err = fmt.Errorf("schedule: %w", wire.ErrMoved)
-			continue
-		}
-		out.Replies[i], rest.Replies = rest.Replies[0], rest.Replies[1:]
+// read returns the result of a call on a batch.
+func (s *Store) read(ctx context.Context, b *Batch, c *creation) (out Batched) {
+	var refused bool
+	if out.Replies, refused, out.Err = Rest(b.Requests, c.cmd.Err(), Reply{Err: errScheduleMoved}, func(some []Request) ([]Reply, error) {
+		rest := s.ScheduleAll(ctx, []Batch{{b.Partition, some, &c.since}})[0]
+		return rest.Replies, rest.Err
+	}); !refused {
+		out.Replies, out.Err = s.created(ctx, b.Requests, c)
 	}
 
 	return out

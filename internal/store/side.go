@@ -4,13 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/keys"
 	"notifier/internal/wire"
@@ -109,41 +106,6 @@ func (s *Layout) sided(text string) bool {
 func (s *Layout) still(ctx context.Context, base string, v *LayoutView) bool {
 	state, err := s.c.HGet(ctx, keys.ShardKeys(base).Layout(), "state").Result()
 	return err != nil || state == v.State
-}
-
-// ElsewhereIn returns which of a call's keys are on the other side; nil if err is a different
-// error.
-func ElsewhereIn(err error) map[int]bool {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
-		return nil
-	}
-
-	text, ok := strings.CutPrefix(wire.Cause(answer).Error(), "ELSEWHERE ")
-	if !ok {
-		return nil
-	}
-
-	which := map[int]bool{}
-	for _, word := range strings.Fields(text) {
-		if n, err := strconv.Atoi(word); err == nil {
-			which[n-1] = true
-		}
-	}
-
-	return which
-}
-
-// Without returns list without the indexes in which.
-func Without[T any](list []T, which map[int]bool) []T {
-	var rest []T
-	for i := range list {
-		if !which[i] {
-			rest = append(rest, list[i])
-		}
-	}
-
-	return rest
 }
 
 //go:embed lua/side.lua
