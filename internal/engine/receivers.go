@@ -16,6 +16,8 @@ const (
 	// failing receivers of other instances are read.
 	healthEvery = time.Second
 	syncEvery   = 10 * time.Second
+	// healthLast is how long the last write may take, which has all changes.
+	healthLast = 3 * time.Second
 	// scanEvery is the interval at which an instance with failing receivers may count the notices that wait for them.
 	// One instance of all is preferred and counts each time. The preferred instance may not call these receivers. So
 	// any other instance counts the routes that were not counted for scanLate.
@@ -35,40 +37,37 @@ func (r *receivers) store() *health.Store {
 	return &health.Store{Wire: r.e.store.Wire()}
 }
 
-// publish writes changes until ctx ends, and a last time then.
+// publish writes changes until ctx ends, and all that are left then.
 func (r *receivers) publish(ctx context.Context) error {
 	sync := time.Now().Add(syncEvery)
-	for {
-		ended := !alarm.Wait(ctx, healthEvery)
-		r.write(context.WithoutCancel(ctx), !ended && time.Now().After(sync))
-		if ended {
-			return nil
-		}
+	for alarm.Wait(ctx, healthEvery) {
+		due := time.Now().After(sync)
+		r.write(context.WithoutCancel(ctx), healthEvery, func(ctx context.Context) error {
+			err := r.store().Write(ctx, r.tracker)
+			if err == nil && due {
+				err = r.store().Sync(ctx, r.tracker)
+			}
 
-		if time.Now().After(sync) {
+			return err
+		})
+		if due {
 			sync = time.Now().Add(syncEvery)
 		}
 	}
+
+	r.write(context.WithoutCancel(ctx), healthLast, func(ctx context.Context) error { return r.store().WriteAll(ctx, r.tracker) })
+	return nil
 }
 
-// write writes the changes once. Changes of a failed write are included in the next one.
-func (r *receivers) write(ctx context.Context, sync bool) {
-	if !sync && !r.tracker.Changed() {
-		return
-	}
-
-	ctx, cancel := context.WithTimeout(ctx, healthEvery)
+// write writes once, within a time. Changes of a failed write are included in the next one.
+func (r *receivers) write(ctx context.Context, within time.Duration, do func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if r.tracker.Changed() && r.e.store.Layout.Known(ctx) != nil { // another Redis answers, with another layout
 		return
 	}
 
-	err := r.store().Write(ctx, r.tracker)
-	if err == nil && sync {
-		err = r.store().Sync(ctx, r.tracker)
-	}
-
-	if err != nil {
+	if err := do(ctx); err != nil {
 		r.e.o.Logger.Debug("cannot write the health of receivers, retrying", zap.Error(err))
 	}
 }

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -74,5 +75,35 @@ func TestFailingLongCountsReceivers(t *testing.T) {
 	}
 	if n := w.receivers.failingLong(t.Context())("app1"); n != 1 {
 		t.Errorf("%d receivers fail for long, want 1", n)
+	}
+}
+
+// Receivers that failed once and recovered just before the instance stops are not failing afterwards.
+func TestStopWritesHealthOfAllReceivers(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	w := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	const hosts = 400
+	eventually(t, "the instance writes", func() bool {
+		w.receivers.tracker.Observe("app1", "first:443", health.Attempt{At: time.Now(), Failed: true})
+		list, err := w.Health(t.Context())
+		return err == nil && len(list[0].Receivers) == 1
+	})
+	now := time.Now()
+	for i := range hosts {
+		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), health.Attempt{At: now.Add(-time.Second), Failed: true})
+	}
+	for i := range hosts {
+		w.receivers.tracker.Observe("app1", fmt.Sprintf("h%d:443", i), health.Attempt{At: now, Status: 200})
+	}
+	w.stop()
+
+	other := start(t, srv, newSink(1), nil, testRoute("r", "app1"))
+	list, err := other.Health(t.Context())
+	for err != nil {
+		list, err = other.Health(t.Context())
+	}
+	if n := len(list[0].Receivers); n != hosts+1 || list[0].Failing(time.Now()) != 1 {
+		t.Errorf("%d receivers are stored, of which %d fail; want %d and 1", n, list[0].Failing(time.Now()), hosts+1)
 	}
 }

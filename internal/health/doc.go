@@ -5,7 +5,8 @@
 // # Storage
 //
 // Each instance observes the attempts whose results it records ([Tracker]). Once a second it writes the changes to one
-// hash per route (keys.Space.Health). A script merges the observations of several instances: the last success is the
+// hash per route (keys.Space.Health): those of receivers that began or ceased to fail, and of 64 others. When the
+// instance stops, it writes all. A script merges the observations of several instances: the last success is the
 // latest one, and a receiver is failing since the first failure after that success.
 //
 // A receiver gets an entry in the hash after a failed attempt. From then on, failures and the first success after them
@@ -20,7 +21,8 @@
 // # Accuracy
 //
 // The counts of attempts may be incomplete: an instance that is killed loses the observations that it has not written
-// yet. A failed write is retried with the next one.
+// yet. A failed write is retried with the next one. If a success was lost, the receiver ceases to fail in the hash some
+// 10 seconds after the next success, at whichever instance.
 //
 // The number of notices that wait for a receiver is more accurate: one instance counts the notices themselves
 // ([Scanner]), and stores the number with the time of the count.

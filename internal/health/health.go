@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,22 +82,42 @@ func (r *Route) Failing(since time.Time) (n int) {
 // Store reads and writes the hashes. Its methods are safe for concurrent use.
 type Store struct{ Wire *wire.Client }
 
-// Write writes the changes of a Tracker: one call for each route that has some. What could not be
-// written is written by the next call.
+// Write writes changes of a Tracker in one round trip: those of receivers that began or ceased to fail, then some of the
+// others. The rest, and what could not be written, is written by the next call.
 func (s *Store) Write(ctx context.Context, t *Tracker) error {
-	var failed error
-	for prefix, list := range t.take(mostPerBeat) {
-		args := make([]any, 2, 2+13*len(list))
-		args[0], args[1] = mostReceivers, Kept.Milliseconds()
-		for _, c := range list {
-			x := &c.seen
-			args = append(args, c.receiver, x.first, x.fail, x.n, x.ok, x.last, x.status, x.reason,
-				x.hour.at, x.hour.attempts, x.hour.failed, x.hour.took.Milliseconds(), answersText(x.answers))
+	return s.write(ctx, t, t.take(mostTurned, mostOther))
+}
+
+// WriteAll writes all changes of a Tracker in one round trip.
+func (s *Store) WriteAll(ctx context.Context, t *Tracker) error {
+	return s.write(ctx, t, t.take(math.MaxInt, math.MaxInt))
+}
+
+func (s *Store) write(ctx context.Context, t *Tracker, list []change) error {
+	slices.SortStableFunc(list, func(a, b change) int { return cmp.Compare(a.prefix, b.prefix) })
+	var parts [][]change
+	for i := 0; i < len(list); {
+		n := 1
+		for n < mostPerCall && i+n < len(list) && list[i+n].prefix == list[i].prefix {
+			n++
 		}
 
-		reply, err := s.Wire.Run(ctx, mergeScript, []string{s.Wire.Space.Health(prefix), s.Wire.Space.HealthDay(prefix)}, args)
+		parts = append(parts, list[i:i+n])
+		i += n
+	}
+
+	calls := make([]wire.Call, len(parts))
+	for i, part := range parts {
+		prefix := part[0].prefix
+		calls[i] = wire.Call{Keys: []string{s.Wire.Space.Health(prefix), s.Wire.Space.HealthDay(prefix)}, Args: mergeArgs(part)}
+	}
+
+	var failed error
+	for i, cmd := range s.Wire.RunAll(ctx, mergeScript, calls) {
+		prefix := parts[i][0].prefix
+		reply, err := s.Wire.List(mergeScript.Op, cmd)
 		if err != nil {
-			t.undo(prefix, list)
+			t.undo(prefix, parts[i])
 			failed = errors.Join(failed, err)
 			continue
 		}
@@ -106,10 +127,23 @@ func (s *Store) Write(ctx context.Context, t *Tracker) error {
 			refused[i], _ = reply[i].(string)
 		}
 
-		t.wrote(prefix, list, refused, s.Wire.Clock.Now())
+		t.wrote(prefix, parts[i], refused, s.Wire.Clock.Now())
 	}
 
 	return failed
+}
+
+// mergeArgs returns the arguments of merge.lua.
+func mergeArgs(list []change) []any {
+	args := make([]any, 2, 2+13*len(list))
+	args[0], args[1] = mostReceivers, Kept.Milliseconds()
+	for _, c := range list {
+		x := &c.seen
+		args = append(args, c.receiver, x.first, x.fail, x.n, x.ok, x.last, x.status, x.reason,
+			x.hour.at, x.hour.attempts, x.hour.failed, x.hour.took.Milliseconds(), answersText(x.answers))
+	}
+
+	return args
 }
 
 // Sync reads the routes with successes of receivers that may fail at other instances, so that the

@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -189,19 +190,126 @@ func TestWriteThatFailsIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestOneWriteHas64Receivers(t *testing.T) {
+// A write has each receiver that began or ceased to fail, and 64 of those that go on failing.
+func TestWriteHasWhatChangedFirst(t *testing.T) {
 	t.Parallel()
 	a, _ := instances(t)
-	for i := range 100 {
+	const hosts = 200
+	host := func(i int) string { return fmt.Sprintf("h%d:443", i) }
+	for i := range hosts {
+		a.fails(host(i), 10)
+	}
+	a.write()
+	if n := len(a.read().Receivers); n != hosts {
+		t.Errorf("%d of %d receivers that began to fail are stored after one write", n, hosts)
+	}
+
+	for i := range hosts {
+		a.fails(host(i), 20)
+	}
+	a.answers(host(150), 30)
+	a.write()
+	still := 0
+	for _, r := range a.read().Receivers {
+		if r.Name == host(150) && r.Failing() {
+			t.Error("a receiver that recovered is not written before those that go on failing")
+		}
+		if r.LastAttempt.Equal(a.at(20)) {
+			still++
+		}
+	}
+	if still != mostOther {
+		t.Errorf("%d receivers that go on failing are in one write, want %d", still, mostOther)
+	}
+}
+
+// Receivers that go on failing take turns.
+func TestWriteHasLongestUnwrittenReceivers(t *testing.T) {
+	t.Parallel()
+	tr := NewTracker()
+	i, now := &instance{t, nil, tr, time.Now()}, time.Now()
+	round := func(second int) (names []string) {
+		for n := range 2 * mostOther {
+			i.fails(fmt.Sprintf("h%d:443", n), second)
+		}
+		list := tr.take(mostTurned, mostOther)
+		tr.wrote(prefix, list, nil, now.Add(time.Duration(second)*time.Second))
+		for _, c := range list {
+			names = append(names, c.receiver)
+		}
+		return names
+	}
+	round(1)
+	first, second := round(2), round(3)
+	if len(first) != mostOther || len(second) != mostOther ||
+		slices.ContainsFunc(second, func(name string) bool { return slices.Contains(first, name) }) {
+		t.Errorf("%d receivers are written, then %d, and some of them twice", len(first), len(second))
+	}
+}
+
+// Of more receivers than one write has, those that changed last are written first.
+func TestWriteHasLatestChangeFirst(t *testing.T) {
+	t.Parallel()
+	tr := NewTracker()
+	i := &instance{t, nil, tr, time.Now()}
+	for n := range mostTurned {
+		i.fails(fmt.Sprintf("h%d:443", n), 10)
+	}
+	i.answers("h7:443", 20)
+	i.fails("last:443", 30)
+	list := tr.take(mostTurned, mostOther)
+	if len(list) != mostTurned || list[0].receiver != "last:443" || list[1].receiver != "h7:443" {
+		t.Errorf("%d changes, first %s and %s", len(list), list[0].receiver, list[1].receiver)
+	}
+	if !tr.Changed() {
+		t.Error("the change that found no place is not kept")
+	}
+}
+
+// At stop nothing is left, whichever route it is of.
+func TestWriteAllLeavesNothing(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	for i := range 400 {
 		a.fails(fmt.Sprintf("h%d:443", i), 10)
+		a.Observe("shop:sent", fmt.Sprintf("h%d:443", i), Attempt{At: a.at(10), Failed: true})
 	}
 	a.write()
-	if n := len(a.read().Receivers); n != mostPerBeat {
-		t.Errorf("%d after one write", n)
+	for i := range 400 {
+		a.answers(fmt.Sprintf("h%d:443", i), 20)
+		a.Observe("shop:sent", fmt.Sprintf("h%d:443", i), Attempt{At: a.at(20), Status: 200})
+		a.fails(fmt.Sprintf("other%d:443", i), 20)
 	}
+	if err := a.s.WriteAll(t.Context(), a.Tracker); err != nil {
+		t.Fatal(err)
+	}
+	list, err := a.s.Read(t.Context(), []string{prefix, "shop:sent"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Changed() || list[0].Failing(time.Now()) != 400 || len(list[0].Receivers) != 800 || list[1].Failing(time.Now()) != 0 {
+		t.Errorf("%d of %d receivers fail, and of the other route %d", list[0].Failing(time.Now()), len(list[0].Receivers),
+			list[1].Failing(time.Now()))
+	}
+}
+
+// An instance recorded a failure and was killed. The next success that another one sees is written after a Sync, also if
+// that instance has just written another success of the receiver.
+func TestSuccessEndsFailingOfKilledInstance(t *testing.T) {
+	t.Parallel()
+	a, b := instances(t)
+	b.fails("x:80", 1)
+	b.answers("x:80", 2)
+	b.write()
+	a.fails("x:80", 10)
 	a.write()
-	if n := len(a.read().Receivers); n != 100 {
-		t.Errorf("%d after two", n)
+	b.answers("x:80", 20)
+	if err := b.s.Sync(t.Context(), b.Tracker); err != nil {
+		t.Fatal(err)
+	}
+	b.write()
+	if got := b.receiver("x:80"); got.Failing() {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -220,7 +328,12 @@ func TestHashIsBounded(t *testing.T) {
 	if len(r.Receivers) != mostReceivers || r.Others != 5 || a.receiver("healthy:443").Name != "" {
 		t.Errorf("%d receivers, %d others, and %+v", len(r.Receivers), r.Others, a.receiver("healthy:443"))
 	}
-	a.fails("h1003:443", 20)
+	for i := range mostReceivers + 4 {
+		if name := fmt.Sprintf("h%d:443", i); a.receiver(name).Name == "" {
+			a.fails(name, 20)
+			break
+		}
+	}
 	if a.Changed() {
 		t.Error("a receiver that found no place is written again at once")
 	}

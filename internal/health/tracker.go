@@ -1,14 +1,19 @@
 package health
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
 )
 
 const (
-	// mostPerBeat is the maximum number of receivers in one write.
-	mostPerBeat = 64
+	// mostPerCall is the maximum number of receivers in one call of the script.
+	mostPerCall = 64
+	// mostTurned and mostOther limit the receivers that a write has: those that began or ceased to fail, and the others.
+	// With both, a write takes some 15 ms of Redis.
+	mostTurned = 1024
+	mostOther  = 64
 	// seenPerRoute is the maximum number of receivers of a route in an instance's memory. Above it, healthy
 	// receivers are removed.
 	seenPerRoute = 4096
@@ -35,10 +40,10 @@ type Tracker struct {
 
 // observed has the observations of an instance about the receivers of one route.
 type observed struct {
-	by     map[string]*seen
-	change []string // the receivers to write, in order of their first change
+	by map[string]*seen
+	// listed has the receivers to write. True: the receiver began or ceased to fail since the last write.
 	listed map[string]bool
-	asked  bool // receivers that never failed here had successes since the last Sync
+	asked  bool // receivers had successes since the last Sync
 }
 
 // seen has the observations of an instance about one receiver. first, n and fail count the attempts
@@ -129,15 +134,16 @@ func (o *observed) add(receiver string, a Attempt) {
 
 	if !a.Failed {
 		s.ok, s.n = max(s.ok, at), 0
-		o.asked = o.asked || !s.stored
+		o.asked = true
 		if s.stored && (s.failing || at-s.written >= okEvery.Milliseconds()) || s.first > 0 {
-			o.list(receiver)
+			o.list(receiver, s.failing)
 		}
 
 		s.failing = false
 		return
 	}
 
+	turned := !s.failing
 	s.failing = true
 	if s.first == 0 {
 		s.first = at
@@ -145,21 +151,19 @@ func (o *observed) add(receiver string, a Attempt) {
 
 	s.fail, s.n = max(s.fail, at), s.n+1
 	if at-s.refused >= refusedFor.Milliseconds() {
-		o.list(receiver)
+		o.list(receiver, turned)
 	}
 }
 
-func (o *observed) list(receiver string) {
-	if !o.listed[receiver] {
-		o.listed[receiver] = true
-		o.change = append(o.change, receiver)
-	}
+// list adds a receiver to those to write. turned: it began or ceased to fail.
+func (o *observed) list(receiver string, turned bool) {
+	o.listed[receiver] = o.listed[receiver] || turned
 }
 
 // forget drops receivers of which nothing has to be written, about half of the room at most.
 func (o *observed) forget() {
 	for name, s := range o.by {
-		if !o.listed[name] && !s.failing {
+		if _, listed := o.listed[name]; !listed && !s.failing {
 			delete(o.by, name)
 		}
 		if len(o.by) <= seenPerRoute/2 {
@@ -167,7 +171,7 @@ func (o *observed) forget() {
 		}
 	}
 	for name := range o.by { // all fail: the hash has them, or no place for them
-		if !o.listed[name] {
+		if _, listed := o.listed[name]; !listed {
 			delete(o.by, name)
 			return
 		}
@@ -176,30 +180,51 @@ func (o *observed) forget() {
 
 // change is the observation of one receiver that one write stores.
 type change struct {
-	receiver string
-	seen     seen
+	prefix, receiver string
+	turned           bool // the receiver began or ceased to fail
+	seen             seen
 }
 
-// take removes and returns changes, at most that many of all routes together.
-func (t *Tracker) take(most int) map[string][]change {
+// before orders changes: receivers that began or ceased to fail, the latest first, then the others, the one written
+// longest ago first.
+func (c change) before(d change) int {
+	switch {
+	case c.turned && d.turned:
+		return cmp.Compare(d.seen.last, c.seen.last)
+	case c.turned:
+		return -1
+	case d.turned:
+		return 1
+	}
+	return cmp.Compare(max(c.seen.written, c.seen.refused), max(d.seen.written, d.seen.refused))
+}
+
+// take removes and returns changes of all routes together: at most that many of receivers that began or ceased to fail,
+// and of others.
+func (t *Tracker) take(mostTurned, mostOther int) (out []change) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := map[string][]change{}
 	for prefix, o := range t.routes {
-		n := min(most, len(o.change))
-		if n == 0 {
-			continue
+		for name, turned := range o.listed {
+			out = append(out, change{prefix, name, turned, *o.by[name]})
+		}
+	}
+
+	slices.SortFunc(out, change.before)
+	out = slices.DeleteFunc(out, func(c change) bool {
+		left := &mostOther
+		if c.turned {
+			left = &mostTurned
 		}
 
-		most -= n
-		for _, name := range o.change[:n] {
-			delete(o.listed, name)
-			s := o.by[name]
-			out[prefix] = append(out[prefix], change{name, *s})
-			s.first, s.fail, s.n, s.hour, s.answers = 0, 0, 0, tally{}, nil
-		}
-
-		o.change = slices.Clone(o.change[n:])
+		*left--
+		return *left < 0
+	})
+	for _, c := range out {
+		o := t.routes[c.prefix]
+		delete(o.listed, c.receiver)
+		s := o.by[c.receiver]
+		s.first, s.fail, s.n, s.hour, s.answers = 0, 0, 0, tally{}, nil
 	}
 
 	return out
@@ -246,7 +271,7 @@ func (t *Tracker) undo(prefix string, list []change) {
 			}
 		}
 
-		o.list(c.receiver)
+		o.list(c.receiver, c.turned)
 	}
 }
 
@@ -255,7 +280,7 @@ func (t *Tracker) Changed() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, o := range t.routes {
-		if len(o.change) > 0 {
+		if len(o.listed) > 0 {
 			return true
 		}
 	}
@@ -278,8 +303,7 @@ func (t *Tracker) Failing() bool {
 	return false
 }
 
-// unknown returns the routes with successes of receivers of which it is not known whether the
-// hash has them.
+// unknown returns the routes with successes since the last Sync. Their receivers may fail in the hash.
 func (t *Tracker) unknown() (prefixes []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -310,7 +334,7 @@ func (t *Tracker) learn(h Route) {
 
 		s.stored = true
 		if r.Failing() && s.ok > r.Since.UnixMilli() {
-			o.list(r.Name)
+			o.list(r.Name, true)
 		}
 
 		s.failing = s.failing || r.Failing()

@@ -288,6 +288,23 @@ func (w *Client) SendAll(ctx context.Context, sc *Script, f Forms, calls []Call)
 	return out
 }
 
+// RunAll sends calls of an unguarded script to the node of the first one's key, in one round trip, or in one more for
+// each call if the node does not know the script. Each has its own error.
+func (w *Client) RunAll(ctx context.Context, sc *Script, calls []Call) []*redis.Cmd {
+	if len(calls) == 0 {
+		return nil
+	}
+
+	cmds := w.SendAll(ctx, sc, sc.bare, calls)
+	for i, cmd := range cmds {
+		if unknown(cmd) {
+			cmds[i] = w.Do(ctx, sc, calls[i].Keys, calls[i].Args)
+		}
+	}
+
+	return cmds
+}
+
 // SendTo sends an unguarded script over a client that need not be a Client's, and waits for
 // no confirmation.
 func SendTo(ctx context.Context, c redis.UniversalClient, sc *Script, keys []string, args []any) *redis.Cmd {
