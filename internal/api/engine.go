@@ -139,8 +139,8 @@ type Readiness struct {
 // Condition is a limitation with which the service works.
 type Condition struct {
 	Reason string
-	// Urgent means that data are lost or deliveries stop.
-	Urgent bool
+	// Urgent means that data are lost or deliveries stop, Full that Redis has reached maxmemory.
+	Urgent, Full bool
 }
 
 // AllReasons returns the reasons and those of the conditions.

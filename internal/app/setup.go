@@ -29,7 +29,9 @@ type setupWatch struct {
 	metrics *metrics.Metrics
 	logger  *zap.Logger
 	// again is signalled when other servers may answer.
-	again        chan struct{}
+	again chan struct{}
+	// memory is signalled when Redis has become full, or is no longer.
+	memory       chan struct{}
 	every, retry time.Duration
 
 	seen     string // the servers that were examined; "" = not known
@@ -71,7 +73,7 @@ func (s redisSetup) Check(ctx context.Context) error {
 type problem struct{ check, node, remedy string }
 
 func newSetupWatch(w setupWatch) *setupWatch {
-	w.again, w.reported = make(chan struct{}, 1), map[problem]doctor.Finding{}
+	w.again, w.memory, w.reported = make(chan struct{}, 1), make(chan struct{}, 1), map[problem]doctor.Finding{}
 	w.every, w.retry = cmp.Or(w.every, setupEvery), cmp.Or(w.retry, setupRetry)
 	return &w
 }
@@ -84,6 +86,17 @@ func (w *setupWatch) Subscribed() {
 	}
 	select {
 	case w.again <- struct{}{}:
+	default:
+	}
+}
+
+// MemoryChanged implements engine.Subscriptions. The finding on memory has changed too.
+func (w *setupWatch) MemoryChanged() {
+	if w == nil {
+		return
+	}
+	select {
+	case w.memory <- struct{}{}:
 	default:
 	}
 }
@@ -107,7 +120,7 @@ func (w *setupWatch) Run(ctx context.Context) error {
 	return nil
 }
 
-// wait returns after a time, or earlier when other servers answer.
+// wait returns after a time, or earlier when other servers answer or the memory of Redis has filled up or is free again.
 func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 	end := time.After(next)
 	for {
@@ -115,6 +128,8 @@ func (w *setupWatch) wait(ctx context.Context, next time.Duration) {
 		case <-ctx.Done():
 			return
 		case <-end:
+			return
+		case <-w.memory:
 			return
 		case <-w.again:
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	logged "go.uber.org/zap/zaptest/observer"
 
 	"notifier/internal/config"
+	"notifier/internal/doctor"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
 )
@@ -168,4 +170,30 @@ func TestAStartWithoutRedisIsToldAgain(t *testing.T) {
 	srv.Restart()
 	eventually(t, "its end", func() bool { return s.logs.FilterMessage("Redis is available again").Len() == 1 })
 	s.subscribed(t)
+}
+
+// examinations is a redisExaminer that counts.
+type examinations struct{ n atomic.Int64 }
+
+func (e *examinations) Examine(context.Context) ([]doctor.Finding, error) {
+	e.n.Add(1)
+	return nil, nil
+}
+
+func (e *examinations) Servers(context.Context) (string, error) { return "one", nil }
+
+// Regression test: notifier_redis_misconfigured was 0 for up to ten minutes after Redis had reached maxmemory.
+func TestFullRedisIsExamined(t *testing.T) {
+	var e examinations
+	w := newSetupWatch(setupWatch{redis: &e, logger: zap.NewNop()})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	eventually(t, "the first examination", func() bool { return e.n.Load() == 1 })
+	w.MemoryChanged()
+	eventually(t, "another one", func() bool { return e.n.Load() == 2 })
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // node runs the checks of one server.
@@ -180,14 +181,14 @@ func (n *node) memory(ctx context.Context) {
 	case used >= limit:
 		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices are refused",
 			size(used), size(limit)),
-			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
+			Remedy: wire.RemedyFull})
 	case used > limit/100*95:
 		n.add(Finding{Check: "memory", Severity: Error, Message: fmt.Sprintf("%s of %s are used: new notices will soon be refused",
 			size(used), size(limit)),
-			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
+			Remedy: wire.RemedyFull})
 	case used > limit/100*80:
 		n.add(Finding{Check: "memory", Severity: Warning, Message: fmt.Sprintf("%s of %s are used", size(used), size(limit)),
-			Remedy: "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"})
+			Remedy: wire.RemedyFull})
 	case policy == "noeviction":
 		n.add(Finding{Check: "memory", Severity: OK, Message: fmt.Sprintf("%s of %s are used, policy noeviction", size(used), size(limit))})
 	}

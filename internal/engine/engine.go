@@ -114,9 +114,6 @@ type Rights interface {
 	Check(ctx context.Context) error
 }
 
-// Subscriptions is notified when a subscription has begun. It must not block.
-type Subscriptions interface{ Subscribed() }
-
 // Messages receives the messages of other instances about limits.
 type Messages interface{ Receive(from, text string) }
 
@@ -157,6 +154,7 @@ type Engine struct {
 	unconfirmed *unconfirmed
 	foreign     *foreignKeys
 	losses      *losses
+	full        *full
 
 	events   atomic.Bool   // expired events arrive
 	keyspace atomic.Bool   // keyspace events of adopting routes arrive, or no route adopts
@@ -186,7 +184,7 @@ func New(o Options) *Engine {
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.foreign = &foreignKeys{engine: e, logged: map[string]time.Time{}, since: map[string]int{}}
 	e.unadopted = newUnadopted(e, o.Logger)
-	e.losses = newLosses(o.Metrics, o.Logger)
+	e.losses, e.full = newLosses(o.Metrics, o.Logger), &full{engine: e, now: time.Now}
 	e.store = e.newStore()
 	e.holds = holds.New(e.store.Layout)
 
@@ -577,6 +575,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 	}
 
 	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []api.Condition{
+		e.full.condition(),
 		e.unwritten(),
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
 		{Reason: when(!e.events.Load(), "expired events do not arrive: delivering by sweeps; the log says why")},

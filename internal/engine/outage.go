@@ -121,16 +121,17 @@ func (e *Engine) outage() *outage {
 }
 
 // Failed wakes watchOutages.
-func (x writes) Failed(op string) {
+func (x writes) Failed(op string, err error) {
 	e := x.Engine
 	e.o.Metrics.RedisError(op)
-	select {
-	case e.failed <- struct{}{}:
-	default:
+	if errors.Is(err, wire.ErrFull) {
+		e.full.refused("", err)
 	}
+
+	wake(e.failed)
 }
 
-// watchOutages probes Redis after a failed operation until it answers. Without failures it sends
+// watchOutages probes Redis after a failed operation until it answers and is no longer full. Without failures it sends
 // nothing.
 func (e *Engine) watchOutages(ctx context.Context) error {
 	o, limit := e.outage(), 0
@@ -161,7 +162,7 @@ func (e *Engine) watchOutages(ctx context.Context) error {
 			case <-time.After(outageProbe):
 			}
 
-			if err == nil {
+			if !e.full.check() && err == nil {
 				break
 			}
 		}
@@ -190,15 +191,24 @@ func (e *Engine) batchProblem() string {
 	return ""
 }
 
-// probe reports whether each master answers and accepts writes.
+// probe reports whether each master answers and accepts writes. It records a master that is full.
 func (e *Engine) probe(ctx context.Context) error {
+	one := func(ctx context.Context, c redis.Cmdable, node string) error {
+		err := wire.Probe(ctx, c)
+		if errors.Is(err, wire.ErrFull) {
+			e.full.refused(node, err)
+			return nil // what Redis holds is delivered
+		}
+
+		return err
+	}
 	if e.o.Conn.Masters == nil {
-		return wire.Probe(ctx, e.o.Conn)
+		return one(ctx, e.o.Conn, "")
 	}
 
 	var well atomic.Int32
 	err := e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := wire.Probe(ctx, c); err != nil {
+		if err := one(ctx, c, c.Options().Addr); err != nil {
 			return fmt.Errorf("%s: %w", c.Options().Addr, err)
 		}
 

@@ -26,6 +26,8 @@ type Figures struct {
 	Outbox bool `json:"outbox,omitempty"`
 	// Lost describes the losses of data in Redis that the instance has noticed within the last hour.
 	Lost []string `json:"lost,omitempty"`
+	// Full says that Redis has refused a write of the instance for lack of memory within the last 10 s; "" = it has not.
+	Full string `json:"full,omitempty"`
 	// Unwritten is why the instance cannot write finalized notices to the history; "" = it can, or none waits.
 	Unwritten string `json:"unwritten,omitempty"`
 	// Cut is true if some figures were left out to stay within the size limit.
@@ -86,7 +88,8 @@ func (f Figures) Encode() []byte {
 			f.Hosts = f.Hosts[:len(f.Hosts)/2]
 		case f.dropDelays():
 		default:
-			text, _ = json.Marshal(Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Lost: f.Lost, Cut: true}) // only short texts
+			few := Figures{Places: f.Places, Sides: f.Sides, Outbox: f.Outbox, Lost: f.Lost, Full: f.Full, Cut: true} // only short texts
+			text, _ = json.Marshal(few)
 			return text
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
+	"notifier/internal/wire"
 )
 
 const (
@@ -68,7 +69,7 @@ func remedyOf(err error) string {
 	case redis.IsPermissionError(err):
 		return remedyUser
 	case redis.IsOOMError(err):
-		return "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN: Redis is full"
+		return wire.RemedyFull + ": Redis is full"
 	}
 
 	return "repair the cause in the error"

@@ -71,6 +71,7 @@ type Metrics struct {
 	tokens    *prometheus.CounterVec
 	lost      prometheus.Counter
 	setup     *prometheus.GaugeVec
+	full      prometheus.Gauge
 	calls     *prometheus.CounterVec
 	callTimes *prometheus.HistogramVec
 	inFlight  prometheus.Gauge
@@ -162,6 +163,8 @@ func New(o Options) *Metrics {
 			Help: "Whether this check of notifier doctor finds an error in the configuration of Redis. Absent until the first check."},
 			[]string{"check"}),
 	}
+	m.full = prometheus.NewGauge(prometheus.GaugeOpts{Name: "notifier_redis_full",
+		Help: "Whether Redis has refused a write of this process for lack of memory (maxmemory) within the last 10 s."})
 	m.historyRows = prometheus.NewCounter(prometheus.CounterOpts{Name: "notifier_history_rows_total",
 		Help: "Entries that this process has written to the history."})
 	m.historyFailures = counter("notifier_history_failures_total", "Failures of the relay to the history, by kind. row, entry and memory "+
@@ -183,8 +186,8 @@ func New(o Options) *Metrics {
 		return float64(o.LogDropped())
 	})
 	m.registry.MustRegister(dropped, m.scheduled, m.attempts, m.reasons, m.claims, m.lateness, m.handler, m.events, m.subs, m.lost, m.redis,
-		m.unsettled, m.short, m.foreign, m.bodies, m.tokens, m.setup, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic, &m.shortages, build,
-		collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
+		m.unsettled, m.short, m.foreign, m.bodies, m.tokens, m.setup, m.full, m.calls, m.callTimes, m.inFlight, &m.fleet, &m.traffic,
+		&m.shortages, build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(lockWait)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.register(o.Routes)
 	if o.Telemetry {
@@ -470,6 +473,13 @@ func (m *Metrics) Misconfigured(check string, wrong bool) {
 		return
 	}
 	m.setup.WithLabelValues(check).Set(boolValue(wrong))
+}
+
+// RedisFull sets whether Redis refuses writes for lack of memory.
+func (m *Metrics) RedisFull(full bool) {
+	if m != nil {
+		m.full.Set(boolValue(full))
+	}
 }
 
 // oneOf returns v, or "other" if v is not in the label's closed set.

@@ -241,7 +241,7 @@ func TestReplayIgnoresTombstones(t *testing.T) {
 // unconfirmed counts notices without a confirmation.
 type unconfirmed int
 
-func (*unconfirmed) Failed(string)                          {}
+func (*unconfirmed) Failed(string, error)                   {}
 func (*unconfirmed) Finalized(int, int)                     {}
 func (u *unconfirmed) Unconfirmed(_ string, n int, _ error) { *u += unconfirmed(n) }
 func (u *unconfirmed) ForeignKeys(string, int)              {}

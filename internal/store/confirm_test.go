@@ -55,7 +55,7 @@ func replicated(t *testing.T) (master, replica *redistest.Server) {
 // unconfirmed counts notices without a confirmation, by operation.
 type unconfirmed map[string]int
 
-func (unconfirmed) Failed(string)                           {}
+func (unconfirmed) Failed(string, error)                    {}
 func (unconfirmed) Finalized(int, int)                      {}
 func (unconfirmed) ForeignKeys(string, int)                 {}
 func (u unconfirmed) Unconfirmed(op string, n int, _ error) { u[op] += n }

@@ -13,7 +13,7 @@ import (
 // foreigners counts the keys that scripts have left alone.
 type foreigners struct{ n int }
 
-func (*foreigners) Failed(string)                  {}
+func (*foreigners) Failed(string, error)           {}
 func (*foreigners) Finalized(int, int)             {}
 func (*foreigners) Unconfirmed(string, int, error) {}
 func (f *foreigners) ForeignKeys(_ string, n int)  { f.n += n }

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -66,7 +67,7 @@ func (p *Pages) matters(b *board, list []store.Counts, v Visitor) []matter {
 	p.receiverMatters(b, v, add)
 	p.pauseMatter(b, v, add)
 	if v.All() {
-		p.setupMatter(add)
+		p.setupMatter(b, add)
 	}
 
 	slices.SortStableFunc(out, func(a, b matter) int { return rank(b.Level) - rank(a.Level) })
@@ -78,6 +79,7 @@ func rank(l level) int {
 }
 
 func (p *Pages) serviceMatters(b *board, add func(matter)) {
+	b.fullMatter(add)
 	if b.Err == nil {
 		readyMatters(b.Ready, add)
 	}
@@ -91,6 +93,38 @@ func (p *Pages) serviceMatters(b *board, add func(matter)) {
 	}
 }
 
+// full returns why Redis is full, and the instances that report it; empty = none does.
+func (b *board) full() (why string, by []string) {
+	own := ""
+	for _, c := range b.Ready.Degraded {
+		if c.Full {
+			own = c.Reason
+		}
+	}
+
+	for _, i := range b.Instances {
+		text := i.Figures.Full
+		if i.Self {
+			text = own // newer than the heartbeat
+		}
+
+		if text != "" && i.State != fleet.Unresponsive {
+			why, by = text, append(by, i.Label)
+		}
+	}
+
+	return cmp.Or(own, why), by
+}
+
+// fullMatter adds that Redis is full.
+func (b *board) fullMatter(add func(matter)) {
+	if why, by := b.full(); why != "" {
+		add(matter{Level: wrong, Title: say("Redis is full: new notices are refused"), Quoted: why,
+			Why:   say("Stored notices are still delivered. Reported by: %s.", strings.Join(by, ", ")),
+			Links: []link{{Root + "doctor", say("Doctor")}}})
+	}
+}
+
 func readyMatters(r api.Readiness, add func(matter)) {
 	checks := []link{{Root + "doctor", say("Doctor")}}
 	if !r.Ready {
@@ -98,6 +132,10 @@ func readyMatters(r api.Readiness, add func(matter)) {
 	}
 
 	for _, c := range r.Degraded {
+		if c.Full {
+			continue // fullMatter
+		}
+
 		m := matter{Level: mind, Title: say("This instance is degraded"), Quoted: c.Reason, Links: checks}
 		if c.Urgent {
 			m.Level, m.Title = wrong, say("Notices are lost or not delivered")
@@ -107,9 +145,13 @@ func readyMatters(r api.Readiness, add func(matter)) {
 	}
 }
 
-// setupMatter adds the worst finding of doctor.
-func (p *Pages) setupMatter(add func(matter)) {
+// setupMatter adds the worst finding of doctor, but not that Redis is full twice.
+func (p *Pages) setupMatter(b *board, add func(matter)) {
 	found, _ := p.examiner.troubles()
+	if why, _ := b.full(); why != "" {
+		found = slices.DeleteFunc(found, func(f findingRow) bool { return f.Check == "memory" })
+	}
+
 	if len(found) == 0 {
 		return
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/ui"
@@ -49,6 +50,28 @@ func TestNowShowsEachDegradedReason(t *testing.T) {
 		"Notices are lost or not delivered evicted Doctor ! This instance is degraded no subscription Doctor")
 	s.get("/ui/doctor").is(200).says("This instance is degraded.", "no subscription.", "evicted.")
 	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/").is(200).saysNot("evicted", "degraded")
+}
+
+// Regression test: pages said nothing while every schedule call was refused. A full Redis is the first problem at each instance.
+func TestNowShowsFullRedisFirst(t *testing.T) {
+	s := newSite(t)
+	const why = "Redis is full (maxmemory): new notices are refused since 03:04:05 UTC"
+	s.engine.SetReady(api.Readiness{Ready: true, Degraded: []api.Condition{{Reason: "evicted", Urgent: true},
+		{Reason: why, Urgent: true, Full: true}}})
+	s.get("/ui/").is(200).says("Redis is full: new notices are refused Stored notices are still delivered. Reported by: test. "+why+" Doctor",
+		"Notices are lost or not delivered evicted")
+	s.as(ui.Visitor{Prefix: "app1"}).get("/ui/").is(200).saysNot("is full")
+
+	s = newSite(t)
+	other := fleet.Instance{ID: "b", About: fleet.About{Label: "other-1"}, State: fleet.Alive, Figures: fleet.Figures{Full: why}.Encode()}
+	s.engine.Tell(fleet.Figures{}, other)
+	s.get("/ui/").is(200).says("Reported by: other-1. " + why)
+	s.in("zh-CN", "", "/ui/").says("Redis 内存已满：新通知被拒绝")
+
+	s = newSite(t)
+	other.State = fleet.Unresponsive
+	s.engine.Tell(fleet.Figures{}, other)
+	s.get("/ui/").is(200).saysNot("is full")
 }
 
 // A change of a group reaches the available nodes, and names the skipped ones.

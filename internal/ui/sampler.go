@@ -149,11 +149,16 @@ func (s *sampler) watch() (boards <-chan *board, leave func()) {
 	}
 }
 
+// latest returns the last board; nil = none was read yet.
+func (s *sampler) latest() *board {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.board
+}
+
 // current returns a board that is at most one sample old, if Redis answers.
 func (s *sampler) current(ctx context.Context) *board {
-	s.mu.Lock()
-	b := s.board
-	s.mu.Unlock()
+	b := s.latest()
 	if b != nil && s.now().Sub(b.At) < sampleEvery/2 && !s.changed.Load() {
 		return b
 	}
@@ -165,10 +170,7 @@ func (s *sampler) current(ctx context.Context) *board {
 func (s *sampler) sample(ctx context.Context) *board {
 	s.taking.Lock()
 	defer s.taking.Unlock()
-	s.mu.Lock()
-	before := s.board
-	s.mu.Unlock()
-	now := s.now()
+	before, now := s.latest(), s.now()
 	if before != nil && now.Sub(before.At) < sampleEvery/2 && !s.changed.Load() {
 		return before // another request has just read it
 	}

@@ -274,7 +274,7 @@ func (p *Pages) Run(ctx context.Context) error {
 
 // examineOften runs the checks of doctor while dashboards are open.
 func (p *Pages) examineOften(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
+	tick, full := time.NewTicker(sampleEvery), ""
 	defer tick.Stop()
 	for {
 		select {
@@ -286,6 +286,12 @@ func (p *Pages) examineOften(ctx context.Context) {
 			fresh := examineEvery
 			if p.examiner.unreached() {
 				fresh = examinedFresh
+			}
+
+			if b := p.sampler.latest(); b != nil {
+				if why, _ := b.full(); why != full {
+					full, fresh = why, 0 // the finding on memory has changed
+				}
 			}
 
 			_, _, _ = p.examiner.get(ctx, fresh) // the page of the checks shows the error

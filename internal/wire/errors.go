@@ -170,3 +170,6 @@ var (
 	// ErrFull: Redis has reached maxmemory and takes no new notice.
 	ErrFull = errors.New("redis is full")
 )
+
+// RemedyFull is the remedy of ErrFull.
+const RemedyFull = "raise maxmemory, or lower NOTIFIER_RETENTION and NOTIFIER_RETAIN"

@@ -161,16 +161,17 @@ func (f form) write(ctx context.Context, keys []string, args []any) Once {
 	return NewWrite(ctx, 3, all...)
 }
 
-// probeScript changes nothing, but Redis refuses it as it refuses writes: on a replica, with too few replicas, or if it
-// cannot write to its disk. Like the ends of attempts, it is accepted at maxmemory.
-const probeScript = runsFull + "return 1"
+// probeScript changes nothing, but Redis refuses it as it refuses writes that need memory: on a replica, with too few
+// replicas, if it cannot write to its disk, and after these checks at maxmemory.
+const probeScript = "#!lua\nreturn 1"
 
-// Probe returns an error if Redis does not answer, refuses writes, or refuses the user's login. A server that does not
-// know such a script, or a user who may not send it, has answered.
+// Probe returns an error if Redis does not answer, refuses writes, or refuses the user's login. The error is ErrFull if
+// Redis refuses only writes that need memory. A server that does not know such a script, or a user who may not send it,
+// has answered.
 func Probe(ctx context.Context, c redis.Cmdable) error {
 	_, err := c.Eval(ctx, probeScript, nil).Int()
 	err = Wrap("probe", err)
-	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLogin) {
+	if errors.Is(err, ErrUnavailable) || errors.Is(err, ErrLogin) || errors.Is(err, ErrFull) {
 		return err
 	}
 

@@ -33,8 +33,8 @@ type Options struct {
 
 // Observer is notified of failed operations. Its methods must not block.
 type Observer interface {
-	// Failed is called with the name of the operation.
-	Failed(op string)
+	// Failed is called with the name of the operation and its error, which Wrap has classified.
+	Failed(op string, err error)
 }
 
 // Client sends commands and scripts to Redis. It is safe for concurrent use.
@@ -106,15 +106,17 @@ func (w *Client) maxClients(ctx context.Context) int64 {
 
 // Fail reports an error to the Observer, unless the caller has caused it, and wraps it: see [Wrap].
 func (w *Client) Fail(op string, err error) error {
-	if w.observer != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved) {
-		w.observer.Failed(op)
-	}
-
+	seen := w.observer != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMoved)
 	if errors.Is(err, redis.Nil) { // callers for which a value may be missing have handled it
 		err = fmt.Errorf("%w: %w", ErrReply, err)
 	}
 
-	return Wrap(op, err)
+	err = Wrap(op, err)
+	if seen {
+		w.observer.Failed(op, err)
+	}
+
+	return err
 }
 
 // Now returns the time of Redis's clock.
