@@ -150,8 +150,8 @@ func (q *routeQueue) claim(c call) {
 	q.freeSlots(freed{slots: r.idle, running: r.idle, swept: c.trigger.swept(r.idle)})
 	if err == nil {
 		q.report(c, &claimed, j.at)
-	} else if r.first && q.d.work.Err() == nil {
-		q.d.o.Logger.Warn("claim failed, retrying", zap.String("route", q.r.Name), zap.Int("shard", c.shard), zap.Error(err))
+	} else if q.d.work.Err() == nil {
+		r.health.claims.Report(err, zap.String("route", q.r.Name), zap.Int("shard", c.shard))
 	}
 }
 
@@ -162,7 +162,7 @@ type recorded struct {
 	begin  int               // number of attempts that may start
 	idle   int               // number of slots that the call does not need
 	closed bool              // the queue starts no attempt
-	first  bool              // the call is the first of several failed ones
+	health *health           // of the shard; nil after a success
 }
 
 // record records the reply to a claim call, or its error.
@@ -172,7 +172,7 @@ func (q *routeQueue) record(c call, f *flight, claimed *store.Claimed, j job, er
 	f.answered = true
 	r.closed, r.hosts, c.hosts = q.closed, c.hosts, nil
 	if err != nil {
-		r.first = q.failed(c, err)
+		r.health = q.failed(c, err)
 	} else {
 		q.answered(c, *claimed)
 	}
@@ -230,9 +230,8 @@ func (q *routeQueue) report(c call, claimed *store.Claimed, at time.Time) {
 	}
 }
 
-// failed records a call without a reply, and reports whether the previous call had succeeded. The
-// caller holds mu.
-func (q *routeQueue) failed(c call, err error) (first bool) {
+// failed records a call without a reply, and returns the health of its shard. The caller holds mu.
+func (q *routeQueue) failed(c call, err error) *health {
 	l := q.shards.at(c.shard)
 	l.failedFor.begin(c.sent)
 	q.backlog.ask(c.shard, wantDue)
@@ -249,7 +248,8 @@ func (q *routeQueue) failed(c call, err error) (first bool) {
 		l.unanswered.add(c)
 	}
 
-	return l.health.claimFailed()
+	l.health.claimFailed()
+	return l.health
 }
 
 // answered records a call with a reply and requests what remains to be done. The caller holds mu.

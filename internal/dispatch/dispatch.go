@@ -15,6 +15,7 @@ import (
 	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -179,7 +180,8 @@ type Dispatcher struct {
 	tokens atomic.Uint64
 	grace  atomic.Int64
 
-	shortages *shortages
+	shortages       *shortages
+	claims, settles retry.Group // failed calls, of all routes and shards
 
 	jobs chan job // to goroutines that wait for an attempt: see start
 

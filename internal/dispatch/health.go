@@ -4,6 +4,8 @@ import (
 	"sync"
 	"time"
 
+	"go.uber.org/zap"
+
 	"notifier/internal/retry"
 )
 
@@ -29,8 +31,10 @@ type health struct {
 // waker claims as many notices as possible. *[routeQueue] implements it.
 type waker interface{ wake() }
 
-func newHealth(queue waker) *health {
-	return &health{queue: queue, claims: retry.Loop{Min: minBackoff, Max: maxBackoff}, woken: make(chan struct{})}
+// newHealth returns a health without failures. Failed claims are logged as part of group.
+func newHealth(queue waker, logger *zap.Logger, group *retry.Group) *health {
+	return &health{queue: queue, woken: make(chan struct{}),
+		claims: retry.Loop{Min: minBackoff, Max: maxBackoff, Logger: logger, Failure: "claim failed, retrying", Group: group}}
 }
 
 // awake ends the pause at once, for example when a node is reachable again.
@@ -61,14 +65,13 @@ func (h *health) ready() bool {
 // claimed records a claim call with a reply.
 func (h *health) claimed() { h.claims.Succeed() }
 
-// claimFailed pauses claims, and reports whether the previous one had succeeded.
-func (h *health) claimFailed() (first bool) {
+// claimFailed pauses claims.
+func (h *health) claimFailed() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	first = !h.claims.Failing()
 	rest := h.claims.Next()
 	if h.resting || h.stopping {
-		return first
+		return
 	}
 
 	h.resting = true
@@ -78,7 +81,6 @@ func (h *health) claimFailed() (first bool) {
 		h.mu.Unlock()
 		h.queue.wake()
 	})
-	return first
 }
 
 // settleFailed records that a settle call fails, and settleTaken that it succeeded at last.

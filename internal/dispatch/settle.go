@@ -31,7 +31,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 
 	failed := false
 	again := retry.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
-		Failure: "settle failed, retrying", Recovered: "settling again"}
+		Failure: "settle failed, retrying", Recovered: "settling again", Group: &q.d.settles}
 	var written []store.Settled // results that are not confirmed yet
 	var first []store.Settled   // results of a call that failed for the others
 	for tries := 1; ; tries++ {

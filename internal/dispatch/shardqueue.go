@@ -39,7 +39,7 @@ func (l *shardQueues) all() []*shardQueue {
 func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
-	l := &shardQueue{shard: shard, health: newHealth(q), paused: true}
+	l := &shardQueue{shard: shard, health: newHealth(q, q.d.o.Logger, &q.d.claims), paused: true}
 	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
 		Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
 		func(e []finished) { q.settle(l, e) })

@@ -13,6 +13,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/move"
 	"notifier/internal/reconcile"
+	"notifier/internal/retry"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -23,6 +24,8 @@ type sweepers struct {
 	by   atomic.Pointer[map[string][]*reconcile.Sweeper]
 	mu   sync.Mutex    // of grow
 	more chan struct{} // has one entry when new sweepers are not started yet
+
+	failures retry.Group
 }
 
 func newSweepers() *sweepers { return &sweepers{more: make(chan struct{}, 1)} }
@@ -100,7 +103,8 @@ func (e *Engine) sweepMore() {
 
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
 	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store}, Partition: p,
-		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger})
+		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger,
+		Failures: &e.sweepers.failures})
 }
 
 // claimer sweeps an old shard without the grace, since it has no events.

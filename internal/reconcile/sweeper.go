@@ -117,6 +117,8 @@ type SweeperOptions struct {
 	Begun  time.Time
 	Alarm  alarm.Kind // the kind of alarm that Run sleeps with
 	Logger *zap.Logger
+	// Failures, if any, is shared by the Sweepers of an instance, so that Redis's failure is one line in the log.
+	Failures *retry.Group
 }
 
 // Sweeper touches and sweeps the notices of one partition at their due time. One goroutine calls
@@ -208,7 +210,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 	a := s.o.Alarm.New()
 	defer a.Close()
 	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxWait, Logger: s.o.Logger,
-		Failure: "sweep failed, retrying", Recovered: "sweeping again"}
+		Failure: "sweep failed, retrying", Recovered: "sweeping again", Group: s.o.Failures}
 	where := []zap.Field{zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard)}
 
 	for ctx.Err() == nil {

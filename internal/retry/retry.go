@@ -1,4 +1,3 @@
-// Package retry paces the repetition of operations that fail.
 package retry
 
 import (
@@ -27,6 +26,8 @@ type Loop struct {
 	// WarnEvery, if positive, is the shortest time between two warnings, whether the operation
 	// succeeds in between or not. Zero = a warning at the first of several failures in a row.
 	WarnEvery time.Duration
+	// Group, if any, limits the messages of several Loops together.
+	Group *Group
 
 	mu       sync.Mutex
 	failures int
@@ -34,10 +35,9 @@ type Loop struct {
 	last     time.Time // when the last warning was logged
 }
 
-// Fail notes a failure, logs it, and returns the delay before the next try. In place of a warning it logs an error if err
-// has a method Severe().
+// Fail notes a failure, logs it as Report does, and returns the delay before the next try.
 func (l *Loop) Fail(err error, fields ...zap.Field) time.Duration {
-	l.log(err, append(fields, zap.Error(err)))
+	l.Report(err, fields...)
 	return l.Next()
 }
 
@@ -64,8 +64,13 @@ func (l *Loop) Wait(ctx context.Context, err error, fields ...zap.Field) bool {
 func (l *Loop) Succeed(fields ...zap.Field) {
 	l.mu.Lock()
 	logged := l.warned
+	failed := l.failures > 0 || l.warned
 	l.failures, l.warned = 0, false
 	l.mu.Unlock()
+
+	if l.Group != nil {
+		logged = failed && l.Group.succeed(l)
+	}
 
 	if logged && l.Recovered != "" {
 		l.Logger.Info(l.Recovered, fields...)
@@ -87,23 +92,32 @@ func (l *Loop) Failing() bool {
 	return l.failures > 0
 }
 
-func (l *Loop) log(err error, fields []zap.Field) {
+// Report logs a failure and does not note it. In place of a warning it logs an error if err has a method Severe().
+func (l *Loop) Report(err error, fields ...zap.Field) {
 	if l.Logger == nil || l.Failure == "" {
 		return
 	}
 
+	now, level := time.Now(), zap.WarnLevel
+	var severe interface{ Severe() }
+	if errors.As(err, &severe) {
+		level = zap.ErrorLevel
+	}
+
 	l.mu.Lock()
-	level := zap.DebugLevel
-	if l.WarnEvery > 0 && time.Since(l.last) >= l.WarnEvery || l.WarnEvery == 0 && !l.warned {
-		l.warned, l.last, level = true, time.Now(), zap.WarnLevel
-		var severe interface{ Severe() }
-		if errors.As(err, &severe) {
-			level = zap.ErrorLevel
-		}
+	due := l.WarnEvery > 0 && now.Sub(l.last) >= l.WarnEvery || l.WarnEvery == 0 && !l.warned
+	if l.Group != nil {
+		due = l.Group.fail(l, now, level)
+	}
+
+	if due {
+		l.warned, l.last = true, now
+	} else {
+		level = zap.DebugLevel
 	}
 
 	l.mu.Unlock()
-	l.Logger.Log(level, l.Failure, fields...)
+	l.Logger.Log(level, l.Failure, append(fields, zap.Error(err))...)
 }
 
 // doubled returns least doubled n times, and most if that is less.

@@ -1,0 +1,2 @@
+// Package retry paces the repetition of operations that fail.
+package retry
