@@ -31,7 +31,11 @@ type receivers struct {
 	tracker *health.Tracker
 }
 
-func newReceivers(e *Engine) *receivers { return &receivers{e: e, tracker: health.NewTracker()} }
+func newReceivers(e *Engine) *receivers {
+	t := health.NewTracker()
+	t.Logger = e.o.Logger
+	return &receivers{e: e, tracker: t}
+}
 
 func (r *receivers) store() *health.Store {
 	return &health.Store{Wire: r.e.store.Wire()}

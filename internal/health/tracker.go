@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"go.uber.org/zap"
 )
 
 const (
@@ -34,8 +36,12 @@ type Attempt struct {
 
 // Tracker collects the attempts of this instance. It is safe for concurrent use.
 type Tracker struct {
+	// Logger, if any, receives a warning when a receiver begins and when it ceases to fail.
+	Logger *zap.Logger
+
 	mu     sync.Mutex
 	routes map[string]*observed // by prefix
+	lines  lines
 }
 
 // observed has the observations of an instance about the receivers of one route.
@@ -61,6 +67,7 @@ type seen struct {
 	// hour and answers are of the attempts since the last write, within the hour of the last one.
 	hour    tally
 	answers []Attempt
+	row     row // not part of a write
 }
 
 // tally counts the attempts of an hour.
@@ -104,17 +111,19 @@ func (t *Tracker) Observe(prefix, receiver string, a Attempt) {
 	}
 
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	o := t.routes[prefix]
 	if o == nil {
 		o = &observed{by: map[string]*seen{}, listed: map[string]bool{}}
 		t.routes[prefix] = o
 	}
 
-	o.add(receiver, a)
+	s := o.add(receiver, a)
+	log := t.lines.of(s.row.add(a), a.At)
+	t.mu.Unlock()
+	log.write(t.Logger, prefix, receiver, a)
 }
 
-func (o *observed) add(receiver string, a Attempt) {
+func (o *observed) add(receiver string, a Attempt) *seen {
 	s := o.by[receiver]
 	if s == nil {
 		if len(o.by) >= seenPerRoute {
@@ -140,7 +149,7 @@ func (o *observed) add(receiver string, a Attempt) {
 		}
 
 		s.failing = false
-		return
+		return s
 	}
 
 	turned := !s.failing
@@ -153,6 +162,8 @@ func (o *observed) add(receiver string, a Attempt) {
 	if at-s.refused >= refusedFor.Milliseconds() {
 		o.list(receiver, turned)
 	}
+
+	return s
 }
 
 // list adds a receiver to those to write. turned: it began or ceased to fail.
