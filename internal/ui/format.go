@@ -128,12 +128,16 @@ type stamp struct {
 	Clock string
 }
 
-func (p *Pages) stamp(t time.Time) stamp {
+func (p *Pages) stamp(t time.Time) stamp { return stampFrom(p.now(), t) }
+
+// stampFrom returns a stamp with its distance from now, which for a figure is the time of its sample: other figures of the
+// sample would contradict a later one.
+func stampFrom(now, t time.Time) stamp {
 	if t.IsZero() {
 		return stamp{}
 	}
 
-	t, now := t.UTC(), p.now().UTC()
+	t, now = t.UTC(), now.UTC()
 	clock := t.Format(time.TimeOnly)
 	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
 		clock = t.Format(time.DateTime)

@@ -37,13 +37,19 @@ var livePages = map[string]func(*Pages, *board, Visitor) []liveBlock{
 }
 
 func nowBlocks(d nowPage) []liveBlock {
-	return []liveBlock{{"status", nowStatus(d)}, {"matters", nowProblems(d)}, {"routes", nowRoutes(d)}, {"charts", nowCharts(d)},
-		{"service", nowService(d)}}
+	return []liveBlock{{"status", nowStatus(d)}, {"matters", nowProblems(d)}, {"routes", nowRoutes(d)}, sampled("routes", d.CountsAt),
+		{"charts", nowCharts(d)}, sampled("charts", d.ComingAt), {"service", nowService(d)}, sampled("service", d.InstancesAt)}
 }
 
 func receiverBlocks(d receiversPage) []liveBlock {
-	return []liveBlock{{"status", receiversStatus(d)}, {"holds", receiversHolds(d)}, {"hosts", receiversHosts(d)},
-		{"redirects", receiversRedirects(d)}, {"rates", receiversLimits(d)}}
+	return []liveBlock{{"status", receiversStatus(d)}, {"holds", receiversHolds(d)}, sampled("holds", d.HeldAt), {"hosts", receiversHosts(d)},
+		sampled("hosts", d.HostsAt), {"redirects", receiversRedirects(d)}, sampled("redirects", d.RedirectsAt),
+		{"rates", receiversLimits(d)}, sampled("rates", d.InstancesAt)}
+}
+
+// sampled is the block with the time of a block's sample. In the block itself, each sample would change all of it.
+func sampled(name string, at stamp) liveBlock {
+	return liveBlock{name + "-at", sampleTime(name+"-at", at)}
 }
 
 // feed is a stream of server-sent events to one browser.
@@ -157,7 +163,7 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return nil
 	}
 
-	boards, leave := p.sampler.watch()
+	boards, leave := p.sampler.watch(name)
 	defer leave()
 	for {
 		var b *board

@@ -88,7 +88,7 @@ func (p *Pages) serviceMatters(b *board, add func(matter)) {
 		if i.State == fleet.Unresponsive {
 			add(matter{Level: mind, Title: say("Instance %s is unresponsive", i.Label),
 				Why: say("The last heartbeat was %s. Other instances reclaim the instance's claims once its connections are closed.",
-					fromNow(b.At, i.Seen))})
+					fromNow(b.InstancesAt, i.Seen))})
 		}
 	}
 }

@@ -15,10 +15,12 @@ import (
 
 // nowPage is the first page: problems, routes, charts and instances.
 type nowPage struct {
-	Visitor   Visitor
-	Taken     stamp // the time of the figures
-	Stale     text  // why the figures are outdated
-	Away      text  // the unavailable part of Redis
+	Visitor Visitor
+	// the times of the samples
+	CountsAt, ComingAt, InstancesAt stamp
+
+	Stale     text // why the figures are outdated
+	Away      text // the unavailable part of Redis
 	Missing   text
 	Living    int
 	Matters   []matter
@@ -28,7 +30,6 @@ type nowPage struct {
 	Shared    int  // routes that also carry notices of other clients and are not counted
 	Heat      chart
 	Coming    chart
-	ComingAt  stamp
 	Instances []instanceRow // nil for a visitor with a prefix
 	Listed    bool          // instances were read at least once
 	Answered  time.Duration
@@ -77,7 +78,7 @@ type instanceRow struct {
 
 // showNow serves the first page.
 func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	page := p.nowOf(p.sampler.current(r.Context()), v)
+	page := p.nowOf(p.sampler.read(r.Context(), true), v)
 	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now", Content: nowContent(page)})
 }
 
@@ -173,7 +174,7 @@ func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) 
 
 func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	now := b.At
-	out := nowPage{Visitor: v, Taken: p.stamp(now), All: v.All()}
+	out := nowPage{Visitor: v, All: v.All()}
 	out.Stale, out.Away = p.stale(b, v), v.away(wire.Together(b.Missing, b.Hidden))
 	list, shared := p.routesOf(b, v)
 	out.Shared, out.Counted, out.Listed = shared, !b.CountsAt.IsZero(), b.Instances != nil
@@ -189,7 +190,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	}
 
 	out.Heat = heatMap(b.hour(prefixes, now), now.Truncate(time.Minute))
-	out.ComingAt = p.stamp(b.ForecastAt)
+	out.CountsAt, out.ComingAt = p.stamp(b.CountsAt), p.stamp(b.ForecastAt)
 	out.Coming = comingHour(coming, b.ForecastAt)
 	if b.MinutesAt.IsZero() {
 		out.Heat.Summary = say("Not read yet.")
@@ -207,7 +208,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 
 	out.Missing = b.silent(v)
 	if v.All() {
-		out.Instances = p.instanceRows(b)
+		out.Instances, out.InstancesAt = p.instanceRows(b), p.stamp(b.InstancesAt)
 		out.Answered = b.Answered
 		out.Findings, out.Examined = p.examiner.troubles()
 	}
@@ -224,7 +225,7 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 	w := b.work(c.Prefix, recent, b.At)
 	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c),
 		Dead: c.Dead, InFlight: b.inFlight(c.Prefix), Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
-		NextDue: p.stamp(c.NextDue), Level: fine, CSRF: v.CSRF}
+		NextDue: stampFrom(b.CountsAt, c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
 		k.P50, k.P99 = plain(w.Late.Quantile(0.5)), plain(w.Late.Quantile(0.99))
 	}
@@ -274,7 +275,8 @@ func (p *Pages) instanceRows(b *board) []instanceRow {
 	out := make([]instanceRow, len(b.Instances))
 	for i, x := range b.Instances {
 		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: x.State, Alive: x.State == fleet.Alive, Self: x.Self,
-			Seen: p.stamp(x.Seen), Started: p.stamp(x.Started), Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
+			Seen: stampFrom(b.InstancesAt, x.Seen), Started: stampFrom(b.InstancesAt, x.Started),
+			Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
 		for _, f := range x.Figures.Routes {
 			out[i].InFlight += f.InFlight
 		}

@@ -53,7 +53,8 @@ type receiversPage struct {
 	Rates   []rateRow
 	Missing text
 	Stale   text
-	Taken   stamp
+	// the times of the samples
+	HostsAt, HeldAt, RedirectsAt, InstancesAt stamp
 
 	Holds      []holdRow
 	MoreHolds  int // those left out
@@ -87,7 +88,7 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 }
 
 func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
-	out := receiversPage{Hosts: p.hostsOf(b, v, ""), Taken: p.stamp(b.At)}
+	out := receiversPage{Hosts: p.hostsOf(b, v, ""), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
 	out.Stale, out.Missing = p.stale(b, v), b.silent(v)
 	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
@@ -95,6 +96,14 @@ func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 
 	if out.Redirects = p.redirectsOf(b, v); b.RedirectsErr != nil {
 		out.RedirectsWrong = say("The redirects are unknown or outdated: %s", p.failure(context.Background(), b.RedirectsErr).text)
+	}
+
+	if len(out.Holds) > 0 {
+		out.HeldAt = p.stamp(b.HeldAt)
+	}
+
+	if len(out.Redirects) > 0 {
+		out.RedirectsAt = p.stamp(b.RedirectsAt)
 	}
 
 	if v.May(access.Operate) {
@@ -132,13 +141,13 @@ func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 
 	for i := range b.Health {
 		if v.Owns(b.Health[i].Prefix) {
-			list.addHealth(&b.Health[i], b.At)
+			list.addHealth(&b.Health[i], b.HealthAt)
 		}
 	}
 
 	out := make([]hostRow, len(list.rows))
 	for i, row := range list.rows {
-		p.finish(row, b.At)
+		p.finish(row, b.InstancesAt)
 		row.addHold(p, b, v)
 		out[i] = *row
 	}
@@ -205,7 +214,7 @@ func (l *hostList) addHealth(route *health.Route, at time.Time) {
 		row.Health, row.At, row.Counted = r, at, route.Counted
 		row.Waiting = max(row.Waiting, r.Waiting)
 		if r.Failing() {
-			row.Since, row.Answer = l.p.stamp(r.Since), lastAnswer(&r)
+			row.Since, row.Answer = stampFrom(at, r.Since), lastAnswer(&r)
 		}
 	}
 }
@@ -222,7 +231,7 @@ func (p *Pages) finish(row *hostRow, at time.Time) {
 		return
 	}
 
-	if row.Retry = p.stamp(row.next); row.next.Before(at) {
+	if row.Retry = stampFrom(at, row.next); row.next.Before(at) {
 		row.Retry.Ago = say("when a notice for the host is due")
 	}
 }

@@ -63,7 +63,8 @@ func (p *Pages) redirectsOf(b *board, v Visitor) (rows []redirectRow) {
 
 		row := redirectRow{ID: r.ID, Path: redirectPath(r.ID), Client: r.Client, From: p.base(r.From), To: p.base(r.To), Prefix: r.Prefix,
 			Audience: r.Audience, Host: r.Host, State: r.State, Level: mind, Reason: r.Reason, Redirected: r.Redirected,
-			InFlight: r.InFlight, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total, Changed: p.stamp(r.Changed), CSRF: v.CSRF}
+			InFlight: r.InFlight, Refused: r.Refused, Seen: min(r.Seen, r.Total), Total: r.Total,
+			Changed: stampFrom(b.RedirectsAt, r.Changed), CSRF: v.CSRF}
 		if level, over := levels[r.State]; over {
 			row.Level = level
 		}

@@ -29,7 +29,7 @@ func busyNow() nowPage {
 		work[i].Late = metrics.Spread{i % 40: int64(i)}
 	}
 
-	d := nowPage{Taken: due, All: true, Examined: true, Heat: heatMap(work, now), Coming: comingHour(counts, now)}
+	d := nowPage{CountsAt: due, All: true, Examined: true, Heat: heatMap(work, now), Coming: comingHour(counts, now)}
 	for i := range 10 {
 		name := "route" + strconv.Itoa(i)
 		d.Cards = append(d.Cards, card{Name: name, Prefix: "app1:" + name, Target: plain("https://shop.example"), Configured: true,

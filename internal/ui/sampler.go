@@ -44,22 +44,24 @@ const spans = 60
 
 // board is the figures of one moment. It is never changed.
 type board struct {
-	At         time.Time
-	Fresh      time.Time // when all parts were read; before At if Err is not nil
-	Err        error     // why the figures are outdated; nil if they are current
-	Counts     []store.Counts
-	CountsAt   time.Time
-	Missing    []wire.Lost // nodes missing in Counts
-	Instances  []seenInstance
-	Minutes    map[int64]map[string]metrics.Work // by Unix minute, then prefix
-	MinutesAt  time.Time
-	Reported   map[string]int64   // by instance, the end of its last minute in Minutes, Unix ms
-	Forecast   map[string][]int64 // by prefix, from ForecastAt on
-	ForecastAt time.Time
-	Hidden     []wire.Lost // nodes missing in Forecast
-	Health     []health.Route
-	HealthAt   time.Time
-	HealthErr  error // why Health is outdated
+	At          time.Time
+	Fresh       time.Time // when all parts were read; before At if Err is not nil
+	Err         error     // why the figures are outdated; nil if they are current
+	Counts      []store.Counts
+	CountsAt    time.Time
+	Missing     []wire.Lost // nodes missing in Counts
+	Instances   []seenInstance
+	InstancesAt time.Time
+	Minutes     map[int64]map[string]metrics.Work // by Unix minute, then prefix
+	MinutesAt   time.Time
+	Reported    map[string]int64   // by instance, the end of its last minute in Minutes, Unix ms
+	Forecast    map[string][]int64 // by prefix, from ForecastAt on
+	ForecastAt  time.Time
+	Hidden      []wire.Lost // nodes missing in Forecast
+	Whole       bool        // Forecast was read, unless its interval had not passed yet
+	Health      []health.Route
+	HealthAt    time.Time
+	HealthErr   error // why Health is outdated
 	heldBoard
 	Ready    api.Readiness
 	Answered time.Duration // the latency of reading the heartbeats
@@ -87,12 +89,12 @@ type sampler struct {
 
 	mu       sync.Mutex
 	board    *board
-	watchers map[chan *board]bool
+	watchers map[chan *board]string // the name of the live page
 	wake     chan struct{}
 }
 
 func newSampler(o Options, now func() time.Time) *sampler {
-	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]bool{},
+	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]string{},
 		wake: make(chan struct{}, 1)}
 }
 
@@ -108,7 +110,7 @@ func (s *sampler) run(ctx context.Context) {
 		case <-s.wake: // the first dashboard need not wait
 		}
 		if s.watched() {
-			s.publish(s.current(ctx))
+			s.publish(s.read(ctx, s.shows("now")))
 		}
 	}
 }
@@ -118,6 +120,19 @@ func (s *sampler) watched() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.watchers) > 0
+}
+
+// shows reports whether a live page is open.
+func (s *sampler) shows(page string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.watchers {
+		if p == page {
+			return true
+		}
+	}
+
+	return false
 }
 
 func (s *sampler) publish(b *board) {
@@ -131,11 +146,11 @@ func (s *sampler) publish(b *board) {
 	}
 }
 
-// watch returns a channel of new boards until leave is called.
-func (s *sampler) watch() (boards <-chan *board, leave func()) {
+// watch returns a channel of new boards for a live page until leave is called.
+func (s *sampler) watch(page string) (boards <-chan *board, leave func()) {
 	w := make(chan *board, 1)
 	s.mu.Lock()
-	s.watchers[w] = true
+	s.watchers[w] = page
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -156,22 +171,30 @@ func (s *sampler) latest() *board {
 	return s.board
 }
 
-// current returns a board that is at most one sample old, if Redis answers.
-func (s *sampler) current(ctx context.Context) *board {
-	b := s.latest()
-	if b != nil && s.now().Sub(b.At) < sampleEvery/2 && !s.changed.Load() {
+// current returns a board that is at most one sample old, if Redis answers. Its forecast may be older.
+func (s *sampler) current(ctx context.Context) *board { return s.read(ctx, false) }
+
+// read is current, with the forecast if whole is true.
+func (s *sampler) read(ctx context.Context, whole bool) *board {
+	if b := s.latest(); s.suffices(b, whole) {
 		return b
 	}
 
-	return s.sample(ctx)
+	return s.sample(ctx, whole)
 }
 
-// sample reads a board. Parts that cannot be read keep their old values.
-func (s *sampler) sample(ctx context.Context) *board {
+// suffices reports whether a board need not be read again yet.
+func (s *sampler) suffices(b *board, whole bool) bool {
+	return b != nil && s.now().Sub(b.At) < sampleEvery/2 && (b.Whole || !whole) && !s.changed.Load()
+}
+
+// sample reads a board. Parts that cannot be read keep their old values. Only the page Now shows the forecast: without
+// whole, its budget is for the health of receivers.
+func (s *sampler) sample(ctx context.Context, whole bool) *board {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	before, now := s.latest(), s.now()
-	if before != nil && now.Sub(before.At) < sampleEvery/2 && !s.changed.Load() {
+	if s.suffices(before, whole) {
 		return before // another request has just read it
 	}
 
@@ -190,11 +213,11 @@ func (s *sampler) sample(ctx context.Context) *board {
 	steps.Go(func() { signs = s.instances(ctx, b) })
 	steps.Go(func() { minutes = s.minutes(ctx, b, now) })
 	steps.Go(func() {
-		if figures = s.counts(ctx, b, now); figures == nil {
+		if figures = s.counts(ctx, b, now); figures == nil && whole {
 			figures = s.forecast(ctx, b, now)
 		}
 	})
-	steps.Go(func() { s.receivers(ctx, b, now) })
+	steps.Go(func() { s.receivers(ctx, b, now, whole) })
 	steps.Go(func() {
 		s.holds(ctx, b, now, changed)
 		s.redirects(ctx, b, now, changed)
@@ -203,7 +226,7 @@ func (s *sampler) sample(ctx context.Context) *board {
 	steps.Wait()
 	// Without counts all figures are old; heartbeats may be old alone.
 	b.Err = cmp.Or(figures, signs, minutes)
-	b.At = s.now()
+	b.At, b.Whole = s.now(), whole
 	if b.Err == nil {
 		b.Fresh = b.At
 	}
@@ -221,7 +244,7 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 		return err
 	}
 
-	b.Answered = time.Since(began)
+	b.Answered, b.InstancesAt = time.Since(began), s.now()
 	b.Instances = make([]seenInstance, len(list))
 	for i, x := range list {
 		f, ok := x.ReadFigures()
@@ -232,13 +255,17 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 }
 
 // receivers reads the health of receivers.
-func (s *sampler) receivers(ctx context.Context, b *board, now time.Time) {
-	known := 0
+func (s *sampler) receivers(ctx context.Context, b *board, now time.Time, whole bool) {
+	known, budget := 0, healthBudget
+	if !whole {
+		budget += forecastBudget
+	}
+
 	for i := range b.Health {
 		known += len(b.Health[i].Receivers)
 	}
 
-	every := max(pace(s.prefixes, healthBudget, healthLeast, healthMost), pace(known, receiverBudget, healthLeast, healthMost))
+	every := max(pace(s.prefixes, budget, healthLeast, healthMost), pace(known, receiverBudget, healthLeast, healthMost))
 	if s.health == nil || b.HealthErr == nil && !b.HealthAt.IsZero() && now.Sub(b.HealthAt) < every-sampleEvery/2 {
 		return
 	}

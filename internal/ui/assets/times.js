@@ -31,6 +31,21 @@
     button.textContent = local ? button.dataset.utc : button.dataset.local;
   };
 
+  // The age of each sample, once it is over 3 s. The smallest difference from the latest sample is that of the two clocks: a
+  // live page gets a sample as soon as it is taken.
+  let skew = Infinity;
+  const age = () => {
+    const samples = [...document.querySelectorAll(".sampled")].map((s) => ({ s, at: Date.parse(s.querySelector("time").dateTime) }));
+    skew = Math.min(skew, Date.now() - Math.max(...samples.map((x) => x.at)));
+    for (const { s, at } of samples) {
+      const seconds = Math.floor((Date.now() - skew - at) / 1000);
+      const text = seconds < 120 ? s.dataset.seconds.replace("%s", seconds) : s.dataset.minutes.replace("%s", Math.floor(seconds / 60));
+      const [time, shown] = s.children;
+      time.hidden = true;
+      if (shown.textContent !== (seconds > 3 ? text : "")) shown.textContent = seconds > 3 ? text : "";
+    }
+  };
+
   button.hidden = false;
   button.addEventListener("click", () => {
     document.cookie = name + "=" + (chosen() ? "; max-age=0" : encodeURIComponent(zone) + "; max-age=31536000") + "; path=/ui/; samesite=lax";
@@ -38,4 +53,9 @@
   });
   show();
   document.addEventListener("notifier:changed", show);
+  if (document.querySelector(".sampled")) {
+    age();
+    setInterval(age, 1000);
+    document.addEventListener("notifier:changed", age);
+  }
 })();
