@@ -64,11 +64,9 @@ type Answer struct {
 // but replicas or disk have not confirmed the write as configured.
 func (s Redis) Replay(ctx context.Context, r Part, items []Item) ([]Answer, error) {
 	since, given := s.Sight(), items
-	if !since.Settled() {
-		var err error
-		if items, err = s.fromOldShards(ctx, items); err != nil {
-			return nil, err // also an unconfirmed move, without answers: nothing was scheduled
-		}
+	items, err := s.fromOldShards(ctx, items)
+	if err != nil {
+		return nil, err // also an unconfirmed move, without answers: nothing was scheduled
 	}
 
 	prefixes, v, err := s.run(ctx, r, items, since)
@@ -198,8 +196,8 @@ func (s Redis) fromOldShards(ctx context.Context, items []Item) ([]Item, error) 
 	}
 
 	pending, err := s.BringFinalized(ctx, replayScript.Op, list)
-	if err != nil {
-		return nil, err
+	if err != nil || len(pending) == 0 {
+		return items, err
 	}
 
 	items = slices.Clone(items)

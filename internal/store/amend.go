@@ -49,27 +49,12 @@ type When struct {
 // Change is returned too.
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {
 	a := amended{key: key, when: string(appendWhen(nil, when.Due, when.Delay))}
-	for range maxMoves {
-		since, side := s.Sight(), s.Layout.Side()
-		shard, err := s.place(ctx, key)
-		if err != nil {
-			return Change{}, err
-		}
-
-		c, err := s.amendIn(ctx, shard, prefix, op, a)
-		if !errors.Is(err, ErrNotFound) {
-			return c, err
-		}
-		if s.Layout.mayMove(since, shard) {
-			continue
-		}
-		// A change of side may have deleted the mark that the notice is on the other side.
-		if err = s.absent(ctx, shard, key); !errors.Is(err, ErrNotFound) || s.Layout.Side().Epoch == side.Epoch {
-			return c, err
-		}
-	}
-
-	return Change{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+	var c Change
+	err := s.follow(ctx, key, func(shard int) (err error) {
+		c, err = s.amendIn(ctx, shard, prefix, op, a)
+		return err
+	})
+	return c, err
 }
 
 // amendIn is Amend in one shard.

@@ -66,7 +66,7 @@ func (s *Layout) Spread(ctx context.Context) error {
 		}
 	}
 
-	if err := errors.Join(s.CopyPaused(ctx), s.CopyOrdered(ctx), s.CopyReceivers(ctx)); err != nil {
+	if err := errors.Join(s.CopyPaused(ctx), s.copyOrdered(ctx), s.CopyReceivers(ctx)); err != nil {
 		return err
 	}
 

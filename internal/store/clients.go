@@ -35,7 +35,7 @@ type Clients struct {
 	mu      sync.Mutex
 	numbers map[string]clientNumber
 	names   map[int]string
-	learnt  int64     // Layout.Learnt at that time; if it has changed, another Redis may answer
+	learnt  int64     // Layout.learnt at that time; if it has changed, another Redis may answer
 	next    time.Time // when names may be read again for an unknown number
 	until   time.Time // when the cache of names expires
 }
@@ -119,7 +119,7 @@ func clientStart(name string) int {
 // assigns its number. If Redis cannot give the number, Number returns the last known one, or 0 if none is known, and an
 // error about once a second for each name.
 func (c *Clients) Number(ctx context.Context, name string) (int, error) {
-	c.check(c.l.Learnt())
+	c.check(c.l.learnt.Load())
 	now := time.Now()
 	n, fresh := c.cachedNumber(name, now)
 	if fresh {
@@ -148,7 +148,7 @@ func (c *Clients) Number(ctx context.Context, name string) (int, error) {
 
 // Name returns the name of the client with a number; "#" and the number if it is unknown.
 func (c *Clients) Name(ctx context.Context, n int) string {
-	c.check(c.l.Learnt())
+	c.check(c.l.learnt.Load())
 	if name, ok := c.cachedName(n, time.Now()); ok {
 		return name
 	}

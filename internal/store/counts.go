@@ -89,7 +89,7 @@ const lookForDue = 1000
 func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, missing []wire.Lost, err error) {
 	out, r := make([]Counts, len(prefixes)), s.w.NewRound()
 	for i, prefix := range prefixes {
-		out[i].Prefix, out[i].RepeatWindow, out[i].Ordered = prefix, s.o.Retention, s.Layout.KnownOrdered(prefix)
+		out[i].Prefix, out[i].RepeatWindow, out[i].Ordered = prefix, s.o.Retention, s.Layout.knownOrdered(prefix)
 		for shard := range s.space.Places() {
 			if _, err := r.Do(ctx, shard, func(ctx context.Context) error { return s.count(ctx, &out[i], shard) }); err != nil {
 				return nil, nil, err
@@ -101,7 +101,7 @@ func (s *Store) Counts(ctx context.Context, prefixes []string) (list []Counts, m
 		return nil, missing, err
 	}
 
-	paused, err := s.Layout.PausedBut(ctx, r.Silent())
+	paused, err := s.Layout.pausedBut(ctx, r.Silent())
 	if err != nil {
 		return nil, missing, err
 	}

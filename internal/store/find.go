@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -91,35 +90,15 @@ var findScript = wire.NewScript("find", findSource, false)
 // Find returns one notice. prefix is that of its route, or "" without a route. The notice may also
 // be stored under another prefix that covers its key; Found.Route is the actual one.
 func (s *Store) Find(ctx context.Context, prefix, key string) (Found, error) {
-	for range maxMoves {
-		since, side := s.Sight(), s.Layout.Side()
-		at, err := s.place(ctx, key)
-		if err != nil {
-			return Found{}, err
-		}
-
-		f, err := s.findIn(ctx, at, prefix, key)
-		if err == nil && f.State == "" {
+	var f Found
+	err := s.follow(ctx, key, func(shard int) (err error) {
+		if f, err = s.findIn(ctx, shard, prefix, key); err == nil && f.State == "" {
 			f.State = notice.Lost
 		}
 
-		if !errors.Is(err, ErrNotFound) {
-			return f, err
-		}
-		if s.Layout.mayMove(since, at) {
-			continue
-		}
-		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Layout.Side().Sorts() {
-			return f, err
-		}
-
-		// It may have arrived since the first check, or a change of side may have deleted its mark.
-		f, err = s.findIn(ctx, at, prefix, key)
-		if !errors.Is(err, ErrNotFound) || s.Layout.Side().Epoch == side.Epoch {
-			return f, err
-		}
-	}
-	return Found{}, fmt.Errorf("%s: %w", key, ErrNotFound)
+		return err
+	})
+	return f, err
 }
 
 // findIn is Find in one shard.
@@ -235,27 +214,6 @@ func ReadFound(key, prefix string, v any) (Found, error) {
 	return f, nil
 }
 
-// absent returns the error for a notice that a shard does not have. It is ErrMoved if the notice
-// may be on the other side of a migration.
-func (s *Store) absent(ctx context.Context, shard int, key string) error {
-	v := s.Layout.View()
-	switch {
-	case v == nil || !v.Side.Sorts():
-	case v.Side.Closed():
-		return fmt.Errorf("%s: %w", key, wire.ErrMoved)
-	default:
-		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
-		if err != nil {
-			return s.w.Fail("elsewhere", err)
-		}
-		if there {
-			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
-		}
-	}
-
-	return fmt.Errorf("%s: %w", key, ErrNotFound)
-}
-
 // splitPrefix parses a script's reply on a notice that was looked up under several prefixes: the
 // notice's part, and the prefix under which it is stored.
 func splitPrefix(answer any, first string, others []string) (a []any, under string) {
@@ -268,6 +226,3 @@ func splitPrefix(answer any, first string, others []string) (a []any, under stri
 
 	return a, first
 }
-
-// maxMoves bounds how often a call follows a notice that is being moved.
-const maxMoves = 20

@@ -86,7 +86,7 @@ func TestANoticeIsOneOnEitherSide(t *testing.T) {
 	}
 	arrived := func(t *testing.T, s *Store) {
 		out(t, s)
-		l, err := s.Layout.Outstanding(t.Context(), 0)
+		l, err := s.Layout.outstanding(t.Context(), 0)
 		if err != nil || l == nil {
 			t.Fatal(l, err)
 		}
@@ -194,7 +194,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 	c := srv.Client()
 	const key = "app1:a:b:1"
 	s.put(t, Request{Key: key, Delay: time.Hour, Content: body("1")})
-	before := s.Layout.View().State
+	before := s.Layout.view.Load().State
 	s.grow(t, 2)
 	// An instance that had read notifier:meta before, and writes now.
 	reply, err := c.Eval(t.Context(), registerSource, []string{s.space.Layout(0), s.space.ShardRoutes(0)}, Version, 1, "1", "", "",
@@ -203,7 +203,7 @@ func TestWhatComesLateIsPassedOver(t *testing.T) {
 		t.Errorf("%v, %v", reply, err)
 	}
 	for place := range s.space.Places() {
-		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.Layout.View().State {
+		if state := c.HGet(t.Context(), s.space.Layout(place), "state").Val(); state == before || state != s.Layout.view.Load().State {
 			t.Errorf("place %d has the state %q", place, state)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *Store) FreeReported(ctx context.Context, prefix, key, id string, attemp
 		prefixes = append(prefixes, v.Beside(prefix)...)
 	}
 
-	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return !s.Layout.KnownOrdered(p) })
+	prefixes = slices.DeleteFunc(prefixes, func(p string) bool { return !s.Layout.knownOrdered(p) })
 	if len(prefixes) == 0 {
 		return nil
 	}

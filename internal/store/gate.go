@@ -45,7 +45,7 @@ func (s *Layout) refusal(v *LayoutView, e passage) error {
 	switch {
 	case e.creates && s.places.forgot.Load() != e.since.lost:
 		return ErrLost
-	case e.creates && e.shard < v.First:
+	case e.creates && e.shard < v.first:
 		return ErrReplaced
 	}
 
@@ -194,9 +194,59 @@ func (s *Store) place(ctx context.Context, key string) (int, error) {
 	return at[0], nil
 }
 
+// follow calls do with the place of a notice, and again if do returns [ErrNotFound] because the notice has been moved. It
+// returns the last error of do, or wire.ErrMoved if the notice may be on the other side of a migration.
+func (s *Store) follow(ctx context.Context, key string, do func(shard int) error) error {
+	for range maxMoves {
+		since, side := s.Sight(), s.Layout.Side()
+		at, err := s.place(ctx, key)
+		if err != nil {
+			return err
+		}
+		if err = do(at); !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		if s.Layout.mayMove(since, at) {
+			continue
+		}
+		if err = s.absent(ctx, at, key); !errors.Is(err, ErrNotFound) || !side.Sorts() && !s.Layout.Side().Sorts() {
+			return err
+		}
+		// It may have arrived since the first check, or a change of side may have deleted its mark.
+		if err = do(at); !errors.Is(err, ErrNotFound) || s.Layout.Side().Epoch == side.Epoch {
+			return err
+		}
+	}
+	return fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
+// maxMoves bounds how often a call follows a notice that is being moved.
+const maxMoves = 20
+
+// absent returns the error for a notice that a shard does not have. It is ErrMoved if the notice
+// may be on the other side of a migration.
+func (s *Store) absent(ctx context.Context, shard int, key string) error {
+	v := s.Layout.view.Load()
+	switch {
+	case v == nil || !v.Side.Sorts():
+	case v.Side.Closed():
+		return fmt.Errorf("%s: %w", key, wire.ErrMoved)
+	default:
+		there, err := s.c.HExists(ctx, s.space.Elsewhere(shard), key).Result()
+		if err != nil {
+			return s.w.Fail("elsewhere", err)
+		}
+		if there {
+			return fmt.Errorf("%s: %w", key, wire.ErrMoved)
+		}
+	}
+
+	return fmt.Errorf("%s: %w", key, ErrNotFound)
+}
+
 // CameSince reports whether a migration to this Redis began after a time.
 func (s *Store) CameSince(at time.Time) bool {
-	came, _ := s.Layout.CameFrom()
+	came, _ := s.Layout.cameFrom()
 	return at.Before(came)
 }
 

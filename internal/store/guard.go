@@ -63,9 +63,9 @@ func (s *Layout) ready(v *LayoutView, sc *wire.Script, ks []string, args []any) 
 	return append(ks[:len(ks):len(ks)], keys.ShardOf(ks[0]).Layout())
 }
 
-// SendAll sends several calls of a script to one node, in one round trip. The caller must send a call
+// sendAll sends several calls of a script to one node, in one round trip. The caller must send a call
 // again if the guard refuses it or the node does not know its script.
-func (s *Layout) SendAll(ctx context.Context, v *LayoutView, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
+func (s *Layout) sendAll(ctx context.Context, v *LayoutView, sc *wire.Script, calls []wire.Call) []*redis.Cmd {
 	for i := range calls {
 		calls[i].Keys = s.ready(v, sc, calls[i].Keys, calls[i].Args)
 	}

@@ -60,7 +60,7 @@ type Layout struct {
 	since    atomic.Int64               // Unix s of the last reshard
 	places   former                     // state of old shards
 	side     atomic.Pointer[Side]       // last known side; nil = none
-	came     atomic.Value               // source of the last migration: see CameFrom
+	came     atomic.Value               // source of the last migration: see cameFrom
 
 	key      atomic.Pointer[[]byte] // the service's key, as last read
 	identity identity
@@ -98,9 +98,3 @@ func (s *Layout) Enter(space keys.Space) {
 	s.places.reset(space.First())
 	s.space.Set(space)
 }
-
-// View returns the known layout; nil until it has been read.
-func (s *Layout) View() *LayoutView { return s.view.Load() }
-
-// Learnt returns how often the layout was read. After a change, another Redis may answer.
-func (s *Layout) Learnt() int64 { return s.learnt.Load() }

@@ -271,8 +271,8 @@ func (r *registration) missing() []string {
 // view returns the layout that was registered, for an instance with some prefixes.
 func (r *registration) view(own []string) *LayoutView {
 	v := newView(r.state, r.prefixes, own, r.side)
-	v.history, v.First = r.history, r.space.First()
-	v.whole = v.First == 0 || strings.HasSuffix(v.State, "+")
+	v.history, v.first = r.history, r.space.First()
+	v.whole = v.first == 0 || strings.HasSuffix(v.State, "+")
 	return v
 }
 

@@ -51,7 +51,7 @@ type LayoutView struct {
 	forms    map[*wire.Script]wire.Forms
 	beside   map[string][]string // Others, by own prefix
 	history  int                 // maximum number of entries in a shard's outbox; 0 = no history
-	First    int                 // first place that is a current shard: see keys.Space
+	first    int                 // first place that is a current shard: see keys.Space
 	whole    bool                // the old shards are empty: see places.go
 	Side     Side
 }

@@ -78,8 +78,8 @@ func (s *Layout) setOrdered(ctx context.Context, change func(p redis.Pipeliner, 
 	return s.eachCopy(ctx, s.space.ShardOrdered, change)
 }
 
-// CopyOrdered adds the members of notifier:ordered to each shard's copy.
-func (s *Layout) CopyOrdered(ctx context.Context) error {
+// copyOrdered adds the members of notifier:ordered to each shard's copy.
+func (s *Layout) copyOrdered(ctx context.Context) error {
 	members, err := s.Ordered(ctx)
 	if err != nil || len(members) == 0 {
 		return err
@@ -132,9 +132,9 @@ func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
 	return members, nil
 }
 
-// KnownOrdered reports whether a prefix was ordered when this process last read or changed notifier:ordered,
+// knownOrdered reports whether a prefix was ordered when this process last read or changed notifier:ordered,
 // which the janitor does every 30 s.
-func (s *Layout) KnownOrdered(prefix string) bool {
+func (s *Layout) knownOrdered(prefix string) bool {
 	members := s.ordered.Load()
 	return members != nil && slices.Contains(*members, prefix)
 }

@@ -154,10 +154,10 @@ func (s *Layout) pauses(ctx context.Context, silent map[string]error) (Pauses, e
 }
 
 // Paused returns the paused prefixes of all shards for which they are known.
-func (s *Layout) Paused(ctx context.Context) ([]string, error) { return s.PausedBut(ctx, nil) }
+func (s *Layout) Paused(ctx context.Context) ([]string, error) { return s.pausedBut(ctx, nil) }
 
-// PausedBut is Paused without calls to nodes that are known not to answer.
-func (s *Layout) PausedBut(ctx context.Context, silent map[string]error) ([]string, error) {
+// pausedBut is Paused without calls to nodes that are known not to answer.
+func (s *Layout) pausedBut(ctx context.Context, silent map[string]error) ([]string, error) {
 	p, err := s.pauses(ctx, silent)
 	if err != nil {
 		return nil, err

@@ -52,11 +52,11 @@ func (f *former) reset(n int) {
 func (f *former) learnt(now, next *LayoutView) {
 	was := now != nil && now.whole
 	switch {
-	case next.whole && (!was || now.First != next.First):
+	case next.whole && (!was || now.first != next.first):
 		f.open.Store(&[]int{})
 	case was && !next.whole:
-		f.reset(next.First)
-		if now.First == next.First {
+		f.reset(next.first)
+		if now.first == next.first {
 			f.forgot.Add(1)
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 			switch {
 			case s.space.First() != first:
 				return nil, nil, ErrReplaced
-			case v.First != first:
+			case v.first != first:
 				return nil, nil, ErrOutdated
 			}
 
@@ -227,7 +227,7 @@ func (s *Layout) Drained(ctx context.Context, only func(place int) bool) (left i
 // looked records which of the first n places hold notices; before is the previous list.
 func (s *Layout) looked(ctx context.Context, n int, before, open *[]int) error {
 	v := s.view.Load()
-	if v == nil || v.First != n || s.space.First() != n { // other shards were announced since
+	if v == nil || v.first != n || s.space.First() != n { // other shards were announced since
 		return nil
 	}
 
@@ -293,7 +293,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *LayoutView) error {
 
 	var names, layouts []string
 	for place := range places {
-		if place < v.First {
+		if place < v.first {
 			names = append(names, s.space.Moving(place), s.space.Tombstones(place))
 			for _, p := range v.Prefixes {
 				names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: place}))
@@ -305,7 +305,7 @@ func (s *Layout) noteWhole(ctx context.Context, v *LayoutView) error {
 	args := []any{len(names), places}
 	names = append(names, layouts...)
 	err := s.Call(ctx, wholeScript, string(keys.ShardOf(names[0])), func(now *LayoutView) ([]string, []any, error) {
-		if now.First != v.First || !slices.Equal(now.Prefixes, v.Prefixes) {
+		if now.first != v.first || !slices.Equal(now.Prefixes, v.Prefixes) {
 			return nil, nil, ErrReplaced
 		}
 		return names, args, nil

@@ -209,7 +209,7 @@ func (s *Layout) SetReceiver(ctx context.Context, c ReceiverChange) (done bool, 
 		return true, err
 	}
 
-	return true, s.PublishReceivers(ctx)
+	return true, s.publishReceivers(ctx)
 }
 
 // copyEntry makes the change of one entry in each shard's copy. entry is the arguments of receiverentry.lua. A copy that lacks
@@ -239,9 +239,9 @@ func (s *Layout) copyEntry(ctx context.Context, entry []any) error {
 // such a copy when they read the entries.
 func (s *Layout) excused(err error) bool { return s.w.Cluster && errors.Is(err, wire.ErrUnavailable) }
 
-// PublishReceivers notifies all instances that the hash has changed. The wake channel does at once, the heartbeats
+// publishReceivers notifies all instances that the hash has changed. The wake channel does at once, the heartbeats
 // within a second.
-func (s *Layout) PublishReceivers(ctx context.Context) error {
+func (s *Layout) publishReceivers(ctx context.Context) error {
 	version, err := s.c.HGet(ctx, s.space.Receivers(), receiversVersion).Result()
 	if err == nil {
 		err = s.c.Set(ctx, s.space.ReceiversVersion(), version, 0).Err()
@@ -284,7 +284,7 @@ func (s *Layout) GiveReceivers(ctx context.Context, far *Layout) error {
 		return err
 	}
 
-	return far.PublishReceivers(ctx)
+	return far.publishReceivers(ctx)
 }
 
 // receiverFields returns the hash as arguments of receivercopy.lua.

@@ -190,7 +190,7 @@ func (c *creation) keys(s *Store, v *LayoutView) []string {
 
 // createAll sends calls together. It sends a call that Redis did not run again alone.
 func (s *Store) createAll(ctx context.Context, calls []creation) {
-	v := s.Layout.View()
+	v := s.Layout.view.Load()
 	refused := func(c creation) bool { return s.Layout.refusal(v, c.passage()) != nil }
 	if v != nil && !slices.ContainsFunc(calls, refused) {
 		s.createTogether(ctx, v, calls)
@@ -225,7 +225,7 @@ func (s *Store) createTogether(ctx context.Context, v *LayoutView, calls []creat
 		list[i] = wire.Call{Keys: c.keys(s, v), Args: c.args}
 	}
 
-	for i, cmd := range s.Layout.SendAll(ctx, v, scheduleScript, list) {
+	for i, cmd := range s.Layout.sendAll(ctx, v, scheduleScript, list) {
 		calls[i].cmd = cmd
 	}
 }

@@ -145,9 +145,9 @@ func (s *Layout) Home(ctx context.Context) (string, error) {
 	return home, s.w.Wrapped("home", err)
 }
 
-// CameFrom returns the start of the last migration to this Redis, and the number of shards of its
+// cameFrom returns the start of the last migration to this Redis, and the number of shards of its
 // source.
-func (s *Layout) CameFrom() (at time.Time, shards int) {
+func (s *Layout) cameFrom() (at time.Time, shards int) {
 	text, _ := s.came.Load().(string)
 	var ms int64
 	if _, err := fmt.Sscan(text, &ms, &shards); err != nil {
@@ -157,8 +157,8 @@ func (s *Layout) CameFrom() (at time.Time, shards int) {
 	return time.UnixMilli(ms), shards
 }
 
-// Resharded returns the start of the last reshard.
-func (s *Layout) Resharded() time.Time { return time.Unix(s.since.Load(), 0) }
+// resharded returns the start of the last reshard.
+func (s *Layout) resharded() time.Time { return time.Unix(s.since.Load(), 0) }
 
 // Right checks again whether the layout is valid, if it was not.
 func (s *Layout) Right(ctx context.Context) error {

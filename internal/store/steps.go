@@ -74,7 +74,7 @@ func (s *Layout) MoveOut(ctx context.Context, from keys.Partition, to int, ks []
 
 	return s.TakeOut(ctx, Moving{From: from, To: to}, []any{s.space.Tag(to), from.Prefix, "", last, "", ""}, ks,
 		func(v *LayoutView) bool {
-			return from.Shard < v.First && to >= v.First // otherwise to is no longer a current shard, or neither is known yet
+			return from.Shard < v.first && to >= v.first // otherwise to is no longer a current shard, or neither is known yet
 		})
 }
 
@@ -164,8 +164,8 @@ func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 	return err
 }
 
-// Outstanding returns the unfinished batch of an old shard; nil = none.
-func (s *Layout) Outstanding(ctx context.Context, place int) (*Moving, error) {
+// outstanding returns the unfinished batch of an old shard; nil = none.
+func (s *Layout) outstanding(ctx context.Context, place int) (*Moving, error) {
 	l, tag, err := s.OutstandingAt(ctx, place)
 	if err != nil || l == nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (s *Layout) Outstanding(ctx context.Context, place int) (*Moving, error) {
 	return l, nil
 }
 
-// OutstandingAt is Outstanding with the tag of the target instead of its place.
+// OutstandingAt is outstanding with the tag of the target instead of its place.
 func (s *Layout) OutstandingAt(ctx context.Context, place int) (l *Moving, tag string, err error) {
 	all, err := s.c.HGetAll(ctx, s.space.Moving(place)).Result()
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Layout) OutstandingAt(ctx context.Context, place int) (l *Moving, tag s
 
 // Finish completes the unfinished batch of an old shard, whichever instance started it.
 func (s *Layout) Finish(ctx context.Context, place int) error {
-	l, err := s.Outstanding(ctx, place)
+	l, err := s.outstanding(ctx, place)
 	if err != nil || l == nil {
 		return err
 	}

@@ -121,10 +121,10 @@ func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int
 func (s *Store) retain() int {
 	now := s.space.Now()
 	// A shard then has the settled notices of several old ones, so the maximum is multiplied by their number.
-	if at, from := s.Layout.CameFrom(); from > 0 && s.w.Clock.Now().Sub(at) <= s.o.Retention {
+	if at, from := s.Layout.cameFrom(); from > 0 && s.w.Clock.Now().Sub(at) <= s.o.Retention {
 		return s.o.Retain * max(1, (from+now.Shards-1)/now.Shards)
 	}
-	if len(now.Replaced) == 0 || s.w.Clock.Now().Sub(s.Layout.Resharded()) > s.o.Retention {
+	if len(now.Replaced) == 0 || s.w.Clock.Now().Sub(s.Layout.resharded()) > s.o.Retention {
 		return s.o.Retain
 	}
 
