@@ -219,9 +219,7 @@ func revive(c *change, record string, due int64) {
 func redrive(due func(c *change) int64) func(c *change) {
 	return func(c *change) { revive(c, c.n.record[:len(c.n.record)-1]+`,"again":true}`, due(c)) }
 }
-
-func at(ms int64) func(c *change) int64 { return func(c *change) int64 { return ms } }
-func (c *change) pastDue() int64        { return c.started - anHour }
+func (c *change) pastDue() int64 { return c.started - anHour }
 func resent(c *change) {
 	if _, taken := c.names[c.n.key]; taken && c.mode == "adopting" {
 		return // the producer's timer is adopted instead
