@@ -166,11 +166,13 @@ func (w *cable) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 				w.mu.Unlock()
 			}
 		}
+		if !w.announces && firstKey(args) == space.Meta() {
+			// An announcement that a call repeats, because Redis has lost it. The store reads its layout meanwhile, and an
+			// interruption that needs the layout would wait for its end.
+			return next(ctx, cmd)
+		}
 		if do := w.interruption(); do != nil {
 			do()
-		}
-		if !w.announces && firstKey(args) == space.Meta() {
-			return next(ctx, cmd) // an announcement that a call repeats, because Redis has lost it
 		}
 		f := w.sent()
 		alone, ok := ctx.Value(fateOf{}).(*fate)
