@@ -58,10 +58,12 @@ func work(body []byte) error {
 func receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	id := r.Header.Get("webhook-id")
-	if err != nil || !valid(r.Header, body) {
+	if err != nil {
+		w.WriteHeader(http.StatusRequestEntityTooLarge)
+	} else if !valid(r.Header, body) {
 		w.WriteHeader(http.StatusUnauthorized)
 	} else if done, again := events.LoadOrStore(id, false); again && done == false {
-		w.WriteHeader(http.StatusConflict) // the first request is not finished; this one comes again
+		w.WriteHeader(http.StatusConflict) // the same event is being processed, and is sent again later
 	} else if again {
 		w.WriteHeader(http.StatusOK)
 	} else if err := work(body); err != nil {

@@ -76,7 +76,7 @@ func TestCompleteReceivers(t *testing.T) {
 				_ = resp.Body.Close()
 				return resp.StatusCode
 			}
-			now, text := time.Now().Unix(), string(real.body)
+			now, text, large := time.Now().Unix(), string(real.body), strings.Repeat(" ", 1<<20+1)
 			for _, c := range []struct {
 				about  string
 				header http.Header
@@ -91,6 +91,7 @@ func TestCompleteReceivers(t *testing.T) {
 				{"an old callback", signed("msg_3", now-301, secret, text), text, 401},
 				{"a callback of the future", signed("msg_4", now+600, secret, text), text, 401},
 				{"no number", http.Header{"Webhook-Id": {"a"}, "Webhook-Timestamp": {"soon"}, "Webhook-Signature": {"v1,x"}}, text, 401},
+				{"too large a body", signed("msg_6", now, secret, large), large, 413},
 				{"work that fails", signed("msg_5", now, secret, "{"), "{", 500},
 				{"its next attempt", signed("msg_5", now, secret, `{"order":"4713"}`), `{"order":"4713"}`, 200},
 			} {

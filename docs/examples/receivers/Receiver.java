@@ -41,7 +41,7 @@ class Receiver {
         if (!valid(headers, body)) return 401;
         String id = header(headers, "id");
         Boolean done = events.putIfAbsent(id, false);
-        if (done != null) return done ? 200 : 409; // 409: the first request is not finished; this one comes again
+        if (done != null) return done ? 200 : 409; // 409: the same event is being processed, and is sent again later
         try {
             work(new String(body, UTF_8));
         } catch (RuntimeException e) {

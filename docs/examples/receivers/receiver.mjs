@@ -27,7 +27,7 @@ async function work(event) {
 async function receive(headers, body) {
   if (!valid(headers, body)) return 401;
   const id = headers["webhook-id"];
-  if (events.has(id)) return events.get(id) ? 200 : 409; // 409: the first request is not finished; this one comes again
+  if (events.has(id)) return events.get(id) ? 200 : 409; // 409: the same event is being processed, and is sent again later
   events.set(id, false);
   try {
     await work(JSON.parse(body.toString("utf8")));

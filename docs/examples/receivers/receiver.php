@@ -36,7 +36,7 @@ function receive(string $id, string $at, string $signatures, string $body): int
     // A folder for each event. A database keeps them for some days, in the transaction of the work.
     $event = (getenv('EVENTS') ?: sys_get_temp_dir()) . '/' . hash('sha256', $id);
     if (!@mkdir($event)) {
-        return file_exists("$event/done") ? 200 : 409; // 409: the first request is not finished; this one comes again
+        return file_exists("$event/done") ? 200 : 409; // 409: the same event is being processed, and is sent again later
     }
     try {
         work(json_decode($body, true, 512, JSON_THROW_ON_ERROR));

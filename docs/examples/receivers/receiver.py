@@ -4,6 +4,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRETS = [base64.b64decode(s.removeprefix("whsec_")) for s in os.environ["WEBHOOK_SECRET"].split(",")]
 assert all(len(s) >= 24 for s in SECRETS), "want secrets of 24 bytes or more"
+LIMIT = 1 << 20  # bytes of a body
 events, lock = {}, threading.Lock()  # id: done. A database keeps them for some days, in the transaction of the work.
 
 
@@ -31,7 +32,7 @@ def receive(headers, body):
     id = headers["webhook-id"]
     with lock:
         if id in events:
-            return 200 if events[id] else 409  # 409: the first request is not finished; this one comes again
+            return 200 if events[id] else 409  # 409: the same event is being processed, and is sent again later
         events[id] = False
     try:
         work(json.loads(body))
@@ -45,8 +46,8 @@ def receive(headers, body):
 
 class Handler(BaseHTTPRequestHandler):
     def do_POST(self):
-        size = int(self.headers.get("content-length", 0))
-        status = receive(self.headers, self.rfile.read(size)) if size <= 1 << 20 else 413
+        body = self.rfile.read(min(int(self.headers.get("content-length", 0)), LIMIT + 1))
+        status = receive(self.headers, body) if len(body) <= LIMIT else 413
         self.send_response(status)
         self.send_header("content-length", "0")
         self.end_headers()
