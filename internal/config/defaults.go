@@ -48,8 +48,8 @@ func (rr *routeReader) defaultOf(name string) (string, bool) {
 	return value, true
 }
 
-// takes reports whether a default is for this route. Those that its target does not take are skipped, and a preset of the route
-// is not mixed with the ACK and TIMEOUT of the defaults.
+// takes reports whether a default is for this route. Defaults that do not fit its target are skipped, and so are ACK and TIMEOUT
+// if the route has a preset of its own.
 func (rr *routeReader) takes(short, value string) bool {
 	target, _ := rr.value(rr.prefix + "TARGET")
 	t, err := route.ParseTarget(target)

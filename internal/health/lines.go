@@ -22,10 +22,10 @@ type row struct {
 	logged bool
 }
 
-// turn is what an attempt means for the log.
+// turn is the consequence of an attempt for the log.
 type turn struct {
 	begins, ends bool
-	further      bool // the first one that has no line, as the minute has mostLines
+	further      bool // the first turn after mostLines in a minute
 	row          row
 }
 

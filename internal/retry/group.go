@@ -12,7 +12,7 @@ import (
 const groupEvery = time.Minute
 
 // Group limits the messages of several Loops that fail of one cause: at most one warning a minute for all of them, and
-// one message when the last of them has recovered. A Loop of which a warning has told is not warned of again, unless it
+// one message when the last of them has recovered. A Loop that had failed before a warning causes no other one, unless it
 // has a WarnEvery. The zero Group is ready for use.
 type Group struct {
 	mu     sync.Mutex

@@ -19,7 +19,7 @@ import (
 // movers have moved it, in one of the old shards that a reshard has replaced, or in the other Redis of a migration.
 // Claims and settles do not ask: they concern notices that a shard holds.
 
-// access is what a call needs of this Redis.
+// access is the need of a call for notices in this Redis.
 type access int
 
 const (
@@ -60,14 +60,14 @@ func (s Side) refusal(need access) error {
 	return nil
 }
 
-// Sight is what a store knows of moves between shards. A caller takes it before it looks for notices.
+// Sight is the knowledge of a store about moves between shards. A caller takes it before it looks for notices.
 type Sight struct {
 	places int
 	open   int   // old shards that may hold notices
 	lost   int64 // Layout.lostMoves
 }
 
-// Sight returns what the store knows now.
+// Sight returns the present knowledge.
 func (s *Store) Sight() Sight { return s.Layout.sight() }
 
 func (s *Layout) sight() Sight {
