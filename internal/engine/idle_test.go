@@ -24,7 +24,8 @@ func TestIdleInstancesSendFewCommands(t *testing.T) {
 }
 
 func idle(t *testing.T, instances, routes, sent, inScripts int) {
-	const counted = 30 * time.Second // the interval of the rarest work
+	const counted = 30 * time.Second        // the interval of the rarest work
+	const allowed = counted + 2*time.Second // work of each second may come 31 times in such an interval
 	srv := redistest.Start(t)
 	var all []*world
 	for range instances {
@@ -64,10 +65,10 @@ func idle(t *testing.T, instances, routes, sent, inScripts int) {
 		by[strings.Join(f[:min(len(f), 3)], " ")]++
 	}
 	t.Logf("%.1f commands/s sent, %.1f in scripts: %v", float64(n)/counted.Seconds(), float64(scripts)/counted.Seconds(), by)
-	if limit := sent * int(counted.Seconds()); n > limit {
+	if limit := sent * int(allowed.Seconds()); n > limit {
 		t.Errorf("%d commands in %s, want %d at most", n, counted, limit)
 	}
-	if limit := inScripts * int(counted.Seconds()); scripts > limit {
+	if limit := inScripts * int(allowed.Seconds()); scripts > limit {
 		t.Errorf("%d commands in scripts in %s, want %d at most", scripts, counted, limit)
 	}
 }
