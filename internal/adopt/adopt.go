@@ -28,14 +28,14 @@ type Store interface {
 	Strays(ctx context.Context, p keys.Partition, cursor string) (ks []string, next string, err error)
 	StraysDue(ctx context.Context, p keys.Partition, within time.Duration) (ks []string, next time.Duration, err error)
 	Evicts(ctx context.Context) (bool, error)
-	Timers(ctx context.Context, masters func(context.Context, func(context.Context, *redis.Client) error) error, pattern string, n int64,
+	Timers(ctx context.Context, masters func(context.Context, func(context.Context, redis.Cmdable) error) error, pattern string, n int64,
 		f func(ctx context.Context, ks []string) error) error
 }
 
 // Cluster gives access to the masters of a cluster.
 type Cluster interface {
 	// Masters calls f for each master.
-	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	Masters(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error
 	// Master returns the address of the master of a key.
 	Master(ctx context.Context, key string) string
 }

@@ -160,7 +160,7 @@ func (s *restless) StraysDue(context.Context, keys.Partition, time.Duration) ([]
 
 func (s *restless) Evicts(context.Context) (bool, error) { return true, nil }
 
-func (s *restless) Timers(ctx context.Context, _ func(context.Context, func(context.Context, *redis.Client) error) error, _ string, _ int64,
+func (s *restless) Timers(ctx context.Context, _ func(context.Context, func(context.Context, redis.Cmdable) error) error, _ string, _ int64,
 	f func(ctx context.Context, ks []string) error) error {
 	for _, k := range s.timers {
 		if err := f(ctx, []string{k}); err != nil {

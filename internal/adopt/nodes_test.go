@@ -40,7 +40,7 @@ type twoNodes struct {
 	bodies map[string]string // of notices, "-" without a body
 }
 
-func (*twoNodes) Masters(context.Context, func(context.Context, *redis.Client) error) error {
+func (*twoNodes) Masters(context.Context, func(context.Context, redis.Cmdable) error) error {
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (s *twoNodes) Adopt(_ context.Context, _ keys.Partition, list []Adoption) (
 	return done, nil
 }
 
-func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Context, *redis.Client) error) error, string, int64,
+func (s *twoNodes) Timers(context.Context, func(context.Context, func(context.Context, redis.Cmdable) error) error, string, int64,
 	func(context.Context, []string) error) error {
 	return nil
 }

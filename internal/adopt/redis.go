@@ -17,7 +17,7 @@ var _ Store = Redis{}
 
 // Timers calls f with pages of all keys in Redis that match a pattern. A key that exists during the
 // whole call is included.
-func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(context.Context, *redis.Client) error) error, pattern string,
+func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(context.Context, redis.Cmdable) error) error, pattern string,
 	n int64,
 	f func(ctx context.Context, ks []string) error) error {
 	scan := func(ctx context.Context, c redis.Cmdable) error {
@@ -49,5 +49,5 @@ func (s Redis) Timers(ctx context.Context, masters func(context.Context, func(co
 		return scan(ctx, s.Wire().Redis)
 	}
 
-	return masters(ctx, func(ctx context.Context, c *redis.Client) error { return scan(ctx, c) })
+	return masters(ctx, scan)
 }

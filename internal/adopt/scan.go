@@ -39,7 +39,7 @@ func (a *Adopter) scanDue(next *time.Time) bool {
 }
 
 // masters returns the function that visits each master; nil outside a cluster.
-func (a *Adopter) masters() func(context.Context, func(context.Context, *redis.Client) error) error {
+func (a *Adopter) masters() func(context.Context, func(context.Context, redis.Cmdable) error) error {
 	if a.o.Cluster == nil {
 		return nil
 	}

@@ -356,7 +356,7 @@ func TestAuditDoesNotWaitForASlowNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	s := &Store{wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
+	s := &Store{wire.New(wire.Options{Client: c.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
 		Nodes: c.Nodes})}
 	entry := Entry{Client: "ops", Action: Cancel, Result: Done}
 	for end := time.Now().Add(30 * time.Second); s.Audit(ctx, entry) != nil; {

@@ -82,7 +82,7 @@ func (e *historyEnvironment) close() {
 
 // owner returns the service of this environment.
 func (e *historyEnvironment) owner(ctx context.Context) (history.Owner, error) {
-	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: keys.Space{Namespace: e.cfg.Namespace, Shards: 1}})
+	s := store.New(store.Options{Client: e.conn.Commander, Space: keys.Space{Namespace: e.cfg.Namespace, Shards: 1}})
 	id, err := s.Layout.Identity(ctx)
 	return history.Owner{Namespace: e.cfg.Namespace, ID: id}, err
 }

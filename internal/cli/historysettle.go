@@ -65,7 +65,7 @@ func (e *historyEnvironment) store(ctx context.Context) (*store.Store, error) {
 		adopts[r.Prefix] = r.Adopt
 	}
 
-	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: space, Cluster: cluster, Nodes: e.conn.Nodes, Conn: e.conn,
+	s := store.New(store.Options{Client: e.conn.Commander, Space: space, Cluster: cluster, Nodes: e.conn.Nodes, Conn: e.conn,
 		Confirm:   wire.Confirm{Durability: e.cfg.Durability, Timeout: e.cfg.DurabilityTimeout},
 		Retention: e.cfg.Retention, Retain: int(e.cfg.Retain),
 		Adopts: func(prefix string) bool { return adopts[prefix] || len(adopts) == 0 }})

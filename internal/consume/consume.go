@@ -34,7 +34,7 @@ type Worker interface {
 
 // Options configure a [Consumer].
 type Options struct {
-	Redis  redis.UniversalClient
+	Redis  redis.Cmdable
 	Stream bool
 	Key    string // of the list or stream
 	// Group and Consumer are the names of the stream's group and of this consumer in it.

@@ -200,15 +200,15 @@ func reachRemedy(err error) string {
 // nodes checks each master.
 func (r *run) nodes(ctx context.Context) error {
 	if r.conn.Masters == nil {
-		r.node(ctx, "", r.conn.UniversalClient)
+		r.node(ctx, "", r.conn.Commander)
 		return nil
 	}
 
 	var one = make(chan struct{}, 1) // go-redis visits the masters in parallel; findings are collected in order
-	return r.conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
+	return r.conn.Masters(ctx, func(ctx context.Context, c redis.Cmdable) error {
 		one <- struct{}{}
 		defer func() { <-one }()
-		r.node(ctx, c.Options().Addr, c)
+		r.node(ctx, wire.Addr(c), c)
 		return nil
 	})
 }

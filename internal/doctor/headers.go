@@ -40,7 +40,7 @@ func (r *run) headers(ctx context.Context) {
 		}
 
 		if routes++; s == nil {
-			s = store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes})
+			s = store.New(store.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes})
 		}
 
 		list, checked, more, err := mismatches(ctx, s, rt)

@@ -28,7 +28,7 @@ const (
 // history checks the database of NOTIFIER_HISTORY_URL and the outbox.
 func (r *run) history(ctx context.Context) {
 	const check = "history"
-	s := store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
+	s := store.New(store.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
 	left, lost, seen, on := r.outboxState(ctx, s)
 	oldest := r.oldest(ctx, s)
 	now, err := s.Wire().Now(ctx)

@@ -204,6 +204,6 @@ func takeover(ms int64) string {
 
 // heartbeats returns the store of the instances' heartbeats.
 func (r *run) heartbeats() *fleet.Store {
-	w := wire.New(wire.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
+	w := wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
 	return fleet.NewStore(store.NewLayout(w, store.LayoutOptions{}))
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // node runs the checks of one server.
-func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
+func (r *run) node(ctx context.Context, name string, c redis.Cmdable) {
 	n := &node{run: r, name: name, c: c}
 	n.readInfo(ctx)
 	n.version()
@@ -33,7 +33,7 @@ func (r *run) node(ctx context.Context, name string, c redis.UniversalClient) {
 type node struct {
 	*run
 	name string
-	c    redis.UniversalClient
+	c    redis.Cmdable
 	info map[string]string
 }
 
@@ -63,6 +63,15 @@ func (n *node) setting(ctx context.Context, name string) (value string, ok bool)
 	m, err := n.c.ConfigGet(ctx, name).Result()
 	value, ok = m[name]
 	return value, n.heard(err) == nil && ok
+}
+
+// do sends a command that redis.Cmdable lacks.
+func (n *node) do(ctx context.Context, args ...any) (cmd *redis.Cmd) {
+	_, _ = n.c.Pipelined(ctx, func(p redis.Pipeliner) error { // cmd has the error
+		cmd = p.Do(ctx, args...)
+		return nil
+	})
+	return cmd
 }
 
 // fix sets one CONFIG value if Options.Fix is set, and marks the finding.

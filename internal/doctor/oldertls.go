@@ -22,7 +22,7 @@ func (r *run) olderTLS(ctx context.Context) {
 		prefixes = append(prefixes, rt.Prefix)
 	}
 
-	w := wire.New(wire.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil})
+	w := wire.New(wire.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil})
 	states, err := (&health.Store{Wire: w}).Read(ctx, prefixes)
 	if err != nil {
 		r.add(Finding{Check: check, Severity: Error, Message: "cannot read the health of the receivers: " + err.Error()})

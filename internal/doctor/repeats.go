@@ -12,7 +12,7 @@ import (
 // repeats compares the window in which repeated schedule calls are recognised with the setting.
 func (r *run) repeats(ctx context.Context) {
 	const check = "repeats"
-	s := store.New(store.Options{Client: r.conn.UniversalClient, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes,
+	s := store.New(store.Options{Client: r.conn.Commander, Space: r.space, Cluster: r.conn.Masters != nil, Nodes: r.conn.Nodes,
 		Retention: r.cfg.Retention, RepeatWindow: r.cfg.RepeatWindow})
 	var prefixes []string
 	for _, route := range r.cfg.Routes {

@@ -33,7 +33,7 @@ func (n *node) replay(ctx context.Context) {
 			continue
 		}
 
-		reply, err := n.c.Do(ctx, append([]any{"ACL", "DRYRUN", "default"}, c.args...)...).Text()
+		reply, err := n.do(ctx, append([]any{"ACL", "DRYRUN", "default"}, c.args...)...).Text()
 		if n.heard(err) != nil {
 			n.add(Finding{Check: check, Severity: Info,
 				Message: "ACL DRYRUN is refused or unknown, so it cannot be checked whether a restart of Redis keeps the notices: " +

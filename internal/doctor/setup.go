@@ -45,7 +45,7 @@ func Setup(ctx context.Context, cfg *config.Config, conn *wire.Conn) ([]Finding,
 func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	var mu sync.Mutex
 	var ids []string
-	one := func(ctx context.Context, c redis.UniversalClient) error {
+	one := func(ctx context.Context, c redis.Cmdable) error {
 		info, err := c.InfoMap(ctx, "server").Result()
 		var answer redis.Error
 		if errors.As(err, &answer) && !errors.Is(wire.Wrap("info", err), wire.ErrUnavailable) {
@@ -64,9 +64,9 @@ func Servers(ctx context.Context, conn *wire.Conn) (string, error) {
 	}
 	var err error
 	if conn.Masters == nil {
-		err = one(ctx, conn.UniversalClient)
+		err = one(ctx, conn.Commander)
 	} else {
-		err = conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
+		err = conn.Masters(ctx, one)
 	}
 
 	slices.Sort(ids)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
+	"notifier/internal/wire"
 )
 
 // Server is a running Redis.
@@ -64,7 +64,12 @@ func startProcess(ctx context.Context, path string) (*Server, error) {
 		<-done
 		_ = os.RemoveAll(dir)
 	}
-	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket, MaxRetries: -1})
+	c, err := wire.Open(wire.Address{URL: "unix://" + socket})
+	if err != nil {
+		stop()
+		return nil, err
+	}
+
 	defer func() { _ = c.Close() }()
 
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)

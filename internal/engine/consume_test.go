@@ -71,7 +71,7 @@ func (w *work) consumer(name string, run func(context.Context, *consume.Entry) n
 	stop = sync.OnceFunc(func() {
 		cancel()
 		<-done
-		_ = o.Redis.Close()
+		_ = o.Redis.(io.Closer).Close()
 	})
 	w.t.Cleanup(stop)
 	return stop

@@ -213,7 +213,7 @@ func (e *Engine) newStore() *store.Store {
 		mine = append(mine, r.Prefix)
 	}
 
-	return store.New(store.Options{Client: o.Conn.UniversalClient, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes,
+	return store.New(store.Options{Client: o.Conn.Commander, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes,
 		Prefixes: mine, Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
 		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
 		Watcher: watcher{e},
@@ -259,7 +259,7 @@ func (e *Engine) newParts() {
 	e.hooks = reconcile.NewHooks(reconcile.HooksOptions{Store: e.store, Schedule: e.schedule, Health: e.receivers.store(), Routes: o.Routes,
 		Space: space, Assignment: e.assignment, Logger: o.Logger})
 
-	e.listener = listener.New(listener.Options{Client: o.Conn.UniversalClient, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
+	e.listener = listener.New(listener.Options{Client: o.Conn.Commander, Cluster: e.cluster(), DB: o.Conn.DB, Space: space,
 		Routes: o.Routes, Configure: o.ConfigureRedis, Hints: signals{e}, Wakes: signals{e}, State: signals{e}, Assignment: e.assignment,
 		Grace: o.Grace, Observer: o.Metrics, Logger: o.Logger})
 	e.janitor = reconcile.NewJanitor(reconcile.JanitorOptions{Store: reconcile.Redis{Store: e.store}, Layout: e.store.Layout,
@@ -503,7 +503,7 @@ func (e *Engine) synced(ctx context.Context) error {
 		return one(ctx, e.o.Conn)
 	}
 
-	return e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return one(ctx, c) })
+	return e.o.Conn.Masters(ctx, one)
 }
 
 // Key returns the service's key from Redis.

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
+	"notifier/internal/wire"
 )
 
 // evictions are the keys that one server has evicted.
@@ -25,7 +26,7 @@ const evictionsLogged = time.Minute
 
 // watchEvictions reads how many keys each server has evicted.
 func (e *Engine) watchEvictions(ctx context.Context) {
-	one := func(ctx context.Context, c redis.UniversalClient, addr string) {
+	one := func(ctx context.Context, c redis.Cmdable, addr string) {
 		info, err := c.InfoMap(ctx).Result()
 		if err == nil { // doctor reports a user that may not send INFO
 			e.losses.evicts(addr, info)
@@ -37,8 +38,8 @@ func (e *Engine) watchEvictions(ctx context.Context) {
 		return
 	}
 
-	_ = e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
-		one(ctx, c, c.Options().Addr)
+	_ = e.o.Conn.Masters(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		one(ctx, c, wire.Addr(c))
 		return nil
 	})
 }

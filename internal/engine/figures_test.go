@@ -171,7 +171,7 @@ func TestTheEmulationKeepsFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	s := store.New(store.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1},
+	s := store.New(store.Options{Client: conn.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1},
 		Prefixes: []string{"app1"}, Retention: time.Hour, Retain: 10})
 	from := time.Now().Add(time.Minute)
 	if r, err := s.Schedule(t.Context(), keys.Partition{Prefix: "app1"}, []store.Request{{Key: "app1:a:b:c",

@@ -207,9 +207,9 @@ func (e *Engine) probe(ctx context.Context) error {
 	}
 
 	var well atomic.Int32
-	err := e.o.Conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error {
-		if err := one(ctx, c, c.Options().Addr); err != nil {
-			return fmt.Errorf("%s: %w", c.Options().Addr, err)
+	err := e.o.Conn.Masters(ctx, func(ctx context.Context, c redis.Cmdable) error {
+		if err := one(ctx, c, wire.Addr(c)); err != nil {
+			return fmt.Errorf("%s: %w", wire.Addr(c), err)
 		}
 
 		well.Add(1)

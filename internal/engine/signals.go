@@ -108,7 +108,7 @@ func (e *Engine) cluster() listener.Cluster {
 // masters implements [listener.Cluster].
 type masters struct{ e *Engine }
 
-func (m masters) Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error {
+func (m masters) Masters(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error {
 	return m.e.o.Conn.Masters(ctx, f)
 }
 

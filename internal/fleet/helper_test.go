@@ -74,7 +74,7 @@ func run(ctx context.Context, p place, change func(*Options), began func(*Fleet)
 		return err
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.Commander, Space: keys.Space{Namespace: p.namespace}}),
 		store.LayoutOptions{}))
 	o := Options{Redis: s, Takeover: testTakeover, Logger: zap.NewNop()}
 	change(&o)
@@ -233,7 +233,7 @@ func meet(t *testing.T, p place, observers, processes int) (os []*observer, xs [
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: p.namespace}}),
+	s := NewStore(store.NewLayout(wire.New(wire.Options{Client: conn.Commander, Space: keys.Space{Namespace: p.namespace}}),
 		store.LayoutOptions{}))
 	wait(t, "all know all", func() bool {
 		for _, o := range os {

@@ -335,14 +335,14 @@ type Subscription interface {
 }
 
 type subscription struct {
-	*redis.PubSub
+	wire.Subscription
 	confirmed int
 }
 
 // Next implements [Subscription].
 func (l *subscription) Next(ctx context.Context) (Message, error) {
 	for {
-		v, err := wire.Receive(ctx, l.PubSub)
+		v, err := wire.Receive(ctx, l.Subscription)
 		if err != nil {
 			return Message{}, err
 		}
@@ -361,22 +361,20 @@ func (l *subscription) Next(ctx context.Context) (Message, error) {
 // Listen opens the subscription of an instance, at the node that stores the heartbeats.
 func (s *Store) Listen(ctx context.Context, id string) (Subscription, error) {
 	own, all := s.w.Space.InstanceChannel(s.w.DB, id), s.w.Space.FleetChannel(s.w.DB)
-	switch c := s.w.Redis.(type) {
-	case *redis.ClusterClient:
-		// One master has all keys and channels of the fleet, which share a hash tag.
-		// The last subscription may have ended because its node is no longer a master.
-		s.w.Reload(ctx)
-		node, err := c.MasterForKey(ctx, s.w.Space.FleetSigns())
-		if err != nil {
-			return nil, s.w.Fail("listen", err)
-		}
-
-		return &subscription{PubSub: node.Subscribe(ctx, own, all)}, nil
-	case *redis.Client:
-		return &subscription{PubSub: c.Subscribe(ctx, own, all)}, nil
+	// One master has all keys and channels of the fleet, which share a hash tag.
+	// The last subscription may have ended because its node is no longer a master.
+	s.w.Reload(ctx)
+	node, err := s.w.HolderOf(ctx, s.w.Space.FleetSigns())
+	if err != nil {
+		return nil, s.w.Fail("listen", err)
 	}
 
-	return nil, fmt.Errorf("listen: a %T cannot subscribe", s.w.Redis)
+	sub, err := wire.Subscribe(ctx, node, own, all)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+
+	return &subscription{Subscription: sub}, nil
 }
 
 // ErrForeign is returned if the fleet's keys contain data that another program has written.

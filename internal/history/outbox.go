@@ -97,11 +97,9 @@ func (o Outbox) Shed(ctx context.Context, shard, n int) (shed int, err error) {
 
 // Memory returns how many bytes the Redis of a shard uses, and its maxmemory; 0 = unlimited.
 func (o Outbox) Memory(ctx context.Context, shard int) (used, most int64, err error) {
-	c := o.Wire.Redis
-	if cluster, ok := c.(*redis.ClusterClient); ok {
-		if c, err = cluster.MasterForKey(ctx, o.Wire.Space.Ended(shard)); err != nil {
-			return 0, 0, o.Wire.Fail("info", err)
-		}
+	c, err := o.Wire.HolderOf(ctx, o.Wire.Space.Ended(shard))
+	if err != nil {
+		return 0, 0, o.Wire.Fail("info", err)
 	}
 
 	info, err := c.Info(ctx, "memory").Result()

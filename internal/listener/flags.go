@@ -8,6 +8,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
+
+	"notifier/internal/wire"
 )
 
 var errNotMaster = errors.New("no longer a master")
@@ -42,7 +44,7 @@ func (l *Listener) check(ctx context.Context, f *flow) error {
 // judge evaluates the replies of a look. It adds missing flags if that is configured and allowed,
 // and reports whether it has: events were missed until then.
 func (l *Listener) judge(ctx context.Context, f *flow, k look) (added bool, err error) {
-	if err := k.notMaster(f.c.Options().Addr); err != nil {
+	if err := k.notMaster(wire.Addr(f.c)); err != nil {
 		return false, err
 	}
 	if k.flags == nil {
@@ -104,7 +106,7 @@ func (l *Listener) addFlags(ctx context.Context, f *flow, flags, missing string)
 	}
 
 	l.o.Logger.Info("added flags to notify-keyspace-events",
-		zap.String("redis", f.c.Options().Addr), zap.String("were", flags), zap.String("added", missing))
+		zap.String("redis", wire.Addr(f.c)), zap.String("were", flags), zap.String("added", missing))
 	l.lacks(f, "", "", nil)
 	return true, nil
 }
@@ -127,7 +129,7 @@ func (l *Listener) lacks(f *flow, missing, why string, err error) {
 	}
 
 	if f.blind {
-		l.o.Logger.Warn("keyspace events may not be sent, searching for plain timers every second", zap.String("redis", f.c.Options().Addr),
+		l.o.Logger.Warn("keyspace events may not be sent, searching for plain timers every second", zap.String("redis", wire.Addr(f.c)),
 			zap.String("why", why), zap.String("remedy", "set notify-keyspace-events to "+l.needs+" in redis.conf"), zap.Error(err))
 	}
 
@@ -161,8 +163,8 @@ func Missing(set, needed string) string {
 }
 
 // grant returns the command that gives a client's user the right to channels.
-func grant(c *redis.Client, channels []string) string {
-	user := c.Options().Username
+func grant(c redis.Cmdable, channels []string) string {
+	user := wire.User(c)
 	if user == "" {
 		user = "default"
 	}

@@ -33,7 +33,7 @@ const (
 // once. If the probe's event is missing too, flow concludes that events do not arrive.
 type flow struct {
 	l *Listener
-	c *redis.Client
+	c redis.Cmdable
 
 	sample atomic.Pointer[sample] // nil = the next touched timer becomes the sample
 	probe  atomic.Pointer[string] // the key whose event must arrive; nil = none
@@ -82,7 +82,7 @@ type sample struct {
 	at  time.Time
 }
 
-func (l *Listener) newFlow(c *redis.Client) *flow {
+func (l *Listener) newFlow(c redis.Cmdable) *flow {
 	f := &flow{l: l, c: c, heard: make(chan struct{}, 1), soon: make(chan struct{}, 1)}
 
 	l.mu.Lock()
@@ -90,7 +90,7 @@ func (l *Listener) newFlow(c *redis.Client) *flow {
 	// A new node starts with the state of all nodes together, until it is observed. While events do
 	// not flow, probes decide, also if the node replaces one that has ended.
 	f.arrives = l.flowing
-	l.flows[c.Options().Addr] = f
+	l.flows[wire.Addr(c)] = f
 	return f
 }
 
@@ -250,7 +250,7 @@ func (f *flow) probeKey(ctx context.Context) (string, error) {
 		return f.l.o.Space.EventProbe(keys.TagIn(slot), id), nil
 	}
 
-	return "", fmt.Errorf("%s serves no slots", f.c.Options().Addr)
+	return "", fmt.Errorf("%s serves no slots", wire.Addr(f.c))
 }
 
 // suspects records why events may not arrive. why is empty if CONFIG says that they are sent.
@@ -308,7 +308,7 @@ func (l *Listener) report(f *flow, c cause) {
 
 	if !all && c.why != "" && c.why != f.logged {
 		f.logged = c.why
-		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", f.c.Options().Addr),
+		l.o.Logger.Warn("expired events do not arrive, the reconciler claims due notices", zap.String("redis", wire.Addr(f.c)),
 			zap.String("why", c.why), zap.String("remedy", c.remedy), zap.Error(c.err))
 	}
 
@@ -339,7 +339,7 @@ func (l *Listener) admit(f *flow) {
 func (l *Listener) forget(f *flow) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	addr := f.c.Options().Addr
+	addr := wire.Addr(f.c)
 	if l.flows[addr] == f {
 		delete(l.flows, addr)
 	}

@@ -200,7 +200,7 @@ func TestEventsFlowWithoutTheirLastSilentNode(t *testing.T) {
 // noMasters is a cluster without masters.
 type noMasters struct{}
 
-func (noMasters) Masters(context.Context, func(context.Context, *redis.Client) error) error {
+func (noMasters) Masters(context.Context, func(context.Context, redis.Cmdable) error) error {
 	return nil
 }
 func (noMasters) Master(context.Context, string) string { return "" }

@@ -17,6 +17,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/retry"
 	"notifier/internal/route"
+	"notifier/internal/wire"
 )
 
 // Observer counts events and subscriptions.
@@ -28,7 +29,7 @@ type Observer interface {
 // Cluster lists the masters of a cluster.
 type Cluster interface {
 	// Masters calls f for each master.
-	Masters(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	Masters(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error
 	// Master returns the address of the master that holds a key.
 	Master(ctx context.Context, key string) string
 }
@@ -87,7 +88,7 @@ func (alone) ReadsFlags(string) bool                      { return true }
 
 // Options configure a [Listener].
 type Options struct {
-	Client  redis.UniversalClient
+	Client  redis.Cmdable
 	Cluster Cluster // nil outside a cluster
 	DB      int
 	Space   keys.Space
@@ -187,12 +188,11 @@ func (l *Listener) waits() <-chan struct{} {
 // Run receives events until ctx ends. It returns nil then.
 func (l *Listener) Run(ctx context.Context) error {
 	if l.o.Cluster == nil {
-		c, ok := l.o.Client.(*redis.Client)
-		if !ok {
+		if wire.Masters(l.o.Client) != nil {
 			return fmt.Errorf("listener: %T needs Cluster", l.o.Client)
 		}
 
-		l.follow(ctx, c)
+		l.follow(ctx, l.o.Client)
 		return nil
 	}
 	return l.runCluster(ctx)
@@ -222,13 +222,13 @@ func (l *Listener) runCluster(ctx context.Context) error {
 }
 
 // masters returns the clients of the masters, by address. With an error the list may be incomplete.
-func (l *Listener) masters(ctx context.Context) (map[string]*redis.Client, error) {
+func (l *Listener) masters(ctx context.Context) (map[string]redis.Cmdable, error) {
 	var mu sync.Mutex
-	list := map[string]*redis.Client{}
-	err := l.o.Cluster.Masters(ctx, func(_ context.Context, c *redis.Client) error {
+	list := map[string]redis.Cmdable{}
+	err := l.o.Cluster.Masters(ctx, func(_ context.Context, c redis.Cmdable) error {
 		mu.Lock()
 		defer mu.Unlock()
-		list[c.Options().Addr] = c
+		list[wire.Addr(c)] = c
 		return nil
 	})
 	return list, err
@@ -243,11 +243,11 @@ type followers struct {
 type follower struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	client *redis.Client
+	client redis.Cmdable
 }
 
 // start follows the masters that are not followed yet.
-func (s *followers) start(ctx context.Context, masters map[string]*redis.Client) {
+func (s *followers) start(ctx context.Context, masters map[string]redis.Cmdable) {
 	for addr, c := range masters {
 		if s.byAddr[addr] != nil {
 			continue
@@ -264,7 +264,7 @@ func (s *followers) start(ctx context.Context, masters map[string]*redis.Client)
 }
 
 // stopOthers stops the followers of all nodes except these masters.
-func (s *followers) stopOthers(masters map[string]*redis.Client) {
+func (s *followers) stopOthers(masters map[string]redis.Cmdable) {
 	for addr, f := range s.byAddr {
 		if masters[addr] != f.client {
 			s.stop(addr)
@@ -285,7 +285,7 @@ func (s *followers) stop(addr string) {
 }
 
 // follow keeps a subscription to one node until ctx ends.
-func (l *Listener) follow(ctx context.Context, c *redis.Client) {
+func (l *Listener) follow(ctx context.Context, c redis.Cmdable) {
 	f := l.newFlow(c)
 	defer l.forget(f)
 
@@ -306,7 +306,7 @@ func (l *Listener) follow(ctx context.Context, c *redis.Client) {
 			return
 		case <-again:
 			loop.Hurry()
-		case <-time.After(loop.Fail(err, zap.String("redis", c.Options().Addr))):
+		case <-time.After(loop.Fail(err, zap.String("redis", wire.Addr(c)))):
 		}
 	}
 }
@@ -317,7 +317,7 @@ var errSilent = errors.New("the subscription does not receive its beat")
 type subscription struct {
 	l     *Listener
 	f     *flow
-	ps    *redis.PubSub
+	ps    wire.Subscription
 	beat  string // the message that this subscription must receive
 	heard *echo
 	loop  *retry.Loop
@@ -336,7 +336,12 @@ func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) err
 		return err
 	}
 
-	s := &subscription{l: l, f: f, ps: f.c.Subscribe(ctx, l.channels...), heard: &echo{from: time.Now()}, loop: loop,
+	ps, err := wire.Subscribe(ctx, f.c, l.channels...)
+	if err != nil {
+		return err
+	}
+
+	s := &subscription{l: l, f: f, ps: ps, heard: &echo{from: time.Now()}, loop: loop,
 		beat: "beat " + strconv.FormatInt(time.Now().UnixNano(), 36) + "-" + strconv.FormatUint(ids.Add(1), 36)}
 	defer func() { _ = s.ps.Close() }()
 
@@ -396,7 +401,7 @@ func (s *subscription) begin() {
 	l.admit(s.f)
 	l.alive.Add(1)
 	l.o.Observer.Subscription()
-	l.o.Logger.Info("subscribed", zap.String("redis", s.f.c.Options().Addr))
+	l.o.Logger.Info("subscribed", zap.String("redis", wire.Addr(s.f.c)))
 	s.loop.Succeed()
 	l.o.State.Subscribed()
 
@@ -497,7 +502,7 @@ func (l *Listener) round(ctx context.Context, f *flow, beat string, last *lookTi
 		}
 
 		// A node that refuses CONFIG is asked less often, because each refusal adds a line to its ACL log.
-		if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(f.c.Options().Addr); often || time.Since(last.flags) >= l.o.Flags {
+		if often := !f.noConfig.Load() && l.o.Assignment.ReadsFlags(wire.Addr(f.c)); often || time.Since(last.flags) >= l.o.Flags {
 			last.flags = time.Now()
 			k.askFlags(pctx, pipe)
 		}

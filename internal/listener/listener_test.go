@@ -486,7 +486,7 @@ func TestRunNeedsMastersInCluster(t *testing.T) {
 	if err := l.Run(t.Context()); err == nil {
 		t.Error("no error")
 	}
-	_ = l.o.Client.Close()
+	_ = l.o.Client.(io.Closer).Close()
 }
 
 // An announced group of events is for one instance: as many events as announced, of that route. Other

@@ -10,6 +10,7 @@ import (
 
 	"notifier/internal/node"
 	"notifier/internal/retry"
+	"notifier/internal/wire"
 )
 
 // refusedChecks is the number of checks after which the listener subscribes to refused patterns again.
@@ -19,7 +20,7 @@ var errRefused = errors.New("patterns were refused, subscribing to them again")
 
 // followPatterns keeps a subscription to the keyspace events of adopting routes until ctx ends. Its
 // errors are logged at level debug, because others already report an unreachable node or a refusal.
-func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
+func (l *Listener) followPatterns(ctx context.Context, c redis.Cmdable) {
 	loop := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second}
 	for {
 		err := l.subscribePatterns(ctx, c, &loop)
@@ -36,7 +37,7 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 			level = zap.ErrorLevel
 		}
 
-		l.o.Logger.Log(level, "subscription ended, opening another", zap.String("redis", c.Options().Addr), zap.Error(err))
+		l.o.Logger.Log(level, "subscription ended, opening another", zap.String("redis", wire.Addr(c)), zap.Error(err))
 		if !loop.Wait(ctx, err) {
 			return
 		}
@@ -45,10 +46,14 @@ func (l *Listener) followPatterns(ctx context.Context, c *redis.Client) {
 
 // subscribePatterns runs one subscription. Each pattern has a separate command, so that a refused
 // one does not affect the others. The answers have the order of the patterns.
-func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop *retry.Loop) error {
+func (l *Listener) subscribePatterns(ctx context.Context, c redis.Cmdable, loop *retry.Loop) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	ps := c.PSubscribe(ctx)
+	ps, err := wire.Subscribe(ctx, c)
+	if err != nil {
+		return err
+	}
+
 	defer func() { _ = ps.Close() }()
 	for _, p := range l.patterns {
 		if err := ps.PSubscribe(ctx, p); err != nil {
@@ -89,18 +94,18 @@ func (l *Listener) subscribePatterns(ctx context.Context, c *redis.Client, loop 
 }
 
 // adopting records the state of a node's patterns: answered, with some denied, or ended.
-func (l *Listener) adopting(c *redis.Client, denied []string, answered bool) {
+func (l *Listener) adopting(c redis.Cmdable, denied []string, answered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	before := l.adopts()
-	l.keyspace[c.Options().Addr] = answered && len(denied) == 0
+	l.keyspace[wire.Addr(c)] = answered && len(denied) == 0
 
 	all := l.adopts()
 	switch {
 	case len(denied) > 0 && !l.denied:
 		l.denied = true
 		l.o.Logger.Warn("keyspace events are refused, searching for plain timers of these routes every second",
-			zap.Strings("patterns", denied), zap.String("redis", c.Options().Addr),
+			zap.Strings("patterns", denied), zap.String("redis", wire.Addr(c)),
 			zap.String("remedy", grant(c, denied)+"; Redis compares patterns literally"))
 	case all:
 		l.denied = false

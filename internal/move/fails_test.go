@@ -147,8 +147,8 @@ func TestMigrateMakesOneShardPerMaster(t *testing.T) {
 	a, b := newSide(t, ""), newSide(t, "")
 	b.conn.AddHook(h)
 	o := migration(t, a, b)
-	o.To = &wire.Conn{UniversalClient: b.conn.UniversalClient,
-		Masters: func(context.Context, func(context.Context, *redis.Client) error) error { return nil }}
+	o.To = &wire.Conn{Commander: b.conn.Commander,
+		Masters: func(context.Context, func(context.Context, redis.Cmdable) error) error { return nil }}
 	m := newMigrator(o)
 	m.from = a.store(t, 2)
 	if n, err := m.shards(t.Context()); n != 3 || err != nil {

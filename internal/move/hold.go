@@ -74,7 +74,7 @@ func (s Redis) unidentified(ctx context.Context, instances []string) (int64, err
 
 	var err error
 	if conn := s.Wire().Conn; conn != nil && conn.Masters != nil {
-		err = conn.Masters(ctx, func(ctx context.Context, c *redis.Client) error { return count(ctx, c) })
+		err = conn.Masters(ctx, count)
 	} else {
 		err = count(ctx, s.Wire().Redis)
 	}

@@ -214,7 +214,7 @@ func (m *migrator) open(ctx context.Context, c *wire.Conn, shards int, prefixes 
 		return Redis{}, err
 	}
 
-	s := On(store.New(store.Options{Client: c.UniversalClient, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
+	s := On(store.New(store.Options{Client: c.Commander, Space: space, Cluster: cluster, Nodes: c.Nodes, Conn: c, Confirm: m.Confirm,
 		Prefixes: prefixes, Adopts: func(string) bool { return true }}))
 	if err := s.Wire().Detect(ctx); err != nil {
 		return Redis{}, err
@@ -248,7 +248,7 @@ func (m *migrator) shards(ctx context.Context) (int, error) {
 		return n, nil
 	}
 
-	ranges, err := m.To.UniversalClient.ClusterSlots(ctx).Result()
+	ranges, err := m.To.Commander.ClusterSlots(ctx).Result()
 	if err != nil {
 		return 0, wire.Wrap("cluster slots", err)
 	}

@@ -48,7 +48,7 @@ func (s *side) store(t *testing.T, shards int) Redis {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := On(store.New(store.Options{Client: s.conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+	x := On(store.New(store.Options{Client: s.conn.Commander, Space: space, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 1000}))
 	if err := x.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func open(t *testing.T) (srv *redistest.Server, conn *wire.Conn, more func() Red
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := On(store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix},
+		s := On(store.New(store.Options{Client: conn.Commander, Space: space, Prefixes: []string{prefix},
 			Retention: time.Hour, Retain: 1000}))
 		if err := s.Layout.Learn(t.Context()); err != nil {
 			t.Fatal(err)

@@ -84,7 +84,7 @@ func Reshard(ctx context.Context, o Options) (Done, error) {
 	}
 
 	o.Progress = orQuiet(o.Progress)
-	r := &resharder{Options: o, store: On(store.New(store.Options{Client: o.Conn.UniversalClient, Space: space, Cluster: cluster,
+	r := &resharder{Options: o, store: On(store.New(store.Options{Client: o.Conn.Commander, Space: space, Cluster: cluster,
 		Nodes: o.Conn.Nodes, Conn: o.Conn, Confirm: o.Confirm}))}
 	if err := r.store.Wire().Detect(ctx); err != nil {
 		return Done{}, err

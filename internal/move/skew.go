@@ -86,9 +86,9 @@ func read(ctx context.Context, c *wire.Conn, tries int) (r reading, err error) {
 	}
 
 	if c.Masters == nil {
-		return r, one(ctx, c.UniversalClient)
+		return r, one(ctx, c.Commander)
 	}
 
-	err = c.Masters(ctx, func(ctx context.Context, m *redis.Client) error { return one(ctx, m) })
+	err = c.Masters(ctx, one)
 	return r, err
 }

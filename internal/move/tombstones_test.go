@@ -20,7 +20,7 @@ func burying(t *testing.T, srv *redistest.Server, conn *wire.Conn, namespace str
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := On(store.New(store.Options{Client: conn.UniversalClient, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
+	s := On(store.New(store.Options{Client: conn.Commander, Space: space, Prefixes: []string{prefix}, Retention: time.Hour,
 		RepeatWindow: time.Hour, RepeatBytes: 1 << 20}))
 	if err := s.Layout.Learn(t.Context()); err != nil {
 		t.Fatal(err)

@@ -54,10 +54,15 @@ func New() *Nodes {
 	return &Nodes{back: make(chan struct{}, 1), refused: make(chan struct{}, 1), gates: map[string]*gate{}}
 }
 
-// Guard adds a gate to a node's client. It is for redis.ClusterClient.OnNewNode.
-func (n *Nodes) Guard(c *redis.Client) {
-	addr := c.Options().Addr
-	g := &gate{nodes: n, client: c, away: &AwayError{addr}}
+// Server is a client of one node. *redis.Client is one.
+type Server interface {
+	Process(ctx context.Context, cmd redis.Cmder) error
+	AddHook(hook redis.Hook)
+}
+
+// Guard adds a gate to the client of the node at addr. It is for redis.ClusterClient.OnNewNode.
+func (n *Nodes) Guard(addr string, c Server) {
+	g := &gate{nodes: n, client: c, addr: addr, away: &AwayError{addr}}
 	c.AddHook(g)
 	n.mu.Lock()
 	n.gates[addr] = g
@@ -209,7 +214,8 @@ func notify(c chan struct{}) {
 // gate controls the calls to one node, as a hook of its client.
 type gate struct {
 	nodes   *Nodes
-	client  *redis.Client
+	client  Server
+	addr    string
 	away    error
 	probing atomic.Bool
 
@@ -253,7 +259,7 @@ func (g *gate) silent(now time.Time, d time.Duration) bool {
 func (g *gate) enter() error {
 	now := time.Now()
 	if g.replaced.Load() {
-		return &AwayError{g.client.Options().Addr}
+		return &AwayError{g.addr}
 	}
 
 	g.mu.Lock()
@@ -363,7 +369,7 @@ func (g *gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // disown replaces the answers of a node that was replaced during the call by an error.
 func (g *gate) disown(cmds ...redis.Cmder) error {
-	err := &ReplacedError{g.client.Options().Addr}
+	err := &ReplacedError{g.addr}
 	for _, cmd := range cmds {
 		cmd.SetErr(err)
 	}

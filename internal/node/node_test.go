@@ -20,7 +20,7 @@ func guarded(t *testing.T, addr string) (*Nodes, *redis.Client) {
 	c := redis.NewClient(&redis.Options{Addr: addr, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
 		ReadTimeout: 3 * time.Second})
 	n := New()
-	n.Guard(c)
+	n.Guard(c.Options().Addr, c)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- n.Run(ctx) }()

@@ -114,10 +114,20 @@ func (r *Replies) refused(err error) error {
 	return &unmadeError{e}
 }
 
+// Subscription receives the messages of channels. *redis.PubSub is one.
+type Subscription interface {
+	Subscribe(ctx context.Context, channels ...string) error
+	PSubscribe(ctx context.Context, patterns ...string) error
+	SSubscribe(ctx context.Context, channels ...string) error
+	Ping(ctx context.Context, payload ...string) error
+	Receive(ctx context.Context) (message any, err error)
+	Close() error
+}
+
 // Follow passes the messages of a subscription to f, and errors of single commands too, until f returns an error or ctx
 // ends. It returns that error, or the cause of ctx, and closes sub. It sends a PING after each interval, and also ends when
 // sub was silent for longer than silence: go-redis does not wait for the answers to its PINGs.
-func Follow(ctx context.Context, sub *redis.PubSub, every, silence time.Duration, f func(message any, err error) error) error {
+func Follow(ctx context.Context, sub Subscription, every, silence time.Duration, f func(message any, err error) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	from := time.Now()
 	var heard atomic.Int64 // since from
@@ -160,7 +170,7 @@ func Follow(ctx context.Context, sub *redis.PubSub, every, silence time.Duration
 }
 
 // Receive is sub.Receive, but returns a [MalformedError] where go-redis panics. The caller must close sub after an error.
-func Receive(ctx context.Context, sub *redis.PubSub) (message any, err error) {
+func Receive(ctx context.Context, sub Subscription) (message any, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			message, err = nil, &MalformedError{cause}

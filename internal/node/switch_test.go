@@ -89,7 +89,7 @@ func TestAnswersOfReplacedNodeAreDiscarded(t *testing.T) {
 	n := New()
 	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer func() { _ = c.Close() }()
-	n.Guard(c)
+	n.Guard(c.Options().Addr, c)
 	g, ctx := n.gates["127.0.0.1:1"], t.Context()
 	sent := 0
 	process := g.ProcessHook(func(_ context.Context, _ redis.Cmder) error {

@@ -199,7 +199,7 @@ func TestReplayWithoutTheRightToSetTimers(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = conn.Close() })
 	w := newWorld(t, func(o *store.Options) {
-		o.Client, o.Space.Namespace, o.Adopts = conn.UniversalClient, srv.Namespace(), func(string) bool { return true }
+		o.Client, o.Space.Namespace, o.Adopts = conn.Commander, srv.Namespace(), func(string) bool { return true }
 	})
 	var items []Item
 	for i := range 2 {
@@ -258,7 +258,7 @@ func TestReplayReportsUnconfirmedWrites(t *testing.T) {
 	t.Cleanup(func() { _ = conn.Close() })
 	var reported unconfirmed
 	w := newWorld(t, func(o *store.Options) {
-		o.Client, o.Space.Namespace, o.Conn = conn.UniversalClient, srv.Namespace(), conn
+		o.Client, o.Space.Namespace, o.Conn = conn.Commander, srv.Namespace(), conn
 		o.Confirm = wire.Confirm{Durability: notice.Durability{Replicas: 1}, Timeout: 50 * time.Millisecond}
 		o.Observer = &reported
 	})

@@ -25,7 +25,7 @@ func TestASlotThatIsHalfMovedHoldsUpNoShardBesideIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 16}, Cluster: true,
+	s := New(Options{Client: c.Commander, Space: keys.Space{Namespace: "notifier", Shards: 16}, Cluster: true,
 		Prefixes:  []string{prefix},
 		Retention: time.Hour, Retain: 1000})
 	half := keys.Partition{Prefix: prefix, Shard: 0}

@@ -29,7 +29,7 @@ func confirmingShards(t *testing.T, a wire.Address, w wire.Confirm, shards int) 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: shards},
+	s := New(Options{Client: c.Commander, Conn: c, Space: keys.Space{Namespace: "notifier", Shards: shards},
 		Cluster:  a.Mode == "cluster",
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000, Confirm: w, ConfirmSettle: w})
 	if err := s.w.Detect(t.Context()); err != nil {

@@ -37,7 +37,7 @@ func TestAWrongPasswordAndAMissingRightAreNotUnreachable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := New(Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}})
+		s := New(Options{Client: conn.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}})
 		_, err = s.Schedule(ctx, partition, []Request{{Key: "app1:a:b:" + strings.ReplaceAll(c.login, ":", "-")}})
 		_ = conn.Close()
 		if c.want == nil && err != nil || !errors.Is(err, c.want) || errors.Is(err, wire.ErrUnavailable) {

@@ -3,8 +3,6 @@ package store
 import (
 	"sync/atomic"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/wire"
 )
@@ -50,8 +48,8 @@ type LayoutOptions struct {
 type Layout struct {
 	o     LayoutOptions
 	w     *wire.Client
-	c     redis.UniversalClient // the client of w
-	space keys.Space            // the key names of w
+	c     wire.Commander // the client of w
+	space keys.Space     // the key names of w
 
 	view     atomic.Pointer[LayoutView] // nil until the layout is known
 	learning chan struct{}              // semaphore: one learn at a time

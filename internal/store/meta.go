@@ -84,7 +84,7 @@ func newView(state string, prefixes, own []string, side Side) *LayoutView {
 //	0, or the number in Redis            the shards in Redis
 //	a number that a reshard has changed  the shards in Redis; warning names the number to configure
 //	any other number                     err describes the difference
-func Discover(ctx context.Context, c redis.UniversalClient, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
+func Discover(ctx context.Context, c redis.Cmdable, want keys.Space, cluster bool) (found keys.Space, warning string, err error) {
 	found = keys.Space{Namespace: want.Namespace}
 	// If the node of notifier:meta is unreachable, a shard's copy is read instead.
 	name := found.Meta()
@@ -159,7 +159,7 @@ func spaceOf(namespace string, meta map[string]string) (found keys.Space, err er
 
 // readMeta reads notifier:meta, or a shard's copy of it. In a cluster the timeout is short, since
 // other nodes have copies.
-func readMeta(ctx context.Context, c redis.UniversalClient, name string, cluster bool) (map[string]string, error) {
+func readMeta(ctx context.Context, c redis.Cmdable, name string, cluster bool) (map[string]string, error) {
 	if cluster {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wire.NodeTimeout)
@@ -223,9 +223,9 @@ const searchTime = 10 * time.Second
 
 // searched returns the names of copies under any tag, by scanning all keys of the reachable nodes.
 // It is the last resort, for tags that were assigned by a reshard.
-func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []string {
-	cluster, ok := c.(*redis.ClusterClient)
-	if !ok {
+func searched(ctx context.Context, c redis.Cmdable, want keys.Space) []string {
+	masters := wire.Masters(c)
+	if masters == nil {
 		return nil
 	}
 
@@ -234,7 +234,7 @@ func searched(ctx context.Context, c redis.UniversalClient, want keys.Space) []s
 	first, last, _ := strings.Cut(keys.Space{Namespace: want.Namespace, Shards: 1, Tags: []string{"*"}}.Layout(0), "{*}")
 	var mu sync.Mutex
 	var names []string
-	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, m *redis.Client) error {
+	_ = masters(ctx, func(ctx context.Context, m redis.Cmdable) error {
 		for cursor := uint64(0); ; {
 			part, cancel := context.WithTimeout(ctx, wire.NodeTimeout)
 			some, next, err := m.Scan(part, cursor, first+"{*}"+last, searchStep).Result()
@@ -256,7 +256,7 @@ const searchStep = 2000
 
 // copied returns a shard's copy of notifier:meta, whose node is unreachable with the error why. It fails if the copy
 // has another number of shards than want.Shards, unless that is 0.
-func copied(ctx context.Context, c redis.UniversalClient, want keys.Space, why error) (map[string]string, error) {
+func copied(ctx context.Context, c redis.Cmdable, want keys.Space, why error) (map[string]string, error) {
 	for name := range copiesOr(copies(want), func() []string { return searched(ctx, c, want) }) {
 		meta, err := readMeta(ctx, c, name, true)
 		if err != nil || len(meta) == 0 {

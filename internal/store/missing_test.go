@@ -222,7 +222,7 @@ func TestTagsOfAnyKindAreFoundWithoutMeta(t *testing.T) {
 	}
 	lose(space.Meta(), space.Base(0))
 	for _, want := range []int{0, 3} {
-		if found, _, err := Discover(ctx, c, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil ||
+		if found, _, err := Discover(ctx, &wire.Conn{Commander: c}, keys.Space{Namespace: "notifier", Shards: want}, true); err != nil ||
 			!slices.Equal(found.Tags, space.Tags) {
 			t.Errorf("%+v, %v; want the tags %v", found, err, space.Tags)
 		}

@@ -24,7 +24,7 @@ var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
 // otherwise [Store.Settle] also pushes. A repeated call within keep, by any instance, adds no second entry.
 // [notice.ErrUnanswered] means that Redis is unavailable and the entry may have been added. After any other error the
 // entry was not added.
-func Push(ctx context.Context, c redis.UniversalClient, space keys.Space, p *notice.Push, keep time.Duration) error {
+func Push(ctx context.Context, c wire.Commander, space keys.Space, p *notice.Push, keep time.Duration) error {
 	ks := []string{p.Key, space.Pushed(p.Key, p.Mark)}
 	for _, m := range p.InPlaceOf {
 		ks = append(ks, space.Pushed(p.Key, m))

@@ -3,8 +3,6 @@ package store
 import (
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/wire"
@@ -12,7 +10,7 @@ import (
 
 // Options configures a Store.
 type Options struct {
-	Client redis.UniversalClient
+	Client wire.Commander
 	Space  keys.Space
 	// Cluster reports whether Redis is a cluster. Then timers are set by a second command.
 	Cluster bool
@@ -68,9 +66,9 @@ type Store struct {
 
 	o           Options
 	w           *wire.Client
-	c           redis.UniversalClient // of w
-	space       keys.Space            // of w
-	aloneShards aloneShards           // in a cluster
+	c           wire.Commander // of w
+	space       keys.Space     // of w
+	aloneShards aloneShards    // in a cluster
 }
 
 // New returns a Store. It sends nothing to Redis.

@@ -37,7 +37,7 @@ func on(t testing.TB, url, namespace string) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix},
+	s := New(Options{Client: c.Commander, Space: keys.Space{Namespace: namespace, Shards: 1}, Prefixes: []string{prefix},
 		Retention: time.Hour, Retain: 1000})
 	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)

@@ -23,7 +23,7 @@ func TestTimersWithoutTheRightToReadThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close() }()
-	s := New(Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	s := New(Options{Client: conn.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}})
 	const key = "app1:a:b:1"
 	if err := c.Set(ctx, key, "42", time.Hour).Err(); err != nil {
 		t.Fatal(err)

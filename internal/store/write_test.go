@@ -49,7 +49,7 @@ func behind(t *testing.T, mode string) (*Store, *redistest.Server, *lossy) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: mode == "cluster",
+	s := New(Options{Client: c.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: mode == "cluster",
 		Retention: time.Hour, Retain: 1000})
 	if err := s.w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestWritesFollowASlotThatMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	s := New(Options{Client: c.UniversalClient, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
+	s := New(Options{Client: c.Commander, Space: keys.Space{Namespace: "notifier", Shards: 1}, Cluster: true,
 		Prefixes: []string{prefix}, Retention: time.Hour, Retain: 1000})
 	s.put(t, Request{Key: "app1:a:b:1"}) // the client knows where the slot is
 	ids := map[*redistest.Server]string{}

@@ -274,7 +274,7 @@ func (h *Hub) follow(l *line) {
 }
 
 // read passes on the messages, until ctx ends or the connection is lost.
-func (h *Hub) read(ctx context.Context, ps *redis.PubSub) error {
+func (h *Hub) read(ctx context.Context, ps wire.Subscription) error {
 	return wire.Follow(ctx, ps, checkEvery, maxSilence, func(v any, err error) error {
 		if m, ok := v.(*redis.Message); ok {
 			h.deliver(m.Payload)

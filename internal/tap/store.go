@@ -112,24 +112,21 @@ func (s *Store) publish(ctx context.Context, list [][]byte) error {
 
 // subscribe subscribes to the channel on a separate connection, and waits for the
 // confirmation.
-func (s *Store) subscribe(ctx context.Context) (*redis.PubSub, error) {
+func (s *Store) subscribe(ctx context.Context) (wire.Subscription, error) {
 	channel := s.w.Space.TapChannel(s.w.DB)
-	var ps *redis.PubSub
 	sharded := s.sharded()
-	switch c := s.w.Redis.(type) {
-	case *redis.ClusterClient:
-		if sharded {
-			ps = c.SSubscribe(ctx, channel)
-		} else {
-			ps = c.Subscribe(ctx, channel)
-		}
-	case *redis.Client:
-		ps = c.Subscribe(ctx, channel)
-	default:
-		return nil, fmt.Errorf("tap: a %T cannot subscribe", s.w.Redis)
+	ps, err := wire.Subscribe(ctx, s.w.Redis)
+	if err != nil {
+		return nil, fmt.Errorf("tap: %w", err)
 	}
 
-	_, err := wire.Receive(ctx, ps)
+	if sharded { // an error comes from Receive too
+		_ = ps.SSubscribe(ctx, channel)
+	} else {
+		_ = ps.Subscribe(ctx, channel)
+	}
+
+	_, err = wire.Receive(ctx, ps)
 	if err == nil {
 		return ps, nil
 	}

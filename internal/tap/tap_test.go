@@ -72,7 +72,7 @@ func instancesOn(t *testing.T, srv *redistest.Server, namespace string, rules *m
 			t.Fatal(err)
 		}
 		c := &counts{by: map[string]int{}}
-		s := NewStore(wire.New(wire.Options{Client: conn.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}}))
+		s := NewStore(wire.New(wire.Options{Client: conn.Commander, Space: keys.Space{Namespace: namespace, Shards: 1}}))
 		x := &node{store: s, counts: c, Publisher: NewPublisher(PublisherOptions{Mask: rules, Observer: c, Logger: zap.NewNop()}),
 			hub: NewHub(HubOptions{Store: s, Instances: func() int { return n }, Observer: c, Logger: zap.NewNop()})}
 		out[i] = x

@@ -68,7 +68,7 @@ const (
 // confirmer sends writes and waits. It is safe for concurrent use.
 type confirmer struct {
 	Confirm
-	c     redis.UniversalClient
+	c     Commander
 	gates *node.Nodes
 	mark  func() string // the script's text for the server that answers
 
@@ -79,7 +79,7 @@ type confirmer struct {
 type confirming struct {
 	list []Once
 	ctx  context.Context // the caller's: a write whose caller has given up is not sent
-	node redis.UniversalClient
+	node Commander
 	done chan struct{}
 }
 
@@ -92,7 +92,7 @@ func (w *Client) newConfirmer(o Confirm) *confirmer {
 	o.Timeout = o.Wait()
 	own := waiting{size: WaitingConns, timeout: o.Timeout + readTimeout}
 	if o.Fsync {
-		own.lifetime, own.onConnect = syncedFor, syncs
+		own.lifetime, own.onConnect = syncedFor, Synced
 	}
 
 	c := &confirmer{Confirm: o, c: w.Conn.waiters(own), gates: w.Nodes,
@@ -177,9 +177,9 @@ func (c *confirmer) follow(ctx context.Context, w Once) *redis.Cmd {
 }
 
 // node is the one that holds a key.
-func (c *confirmer) node(ctx context.Context, key string) (n redis.UniversalClient, addr string, err error) {
-	cluster, ok := c.c.(*redis.ClusterClient)
-	if !ok {
+func (c *confirmer) node(ctx context.Context, key string) (n Commander, addr string, err error) {
+	cluster := clusterOf(c.c)
+	if cluster == nil {
 		return c.c, "", nil
 	}
 
@@ -193,15 +193,15 @@ func (c *confirmer) node(ctx context.Context, key string) (n redis.UniversalClie
 
 // at returns the client of the master with an address, nil if none is known there. In that case it
 // updates the map of nodes for later calls.
-func (c *confirmer) at(ctx context.Context, addr string) redis.UniversalClient {
-	cluster, ok := c.c.(*redis.ClusterClient)
-	if !ok {
+func (c *confirmer) at(ctx context.Context, addr string) Commander {
+	cluster := clusterOf(c.c)
+	if cluster == nil {
 		return nil
 	}
 
 	cluster.ReloadState(ctx)
 	var mu sync.Mutex
-	var found redis.UniversalClient
+	var found Commander
 	_ = cluster.ForEachMaster(ctx, func(_ context.Context, n *redis.Client) error {
 		if n.Options().Addr == addr {
 			mu.Lock()
@@ -251,10 +251,8 @@ func (c *confirmer) flush(list []*confirming) {
 		}
 	}
 
-	if n, ok := node.(*redis.Client); ok {
-		if gone := c.gates.Replaced(n.Options().Addr); gone != nil {
-			short = fmt.Errorf("%w: %w", ErrUnconfirmed, gone)
-		}
+	if gone := c.gates.Replaced(Addr(node)); gone != nil {
+		short = fmt.Errorf("%w: %w", ErrUnconfirmed, gone)
 	}
 
 	for _, p := range list {
@@ -299,7 +297,7 @@ func (c *confirmer) short(wait *redis.Cmd) error {
 	err := wait.Err()
 	switch {
 	case c.Fsync && redis.HasErrorPrefix(err, "unknown command"):
-		return nil // syncs has found that the server syncs before it answers
+		return nil // Synced has found that the server syncs before it answers
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnconfirmed, err)
 	case c.Fsync:
@@ -329,10 +327,6 @@ func (e notSynced) Is(target error) bool { return target == ErrNotSynced }
 // ErrNotSynced says that a server whose WAITAOF cannot be relied on does not sync before each answer, so
 // that nothing can be confirmed as being on disk. Nothing was written.
 var ErrNotSynced = errors.New("redis does not sync before it answers")
-
-// syncs refuses a connection to a server on which neither a reply nor WAITAOF confirms that a write
-// is on disk.
-func syncs(ctx context.Context, c *redis.Conn) error { return Synced(ctx, c) }
 
 // Synced is nil where a server can confirm that writes are on disk, and
 // ErrNotSynced where it cannot.

@@ -19,22 +19,37 @@ import (
 	"notifier/internal/sentinel"
 )
 
+// Commander is a client of one server or of a cluster. *redis.Client and *redis.ClusterClient are
+// Commanders.
+//
+// Other packages use Commander and redis.Cmdable, and no type of go-redis that has commands as methods. For each
+// package that names such a type, the compiler creates 1,500 functions. So no type of this package has one in a
+// field or in the signature of a method.
+type Commander interface {
+	redis.Cmdable
+	Do(ctx context.Context, args ...any) *redis.Cmd
+	Process(ctx context.Context, cmd redis.Cmder) error
+	AddHook(hook redis.Hook)
+	PoolStats() *redis.PoolStats
+	Close() error
+}
+
 // Conn is a connection to Redis in one of the three modes.
 type Conn struct {
-	redis.UniversalClient
+	Commander
 	DB int
 	// Masters calls f for each master of a cluster; nil outside a cluster.
-	Masters func(ctx context.Context, f func(ctx context.Context, c *redis.Client) error) error
+	Masters func(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error
 	// Nodes are the gates before a cluster's nodes; nil outside a cluster.
 	Nodes *node.Nodes
 
-	another func(waiting) redis.UniversalClient
-	server  func(addr string) *redis.Client // nil in a cluster
-	watch   *sentinel.Watch                 // nil without sentinels
+	another func(waiting) Commander
+	server  func(addr string) Commander // nil in a cluster
+	unwatch func()                      // nil without sentinels
 	back    <-chan struct{}
 	tells   *atomic.Pointer[func(text string)] // nil without sentinels
 	mu      sync.Mutex
-	others  []redis.UniversalClient
+	others  []Commander
 	trips   trips
 	replies node.Replies
 }
@@ -44,12 +59,20 @@ type waiting struct {
 	size      int           // to each node
 	timeout   time.Duration // of an answer
 	lifetime  time.Duration // of a connection; zero = without end
-	onConnect func(context.Context, *redis.Conn) error
+	onConnect func(context.Context, redis.Cmdable) error
+}
+
+// connected returns f for the options of a client; nil if f is nil.
+func connected(f func(context.Context, redis.Cmdable) error) func(context.Context, *redis.Conn) error {
+	if f == nil {
+		return nil
+	}
+	return func(ctx context.Context, c *redis.Conn) error { return f(ctx, c) }
 }
 
 // waiters creates a separate client for calls that occupy their connection while they wait. It is
 // closed with c.
-func (c *Conn) waiters(w waiting) redis.UniversalClient {
+func (c *Conn) waiters(w waiting) Commander {
 	other := c.another(w)
 	c.count(other)
 	c.mu.Lock()
@@ -60,7 +83,7 @@ func (c *Conn) waiters(w waiting) redis.UniversalClient {
 
 // Server returns a client of one server, such as a replica, with the same login; nil in a cluster.
 // The caller closes it.
-func (c *Conn) Server(addr string) *redis.Client {
+func (c *Conn) Server(addr string) Commander {
 	if c.server == nil {
 		return nil
 	}
@@ -100,14 +123,14 @@ func lazy(tls *tls.Config) node.Dialer {
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	errs := []error{c.UniversalClient.Close()}
+	errs := []error{c.Commander.Close()}
 	for _, o := range c.others {
 		errs = append(errs, o.Close())
 	}
 
 	c.others = nil
-	if c.watch != nil {
-		c.watch.Close()
+	if c.unwatch != nil {
+		c.unwatch()
 	}
 
 	return errors.Join(errs...)
@@ -183,14 +206,14 @@ func counted(c *Conn, err error) (*Conn, error) {
 		return nil, err
 	}
 
-	c.count(c.UniversalClient)
+	c.count(c.Commander)
 	return c, nil
 }
 
 // count adds hooks to a client, which count its round trips and check its replies: at each node, since a cluster's client
 // may send a command to several.
-func (c *Conn) count(client redis.UniversalClient) {
-	hook := func(node redis.UniversalClient) {
+func (c *Conn) count(client Commander) {
+	hook := func(node node.Server) {
 		node.AddHook(&c.trips)
 		node.AddHook(&c.replies)
 	}
@@ -218,11 +241,11 @@ func openStandalone(a Address) (*Conn, error) {
 	o.DisableIdentity, o.TLSConfig = true, a.tls(o.TLSConfig, false)
 	o.Dialer = lazy(o.TLSConfig)
 	plain := *o // the client modifies the options
-	return &Conn{UniversalClient: redis.NewClient(o), DB: o.DB, another: func(w waiting) redis.UniversalClient {
+	return &Conn{Commander: redis.NewClient(o), DB: o.DB, another: func(w waiting) Commander {
 		o := plain
-		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
+		o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, connected(w.onConnect)
 		return redis.NewClient(&o)
-	}, server: func(addr string) *redis.Client {
+	}, server: func(addr string) Commander {
 		o := plain
 		o.Network, o.Addr, o.PoolSize = "tcp", addr, 1
 		return redis.NewClient(&o)
@@ -259,19 +282,19 @@ func openSentinel(a Address) (*Conn, error) {
 		},
 		OnResume: func(text string) { say(text); tell(back) }})
 	dial := node.Lazy(func(ctx context.Context, _, _ string) (net.Conn, error) { return w.Dial(ctx) })
-	client := func(x waiting) redis.UniversalClient {
+	client := func(x waiting) Commander {
 		return redis.NewClient(&redis.Options{
 			Addr: "the master " + o.MasterName, Dialer: dial,
 			ClientName: o.ClientName, Protocol: o.Protocol, Username: o.Username, Password: o.Password, DB: o.DB,
 			MaxRetries: -1, DialTimeout: dialTimeout, ReadTimeout: x.timeout, WriteTimeout: readTimeout, ContextTimeoutEnabled: true,
 			PoolFIFO: o.PoolFIFO, PoolSize: x.size, PoolTimeout: o.PoolTimeout, MinIdleConns: o.MinIdleConns, MaxIdleConns: o.MaxIdleConns,
-			ConnMaxIdleTime: cmp.Or(o.ConnMaxIdleTime, maxIdle), ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime), OnConnect: x.onConnect,
-			MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
+			ConnMaxIdleTime: cmp.Or(o.ConnMaxIdleTime, maxIdle), ConnMaxLifetime: cmp.Or(x.lifetime, o.ConnMaxLifetime),
+			OnConnect: connected(x.onConnect), MaintNotificationsConfig: noMaintenance, DisableIdentity: true,
 		})
 	}
-	return &Conn{UniversalClient: client(waiting{size: PoolSize, timeout: readTimeout}), DB: o.DB, another: client, watch: w, back: back,
-		tells: tells,
-		server: func(addr string) *redis.Client {
+	return &Conn{Commander: client(waiting{size: PoolSize, timeout: readTimeout}), DB: o.DB,
+		another: client, unwatch: w.Close, back: back, tells: tells,
+		server: func(addr string) Commander {
 			return redis.NewClient(&redis.Options{Addr: addr, Protocol: o.Protocol, Username: o.Username, Password: o.Password,
 				TLSConfig:  a.tls(o.TLSConfig, true),
 				MaxRetries: -1, DialTimeout: dialTimeout, DialerRetries: 1, ReadTimeout: readTimeout, WriteTimeout: readTimeout,
@@ -294,11 +317,11 @@ func openCluster(a Address) (*Conn, error) {
 	o.Dialer = lazy(o.TLSConfig)
 	plain := *o
 	c, nodes := redis.NewClusterClient(o), node.New()
-	c.OnNewNode(nodes.Guard)
-	conn := &Conn{UniversalClient: c, Masters: c.ForEachMaster, Nodes: nodes, back: nodes.Back(),
-		another: func(w waiting) redis.UniversalClient {
+	c.OnNewNode(func(n *redis.Client) { nodes.Guard(n.Options().Addr, n) })
+	conn := &Conn{Commander: c, Masters: masters(c), Nodes: nodes, back: nodes.Back(),
+		another: func(w waiting) Commander {
 			o := plain
-			o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, w.onConnect
+			o.PoolSize, o.ReadTimeout, o.ConnMaxLifetime, o.OnConnect = w.size, w.timeout, w.lifetime, connected(w.onConnect)
 			return redis.NewClusterClient(&o)
 		}}
 	nodes.OnSwitch(conn.reload)
@@ -309,7 +332,7 @@ func openCluster(a Address) (*Conn, error) {
 func (c *Conn) reload() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, client := range append([]redis.UniversalClient{c.UniversalClient}, c.others...) {
+	for _, client := range append([]Commander{c.Commander}, c.others...) {
 		reload(context.Background(), client) // does not wait
 	}
 }

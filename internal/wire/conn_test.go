@@ -18,7 +18,7 @@ func TestIdleConnectionsEndBeforeFirewallsForgetThem(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		for _, client := range []redis.UniversalClient{c.UniversalClient, c.another(waiting{size: 1})} {
+		for _, client := range []Commander{c.Commander, c.another(waiting{size: 1})} {
 			idle := maxIdle + 1
 			switch client := client.(type) {
 			case *redis.Client:
@@ -55,7 +55,10 @@ func TestRefusedConnectionNamesLimit(t *testing.T) {
 	if err := w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	sub := conn.Subscribe(t.Context(), "a") // needs another connection
+	sub, err := Subscribe(t.Context(), conn, "a") // needs another connection
+	if err != nil {
+		t.Fatal(err)
+	}
 	defer sub.Close()
 	_, err = Receive(t.Context(), sub)
 	var refused *ConnectError

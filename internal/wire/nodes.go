@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -11,11 +12,80 @@ import (
 	"notifier/internal/node"
 )
 
+// Subscription is [node.Subscription].
+type Subscription = node.Subscription
+
+// Subscribe opens a separate connection, and subscribes to channels. The caller closes it. The channels
+// of a cluster's client must share a slot: it selects the node.
+//
+//go:noinline
+func Subscribe(ctx context.Context, c redis.Cmdable, channels ...string) (Subscription, error) {
+	if conn, ok := c.(*Conn); ok {
+		c = conn.Commander
+	}
+
+	switch c := c.(type) {
+	case *redis.ClusterClient:
+		return c.Subscribe(ctx, channels...), nil
+	case *redis.Client:
+		return c.Subscribe(ctx, channels...), nil
+	}
+
+	return nil, fmt.Errorf("a %T cannot subscribe", c)
+}
+
+// Addr returns the address of a server; empty if c is the client of a cluster.
+//
+//go:noinline
+func Addr(c redis.Cmdable) string {
+	if one, ok := c.(*redis.Client); ok {
+		return one.Options().Addr
+	}
+	return ""
+}
+
+// User returns the name under which a client of one server logs in; empty if it has none.
+//
+//go:noinline
+func User(c redis.Cmdable) string {
+	if one, ok := c.(*redis.Client); ok {
+		return one.Options().Username
+	}
+	return ""
+}
+
+// Masters returns the function that calls f for each master of a cluster; nil if c is no client of a
+// cluster.
+//
+//go:noinline
+func Masters(c redis.Cmdable) func(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error {
+	if cluster := clusterOf(c); cluster != nil {
+		return masters(cluster)
+	}
+	return nil
+}
+
+func masters(c *redis.ClusterClient) func(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error {
+	return func(ctx context.Context, f func(ctx context.Context, c redis.Cmdable) error) error {
+		return c.ForEachMaster(ctx, func(ctx context.Context, one *redis.Client) error { return f(ctx, one) })
+	}
+}
+
+// clusterOf returns c, or the client in a Conn, if it is a cluster's; else nil.
+func clusterOf(c redis.Cmdable) *redis.ClusterClient {
+	if conn, ok := c.(*Conn); ok {
+		c = conn.Commander
+	}
+
+	cluster, _ := c.(*redis.ClusterClient)
+	return cluster
+}
+
 // Receive is [node.Receive].
-func Receive(ctx context.Context, sub *redis.PubSub) (any, error) { return node.Receive(ctx, sub) }
+func Receive(ctx context.Context, sub Subscription) (any, error) { return node.Receive(ctx, sub) }
 
 // Follow is [node.Follow].
-func Follow(ctx context.Context, sub *redis.PubSub, every, silence time.Duration, f func(message any, err error) error) error {
+func Follow(ctx context.Context, sub Subscription, every, silence time.Duration, f func(message any, err error) error) error {
 	return node.Follow(ctx, sub, every, silence, f)
 }
 
@@ -24,20 +94,36 @@ func Follow(ctx context.Context, sub *redis.PubSub, every, silence time.Duration
 // Master returns the address of the node that has a key's slot, as far as this process knows. It is
 // empty outside a cluster.
 func (w *Client) Master(ctx context.Context, key string) string {
-	if m, ok := w.Holder(ctx, key).(*redis.Client); ok && w.Cluster {
-		return m.Options().Addr
+	if !w.Cluster {
+		return ""
 	}
-	return ""
+	return Addr(w.Holder(ctx, key))
 }
 
 // Holder returns a client of the node that has a key's slot, for commands about that node.
-func (w *Client) Holder(ctx context.Context, key string) redis.UniversalClient {
-	if c, ok := w.Redis.(*redis.ClusterClient); ok {
-		if m, err := c.MasterForKey(ctx, key); err == nil {
-			return m
-		}
+// While that node is unknown, it returns the cluster's client.
+func (w *Client) Holder(ctx context.Context, key string) Commander {
+	if m, err := w.HolderOf(ctx, key); err == nil {
+		return m
 	}
 	return w.Redis
+}
+
+// HolderOf is Holder, but returns an error while the node is unknown.
+//
+//go:noinline
+func (w *Client) HolderOf(ctx context.Context, key string) (Commander, error) {
+	cluster := clusterOf(w.Redis)
+	if cluster == nil {
+		return w.Redis, nil
+	}
+
+	m, err := cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+
+	return m, nil
 }
 
 // ByMaster groups keys by the address of the node that has their slot.
@@ -53,9 +139,9 @@ func (w *Client) ByMaster(ctx context.Context, ks []string) map[string][]string 
 
 // AnyNode returns a client for commands that concern no key, such as INFO. In a cluster it is the client of the first
 // node that has a shard and is not slow.
-func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
+func (w *Client) AnyNode(ctx context.Context) Commander {
 	// The cluster's own client would try all nodes in turn, including hanging ones.
-	if c, ok := w.Redis.(*redis.ClusterClient); ok {
+	if c := clusterOf(w.Redis); c != nil {
 		for shard := range w.Space.Places() {
 			if m, err := c.MasterForKey(ctx, w.Space.Base(shard)); err == nil && !w.Nodes.Slow(m.Options().Addr) {
 				return m
@@ -67,11 +153,7 @@ func (w *Client) AnyNode(ctx context.Context) redis.UniversalClient {
 
 // Reload makes the client of a cluster read again which node has which slots. By itself the client
 // does so only after a redirection, which a dead node does not send.
-func (w *Client) Reload(ctx context.Context) {
-	if c, ok := w.Redis.(*redis.ClusterClient); ok {
-		c.ReloadState(ctx)
-	}
-}
+func (w *Client) Reload(ctx context.Context) { reload(ctx, w.Redis) }
 
 // Lost is a node of a cluster that does not answer.
 type Lost struct {

@@ -308,7 +308,7 @@ func (w *Client) RunAll(ctx context.Context, sc *Script, calls []Call) []*redis.
 
 // SendTo sends an unguarded script over a client that need not be a Client's, and waits for
 // no confirmation.
-func SendTo(ctx context.Context, c redis.UniversalClient, sc *Script, keys []string, args []any) *redis.Cmd {
+func SendTo(ctx context.Context, c Commander, sc *Script, keys []string, args []any) *redis.Cmd {
 	return (&Client{Redis: c}).Send(ctx, sc, sc.bare, keys, args)
 }
 

@@ -21,7 +21,7 @@ func (c *Conn) Traffic() (trips map[string]uint64, used, idle int) {
 	}
 
 	c.mu.Lock()
-	clients := append([]redis.UniversalClient{c.UniversalClient}, c.others...)
+	clients := append([]Commander{c.Commander}, c.others...)
 	c.mu.Unlock()
 
 	for _, client := range clients {

@@ -17,7 +17,7 @@ import (
 
 // Options of a Client.
 type Options struct {
-	Client redis.UniversalClient
+	Client Commander
 	Space  keys.Space
 	// Cluster reports whether the keys are on several nodes.
 	Cluster bool
@@ -40,7 +40,7 @@ type Observer interface {
 // Client sends commands and scripts to Redis. It is safe for concurrent use.
 type Client struct {
 	// Redis is for single commands, Space names the keys. None of these changes.
-	Redis   redis.UniversalClient
+	Redis   Commander
 	Space   keys.Space
 	DB      int // the number of the database, which is part of some names of channels
 	Cluster bool

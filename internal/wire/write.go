@@ -51,19 +51,19 @@ func NewWrite(ctx context.Context, place int8, args ...any) Once {
 }
 
 // direct sends writes without a confirmation.
-type direct struct{ redis.UniversalClient }
+type direct struct{ c Commander }
 
 // send sends a write. If the reply is lost, it updates the map of cluster nodes at once, since the
 // node may have been replaced.
 func (d direct) send(ctx context.Context, w Once) *redis.Cmd {
-	if lost(d.Process(ctx, w)) {
-		reload(ctx, d.UniversalClient)
+	if lost(d.c.Process(ctx, w)) {
+		reload(ctx, d.c)
 	}
 	return w.Cmd
 }
 
 // sendAll makes writes in one pipeline. Each has its own error.
-func sendAll(ctx context.Context, c redis.UniversalClient, list []Once) {
+func sendAll(ctx context.Context, c Commander, list []Once) {
 	pipe := c.Pipeline()
 	for _, w := range list {
 		_ = pipe.Process(ctx, w)
@@ -81,8 +81,10 @@ func lost(err error) bool {
 }
 
 // reload has the nodes of a cluster asked who serves what.
-func reload(ctx context.Context, c redis.UniversalClient) {
-	if cluster, ok := c.(*redis.ClusterClient); ok {
+//
+//go:noinline
+func reload(ctx context.Context, c redis.Cmdable) {
+	if cluster := clusterOf(c); cluster != nil {
 		cluster.ReloadState(ctx)
 	}
 }

@@ -41,7 +41,7 @@ var layers = map[string]int{
 	"internal/metrics":   35,
 	"internal/telemetry": 36,
 	"internal/config":    40,
-	"internal/embedded":  40,
+	"internal/embedded":  48,
 
 	"internal/node":     45,
 	"internal/sentinel": 46,

@@ -82,7 +82,7 @@ type adoptStore struct {
 }
 
 // Timers marks the first check of each page as a scan.
-func (s *adoptStore) Timers(ctx context.Context, masters func(context.Context, func(context.Context, *redis.Client) error) error,
+func (s *adoptStore) Timers(ctx context.Context, masters func(context.Context, func(context.Context, redis.Cmdable) error) error,
 	pattern string, n int64, f func(ctx context.Context, ks []string) error) error {
 	return s.Redis.Timers(ctx, masters, pattern, n, func(ctx context.Context, ks []string) error {
 		s.w.following.end(s.in)

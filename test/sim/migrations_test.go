@@ -161,7 +161,7 @@ func (w *ferry) newStore(s *shore, shards int) *store.Store {
 	if s.plain.Exists(w.ctx, space.Meta()).Val() == 0 {
 		now.Shards = shards
 	}
-	x := store.New(store.Options{Client: s.conn.UniversalClient, Space: now, Prefixes: []string{prefix}, Retention: time.Hour,
+	x := store.New(store.Options{Client: s.conn.Commander, Space: now, Prefixes: []string{prefix}, Retention: time.Hour,
 		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if err := x.Wire().Detect(w.ctx); err != nil {
 		w.t.Fatal(err)

@@ -64,9 +64,9 @@ func (k kind) putsBack() bool { return k.many() || k == sequences }
 // lab is a Redis and a store on it, for all runs of a test.
 type lab struct {
 	kind   kind
-	steady bool                  // Redis loses nothing
-	client redis.UniversalClient // through the wire
-	under  []string              // the prefixes of all configurations
+	steady bool           // Redis loses nothing
+	client wire.Commander // through the wire
+	under  []string       // the prefixes of all configurations
 
 	srv      *redistest.Server
 	plain    *redis.Client // past the wire
@@ -97,7 +97,7 @@ func newLab(t *testing.T, k kind, m mutation) *lab {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	c.AddHook(l.wire)
-	l.client = c.UniversalClient
+	l.client = c.Commander
 	l.store = l.newStore([]string{prefix})
 	if err := l.store.Wire().Detect(t.Context()); err != nil {
 		t.Fatal(err)

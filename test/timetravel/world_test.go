@@ -168,7 +168,7 @@ func (w *world) start(t *testing.T) *instance {
 	i := &instance{name: fmt.Sprint("i", w.made), wire: newWire(w.em), done: make(chan error, 1)}
 	// As wire.Open sets it up, without waits for a free connection: the timers of
 	// those are kept for other bubbles.
-	i.conn = &wire.Conn{UniversalClient: redis.NewClient(&redis.Options{
+	i.conn = &wire.Conn{Commander: redis.NewClient(&redis.Options{
 		Dialer:     func(context.Context, string, string) (net.Conn, error) { return i.wire.dial() },
 		MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 		ContextTimeoutEnabled: true, PoolSize: 10000, DisableIdentity: true,

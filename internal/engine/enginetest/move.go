@@ -106,7 +106,7 @@ func (e *Engine) Trim(key string) {
 	}
 
 	prefix := e.table.Match(key).Prefix
-	s := store.New(store.Options{Client: e.conn.UniversalClient, Space: e.space, Prefixes: []string{prefix}, Retention: time.Hour,
+	s := store.New(store.Options{Client: e.conn.Commander, Space: e.space, Prefixes: []string{prefix}, Retention: time.Hour,
 		RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if n, _, err := s.Trim(e.t.Context(), 0, []store.Trim{{Prefix: prefix}}, 10); err != nil || n == 0 {
 		e.t.Fatalf("%s is not trimmed: %d, %v", key, n, err)

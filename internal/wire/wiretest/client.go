@@ -24,7 +24,7 @@ func On(t testing.TB, url, namespace string) *wire.Client {
 	}
 
 	t.Cleanup(func() { _ = c.Close() })
-	w := wire.New(wire.Options{Client: c.UniversalClient, Space: keys.Space{Namespace: namespace, Shards: 1}})
+	w := wire.New(wire.Options{Client: c.Commander, Space: keys.Space{Namespace: namespace, Shards: 1}})
 	if err := w.Detect(t.Context()); err != nil {
 		t.Fatal(err)
 	}
