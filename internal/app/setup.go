@@ -81,22 +81,22 @@ func newSetupWatch(w setupWatch) *setupWatch {
 // Subscribed implements engine.Subscriptions. After a new subscription another server may answer,
 // without the settings of the last one.
 func (w *setupWatch) Subscribed() {
-	if w == nil {
-		return
-	}
-	select {
-	case w.again <- struct{}{}:
-	default:
+	if w != nil {
+		wake(w.again)
 	}
 }
 
 // MemoryChanged implements engine.Subscriptions. The finding on memory has changed too.
 func (w *setupWatch) MemoryChanged() {
-	if w == nil {
-		return
+	if w != nil {
+		wake(w.memory)
 	}
+}
+
+// wake ends a wait for c. Several calls before the next wait count as one.
+func wake(c chan<- struct{}) {
 	select {
-	case w.memory <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
