@@ -27,7 +27,14 @@ func DefaultsText() string {
 func (r *reader) defaults() {
 	var raw defaultVars
 	prefix := routePrefix(reserved)
-	r.fill(prefix, &raw)
+	r.fillOr(prefix, &raw, func(name string) (string, bool) {
+		for f := range fields(routeVars{}) {
+			if prefix+f.name == name {
+				return f.unset, f.unset != ""
+			}
+		}
+		return "", false
+	})
 	rr := &routeReader{reader: r, prefix: prefix, rt: &route.Route{}, raw: routeVars{Retry: raw.Retry, Jitter: raw.Jitter,
 		Timeout: raw.Timeout, Ack: raw.Ack, Concurrency: raw.Concurrency, HostConcurrency: raw.HostConcurrency, HTTP: raw.HTTP, TLS: raw.TLS}}
 	rr.retry()

@@ -103,15 +103,15 @@ type routeVars struct {
 	OnDown             string `env:"ON_DOWN"`
 }
 
-// defaultVars are the variables that have a default for all routes.
+// defaultVars are the variables that have a default for all routes. If unset, they have the defaults of routeVars.
 type defaultVars struct {
 	Retry           string `env:"RETRY"`
-	Jitter          string `env:"JITTER, default=0"`
+	Jitter          string `env:"JITTER"`
 	Timeout         string `env:"TIMEOUT"`
 	Ack             string `env:"ACK"`
-	Concurrency     string `env:"CONCURRENCY, default=64"`
+	Concurrency     string `env:"CONCURRENCY"`
 	HostConcurrency string `env:"HOST_CONCURRENCY"`
-	HTTPSOnly       string `env:"HTTPS_ONLY, default=false"`
+	HTTPSOnly       string `env:"HTTPS_ONLY"`
 	HTTP            string `env:"HTTP"`
 	TLS             string `env:"TLS"`
 }
@@ -292,8 +292,10 @@ func rows(prefix string, table any) []Variable {
 
 // field is the content of one variable's struct tags.
 type field struct {
-	name, shown string
-	secret      bool
+	name   string
+	unset  string // the value if the variable is not set
+	shown  string // the default in the documentation
+	secret bool
 }
 
 // fields iterates over the tags of one of the structs above.
@@ -303,11 +305,12 @@ func fields(table any) func(yield func(field) bool) {
 		for i := range t.NumField() {
 			tag := t.Field(i).Tag
 			name, def, _ := strings.Cut(tag.Get("env"), ", default=")
-			if shown, ok := tag.Lookup("shown"); ok {
-				def = shown
+			shown := def
+			if text, ok := tag.Lookup("shown"); ok {
+				shown = text
 			}
 
-			if !yield(field{name: name, shown: def, secret: tag.Get("secret") == "file"}) {
+			if !yield(field{name: name, unset: def, shown: shown, secret: tag.Get("secret") == "file"}) {
 				return
 			}
 		}
