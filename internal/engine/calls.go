@@ -247,7 +247,7 @@ func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(e.store.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
+	return slices.DeleteFunc(slices.Clone(e.store.Layout.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
 }
 
 // List returns a page of notices.
@@ -365,7 +365,7 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 		return nil, nil, err
 	}
 
-	prefixes := slices.Clone(e.store.Prefixes())
+	prefixes := slices.Clone(e.store.Layout.Prefixes())
 	for _, r := range e.o.Routes.All() {
 		if !slices.Contains(prefixes, r.Prefix) {
 			prefixes = append(prefixes, r.Prefix)

@@ -84,12 +84,12 @@ func TestDeathIsSentOnceAfterAKill(t *testing.T) {
 	srv, l := redistest.Shared(t), &hookLog{}
 	a := start(t, srv, l, nil, hooked()...)
 	const n = 50
-	var texts []string
+	var texts []any
 	for i := range n {
 		texts = append(texts, fmt.Sprintf(`%d %016x-1 ops:x {"key":"k%d"}`, time.Now().UnixMicro(), i, i))
 	}
 	for range 2 {
-		if err := a.store.AddDeaths(t.Context(), 0, texts); err != nil {
+		if err := srv.Client().RPush(t.Context(), a.store.Space().Deaths(0), texts...).Err(); err != nil {
 			t.Fatal(err)
 		}
 		a.emptied(t)

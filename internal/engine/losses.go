@@ -265,7 +265,7 @@ func (e *Engine) watchData(ctx context.Context) error {
 		now := time.Now()
 		if now.After(count) || !e.losses.isCounted() {
 			err = e.countPending(ctx)
-			count = now.Add(countEach * time.Duration(e.store.Space().Places()*len(e.store.Prefixes())))
+			count = now.Add(countEach * time.Duration(e.store.Space().Places()*len(e.store.Layout.Prefixes())))
 		} else {
 			err = e.store.Layout.Check(ctx)
 		}

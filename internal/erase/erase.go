@@ -34,15 +34,14 @@ type Options struct {
 type Eraser struct {
 	o     Options
 	redis Redis
+	// pageSize is the maximum number of notices that one step of an erasure reads.
+	pageSize int
 }
 
 // New returns an Eraser.
-func New(o Options) *Eraser { return &Eraser{o: o, redis: Redis{o.Store}} }
+func New(o Options) *Eraser { return &Eraser{o: o, redis: Redis{o.Store}, pageSize: 500} }
 
 func (e *Eraser) outbox() history.Outbox { return history.Outbox{Wire: e.o.Store.Wire()} }
-
-// pageSize is the maximum number of notices that one step of an erasure reads.
-const pageSize = 500
 
 // Erase deletes the notices of a key or host that are finalized by now, from the database and from
 // Redis except its outboxes. Pending notices stay. It may be repeated after an error.
@@ -190,22 +189,9 @@ func (e *Eraser) eraseKey(ctx context.Context, key string, done *history.Erased)
 // eraseHost deletes the settled and dead notices of a host. Pending ones stay.
 func (e *Eraser) eraseHost(ctx context.Context, host string, done *history.Erased) error {
 	for _, state := range []notice.State{notice.Dead, notice.Delivered, notice.Cancelled} {
-		q := store.Query{Routes: e.o.Store.Prefixes(), State: state, Limit: pageSize}
-		for {
-			page, err := e.o.Store.List(ctx, q)
-			if err != nil {
-				return err
-			}
-			if len(page.Missing) > 0 {
-				return page.Missing[0].Err // its notices would not be erased
-			}
-
-			if err := e.erasePage(ctx, page.Items, host, done); err != nil {
-				return err
-			}
-			if q.Cursor = page.Cursor; q.Cursor == "" {
-				break
-			}
+		q := store.Query{Routes: e.o.Store.Layout.Prefixes(), State: state, Limit: e.pageSize}
+		if err := e.o.Store.Visit(ctx, q, func(items []store.Found) error { return e.erasePage(ctx, items, host, done) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -232,7 +218,7 @@ func (e *Eraser) erasePage(ctx context.Context, items []store.Found, host string
 // deleteTombstones deletes the tombstones of a host's notices. A tombstone does not contain the host, so
 // the keys come from the database.
 func (e *Eraser) deleteTombstones(ctx context.Context, host string, now time.Time) error {
-	q := history.Query{Host: host, Since: now.Add(-2 * e.o.Store.RepeatWindow()), Limit: pageSize}
+	q := history.Query{Host: host, Since: now.Add(-2 * e.o.Store.RepeatWindow()), Limit: e.pageSize}
 	for {
 		page, err := e.o.DB.Find(ctx, q)
 		if err != nil {
@@ -263,26 +249,10 @@ func (e *Eraser) hostOf(n *notice.Notice) string {
 
 // delete deletes the finalized notices of keys under one prefix.
 func (e *Eraser) delete(ctx context.Context, prefix string, ks []string, done *history.Erased) error {
-	shards, err := e.o.Store.Where(ctx, ks)
-	if err != nil {
-		return err
-	}
-
-	by := map[keys.Partition][]string{}
-	for i, k := range ks {
-		p := keys.Partition{Prefix: prefix, Shard: shards[i]}
-		by[p] = append(by[p], k)
-	}
-
-	for p, some := range by {
-		gone, pending, err := e.redis.Delete(ctx, p, some)
-		if err != nil {
-			return err
-		}
-
-		done.Redis += gone
-		done.Pending += pending
-	}
-
-	return nil
+	return e.o.Store.Reach(ctx, ks, func(shard int, some []string) ([]string, error) {
+		d, err := e.redis.Delete(ctx, keys.Partition{Prefix: prefix, Shard: shard}, some)
+		done.Redis += d.Deleted
+		done.Pending += d.Pending
+		return d.Absent, err
+	})
 }

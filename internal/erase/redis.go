@@ -28,24 +28,35 @@ const tombstonesAtOnce = 500
 // Redis deletes notices in Redis.
 type Redis struct{ *store.Store }
 
-// Delete deletes the settled and dead notices of keys in one partition. It returns how many it
-// deleted, and how many are pending and were kept.
-func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (deleted, pending int, err error) {
-	args := wire.Texts(ks)
-	v, err := s.Wire().Do(ctx, deleteScript, s.Space().States(p), args).Int64Slice()
+// Deletion is the result of [Redis.Delete].
+type Deletion struct {
+	Deleted int
+	Pending int      // notices that are pending and were kept
+	Absent  []string // keys without a notice in the partition
+}
+
+// Delete deletes the settled and dead notices of keys in one partition.
+func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (d Deletion, err error) {
+	v, err := s.Wire().Parts(ctx, deleteScript, 2, s.Space().States(p), wire.Texts(ks))
 	if err != nil {
-		return 0, 0, s.Wire().Fail(deleteScript.Op, err)
-	}
-	if len(v) != 2 {
-		return 0, 0, wire.BadReply(deleteScript.Op, "%d answers", len(v))
+		return d, err
 	}
 
-	return int(v[0]), int(v[1]), nil
+	deleted, _ := v[0].(int64)
+	pending, _ := v[1].(int64)
+	d.Deleted, d.Pending = int(deleted), int(pending)
+	for _, x := range v[2:] {
+		key, _ := x.(string)
+		d.Absent = append(d.Absent, key)
+	}
+
+	return d, nil
 }
 
 // DeleteTombstones deletes the tombstones of keys in all places, and returns their number.
 func (s Redis) DeleteTombstones(ctx context.Context, ks []string) (n int, err error) {
-	for place := range s.Space().Places() {
+	// A reshard adds places, and copies tombstones from lower to higher ones.
+	for place := 0; place < s.Space().Places(); place++ {
 		for some := range slices.Chunk(ks, tombstonesAtOnce) {
 			digests := make([]any, len(some))
 			for i, k := range some {

@@ -1,6 +1,7 @@
 package erase
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -20,7 +21,12 @@ var partition = keys.Partition{Prefix: prefix}
 
 func open(t *testing.T) Redis {
 	t.Helper()
-	srv := redistest.Shared(t)
+	return on(t, redistest.Shared(t))
+}
+
+// on returns another instance's view of the data of open's first one.
+func on(t *testing.T, srv *redistest.Server) Redis {
+	t.Helper()
 	s := store.New(store.Options{Client: srv.Client(), Space: keys.Space{Namespace: srv.Namespace(), Shards: 1}, Prefixes: []string{prefix},
 		Retention: time.Hour, RepeatWindow: time.Hour, RepeatBytes: 1 << 20})
 	if err := s.Layout.Learn(t.Context()); err != nil {
@@ -42,12 +48,18 @@ func (s Redis) schedule(t *testing.T, key string, delay time.Duration) bool {
 // deliver schedules a notice and settles it as delivered.
 func (s Redis) deliver(t *testing.T, key string) {
 	t.Helper()
+	s.settle(t, key, store.EndDelivered)
+}
+
+// settle schedules a notice and settles it.
+func (s Redis) settle(t *testing.T, key string, as store.Ending) {
+	t.Helper()
 	s.schedule(t, key, 0)
 	c, err := s.ClaimKeys(t.Context(), partition, store.Lease{Token: "t", For: time.Minute}, []string{key})
 	if err != nil || len(c.Won) != 1 {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	got, err := s.Settle(t.Context(), partition, []store.Settlement{{Claim: c.Won[0], Ending: store.EndDelivered}})
+	got, err := s.Settle(t.Context(), partition, []store.Settlement{{Claim: c.Won[0], Ending: as}})
 	if err != nil || got[0].Stale {
 		t.Fatalf("%+v, %v", got, err)
 	}
@@ -59,9 +71,9 @@ func TestDeleteKeepsPendingNotices(t *testing.T) {
 	s.deliver(t, "app1:a:b:1")
 	s.schedule(t, "app1:a:b:2", time.Hour)
 
-	deleted, pending, err := s.Delete(t.Context(), partition, []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"})
-	if err != nil || deleted != 1 || pending != 1 {
-		t.Errorf("%d deleted, %d pending, %v; want 1 and 1", deleted, pending, err)
+	d, err := s.Delete(t.Context(), partition, []string{"app1:a:b:1", "app1:a:b:2", "app1:a:b:3"})
+	if err != nil || d.Deleted != 1 || d.Pending != 1 || !slices.Equal(d.Absent, []string{"app1:a:b:3"}) {
+		t.Errorf("%+v, %v; want 1 deleted, 1 pending, 1 absent", d, err)
 	}
 
 	got, err := s.FindMany(t.Context(), partition, []string{"app1:a:b:1", "app1:a:b:2"})
@@ -119,8 +131,8 @@ func TestDeletedDeadLetterLeavesItsSequence(t *testing.T) {
 	if got := claim(second); got.Parked != 1 {
 		t.Fatalf("%+v, want it parked", got)
 	}
-	if n, _, err := s.Delete(ctx, partition, []string{first}); n != 1 || err != nil {
-		t.Fatal(n, err)
+	if d, err := s.Delete(ctx, partition, []string{first}); d.Deleted != 1 || err != nil {
+		t.Fatal(d, err)
 	}
 	if got := claim(second); len(got.Won) != 1 {
 		t.Errorf("%+v, want %s", got, second)

@@ -33,7 +33,7 @@ func (d *DB) Settle(ctx context.Context, s *store.Store, dryRun bool) (done Sett
 	}
 
 	for _, state := range []notice.State{notice.Scheduled, notice.Claimed, notice.Dead} {
-		q := store.Query{Routes: s.Prefixes(), State: state, Limit: MostOutcomes}
+		q := store.Query{Routes: s.Layout.Prefixes(), State: state, Limit: MostOutcomes}
 		for {
 			page, err := s.List(ctx, q)
 			if err != nil {

@@ -2,6 +2,8 @@ package move
 
 import (
 	"context"
+
+	"notifier/internal/wire"
 )
 
 // deathsAtOnce is the maximum number of entries in one step.
@@ -21,7 +23,7 @@ func (m *migrator) deaths(ctx context.Context) error {
 			}
 
 			shard := m.to.Space().Now().First()
-			if err := m.step("deaths", func() error { return m.to.Store.AddDeaths(ctx, shard, texts) }); err != nil {
+			if err := m.step("deaths", func() error { return m.to.addDeaths(ctx, shard, texts) }); err != nil {
 				return err
 			}
 			if err := m.step("deaths", func() error { return m.from.Store.ForgetDeaths(ctx, place, texts) }); err != nil {
@@ -30,4 +32,9 @@ func (m *migrator) deaths(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// addDeaths appends entries to the outbox of hooks of a shard.
+func (s Redis) addDeaths(ctx context.Context, shard int, texts []string) error {
+	return s.Wire().Wrapped("deaths", s.Wire().Redis.RPush(ctx, s.Space().Deaths(shard), wire.Texts(texts)...).Err())
 }

@@ -133,7 +133,7 @@ func killMigration(t *testing.T, n int, after bool) (steps int) {
 	a, b, old, fresh := two(t, 3)
 	states, claims := fill(t, old, 24)
 	for place := range 2 {
-		if err := old.Store.AddDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
+		if err := old.addDeaths(t.Context(), place, []string{fmt.Sprint(place, " a"), fmt.Sprint(place, " b")}); err != nil {
 			t.Fatal(err)
 		}
 	}

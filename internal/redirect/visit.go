@@ -18,7 +18,7 @@ const (
 
 // Partitions returns the partitions that may hold notices of a rule, by shard and prefix.
 func Partitions(s Redis, r *Rule) (list []keys.Partition) {
-	prefixes := slices.Sorted(slices.Values(s.Prefixes()))
+	prefixes := slices.Sorted(slices.Values(s.Layout.Prefixes()))
 	for shard := range s.Space().Places() {
 		for _, prefix := range prefixes {
 			if Overlaps(prefix, r.Prefix) {

@@ -25,13 +25,13 @@ var countPendingScript = wire.NewScript("countpending", countPendingSource, fals
 // [Layout.Check] does. Outside a cluster it makes one call for each MaxLooks partitions. It returns [ErrReplaced] if Redis
 // has other data than the known ones.
 func (s *Store) CountPending(ctx context.Context) (map[int]int64, error) {
-	if len(s.Prefixes()) == 0 {
+	if len(s.Layout.Prefixes()) == 0 {
 		return nil, s.Layout.Check(ctx)
 	}
 
 	by, all, r := map[int]int64{}, []keys.Partition(nil), s.w.NewRound()
 	for place := range s.space.Places() {
-		for _, prefix := range s.Prefixes() {
+		for _, prefix := range s.Layout.Prefixes() {
 			all = append(all, keys.Partition{Prefix: prefix, Shard: place})
 		}
 

@@ -13,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/notice"
-	"notifier/internal/wire"
 )
 
 // The outbox of hooks. The script with which a notice of a route with a hook becomes dead appends an entry
@@ -78,12 +77,6 @@ func (s *Store) ForgetDeaths(ctx context.Context, shard int, texts []string) err
 		return nil
 	})
 	return s.w.Wrapped("deaths", err)
-}
-
-// AddDeaths appends entries that were read in another Redis.
-func (s *Store) AddDeaths(ctx context.Context, shard int, texts []string) error {
-	list := wire.Texts(texts)
-	return s.w.Wrapped("deaths", s.w.Redis.RPush(ctx, s.space.Deaths(shard), list...).Err())
 }
 
 // DeathsWaiting returns how many entries the outbox of hooks of a shard has.

@@ -266,7 +266,7 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := before.Prefixes(); !slices.Equal(got, []string{"app1"}) {
+	if got := before.Layout.Prefixes(); !slices.Equal(got, []string{"app1"}) {
 		t.Errorf("%v: the layout was not read yet", got)
 	}
 	for shard := range 3 {
@@ -274,7 +274,7 @@ func TestInstancesLearnOfEachOthersPrefixesBeforeTheyWrite(t *testing.T) {
 			[]Request{{Key: "app1:a:b:" + string(rune('0'+shard))}}); err != nil {
 			t.Fatal(err)
 		}
-		if got := before.Prefixes(); !slices.Equal(got, []string{"app1", "app1:m"}) {
+		if got := before.Layout.Prefixes(); !slices.Equal(got, []string{"app1", "app1:m"}) {
 			t.Errorf("%v after a write in shard %d", got, shard)
 		}
 	}
@@ -301,7 +301,7 @@ func TestPrefixesThatOnlyTheNamespacesSetHasCountToo(t *testing.T) {
 	if err := s.Layout.Learn(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Prefixes(); !slices.Equal(got, []string{"app1", "app1:gone"}) {
+	if got := s.Layout.Prefixes(); !slices.Equal(got, []string{"app1", "app1:gone"}) {
 		t.Errorf("%v", got)
 	}
 }

@@ -118,6 +118,12 @@ func (s *Store) addPageWaits(ctx context.Context, page *Page, r *wire.Round) err
 func (s *Store) pages(ctx context.Context, q Query, at cursor, page *Page, r *wire.Round) (next string, err error) {
 	calls := 0
 	for here := range s.parts(q, at) {
+		if q.moving && here.entersCurrent() {
+			if err := s.finishMoves(ctx); err != nil {
+				return "", err
+			}
+		}
+
 		for more := true; more; calls++ {
 			if len(page.Items) >= q.Limit || calls >= callsPerPage {
 				return here.String(), nil
@@ -158,6 +164,10 @@ func (s *Store) parts(q Query, at cursor) iter.Seq[cursor] {
 		}
 	}
 }
+
+// entersCurrent reports whether a listing has read the old shards of a route and none of its current ones. Notices that
+// are on their way between them now would arrive behind the cursor.
+func (c *cursor) entersCurrent() bool { return c.Former > 0 && c.Shard == c.Former && c.Key == "" }
 
 func (c cursor) String() string {
 	text, _ := json.Marshal(c)
@@ -330,7 +340,8 @@ type Query struct {
 	Limit  int
 	Cursor string
 
-	job *job // if not nil, only notices that died before it began
+	job    *job // if not nil, only notices that died before it began
+	moving bool // notices that are on their way to current shards arrive before these are listed
 }
 
 // Page is a part of a listing. An empty Cursor means the end. A page may be shorter than the limit,

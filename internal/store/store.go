@@ -85,9 +85,6 @@ func (s *Store) Wire() *wire.Client { return s.w }
 // Space returns the names of the Redis keys.
 func (s *Store) Space() keys.Space { return s.space }
 
-// Prefixes returns [Layout.Prefixes].
-func (s *Store) Prefixes() []string { return s.Layout.Prefixes() }
-
 // foreign reports n keys under a prefix that are not the service's.
 func (o *Options) foreign(prefix string, n int) {
 	if o.Observer != nil {

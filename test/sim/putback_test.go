@@ -309,9 +309,9 @@ func (w *world) erase(t *rapid.T, k int, f fate) {
 	in := pick(t, "instance", w.serving(n))
 	w.say("key %d, %s, is erased by %s%s", k, n, in.id, f)
 	w.wire.lose(f)
-	forgotten, pending, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{w.key(k)})
-	if w.sent(f, err) && (pending == 1) != n.pending() || err == nil && forgotten+pending != 1 {
-		t.Fatalf("forget %s: %d forgotten, %d are pending", n, forgotten, pending)
+	d, err := (erase.Redis{Store: in.store}).Delete(w.ctx, n.at(), []string{w.key(k)})
+	if w.sent(f, err) && (d.Pending == 1) != n.pending() || err == nil && d.Deleted+d.Pending+len(d.Absent) != 1 || len(d.Absent) > 0 {
+		t.Fatalf("forget %s: %+v", n, d)
 	}
 	if p := n.at(); f != requestLost && !n.pending() {
 		w.gone(k)

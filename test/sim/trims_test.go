@@ -17,9 +17,9 @@ func (w *ferry) forget(t *rapid.T) {
 	}
 	for _, s := range w.shores {
 		x := s.stores[0]
-		if n, _, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, w.key(k)), []string{w.key(k)}); err != nil {
+		if d, err := (erase.Redis{Store: x}).Delete(w.ctx, x.Space().Partition(prefix, w.key(k)), []string{w.key(k)}); err != nil {
 			t.Fatal(err)
-		} else if n == 1 {
+		} else if d.Deleted == 1 {
 			w.say("key %d is forgotten on %s", k, s.name)
 			*f = condition{}
 			return

@@ -117,7 +117,7 @@ func (e *Engine) Trim(key string) {
 func (e *Engine) All() map[string]store.Found {
 	e.t.Helper()
 	out := map[string]store.Found{}
-	q := store.Query{Limit: 1000, Routes: e.Store().Prefixes()}
+	q := store.Query{Limit: 1000, Routes: e.Store().Layout.Prefixes()}
 	for more := true; more; more = q.Cursor != "" {
 		p, err := e.Engine.List(context.Background(), q)
 		e.check(err)
