@@ -38,7 +38,7 @@ func (h *Hooks) downs(ctx context.Context, all bool) error {
 
 	var failed []error
 	for _, r := range h.o.Routes.All() {
-		if r.OnDown > 0 && (all || h.o.Assignment.Tidies(keys.Partition{Prefix: r.Prefix, Shard: h.o.Space.First()})) {
+		if r.OnDown > 0 && (all || h.o.Assignment.Tidies(h.o.Space.Partition(r.Prefix, r.Prefix))) {
 			failed = append(failed, h.routeDowns(ctx, r))
 		}
 	}
