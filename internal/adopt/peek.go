@@ -64,7 +64,7 @@ func (s Redis) peek(ctx context.Context, p keys.Partition, ks []string, maxBody 
 
 	v, _, err := s.Wire().Replies(p.Shard).Reply(maxPeekBytes, func(bytes int) ([]any, error) {
 		args := append([]any{s.Space().ClaimPrefix(p.Shard), maxBody, bytes}, wire.Texts(ks)...)
-		return s.Wire().Parts(ctx, peekScript, 2, s.Space().States(p), args)
+		return s.Layout.Parts(ctx, peekScript, 2, s.Space().States(p), args)
 	})
 	if err != nil {
 		return now, nil, 0, err

@@ -42,7 +42,7 @@ func (s Redis) StraysDue(ctx context.Context, p keys.Partition, within time.Dura
 }
 
 func (s Redis) strays(ctx context.Context, p keys.Partition, mode, arg string) (now time.Time, ks []string, next string, err error) {
-	v, err := s.Wire().Run(ctx, straysScript, []string{s.Space().Shadow(p)}, []any{mode, arg, strayBatch})
+	v, err := s.Layout.Parts(ctx, straysScript, 0, []string{s.Space().Shadow(p)}, []any{mode, arg, strayBatch})
 	if err != nil {
 		return now, nil, "", err
 	}

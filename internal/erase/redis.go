@@ -37,7 +37,7 @@ type Deletion struct {
 
 // Delete deletes the settled and dead notices of keys in one partition.
 func (s Redis) Delete(ctx context.Context, p keys.Partition, ks []string) (d Deletion, err error) {
-	v, err := s.Wire().Parts(ctx, deleteScript, 2, s.Space().States(p), wire.Texts(ks))
+	v, err := s.Layout.Parts(ctx, deleteScript, 2, s.Space().States(p), wire.Texts(ks))
 	if err != nil {
 		return d, err
 	}
@@ -63,7 +63,7 @@ func (s Redis) DeleteTombstones(ctx context.Context, ks []string) (n int, err er
 				digests[i] = keys.AppendDigest(nil, k)
 			}
 
-			deleted, err := s.Wire().Do(ctx, tombstonesScript, []string{s.Space().Tombstones(place)}, digests).Int64()
+			deleted, err := s.Layout.Do(ctx, tombstonesScript, []string{s.Space().Tombstones(place)}, digests).Int64()
 			if err != nil {
 				return n, s.Wire().Fail(tombstonesScript.Op, err)
 			}

@@ -22,7 +22,7 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 		args = append(args, p)
 	}
 
-	v, err := s.w.Run(ctx, serveScript, []string{s.w.Space.Serving()}, args)
+	v, err := s.l.Parts(ctx, serveScript, 0, []string{s.w.Space.Serving()}, args)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func (w *Walker) release(ctx context.Context, at keys.Partition, p *Pause) error
 	}
 
 	for {
-		v, err := w.Layout.Wire().Run(ctx, releaseScript, []string{space.Shadow(at)}, []any{p.String(), p.ended().UnixMilli(),
+		v, err := w.Layout.Parts(ctx, releaseScript, 0, []string{space.Shadow(at)}, []any{p.String(), p.ended().UnixMilli(),
 			p.Over.Milliseconds(), rand.Float64(), keep, stepMost, space.Wake(), at.Wake()})
 		if err != nil || len(v) != 2 || v[1] == int64(0) {
 			return err

@@ -37,7 +37,7 @@ func (s Redis) tombScript(ctx context.Context, sc *wire.Script, place int, bucke
 		args = append(args, x)
 	}
 
-	return s.Wire().Wrapped(sc.Op, s.Wire().Do(ctx, sc, []string{s.Space().Tombstones(place)}, args).Err())
+	return s.Wire().Wrapped(sc.Op, s.Do(ctx, sc, []string{s.Space().Tombstones(place)}, args).Err())
 }
 
 // buckets returns the number of tombstones in each bucket of a place.

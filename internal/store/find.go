@@ -125,7 +125,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 			ks = append(ks, s.space.States(keys.Partition{Prefix: p, Shard: shard})...)
 		}
 
-		v, err := s.w.Parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
+		v, err := s.Layout.Parts(ctx, findScript, 1, ks, []any{s.space.ClaimPrefix(shard), key})
 		if err != nil {
 			return Found{}, err
 		}
@@ -143,7 +143,7 @@ func (s *Store) findIn(ctx context.Context, shard int, prefix, key string) (Foun
 // FindMany returns notices of one partition; a missing one has a nil Notice.
 func (s *Store) FindMany(ctx context.Context, p keys.Partition, ks []string) ([]Found, error) {
 	args := append([]any{s.space.ClaimPrefix(p.Shard)}, wire.Texts(ks)...)
-	v, err := s.w.Parts(ctx, findScript, len(ks), s.space.States(p), args)
+	v, err := s.Layout.Parts(ctx, findScript, len(ks), s.space.States(p), args)
 	if err != nil {
 		return nil, err
 	}

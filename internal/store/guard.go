@@ -14,9 +14,14 @@ import (
 // at the same time.
 const tries = 5
 
-// Guarded implements [wire.Guard]. It reads the layout first if it is unknown or has changed.
-func (s *Layout) Guarded(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
+// Do sends a guarded script. The first key is the shard's. It reads the layout first if it is unknown or has changed.
+func (s *Layout) Do(ctx context.Context, sc *wire.Script, ks []string, args []any) *redis.Cmd {
 	return s.Call(ctx, sc, string(keys.ShardOf(ks[0])), func(*LayoutView) ([]string, []any, error) { return ks, args, nil })
+}
+
+// Parts is [Layout.Do] for a script whose reply has at least n parts. With [wire.ErrUnconfirmed] it returns the reply, too.
+func (s *Layout) Parts(ctx context.Context, sc *wire.Script, n int, ks []string, args []any) ([]any, error) {
+	return s.w.PartsOf(sc.Op, n, s.Do(ctx, sc, ks, args))
 }
 
 // Prepare returns the keys and arguments of a script for the known layout. Nothing is sent if it

@@ -66,8 +66,7 @@ type Layout struct {
 	ordered atomic.Pointer[[]string] // members of notifier:ordered, as last read or added
 }
 
-// NewLayout returns the Layout of w's Redis and makes it the guard of w's scripts. It sends nothing to
-// Redis.
+// NewLayout returns the Layout of w's Redis. It sends nothing to Redis.
 func NewLayout(w *wire.Client, o LayoutOptions) *Layout {
 	if o.Watcher == nil {
 		o.Watcher = unwatched{}
@@ -75,7 +74,6 @@ func NewLayout(w *wire.Client, o LayoutOptions) *Layout {
 
 	s := &Layout{o: o, w: w, c: w.Redis, space: w.Space, learning: make(chan struct{}, 1)}
 	s.places.reset(s.space.First())
-	w.GuardBy(s)
 	return s
 }
 

@@ -63,7 +63,7 @@ func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) (
 	}
 
 	args := wire.Texts(ks)
-	at, err := s.w.Do(ctx, locateScript, records, args).Int64Slice()
+	at, err := s.Do(ctx, locateScript, records, args).Int64Slice()
 	if err != nil {
 		return nil, s.w.Fail("locate", err)
 	}

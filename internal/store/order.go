@@ -251,7 +251,7 @@ func (s *Layout) unblock(ctx context.Context, p keys.Partition) (used bool, err 
 			continue
 		}
 
-		n, err := s.w.Do(ctx, unblockScript, []string{s.space.Shadow(p)}, args).Int64()
+		n, err := s.Do(ctx, unblockScript, []string{s.space.Shadow(p)}, args).Int64()
 		if err != nil {
 			return false, s.w.Fail(unblockScript.Op, err)
 		}

@@ -138,7 +138,7 @@ func (s *Store) settle(ctx context.Context, p keys.Partition, list []Settlement)
 		ks = list[i].append(a, ks)
 	}
 
-	v, late := s.w.Run(ctx, settleScript, ks, a.List())
+	v, late := s.Layout.Parts(ctx, settleScript, 0, ks, a.List())
 	if late != nil && !errors.Is(late, wire.ErrUnconfirmed) {
 		return nil, late
 	}

@@ -149,7 +149,7 @@ func (s *Layout) MoveIn(ctx context.Context, l Moving) (stay []string, err error
 
 // PutIn is MoveIn with the keys and arguments of movein.lua.
 func (s *Layout) PutIn(ctx context.Context, names []string, args []any) (stay []string, err error) {
-	stay, err = s.w.Do(ctx, moveInScript, names, args).StringSlice()
+	stay, err = s.Do(ctx, moveInScript, names, args).StringSlice()
 	if err != nil {
 		return nil, s.w.Fail(moveInScript.Op, err)
 	}
@@ -160,8 +160,8 @@ func (s *Layout) PutIn(ctx context.Context, names []string, args []any) (stay []
 // MoveEnd deletes a batch that has been stored in its target.
 func (s *Layout) MoveEnd(ctx context.Context, l Moving, stay []string) error {
 	args := append([]any{l.Number}, wire.Texts(stay)...)
-	_, err := s.w.Run(ctx, moveEndScript, append(s.space.States(l.From), s.space.Moving(l.From.Shard)), args)
-	return err
+	cmd := s.Do(ctx, moveEndScript, append(s.space.States(l.From), s.space.Moving(l.From.Shard)), args)
+	return s.w.Wrapped(moveEndScript.Op, cmd.Err())
 }
 
 // outstanding returns the unfinished batch of an old shard; nil = none.

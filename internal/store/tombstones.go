@@ -41,7 +41,7 @@ func (s *Store) RepeatWindow() time.Duration { return min(s.o.RepeatWindow, s.o.
 
 // tombs sends a script whose only key is that of a place's tombstones.
 func (s *Store) tombs(ctx context.Context, place int, sc *wire.Script, args []any) *redis.Cmd {
-	return s.w.Do(ctx, sc, []string{s.space.Tombstones(place)}, args)
+	return s.Layout.Do(ctx, sc, []string{s.space.Tombstones(place)}, args)
 }
 
 // tombstoneOf parses a reply of schedule.lua that is a tombstone.

@@ -52,7 +52,7 @@ func (s *Store) Trim(ctx context.Context, shard int, list []Trim, n int) (trimme
 
 	v, _, err := s.w.Replies(shard).Reply(maxTrimBytes, func(bytes int) ([]any, error) {
 		args := []any{s.o.Retention.Milliseconds(), s.retain(), n, s.RepeatWindow().Milliseconds(), bytes}
-		return s.w.Parts(ctx, trimScript, 3, ks, append(args, routes...))
+		return s.Layout.Parts(ctx, trimScript, 3, ks, append(args, routes...))
 	})
 	if err != nil {
 		return 0, false, err
@@ -105,7 +105,7 @@ func (s *Store) buryArgs(list []Trim, v []any) map[int][]any {
 func (s *Store) bury(ctx context.Context, p keys.Partition, buryArgs []any) (int, error) {
 	most := s.o.RepeatBytes / int64(s.space.Now().Shards)
 	args := append([]any{p.Prefix, max(s.RepeatWindow().Milliseconds()/bucketsInWindow, 1), most}, buryArgs...)
-	n, err := s.w.Do(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
+	n, err := s.Layout.Do(ctx, buryScript, []string{s.space.Settled(p), s.space.Records(p)}, args).Int64Slice()
 	if err != nil {
 		return 0, s.w.Fail(buryScript.Op, err)
 	}

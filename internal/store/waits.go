@@ -55,7 +55,7 @@ func (s *Store) addWaits(ctx context.Context, p keys.Partition, list []*Found) e
 		args[i] = f.Key
 	}
 
-	v, err := s.w.Parts(ctx, waitsScript, len(list), []string{s.space.Shadow(p)}, args)
+	v, err := s.Layout.Parts(ctx, waitsScript, len(list), []string{s.space.Shadow(p)}, args)
 	if err != nil {
 		return err
 	}

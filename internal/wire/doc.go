@@ -4,8 +4,7 @@
 // # Scripts
 //
 // A [Script] is a Lua file, which [Client.Run] sends. Most scripts are guarded: they write nothing if the layout of the
-// data in Redis, such as the number of shards, is not the one that this process expects. Package store implements the
-// check as a [Guard].
+// data in Redis, such as the number of shards, is not the one that this process expects. Package store sends these.
 //
 // # Writes are sent once
 //

@@ -76,7 +76,7 @@ func (sc *Script) ConfirmedSettle() *Script {
 	return sc
 }
 
-// Ends marks a script that finalizes notices. at is the index of the argument for the outbox, which the [Guard] sets.
+// Ends marks a script that finalizes notices. at is the index of the argument for the outbox, which the script's guard sets.
 func (sc *Script) Ends(at int) *Script {
 	sc.outbox = at
 	return sc
@@ -201,8 +201,7 @@ func (w *Client) fit(f Forms, mayGrow bool) form {
 // TextFor is a script's text as the server that answers takes it although it is full.
 func (w *Client) TextFor(src string) string { return w.fit(NewForms("", src), false).src }
 
-// Run sends a script whose reply is a list. The first key of a guarded one is the
-// shard's. The reply is there also where the error is ErrUnconfirmed.
+// Run sends an unguarded script whose reply is a list. The reply is there also where the error is ErrUnconfirmed.
 func (w *Client) Run(ctx context.Context, sc *Script, keys []string, args []any) ([]any, error) {
 	return w.List(sc.Op, w.Do(ctx, sc, keys, args))
 }
@@ -223,9 +222,14 @@ func (w *Client) List(op string, cmd *redis.Cmd) ([]any, error) {
 
 // Parts is Run of a reply that has so many parts at least.
 func (w *Client) Parts(ctx context.Context, sc *Script, least int, keys []string, args []any) ([]any, error) {
-	v, err := w.Run(ctx, sc, keys, args)
+	return w.PartsOf(sc.Op, least, w.Do(ctx, sc, keys, args))
+}
+
+// PartsOf is List of a reply that has so many parts at least.
+func (w *Client) PartsOf(op string, least int, cmd *redis.Cmd) ([]any, error) {
+	v, err := w.List(op, cmd)
 	if err == nil && len(v) < least {
-		err = w.Fail(sc.Op, fmt.Errorf("a reply of %d parts", len(v)))
+		err = w.Fail(op, fmt.Errorf("a reply of %d parts", len(v)))
 	}
 
 	return v, err
@@ -241,13 +245,19 @@ func (w *Client) Int(ctx context.Context, sc *Script, ks []string, args []any) (
 	return n, nil
 }
 
-// Do sends a script, and is its reply as it came.
+// Do sends an unguarded script, and returns its reply. Package store sends the guarded ones.
 func (w *Client) Do(ctx context.Context, sc *Script, keys []string, args []any) *redis.Cmd {
 	if sc.guarded {
-		return w.guard.Guarded(ctx, sc, keys, args)
+		cmd := redis.NewCmd(ctx)
+		cmd.SetErr(fmt.Errorf("%s: %w", sc.Op, errGuarded))
+		return cmd
 	}
+
 	return w.Send(ctx, sc, sc.bare, keys, args)
 }
+
+// errGuarded means that a script was sent without its guard, which is a mistake in the caller.
+var errGuarded = errors.New("the script needs a guard")
 
 // Send sends a script in forms that its guard has made: by its digest, or, to a server that does not
 // know it yet, by its text. It waits for the confirmation that the script needs.

@@ -53,13 +53,6 @@ type Client struct {
 	allowOOM       atomic.Bool
 	calls, settles *confirmer // nil = no confirmation
 	batches        batches
-	guard          Guard
-}
-
-// Guard sends guarded scripts. Package store implements it and checks that Redis has the expected
-// layout.
-type Guard interface {
-	Guarded(ctx context.Context, sc *Script, keys []string, args []any) *redis.Cmd
 }
 
 // New returns a Client. It sends nothing to Redis.
@@ -73,9 +66,6 @@ func New(o Options) *Client {
 	w.calls, w.settles = w.newConfirmer(o.Confirm), w.newConfirmer(o.ConfirmSettle)
 	return w
 }
-
-// GuardBy makes g send the guarded scripts. It must be called before the first one is sent.
-func (w *Client) GuardBy(g Guard) { w.guard = g }
 
 // Detect detects the features of the server, after each connect.
 func (w *Client) Detect(ctx context.Context) error {
