@@ -80,7 +80,7 @@ func (s *Layout) setOrdered(ctx context.Context, change func(p redis.Pipeliner, 
 
 // copyOrdered adds the members of notifier:ordered to each shard's copy.
 func (s *Layout) copyOrdered(ctx context.Context) error {
-	members, err := s.Ordered(ctx)
+	members, err := s.orderedMembers(ctx)
 	if err != nil || len(members) == 0 {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Layout) copyNew(ctx context.Context, at keys.ShardKeys) error {
 		return nil
 	}
 
-	ordered, err := s.Ordered(ctx)
+	ordered, err := s.orderedMembers(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,8 +121,8 @@ func (s *Layout) copyNew(ctx context.Context, at keys.ShardKeys) error {
 	return nil
 }
 
-// Ordered returns the members of notifier:ordered.
-func (s *Layout) Ordered(ctx context.Context) ([]string, error) {
+// orderedMembers returns the members of notifier:ordered.
+func (s *Layout) orderedMembers(ctx context.Context) ([]string, error) {
 	members, err := s.c.SMembers(ctx, s.space.Ordered()).Result()
 	if err != nil {
 		return nil, s.w.Fail("ordered", err)
@@ -182,7 +182,7 @@ func (s *Layout) ForgetOrdered(ctx context.Context, wanted []string) error {
 // everOrdered returns the members of notifier:ordered and of the shards' copies. Only a copy has a member if its node
 // did not answer when that was removed.
 func (s *Layout) everOrdered(ctx context.Context) ([]string, error) {
-	members, err := s.Ordered(ctx)
+	members, err := s.orderedMembers(ctx)
 	if err != nil {
 		return nil, err
 	}
