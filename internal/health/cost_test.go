@@ -12,7 +12,7 @@ import (
 	"notifier/internal/wire"
 )
 
-// 1,000 receivers that all fail at 1,000 attempts a second cost Redis one write of 64 receivers a
+// 2,500 receivers that all fail at 2,500 attempts a second cost Redis one write of 64 receivers a
 // second: at most 1 % of its time.
 func TestFailingReceiversCostLittle(t *testing.T) {
 	srv := redistest.Start(t)

@@ -19,7 +19,7 @@ import (
 
 const (
 	// mostReceivers is the maximum number of receivers of a route in the hash.
-	mostReceivers = 1000
+	mostReceivers = 2500
 	// Kept is how long an entry is kept after the last attempt.
 	Kept = 48 * time.Hour
 	// FailingLong is how long a receiver must fail to count in notifier_receivers_failing.
@@ -63,8 +63,9 @@ type Route struct {
 	Prefix string
 	// Receivers have failed within 48 hours; failing ones first, the longest failing one at the front.
 	Receivers []Receiver
-	// Others found no place within the last hour. Instances count separately.
-	Others int
+	// Others are failing receivers that found no place within this clock hour. Instances count separately. Dropped is
+	// the number of entries of healthy receivers that were dropped in this hour.
+	Others, Dropped int
 	// Counted is when the last count of waiting notices ended; zero = there is none.
 	Counted time.Time
 }
@@ -188,8 +189,9 @@ func readRoute(prefix string, fields map[string]string, now time.Time) Route {
 		r.Counted = time.UnixMilli(waiting.At).UTC()
 	}
 
-	if n, hour, ok := strings.Cut(fields[fieldOthers], " "); ok && hour == strconv.FormatInt(now.Unix()/3600, 10) {
-		r.Others, _ = strconv.Atoi(n)
+	if parts := strings.Fields(fields[fieldOthers]); len(parts) == 3 && parts[1] == strconv.FormatInt(now.Unix()/3600, 10) {
+		r.Others, _ = strconv.Atoi(parts[0])
+		r.Dropped, _ = strconv.Atoi(parts[2])
 	}
 
 	for name, text := range fields {

@@ -313,25 +313,85 @@ func TestSuccessEndsFailingOfKilledInstance(t *testing.T) {
 	}
 }
 
+// Two thousand receivers of one route begin to fail at once: two writes store all of them.
+func TestTwoThousandFailingReceiversAreKnown(t *testing.T) {
+	t.Parallel()
+	a, _ := instances(t)
+	const hosts = 2000
+	for i := range hosts {
+		a.fails(fmt.Sprintf("shop%d.example:443", i), 10)
+	}
+	a.write()
+	a.write()
+	if r := a.read(); len(r.Receivers) != hosts || r.Failing(time.Now()) != hosts || r.Others != 0 || r.Dropped != 0 {
+		t.Errorf("%d receivers, of which %d fail, %d others, %d dropped", len(r.Receivers), r.Failing(time.Now()), r.Others, r.Dropped)
+	}
+}
+
+// The bound of package health: both hashes of a full route, each receiver with attempts in 25 hours and ten answers.
+func TestFullHashTakesBoundedMemory(t *testing.T) {
+	t.Parallel()
+	const some = mostReceivers / 10
+	a, _ := instances(t)
+	for hour := range 25 {
+		for i := range some {
+			for n := range mostAnswers {
+				at := a.at(3600*(hour-24) + n)
+				a.Observe(prefix, fmt.Sprintf("callback-%d.shop.example:443", i), Attempt{At: at, Failed: true, Reason: "connect_refused",
+					Took: 12 * time.Second})
+			}
+		}
+		for a.Changed() {
+			if err := a.s.WriteAll(t.Context(), a.Tracker); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	sum := int64(0)
+	for _, key := range []string{a.s.Wire.Space.Health(prefix), a.s.Wire.Space.HealthDay(prefix)} {
+		sum += a.s.Wire.Redis.MemoryUsage(t.Context(), key, 0).Val()
+	}
+	t.Logf("%d bytes of %d receivers", sum, some)
+	if sum < some*800 || sum*mostReceivers/some > 4<<20 {
+		t.Errorf("%d receivers take %d bytes; a full route may take 4 MiB", some, sum)
+	}
+}
+
 func TestHashIsBounded(t *testing.T) {
 	t.Parallel()
 	a, _ := instances(t)
 	a.fails("healthy:443", 1)
 	a.answers("healthy:443", 2)
-	for i := range mostReceivers + 4 {
+	a.fails("later:443", 1)
+	a.answers("later:443", 3)
+	a.write()
+	for i := range mostReceivers - 1 {
+		a.fails(fmt.Sprintf("h%d:443", i), 10)
+	}
+	for a.Changed() {
+		a.write()
+	}
+	if a.receiver("healthy:443").Name != "" || a.receiver("later:443").Name == "" {
+		t.Error("the oldest success is not dropped first")
+	}
+
+	for i := range mostReceivers + 5 {
 		a.fails(fmt.Sprintf("h%d:443", i), 10)
 	}
 	for a.Changed() {
 		a.write()
 	}
 	r := a.read()
-	if len(r.Receivers) != mostReceivers || r.Others != 5 || a.receiver("healthy:443").Name != "" {
-		t.Errorf("%d receivers, %d others, and %+v", len(r.Receivers), r.Others, a.receiver("healthy:443"))
+	if len(r.Receivers) != mostReceivers || r.Others != 5 || r.Dropped != 2 || a.receiver("healthy:443").Name != "" {
+		t.Errorf("%d receivers, %d others, %d dropped, and %+v", len(r.Receivers), r.Others, r.Dropped, a.receiver("healthy:443"))
 	}
-	for i := range mostReceivers + 4 {
-		if name := fmt.Sprintf("h%d:443", i); a.receiver(name).Name == "" {
+	stored := map[string]bool{}
+	for _, x := range r.Receivers {
+		stored[x.Name] = true
+	}
+	for i := range mostReceivers + 5 {
+		if name := fmt.Sprintf("h%d:443", i); !stored[name] {
 			a.fails(name, 20)
-			break
 		}
 	}
 	if a.Changed() {

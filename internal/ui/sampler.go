@@ -28,7 +28,7 @@ const (
 	countLeast, countMost            = sampleEvery, 30 * time.Second
 	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
 	minutesEvery                     = 5 * time.Second
-	// The health of a route is one command, of up to 100 KB. The budgets limit the commands and receivers
+	// The health of a route is one command, of up to 250 KB. The budgets limit the commands and receivers
 	// per second.
 	healthBudget, receiverBudget = 3, 200
 	healthLeast, healthMost      = sampleEvery, 30 * time.Second

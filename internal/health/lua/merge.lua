@@ -7,7 +7,8 @@
 --       (times are Unix ms, 0 = none)
 -- An entry is "since last_success failures last_failure last_attempt status reason"; since 0 = not failing.
 -- An entry of the second hash is "hour:attempts:failed:ms,…|at status ms reason,…", 25 hours and 10 answers.
--- The field "*" is "receivers hour": how many found no place in that hour since the epoch.
+-- The field "*" is "refused hour dropped": how many found no place in that hour since the epoch, and how many
+-- entries of healthy receivers were dropped for others.
 -- Reply the names that found no place
 -- Bound 64 receivers a call; all entries are read only if the hash is full
 local call, hash, days, most, kept = redis.call, KEYS[1], KEYS[2], tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -31,7 +32,7 @@ local function earliest(ok, ...)
   return least
 end
 
--- healthy lists the entries that may be dropped, the one attempted last at the front. Expired
+-- healthy lists the entries that may be dropped, the latest success at the front. Expired
 -- entries are deleted.
 local function healthy()
   local list, all = {}, call('HGETALL', hash)
@@ -42,7 +43,7 @@ local function healthy()
         call('HDEL', hash, all[i])
         call('HDEL', days, all[i])
       elseif e.since == 0 then
-        list[#list + 1] = { all[i], e.last }
+        list[#list + 1] = { all[i], e.ok }
       end
     end
   end
@@ -50,11 +51,12 @@ local function healthy()
   return list
 end
 
-local function other()
+-- others counts receivers that found no place, and dropped entries.
+local function others(refused, dropped)
   local hour = math.floor(now / 3600000)
-  local n, at = string.match(call('HGET', hash, '*') or '', '^(%d+) (%d+)$')
-  if tonumber(at) ~= hour then n = 0 end
-  call('HSET', hash, '*', string.format('%.0f %.0f', tonumber(n) + 1, hour))
+  local n, at, out = string.match(call('HGET', hash, '*') or '', '^(%d+) (%d+) (%d+)$')
+  if tonumber(at) ~= hour then n, out = 0, 0 end
+  call('HSET', hash, '*', string.format('%.0f %.0f %.0f', tonumber(n) + refused, hour, tonumber(out) + dropped))
 end
 
 local function full() return call('HLEN', hash) - call('HEXISTS', hash, '*') - call('HEXISTS', hash, '#') >= most end
@@ -69,7 +71,7 @@ local function room()
   if not out then return false end
   call('HDEL', hash, out[1])
   call('HDEL', days, out[1])
-  other()
+  others(0, 1)
   return true
 end
 
@@ -111,7 +113,7 @@ for i = 3, #ARGV, 13 do
         day(name, tonumber(ARGV[i + 8]), tonumber(ARGV[i + 9]), tonumber(ARGV[i + 10]), tonumber(ARGV[i + 11]), ARGV[i + 12])
       end
     else
-      other()
+      others(1, 0)
       refused[#refused + 1] = name
     end
   end
