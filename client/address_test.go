@@ -79,10 +79,10 @@ func TestClientPausesAndLimitsReceivers(t *testing.T) {
 	if r, err = c.LimitReceiver(ctx, shop, "300/m", 2); err != nil || r.Rate != "5/s" || r.Concurrency != 2 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if l, err := c.Receivers(ctx, ""); err != nil || len(l.Items) != 2 {
+	if l, err := c.Receivers(ctx, client.ReceiverQuery{}); err != nil || len(l.Items) != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if l, err := c.Receivers(ctx, "shop.example"); err != nil || len(l.Items) != 1 || !l.Items[0].Paused || l.Items[0].Rate != "5/s" ||
+	if l, err := c.Receivers(ctx, client.ReceiverQuery{Host: "shop.example", State: "paused", Limit: 1}); err != nil || len(l.Items) != 1 || l.Total != 1 || !l.Items[0].Paused || l.Items[0].Rate != "5/s" ||
 		l.Items[0].ReceiverName != shop {
 		t.Errorf("%+v, %v", l, err)
 	}

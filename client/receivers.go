@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -32,7 +33,11 @@ type ReceiverFigures struct {
 	Attempts     int       `json:"attempts"` // in this clock hour and the one before
 	Failed       int       `json:"failed"`   // of Attempts
 	FailingSince time.Time `json:"failing_since"`
-	Breaker      string    `json:"breaker"` // open, half-open, or empty = closed
+	LastAttempt  time.Time `json:"last_attempt"` // zero = no attempt failed within 48 hours
+	Status       int       `json:"status"`       // the HTTP status of the last attempt; 0 = no answer
+	Reason       string    `json:"reason"`       // why the last attempt failed
+	Waiting      int       `json:"waiting"`      // notices that wait for a failing receiver, at the last count
+	Breaker      string    `json:"breaker"`      // open, half-open, or empty = closed
 	Paused       bool      `json:"paused"`
 	PausedUntil  time.Time `json:"paused_until"`
 	Held         int64     `json:"held"`
@@ -40,22 +45,45 @@ type ReceiverFigures struct {
 	Concurrency  int       `json:"concurrency"`
 }
 
-// Receivers are the receivers that a client may see.
-type Receivers struct {
-	Raw
-	Items   []ReceiverFigures `json:"items"`
-	LeftOut int               `json:"left_out"` // receivers above 1,000
+// ReceiverQuery selects receivers. Empty fields select all.
+type ReceiverQuery struct {
+	Host     string // with or without a port
+	Contains string // a part of the host or audience
+	State    string // failing, paused, limited or recovered
+	Route    string // only receivers of this route, with its figures
+	Reason   string // why the last attempt failed: status_5xx, timeout, …
+	Limit    int    // receivers per page
+	Cursor   string // of the previous page
 }
 
-// Receivers lists the receivers, or those with a host.
-func (c *Client) Receivers(ctx context.Context, host string) (*Receivers, error) {
-	q := url.Values{}
-	if host != "" {
-		q.Set("host", host)
+func (q ReceiverQuery) values() url.Values {
+	v := url.Values{}
+	for name, s := range map[string]string{"host": q.Host, "contains": q.Contains, "state": q.State, "route": q.Route, "reason": q.Reason,
+		"cursor": q.Cursor} {
+		if s != "" {
+			v.Set(name, s)
+		}
 	}
 
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+
+	return v
+}
+
+// Receivers is a page of the receivers that a client may see. Those that fail longest come first.
+type Receivers struct {
+	Raw
+	Items  []ReceiverFigures `json:"items"`
+	Total  int               `json:"total"`  // on all pages
+	Cursor string            `json:"cursor"` // of the next page; empty = this is the last one
+}
+
+// Receivers returns a page of the receivers.
+func (c *Client) Receivers(ctx context.Context, q ReceiverQuery) (*Receivers, error) {
 	l := &Receivers{}
-	return l, c.into(ctx, request{method: "GET", path: []string{"v1", "receivers"}, query: q, idempotent: true}, l)
+	return l, c.into(ctx, request{method: "GET", path: []string{"v1", "receivers"}, query: q.values(), idempotent: true}, l)
 }
 
 // PauseReceiver pauses a receiver until a time, or until it is resumed if the time is zero. After that time, held notices are

@@ -142,9 +142,10 @@ func (a *api) operations() []operation {
 			about:  "The route's rate and concurrency limit how fast overdue notices are sent.",
 			answer: Route{}, ok: []int{ok}, fails: []int{badRequest, forbidden, notFound, tooLarge, unprocessable, down}, serve: a.resume}},
 		{access.Read, call{method: "GET", path: "/v1/receivers", id: "listReceivers", summary: "List the receivers",
-			about: "Paused and limited receivers, those with failures within 48 hours, and those called now. A client with a prefix sees its " +
-				"own pauses and limits, and the figures of routes that lie wholly inside its prefix.",
-			query: receiverParams, answer: ReceiverList{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.receivers}},
+			about: "Receivers with failures within 48 hours, paused and limited ones, and those called now, those that fail longest first. " +
+				"A client with a prefix sees its own pauses and limits, and the figures of routes that lie wholly inside its prefix.",
+			query: receiverParams, answer: ReceiverList{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down},
+			serve: a.receivers}},
 		{access.Operate, call{method: "POST", path: "/v1/receivers/pause", id: "pauseReceiver", summary: "Pause a receiver",
 			about: "Within a second no instance starts a call to it. Its notices are held when they are due, without an attempt, and keep " +
 				"their due time. Running attempts complete. A repeated call replaces until and over. 409 if the client has made its share " +

@@ -11,7 +11,6 @@ import (
 
 	"notifier/internal/audit"
 	"notifier/internal/codec"
-	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/holds"
 	"notifier/internal/keys"
@@ -34,8 +33,8 @@ type Holder interface {
 	LastHour(ctx context.Context) (map[string]map[string]health.Hour, error)
 }
 
-// mostReceivers is the maximum number of receivers in one answer.
-const mostReceivers = 1000
+// mostPauses is the maximum number of pauses of which one answer has the held notices.
+const mostPauses = 1000
 
 // ReceiverName names a receiver in the bodies of calls.
 type ReceiverName struct {
@@ -83,6 +82,10 @@ type ReceiverFigures struct {
 	Attempts     int         `json:"attempts" doc:"Attempts in this clock hour and the one before. Counted from a receiver's first failure on."`
 	Failed       int         `json:"failed" doc:"Failed ones of these attempts."`
 	FailingSince codec.Stamp `json:"failing_since,omitzero" doc:"The first failure after the last success."`
+	LastAttempt  codec.Stamp `json:"last_attempt,omitzero" doc:"Absent: no attempt failed within 48 hours."`
+	Status       int         `json:"status,omitempty" doc:"The HTTP status of the last attempt; absent if there was no answer." example:"500"`
+	Reason       string      `json:"reason,omitempty" doc:"Why the last attempt failed; absent if it did not." example:"status_5xx"`
+	Waiting      int         `json:"waiting" doc:"Notices that wait for a failing receiver, at the last count: due or failed before."`
 	Breaker      string      `json:"breaker,omitempty" enum:"open,half-open" doc:"The state of the circuit breaker, unless it is closed."`
 	Paused       bool        `json:"paused" doc:"Some of its notices are held."`
 	PausedUntil  codec.Stamp `json:"paused_until,omitzero" doc:"Absent: until it is resumed."`
@@ -93,13 +96,20 @@ type ReceiverFigures struct {
 
 // ReceiverList answers GET /v1/receivers.
 type ReceiverList struct {
-	Items   []ReceiverFigures `json:"items" doc:"Pauses and limits first, then the other receivers by name. At most 1,000."`
-	LeftOut int               `json:"left_out,omitempty" doc:"Receivers above 1,000."`
+	Items  []ReceiverFigures `json:"items" doc:"Failing receivers first: those that fail for a day, 6 hours, an hour, 15 minutes, and the others; among these, the most waiting notices first. Then pauses and limits, then receivers that have recovered, then the others."`
+	Total  int               `json:"total" doc:"Receivers on all pages."`
+	Cursor string            `json:"cursor,omitempty" doc:"Pass this to get the next page. Absent on the last page. A receiver whose place has changed meanwhile may be on two pages, or on none."`
 }
 
-var receiverParams = []parameter{paramReceiverHost}
-
-var paramReceiverHost = parameter{"host", "Only receivers with this host, with or without a port.", "shop.example"}
+var (
+	receiverParams = []parameter{paramReceiverHost, paramContains, paramReceiverState, paramReceiverRoute, paramReceiverReason, paramLimit,
+		paramCursor}
+	paramReceiverHost   = parameter{"host", "Only receivers with this host, with or without a port.", "shop.example"}
+	paramContains       = parameter{"contains", "Only receivers whose host or audience contains this text.", "shop"}
+	paramReceiverState  = parameter{"state", "failing, paused, limited or recovered; all if absent.", "failing"}
+	paramReceiverRoute  = parameter{"route", "The name of a route: only its receivers, with the figures of this route.", "orders"}
+	paramReceiverReason = parameter{"reason", "Only receivers whose last attempt failed for this reason.", "status_5xx"}
+)
 
 // receiver checks the name of a receiver. A client with a prefix names receivers of its own notices only.
 func (n *ReceiverName) receiver(at site, f *codec.Faults) (holds.Receiver, *Problem) {
@@ -304,187 +314,4 @@ func (a *api) answerReceiver(w http.ResponseWriter, r *http.Request, at site, v 
 // sameHost reports whether a receiver with its port is that host, with or without a port.
 func sameHost(receiver, host string) bool {
 	return host != "" && (receiver == host || health.Host(receiver) == host)
-}
-
-// receivers serves GET /v1/receivers.
-func (a *api) receivers(w http.ResponseWriter, r *http.Request, at site) error {
-	values, p := queryOf(r, receiverParams)
-	if p != nil {
-		return p
-	}
-
-	var f codec.Faults
-	host := ""
-	if s := values.Get("host"); s != "" {
-		var err error
-		if host, err = notice.HostPort(s); err != nil {
-			f.Add("query.host", codec.Clip(s, 100), "%s", codec.Clip(err.Error(), 200))
-		}
-	}
-
-	if p := refusal(f); p != nil {
-		return p
-	}
-
-	table, err := a.holder.Holds(r.Context())
-	if err != nil {
-		return err
-	}
-
-	list := &receiverList{api: a, at: at, host: host, table: table, by: map[ReceiverName]*ReceiverFigures{}}
-	if err := list.read(r.Context()); err != nil {
-		return err
-	}
-
-	return writeJSON(w, http.StatusOK, list.answer())
-}
-
-// receiverList collects the figures of receivers.
-type receiverList struct {
-	api   *api
-	at    site
-	host  string // empty = all
-	table *holds.Table
-	by    map[ReceiverName]*ReceiverFigures
-	names []ReceiverName // in order
-	first int            // the number of names with a pause or limit
-}
-
-// of returns the figures of a receiver; nil if it was not asked for.
-func (l *receiverList) of(name ReceiverName) *ReceiverFigures {
-	if l.host != "" && !sameHost(name.Host, l.host) {
-		return nil
-	}
-
-	x := l.by[name]
-	if x == nil {
-		x = &ReceiverFigures{ReceiverName: name}
-		l.by[name] = x
-		l.names = append(l.names, name)
-	}
-
-	return x
-}
-
-func (l *receiverList) read(ctx context.Context) error {
-	if err := l.entries(ctx); err != nil {
-		return err
-	}
-
-	l.first = len(l.names)
-	routes, err := l.api.holder.Health(ctx)
-	if err != nil {
-		return err
-	}
-
-	hours, err := l.api.holder.LastHour(ctx)
-	if err != nil {
-		return err
-	}
-
-	for i := range routes {
-		if l.at.Owns(routes[i].Prefix) {
-			l.healthOf(&routes[i], hours[routes[i].Prefix])
-		}
-	}
-
-	instances, err := l.api.musterer.Instances(ctx)
-	if err != nil {
-		return err
-	}
-
-	for _, one := range instances {
-		figures, _ := one.ReadFigures()
-		for _, h := range figures.Hosts {
-			if l.at.Owns(h.Prefix) {
-				l.figuresOf(h)
-			}
-		}
-	}
-
-	slices.SortFunc(l.names[l.first:], func(a, b ReceiverName) int { return cmp.Compare(a.Host, b.Host) })
-	return nil
-}
-
-// entries adds the pauses and limits that the caller may see.
-func (l *receiverList) entries(ctx context.Context) error {
-	var fields []string
-	var at []*ReceiverFigures
-	now := l.api.now()
-	for _, p := range l.table.Pauses() {
-		if !l.at.Owns(p.Prefix) || !p.Active(now) {
-			continue
-		}
-		if x := l.of(nameOf(p.Receiver)); x != nil && len(at) < mostReceivers {
-			x.Paused, x.PausedUntil = true, codec.Stamp(p.Until)
-			fields, at = append(fields, p.String()), append(at, x)
-		}
-	}
-
-	for _, m := range l.table.Limits() {
-		if !l.at.Owns(m.Prefix) {
-			continue
-		}
-		if x := l.of(nameOf(m.Receiver)); x != nil {
-			x.Rate, x.Concurrency = RateText(m.Rate), m.Concurrency
-		}
-	}
-
-	counts, err := l.api.holder.HeldCounts(ctx, fields)
-	for i, some := range counts {
-		for _, n := range some {
-			at[i].Held += n
-		}
-	}
-
-	return err
-}
-
-func (l *receiverList) healthOf(route *health.Route, hours map[string]health.Hour) {
-	for _, h := range route.Receivers {
-		x := l.receiver(route.Prefix, h.Name)
-		if x == nil {
-			continue
-		}
-
-		x.Attempts, x.Failed = x.Attempts+hours[h.Name].Attempts, x.Failed+hours[h.Name].Failed
-		if h.Failing() && (time.Time(x.FailingSince).IsZero() || h.Since.Before(time.Time(x.FailingSince))) {
-			x.FailingSince = codec.Stamp(h.Since)
-		}
-	}
-}
-
-func (l *receiverList) figuresOf(h fleet.HostFigures) {
-	x := l.receiver(h.Prefix, h.Host)
-	if x == nil {
-		return
-	}
-
-	x.InFlight += h.InFlight
-	if h.Breaker == "open" || x.Breaker == "" {
-		x.Breaker = h.Breaker
-	}
-}
-
-// receiver returns the figures of a receiver of a route, all routes of the caller together.
-func (l *receiverList) receiver(prefix, name string) *ReceiverFigures {
-	x := l.of(ReceiverName{Host: name})
-	if x == nil || x.Paused {
-		return x
-	}
-
-	if p := l.table.Held(prefix+":x", name, "", l.api.now()); p != nil {
-		x.Paused, x.PausedUntil = true, codec.Stamp(p.Until)
-	}
-
-	return x
-}
-
-func (l *receiverList) answer() ReceiverList {
-	out := ReceiverList{Items: []ReceiverFigures{}, LeftOut: max(0, len(l.names)-mostReceivers)}
-	for _, name := range l.names[:len(l.names)-out.LeftOut] {
-		out.Items = append(out.Items, *l.by[name])
-	}
-
-	return out
 }

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -74,10 +75,12 @@ func TestReceiversAtWorkAreListed(t *testing.T) {
 		token, query string
 		want         []receiver
 	}{
-		{"token-of-one", "", []receiver{paused, blue, shop}},
+		{"token-of-one", "", []receiver{blue, shop, paused}},
 		{"token-of-two", "", []receiver{other}},
-		{"token-of-all", "", []receiver{paused, blue, other, shop}},
-		{"token-of-all", "?host=shop.example", []receiver{paused, shop}},
+		{"token-of-all", "", []receiver{blue, shop, paused, other}},
+		{"token-of-all", "?host=shop.example", []receiver{shop, paused}},
+		{"token-of-all", "?contains=SHOP.ex&state=failing", []receiver{shop}},
+		{"token-of-all", "?route=fixed", []receiver{{Host: "blue.example:443", Breaker: "half-open"}, paused}},
 	} {
 		var got struct{ Items []receiver }
 		b.as(c.token).do("GET", "/v1/receivers"+c.query, "").is(200).into(&got)
@@ -85,6 +88,44 @@ func TestReceiversAtWorkAreListed(t *testing.T) {
 			t.Errorf("%s%s: %+v, want %+v", c.token, c.query, got.Items, c.want)
 		}
 	}
+}
+
+// A page ends after limit receivers. Its cursor is valid for the same query and client only.
+func TestReceiversAreListedByPages(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients)
+	var figures fleet.Figures
+	for i := range 25 {
+		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: "app1:orders", Host: fmt.Sprintf("h%02d.example:443", i), Calls: 1})
+	}
+	b.engine.Tell(figures)
+	one := b.as("token-of-one")
+	var seen []string
+	for query := "?limit=10"; query != ""; {
+		var got struct {
+			Items  []struct{ Host string }
+			Total  int
+			Cursor string
+		}
+		one.do("GET", "/v1/receivers"+query, "").is(200).into(&got)
+		for _, x := range got.Items {
+			seen = append(seen, x.Host)
+		}
+		if query = ""; got.Cursor != "" {
+			query = "?limit=10&cursor=" + got.Cursor
+			b.as("token-of-all").do("GET", "/v1/receivers"+query, "").is(400).says("query.cursor")
+			one.do("GET", "/v1/receivers?contains=h&cursor="+got.Cursor, "").is(400).says("query.cursor")
+		}
+		if got.Total != 25 {
+			t.Errorf("total %d", got.Total)
+		}
+	}
+	if len(seen) != 25 || !slices.IsSorted(seen) {
+		t.Errorf("%q", seen)
+	}
+	one.do("GET", "/v1/receivers?state=broken&reason=x&limit=0", "").is(422).says("query.state", "query.reason", "query.limit")
+	one.do("GET", "/v1/receivers?route=jobs2", "").is(404)
+	b.as("token-of-two").do("GET", "/v1/receivers?route=orders", "").is(404)
 }
 
 func (a answer) lacks(texts ...string) {

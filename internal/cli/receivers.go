@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"strconv"
 	"time"
 
@@ -37,15 +38,20 @@ func named(r client.ReceiverName, args []string) (bool, error) {
 }
 
 func (a *command) receivers() *cobra.Command {
-	var host string
+	var q client.ReceiverQuery
+	var all bool
 	c := &cobra.Command{
 		Use:   "receivers",
 		Short: "Show the receivers: failing, paused, limited, or called now",
-		Long: `Shows paused and limited receivers first, then those with failures within 48 hours and
-those that are called now. ATTEMPTS and FAILED are those of this clock hour and the one
-before. HELD notices wait for the end of the pause.`,
-		Example: "  notifier receivers\n  notifier receivers --host shop.example",
-		Args:    takes(0, 0),
+		Long: `Shows the receivers that failed within 48 hours, paused and limited ones, and those that
+are called now; those that fail longest first. ATTEMPTS and FAILED are those of this
+clock hour and the one before. WAITING notices are due or have failed before. HELD
+notices wait for the end of the pause.`,
+		Example: `  notifier receivers
+  notifier receivers --state failing --route orders --reason timeout
+  notifier receivers --contains shop --all
+  notifier receivers --host shop.example`,
+		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()
 			if err != nil {
@@ -53,55 +59,85 @@ before. HELD notices wait for the end of the pause.`,
 			}
 
 			defer c.Close()
-			l, err := c.Receivers(cmd.Context(), host)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				return a.sayJSON(l.JSON)
-			}
-
-			a.showReceivers(l)
-			return nil
+			return a.showReceivers(cmd.Context(), c, q, all)
 		},
 	}
-	c.Flags().StringVar(&host, "host", "", "only this host, with or without its port")
+	f := c.Flags()
+	f.StringVar(&q.Host, "host", "", "only this host, with or without its port")
+	f.StringVar(&q.Contains, "contains", "", "only hosts and audiences that contain this text")
+	f.StringVar(&q.State, "state", "", "failing, paused, limited or recovered (default: all)")
+	f.StringVar(&q.Route, "route", "", "name of a route: its receivers, with its figures")
+	f.StringVar(&q.Reason, "reason", "", "why the last attempt failed: status_5xx, timeout, connect, …")
+	f.IntVar(&q.Limit, "limit", 0, "receivers a page, 1 to 1000 (default 100)")
+	f.StringVar(&q.Cursor, "cursor", "", "continue after an earlier page")
+	f.BoolVar(&all, "all", false, "print all pages")
 	return a.withJSON(c)
 }
 
-func (a *command) showReceivers(l *client.Receivers) {
-	rows := [][]cell{head("RECEIVER\tPREFIX\tPAUSED\tHELD\tIN FLIGHT\tATTEMPTS\tFAILED\tFAILING SINCE\tBREAKER\tRATE\tCONCURRENCY")}
+// showReceivers prints a page of receivers, or all.
+func (a *command) showReceivers(ctx context.Context, c *client.Client, q client.ReceiverQuery, all bool) error {
+	rows := [][]cell{head("RECEIVER\tPREFIX\tPAUSED\tHELD\tIN FLIGHT\tATTEMPTS\tFAILED\tFAILING SINCE\tREASON\tWAITING\tBREAKER\tRATE\tCONCURRENCY")}
+	for {
+		l, err := c.Receivers(ctx, q)
+		if err != nil {
+			return err
+		}
+
+		if a.json {
+			if err := a.sayJSON(l.JSON); err != nil {
+				return err
+			}
+		}
+
+		for i := range l.Items {
+			rows = append(rows, a.receiverRow(&l.Items[i]))
+		}
+
+		if q.Cursor = l.Cursor; q.Cursor == "" || !all {
+			break
+		}
+	}
+
+	if !a.json {
+		a.screen.table(false, rows...)
+	}
+
+	if q.Cursor != "" {
+		a.complain("there are more: --cursor %s, or --all", q.Cursor)
+	}
+
+	return nil
+}
+
+func (a *command) receiverRow(x *client.ReceiverFigures) []cell {
 	number := func(n int64) string {
 		if n == 0 {
 			return "-"
 		}
 		return strconv.FormatInt(n, 10)
 	}
-	for i := range l.Items {
-		x := &l.Items[i]
-		name, paused, since := x.Host, "-", "-"
-		if x.Audience != "" {
-			name = "audience " + x.Audience
-		}
-
-		if x.Paused {
-			if paused = "paused"; !x.PausedUntil.IsZero() {
-				paused = "until " + a.screen.when(x.PausedUntil)
-			}
-		}
-
-		if !x.FailingSince.IsZero() {
-			since = a.screen.when(x.FailingSince)
-		}
-
-		rows = append(rows, row(name, dash(x.Prefix), styled(paused, yellow), number(x.Held), number(int64(x.InFlight)),
-			number(int64(x.Attempts)), number(int64(x.Failed)), styled(since, red), dash(x.Breaker), dash(x.Rate), number(int64(x.Concurrency))))
+	name, paused, since, reason := x.Host, "-", "-", x.Reason
+	if x.Audience != "" {
+		name = "audience " + x.Audience
 	}
 
-	a.screen.table(false, rows...)
-	if l.LeftOut > 0 {
-		a.complain("%d more receivers; --host selects some", l.LeftOut)
+	if x.Paused {
+		if paused = "paused"; !x.PausedUntil.IsZero() {
+			paused = "until " + a.screen.when(x.PausedUntil)
+		}
 	}
+
+	if !x.FailingSince.IsZero() {
+		since = a.screen.when(x.FailingSince)
+	}
+
+	if x.Status > 0 && x.Reason != "" {
+		reason = strconv.Itoa(x.Status) + " " + x.Reason
+	}
+
+	return row(name, dash(x.Prefix), styled(paused, yellow), number(x.Held), number(int64(x.InFlight)), number(int64(x.Attempts)),
+		number(int64(x.Failed)), styled(since, red), dash(reason), number(int64(x.Waiting)), dash(x.Breaker), dash(x.Rate),
+		number(int64(x.Concurrency)))
 }
 
 func (a *command) limit() *cobra.Command {

@@ -47,11 +47,23 @@ func TestReceiverCommands(t *testing.T) {
 	for line := range strings.Lines(out) {
 		rows = append(rows, strings.Join(strings.Fields(line), " "))
 	}
-	if want := []string{"RECEIVER PREFIX PAUSED HELD IN FLIGHT ATTEMPTS FAILED FAILING SINCE BREAKER RATE CONCURRENCY",
-		"audience m17 app1 until 2030-01-01T00:00:00.000Z - - - - - - - -", "shop.example - paused - - - - - - - -",
-		"a.example - - - - - - - - 5/s 2", "busy.example:443 - - - 3 - - - open - -"}; !slices.Equal(rows, want) || errs != "" {
+	if want := []string{"RECEIVER PREFIX PAUSED HELD IN FLIGHT ATTEMPTS FAILED FAILING SINCE REASON WAITING BREAKER RATE CONCURRENCY",
+		"busy.example:443 - - - 3 - - - - - open - -", "a.example - - - - - - - - - - 5/s 2",
+		"audience m17 app1 until 2030-01-01T00:00:00.000Z - - - - - - - - - -", "shop.example - paused - - - - - - - - - -"}; !slices.Equal(rows, want) || errs != "" {
 		t.Errorf("%q, %s; want %q", rows, errs, want)
 	}
+	out, errs = d.run(0, "receivers", "--limit", "3")
+	if contains(t, errs, "there are more: --cursor "); strings.Contains(out, "shop.example") {
+		t.Errorf("more than three: %s", out)
+	}
+	if out, errs = d.run(0, "receivers", "--limit", "3", "--all"); errs != "" || !strings.Contains(out, "shop.example") {
+		t.Errorf("not all: %s%s", out, errs)
+	}
+	if out, _ = d.run(0, strings.Fields("receivers --state limited --contains EXAMPLE")...); strings.Count(out, "\n") != 2 {
+		t.Errorf("not a.example alone: %s", out)
+	}
+	d.run(2, "receivers", "--state", "broken")
+	d.run(1, "receivers", "--route", "none")
 	out, _ = d.run(0, "receivers", "--host", "a.example", "--json")
 	if contains(t, out, `"rate": "5/s"`); strings.Contains(out, "m17") {
 		t.Errorf("another receiver is shown: %s", out)
@@ -76,10 +88,10 @@ func TestReceiversShowFailures(t *testing.T) {
 	t.Parallel()
 	d := newTestCLI(t)
 	d.wrap = answering(`{"items":[{"host":"shop.example:443","attempts":20,"failed":7,"held":4,"paused":true,
-		"failing_since":"2026-12-01T00:00:00Z"}],"left_out":5}`)
+		"failing_since":"2026-12-01T00:00:00Z","status":503,"reason":"status_5xx","waiting":9}],"total":2,"cursor":"next"}`)
 	out, errs := d.run(0, "receivers")
-	contains(t, strings.Join(strings.Fields(out), " "), "shop.example:443 - paused 4 - 20 7 2026-12-01T00:00:00.000Z - - -")
-	contains(t, errs, "5 more receivers; --host selects some")
+	contains(t, strings.Join(strings.Fields(out), " "), "shop.example:443 - paused 4 - 20 7 2026-12-01T00:00:00.000Z 503 status_5xx 9 - - -")
+	contains(t, errs, "there are more: --cursor next, or --all")
 }
 
 func TestSecretPrintsSchemes(t *testing.T) {
