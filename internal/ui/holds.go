@@ -24,7 +24,7 @@ import (
 )
 
 // mostHolds is the maximum number of paused and limited receivers on a page.
-const mostHolds = 100
+const mostHolds = 10
 
 // mostPaused is the maximum number of paused receivers that the first page names.
 const mostPaused = 5

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -30,10 +31,13 @@ type liveBlock struct {
 	content templ.Component
 }
 
-// livePages maps the name of a live page to a function that returns its blocks, in the order of the page.
-var livePages = map[string]func(*Pages, *board, Visitor) []liveBlock{
-	"now":       func(p *Pages, b *board, v Visitor) []liveBlock { return nowBlocks(p.nowOf(b, v)) },
-	"receivers": func(p *Pages, b *board, v Visitor) []liveBlock { return receiverBlocks(p.receiversOf(b, v)) },
+// livePages maps the name of a live page to a function that returns its blocks, in the order of the page. The stream has the
+// query of the page.
+var livePages = map[string]func(*Pages, *board, Visitor, url.Values) []liveBlock{
+	"now": func(p *Pages, b *board, v Visitor, _ url.Values) []liveBlock { return nowBlocks(p.nowOf(b, v)) },
+	"receivers": func(p *Pages, b *board, v Visitor, q url.Values) []liveBlock {
+		return receiverBlocks(p.receiversOf(b, v, receiverFilterOf(q)))
+	},
 }
 
 func nowBlocks(d nowPage) []liveBlock {
@@ -184,7 +188,7 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 			return nil
 		}
 
-		blocks, err := p.blocks(name, b, v, languageOf(r))
+		blocks, err := p.blocks(livePage{name, r.URL.Query()}, b, v, languageOf(r))
 		if err != nil {
 			p.log.Error("cannot render a live page", zap.String("page", name), zap.Error(err))
 			return nil
@@ -205,7 +209,13 @@ type block struct {
 	text []byte
 }
 
-// rendered are the blocks of one board, by page, language and scope.
+// livePage is a live page with its query.
+type livePage struct {
+	name  string
+	query url.Values
+}
+
+// rendered are the blocks of one board, by page, query, language and scope.
 type rendered struct {
 	mu     sync.Mutex
 	board  *board
@@ -213,20 +223,20 @@ type rendered struct {
 }
 
 // blocks renders the blocks of a page once for all visitors with the same scope and language.
-func (p *Pages) blocks(page string, b *board, v Visitor, lang *language) ([]block, error) {
+func (p *Pages) blocks(page livePage, b *board, v Visitor, lang *language) ([]block, error) {
 	p.rendered.mu.Lock()
 	defer p.rendered.mu.Unlock()
 	if p.rendered.board != b {
 		p.rendered.board, p.rendered.blocks = b, map[string][]block{}
 	}
 
-	id := page + " " + lang.Tag + " " + v.scope()
+	id := page.name + "?" + page.query.Encode() + " " + lang.Tag + " " + v.scope()
 	if list := p.rendered.blocks[id]; list != nil {
 		return list, nil
 	}
 
 	v.CSRF = csrfHere
-	list, err := lang.renderBlocks(livePages[page](p, b, v))
+	list, err := lang.renderBlocks(livePages[page.name](p, b, v, page.query))
 	if err == nil {
 		p.rendered.blocks[id] = list
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"notifier/internal/callback"
+	"notifier/internal/fleet"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -55,9 +56,10 @@ func TestMaskedValuesAreOnNoPageAndInNoDownload(t *testing.T) {
 			}
 			engine.Answers(echo)
 			engine.Move(key, notice.Dead, notice.ReasonStatus5xx)
+			engine.Tell(fleet.Figures{Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "shop.example:443", Calls: 1, Failed: 1}}})
 			b := signedIn(t, at[0], "token-of-shop")
 			all, lost := "", len(c.gone) > 0
-			for _, path := range []string{"/ui/notices/" + key, "/ui/dead", "/ui/notices?state=dead", "/ui/dead/group?route=orders&reason=status_5xx&host=shop.example",
+			for _, path := range []string{"/ui/notices/" + key, "/ui/receivers/shop.example:443", "/ui/dead", "/ui/notices?state=dead", "/ui/dead/group?route=orders&reason=status_5xx&host=shop.example",
 				"/ui/dead/download?route=orders&reason=status_5xx&host=shop.example"} {
 				a := b.get(path)
 				if a.StatusCode != 200 {

@@ -82,6 +82,9 @@ func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error
 	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now", Content: nowContent(page)})
 }
 
+// mostCards is the number of routes that have cards. More routes are rows of a table.
+const mostCards = 6
+
 // recent is the number of minutes of the lateness on cards.
 const recent = 5
 

@@ -41,7 +41,7 @@ func TestNowAddsUpAllInstances(t *testing.T) {
 	a.says("orders", "1 pending", "in flight 7", "deferred 44", "Metrics of 1 instance are missing or incomplete: web-3",
 		"Instance web-3 is unresponsive", "shop.example:443 does not answer", "20 of the last 40 calls failed",
 		"30 attempts, none more than 1 s late", "1 notice in the next hour")
-	s.get("/ui/receivers").is(200).says("shop.example:443 orders does not answer", "3 / 16 39 40 50 %")
+	s.get("/ui/receivers").is(200).says("shop.example:443 orders does not answer", "39 3 / 16 40 50 %")
 }
 
 // The work of a minute is counted once, also before its instance publishes figures of the next minute.

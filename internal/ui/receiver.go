@@ -39,6 +39,7 @@ type receiverOfRoute struct {
 	DayWrong    text
 	Day, Delay  chart
 	Answers     []answerRow
+	Texts       []answerSaid
 	// Waits and Letters are the addresses of the waiting notices and the dead letters.
 	Waits, Letters string
 	Redeliver      string // the address of the form; empty without the right to redrive
@@ -140,9 +141,18 @@ func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visi
 	}
 
 	var err error
-	if row.Dead, err = p.deadAt(ctx, h.Route, host, v); err != nil {
+	texts := saidTexts{p: p, v: v}
+	if row.Dead, err = p.deadAt(ctx, h.Route, host, &texts); err != nil {
 		return row, err
 	}
+
+	if row.Waiting > 0 {
+		if err = texts.addWaiting(ctx, h.Route, host); err != nil {
+			return row, err
+		}
+	}
+
+	row.Texts = texts.list
 
 	p.addDay(ctx, &row)
 	return row, nil
@@ -158,16 +168,17 @@ func pairsOf(pairs ...string) (out []string) {
 	return out
 }
 
-// deadAt counts the dead letters of a route and host, within the limit of a search.
-func (p *Pages) deadAt(ctx context.Context, route, host string, v Visitor) (text, error) {
-	q, _, err := p.query(ctx, search{Route: route, State: string(notice.Dead), Host: host}, v)
+// deadAt counts the dead letters of a route and host, within the limit of a search, and adds the texts of their answers.
+func (p *Pages) deadAt(ctx context.Context, route, host string, texts *saidTexts) (text, error) {
+	q, _, err := p.query(ctx, search{Route: route, State: string(notice.Dead), Host: host}, texts.v)
 	if err != nil {
 		return nil, err
 	}
 
 	n := 0
-	got, err := p.eachDead(ctx, q, v, searchTime, func(list []store.Found) bool {
+	got, err := p.eachDead(ctx, q, texts.v, searchTime, func(list []store.Found) bool {
 		n += len(list)
+		texts.add(list)
 		return true
 	})
 	if got.cursor != "" || len(got.missing) > 0 {

@@ -44,12 +44,15 @@ type hostRow struct {
 	Since   stamp
 	Answer  text
 
-	mean time.Duration
-	next time.Time
+	mean  time.Duration
+	next  time.Time
+	place string // in lists
 }
 
 type receiversPage struct {
-	Hosts   []hostRow
+	receiverList
+	Routes  []string // that the visitor may choose
+	Many    bool     // routes are too many for Rates
 	Rates   []rateRow
 	Missing text
 	Stale   text
@@ -76,8 +79,10 @@ type rateRow struct {
 }
 
 func (p *Pages) showReceivers(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	page := p.receiversOf(p.sampler.current(r.Context()), v)
-	return p.render(w, r, http.StatusOK, view{Title: say("Receivers"), Visitor: v, Live: "receivers", Content: receiversContent(page)})
+	f := receiverFilterOf(r.URL.Query())
+	page := p.receiversOf(p.sampler.current(r.Context()), v, f)
+	return p.render(w, r, http.StatusOK, view{Title: say("Receivers"), Visitor: v, Live: "receivers" + f.query(f.Page),
+		Content: receiversContent(page)})
 }
 
 // showDestinations redirects from the old address of the receivers.
@@ -87,8 +92,8 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 	return nil
 }
 
-func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
-	out := receiversPage{Hosts: p.hostsOf(b, v, ""), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
+func (p *Pages) receiversOf(b *board, v Visitor, f receiverFilter) receiversPage {
+	out := receiversPage{receiverList: p.listOf(b, v, f), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
 	out.Stale, out.Missing = p.stale(b, v), b.silent(v)
 	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
@@ -110,11 +115,18 @@ func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 		out.New = &holdForm{ID: "new", Prefix: v.Prefix, CSRF: v.CSRF}
 	}
 
+	p.addRates(b, v, &out)
+	return out
+}
+
+// addRates adds the limits of the visitor's routes. Above mostCards, the page Routes has them.
+func (p *Pages) addRates(b *board, v Visitor, out *receiversPage) {
 	for _, rt := range p.o.Routes.All() {
 		if !v.Owns(rt.Prefix) {
 			continue
 		}
 
+		out.Routes = append(out.Routes, rt.Name)
 		row := rateRow{Route: rt.Name, Rate: say("unlimited"), HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency,
 			InFlight: b.inFlight(rt.Prefix), Now: perSecond(b.rate(rt.Prefix, b.At))}
 		if rt.Rate > 0 {
@@ -124,11 +136,13 @@ func (p *Pages) receiversOf(b *board, v Visitor) receiversPage {
 		out.Rates = append(out.Rates, row)
 	}
 
-	return out
+	if out.Many = len(out.Rates) > mostCards; out.Many {
+		out.Rates = nil
+	}
 }
 
 // hostsOf returns one row for each receiver that the visitor may see, with the figures of all instances added up.
-// Receivers with problems come first. If only is not empty, hostsOf returns only the receiver with that host.
+// Their order is that of health.Listed. If only is not empty, hostsOf returns only the receiver with that host.
 func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 	list := hostList{p: p, only: only, by: map[hostID]*hostRow{}}
 	for _, i := range b.Instances {
@@ -149,13 +163,12 @@ func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
 	for i, row := range list.rows {
 		p.finish(row, b.InstancesAt)
 		row.addHold(p, b, v)
+		one := row.listed()
+		row.place = one.Position(b.At)
 		out[i] = *row
 	}
 
-	slices.SortFunc(out, func(a, b hostRow) int {
-		return cmp.Or(rank(b.Level)-rank(a.Level), cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Host, b.Host),
-			cmp.Compare(a.Route, b.Route))
-	})
+	slices.SortFunc(out, func(a, b hostRow) int { return cmp.Compare(a.place, b.place) })
 	return out
 }
 
@@ -201,12 +214,10 @@ func (l *hostList) addFigures(h *fleet.HostFigures) {
 	row.mean += time.Duration(h.MeanMS*max(h.Calls, 1)) * time.Millisecond
 }
 
-// addHealth adds the health of the receivers of a route. A receiver that no instance called lately is
-// listed while it fails.
+// addHealth adds the health of the receivers of a route: of those that failed within 48 hours.
 func (l *hostList) addHealth(route *health.Route, at time.Time) {
 	for _, r := range route.Receivers {
-		listed := l.by[hostID{route.Prefix, r.Name}] != nil
-		if l.only != "" && r.Name != l.only || l.only == "" && !listed && !r.Failing() {
+		if l.only != "" && r.Name != l.only {
 			continue
 		}
 
@@ -253,6 +264,8 @@ func (h *hostRow) judge() {
 		h.Level, h.Says = mind, say("most calls fail")
 	case h.Failed > 0:
 		h.Level, h.Says = fine, say("some calls fail")
+	case h.Calls == 0 && !h.Health.LastAttempt.IsZero():
+		h.Level, h.Says = fine, say("recovered")
 	case h.Calls == 0:
 		h.Level, h.Says = "", say("no recent calls")
 	default:
@@ -265,8 +278,11 @@ func (h hostRow) countedLate() bool { return h.At.Sub(h.Counted) > countedLate }
 
 // slots returns the number of slots of the receiver.
 func (h hostRow) slots() string {
-	if h.Unlimited {
+	switch {
+	case h.Unlimited:
 		return "∞"
+	case h.Slots == 0: // no instance called it lately
+		return "–"
 	}
 	return number(h.Slots)
 }
