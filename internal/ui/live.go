@@ -34,7 +34,11 @@ type liveBlock struct {
 // livePages maps the name of a live page to a function that returns its blocks, in the order of the page. The stream has the
 // query of the page.
 var livePages = map[string]func(*Pages, *board, Visitor, url.Values) []liveBlock{
-	"now": func(p *Pages, b *board, v Visitor, _ url.Values) []liveBlock { return nowBlocks(p.nowOf(b, v)) },
+	"now": func(p *Pages, b *board, v Visitor, q url.Values) []liveBlock {
+		page := p.nowOf(b, v)
+		page.arrange(sortingOf(Root, q))
+		return nowBlocks(page)
+	},
 	"receivers": func(p *Pages, b *board, v Visitor, q url.Values) []liveBlock {
 		return receiverBlocks(p.receiversOf(b, v, receiverFilterOf(q)))
 	},

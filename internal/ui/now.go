@@ -19,23 +19,27 @@ type nowPage struct {
 	// the times of the samples
 	CountsAt, ComingAt, InstancesAt stamp
 
-	Stale     text // why the figures are outdated
-	Away      text // the unavailable part of Redis
-	Missing   text
-	Living    int
-	Matters   []matter
-	Calm      text // the text without problems
-	Cards     []card
-	Counted   bool // the counts on cards were read at least once
-	Shared    int  // routes that also carry notices of other clients and are not counted
-	Heat      chart
-	Coming    chart
-	Instances []instanceRow // nil for a visitor with a prefix
-	Listed    bool          // instances were read at least once
-	Answered  time.Duration
-	Findings  []findingRow
-	Examined  bool
-	All       bool
+	Stale   text // why the figures are outdated
+	Away    text // the unavailable part of Redis
+	Missing text
+	Living  int
+	Matters []matter
+	Calm    text // the text without problems
+	Cards   []card
+	// Above mostCards, routes are rows: those with problems, and the others.
+	Many              bool
+	Troubled, Healthy []card
+	Sorting           sorting
+	Counted           bool // the counts on cards were read at least once
+	Shared            int  // routes that also carry notices of other clients and are not counted
+	Heat              chart
+	Coming            chart
+	Instances         []instanceRow // nil for a visitor with a prefix
+	Listed            bool          // instances were read at least once
+	Answered          time.Duration
+	Findings          []findingRow
+	Examined          bool
+	All               bool
 }
 
 // card is the summary of a route.
@@ -50,6 +54,8 @@ type card struct {
 	InFlight         int
 	Rate             perSecond
 	P50, P99         text
+	Late             lateness
+	Fails            bool // a receiver fails
 	NextDue          stamp
 	Spark            string
 	Level            level
@@ -79,7 +85,9 @@ type instanceRow struct {
 // showNow serves the first page.
 func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	page := p.nowOf(p.sampler.read(r.Context(), true), v)
-	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now", Content: nowContent(page)})
+	page.arrange(sortingOf(Root, r.URL.Query()))
+	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now" + page.Sorting.query(),
+		Content: nowContent(page)})
 }
 
 // mostCards is the number of routes that have cards. More routes are rows of a table.
@@ -230,6 +238,7 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 		Dead: c.Dead, InFlight: b.inFlight(c.Prefix), Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
 		NextDue: stampFrom(b.CountsAt, c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
+		k.Late = lateness{w.Late.Quantile(0.5), w.Late.Quantile(0.99)}
 		k.P50, k.P99 = plain(w.Late.Quantile(0.5)), plain(w.Late.Quantile(0.99))
 	}
 
@@ -237,6 +246,7 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
 	}
 
+	k.Fails = b.fails(c.Prefix)
 	var made []int64
 	for _, m := range b.hour([]string{c.Prefix}, b.At) {
 		made = append(made, m.Attempts())

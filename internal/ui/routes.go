@@ -22,6 +22,10 @@ type routeRow struct {
 	Hook                               text // of dead letters; nil = none
 	More                               []text
 	Paused, May, Shared                bool
+	Span                               time.Duration // of the ladder
+	Slots, HostSlots, InFlight         int
+	PerSecond                          float64 // the rate limit
+	Now                                perSecond
 	CSRF                               string
 }
 
@@ -41,11 +45,18 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 		row := rowOf(rt)
 		row.Hook = p.hookText(rt, v)
 		row.Shared = !v.Owns(rt.Prefix)
+		row.Span, row.Slots, row.HostSlots, row.PerSecond = rt.Ladder.Total(), rt.Concurrency, rt.HostConcurrency, rt.Rate
+		if !row.Shared {
+			row.InFlight, row.Now = b.inFlight(rt.Prefix), perSecond(b.rate(rt.Prefix, b.At))
+		}
+
 		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
 		rows = append(rows, row)
 	}
 
-	return p.render(w, r, http.StatusOK, view{Title: say("Routes"), Visitor: v, Content: routesContent(rows)})
+	page := routesPage{Rows: rows}
+	page.arrange(r.URL.Query())
+	return p.render(w, r, http.StatusOK, view{Title: say("Routes"), Visitor: v, Content: routesContent(page)})
 }
 
 func rowOf(rt *route.Route) routeRow {
