@@ -82,7 +82,8 @@ func TestClientPausesAndLimitsReceivers(t *testing.T) {
 	if l, err := c.Receivers(ctx, client.ReceiverQuery{}); err != nil || len(l.Items) != 2 {
 		t.Errorf("%+v, %v", l, err)
 	}
-	if l, err := c.Receivers(ctx, client.ReceiverQuery{Host: "shop.example", State: "paused", Limit: 1}); err != nil || len(l.Items) != 1 || l.Total != 1 || !l.Items[0].Paused || l.Items[0].Rate != "5/s" ||
+	one := client.ReceiverQuery{Host: "shop.example", State: "paused", Limit: 1}
+	if l, err := c.Receivers(ctx, one); err != nil || len(l.Items) != 1 || l.Total != 1 || !l.Items[0].Paused || l.Items[0].Rate != "5/s" ||
 		l.Items[0].ReceiverName != shop {
 		t.Errorf("%+v, %v", l, err)
 	}

@@ -76,7 +76,8 @@ notices wait for the end of the pause.`,
 
 // showReceivers prints a page of receivers, or all.
 func (a *command) showReceivers(ctx context.Context, c *client.Client, q client.ReceiverQuery, all bool) error {
-	rows := [][]cell{head("RECEIVER\tPREFIX\tPAUSED\tHELD\tIN FLIGHT\tATTEMPTS\tFAILED\tFAILING SINCE\tREASON\tWAITING\tBREAKER\tRATE\tCONCURRENCY")}
+	rows := [][]cell{head("RECEIVER\tPREFIX\tPAUSED\tHELD\tIN FLIGHT\tATTEMPTS\tFAILED\tFAILING SINCE\tREASON\tWAITING" +
+		"\tBREAKER\tRATE\tCONCURRENCY")}
 	for {
 		l, err := c.Receivers(ctx, q)
 		if err != nil {

@@ -49,7 +49,8 @@ func TestReceiverCommands(t *testing.T) {
 	}
 	if want := []string{"RECEIVER PREFIX PAUSED HELD IN FLIGHT ATTEMPTS FAILED FAILING SINCE REASON WAITING BREAKER RATE CONCURRENCY",
 		"busy.example:443 - - - 3 - - - - - open - -", "a.example - - - - - - - - - - 5/s 2",
-		"audience m17 app1 until 2030-01-01T00:00:00.000Z - - - - - - - - - -", "shop.example - paused - - - - - - - - - -"}; !slices.Equal(rows, want) || errs != "" {
+		"audience m17 app1 until 2030-01-01T00:00:00.000Z - - - - - - - - - -",
+		"shop.example - paused - - - - - - - - - -"}; !slices.Equal(rows, want) || errs != "" {
 		t.Errorf("%q, %s; want %q", rows, errs, want)
 	}
 	out, errs = d.run(0, "receivers", "--limit", "3")

@@ -55,7 +55,8 @@ func TestReceiverPage(t *testing.T) {
 	}
 	s.get("/ui/receivers/well.example:443").is(200).says("recovered", "last success")
 	s.get("/ui/receivers/none.example:443").is(404).says("No data for this receiver")
-	s.get("/ui/receivers").is(200).says("1 to 2 of 2 receivers, 1 failing.", "shop.example:443 orders failing", "23 0 / 16 20 90 %", "well.example:443 orders recovered")
+	s.get("/ui/receivers").is(200).says("1 to 2 of 2 receivers, 1 failing.", "shop.example:443 orders failing", "23 0 / 16 20 90 %",
+		"well.example:443 orders recovered")
 	if to := s.get("/ui/destinations").is(301).Header.Get("Location"); to != "/ui/receivers" {
 		t.Errorf("the former address leads to %q", to)
 	}

@@ -55,6 +55,7 @@ func (f receiverFilter) query(page int) string {
 	if q := f.values().Encode(); q != "" {
 		return "?" + q
 	}
+
 	return ""
 }
 

@@ -20,14 +20,15 @@ func manyReceivers(n int) (*physician, fleet.Figures) {
 		x := health.Receiver{Name: fmt.Sprintf("callback-%04d.merchants.example:443", i), LastSuccess: now.Add(-50 * time.Hour),
 			LastAttempt: now.Add(-time.Second), Status: 200}
 		if i%4 > 0 {
-			x.Since, x.Failures, x.Status, x.Reason, x.Waiting = now.Add(-time.Duration(i)*time.Minute), 1234, 503, string(notice.ReasonStatus5xx), 1000+i
+			x.Since, x.Failures, x.Waiting = now.Add(-time.Duration(i)*time.Minute), 1234, 1000+i
+			x.Status, x.Reason = 503, string(notice.ReasonStatus5xx)
 		}
 		if i%4 == 3 {
 			x.Status, x.Reason = 0, string(notice.ReasonTimeout)
 		}
 		route.Receivers = append(route.Receivers, x)
-		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: "app1:orders", Host: x.Name, InFlight: 12, Slots: 16, Calls: 120 + int64(i),
-			Failed: 118, MeanMS: 3210})
+		figures.Hosts = append(figures.Hosts, fleet.HostFigures{Prefix: "app1:orders", Host: x.Name, InFlight: 12, Slots: 16,
+			Calls: 120 + int64(i), Failed: 118, MeanMS: 3210})
 	}
 	return &physician{routes: []health.Route{route}}, figures
 }

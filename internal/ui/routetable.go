@@ -188,6 +188,7 @@ func (r routeRow) sortValue(column string) (number float64, text string) {
 	case "rate":
 		return float64(r.Now), ""
 	}
+
 	return 0, r.Name
 }
 

@@ -58,7 +58,8 @@ func TestManyRoutesAreATable(t *testing.T) {
 	if strings.Contains(page.body, `class="cards"`) || strings.Contains(page.body, "<details class=\"fold\" open") {
 		t.Error("there are cards, or the healthy routes are not folded")
 	}
-	for query, want := range map[string][]string{"": {"r17", "r03", "r09"}, "?sort=dead": {"r17", "r03", "r09"}, "?sort=-dead": {"r09", "r03", "r17"},
+	for query, want := range map[string][]string{"": {"r17", "r03", "r09"}, "?sort=dead": {"r17", "r03", "r09"},
+		"?sort=-dead": {"r09", "r03", "r17"},
 		"?sort=route": {"r03", "r09", "r17"}, "?sort=-route": {"r17", "r09", "r03"}, "?sort=none": {"r03", "r09", "r17"}} {
 		if got := s.order("/ui/" + query); len(got) != 30 || !slices.Equal(got[:3], want) {
 			t.Errorf("%s: %q, want %q first", query, got, want)

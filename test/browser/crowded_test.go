@@ -33,8 +33,8 @@ const (
 )
 
 // crowdRoutes are the routes besides those of start.
-var crowdRoutes = strings.Fields("coupon member order invoice shipment settlement payout transfer billing wallet points loyalty survey refill " +
-	"returns stock price catalog supplier warehouse courier pickup customs audit report fraud limits")
+var crowdRoutes = strings.Fields("coupon member order invoice shipment settlement payout transfer billing wallet points loyalty survey " +
+	"refill returns stock price catalog supplier warehouse courier pickup customs audit report fraud limits")
 
 // crowded is a service with the crowd.
 func crowded(t *testing.T) *service {
@@ -59,8 +59,8 @@ func (s *service) crowdLetters() {
 	now, rows := time.Now().UTC().Truncate(time.Millisecond), []map[string]any{}
 	made := notice.MadeAt(now.Add(-24 * time.Hour))
 	row := func(key string, host int, state string, due time.Time) map[string]any {
-		m := map[string]any{"key": key, "url": "https://" + crowdHost(host) + "/notify", "state": state, "due": due, "body": map[string]any{"order": key},
-			"created_at": made.Time(), "id": (&notice.Notice{Key: key, Made: made}).ID()}
+		m := map[string]any{"key": key, "url": "https://" + crowdHost(host) + "/notify", "state": state, "due": due,
+			"body": map[string]any{"order": key}, "created_at": made.Time(), "id": (&notice.Notice{Key: key, Made: made}).ID()}
 		rows = append(rows, m)
 		return m
 	}
