@@ -53,6 +53,29 @@ func TestDocsShowExistingCommands(t *testing.T) {
 	}
 }
 
+// Regression test: the runbook stopped a host by pausing a whole route.
+func TestRunbookStopsOneHost(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile("../../docs/runbook.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, answer, found := strings.Cut(string(raw), `**"Stop everything to host X, now."**`)
+	if !found {
+		t.Fatal("the runbook does not say how to stop a host")
+	}
+	answer, _, _ = strings.Cut(answer, "\n\n")
+	var commands []string
+	for _, span := range codeOf(answer) {
+		if fields := strings.Fields(strings.Trim(span, "`")); len(fields) > 1 && fields[0] == "notifier" {
+			commands = append(commands, strings.Join(fields[1:min(3, len(fields))], " "))
+		}
+	}
+	if len(commands) < 2 || commands[0] != "pause --host" || commands[1] != "resume --host" {
+		t.Errorf("the runbook stops a host by %q", commands)
+	}
+}
+
 // codeOf returns the code of a page: fenced blocks and spans.
 func codeOf(page string) []string {
 	var out []string
