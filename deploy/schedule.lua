@@ -227,7 +227,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
-local onelease, mostleases, postponed, untimed, onecause, paused, atonce = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535
+local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
 local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)

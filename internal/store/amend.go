@@ -185,7 +185,7 @@ func (s *Store) amendStep(ctx context.Context, at keys.Partition, op Amendment, 
 func (s *Store) Reopen(ctx context.Context, f Found, t Settlement) (Change, error) {
 	n := *t.Claim.Notice
 	n.Endings++ // its delivery
-	a := amended{key: n.Key, when: "dead", record: string(AppendRecord(nil, &n)), was: f.record}
+	a := amended{key: n.Key, when: "dead " + strconv.Itoa(n.Cause().Code()), record: string(AppendRecord(nil, &n)), was: f.record}
 	switch {
 	case t.Ending == EndDead && t.Death != nil:
 		a.when += " " + t.Death.text(&n)

@@ -80,6 +80,9 @@ func settleCall(token string, t Settlement, lost bool) func(r *rig, w *world, n 
 		if token == ours {
 			x.AttemptsMade++
 		}
+		if t.Ending == EndDead {
+			dies(x)
+		}
 		t := t
 		t.Claim = Claim{Notice: x, token: token, score: "1", before: beforeClaim(w)}
 		switch {
@@ -95,6 +98,13 @@ func settleCall(token string, t Settlement, lost bool) func(r *rig, w *world, n 
 		return string(AppendRecord(nil, x)), err
 	}
 }
+
+// dies gives a notice the reason and the last attempt of a dead letter. cause is what they add to its score: see architecture.md.
+func dies(x *notice.Notice) {
+	x.Reason, x.Attempts = notice.ReasonStatus5xx, []notice.Attempt{{Number: 1, Reason: notice.ReasonStatus5xx, Status: 502}}
+}
+
+const cause = 230. / 2048 // of status 502
 
 // beforeClaim is the score before a claim, as its holder knows it.
 func beforeClaim(w *world) string { return text(float64(w.started - 2*minute)) }
@@ -114,7 +124,7 @@ func dead(c *change) {
 	}
 	c.hand("x", c.given)
 	c.n.record = c.given
-	c.finish(0, float64(c.now()))
+	c.finish(0, float64(c.now())+cause)
 }
 
 func deadWithHook(c *change) {
@@ -249,7 +259,7 @@ func readdressed(c *change) {
 }
 
 func reopenedDead(c *change) {
-	c.n.settled, c.n.dead, c.n.record = 0, float64(c.now()), c.given
+	c.n.settled, c.n.dead, c.n.record = 0, float64(c.now())+cause, c.given
 	if c.blocks() {
 		c.keep(dueIn(c.given, 0), madeIn(c.given))
 	}
@@ -398,6 +408,7 @@ func restoreCall(isDead bool) func(r *rig, w *world, n *stored) (string, error) 
 		l := Letter{Notice: x}
 		if isDead {
 			l.Died = time.UnixMilli(died)
+			dies(x)
 		}
 		_, err := r.s.Restore(r.ctx, partition, []Letter{l})
 		return string(AppendRecord(nil, x)), err
@@ -405,7 +416,7 @@ func restoreCall(isDead bool) func(r *rig, w *world, n *stored) (string, error) 
 }
 
 func restoredDead(c *change) {
-	c.n.record, c.n.due, c.n.settled, c.n.dead = c.given, 0, 0, float64(died)
+	c.n.record, c.n.due, c.n.settled, c.n.dead = c.given, 0, 0, float64(died)+cause
 	if c.blocks() {
 		c.keep(c.started+anHour, made)
 	}
@@ -477,7 +488,7 @@ var rules = slices.Concat([]rule{
 	{name: "redrive", from: []string{"dead"}, call: amendCall(Redrive, "soon", nil), to: redrive((*change).soonDue)},
 	{name: "redrive now", from: []string{"dead"}, call: amendCall(Redrive, "+0", nil), to: redrive((*change).pastDue)},
 	{name: "reopen", from: []string{"delivered"}, call: amendCall(reopen, "soon", changed), to: reopened},
-	{name: "reopen as dead", from: []string{"delivered"}, call: amendCall(reopen, "dead", changed), to: reopenedDead},
+	{name: "reopen as dead", from: []string{"delivered"}, call: amendCall(reopen, "dead 230", changed), to: reopenedDead},
 	{name: "resend", from: []string{"dead", "delivered"}, call: amendCall(resend, "+0", changed), to: resent},
 	{name: "readdress", from: []string{"pending", "dead"}, call: amendCall(readdress, "", changed), to: readdressed},
 	{name: "readdress with a due time", from: []string{"pending"}, call: amendCall(readdress, "soon", changed), to: rescheduledAt},

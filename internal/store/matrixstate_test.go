@@ -387,7 +387,7 @@ var matrixStates = []matrixState{
 	}},
 	{"dead", "dead", func(w *world, n *stored) {
 		finalized(n, w, 3)
-		if n.dead = float64(w.now() - minute); w.blocks() {
+		if n.dead = float64(w.now()-minute) + cause; w.blocks() {
 			n.position = positionAt(w.now()-minute, made, 1)
 		}
 	}},

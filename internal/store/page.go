@@ -227,7 +227,7 @@ func (s *Store) pagePart(ctx context.Context, page *Page, at *cursor, q Query) (
 		if err != nil {
 			return false, err
 		}
-		if q.Reason != "" && f.Reason != q.Reason {
+		if q.Reason != "" && f.Reason != q.Reason || q.Status != 0 && f.Cause().Status != q.Status {
 			continue // another part of the record has that text
 		}
 
@@ -260,7 +260,7 @@ func (s *Store) page(ctx context.Context, shard int, ks []string, args []any) ([
 func (q *Query) args(at *cursor, n int) []any {
 	claimed, fraction := q.ofState()
 	reason, prefix := "", ""
-	if q.Reason != "" {
+	if q.Reason != "" && fraction == "" {
 		reason = `,"reason":"` + string(q.Reason) + `"`
 	}
 
@@ -273,7 +273,7 @@ func (q *Query) args(at *cursor, n int) []any {
 	}
 
 	look := lookPerCall
-	if q.Reason != "" || q.Host != "" {
+	if reason != "" || q.Host != "" {
 		look = readPerCall
 	}
 
@@ -293,6 +293,10 @@ func (q *Query) ofState() (claimed, fraction string) {
 		return "", "0"
 	case notice.Cancelled:
 		return "", "0.5"
+	case notice.Dead:
+		if c := (notice.Cause{Reason: q.Reason, Status: q.Status}); c.Status != 0 {
+			return "", strconv.FormatFloat(float64(c.Code())/causes, 'g', 17, 64)
+		}
 	}
 	return "", ""
 }
@@ -332,6 +336,7 @@ type Query struct {
 	// or Scheduled.
 	Waiting bool
 	Reason  notice.Reason // of dead ones
+	Status  int           // of dead ones with this Reason, the HTTP status of their cause; 0 = any
 	// Host is a text in lower case that the record contains in any case. The caller must check that it
 	// is the host of the notice's address. Empty = any.
 	Host   string

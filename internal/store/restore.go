@@ -159,7 +159,7 @@ func (s *Store) restoreArgs(p keys.Partition, b back) []any {
 		}
 
 		if !l.Died.IsZero() {
-			died = strconv.FormatInt(l.Died.UnixMilli(), 10)
+			died = deadScore(l.Died, l.Cause())
 		}
 
 		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)

@@ -3,6 +3,7 @@ package store
 import (
 	"math"
 	"strconv"
+	"time"
 
 	"notifier/internal/notice"
 )
@@ -20,12 +21,19 @@ import (
 // h is the index of the postponement's cause in notice.Helds. The µs make a score differ from earlier ones. A parked
 // notice waits for another one of its sequence; if its last c claims have expired, it keeps the fraction c/1024.
 //
-// In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled.
+// In the zset of settled notices, the fraction is .0 for delivered and .5 for cancelled. In the zset of dead letters it is
+// the code of the cause, divided by causes (notice.Cause).
 const (
 	heldTimed   = 500.0 / 1024 // the first fraction of postponed notices with a timer
 	heldUntimed = 0.5          // the first fraction of those without a timer, in steps of heldStep
 	heldStep    = 1.0 / 256
+	causes      = notice.MaxCauseCode + 1
 )
+
+// deadScore returns the score of a notice that died at a time of a cause.
+func deadScore(died time.Time, c notice.Cause) string {
+	return strconv.FormatFloat(float64(died.UnixMilli())+float64(c.Code())/causes, 'g', 17, 64)
+}
 
 // HasTimer reports whether a pending notice with this score has a timer.
 func HasTimer(score float64) bool {

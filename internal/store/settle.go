@@ -225,12 +225,15 @@ func (t *Settlement) append(a *wire.Args, ks []string) []string {
 	a.Buf = append(strconv.AppendInt(a.Buf, int64(n.Made), 10), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, (t.After.Nanoseconds()+999_999)/1_000_000, 10), ' ')
 	a.Buf = append(strconv.AppendInt(a.Buf, int64(coming), 10), ' ')
-	held := 0
-	if t.Ending == EndPostponed { // no other score may allow an early claim
-		held = t.Held.Index()
+	cause := 0
+	switch t.Ending {
+	case EndPostponed: // no other score may allow an early claim
+		cause = t.Held.Index()
+	case EndDead:
+		cause = n.Cause().Code()
 	}
 
-	a.Number(int64(held))
+	a.Number(int64(cause))
 	switch {
 	case t.KeepRecord:
 		a.Buf = append(a.Buf, '-')

@@ -4,7 +4,7 @@
 --       5 "1" = keep settled notices
 --       6 the argument of handover.lua, "" = there is no history
 --       7 operation: cancel, purge, reschedule, fire, redrive, reopen, resend, readdress, settle or replace
---       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for readdress also "": the due time stays; for reopen also "dead" or "dead <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
+--       then for each notice 4: key, when ("+<ms>" or "=<unix ms>"; for readdress also "": the due time stays; for reopen also "dead <code of the cause>" or "dead <code> <entry of the outbox of hooks>", for settle "delivered" or "cancelled"),
 --       and two records: for reopen, resend, readdress and settle the new record and the record that was read, for replace the record's tail
 --       and ""; for redrive and purge of many the id of the bulk change and the ms of the last death that it takes, else "" and ""
 -- Reply {now us, answer…}; an answer is {before, done, in flight, record, shadow, dead, settled, score before}
@@ -72,7 +72,7 @@ for i = 8, #ARGV, 4 do
   elseif redis.call('ZSCORE', KEYS[3], key) then
     before = 'dead'
     local job, last = ARGV[i + 2], tonumber(ARGV[i + 3])
-    late = last and (tonumber(redis.call('ZSCORE', KEYS[3], key)) > last or string.find(record, ',"job":"' .. job .. '"', 1, true))
+    late = last and (tonumber(redis.call('ZSCORE', KEYS[3], key)) >= last + 1 or string.find(record, ',"job":"' .. job .. '"', 1, true))
   else
     local s = redis.call('ZSCORE', KEYS[4], key)
     before = s and (cancelled(s) and 'cancelled' or 'delivered') or ''
@@ -102,11 +102,12 @@ for i = 8, #ARGV, 4 do
     redis.call('ZREM', KEYS[4], key)
     if string.sub(when, 1, 4) == 'dead' then
       redis.call('HSET', KEYS[2], key, ARGV[i + 2])
-      redis.call('ZADD', KEYS[3], string.format('%.0f', now), key)
+      local code, entry = string.match(when, '^dead (%d+)(.*)$')
+      redis.call('ZADD', KEYS[3], string.format('%.17g', now + code * onedeath), key)
       if q and q.blocks then place(key, now, ARGV[i + 2]) end
       if hand then hand('x', key, ARGV[i + 2]) end
-      if #when > 5 then
-        redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', string.format('%.0f', reply[1]) .. string.sub(when, 5))
+      if entry ~= '' then
+        redis.call('RPUSH', string.match(KEYS[1], '^(.-}:)') .. 'deaths', string.format('%.0f', reply[1]) .. entry)
       end
     else
       schedule(key, when, ARGV[i + 2])

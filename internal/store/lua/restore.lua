@@ -1,7 +1,7 @@
 -- Restores dead letters and pending notices under one prefix of one shard.
 -- KEYS  1 shadow  2 records  3 dead  4 settled  then the same four of each other prefix under which these notices may be stored
 -- ARGV  1 claim prefix  2 wake channel  3 "<shard> <route>"  4 mode of timers
---       then for each notice: key, record to replace ("" = none), time of death (Unix ms; "" = pending), due (Unix ms),
+--       then for each notice: key, record to replace ("" = none), score of a dead letter ("" = pending), due (Unix ms),
 --       number of the next attempt, record from ',"made"' on
 -- Reply {now us, answer…}; an answer is
 --       <due>                                     restored; a due time in the past became now

@@ -16,7 +16,8 @@
 --                    To push an entry, "<n> L" or "<n> S <maxlen>" follows the operation: to KEYS[4+n]. The entry follows the four
 --                    arguments, with the number of its arguments first
 --         facts      "<score now> <score before> <made> <ms> <number of the next attempt> <cause>", with the scores of win.lua's reply.
---                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, else 0
+--                    Most claims are settled without parsing them. Cause is the index of a postponed notice's cause, the code of
+--                    a dead one's, else 0
 -- Reply {now us, answer…}: due ms of a notice that is scheduled again, 0 for a settled one, -1 = the claim is no longer valid and
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
@@ -127,7 +128,7 @@ for n = 1, count do
       if q and not (op == 'x' and q.blocks) then q.leave(key) end
       if hand then hand(op, key, record) end
       if op == 'x' then
-        dead[#dead + 1] = nowtext
+        dead[#dead + 1] = format('%.17g', now + match(facts, '%S+$') * onedeath)
         dead[#dead + 1] = key
         if death then
           deaths = deaths or {}

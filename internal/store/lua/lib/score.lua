@@ -4,4 +4,5 @@
 --   untimed    plus onecause for each index of a cause: scheduled or postponed, without a timer
 --   paused     the fraction of a held notice
 --   atonce     due at once or parked. A script adds t[2] % 1000 / 2200, which is below .46
-local onelease, mostleases, postponed, untimed, onecause, paused, atonce = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535
+--   onedeath   in the zset of dead letters, for each code of a cause
+local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
