@@ -81,6 +81,7 @@ func pages[T any](cursor string, read func(cursor string) (items []T, next strin
 type Bulk struct {
 	Prefix string // app, app:module or app:module:type
 	Reason string
+	Status int    // with Reason: the HTTP status of the last attempt
 	Host   string // the host that the notices go to
 	Since  time.Time
 	Until  time.Time // exclusive
@@ -90,7 +91,7 @@ type Bulk struct {
 }
 
 func (b Bulk) values() url.Values {
-	v := Query{Prefix: b.Prefix, Reason: b.Reason, Host: b.Host, Since: b.Since, Until: b.Until, Cursor: b.Cursor}.values()
+	v := Query{Prefix: b.Prefix, Reason: b.Reason, Status: b.Status, Host: b.Host, Since: b.Since, Until: b.Until, Cursor: b.Cursor}.values()
 	if b.Rate != "" {
 		v.Set("rate", b.Rate)
 	}

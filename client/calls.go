@@ -372,6 +372,7 @@ type Query struct {
 	// Waiting selects notices that are due while another one of their sequence comes first; the longest wait first.
 	Waiting bool
 	Reason  string // of dead letters
+	Status  int    // of dead letters with that reason: the HTTP status of the last attempt
 	Host    string // the host that the notices go to
 	Since   time.Time
 	Until   time.Time // exclusive
@@ -390,6 +391,10 @@ func (q Query) values() url.Values {
 
 	if q.Waiting {
 		v.Set("waiting", "true")
+	}
+
+	if q.Status > 0 {
+		v.Set("status", strconv.Itoa(q.Status))
 	}
 
 	if q.Limit > 0 {

@@ -219,7 +219,7 @@ func (a *api) bulkEntry(b *bulking, n int) audit.Entry {
 	}
 
 	if b.Reason != "" {
-		e.Detail += ", of reason " + string(b.Reason)
+		e.Detail += ", of reason " + b.Cause().String()
 	}
 
 	if b.host != "" {

@@ -100,6 +100,8 @@ type Operator interface {
 type Counter interface {
 	// Counts counts the notices in Redis, without the missing nodes of a cluster.
 	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
+	// DeadCauses counts the dead letters that died since a time (zero = all) by prefix and cause. The count may be a little older.
+	DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error)
 	Stats() []RouteStats
 }
 

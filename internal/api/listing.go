@@ -27,6 +27,7 @@ var (
 	paramWaits  = parameter{"waiting", "true: only notices that are due while another one of their sequence comes first, the longest wait " +
 		"first; since and until are then the start of the wait. Only routes with an order have any.", "true"}
 	paramReason = parameter{"reason", "The reason of dead letters.", "status_5xx"}
+	paramStatus = parameter{"status", "The HTTP status of the last attempt, for a reason that has one; reason is needed.", "500"}
 	paramSince  = parameter{"since", "RFC 3339; by due time, or for finalized notices by the time of the end.", "2026-11-21T00:00:00Z"}
 	paramUntil  = parameter{"until", "RFC 3339, exclusive.", "2026-11-22T00:00:00Z"}
 	paramLimit  = parameter{"limit", "1 to 1000, 100 if absent.", "100"}
@@ -101,8 +102,26 @@ func (a *api) filter(q url.Values, f *codec.Faults) store.Query {
 		}
 	}
 
+	out.Status = statusOf(q, out.Reason, f)
 	out.Since, out.Until = span(q, f)
 	return out
+}
+
+// statusOf reads the parameter status.
+func statusOf(q url.Values, reason notice.Reason, f *codec.Faults) int {
+	s := q.Get("status")
+	if s == "" {
+		return 0
+	}
+
+	c := notice.Cause{Reason: reason}
+	c.Status, _ = strconv.Atoi(s)
+	if c.Status == 0 || notice.CauseOf(c.Code()) != c {
+		f.Add("query.status", codec.Clip(s, 60), "want a status that the reason can have, such as 503 with the reason status_5xx")
+		return 0
+	}
+
+	return c.Status
 }
 
 // span reads the parameters since and until.

@@ -68,7 +68,7 @@ func tag(op *operation) string {
 	switch {
 	case slices.Contains([]string{"ack", "nack", "defer"}, op.id):
 		return "reports"
-	case op.id == "stats":
+	case op.id == "stats" || op.id == "dead":
 		return "routes"
 	case op.segments[0] != "v1" || op.id == "instances" || op.id == "tap":
 		return "service"

@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	listParams = []parameter{paramRoute, paramPrefix, paramState, paramWaits, paramReason, paramCalled, paramSince, paramUntil, paramLimit,
-		paramCursor}
+	listParams = []parameter{paramRoute, paramPrefix, paramState, paramWaits, paramReason, paramStatus, paramCalled, paramSince, paramUntil,
+		paramLimit, paramCursor}
 
-	purgeParams   = []parameter{paramDryRun, paramPrefix, paramReason, paramCalled, paramSince, paramUntil, paramCursor}
+	purgeParams   = []parameter{paramDryRun, paramPrefix, paramReason, paramStatus, paramCalled, paramSince, paramUntil, paramCursor}
 	redriveParams = append([]parameter{paramRate}, purgeParams...)
 )
 
@@ -170,6 +170,11 @@ func (a *api) operations() []operation {
 		{access.Read, call{method: "GET", path: "/v1/stats", id: "stats", summary: "Read the numbers of each route", about: aboutMissing,
 			answer: Stats{}, ok: []int{ok},
 			fails: []int{badRequest, unprocessable, down}, serve: a.stats}},
+		{access.Read, call{method: "GET", path: "/v1/dead", id: "dead", summary: "Count the dead letters by cause",
+			about: "The dead letters of each route by reason and HTTP status, the largest group first. All are counted, without reading " +
+				"one. The count may be some seconds old: counted says when it was made. A route is counted if it lies wholly within " +
+				"the caller's prefix. " + aboutMissing,
+			query: deadParams, answer: Dead{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.dead}},
 		{access.Read, call{method: "GET", path: "/v1/instances", id: "instances", summary: "List the instances",
 			about: "The instances of this Redis and namespace, latest heartbeat first. routes_differ names the routes whose " +
 				"configuration differs from that of the answering instance. Only for clients without a prefix. Instances that " +

@@ -19,7 +19,7 @@ var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: ac
 // required is the lowest role that may make each call, as documented for operators.
 var required = map[access.Role][]string{
 	access.Public: {"healthz", "readyz", "openapi", "keySet"},
-	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "instances", "audit", "history", "replays", "showReplay",
+	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "instances", "audit", "history", "replays", "showReplay",
 		"redirects", "showRedirect", "metrics"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
 	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "pauseReceiver",

@@ -139,6 +139,12 @@ func TestNoticeCommands(t *testing.T) {
 	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
 	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
 	contains(t, out, key, "rejected")
+	out, _ = d.run(0, "dead", "--since", "1h")
+	contains(t, out, "ROUTE", "REASON", "jobs")
+	if out, _ := d.run(0, "dead", "--reason", "dns"); out != "No dead letters\n" {
+		t.Errorf("dead letters of another reason: %s", out)
+	}
+	d.run(2, "dead", "--reason", "nonsense")
 	out, _ = d.run(0, "redrive", "--route", "jobs", "--dry-run")
 	contains(t, out, "Dry run: 1 dead letters of route jobs would be redriven")
 	out, _ = d.run(0, "redrive", "--route", "jobs", "--json")

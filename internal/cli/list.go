@@ -47,7 +47,7 @@ line. --since and --until take a time or an age such as 2h.`,
 			return a.listPages(cmd.Context(), c, q, all)
 		},
 	}
-	a.filters(c, filter{&q.Prefix, &q.Reason, &q.Host, &q.Since, &q.Until})
+	a.filters(c, filter{&q.Prefix, &q.Reason, &q.Host, &q.Status, &q.Since, &q.Until})
 	f := c.Flags()
 	f.StringVar(&q.Route, "route", "", "name of a route")
 	f.StringVar((*string)(&q.State), "state", "", "scheduled, claimed, delivered, cancelled or dead (default: all)")
@@ -139,6 +139,7 @@ func (a *command) listed(n *client.Notice) []cell {
 // filter is the values of the flags that list, redrive and purge share.
 type filter struct {
 	prefix, reason, host *string
+	status               *int
 	since, until         *time.Time
 }
 
@@ -147,6 +148,7 @@ func (a *command) filters(c *cobra.Command, to filter) {
 	f := c.Flags()
 	f.StringVar(to.prefix, "prefix", "", "only keys with this prefix: app, app:module or app:module:type")
 	f.StringVar(to.reason, "reason", "", "reason of death: status_5xx, timeout, connect, …")
+	f.IntVar(to.status, "status", 0, "with --reason, the HTTP status of the last attempt: 503")
 	f.StringVar(to.host, "host", "", "host that is called, such as shop.example")
 	a.agoVar(f, to.since, "since", "from this time, or this long ago: 2026-11-21T00:00:00Z, 14:00, yesterday, 24h")
 	a.agoVar(f, to.until, "until", "before this time, or this long ago")

@@ -71,7 +71,7 @@ for the retention. --dry-run counts them only.`,
 
 // bulkFlags adds the flags that redrive and purge share.
 func (a *command) bulkFlags(c *cobra.Command, b *client.Bulk, routeName *string) {
-	a.filters(c, filter{&b.Prefix, &b.Reason, &b.Host, &b.Since, &b.Until})
+	a.filters(c, filter{&b.Prefix, &b.Reason, &b.Host, &b.Status, &b.Since, &b.Until})
 	c.Flags().StringVar(routeName, "route", "", "name of the route of the dead letters")
 	c.Flags().BoolVar(&b.DryRun, "dry-run", false, "count and change nothing")
 }

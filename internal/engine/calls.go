@@ -263,6 +263,11 @@ func (e *Engine) AmendAll(ctx context.Context, b store.Bulk) (store.Amends, erro
 	if err := e.known(ctx); err != nil {
 		return store.Amends{}, err
 	}
+
+	if !b.DryRun {
+		defer e.dead.forget()
+	}
+
 	return e.store.AmendAll(ctx, b)
 }
 
@@ -365,15 +370,7 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 		return nil, nil, err
 	}
 
-	prefixes := slices.Clone(e.store.Layout.Prefixes())
-	for _, r := range e.o.Routes.All() {
-		if !slices.Contains(prefixes, r.Prefix) {
-			prefixes = append(prefixes, r.Prefix)
-		}
-	}
-
-	slices.Sort(prefixes)
-	counts, missing, err := e.store.Counts(ctx, prefixes)
+	counts, missing, err := e.store.Counts(ctx, e.prefixes())
 	if err != nil {
 		return nil, missing, err
 	}

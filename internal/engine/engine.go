@@ -155,6 +155,7 @@ type Engine struct {
 	foreign     *foreignKeys
 	losses      *losses
 	full        *full
+	dead        deadCounts
 
 	events   atomic.Bool   // expired events arrive
 	keyspace atomic.Bool   // keyspace events of adopting routes arrive, or no route adopts

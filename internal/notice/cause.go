@@ -1,10 +1,20 @@
 package notice
 
+import "strconv"
+
 // Cause is why a notice is dead.
 type Cause struct {
 	Reason Reason
 	// Status is the HTTP status of the last attempt if Reason is a judgement on a response; 0 otherwise.
 	Status int
+}
+
+// String returns the reason, and the status if there is one: "status_5xx 503".
+func (c Cause) String() string {
+	if c.Status == 0 {
+		return string(c.Reason)
+	}
+	return string(c.Reason) + " " + strconv.Itoa(c.Status)
 }
 
 // Cause returns why a dead notice is dead.

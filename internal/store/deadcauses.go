@@ -28,17 +28,22 @@ type DeadGroup struct {
 	First, Last time.Time // of their deaths
 }
 
-// DeadCauses counts the dead letters of prefixes that died from since to until by prefix and cause, the most frequent first; zero times
-// are no bounds. It reads no record, so that it counts about a million a second. In a cluster it leaves out unreachable nodes, which
-// missing names.
-func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since, until time.Time) (list []DeadGroup, missing []wire.Lost, err error) {
+// DeadCount is a count of dead letters.
+type DeadCount struct {
+	Groups  []DeadGroup // the largest first
+	Missing []wire.Lost // unreachable nodes, whose dead letters are not counted
+	At      time.Time   // when it was made; zero in an answer of the store
+}
+
+// DeadCauses counts the dead letters of prefixes that died since a time (zero = all) by prefix and cause. It reads no record.
+func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Time) (out DeadCount, err error) {
 	type group struct {
 		prefix string
 		cause  notice.Cause
 	}
 
 	by, r := map[group]*DeadGroup{}, s.w.NewRound()
-	q := Query{Since: since, Until: until}
+	q := Query{Since: since}
 	for _, prefix := range prefixes {
 		for shard := range s.space.Places() {
 			if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
@@ -53,23 +58,24 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since, until 
 					sum.First, sum.Last = earlier(sum.First, g.First), later(sum.Last, g.Last)
 				})
 			}); err != nil {
-				return nil, nil, err
+				return out, err
 			}
 		}
 	}
 
-	if missing, err = r.Missing(ctx); err != nil {
-		return nil, nil, err
+	if out.Missing, err = r.Missing(ctx); err != nil {
+		return out, err
 	}
 
 	for _, g := range by {
-		list = append(list, *g)
+		out.Groups = append(out.Groups, *g)
 	}
 
-	slices.SortFunc(list, func(a, b DeadGroup) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Prefix, b.Prefix), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Status, b.Status))
+	slices.SortFunc(out.Groups, func(a, b DeadGroup) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Prefix, b.Prefix), cmp.Compare(a.Reason, b.Reason),
+			cmp.Compare(a.Status, b.Status))
 	})
-	return list, missing, nil
+	return out, nil
 }
 
 // eachCause calls add with the groups of one partition, which may be split.

@@ -294,7 +294,7 @@ func (q *Query) ofState() (claimed, fraction string) {
 	case notice.Cancelled:
 		return "", "0.5"
 	case notice.Dead:
-		if c := (notice.Cause{Reason: q.Reason, Status: q.Status}); c.Status != 0 {
+		if c := q.Cause(); c.Status != 0 {
 			return "", strconv.FormatFloat(float64(c.Code())/causes, 'g', 17, 64)
 		}
 	}
@@ -348,6 +348,9 @@ type Query struct {
 	job    *job // if not nil, only notices that died before it began
 	moving bool // notices that are on their way to current shards arrive before these are listed
 }
+
+// Cause returns the cause that the query selects; zero = any.
+func (q *Query) Cause() notice.Cause { return notice.Cause{Reason: q.Reason, Status: q.Status} }
 
 // Page is a part of a listing. An empty Cursor means the end. A page may be shorter than the limit,
 // even empty, and not be the last one, because a call reads a bounded number of entries.

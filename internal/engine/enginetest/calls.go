@@ -173,6 +173,13 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 	return list, e.lost(missing), err
 }
 
+// DeadCauses counts the dead letters by cause.
+func (e *Engine) DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error) {
+	out, err := attempt(e, func() (store.DeadCount, error) { return e.Engine.DeadCauses(ctx, since) }, nil)
+	out.Missing = e.lost(out.Missing)
+	return out, err
+}
+
 // Forecast counts the notices that fall due.
 func (e *Engine) Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error) {
 	counts, err = attempt(e, func() (counts []int64, err error) {
