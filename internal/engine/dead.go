@@ -19,7 +19,7 @@ const (
 
 // deadCounts are the latest counts of dead letters by the begin of their window. Its methods may be called at the same time.
 type deadCounts struct {
-	counting sync.Mutex // one count at a time
+	counting chan struct{} // one count at a time
 
 	mu   sync.Mutex
 	kept map[time.Time]deadCount
@@ -29,6 +29,8 @@ type deadCount struct {
 	store.DeadCount
 	took time.Duration
 }
+
+func newDeadCounts() *deadCounts { return &deadCounts{counting: make(chan struct{}, 1)} }
 
 func (c *deadCounts) get(since time.Time) (store.DeadCount, bool) {
 	c.mu.Lock()
@@ -69,8 +71,13 @@ func (e *Engine) DeadCauses(ctx context.Context, since time.Time) (store.DeadCou
 		return got, nil
 	}
 
-	e.dead.counting.Lock()
-	defer e.dead.counting.Unlock()
+	select {
+	case e.dead.counting <- struct{}{}:
+		defer func() { <-e.dead.counting }()
+	case <-ctx.Done():
+		return store.DeadCount{}, ctx.Err()
+	}
+
 	if got, ok := e.dead.get(since); ok {
 		return got, nil // another call has just counted
 	}
@@ -82,7 +89,12 @@ func (e *Engine) DeadCauses(ctx context.Context, since time.Time) (store.DeadCou
 	}
 
 	got.At = time.Now().UTC()
-	e.dead.put(since, deadCount{got, time.Since(began)})
+	took := time.Since(began)
+	if len(got.Missing) > 0 {
+		took = 0 // most of it was a wait for these nodes
+	}
+
+	e.dead.put(since, deadCount{got, took})
 	return got, nil
 }
 

@@ -155,7 +155,7 @@ type Engine struct {
 	foreign     *foreignKeys
 	losses      *losses
 	full        *full
-	dead        deadCounts
+	dead        *deadCounts
 
 	events   atomic.Bool   // expired events arrive
 	keyspace atomic.Bool   // keyspace events of adopting routes arrive, or no route adopts
@@ -185,7 +185,7 @@ func New(o Options) *Engine {
 	e.unconfirmed = &unconfirmed{metrics: o.Metrics, logger: o.Logger}
 	e.foreign = &foreignKeys{engine: e, logged: map[string]time.Time{}, since: map[string]int{}}
 	e.unadopted = newUnadopted(e, o.Logger)
-	e.losses, e.full = newLosses(o.Metrics, o.Logger), &full{engine: e, now: time.Now}
+	e.losses, e.full, e.dead = newLosses(o.Metrics, o.Logger), &full{engine: e, now: time.Now}, newDeadCounts()
 	e.store = e.newStore()
 	e.holds = holds.New(e.store.Layout)
 

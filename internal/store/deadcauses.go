@@ -43,23 +43,20 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Ti
 	}
 
 	by, r := map[group]*DeadGroup{}, s.w.NewRound()
-	q := Query{Since: since}
-	for _, prefix := range prefixes {
-		for shard := range s.space.Places() {
-			if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
-				return s.eachCause(ctx, keys.Partition{Prefix: prefix, Shard: shard}, q, func(g DeadGroup) {
-					sum := by[group{prefix, g.Cause}]
-					if sum == nil {
-						sum = &DeadGroup{Prefix: prefix, Cause: g.Cause, First: g.First}
-						by[group{prefix, g.Cause}] = sum
-					}
+	for shard := range s.space.Places() {
+		if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
+			return s.eachCause(ctx, shard, prefixes, Query{Since: since}, func(g DeadGroup) {
+				sum := by[group{g.Prefix, g.Cause}]
+				if sum == nil {
+					sum = &DeadGroup{Prefix: g.Prefix, Cause: g.Cause, First: g.First}
+					by[group{g.Prefix, g.Cause}] = sum
+				}
 
-					sum.Count += g.Count
-					sum.First, sum.Last = earlier(sum.First, g.First), later(sum.Last, g.Last)
-				})
-			}); err != nil {
-				return out, err
-			}
+				sum.Count += g.Count
+				sum.First, sum.Last = earlier(sum.First, g.First), later(sum.Last, g.Last)
+			})
+		}); err != nil {
+			return out, err
 		}
 	}
 
@@ -78,29 +75,38 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Ti
 	return out, nil
 }
 
-// eachCause calls add with the groups of one partition, which may be split.
-func (s *Store) eachCause(ctx context.Context, p keys.Partition, q Query, add func(DeadGroup)) error {
-	lo, hi := q.scores(p.Shard)
-	for rank := any(""); rank != int64(-1); {
-		v, err := s.w.Run(ctx, deadCausesScript, []string{s.space.Dead(p)}, []any{lo, hi, rank, causesPerCall})
+// eachCause calls add with the groups of one shard, which may be split.
+func (s *Store) eachCause(ctx context.Context, shard int, prefixes []string, q Query, add func(DeadGroup)) error {
+	ks := make([]string, len(prefixes))
+	for i, prefix := range prefixes {
+		ks[i] = s.space.Dead(keys.Partition{Prefix: prefix, Shard: shard})
+	}
+
+	lo, hi := q.scores(shard)
+	for from, rank := any(int64(1)), any(""); from != int64(0) && len(ks) > 0; {
+		v, err := s.w.Run(ctx, deadCausesScript, ks, []any{lo, hi, from, rank, causesPerCall})
 		if err != nil {
 			return err
 		}
-		if len(v)%4 != 1 {
+		if len(v)%5 != 2 {
 			return wire.BadReply("deadcauses", "%d answers", len(v))
 		}
 
-		for i := 1; i < len(v); i += 4 {
-			code, _ := v[i].(int64)
-			g := DeadGroup{Cause: notice.CauseOf(int(code))}
-			g.Count, _ = v[i+1].(int64)
-			first, _ := v[i+2].(int64)
-			last, _ := v[i+3].(int64)
-			g.First, g.Last = time.UnixMilli(first).UTC(), time.UnixMilli(last).UTC()
-			add(g)
+		for i := 2; i < len(v); i += 5 {
+			var n [5]int64
+			for j := range n {
+				n[j], _ = v[i+j].(int64)
+			}
+
+			if n[0] < 1 || int(n[0]) > len(prefixes) {
+				return wire.BadReply("deadcauses", "zset %d of %d", n[0], len(prefixes))
+			}
+
+			add(DeadGroup{Prefix: prefixes[n[0]-1], Cause: notice.CauseOf(int(n[1])), Count: n[2], First: time.UnixMilli(n[3]).UTC(),
+				Last: time.UnixMilli(n[4]).UTC()})
 		}
 
-		rank = v[0]
+		from, rank = v[0], v[1]
 	}
 
 	return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/keys"
 	"notifier/internal/notice"
 )
 
@@ -86,11 +87,22 @@ func TestDeadCausesReadsInSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	count, err := s.DeadCauses(t.Context(), []string{prefix}, time.Time{})
+	other := s.space.Dead(keys.Partition{Prefix: "app2"})
+	if err := srv.Client().ZAdd(t.Context(), other, all...).Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	count, err := s.DeadCauses(t.Context(), []string{"app0", prefix, "app2"}, time.Time{})
 	want := codes[0] + codes[notice.MaxCauseCode] // an unknown code is the zero Cause
 	got := map[notice.Cause]int64{}
 	for _, g := range count.Groups {
-		got[g.Cause] = g.Count
+		if got[g.Cause] += g.Count; g.Prefix == "app0" {
+			t.Errorf("counted without any: %+v", g)
+		}
+	}
+
+	for c := range got { // both prefixes have the same
+		got[c] /= 2
 	}
 
 	if err != nil || len(got) != 3 || got[notice.Cause{}] != want || got[notice.CauseOf(1)] != codes[1] ||

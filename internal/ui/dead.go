@@ -18,16 +18,50 @@ import (
 	"notifier/internal/wire"
 )
 
-// group is the dead letters of one route with the same reason and host.
+// group is dead letters of one route: all, of one cause, or of one cause and host.
 type group struct {
 	Route, Prefix string
-	Reason        notice.Reason
-	Host          string
+	notice.Cause
+	Host     string
+	AnyCause bool
+	AnyHost  bool
 }
 
 // values returns the query of the group's page.
 func (g group) values() url.Values {
-	return url.Values{"route": {g.Route}, "reason": {string(g.Reason)}, "host": {g.Host}}
+	out := url.Values{"route": {g.Route}}
+	if !g.AnyCause {
+		out.Set("reason", string(g.Reason))
+	}
+
+	if g.Status > 0 {
+		out.Set("status", strconv.Itoa(g.Status))
+	}
+
+	if !g.AnyHost {
+		out.Set("host", g.Host)
+	}
+
+	return out
+}
+
+// has reports whether the group has a dead letter that goes to a host.
+func (g group) has(f *store.Found, host string) bool {
+	c := f.Cause()
+	return (g.AnyCause || c.Reason == g.Reason && (g.Status == 0 || c.Status == g.Status)) && (g.AnyHost || host == g.Host)
+}
+
+// why returns the cause of the group as the visitor sees it.
+func (v Visitor) why(g group) text {
+	switch {
+	case g.AnyCause:
+		return nil
+	case g.Status > 0 && g.Reason != notice.ReasonAckMismatch:
+		return plain("HTTP " + number(g.Status))
+	case g.Status > 0:
+		return say("%s · %s", "HTTP "+number(g.Status), v.reason(g.Reason))
+	}
+	return v.reason(g.Reason)
 }
 
 // bound is the context to which the cursor of a change of the group is sealed.
@@ -40,7 +74,7 @@ type groupRow struct {
 	Why          text // its reason
 	Count        int
 	First, Last  stamp
-	Status       text   // of the last response
+	Answer       text   // the status of the last response
 	Sample       string // its beginning
 	Path, Search string
 
@@ -51,6 +85,11 @@ type deadPage struct {
 	Route  string
 	Routes []string
 	Groups []groupRow
+	// Causes reports whether the groups are by cause, with all dead letters. Other pages group by host too, and inspect
+	// dead letters one by one.
+	Causes    bool
+	Redrive   string // the path to redrive all of Route; empty without the right
+	CountedAt stamp  // of the causes
 	// Counted reports whether Looked and Total may be shown: they include no notices of other clients.
 	Counted bool
 	Looked  int
@@ -71,12 +110,19 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return cmp.Or(err, error(failure{http.StatusUnprocessableEntity, wrong}))
 	}
 
+	page := deadPage{Route: s.Route, Routes: p.routesMet(v)}
+	if v.ownsAll(q.Routes) && !v.Linked() {
+		if err := p.countCauses(r.Context(), q, v, &page); err != nil {
+			return err
+		}
+		return p.render(w, r, http.StatusOK, view{Title: say("Dead letters"), Visitor: v, Content: deadContent(page, false)})
+	}
+
 	place := bound("dead", s, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
 		return err
 	}
 
-	page := deadPage{Route: s.Route, Routes: p.routesMet(v)}
 	if q.Cursor != "" {
 		page.Begin = deadPath(s.Route)
 	}
@@ -96,16 +142,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		page.Looked = got.looked
 	}
 
-	page.Away = v.away(got.missing)
-	for _, row := range by {
-		row.First, row.Last = p.stamp(row.first), p.stamp(row.last)
-		row.Path = Root + "dead/group?" + row.values().Encode()
-		page.Groups = append(page.Groups, *row)
-	}
-
-	slices.SortFunc(page.Groups, func(a, b groupRow) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host))
-	})
+	page.Away, page.Groups = v.away(got.missing), p.rowsOf(by)
 	next, err := p.seal(r, got.cursor, place)
 	if err != nil {
 		return err
@@ -121,11 +158,42 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	return p.render(w, r, http.StatusOK, view{Title: say("Dead letters"), Visitor: v, Content: deadContent(page, v.Linked())})
 }
 
+// countCauses fills the page with all dead letters by cause.
+func (p *Pages) countCauses(ctx context.Context, q store.Query, v Visitor, page *deadPage) error {
+	count, err := p.o.Engine.DeadCauses(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+
+	page.Causes, page.Counted, page.CountedAt, page.Away = true, true, p.stamp(count.At), v.away(count.Missing)
+	for _, g := range count.Groups {
+		if !slices.Contains(q.Routes, g.Prefix) {
+			continue
+		}
+
+		row := groupRow{group: group{Route: p.routeName(g.Prefix), Prefix: g.Prefix, Cause: g.Cause, AnyHost: true}, Count: int(g.Count),
+			First: p.stamp(g.First), Last: p.stamp(g.Last)}
+		row.Why, row.Path = v.why(row.group), Root+"dead/group?"+row.values().Encode()
+		page.Groups, page.Total = append(page.Groups, row), page.Total+g.Count
+	}
+
+	if page.Route != "" && page.Total > 0 && v.May(access.Operate) {
+		page.Redrive = Root + "dead/group?" + group{Route: page.Route, AnyCause: true, AnyHost: true}.values().Encode()
+	}
+
+	return nil
+}
+
 func (p *Pages) count(by map[group]*groupRow, f *store.Found, v Visitor) {
-	g := group{p.routeFor(f.Route, v), f.Route, f.Reason, p.hostOf(f)}
+	g := group{Route: p.routeFor(f.Route, v), Prefix: f.Route, Cause: notice.Cause{Reason: f.Reason}, Host: p.hostOf(f)}
+	p.countIn(by, g, f, v)
+}
+
+// countIn counts a dead letter in a group.
+func (p *Pages) countIn(by map[group]*groupRow, g group, f *store.Found, v Visitor) {
 	row := by[g]
 	if row == nil {
-		row = &groupRow{group: g, Why: v.reason(g.Reason), first: f.SettledAt, last: f.SettledAt}
+		row = &groupRow{group: g, Why: v.why(g), first: f.SettledAt, last: f.SettledAt}
 		by[g] = row
 	}
 
@@ -137,12 +205,26 @@ func (p *Pages) count(by map[group]*groupRow, f *store.Found, v Visitor) {
 	if !f.SettledAt.Before(row.last) {
 		row.last = f.SettledAt
 		if n := len(f.Attempts); n > 0 {
-			row.Status, row.Sample = nil, p.view(f).AnswerText(f.Attempts[n-1].Response)
+			row.Answer, row.Sample = nil, p.view(f).AnswerText(f.Attempts[n-1].Response)
 			if status := f.Attempts[n-1].Status; status > 0 {
-				row.Status = plain("HTTP " + number(status))
+				row.Answer = plain("HTTP " + number(status))
 			}
 		}
 	}
+}
+
+// rowsOf returns the counted groups, the largest first.
+func (p *Pages) rowsOf(by map[group]*groupRow) (rows []groupRow) {
+	for _, row := range by {
+		row.First, row.Last = p.stamp(row.first), p.stamp(row.last)
+		row.Path = Root + "dead/group?" + row.values().Encode()
+		rows = append(rows, *row)
+	}
+
+	slices.SortFunc(rows, func(a, b groupRow) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Route, b.Route), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Host, b.Host))
+	})
+	return rows
 }
 
 // deadStep is the maximum number of dead letters of one call.
@@ -179,8 +261,14 @@ func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit ti
 // whether a notice belongs to the group.
 func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*store.Found) bool, error) {
 	get := func(name string) string { return strings.TrimSpace(r.FormValue(name)) }
-	g := group{Route: get("route"), Reason: notice.Reason(get("reason")), Host: get("host")}
+	g := group{Route: get("route"), Cause: notice.Cause{Reason: notice.Reason(get("reason"))}, Host: get("host")}
+	g.Status, _ = strconv.Atoi(get("status"))
+	g.AnyCause, g.AnyHost = !r.Form.Has("reason"), !r.Form.Has("host")
 	q, wrong, err := p.query(r.Context(), search{Route: g.Route, State: string(notice.Dead), Reason: string(g.Reason), Host: g.Host}, v)
+	if q.Status = g.Status; q.Status != 0 && notice.CauseOf(g.Code()) != g.Cause {
+		err = failure{http.StatusNotFound, say("There is no such group of dead letters.")}
+	}
+
 	if err == nil && (wrong != nil || g.Route == "" || len(q.Routes) != 1) {
 		err = failure{http.StatusNotFound, say("There is no such group of dead letters.")}
 	}
@@ -190,7 +278,7 @@ func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*s
 	}
 
 	g.Prefix = q.Routes[0]
-	return g, q, func(f *store.Found) bool { return f.Reason == g.Reason && p.hostOf(f) == g.Host }, nil
+	return g, q, func(f *store.Found) bool { return g.has(f, p.hostOf(f)) }, nil
 }
 
 type groupPage struct {
@@ -209,6 +297,10 @@ type groupPage struct {
 	// Lost reports whether some of the inspected notices are masked in the download, so that the download
 	// cannot restore them.
 	Lost bool
+	// Hosts are the receivers among the dead letters that were inspected, if the group is not of one host.
+	Hosts []groupRow
+	// Some reports whether not all dead letters were inspected for Hosts.
+	Some bool
 }
 
 // spread is a duration over which a redrive can be spread.
@@ -220,6 +312,12 @@ type spread struct {
 var spreads = []spread{{"0s", say("at once")}, {"1m", say("over a minute")}, {"10m", say("over 10 minutes")}, {"1h", say("over an hour")},
 	{"6h", say("over 6 hours")}, {"24h", say("over a day")}}
 
+// mostHosts is the maximum number of receivers in the table of a group.
+const mostHosts = 50
+
+// shownHosts returns the receivers with most dead letters.
+func (d groupPage) shownHosts() []groupRow { return d.Hosts[:min(len(d.Hosts), mostHosts)] }
+
 // groupSamples is how many notices of a group its page lists.
 const groupSamples = 10
 
@@ -230,9 +328,10 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		return err
 	}
 
-	page := groupPage{group: g, Why: v.reason(g.Reason), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate),
+	page := groupPage{group: g, Why: v.why(g), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate),
 		Cursor: r.FormValue("cursor"), Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
+	by := map[group]*groupRow{}
 	if q.Cursor, err = p.continues(r, g.bound(v)); err != nil {
 		return err
 	}
@@ -243,6 +342,11 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		}
 
 		page.Lost = page.Lost || !p.o.Mask.None() && p.snapshotOf(f).Masked
+		if g.AnyHost {
+			of := group{Route: g.Route, Prefix: g.Prefix, Cause: f.Cause(), Host: p.hostOf(f)}
+			p.countIn(by, of, f, v)
+		}
+
 		if len(page.Rows) < groupSamples {
 			page.Rows = append(page.Rows, p.noticeRow(f, v))
 		}
@@ -253,12 +357,41 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		return got.failed
 	}
 
-	page.Count, page.Away = got.matched, v.away(got.left)
+	page.Count, page.Away, page.Hosts = got.matched, v.away(got.left), p.rowsOf(by)
 	page.All = got.cursor == "" && page.Away == nil
+	if page.Some = !page.All; page.Some && g.AnyHost && !v.Linked() && v.Owns(g.Prefix) {
+		if err := p.countAll(r.Context(), &page); err != nil {
+			return err
+		}
+	}
+
 	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // the rest is unknown
 
-	return p.render(w, r, http.StatusOK, view{Title: say("%s, %s", g.Route, page.Why), Section: say("Dead letters"), Visitor: v,
+	title := say("%s, %s", g.Route, page.Why)
+	if g.AnyCause {
+		title = say("%s, all dead letters", g.Route)
+	}
+
+	return p.render(w, r, http.StatusOK, view{Title: title, Section: say("Dead letters"), Visitor: v,
 		Content: groupContent(page)})
+}
+
+// countAll replaces the count of a page that has not inspected all dead letters of its group.
+func (p *Pages) countAll(ctx context.Context, page *groupPage) error {
+	count, err := p.o.Engine.DeadCauses(ctx, time.Time{})
+	if err != nil {
+		return err
+	}
+
+	all := 0
+	for _, g := range count.Groups {
+		if g.Prefix == page.Prefix && (page.AnyCause || g.Reason == page.Reason && (page.Status == 0 || g.Status == page.Status)) {
+			all += int(g.Count)
+		}
+	}
+
+	page.Count, page.All = max(all, page.Count), len(count.Missing) == 0 && page.Away == nil
+	return nil
 }
 
 // changeTime limits the time in which one request changes a group. The page then offers to continue.
@@ -289,7 +422,7 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 		got := p.amendDead(lasting(r), v, store.Bulk{Query: q, Op: op, Fits: fits, Delay: func(n int) time.Duration {
 			return over * time.Duration(n%count) / time.Duration(count)
 		}}, changeTime)
-		detail := fmt.Sprintf("%s, %s of host %s", plural(got.done, "dead letter"), cmp.Or(string(g.Reason), "no reason"), cmp.Or(g.Host, "none"))
+		detail := plural(got.done, "dead letter") + g.detail()
 		if detail += got.without(); over > 0 {
 			detail += ", spread over " + notice.Short(over)
 		}
@@ -310,6 +443,19 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 
 		return back(w, Root+"dead/group", got.saying(said, query))
 	}
+}
+
+// detail describes the group for the audit.
+func (g group) detail() (s string) {
+	if !g.AnyCause {
+		s = ", " + cmp.Or(g.Cause.String(), "no reason")
+	}
+
+	if !g.AnyHost {
+		s = fmt.Sprintf("%s of host %s", s, cmp.Or(g.Host, "none"))
+	}
+
+	return s
 }
 
 // amended is the result of a change, or of a count, of many dead letters.

@@ -258,8 +258,14 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	}
 	s.dead("app1:orders:paid:g1", "https://shop.example/", notice.ReasonGone, "left")
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
-	s.get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example", "1 gone other.example",
-		"8 dead letters inspected")
+	s.get("/ui/dead").is(200).says("orders 6 timeout", "orders 2 gone", "8 dead letters, counted").saysNot("shop.example")
+	s.get("/ui/dead/group?reason=gone&route=orders").is(200).says("2 notices", "2 receivers", "shop.example 1", "other.example 1", "HTTP 500 left",
+		"Redrive 2 notices")
+	s.get("/ui/dead/group?route=orders").is(200).says("All dead letters of orders", "8 notices", "Redrive 8 notices")
+	s.get("/ui/dead?route=orders").is(200).says("All dead letters of orders")
+	// A visitor who does not own the route gets its own groups, with their hosts.
+	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/dead").is(200).says("6 timeout shop.example", "HTTP 500 slow", "1 gone shop.example",
+		"1 gone other.example")
 	const group = "/ui/dead/group?host=shop.example&reason=timeout&route=orders"
 	s.get(group).is(200).says("6 notices", "Redrive 6 notices", "The file contains secrets", "Download 6 notices",
 		"app1:orders:paid:t5").saysNot("paid:g1")
@@ -298,6 +304,26 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	}
 	for _, bad := range []string{"?route=none&reason=timeout", "?reason=timeout", "?route=orders&reason=boredom", ""} {
 		s.get("/ui/dead/group" + bad).is(404)
+	}
+}
+
+// TestDeadLettersOfOneStatus checks that a group of a status is counted, listed and redriven apart.
+func TestDeadLettersOfOneStatus(t *testing.T) {
+	s := newSite(t)
+	for i, status := range []int{500, 503, 503} {
+		s.deadOf(fmt.Sprintf("app1:orders:paid:s%d", i), fmt.Sprintf("https://shop%d.example/", i),
+			notice.Cause{Reason: notice.ReasonStatus5xx, Status: status}, "down")
+	}
+
+	s.get("/ui/dead").is(200).says("orders 2 HTTP 503 status_5xx", "orders 1 HTTP 500 status_5xx", "3 dead letters")
+	const group = "/ui/dead/group?reason=status_5xx&route=orders&status=503"
+	s.get(group).is(200).says("the reason HTTP 503", "2 notices", "shop1.example", "shop2.example").saysNot("shop0.example")
+	s.get("/ui/dead/group?reason=status_5xx&route=orders&status=404").is(404)
+	s.post("/ui/dead/redrive", "route", "orders", "reason", "status_5xx", "status", "503", "count", "2").is(303)
+	all := s.engine.All()
+	if all["app1:orders:paid:s0"].State != notice.Dead || all["app1:orders:paid:s1"].State != notice.Scheduled ||
+		all["app1:orders:paid:s2"].State != notice.Scheduled {
+		t.Error("a redrive of a status reaches another one")
 	}
 }
 

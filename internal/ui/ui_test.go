@@ -232,11 +232,17 @@ func (s *site) keep(key string, c notice.Content, delay time.Duration) {
 // dead keeps a dead letter with an answer.
 func (s *site) dead(key, address string, reason notice.Reason, answer string) {
 	s.t.Helper()
+	s.deadOf(key, address, notice.Cause{Reason: reason, Status: 500}, answer)
+}
+
+// deadOf keeps a dead letter whose last attempt had a status.
+func (s *site) deadOf(key, address string, c notice.Cause, answer string) {
+	s.t.Helper()
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	rt := s.table.Match(key)
-	n := &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now.Add(-time.Hour)), Due: now.Add(-time.Minute), Reason: reason,
+	n := &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now.Add(-time.Hour)), Due: now.Add(-time.Minute), Reason: c.Reason,
 		Content: notice.Content{URL: address, Body: []byte(`{"of":"` + key + `"}`)}}
-	n.Add(notice.Attempt{Number: 1, At: now.Add(-time.Minute), Duration: 12 * time.Millisecond, Status: 500, Reason: reason, Response: answer})
+	n.Add(notice.Attempt{Number: 1, At: now.Add(-time.Minute), Duration: 12 * time.Millisecond, Status: c.Status, Reason: c.Reason, Response: answer})
 	s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now.Add(-time.Second)})
 }
 

@@ -109,11 +109,11 @@ func redrive(b *tab) {
 	b.s.keep("shop:refund:notice:g1", "/gone", 0, "dead")
 	b.open("/ui/dead?route=refunds")
 	b.sees("status_5xx")
+	b.click(`a[href*="reason=status_5xx"]`)
 	b.sees(`<script>document.title='taken'</script>`) // as text
 	if title := js[string](b, "document.title"); strings.Contains(title, "taken") {
 		b.t.Errorf("an answer ran as a script: %s", title)
 	}
-	b.click(`a[href*="reason=status_5xx"]`)
 	b.sees("Redrive 6 notices")
 	b.do(chromedp.SetValue(chromedp.CSS(`select[name=over]`), "1h"))
 	b.click(`form[action="/ui/dead/redrive"] button`)

@@ -61,11 +61,17 @@ func TestListsFitTheScreen(t *testing.T) {
 	s.keep(long, "/ok", time.Hour, "scheduled")
 
 	b.open("/ui/dead")
-	if got := js[string](b, `[...document.querySelectorAll("thead th")].map(h => h.innerText).join(",")`); got != "Route,Count,Reason,Host,First – last seen,Last response" {
+	columns := `[...document.querySelector("thead").querySelectorAll("th")].map(h => h.innerText).join(",")`
+	if got := js[string](b, columns); got != "Route,Count,Reason,First – last death" {
 		t.Errorf("columns %s", got)
 	}
+	group := js[string](b, `document.querySelector("a[href*='/ui/dead/group']").getAttribute("href")`)
+	b.open(group)
+	if got := js[string](b, columns); got != "Host,Count,First – last seen,Last response" {
+		t.Errorf("columns of a group %s", got)
+	}
 	b.do(chromedp.EmulateViewport(390, 844))
-	b.open("/ui/dead")
+	b.open(group)
 	if lines := js[float64](b, `(() => { const e = document.querySelector(".answer code"); return e.clientHeight / parseFloat(getComputedStyle(e).lineHeight); })()`); lines > 2.2 {
 		t.Errorf("an answer takes %v lines", lines)
 	}
