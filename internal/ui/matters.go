@@ -62,6 +62,7 @@ func (p *Pages) matters(b *board, list []store.Counts, v Visitor) []matter {
 
 	for _, c := range list {
 		p.routeMatters(b, c, v, add)
+		p.deathMatters(b, c.Prefix, v, add)
 	}
 
 	p.receiverMatters(b, v, add)
@@ -212,14 +213,38 @@ func (p *Pages) routeMatters(b *board, c store.Counts, v Visitor, add func(matte
 			Links: []link{{Root + "receivers", say("Receivers")}}})
 	}
 
-	died := int64(0)
-	for _, m := range b.hour([]string{c.Prefix}, b.At) {
-		died += m.Outcomes[notice.OutcomeDead]
+}
+
+// mostDeaths is the maximum number of causes of a route's deaths that the first page names.
+const mostDeaths = 3
+
+// deathMatters adds the causes of the deaths of a route within the last hour, the most frequent first.
+func (p *Pages) deathMatters(b *board, prefix string, v Visitor, add func(matter)) {
+	name, named, left := p.routeName(prefix), 0, int64(0)
+	for _, d := range b.Deaths {
+		switch {
+		case d.Prefix != prefix:
+			continue
+		case named == mostDeaths:
+			left += d.Count
+			continue
+		}
+
+		named++
+		g := group{Route: name, Prefix: prefix, Cause: d.Cause, AnyHost: true}
+		view := say("View")
+		if v.May(access.Operate) {
+			view = say("View and redrive")
+		}
+
+		add(matter{Level: wrong, Title: say("%s: %s dead letter(s) in the last hour, %s", name, d.Count, v.why(g)),
+			Facts: []text{say("since %s", clock(p.stamp(d.First))), say("last %s", clock(p.stamp(d.Last)))},
+			Links: []link{{Root + "dead/group?" + g.values().Encode(), view}}})
 	}
 
-	if died > 0 && c.Dead > 0 {
-		add(matter{Level: mind, Title: say("%s notice(s) of %s died in the last hour", died, name),
-			Why: say("%s dead letter(s) in total.", c.Dead), Links: []link{{deadPath(name), say("Dead letters")}}})
+	if left > 0 {
+		add(matter{Level: wrong, Title: say("%s: %s more dead letter(s) in the last hour, of other causes", name, left),
+			Links: []link{{deadPath(name), say("Dead letters")}}})
 	}
 }
 

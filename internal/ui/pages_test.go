@@ -259,8 +259,8 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	s.dead("app1:orders:paid:g1", "https://shop.example/", notice.ReasonGone, "left")
 	s.dead("app1:orders:paid:g2", "https://other.example/", notice.ReasonGone, "left")
 	s.get("/ui/dead").is(200).says("orders 6 timeout", "orders 2 gone", "8 dead letters, counted").saysNot("shop.example")
-	s.get("/ui/dead/group?reason=gone&route=orders").is(200).says("2 notices", "2 receivers", "shop.example 1", "other.example 1", "HTTP 500 left",
-		"Redrive 2 notices")
+	s.get("/ui/dead/group?reason=gone&route=orders").is(200).says("2 notices", "2 receivers", "shop.example 1", "other.example 1",
+		"HTTP 500 left", "Redrive 2 notices")
 	s.get("/ui/dead/group?route=orders").is(200).says("All dead letters of orders", "8 notices", "Redrive 8 notices")
 	s.get("/ui/dead?route=orders").is(200).says("All dead letters of orders")
 	// A visitor who does not own the route gets its own groups, with their hosts.
@@ -368,4 +368,25 @@ func TestScopesDoNotSeeEachOther(t *testing.T) {
 	link.get("/ui/notices/app1:orders:paid:another").is(404)
 	link.get("/ui/notices?q=app1:orders:paid:another").is(200).saysNot(`href="/ui/notices/app1:orders:paid:another"`)
 	link.get("/ui/").saysNot("pending")
+}
+
+// TestNowNamesCausesOfDeaths checks that the first page groups the deaths of the last hour by cause.
+func TestNowNamesCausesOfDeaths(t *testing.T) {
+	s := newSite(t)
+	for i := range 5 {
+		s.deadOf(fmt.Sprintf("app1:orders:paid:s%d", i), fmt.Sprintf("https://shop%d.example/", i),
+			notice.Cause{Reason: notice.ReasonStatus5xx, Status: 503}, "down")
+	}
+
+	for i, reason := range []notice.Reason{notice.ReasonTimeout, notice.ReasonTimeout, notice.ReasonDNS, notice.ReasonGone} {
+		s.dead(fmt.Sprintf("app1:orders:paid:o%d", i), "https://shop.example/", reason, "")
+	}
+
+	s.get("/ui/").is(200).says("orders: 5 dead letters in the last hour, HTTP 503", "since ", "View and redrive",
+		"orders: 2 dead letters in the last hour, timeout", "orders: 1 more dead letter in the last hour, of other causes")
+	reader := s.as(ui.Visitor{Prefix: "app1", Role: access.Read})
+	reader.get("/ui/").is(200).says("orders: 5 dead letters in the last hour, HTTP 503").saysNot("View and redrive")
+	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/").is(200).saysNot("dead letters in the last hour")
+	s = newSite(t)
+	s.get("/ui/").is(200).saysNot("dead letters in the last hour")
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +50,9 @@ type board struct {
 	Err         error     // why the figures are outdated; nil if they are current
 	Counts      []store.Counts
 	CountsAt    time.Time
-	Missing     []wire.Lost // nodes missing in Counts
+	Missing     []wire.Lost       // nodes missing in Counts
+	Deaths      []store.DeadGroup // of deathsWithin before DeathsAt, as far as they are still dead letters
+	DeathsAt    time.Time
 	Instances   []seenInstance
 	InstancesAt time.Time
 	Minutes     map[int64]map[string]metrics.Work // by Unix minute, then prefix
@@ -335,8 +338,26 @@ func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
 	}
 
 	list, missing, err := s.engine.Counts(ctx)
+	if err != nil {
+		return err
+	}
+
+	b.Counts, b.CountsAt, b.Missing = list, s.now(), missing
+	return s.deaths(ctx, b)
+}
+
+// deathsWithin is how far back the first page looks for deaths.
+const deathsWithin = time.Hour
+
+// deaths reads the causes of recent deaths, one command for each shard, unless the counts say that there is no dead letter.
+func (s *sampler) deaths(ctx context.Context, b *board) error {
+	if b.Deaths, b.DeathsAt = nil, b.CountsAt; !slices.ContainsFunc(b.Counts, func(c store.Counts) bool { return c.Dead > 0 }) {
+		return nil
+	}
+
+	got, err := s.engine.DeadCauses(ctx, s.now().Add(-deathsWithin))
 	if err == nil {
-		b.Counts, b.CountsAt, b.Missing = list, s.now(), missing
+		b.Deaths, b.DeathsAt = got.Groups, got.At
 	}
 
 	return err

@@ -242,7 +242,8 @@ func (s *site) deadOf(key, address string, c notice.Cause, answer string) {
 	rt := s.table.Match(key)
 	n := &notice.Notice{Key: key, Route: rt.Prefix, Made: notice.MadeAt(now.Add(-time.Hour)), Due: now.Add(-time.Minute), Reason: c.Reason,
 		Content: notice.Content{URL: address, Body: []byte(`{"of":"` + key + `"}`)}}
-	n.Add(notice.Attempt{Number: 1, At: now.Add(-time.Minute), Duration: 12 * time.Millisecond, Status: c.Status, Reason: c.Reason, Response: answer})
+	n.Add(notice.Attempt{Number: 1, At: now.Add(-time.Minute), Duration: 12 * time.Millisecond, Status: c.Status, Reason: c.Reason,
+		Response: answer})
 	s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now.Add(-time.Second)})
 }
 
