@@ -102,7 +102,7 @@ func (e *Engine) sweepMore() {
 }
 
 func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
-	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store}, Partition: p,
+	return reconcile.NewSweeper(reconcile.SweeperOptions{Store: e.looks, Dispatch: claimer{e.dispatch, e.store.Layout}, Partition: p,
 		Events: events{e}, Grace: e.o.Grace, Assignment: e.assignment, Peers: e.assignment, Begun: e.since, Alarm: e.o.Alarm, Logger: e.o.Logger,
 		Failures: &e.sweepers.failures})
 }
@@ -110,7 +110,7 @@ func (e *Engine) newSweeper(p keys.Partition) *reconcile.Sweeper {
 // claimer sweeps an old shard without the grace, since it has no events.
 type claimer struct {
 	reconcile.Claimer
-	events interface{ HasEvents(shard int) bool } // *store.Store
+	events interface{ HasEvents(shard int) bool } // *store.Layout
 }
 
 // Sweep implements reconcile.Claimer.

@@ -89,7 +89,7 @@ func (e events) Subscribed() bool { return e.listener.Alive() > 0 }
 
 // Flowing implements [reconcile.Events]. Events cause hints only in the current shard of a key, so
 // an old shard is swept as if there were no events.
-func (e events) Flowing(shard int) bool { return e.events.Load() && e.store.HasEvents(shard) }
+func (e events) Flowing(shard int) bool { return e.events.Load() && e.store.Layout.HasEvents(shard) }
 
 // Adopting implements [adopt.Events].
 func (e events) Adopting() bool { return e.events.Load() && e.keyspace.Load() }

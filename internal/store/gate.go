@@ -125,7 +125,7 @@ func (s *Store) Whole() error { return s.Layout.Side().refusal(accessWhole) }
 func (s *Store) Left() bool { return s.Layout.Side().State == SideLeft }
 
 // HasEvents reports whether the expired events of timers lead to claims in a shard: an old shard is only swept.
-func (s *Store) HasEvents(shard int) bool { return !s.Layout.isOldShard(shard) }
+func (s *Layout) HasEvents(shard int) bool { return !s.isOldShard(shard) }
 
 // Where returns the place of each notice, which for a missing notice is its current shard.
 func (s *Store) Where(ctx context.Context, ks []string) ([]int, error) {
