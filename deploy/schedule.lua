@@ -46,7 +46,8 @@ if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 
 local space, tag, prefix = string.match(KEYS[1], '^(.-):{([%w_.~-]+)}:shadow:(.+)$')
 if not space then return refuse('the first key is not <namespace>:{<tag of the shard>}:shadow:<prefix>') end
 local base = space .. ':{' .. tag .. '}:'
-for i, kind in ipairs({'shadow', 'records', 'dead', 'settled'}) do
+local kinds = {'shadow', 'records', 'dead', 'settled'}
+for i, kind in ipairs(kinds) do
   if KEYS[i] ~= base .. kind .. ':' .. prefix then return refuse('key ' .. i .. ' is not ' .. base .. kind .. ':' .. prefix) end
 end
 
@@ -226,7 +227,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
 end
 
--- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
+-- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
 local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
 local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local t = redis.call('TIME')
@@ -567,6 +568,20 @@ local function handover(to, shadow, time)
     end
   end
 end
+local function replace(names, k, claim, key, record, q, hand)
+  local call = redis.call
+  local score = call('ZSCORE', names[k], key)
+  if q then q.leave(key) end
+  call('DEL', claim .. key)
+  unhold(names[k], key, score)
+  local died, ended = call('ZREM', names[k + 2], key), call('ZREM', names[k + 3], key)
+  if k > 1 then
+    call('HDEL', names[k + 1], key)
+    call('ZREM', names[k], key)
+  end
+  if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, record, k > 1 and names[k]) end
+  return score
+end
 local function wake(earliest, shadow, channel, name)
   if earliest > now + 50 then
     if earliest == math.huge then return end
@@ -575,58 +590,129 @@ local function wake(earliest, shadow, channel, name)
   end
   redis.pcall('PUBLISH', channel, string.format('%.0f', earliest) .. ' ' .. name)
 end
+local function schedule(KEYS, ARGV)
+local call, format, sub, byte = redis.call, string.format, string.sub, string.byte
+local nowtext = format('%.0f', now)
+local earliest = math.huge
+local reply = {t[1] * 1000000 + t[2]}
+local hand = ARGV[5] ~= '' and handover(ARGV[5], KEYS[1], t)
+local q, others = order(KEYS[1], t), {} -- the sequences of this prefix, and by index of the others
+local names, count = {}, 0
+for i = 7, #ARGV, 3 do
+  count = count + 1
+  names[count] = ARGV[i]
+end
+local kept = call('HMGET', KEYS[2], unpack(names))
+local other = {} -- by key: the index in KEYS of the other prefix that stores it
+for k = 5, #KEYS - 1, 4 do
+  local there = call('HMGET', KEYS[k + 1], unpack(names))
+  for n = 1, count do
+    if there[n] and not kept[n] then kept[n], other[names[n]] = there[n], k end
+  end
+end
+local tombs = {} -- by notice; the latest bucket holds the last generation
+local index = sub(KEYS[#KEYS], 1, -7) .. 'tombstones'
+if call('EXISTS', index) == 1 then
+  local digests = {}
+  for n = 1, count do digests[n] = sub(ARGV[6], 12 * n - 11, 12 * n) end
+  for _, bucket in ipairs(call('ZRANGE', index, 0, -1)) do
+    local there = call('HMGET', index .. ':' .. bucket, unpack(digests))
+    for n = 1, count do tombs[n] = there[n] or tombs[n] end
+  end
+end
+local fields, scores, size = {}, {}, 0
+local written = {}
+local last, text, due, begin -- of the previous notice: notices of one call often have the same due time
+local stamp = ',"made":' .. format('%.0f', birth)
+local function flush()
+  if size > 0 then
+    call('HSET', KEYS[2], unpack(fields))
+    call('ZADD', KEYS[1], unpack(scores))
+    fields, scores, size = {}, {}, 0
+  end
+end
+for n = 1, count do
+  local i = 3 * n + 4
+  local key, when = ARGV[i], ARGV[i + 1]
+  local old = kept[n]
+  if written[key] then -- the same key twice in one call
+    flush()
+    old = call('HGET', KEYS[2], key)
+  end
+  if old and byte(when) ~= 112 then -- "p"
+    local k = other[key] or 1
+    reply[n + 1] = {
+      old, call('ZSCORE', KEYS[k], key) or '', call('EXISTS', ARGV[1] .. key),
+      call('ZSCORE', KEYS[k + 2], key) or '', call('ZSCORE', KEYS[k + 3], key) or '', k > 1 and (k - 1) / 4 or nil}
+  elseif not old and tombs[n] and byte(when) ~= 112 then
+    reply[n + 1] = {tombs[n]}
+  else
+    if when ~= last then
+      last, text = when, sub(when, 3)
+      due = tonumber(text)
+      if byte(when, 2) == 43 then -- "+"
+        due = due > 0 and after + due or now
+        text = format('%.0f', due)
+      elseif due < now then
+        due, text = now, nowtext
+      end
+      begin = '{"due":' .. text .. stamp
+    end
+    local start, answer, own, was = begin, due, birth, nil
+    if old then
+      own = successor(old)
+      local later = format('%.0f', own)
+      start = '{"due":' .. text .. ',"made":' .. later
+      local k = other[key] or 1
+      local sequences = q
+      if k > 1 then
+        if others[k] == nil then others[k] = order(KEYS[k], t) or false end
+        sequences, other[key] = others[k], nil
+      end
+      was = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      answer = text .. ' ' .. later .. ' ' .. (was or '-')
+    end
+    local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
+    fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
+    scores[size + 1], scores[size + 2] = score, key
+    size = size + 2
+    written[key] = true
+    if q then q.enter(key, due, own, n) end
+    if due < earliest then earliest = due end
+    reply[n + 1] = answer
+  end
+end
+flush()
+if hand then hand() end
+if q and q.finish() then earliest = now end
+for _, other in pairs(others) do
+  if other then other.finish() end
+end
+wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
+return reply
+end
+
 if birth < 10000000000000 then
   return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
 end
-local old, there = redis.call('HGET', KEYS[2], key), prefix
-for _, other in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
+local names = {KEYS[1], KEYS[2], KEYS[3], KEYS[4]}
+for _, above in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
   -- Instances of another configuration may store the notice under another prefix.
-  if not old and other ~= prefix and redis.call('SISMEMBER', base .. 'routes', other) == 1 then
-    old, there = redis.call('HGET', base .. 'records:' .. other, key), other
+  if above ~= prefix and redis.call('SISMEMBER', base .. 'routes', above) == 1 then
+    for _, kind in ipairs(kinds) do names[#names + 1] = base .. kind .. ':' .. above end
   end
 end
-if old and mode ~= 'replace' then return 0 end
-if not old and mode ~= 'replace' and redis.call('EXISTS', base .. 'tombstones') == 1 then
-  -- A notice that was finalized and trimmed lately is found by a digest of its key: the hash of the order key, and 8 bytes of the key's SHA-1.
-  local digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
+names[#names + 1] = base .. 'layout'
+local digest = ''
+if redis.call('EXISTS', base .. 'tombstones') == 1 then
+  -- The hash of the order key, and 8 bytes of the key's SHA-1.
+  digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
     return string.char(tonumber(byte, 16))
   end)
-  for _, bucket in ipairs(redis.call('ZRANGE', base .. 'tombstones', 0, -1)) do
-    if redis.call('HEXISTS', base .. 'tombstones:' .. bucket, digest) == 1 then return 0 end
-  end
 end
-local due = tonumber(ms)
--- A delay counts from the next whole ms, so that it is never short.
-if sign == '+' then due = due > 0 and after + due or now end
-if due < now then due = now end
-local text, generation, was = string.format('%.0f', due), birth, nil
--- If the route is ordered, the notice joins its sequence.
-local shadow = base .. 'shadow:' .. there
-local joins, leaves = order(KEYS[1], t), there ~= prefix and order(shadow, t) or nil
-if old then
-  generation, was = successor(old), redis.call('ZSCORE', shadow, key)
-  if joins and there == prefix then joins.leave(key) end
-  if leaves then leaves.leave(key) end
-  redis.call('DEL', base .. 'claim:' .. key)
-  unhold(shadow, key, was)
-  redis.call('ZREM', shadow, key)
-  local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
-  if there ~= prefix then redis.call('HDEL', base .. 'records:' .. there, key) end
-  if ended == 0 and (layout[3] or '0') ~= '0' then
-    -- The replaced notice was not settled, so it is finalized now: write it to the outbox of the history.
-    local hand = handover(layout[3] .. ' -', shadow, t)
-    hand(died == 1 and 'R' or 'r', key, old)
-    hand()
-  end
-end
-redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', generation) .. tail)
-local timed = arm(KEYS[5] and '1' or '0', key, due, '1', was, true)
-redis.call('ZADD', KEYS[1], timed and text or text .. '.5', key)
-local earliest = due
-if leaves then leaves.finish() end
-if joins then
-  joins.enter(key, due, generation, 1)
-  if joins.finish() then earliest = now end
-end
-wake(earliest, KEYS[1], space .. ':wake', shard .. ' ' .. prefix)
-return due
+local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
+local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
+  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)), tail})[2]
+if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
+return type(answer) == 'number' and answer or 0

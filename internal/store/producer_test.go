@@ -24,7 +24,10 @@ import (
 
 var update = flag.Bool("update", false, "write deploy/schedule.lua")
 
-// deploy/schedule.lua is lua/producer.lua with the parts that it names, without comments and blank lines.
+// scriptLine is the line of lua/producer.lua whose place the code of schedule.lua takes.
+const scriptLine = "-- SCRIPT schedule"
+
+// deploy/schedule.lua is lua/producer.lua with the parts and the script that it names, without comments and blank lines.
 func TestProducersScriptIsGenerated(t *testing.T) {
 	t.Parallel()
 	const path = "../../deploy/schedule.lua"
@@ -33,19 +36,23 @@ func TestProducersScriptIsGenerated(t *testing.T) {
 		t.Fatal(err)
 	}
 	var b strings.Builder
+	add := func(code string) {
+		for line := range strings.Lines(code) {
+			if !strings.HasPrefix(strings.TrimSpace(line), "--") && line != "\n" {
+				b.WriteString(line)
+			}
+		}
+	}
 	b.WriteString("-- Code generated from internal/store/lua/producer.lua; DO NOT EDIT.\n--\n")
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "<layout>", strconv.Itoa(Version))) {
-		names, ok := strings.CutPrefix(line, parts)
-		if !ok {
-			b.WriteString(line)
-			continue
-		}
-		for _, name := range strings.Fields(names) {
-			for code := range strings.Lines(part(name)) {
-				if !strings.HasPrefix(code, "--") && code != "\n" {
-					b.WriteString(code)
-				}
+		if names, ok := strings.CutPrefix(line, parts); ok {
+			for _, name := range strings.Fields(names) {
+				add(part(name))
 			}
+		} else if strings.TrimSpace(line) == scriptLine {
+			add(scheduleSource)
+		} else {
+			b.WriteString(line)
 		}
 	}
 	if *update {

@@ -15,7 +15,7 @@
 --         made       generation of the notice in peek.lua's reply, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS score record head order held handover clock generation epoch wake
+-- PARTS score record head order held handover replace clock generation epoch wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
@@ -60,9 +60,7 @@ for i = 7, #ARGV, 7 do
     local text = string.format('%.0f', due)
     if q and op ~= 'c' then q.join(key, due, op == 'a' and successor(old) or made(old)) end
     if op == 'a' then
-      redis.call('DEL', ARGV[1] .. key)
-      local died = redis.call('ZREM', KEYS[3], key)
-      if redis.call('ZREM', KEYS[4], key) == 0 and hand and old and not filled then hand(died == 1 and 'R' or 'r', key, old) end
+      replace(KEYS, 1, ARGV[1], key, old, nil, old and not filled and hand)
       redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', successor(old)) .. tail)
     elseif op == 'm' then
       local changed = dated(old or '', text, true)

@@ -11,7 +11,7 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record head cancelled order held handover clock generation timer disarm release wake
+-- PARTS score record head cancelled order held handover replace clock generation timer disarm release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled
@@ -137,10 +137,7 @@ for i = 8, #ARGV, 4 do
     disarm(ARGV[4], key, own)
     done = 1
   elseif op == 'replace' and before ~= '' then
-    if q then q.leave(key) end
-    redis.call('DEL', ARGV[1] .. key)
-    redis.call('ZREM', KEYS[3], key)
-    if redis.call('ZREM', KEYS[4], key) == 0 and hand then hand(before == 'dead' and 'R' or 'r', key, record) end
+    replace(KEYS, 1, ARGV[1], key, record, q, hand)
     schedule(key, when, '{"due":0,"made":' .. string.format('%.0f', successor(record)) .. ARGV[i + 2], own)
     done = 1
   end

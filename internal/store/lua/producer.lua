@@ -44,7 +44,8 @@ if #KEYS < 4 or #KEYS > 5 or #ARGV < 4 or #ARGV > 7 then return refuse('wants 4 
 local space, tag, prefix = string.match(KEYS[1], '^(.-):{([%w_.~-]+)}:shadow:(.+)$')
 if not space then return refuse('the first key is not <namespace>:{<tag of the shard>}:shadow:<prefix>') end
 local base = space .. ':{' .. tag .. '}:'
-for i, kind in ipairs({'shadow', 'records', 'dead', 'settled'}) do
+local kinds = {'shadow', 'records', 'dead', 'settled'}
+for i, kind in ipairs(kinds) do
   if KEYS[i] ~= base .. kind .. ':' .. prefix then return refuse('key ' .. i .. ' is not ' .. base .. kind .. ':' .. prefix) end
 end
 
@@ -224,60 +225,32 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
   return refuse('no route ever had the prefix ' .. prefix .. ': configure one, or name the prefix of the route that covers the key')
 end
 
--- The rest is schedule.lua of the service, for one notice, with the code that its scripts share.
--- PARTS score record clock generation timer order held handover wake
+-- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
+-- PARTS score record clock generation timer order held handover replace wake
+local function schedule(KEYS, ARGV)
+-- SCRIPT schedule
+end
+
 if birth < 10000000000000 then
   return refuse("finds Redis's clock at " .. t[1] .. ' s after 1970: set the clock of the machine that Redis runs on')
 end
-local old, there = redis.call('HGET', KEYS[2], key), prefix
-for _, other in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
+local names = {KEYS[1], KEYS[2], KEYS[3], KEYS[4]}
+for _, above in ipairs({app, app .. ':' .. module, app .. ':' .. module .. ':' .. type_}) do
   -- Instances of another configuration may store the notice under another prefix.
-  if not old and other ~= prefix and redis.call('SISMEMBER', base .. 'routes', other) == 1 then
-    old, there = redis.call('HGET', base .. 'records:' .. other, key), other
+  if above ~= prefix and redis.call('SISMEMBER', base .. 'routes', above) == 1 then
+    for _, kind in ipairs(kinds) do names[#names + 1] = base .. kind .. ':' .. above end
   end
 end
-if old and mode ~= 'replace' then return 0 end
-if not old and mode ~= 'replace' and redis.call('EXISTS', base .. 'tombstones') == 1 then
-  -- A notice that was finalized and trimmed lately is found by a digest of its key: the hash of the order key, and 8 bytes of the key's SHA-1.
-  local digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
+names[#names + 1] = base .. 'layout'
+local digest = ''
+if redis.call('EXISTS', base .. 'tombstones') == 1 then
+  -- The hash of the order key, and 8 bytes of the key's SHA-1.
+  digest = string.gsub(string.format('%08x', hash()) .. string.sub(redis.sha1hex(key), 1, 16), '%x%x', function(byte)
     return string.char(tonumber(byte, 16))
   end)
-  for _, bucket in ipairs(redis.call('ZRANGE', base .. 'tombstones', 0, -1)) do
-    if redis.call('HEXISTS', base .. 'tombstones:' .. bucket, digest) == 1 then return 0 end
-  end
 end
-local due = tonumber(ms)
--- A delay counts from the next whole ms, so that it is never short.
-if sign == '+' then due = due > 0 and after + due or now end
-if due < now then due = now end
-local text, generation, was = string.format('%.0f', due), birth, nil
--- If the route is ordered, the notice joins its sequence.
-local shadow = base .. 'shadow:' .. there
-local joins, leaves = order(KEYS[1], t), there ~= prefix and order(shadow, t) or nil
-if old then
-  generation, was = successor(old), redis.call('ZSCORE', shadow, key)
-  if joins and there == prefix then joins.leave(key) end
-  if leaves then leaves.leave(key) end
-  redis.call('DEL', base .. 'claim:' .. key)
-  unhold(shadow, key, was)
-  redis.call('ZREM', shadow, key)
-  local died, ended = redis.call('ZREM', base .. 'dead:' .. there, key), redis.call('ZREM', base .. 'settled:' .. there, key)
-  if there ~= prefix then redis.call('HDEL', base .. 'records:' .. there, key) end
-  if ended == 0 and (layout[3] or '0') ~= '0' then
-    -- The replaced notice was not settled, so it is finalized now: write it to the outbox of the history.
-    local hand = handover(layout[3] .. ' -', shadow, t)
-    hand(died == 1 and 'R' or 'r', key, old)
-    hand()
-  end
-end
-redis.call('HSET', KEYS[2], key, '{"due":' .. text .. ',"made":' .. string.format('%.0f', generation) .. tail)
-local timed = arm(KEYS[5] and '1' or '0', key, due, '1', was, true)
-redis.call('ZADD', KEYS[1], timed and text or text .. '.5', key)
-local earliest = due
-if leaves then leaves.finish() end
-if joins then
-  joins.enter(key, due, generation, 1)
-  if joins.finish() then earliest = now end
-end
-wake(earliest, KEYS[1], space .. ':wake', shard .. ' ' .. prefix)
-return due
+local history = (layout[3] or '0') ~= '0' and layout[3] .. ' -' or ''
+local answer = schedule(names, {base .. 'claim:', space .. ':wake', shard .. ' ' .. prefix, KEYS[5] and '1' or '0', history, digest,
+  key, (mode == 'replace' and 'p' or 'r') .. sign .. string.format('%.0f', tonumber(ms)), tail})[2]
+if type(answer) == 'string' then answer = tonumber(string.match(answer, '^%d+')) end
+return type(answer) == 'number' and answer or 0

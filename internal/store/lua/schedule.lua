@@ -12,7 +12,7 @@
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the error CLOCK <Unix s> of lib/epoch.lua
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order held handover clock generation epoch timer wake
+-- PARTS score record order held handover replace clock generation epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
 --       for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
@@ -92,27 +92,14 @@ for n = 1, count do
       own = successor(old)
       local later = format('%.0f', own)
       start = '{"due":' .. text .. ',"made":' .. later
-      answer = text .. ' ' .. later
-      local k, under = other[key], nil
-      if q and not k then q.leave(key) end
-      if k then
+      local k = other[key] or 1
+      local sequences = q
+      if k > 1 then
         if others[k] == nil then others[k] = order(KEYS[k], t) or false end
-        if others[k] then others[k].leave(key) end
+        sequences, other[key] = others[k], nil
       end
-      was = call('ZSCORE', KEYS[k or 1], key)
-      answer = answer .. ' ' .. (was or '-')
-      call('DEL', ARGV[1] .. key)
-      local died = call('ZREM', KEYS[3], key)
-      local ended = call('ZREM', KEYS[4], key)
-      unhold(KEYS[k or 1], key, was)
-      if k then
-        other[key] = nil
-        call('HDEL', KEYS[k + 1], key)
-        call('ZREM', KEYS[k], key)
-        died, ended = call('ZREM', KEYS[k + 2], key), call('ZREM', KEYS[k + 3], key)
-        under = KEYS[k]
-      end
-      if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, old, under) end
+      was = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      answer = text .. ' ' .. later .. ' ' .. (was or '-')
     end
     local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
     fields[size + 1], fields[size + 2] = key, start .. ARGV[i + 2]
