@@ -8,17 +8,20 @@ import (
 	"notifier/internal/wire"
 )
 
-//go:embed lua/lib/*.lua
+//go:embed lua/lib/*.lua lua/lib/*/*.lua
 var library embed.FS
 
-// parts is the start of the line of a script that names its parts.
-const parts = "-- PARTS "
+const (
+	parts  = "-- PARTS "   // the start of the line of a script that names its parts
+	inside = "-- INSIDE\n" // the line of a part whose place the parts in its folder take
+)
 
 // WithParts returns a script with its [Parts].
 func WithParts(source string) string { return Parts(source) + source }
 
 // Parts returns the parts of lua/lib that a script's line PARTS names, in that order. A part that needs another one says so.
-// A script contains no other part, because Redis creates all functions of a script at each call.
+// A script contains no other part, because Redis creates all functions of a script at each call. "a/b" is code inside part a,
+// which stands there only if the script names it.
 func Parts(source string) string {
 	_, line, ok := strings.Cut("\n"+source, "\n"+parts)
 	if !ok {
@@ -26,12 +29,28 @@ func Parts(source string) string {
 	}
 
 	line, _, _ = strings.Cut(line, "\n")
-	var b strings.Builder
-	for _, name := range strings.Fields(line) {
-		b.WriteString(wire.Prelude(part(name)))
+	return wire.Prelude(joined(strings.Fields(line)))
+}
+
+// joined returns the parts of these names.
+func joined(names []string) string {
+	var outer, inner strings.Builder
+	for i, name := range names {
+		if strings.Contains(name, "/") {
+			continue
+		}
+
+		inner.Reset()
+		for _, in := range names[i+1:] {
+			if strings.HasPrefix(in, name+"/") {
+				inner.WriteString(part(in))
+			}
+		}
+
+		outer.WriteString(strings.Replace(part(name), inside, inner.String(), 1))
 	}
 
-	return b.String()
+	return outer.String()
 }
 
 // part returns a file of lua/lib.

@@ -46,9 +46,7 @@ func TestProducersScriptIsGenerated(t *testing.T) {
 	b.WriteString("-- Code generated from internal/store/lua/producer.lua; DO NOT EDIT.\n--\n")
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "<layout>", strconv.Itoa(Version))) {
 		if names, ok := strings.CutPrefix(line, parts); ok {
-			for _, name := range strings.Fields(names) {
-				add(part(name))
-			}
+			add(joined(strings.Fields(names)))
 		} else if strings.TrimSpace(line) == scriptLine {
 			add(scheduleSource)
 		} else {

@@ -108,8 +108,8 @@ var scripts []*Script
 func Prelude(source string) string {
 	var b strings.Builder
 	for line := range strings.Lines(source) {
-		if !strings.HasPrefix(line, "--") {
-			b.WriteString(strings.TrimSpace(line) + " ")
+		if line = strings.TrimSpace(line); !strings.HasPrefix(line, "--") {
+			b.WriteString(line + " ")
 		}
 	}
 

@@ -5,8 +5,8 @@ import "strings"
 // unwoken returns a mutation in which a script that runs a line wakes no parked notice. The line is
 // the same; the code before it sets a mark.
 func unwoken(name, before, line string, k kind) mutation {
-	return mutation{name, line + "¦if next(touched) and", before + " " + strings.TrimLeft(line, " ") +
-		"¦if not ARGV.quiet and next(touched) and", k}
+	return mutation{name, line + "¦for name in pairs(touched) do", before + " " + strings.TrimLeft(line, " ") +
+		"¦for name in pairs(ARGV.quiet and {} or touched) do", k}
 }
 
 // sequenceMutations are wrong lines in the code for sequences. The lines of order.lua are joined: see
@@ -16,7 +16,7 @@ var sequenceMutations = []mutation{
 	{"a notice starts while another one is in flight", "elseif held and held ~= token .. ' ' .. key then", "elseif false then", sequences},
 	{"a settle leaves the marker", "if q and not refused and (op ~= 'w' or not ours) then q.free(key, token) end", "", sequences},
 	{"a stale settle leaves the marker", "(op ~= 'w' or not ours) then q.free", "ours and op ~= 'w' then q.free", sequences},
-	{"no parked notice is woken", "if next(touched) and", "if false and", sequences},
+	{"no parked notice is woken", "for name in pairs(touched) do", "for name in pairs({}) do", sequences},
 	unwoken("a cancel wakes no parked notice", "if before ~= 'dead' then ARGV.quiet = true end", "if hand then hand(before == 'dead' and 'C'",
 		sequences),
 	unwoken("the cancel of a dead letter wakes no parked notice", "if before == 'dead' then ARGV.quiet = true end",
@@ -29,7 +29,7 @@ var sequenceMutations = []mutation{
 	unwoken("an erasure wakes no parked notice", "ARGV.quiet = true", "    if q then q.leave(key) end\n  end\nend\nif q then q.finish()",
 		sequences),
 	{"a notice is woken that is not parked", "if key and call('ZSCORE', waiting, key) then", "if key then", sequences},
-	{"a notice is woken while another one is in flight", "left >= 0 and now + left + 1 or now", "now", sequences},
+	{"a notice is woken while another one is in flight", "rest >= 0 and now + rest + 1 or now", "now", sequences},
 	{"a retry loses the position", "or not ours) then q.free(key, token) end",
 		"or not ours) then q.free(key, token) if op == 'r' and ours then q.join(key, now, 0) end end", sequences},
 	{"a fire loses the position", "if op == 'fire' then stays", "if false then stays", sequences},
@@ -39,10 +39,12 @@ var sequenceMutations = []mutation{
 		"call('DEL', claim .. key)¦if q then q.keep(key, due, own) end", sequences},
 	{"a replace forgets the notice in flight", "if q then q.leave(key) end call('DEL', claim .. key)",
 		"call('DEL', claim .. key)", sequences},
-	{"a cancel forgets the notice in flight", "if not freed[key] then hold(key) end", "", sequences},
-	{"a notice with an earlier position forgets the one in flight", "if not joined[behind] then hold(behind) end", "", sequences},
+	{"a cancel forgets the notice in flight", "left[key], joined[key] = true, nil hold(key)",
+		"left[key], joined[key] = true, nil", sequences},
+	{"a notice with an earlier position forgets the one in flight", "if old and not joined[sub(old, 29)] then hold(sub(old, 29)) end", "",
+		sequences},
 	{"a marker is not seen", "if not any(marked) then return nil end", "do return nil end", sequences},
-	{"no successor becomes the head", "for i = 1, #empty do promote(empty[i]) end", "", sequences},
+	{"no successor becomes the head", "any(later) and call('ZRANGEBYLEX'", "false and call('ZRANGEBYLEX'", sequences},
 	{"a dead letter holds back its successors", "if q and not (op == 'x' and q.blocks) then q.leave(key) end",
 		"if q and op ~= 'x' then q.leave(key) end", sequences},
 	{"a dead letter does not hold back its successors", "if q and not (op == 'x' and q.blocks) then q.leave(key) end",
@@ -61,9 +63,9 @@ var sequenceMutations = []mutation{
 	{"a claimed notice is parked", "if not till or call('EXISTS', claim .. key) == 1 then return nil end", "if not till then return nil end",
 		sequences},
 	{"a parked notice loses its expired leases", "return q.score(till, score)", "return format('%.17g', till + part)", sequences},
-	{"a woken notice loses its expired leases", "call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, call('ZSCORE', " +
+	{"a woken notice loses its expired leases", "call('ZADD', shadow, 'XX', q.score(rest >= 0 and now + rest + 1 or now, call('ZSCORE', " +
 		"shadow, key) or 0), key)",
-		"call('ZADD', shadow, 'XX', q.score(left >= 0 and now + left + 1 or now, 0), key)", sequences},
+		"call('ZADD', shadow, 'XX', q.score(rest >= 0 and now + rest + 1 or now, 0), key)", sequences},
 	{"a notice that moves to another prefix loses its position", "local position = from and from.position(key)", "local position = nil",
 		moves},
 	{"a notice that moves to another prefix stays parked", "if score and z == 1 and parked then", "if false then", moves},

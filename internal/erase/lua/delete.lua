@@ -2,7 +2,7 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled
 -- ARGV  keys
 -- Reply {deleted, pending, key…}: how many were deleted; how many are pending and were kept; the keys of those that are not here
--- PARTS score record order
+-- PARTS score record order order/marks order/places order/finish
 -- Bound the number of keys given.
 local forgotten, pending, absent = 0, 0, {}
 local q = order(KEYS[1], redis.call('TIME'))

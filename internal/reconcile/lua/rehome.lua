@@ -8,7 +8,7 @@
 --       that key. d and r do nothing unless both generations match. A claimed notice stays for a later call, because its holder
 --       settles it under the old prefix.
 -- A held notice is released, because its new route may have another receiver: see store/lua/lib/release.lua.
--- PARTS score record head clock order held release
+-- PARTS score record head clock order order/marks order/places order/finish held release
 -- Bound the keys given.
 local moved, reply, freed = 0, {0}, {}
 local from, to = order(KEYS[1], t), order(KEYS[5], t)

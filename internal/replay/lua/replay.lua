@@ -10,7 +10,7 @@
 --       <result>  not scheduled: pending (the key has a pending or claimed notice, or a producer's timer), dead (the dead letter of
 --                 another notice), cancelled (the notice was cancelled since), or the tail of a skipped item
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see store/lua/lib/timer.lua
--- PARTS score record head cancelled order clock generation epoch timer wake
+-- PARTS score record head cancelled order order/marks order/places order/finish clock generation epoch timer wake
 -- Bound the number of items, at most 100, times the number of groups.
 -- KEYS[1] is a hash: last is the number of the last item processed, and each result has a count ("sent" = scheduled). It is written
 -- in the same step as the notices, so an item is processed once, by any instance and at any time.

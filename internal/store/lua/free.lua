@@ -2,7 +2,7 @@
 -- KEYS  1 shadow
 -- ARGV  1 wake channel  2 "<shard> <route>"  3 key and 4 token of the notice in flight
 -- Reply 1 = a notice of the sequence is due now that has waited, else 0
--- PARTS score record clock order wake
+-- PARTS score record clock order order/marks order/places order/finish wake
 -- Bound one sequence.
 local q = order(KEYS[1], t)
 if not q then return 0 end

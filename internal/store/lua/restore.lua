@@ -8,7 +8,7 @@
 --       {record, shadow, claimed, dead, settled}  exists, nothing was written; scores or "". Under another prefix, a sixth element
 --                                                 is the number of that prefix, from 1
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record cancelled order clock timer wake
+-- PARTS score record cancelled order order/marks order/places order/finish clock timer wake
 -- Bound the number of notices.
 -- A cancelled notice, for example a purged one, is replaced by its dead letter if its record is the one that the caller read: the
 -- letter continues that record's count of finalizations. Nothing is added to the outbox, because the history has the death already.

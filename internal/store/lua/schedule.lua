@@ -12,7 +12,7 @@
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the error CLOCK <Unix s> of lib/epoch.lua
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order held handover replace clock generation epoch timer wake
+-- PARTS score record order order/marks order/places order/finish held handover replace clock generation epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
 --       for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past

@@ -22,7 +22,7 @@
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
 --       the last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order held handover clock timer wake
+-- PARTS score record order order/marks order/places order/finish held handover clock timer wake
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
 -- The token decides. If the claim key is missing, the lease has expired or a restarted Redis has lost the key. The claim is then
 -- settled too, if the notice is the same and its score is the one that the claim wrote or found: no other claim was made since. No

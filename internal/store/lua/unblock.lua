@@ -2,7 +2,7 @@
 -- KEYS  1 shadow
 -- ARGV  1 wake channel  2 "<shard> <route>"  then the keys of the heads of sequences
 -- Reply how many of these are pending; all if dead letters still hold back their successors here
--- PARTS score record clock order wake
+-- PARTS score record clock order order/marks order/places order/finish wake
 -- Bound the keys given.
 local q = order(KEYS[1], t)
 if not q then return 0 end

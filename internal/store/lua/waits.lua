@@ -3,7 +3,7 @@
 -- ARGV  the keys
 -- Reply for each key {score, parked, other}: score is in the shadow, "" if the notice is not pending; parked is 1 or 0; other is the key
 --       of the notice that it waits for: the one in flight, or else the head of the sequence; "" if that has just ended
--- PARTS score record order
+-- PARTS score record order order/awaited
 -- Bound the keys given.
 local q = order(KEYS[1], redis.call('TIME'))
 local reply = {}
