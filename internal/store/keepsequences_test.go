@@ -24,8 +24,8 @@ func TestScriptsThatRemoveNoticesKeepSequences(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	removes := regexp.MustCompile(`'(ZREM|HDEL|ZREMRANGEBY\w+|ZPOPMIN)', (KEYS\[|base \.\. '(shadow|dead|records))`)
-	leaves := regexp.MustCompile(`\.(leave|put|join|keep)\(key[,)]`)
+	removes := regexp.MustCompile(`'(ZREM|HDEL|ZREMRANGEBY\w+|ZPOPMIN)', (KEYS\[|base \.\. '(shadow|dead|records))|\b(finalize\(q|replace\(KEYS)`)
+	leaves := regexp.MustCompile(`\.(leave|put|join|keep)\(key[,)]|\b(finalize\(q|replace\(KEYS)`)
 	n := 0
 	for _, f := range append(files, "../../deploy/schedule.lua") {
 		raw, err := os.ReadFile(f)

@@ -18,7 +18,7 @@ import (
 var pushSource string
 
 // In a cluster, one script cannot write a notice and a list in another slot, so the push is a separate call.
-var pushScript = wire.NewScript("push", pushSource, true).Anywhere()
+var pushScript = wire.NewScript("push", WithParts(pushSource), true).Anywhere()
 
 // Push appends the entry of a notice to a list or stream in Redis, from which consumers read. Only clusters need it:
 // otherwise [Store.Settle] also pushes. A repeated call within keep, by any instance, adds no second entry.

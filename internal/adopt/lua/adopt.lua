@@ -15,7 +15,7 @@
 --         made       generation of the notice in peek.lua's reply, 0 = none
 -- Reply {now us, answer…}: 1 done, 0 = timer or notice have changed since peek.lua: check again
 --       or the error CLOCK <Unix s> of store/lua/lib/epoch.lua
--- PARTS score record head order order/marks order/places order/finish held handover replace clock generation epoch wake
+-- PARTS score record head order order/marks order/places order/finish held handover replace clock generation epoch finalize wake
 -- Bound the number of keys.
 -- A timer that has expired since peek.lua is adopted with the value read then. If its event came first, the notice of that event has
 -- no body. Its body is added, unless the notice is claimed.
@@ -66,14 +66,7 @@ for i = 7, #ARGV, 7 do
       local changed = dated(old or '', text, true)
       if changed then redis.call('HSET', KEYS[2], key, changed) end
     else
-      redis.call('ZREM', KEYS[1], key)
-      if q then q.leave(key) end
-      redis.call('DEL', ARGV[1] .. key)
-      if ARGV[5] == '1' then
-        redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
-      else
-        redis.call('HDEL', KEYS[2], key)
-      end
+      finalize(q, key, '.5')
       if hand then hand('c', key, old or '') end
     end
     if op ~= 'c' then

@@ -11,7 +11,7 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record head cancelled order order/marks order/places order/finish held handover replace clock generation timer disarm release wake
+-- PARTS score record head cancelled order order/marks order/places order/finish held handover replace clock generation timer disarm finalize release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled
@@ -77,17 +77,10 @@ for i = 8, #ARGV, 4 do
     local s = redis.call('ZSCORE', KEYS[4], key)
     before = s and (cancelled(s) and 'cancelled' or 'delivered') or ''
   end
-  if op == 'cancel' and (before == 'scheduled' or before == 'claimed' or before == 'dead') or op == 'purge' and before == 'dead' and not late then
-    redis.call('ZREM', KEYS[1], key)
-    redis.call('ZREM', KEYS[3], key)
-    if q then q.leave(key) end
-    redis.call('DEL', ARGV[1] .. key)
+  local pending = before == 'scheduled' or before == 'claimed' or before == 'dead'
+  if op == 'cancel' and pending or op == 'purge' and before == 'dead' and not late then
+    finalize(q, key, '.5')
     disarm(ARGV[4], key, own)
-    if ARGV[5] == '1' then
-      redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. '.5', key)
-    else
-      redis.call('HDEL', KEYS[2], key)
-    end
     if hand then hand(before == 'dead' and 'C' or 'c', key, record) end
     done = 1
   elseif (op == 'reschedule' or op == 'fire') and before == 'scheduled' then
@@ -122,18 +115,9 @@ for i = 8, #ARGV, 4 do
   elseif op == 'readdress' and (before == 'scheduled' or before == 'dead' and when == '') and record == ARGV[i + 3] then
     if when == '' then redis.call('HSET', KEYS[2], key, ARGV[i + 2]) else schedule(key, when, ARGV[i + 2], own) end
     done = 1
-  elseif op == 'settle' and (before == 'scheduled' or before == 'claimed' or before == 'dead') and record == ARGV[i + 3] then
-    if ARGV[5] == '1' then
-      record = ARGV[i + 2]
-      redis.call('HSET', KEYS[2], key, record)
-      redis.call('ZADD', KEYS[4], string.format('%.0f', now) .. (when == 'cancelled' and '.5' or ''), key)
-    else
-      redis.call('HDEL', KEYS[2], key)
-    end
-    redis.call('ZREM', KEYS[1], key)
-    redis.call('ZREM', KEYS[3], key)
-    if q then q.leave(key) end
-    redis.call('DEL', ARGV[1] .. key)
+  elseif op == 'settle' and pending and record == ARGV[i + 3] then
+    redis.call('HSET', KEYS[2], key, ARGV[i + 2])
+    finalize(q, key, when == 'cancelled' and '.5' or '')
     disarm(ARGV[4], key, own)
     done = 1
   elseif op == 'replace' and before ~= '' then

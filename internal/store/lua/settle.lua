@@ -22,11 +22,8 @@
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
 --       the last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order order/marks order/places order/finish held handover clock timer wake
+-- PARTS score record order order/marks order/places order/finish held handover push clock timer untaken wake
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
--- The token decides. If the claim key is missing, the lease has expired or a restarted Redis has lost the key. The claim is then
--- settled too, if the notice is the same and its score is the one that the claim wrote or found: no other claim was made since. No
--- score occurs twice: a claim's score is the end of its lease, a retry's is in the future, and amend.lua's contains the µs.
 local call, format, sub, match = redis.call, string.format, string.sub, string.match
 local nowtext = format('%.0f', now)
 local earliest = math.huge
@@ -46,81 +43,30 @@ local moved, dead, forget = {}, {}, {}
 local deaths
 local q = order(KEYS[1], t)
 
--- Schedules a notice again. The score's fraction has the cause of a postponement, and whether there is a timer: see score.go.
-local function again(key, ms, coming, cause, pause, before)
-  local due = ms > 0 and after + ms or now
-  local text = format('%.0f', due)
-  local timed = not pause and arm(ARGV[4], key, due, coming, before)
-  local part = timed and (cause > 0 and postponed + cause * onelease or 0) or untimed + cause * onecause
-  moved[#moved + 1] = format('%.17g', due + part)
-  moved[#moved + 1] = key
-  if pause then hold(KEYS[1], key, pause, moved[#moved - 1]) end
-  if due < earliest then earliest = due end
-  return due, text
-end
-
--- Reports whether a missing claim is still valid: the notice is the same, with the score that the claim wrote or found.
-local function untaken(key, facts)
-  local score, before, generation = match(facts, '^(%S+) (%S+) (%S+)')
-  local at = call('ZSCORE', KEYS[1], key)
-  if at and (tonumber(at) == tonumber(score) or tonumber(at) == tonumber(before)) then
-    local record = call('HGET', KEYS[2], key)
-    return record and generation ~= '0' and made(record) == tonumber(generation)
-  end
-end
-
--- An error of the push, such as a key of another type, must not stop the settles of the other claims.
-local function push(to, entry)
-  local which, kind, maxlen = match(to, '^(%d+) (%a) ?(%d*)$')
-  local target = KEYS[4 + tonumber(which)]
-  local pushed
-  if kind == 'L' then
-    pushed = redis.pcall('RPUSH', target, entry[1])
-  elseif maxlen ~= '0' then
-    pushed = redis.pcall('XADD', target, 'MAXLEN', '~', maxlen, '*', unpack(entry))
-  else
-    pushed = redis.pcall('XADD', target, '*', unpack(entry))
-  end
-  return type(pushed) == 'table' and pushed.err
-end
-
 local i = 8 + count
 for n = 1, count do
-  local key, op, facts, record = names[n], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
-  local token = ARGV[i]
+  local key, token, op, facts, record = names[n], ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
   local ours = holders[n] == ARGV[i]
   if not holders[n] then ours = untaken(key, facts) end
   i = i + 4
-  local refused, death, pause
+  local answer, refused, death, pause = 0, nil, nil, nil
   if op == 'h' then
-    death, op = ARGV[i], 'x'
-    i = i + 1
+    op, death, i = 'x', ARGV[i], i + 1
   elseif op == 'k' then
-    pause, op = ARGV[i], 'p'
-    i = i + 1
-  end
-  if #op > 1 then
+    op, pause, i = 'p', ARGV[i], i + 1
+  elseif #op > 1 then
+    local which, kind, most = match(op, '^%a(%d+) (%a) ?(%d*)$')
     local size = tonumber(ARGV[i])
-    local entry = {}
-    for j = 1, size do entry[j] = ARGV[i + j] end
-    i = i + size + 1
-    if ours then refused = push(sub(op, 2), entry) end
-    op = sub(op, 1, 1)
+    if ours then refused = push(KEYS[4 + which], kind, most, i + 1, i + size) end
+    op, i = sub(op, 1, 1), i + size + 1
   end
-  local answer = 0
   if q and not refused and (op ~= 'w' or not ours) then q.free(key, token) end
-  if not ours then
-    answer = -1
-  elseif refused then
-    answer = refused
+  if refused or not ours then
+    answer = refused or -1
   else
     if not holders[n] then -- Redis may have lost the claim
       unhold(KEYS[1], key, paused)
       if q then q.start(key) end
-    end
-    if op ~= 'w' then
-      drops = drops + 1
-      drop[drops] = claims[n]
     end
     if op == 'd' or op == 'x' then
       ends = ends + 1
@@ -137,31 +83,36 @@ for n = 1, count do
       elseif keep then
         settled[kept + 1], settled[kept + 2] = nowtext, key
         kept = kept + 2
-      end
-      if op == 'x' or keep then
-        fields[filled + 1], fields[filled + 2] = key, record
-        filled = filled + 2
       else
-        forget[#forget + 1] = key
+        forget[#forget + 1], record = key, '-'
       end
     else
-      local made, ms, coming = match(facts, '(%S+) (%S+) (%S+) %S+$')
-      ms = tonumber(ms)
+      local before, made, ms, coming, cause = match(facts, '^%S+ (%S+) (%S+) (%S+) (%S+) (%S+)$')
+      local score = now + ms + onelease
       if op == 'w' then
-        fields[filled + 1], fields[filled + 2] = key, record
-        filled = filled + 2
-        call('SET', claims[n], 'report:' .. made .. ':' .. coming, 'PX', ms)
-        if q then q.renew(key, 'report:' .. made .. ':' .. coming, ms) end
-        moved[#moved + 1] = format('%.17g', now + ms + onelease)
-        moved[#moved + 1] = key
+        local report = 'report:' .. made .. ':' .. coming
+        call('SET', claims[n], report, 'PX', ms)
+        if q then q.renew(key, report, ms) end
       else
-        local text
-        answer, text = again(key, ms, coming, tonumber(match(facts, '%S+$')), pause, match(facts, '^%S+ (%S+)'))
-        if record ~= '-' then
-          fields[filled + 1], fields[filled + 2] = key, op == 'p' and record or '{"due":' .. text .. record
-          filled = filled + 2
-        end
+        -- The score's fraction has the cause of a postponement, and whether there is a timer: see score.go.
+        answer = tonumber(ms) > 0 and after + ms or now
+        if op ~= 'p' then record = '{"due":' .. format('%.0f', answer) .. record end
+        local timed = not pause and arm(ARGV[4], key, answer, coming, before)
+        score = answer + (timed and (cause ~= '0' and postponed + cause * onelease or 0) or untimed + cause * onecause)
+        if answer < earliest then earliest = answer end
       end
+      score = format('%.17g', score)
+      moved[#moved + 1] = score
+      moved[#moved + 1] = key
+      if pause then hold(KEYS[1], key, pause, score) end
+    end
+    if op ~= 'w' then
+      drops = drops + 1
+      drop[drops] = claims[n]
+    end
+    if record ~= '-' then
+      fields[filled + 1], fields[filled + 2] = key, record
+      filled = filled + 2
     end
   end
   reply[n + 1] = answer
