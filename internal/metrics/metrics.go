@@ -30,12 +30,12 @@ var (
 var operations = []string{
 	"schedule", "arm", "find", "waits", "amend", "restore", "claim", "settle", "look", "touch", "page", "trim", "bury", "buried", "unbury",
 	"tombsin", "tombsend", "tombstones", "rehome", "counts", "kept", "announce", "hold", "side", "home", "elsewhere", "marks", "drop",
-	"resharding", "where", "whole", "moveout", "movein", "moveend", "moving", "room", "peek", "adopt", "strays", "unknown", "scan", "meta",
+	"resharding", "whole", "moveout", "movein", "moveend", "moving", "room", "peek", "adopt", "strays", "unknown", "scan", "meta",
 	"layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key", "locate", "mark", "cross", "push", "serve",
 	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
 	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink",
-	"countresend", "link", "keeplink", "countpending", "free", "unblock",
+	"countresend", "link", "keeplink", "countpending", "free",
 }
 
 // essential are the operations whose error series exist from the start.

@@ -14,8 +14,6 @@ import (
 )
 
 var (
-	//go:embed lua/win.lua
-	winSource string
 	//go:embed lua/claim.lua
 	claimSource string
 	//go:embed lua/sweep.lua
@@ -26,16 +24,11 @@ var (
 	takeOverSource string
 
 	// In metrics all are one operation.
-	claimScript    = wire.NewScript("claim", winning(claimSource), false)
-	sweepScript    = wire.NewScript("claim", winning(sweepSource), false)
-	recoverScript  = wire.NewScript("claim", winning(recoverSource), false)
-	takeOverScript = wire.NewScript("claim", winning(takeOverSource), false)
+	claimScript    = wire.NewScript("claim", WithParts(claimSource), false)
+	sweepScript    = wire.NewScript("claim", WithParts(sweepSource), false)
+	recoverScript  = wire.NewScript("claim", WithParts(recoverSource), false)
+	takeOverScript = wire.NewScript("claim", WithParts(takeOverSource), false)
 )
-
-// winning returns a script with the code that win.lua adds to it.
-func winning(source string) string {
-	return Parts(source) + wire.Prelude(winSource) + source
-}
 
 // Claim is a notice that this instance holds for a lease, with the proof that its settle needs.
 type Claim struct {

@@ -63,7 +63,7 @@ func (s *Store) freeIn(ctx context.Context, p keys.Partition, key, id string, at
 		return nil
 	}
 
-	err = s.Layout.Do(ctx, freeScript, []string{s.space.Shadow(p)}, []any{s.space.Wake(), p.Wake(), key, token}).Err()
+	err = s.Layout.Do(ctx, freeScript, []string{s.space.Shadow(p)}, []any{s.space.Wake(), p.Wake(), token, key}).Err()
 	if err != nil {
 		return s.w.Fail(freeScript.Op, err)
 	}

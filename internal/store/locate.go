@@ -57,13 +57,12 @@ func (s *Layout) others(prefix string) []string {
 
 // Locate returns the prefix under which each key's record is stored in one shard; empty = none.
 func (s *Layout) Locate(ctx context.Context, shard int, prefixes, ks []string) ([]string, error) {
-	records := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		records[i] = s.space.Records(keys.Partition{Prefix: p, Shard: shard})
+	names := []string{s.space.Moving(shard)}
+	for _, p := range prefixes {
+		names = append(names, s.space.Records(keys.Partition{Prefix: p, Shard: shard}))
 	}
 
-	args := wire.Texts(ks)
-	at, err := s.Do(ctx, locateScript, records, args).Int64Slice()
+	at, err := s.Do(ctx, locateScript, names, wire.Texts(ks)).Int64Slice()
 	if err != nil {
 		return nil, s.w.Fail("locate", err)
 	}

@@ -34,7 +34,7 @@ import (
 // notifier:meta, and sends the script again. The prefixes of a shard only grow, so instances that
 // learn from each other come to an end.
 
-//go:embed lua/guard.lua
+//go:embed lua/lib/guard.lua
 var guardSource string
 
 // Version is the version of the data in Redis; data with a different one are refused. deploy/schedule.lua

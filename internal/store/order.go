@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	_ "embed"
 	"slices"
 	"strings"
 	"sync"
@@ -31,11 +30,6 @@ import (
 // The set "ordered" of a shard lists the ordered routes. A member with a final ! means that dead letters of the route
 // block their sequences. Scripts use this set, and not the configuration of an instance, so that all instances keep the
 // same order.
-
-//go:embed lua/unblock.lua
-var unblockSource string
-
-var unblockScript = wire.NewScript("unblock", WithParts(unblockSource), false)
 
 // Blocks is the end of a member of notifier:ordered that says that dead letters of a prefix hold back
 // their successors.
@@ -218,7 +212,7 @@ func (s *Layout) hasSequences(ctx context.Context, prefix string) (bool, error) 
 }
 
 const (
-	// headsAtOnce is about the number of sequences that one call of unblock.lua checks.
+	// headsAtOnce is about the number of sequences that one call of free.lua checks.
 	headsAtOnce = 500
 	// maxUnblocks bounds the calls for one partition; the janitor's next round continues.
 	maxUnblocks = 1000
@@ -231,13 +225,13 @@ func (s *Layout) unblock(ctx context.Context, p keys.Partition) (used bool, err 
 	for range maxUnblocks {
 		var heads []string
 		if heads, cursor, err = s.c.HScan(ctx, s.space.Order(p), cursor, "", headsAtOnce).Result(); err != nil {
-			return false, s.w.Fail(unblockScript.Op, err)
+			return false, s.w.Fail(freeScript.Op, err)
 		}
 		if len(heads) == 0 && cursor == 0 {
 			return false, nil
 		}
 
-		args := []any{s.space.Wake(), p.Wake()}
+		args := []any{s.space.Wake(), p.Wake(), ""}
 		for i := 1; i < len(heads); i += 2 {
 			_, key, ok := strings.Cut(heads[i], " ")
 			if !ok {
@@ -247,13 +241,13 @@ func (s *Layout) unblock(ctx context.Context, p keys.Partition) (used bool, err 
 			args = append(args, key)
 		}
 
-		if len(args) == 2 {
+		if len(args) == 3 {
 			continue
 		}
 
-		n, err := s.Do(ctx, unblockScript, []string{s.space.Shadow(p)}, args).Int64()
+		n, err := s.Do(ctx, freeScript, []string{s.space.Shadow(p)}, args).Int64()
 		if err != nil {
-			return false, s.w.Fail(unblockScript.Op, err)
+			return false, s.w.Fail(freeScript.Op, err)
 		}
 		if n > 0 {
 			return true, nil

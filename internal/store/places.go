@@ -26,11 +26,6 @@ import (
 // can lose moves that another node knows. Therefore each Layout there checks itself that the old
 // shards are empty, and finds restored notices at its next check.
 
-//go:embed lua/where.lua
-var whereSource string
-
-var whereScript = wire.NewScript("where", whereSource, false)
-
 // former is the state of old shards, as far as this Layout knows.
 type former struct {
 	open atomic.Pointer[[]int]
@@ -133,7 +128,7 @@ const checkedAtOnce = 200
 func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]bool, error) {
 	args := wire.Texts(ks)
 	for {
-		there, err := s.Call(ctx, whereScript, s.space.Base(home), func(v *LayoutView) ([]string, []any, error) {
+		there, err := s.Call(ctx, locateScript, s.space.Base(home), func(v *LayoutView) ([]string, []any, error) {
 			switch {
 			case s.space.First() != first:
 				return nil, nil, ErrReplaced
@@ -149,18 +144,18 @@ func (s *Layout) whereIn(ctx context.Context, first, home int, ks []string) ([]b
 			return names, args, nil
 		}).Int64Slice()
 		if err != nil {
-			return nil, s.w.Fail(whereScript.Op, err)
+			return nil, s.w.Fail(locateScript.Op, err)
 		}
 		if len(there) != len(ks) {
-			return nil, s.w.Fail(whereScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(there), len(ks)))
+			return nil, s.w.Fail(locateScript.Op, fmt.Errorf("a reply of %d parts to %d keys", len(there), len(ks)))
 		}
 
 		here := make([]bool, len(ks))
 		for i, n := range there {
-			here[i] = n == 1
+			here[i] = n > 0
 		}
 
-		if !slices.Contains(there, 2) {
+		if !slices.Contains(there, -1) {
 			return here, nil
 		}
 		if err := s.Finish(ctx, home); err != nil {

@@ -67,7 +67,7 @@ func (s Side) Gives() bool { return s.State == SideLeaving || s.State == SideLef
 // Sorts reports whether calls on some notices are refused.
 func (s Side) Sorts() bool { return s.State != "" && s.State != SideOpen }
 
-//go:embed lua/elsewhere.lua
+//go:embed lua/lib/elsewhere.lua
 var elsewhereSource string
 
 var elsewhereCode = wire.Prelude(elsewhereSource)

@@ -106,5 +106,5 @@ func (s *Store) Reach(ctx context.Context, ks []string, do func(shard int, ks []
 		}
 	}
 
-	return s.w.Fail(whereScript.Op, ErrReplaced)
+	return s.w.Fail(locateScript.Op, ErrReplaced)
 }

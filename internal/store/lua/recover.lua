@@ -1,10 +1,9 @@
--- Claims again the notices that a call with this token won, after its reply was lost. Earliest end of lease first. win.lua is added
--- before it.
+-- Claims again the notices that a call with this token won, after its reply was lost. Earliest end of lease first.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
 --       5 maximum number of notices  6 that call was sent at most so many ms ago
 -- Reply as in win.lua; left is 1 if the byte limit ended the call, else 0.
--- PARTS score record leases order order/marks held clock
+-- PARTS score record leases order order/marks held clock win
 -- Bound ARGV[5] notices; 10,000 entries are read. A notice that is not found becomes due when its lease expires.
 local count, want, since = 0, tonumber(ARGV[5]), over - tonumber(ARGV[6])
 local near = call('ZRANGEBYSCORE', KEYS[1], format('%.0f', since), format('%.0f', over) .. '.49',

@@ -1,9 +1,9 @@
--- Claims overdue notices. win.lua is added before it.
+-- Claims overdue notices.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
 --       5 grace ms  6 maximum number of notices  7 "o": oldest first, "n": newest of the overdue first
 -- Reply as in win.lua; left is 1 if the maximum number or size was reached, else 0.
--- PARTS score record leases order order/marks order/places order/gate held clock
+-- PARTS score record leases order order/marks order/places order/gate held clock win try
 -- Bound ARGV[6] notices. Within the grace it reads four times as many entries.
 local names, scores, want = {}, {}, tonumber(ARGV[6])
 local ripe = format('%.0f', now - tonumber(ARGV[5])) .. '.99'

@@ -1,10 +1,10 @@
--- Reclaims the claims of a dead instance. win.lua is added before it.
+-- Reclaims the claims of a dead instance.
 -- KEYS  as in win.lua
 -- ARGV  1 to 4 as in win.lua
 --       5 maximum number of notices  6 the start of the dead instance's tokens  7 its longest possible lease, in ms
 --       8 cursor: "" in the first call, then left of the last reply
 -- Reply as in win.lua; left is the cursor of the next call, "" after the last notice.
--- PARTS score record leases order order/marks held clock
+-- PARTS score record leases order order/marks held clock win
 -- Bound ARGV[5] notices; 1,000 entries are read.
 -- The script overwrites the token and counts an expired lease, like a claim after the lease's end. A notice that awaits its
 -- consumer's report has a token of another form and is not reclaimed.

@@ -1,6 +1,7 @@
 -- The common part of claim.lua, sweep.lua, recover.lua and takeover.lua: claims notices of one route and shard for a lease.
 -- KEYS  1 shadow  2 records
 -- ARGV  1 claim prefix  2 token  3 lease ms  4 maximum bytes of records; then the arguments of each script
+-- Needs score, leases, order, held and clock; the loop that claims by key is in try.lua.
 -- Reply {now us, left, key, answer, record…}; each script defines left. An answer is
 --       "<score before> <expired> <score now>"  won; expired counts the expired leases. The score before is "-" if this token had won
 --         the notice already: the claim was sent twice, or its reply was lost. Its lease then starts again. The record is "" if missing
@@ -47,54 +48,6 @@ local function renew(key, expired)
   call('PEXPIRE', prefix .. key, lease)
   if q then q.renew(key, token, lease) end
   return '- ' .. (expired - 1) .. ' ' .. ends[wins]
-end
-
--- Tries to claim each key, whose score the same call has read. A notice that is not due is claimed only if it is postponed and
--- exact contains its score: scores of retries and new due times have other fractions. For such a notice drop is called. left becomes
--- 1 if the byte limit ends the loop.
-local function try(names, scores, exact, drop)
-  if q and #names > 0 then q.look(names) end
-  for i = 1, #names do
-    local key, text = names[i], scores[i]
-    local score = text and tonumber(text)
-    local expired = score and leases(score)
-    local answer = -1
-    local early = score and score == exact[i] and score > floor(score) and timed(score)
-    local till = q and score and (early or floor(score) <= now) and q.gate(key, score, token, early)
-    if till then
-      if floor(score) <= now then
-        unhold(KEYS[1], key, score)
-        answer = -2
-        moves[moved + 1], moves[moved + 2] = till, key
-        moved = moved + 2
-      end
-    elseif score and (early or floor(score) <= now) and call('SET', prefix .. key, token, 'NX', 'PX', lease) then
-      if q then q.start(key) end
-      unhold(KEYS[1], key, score)
-      wins = wins + 1
-      won[wins], place[wins] = key, size + 2
-      if early then drop(key, score) end
-      if expired == 0 then
-        ends[wins], answer = first, text .. plain
-      else
-        ends[wins] = format('%.17g', over + math.min(expired + 1, mostleases) * onelease)
-        answer = text .. ' ' .. expired .. ' ' .. ends[wins]
-      end
-    elseif score and expired > 0 and call('GET', prefix .. key) == token then
-      answer = renew(key, expired)
-    elseif score and floor(score) <= now then
-      answer = 0
-    end
-    reply[size + 1], reply[size + 2], reply[size + 3] = key, answer, answer == -1 and text or ''
-    size = size + 3
-    if wins == group then
-      read()
-      if bytes <= 0 then
-        if i < #names then left = 1 end
-        break
-      end
-    end
-  end
 end
 
 -- Writes the scores of all notices won.
