@@ -463,12 +463,6 @@ local function unhold(shadow, key, score)
   redis.call('HDEL', base .. 'holds:' .. route, key)
   return pause
 end
-local function hold(shadow, key, pause, score)
-  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
-  unhold(shadow, key, paused)
-  redis.call('ZADD', base .. 'held:' .. route, 0, pause .. ' ' .. key)
-  redis.call('HSET', base .. 'holds:' .. route, key, score .. ' ' .. pause)
-end
 local function handover(to, shadow, time)
   local most, host = string.match(to, '^(%d+) (%S+)$')
   local base, prefix = string.match(shadow, '^(.-}:)shadow:(.+)$')

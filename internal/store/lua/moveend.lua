@@ -2,7 +2,7 @@
 -- KEYS  1 shadow  2 records  3 dead  4 settled  5 moving  the last: layout
 -- ARGV  1 the batch's number, then the keys of the notices that stay in this shard
 -- Reply {1}, or {0} = the batch is not in transit any more, and nothing was done
--- PARTS score record order order/marks order/places order/finish held
+-- PARTS score record order order/marks order/places order/finish held hold
 -- Bound the batch.
 local call, match = redis.call, string.match
 local q = order(KEYS[1], call('TIME'))

@@ -6,7 +6,7 @@
 --       Redis also the timer's value
 -- Reply the keys of the notices that stay in the source; a repeated call has the same reply. Nothing is written if the batch is not in
 --       transit: it was committed, or Redis has lost the export, and its notices are still in the source.
--- PARTS score record head leases order order/marks order/places order/finish held clock timer disarm wake
+-- PARTS score record head leases order order/marks order/places order/finish held hold clock timer disarm wake
 -- Bound the number of notices.
 -- A notice with the same key can be here only if its producer does not know the source, such as the producer of a plain timer. A
 -- pending notice replaces a finalized one. If both are pending, or dead, both stay. From another node or Redis the same notice can

@@ -22,7 +22,7 @@
 --       nothing was written, an error's text = the push was refused, nothing was written and the claim is still valid
 --       then 1 if a notice is due now that has waited for one of these
 --       the last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order order/marks order/places order/finish held handover push clock timer untaken wake
+-- PARTS score record order order/marks order/places order/finish held hold handover push clock timer untaken wake
 -- Bound the number of claims, at most 1000: the writes are collected into a few commands.
 local call, format, sub, match = redis.call, string.format, string.sub, string.match
 local nowtext = format('%.0f', now)

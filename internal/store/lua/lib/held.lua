@@ -1,7 +1,6 @@
 -- The list of the notices of a partition that are held because their receiver is paused; added before scripts that change
 -- pending notices. See package holds. A held notice has no timer, and its score has the fraction 132/256, which is the cause
 -- "paused" (store/score.go).
---   hold(shadow, key, pause, score)  lists a notice with the score that is written to the shadow
 --   unhold(shadow, key, score)       removes a notice whose score in the shadow changes. Returns the pause, or nil if it was not held
 -- Bound a few commands for each held notice, none for others.
 local function unhold(shadow, key, score)
@@ -13,10 +12,4 @@ local function unhold(shadow, key, score)
   redis.call('ZREM', base .. 'held:' .. route, pause .. ' ' .. key)
   redis.call('HDEL', base .. 'holds:' .. route, key)
   return pause
-end
-local function hold(shadow, key, pause, score)
-  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
-  unhold(shadow, key, paused)
-  redis.call('ZADD', base .. 'held:' .. route, 0, pause .. ' ' .. key)
-  redis.call('HSET', base .. 'holds:' .. route, key, score .. ' ' .. pause)
 end
