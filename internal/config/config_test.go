@@ -424,7 +424,7 @@ func TestLoadRejectsWrongCombination(t *testing.T) {
 }
 
 // Common first mistakes. Earlier errors suggested NOTIFIER_REDIS_MODE for _ADDR and _RATE for _URL,
-// and a range for 7d, which did not help.
+// and a range for 1 week, which did not help.
 func TestFirstMistakesGetTheRightVariable(t *testing.T) {
 	for _, v := range []struct{ env, want string }{
 		{"REDIS_ADDR=localhost:6379", "NOTIFIER_REDIS_ADDR: is not known; want NOTIFIER_REDIS_URL, which has host"},
@@ -435,12 +435,12 @@ func TestFirstMistakesGetTheRightVariable(t *testing.T) {
 		{"PORT=8080", "want NOTIFIER_LISTEN"},
 		{"ROUTE_ORDERS_URL=https://shop.example", "want NOTIFIER_ROUTE_ORDERS_TARGET"},
 		{"ROUTE_ORDERS_RETRIES=15s", "want NOTIFIER_ROUTE_ORDERS_RETRY"},
-		{"RETENTION=7d", `NOTIFIER_RETENTION="7d": want 168h: the units are h, m, s and ms`},
+		{"RETENTION=7 days", `NOTIFIER_RETENTION="7 days": want 168h: the units are w, d, h, m, s and ms`},
 		{"RETENTION=1 week", `want 168h:`},
 		{"GRACE=7d", `want a duration from 1ms to 10s`},
 		{"ROUTE_ORDERS_TIMEOUT=15sec", `want 15s:`},
 		{"ROUTE_ORDERS_TIMEOUT=5000", `from 1ms to 10m, such as 15s, 3m, 1h30m; a number without a unit is seconds`},
-		{"ROUTE_ORDERS_RETRY=15s,3m,1d", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1d": step 3: "1d" is not a duration; want 24h:`},
+		{"ROUTE_ORDERS_RETRY=15s,3m,1day", `NOTIFIER_ROUTE_ORDERS_RETRY="15s,3m,1day": step 3: "1day" is not a duration; want 24h:`},
 		{"REDIS_URL=localhost:6379", `NOTIFIER_REDIS_URL="localhost:6379": want redis://localhost:6379/0`},
 		{"REDIS_URL=[::1]:6379", `want redis://[::1]:6379/0`},
 		{"REDIS_URL=" + hidden, "(the value is not shown)"},

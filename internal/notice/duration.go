@@ -1,6 +1,7 @@
 package notice
 
 import (
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -11,9 +12,9 @@ import (
 // the hint spells the same time in valid ones.
 func WantDuration(s string) string {
 	if d, ok := Respelled(s); ok {
-		return "want " + Short(d) + ": the units are h, m, s and ms"
+		return "want " + Short(d) + ": the units are w, d, h, m, s and ms"
 	}
-	return "want one such as 15s, 3m, 1h30m, or a number of seconds"
+	return "want one such as 15s, 3m, 1h30m, 7d, or a number of seconds"
 }
 
 // Unitless reports whether a duration is a number without a unit, which means seconds.
@@ -22,10 +23,48 @@ func Unitless(s string) bool {
 	return err == nil
 }
 
+// longUnits matches the leading weeks and days of a duration, and the rest.
+var longUnits = regexp.MustCompile(`^(?:(\d{1,9}(?:\.\d{1,9})?)w)?(?:(\d{1,9}(?:\.\d{1,9})?)d)?(.*)$`)
+
+// parseUnits is time.ParseDuration with the units w and d, before all others.
+func parseUnits(s string) (time.Duration, error) {
+	m := longUnits.FindStringSubmatch(s)
+	if m == nil || m[1] == "" && m[2] == "" {
+		return time.ParseDuration(s)
+	}
+
+	hours := 0.0
+	for i, of := range []float64{7 * 24, 24} {
+		if m[i+1] != "" {
+			n, err := strconv.ParseFloat(m[i+1], 64)
+			if err != nil {
+				return 0, err
+			}
+
+			hours += n * of
+		}
+	}
+
+	if hours > MaxHorizon.Hours() {
+		return math.MaxInt64, nil // the caller refuses it
+	}
+
+	whole := time.Duration(hours * float64(time.Hour))
+	if m[3] == "" {
+		return whole, nil
+	}
+	if m[3][0] == '-' || m[3][0] == '+' {
+		return 0, strconv.ErrSyntax
+	}
+
+	rest, err := time.ParseDuration(m[3])
+	return whole + min(rest, math.MaxInt64-whole), err
+}
+
 // part matches a number with its unit.
 var part = regexp.MustCompile(`^\s*(\d{1,9}(?:\.\d{1,9})?)\s*([a-z]+)`)
 
-// units maps units that people write to their length. time.ParseDuration knows only some of them.
+// units maps units that people write to their length. ParseDuration knows only some of them.
 var units = map[string]time.Duration{
 	"w": 7 * 24 * time.Hour, "week": 7 * 24 * time.Hour, "weeks": 7 * 24 * time.Hour,
 	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
@@ -35,7 +74,7 @@ var units = map[string]time.Duration{
 	"ms": time.Millisecond, "msec": time.Millisecond, "millis": time.Millisecond, "milliseconds": time.Millisecond,
 }
 
-// Respelled parses durations that ParseDuration rejects but people write, such as 7d, 1 day 12 hours or
+// Respelled parses durations that ParseDuration rejects but people write, such as 1 day 12 hours or
 // 15min, up to MaxHorizon.
 func Respelled(s string) (time.Duration, bool) {
 	s = strings.ToLower(strings.TrimSpace(s))

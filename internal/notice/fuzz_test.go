@@ -78,7 +78,8 @@ func roundTrip(t *testing.T, n *Notice) *Notice {
 
 // FuzzDuration checks durations and ladders as people write them.
 func FuzzDuration(f *testing.F) {
-	for _, s := range []string{"15s,3m,10m", "none", "1h30m", "-1s", "9999999999h", "1e9", "0", ",", "5", "1d", "0x1p-2s", "٣s"} {
+	for _, s := range []string{"15s,3m,10m", "none", "1h30m", "-1s", "9999999999h", "1e9", "0", ",", "5", "1d", "0x1p-2s", "٣s",
+		"2w1d12h", "7d-1h", "1.5d", "999999999w"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

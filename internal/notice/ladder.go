@@ -101,7 +101,7 @@ func (l Ladder) Check() error {
 	return nil
 }
 
-// ParseDuration parses a Go duration (15s, 1h30m) or a number of seconds.
+// ParseDuration parses a Go duration (15s, 1h30m), also with weeks and days (2w, 7d, 1d12h), or a number of seconds.
 func ParseDuration(s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
 	if secs, err := strconv.ParseFloat(s, 64); err == nil {
@@ -111,7 +111,7 @@ func ParseDuration(s string) (time.Duration, error) {
 		return time.Duration(secs * float64(time.Second)), nil
 	}
 
-	d, err := time.ParseDuration(s)
+	d, err := parseUnits(s)
 	if err != nil {
 		return 0, invalid("%.80q is not a duration; %s", s, WantDuration(s))
 	}

@@ -30,7 +30,7 @@ func page() string {
 notifier is configured by environment variables only. If any is wrong, missing or
 unknown, the service does not start (exit code 2) and lists all of them with acceptable
 values. An empty variable counts as not set. Durations are Go durations
-(` + "`15s`, `1h30m`; the units are `h`, `m`, `s` and `ms`, so a week is `168h`" + `).
+(` + "`15s`, `1h30m`" + `), also with days and weeks (` + "`7d`, `2w`" + `). The units are ` + "`w`, `d`, `h`, `m`, `s` and `ms`" + `.
 A number without a unit is in seconds: ` + "`5000` is `1h23m20s`" + `.
 
 *or file*: the variable with ` + "`_FILE`" + ` at the end of its name may name a file that holds
