@@ -19,6 +19,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/mask"
 	"notifier/internal/route"
+	"notifier/internal/search"
 	"notifier/internal/session"
 	"notifier/internal/testcall"
 )
@@ -100,6 +101,7 @@ type api struct {
 	replayer   Replayer  // nil = there is no history
 	eraser     Eraser    // nil = there is no history
 	historian  Historian // nil = there is no history
+	searcher   *search.Searcher
 	sessions   *session.Office
 	routes     *route.Table
 	clients    *access.Clients
@@ -152,6 +154,11 @@ func New(o Options) http.Handler {
 	}
 
 	a.trail = audit.NewTrail(o.Engine, a.log)
+	a.searcher = &search.Searcher{Redis: o.Engine, Routes: o.Routes}
+	if h, ok := o.History.(search.History); ok {
+		a.searcher.History = h
+	}
+
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine, Now: a.now})
 	if a.meter = o.Meter; a.meter == nil {
 		a.meter = access.NewMeter(o.Clients)

@@ -170,6 +170,8 @@ func provoke() map[string]map[int]call {
 		"resumeReplay": {200: {path: "/v1/replays/rpl_runs/resume"}, 404: {path: "/v1/replays/rpl_none/resume"},
 			409: {path: "/v1/replays/rpl_done/resume"},
 			422: {path: "/v1/replays/rpl_runs/resume?x=1"}},
+		"search":     {200: {path: "/v1/search?q=4711"}, 400: {path: "/v1/search?%zz"}, 422: {path: "/v1/search?q=1+2"}},
+		"searchFile": {200: {path: "/v1/search.csv?q=4711"}, 400: {path: "/v1/search.csv?%zz"}, 422: {path: "/v1/search.csv?q=declined"}},
 		"history": {200: {path: "/v1/history"}, 400: {path: "/v1/history?%zz"}, 422: {path: "/v1/history?text=x"},
 			429: {path: "/v1/history", prepare: func(e *enginetest.Engine) { e.Fail(history.ErrBusy) }}},
 		"audit": {200: {path: "/v1/audit"}, 400: {path: "/v1/audit?%zz"}, 422: {path: "/v1/audit?limit=0"}},

@@ -70,6 +70,8 @@ func tag(op *operation) string {
 		return "reports"
 	case op.id == "stats" || op.id == "dead":
 		return "routes"
+	case strings.HasPrefix(op.id, "search"):
+		return "history"
 	case op.segments[0] != "v1" || op.id == "instances" || op.id == "tap":
 		return "service"
 	}
@@ -197,6 +199,8 @@ func success(op *operation, status int, registry huma.Registry) *huma.Response {
 		}
 	case op.id == "metrics":
 		r.Content = map[string]*huma.MediaType{"text/plain": {Schema: &huma.Schema{Type: huma.TypeString}}}
+	case op.id == "searchFile":
+		r.Content = map[string]*huma.MediaType{"text/csv": {Schema: &huma.Schema{Type: huma.TypeString}}}
 	case op.id == "tap":
 		r.Content = map[string]*huma.MediaType{eventStreamType: {Schema: &huma.Schema{Type: huma.TypeString}}}
 	case op.id == "keySet":

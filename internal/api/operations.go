@@ -187,6 +187,16 @@ func (a *api) operations() []operation {
 				"2,000 of all other actions are stored. The same call within a minute is one entry. A page may have fewer entries " +
 				"than the limit, even none, although more follow: continue until there is no cursor.",
 			query: auditParams, answer: Audit{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.audit}},
+		{access.Read, call{method: "GET", path: "/v1/search", id: "search", summary: "Search Redis and the history",
+			about: "Notices and history entries that match one line of words. A notice that both have is in the section of Redis only. " +
+				"total is exact if an index gives it within a second and it is at most 100,000. 422 for words that cannot be read, for " +
+				"text without a time, and for text without a history.",
+			query: searchParams, answer: SearchAnswer{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.search}},
+		{access.Read, call{method: "GET", path: "/v1/search.csv", id: "searchFile", summary: "Download a search as CSV",
+			about: "At most 100,000 rows, streamed; the last row says if there are more. Bodies, addresses and answers are masked as on the " +
+				"pages. A cell that a spreadsheet would take for a formula begins with an apostrophe. If the search fails after the " +
+				"first rows, the connection is aborted.",
+			query: searchBox, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.searchFile}},
 		{access.Read, call{method: "GET", path: "/v1/history", id: "history", summary: "Search the history",
 			about: "Delivered, dead, cancelled and replaced notices from the database of NOTIFIER_HISTORY_URL; 404 if there is none. " +
 				"An entry appears within seconds after the notice was finalized. 422 if the search takes more than ten seconds. " +

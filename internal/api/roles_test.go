@@ -20,7 +20,7 @@ var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: ac
 var required = map[access.Role][]string{
 	access.Public: {"healthz", "readyz", "openapi", "keySet"},
 	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "instances", "audit", "history", "replays", "showReplay",
-		"redirects", "showRedirect", "metrics"},
+		"redirects", "showRedirect", "metrics", "search", "searchFile"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
 	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "pauseReceiver",
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",

@@ -29,7 +29,7 @@ var layers = map[string]int{
 	"internal/keys":     10,
 	"internal/remote":   10,
 	"internal/spelling": 10,
-	"internal/timespec": 10,
+	"internal/timespec": 22,
 	"internal/tracing":  10,
 	"internal/access":   15,
 	"internal/retry":    15,
@@ -71,6 +71,7 @@ var layers = map[string]int{
 	"internal/reconcile": 70,
 	"internal/adopt":     70,
 	"internal/testcall":  70,
+	"internal/search":    72,
 	"internal/apidocs":   74,
 	"internal/api":       75,
 

@@ -1,0 +1,226 @@
+package search
+
+import (
+	"context"
+	"encoding/csv"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"notifier/internal/callback"
+	"notifier/internal/history"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/testcall"
+)
+
+// MostRows is the maximum number of rows of a file.
+const MostRows = 100_000
+
+// csvHead has the names of the columns.
+var csvHead = []string{"stored_in", "key", "webhook_id", "state", "reason", "route", "host", "due", "ended_at", "attempts", "last_status",
+	"last_answer", "url", "body"}
+
+// mostCell is the maximum length of a cell in bytes: a spreadsheet takes 32,767 characters.
+const mostCell = 32_000
+
+// File writes the matches of a query as CSV, with the content that masking rules leave. It stops after MostRows rows
+// and says so in the last one. written reports whether some of the file was written before an error.
+func (s *Searcher) File(ctx context.Context, w io.Writer, q Query, scope Scope, rules *mask.Rules) (written bool, err error) {
+	s.locate(ctx, &q, scope)
+	f := &file{s: s, out: csv.NewWriter(w), rules: rules, redis: map[history.Name]bool{}}
+	f.out.UseCRLF = true
+	if err := f.live(ctx, q, scope); err != nil {
+		return f.begun, err
+	}
+	if err := f.past(ctx, q, scope); err != nil {
+		return f.begun, err
+	}
+
+	if f.rows > MostRows {
+		err = f.out.Write([]string{"more than " + strconv.Itoa(MostRows) + " rows: the rest is left out"})
+	}
+
+	if err2 := f.flush(); err == nil {
+		err = err2
+	}
+
+	return f.begun, err
+}
+
+// Unsearched is the error of a file without the section of the history.
+type Unsearched struct{ Why Why }
+
+func (u *Unsearched) Error() string { return "the history cannot be searched" }
+
+type file struct {
+	s     *Searcher
+	out   *csv.Writer
+	rules *mask.Rules
+	rows  int // also the first that was left out
+	begun bool
+	redis map[history.Name]bool // finalized notices of Redis in the file
+}
+
+func (f *file) flush() error {
+	if !f.begun {
+		f.begun = true
+		if err := f.out.Write(csvHead); err != nil {
+			return err
+		}
+	}
+
+	f.out.Flush()
+	return f.out.Error()
+}
+
+// write writes a row, and the head before the first one.
+func (f *file) write(cells ...string) error {
+	if !f.begun {
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+
+	if f.rows++; f.rows > MostRows {
+		return nil
+	}
+
+	for i := range cells {
+		cells[i] = safeCell(cells[i])
+	}
+
+	return f.out.Write(cells)
+}
+
+func (f *file) live(ctx context.Context, q Query, scope Scope) error {
+	for page := (Page{Limit: step, Uncounted: true}); f.rows <= MostRows; {
+		var l Live
+		if err := f.s.live(ctx, q, scope, page, &l); err != nil || l.Why == Failed {
+			return firstOf(err, l.Err)
+		}
+
+		f.s.mark(ctx, &l)
+		for i := range l.Items {
+			x, in := &l.Items[i], "redis"
+			if n, ended := nameOf(x); ended {
+				f.redis[n] = true
+			}
+
+			if l.Marked(x) {
+				in = "both"
+			}
+
+			if err := f.notice(in, x, f.s.HostOf(x.Notice)); err != nil {
+				return err
+			}
+		}
+
+		if page.Live = l.Cursor; page.Live == "" {
+			return nil
+		}
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func (f *file) past(ctx context.Context, q Query, scope Scope) error {
+	hq, parts, why := f.s.pastQuery(ctx, q, scope)
+	switch {
+	case q.Text != "" && (why == NeedsTime || why == NoHistory):
+		return &Unsearched{why}
+	case why != Searched || hq == nil:
+		return nil
+	}
+
+	for hq.Limit = 1000; f.rows <= MostRows; {
+		got, err := f.s.merged(ctx, *hq, parts)
+		if err != nil {
+			return err
+		}
+
+		for i := range got.Rows {
+			r := &got.Rows[i]
+			if !scope.sees(r.Notice, r.Host) || f.redis[history.Name{ID: r.ID(), Number: r.Number}] {
+				continue
+			}
+
+			x := store.Found{Notice: r.Notice, State: notice.State(r.Outcome), SettledAt: r.Ended}
+			if err := f.notice("history", &x, r.Host); err != nil {
+				return err
+			}
+		}
+
+		if hq.Cursor = got.Cursor; hq.Cursor == "" {
+			return nil
+		}
+		if err := f.flush(); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// notice writes one row.
+func (f *file) notice(in string, x *store.Found, host string) error {
+	content := testcall.View(f.rules, x.Notice)
+	body, ok := content.Body()
+	text := strings.ToValidUTF8(string(body), "\uFFFD")
+	if !ok {
+		text = mask.Hidden
+	}
+
+	status, answer := "", ""
+	if n := len(x.Attempts); n > 0 {
+		last := x.Attempts[n-1]
+		if answer = content.AnswerText(last.Response); last.Status != 0 {
+			status = strconv.Itoa(last.Status)
+		}
+	}
+
+	address, _ := content.URL()
+	if address != "" {
+		address = callback.RedactURL(address)
+	}
+
+	route := x.Route
+	if r := f.s.Routes.Prefix(x.Route); r != nil {
+		route = r.Name
+	}
+
+	return f.write(in, x.Key, x.ID(), string(x.State), string(x.Reason), route, host, stamp(x.Due), stamp(x.SettledAt),
+		strconv.Itoa(x.AttemptsMade), status, answer, address, text)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(notice.StampLayout)
+}
+
+// safeCell returns a cell that no spreadsheet takes for a formula.
+func safeCell(s string) string {
+	if len(s) > mostCell {
+		s = strings.ToValidUTF8(s[:mostCell], "") + "…"
+	}
+
+	if first := strings.TrimLeft(s, " \u00a0\ufeff\x00\n"); first != "" && strings.ContainsRune("=+-@\t\r＝＋－＠", []rune(first)[0]) {
+		return "'" + s
+	}
+
+	return s
+}

@@ -1,0 +1,147 @@
+package timespec
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"notifier/internal/notice"
+)
+
+// Range is a span of time. Until is exclusive; a zero time is no bound.
+type Range struct{ Since, Until time.Time }
+
+// WantRange names the forms of a range, for messages.
+const WantRange = "7d, -30d, yesterday, yesterday 10-11, 2026-11-22 09:30-10:15 or two RFC 3339 times with a slash between them"
+
+// errRange is the error of a text that is not a range.
+var errRange = errors.New("not a time range; want " + WantRange)
+
+// Ago reads an age, such as 7d or -7d, and returns the time that long before now. A number without a unit is no age.
+func Ago(text string, now time.Time) (t time.Time, ok bool) {
+	text = strings.TrimPrefix(strings.TrimSpace(text), "-")
+	if notice.Unitless(text) {
+		return t, false
+	}
+
+	d, err := notice.ParseDuration(text)
+	return now.Add(-d).UTC(), err == nil && d > 0
+}
+
+// dashes are the characters that people write between two times.
+var dashes = strings.NewReplacer("–", "-", "—", "-", "−", "-", "～", "-")
+
+// ParseRange reads a range of time in the past; now says in which zone and on which day times without these are. A
+// day alone is the whole day, an age and a single time last until now.
+func ParseRange(text string, now time.Time) (Range, error) {
+	text = strings.Join(strings.Fields(dashes.Replace(text)), " ")
+	if since, ok := Ago(text, now); ok {
+		return Range{Since: since}, nil
+	}
+
+	for _, between := range []string{"/", " - ", " "} {
+		from, to, ok := strings.Cut(text, between)
+		since, err := time.Parse(time.RFC3339Nano, from)
+		until, err2 := time.Parse(time.RFC3339Nano, to)
+		if ok && err == nil && err2 == nil {
+			return ordered(since.UTC(), until.UTC())
+		}
+	}
+
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return ordered(t.UTC(), time.Time{})
+	}
+
+	day, clocks := dayOf(text)
+	switch from, to, two := strings.Cut(clocks, "-"); {
+	case day == "" && clocks == "":
+		return Range{}, errRange
+	case clocks == "":
+		return wholeDay(day, now)
+	case two:
+		return betweenClocks(day, strings.TrimSpace(from), strings.TrimSpace(to), now)
+	case day == "" && !strings.Contains(clocks, ":"):
+		return Range{}, errRange // a bare number is no time
+	default:
+		since, err := clockOn(day, clocks, now)
+		return Range{Since: since}, err
+	}
+}
+
+// ordered returns a range whose end, if it has one, is after its start.
+func ordered(since, until time.Time) (Range, error) {
+	if _, err := plausible(since, since.Format(time.RFC3339)); err != nil || !until.IsZero() && !since.Before(until) {
+		return Range{}, errRange
+	}
+	return Range{since, until}, nil
+}
+
+// dayOf splits a text into its day, a date or a word, and the times of day. day is empty without one.
+func dayOf(text string) (day, clocks string) {
+	first, rest, _ := strings.Cut(text, " ")
+	if _, ok := days[first]; ok {
+		return first, rest
+	}
+	if _, err := time.Parse(time.DateOnly, first); err == nil {
+		return first, rest
+	}
+
+	return "", text
+}
+
+// wholeDay returns the range from one midnight to the next.
+func wholeDay(day string, now time.Time) (Range, error) {
+	since, err := Parse(day, now, Last)
+	if err != nil {
+		return Range{}, err
+	}
+
+	next := since.In(now.Location()).AddDate(0, 0, 1)
+	until, err := Parse(next.Format(time.DateOnly), now, Last)
+	return Range{since, until}, err
+}
+
+// betweenClocks returns the range between two times of a day. An end before the start is of the next day.
+func betweenClocks(day, from, to string, now time.Time) (Range, error) {
+	if day == "" && !strings.Contains(from, ":") {
+		return Range{}, errRange // 10-11 may be a part of an order number
+	}
+
+	since, err := clockOn(day, from, now)
+	if err != nil {
+		return Range{}, err
+	}
+
+	date, end := since.In(now.Location()), to
+	if to == "24" || to == "24:00" {
+		date, end = date.AddDate(0, 0, 1), "00:00"
+	}
+
+	until, err := clockOn(date.Format(time.DateOnly), end, now)
+	if err == nil && !since.Before(until) {
+		until, err = clockOn(date.AddDate(0, 0, 1).Format(time.DateOnly), end, now)
+	}
+
+	if err != nil {
+		return Range{}, err
+	}
+
+	return ordered(since, until)
+}
+
+// clockOn returns a time of day, such as 10 or 10:30, of a day; of its last occurrence without a day.
+func clockOn(day, clock string, now time.Time) (time.Time, error) {
+	if len(clock) == 1 || len(clock) == 2 {
+		clock += ":00"
+	}
+
+	if strings.IndexByte(clock, ':') == 1 {
+		clock = "0" + clock
+	}
+
+	if _, zone, ok := clockOf(clock); !ok || zone != nil && day != "" {
+		return time.Time{}, errRange
+	}
+
+	return Parse(strings.TrimSpace(day+" "+clock), now, Last)
+}
