@@ -1,8 +1,10 @@
 package ui
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"notifier/internal/health"
@@ -62,14 +64,22 @@ func answerText(status int, reason notice.Reason) text {
 	return plain(string(reason))
 }
 
-// receiverMatters adds the failing receivers, and the hosts with an open breaker.
+// receiverMatters adds the failing receivers, many with the same cause as one problem, and the hosts with an open breaker.
 func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 	listed, more := 0, 0
-	for _, h := range p.hostsOf(b, v, "") {
-		switch {
-		case !h.Health.Failing() && h.Breaker == "":
+	groups, single := groupsOf(p.hostsOf(b, v, ""))
+	for _, g := range groups {
+		if listed == mostFailing {
+			more += len(g.rows)
 			continue
-		case listed == mostFailing:
+		}
+
+		listed++
+		add(p.failingTogether(&g))
+	}
+
+	for _, h := range single {
+		if listed == mostFailing {
 			more++
 			continue
 		}
@@ -100,6 +110,92 @@ func (p *Pages) receiverMatters(b *board, v Visitor, add func(matter)) {
 	if b.HealthErr != nil {
 		add(matter{Level: mind, Title: say("Health of receivers unknown"), Why: p.failure(context.Background(), b.HealthErr).text})
 	}
+}
+
+// manyFailing is the number of receivers from which those of one route with the same last answer are one problem.
+const manyFailing = 4
+
+// failingGroup is the failing receivers of a route with the same last answer.
+type failingGroup struct {
+	rows   []hostRow
+	status int
+	reason string
+}
+
+// groupsOf returns the receivers with problems: groups of failing ones, the largest first, and the others one by one.
+func groupsOf(rows []hostRow) (groups []failingGroup, single []hostRow) {
+	type id struct {
+		prefix, reason string
+		status         int
+	}
+
+	by := map[id]int{}
+	of := func(h *hostRow) id { return id{h.Prefix, h.Health.Reason, h.Health.Status} }
+	for i := range rows {
+		if rows[i].Health.Failing() {
+			by[of(&rows[i])]++
+		}
+	}
+
+	at := map[id]int{}
+	for i := range rows {
+		h := &rows[i]
+		switch {
+		case !h.Health.Failing() && h.Breaker == "":
+		case by[of(h)] < manyFailing || !h.Health.Failing():
+			single = append(single, *h)
+		default:
+			n, ok := at[of(h)]
+			if !ok {
+				n = len(groups)
+				at[of(h)], groups = n, append(groups, failingGroup{status: h.Health.Status, reason: h.Health.Reason})
+			}
+
+			groups[n].rows = append(groups[n].rows, *h)
+		}
+	}
+
+	slices.SortStableFunc(groups, func(a, b failingGroup) int { return cmp.Compare(len(b.rows), len(a.rows)) })
+	return groups, single
+}
+
+// failingTogether describes a group: "member: 600 receivers fail since 03:12, HTTP 200, ack_mismatch".
+func (p *Pages) failingTogether(g *failingGroup) matter {
+	first, waiting, worst := g.rows[0].Health.Since, 0, mind
+	names := ""
+	for i := range g.rows {
+		h := &g.rows[i]
+		waiting += h.Waiting
+		if h.Health.Since.Before(first) {
+			first = h.Health.Since
+		}
+
+		if h.Level == wrong {
+			worst = wrong
+		}
+
+		if i < 3 {
+			names = joined(names, h.Host)
+		}
+	}
+
+	facts := []text{}
+	if waiting > 0 {
+		facts = append(facts, say("%s waiting", waiting))
+	}
+
+	facts = append(facts, say("first of them: %s", names))
+	f := receiverFilter{Selection: health.Selection{State: health.StateFailing, Reason: g.reason}, Route: g.rows[0].Route}
+	return matter{Level: worst, Facts: facts, Links: []link{{Root + "receivers" + f.query(1), say("Receivers")}},
+		Title: say("%s: %s receiver(s) failing since %s, %s", g.rows[0].Route, len(g.rows), clock(p.stamp(first)),
+			answerText(g.status, notice.Reason(g.reason)))}
+}
+
+func joined(list, name string) string {
+	if list == "" {
+		return name
+	}
+	return list + ", " + name
 }
 
 // failingMatter describes a failing receiver: "shop.example: failing since 15:10", "HTTP 500, 38 in a row
