@@ -50,7 +50,7 @@ func busySite(t *testing.T) *site {
 		list := health.Route{Prefix: rt.Prefix, Counted: now}
 		for k := range 25 {
 			list.Receivers = append(list.Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", 100*i+k),
-				Since: now.Add(-time.Hour), LastSuccess: now.Add(-2 * time.Hour), Failures: 38, Status: 500, Reason: "status_5xx", Waiting: 23,
+				Since: now.Add(-time.Hour), LastSuccess: now.Add(-2 * time.Hour), Failures: 38, Status: 500 + k, Reason: "status_5xx", Waiting: 23,
 				Next: now.Add(time.Minute)})
 		}
 		h.routes = append(h.routes, list)

@@ -21,6 +21,7 @@ const (
 type examiner struct {
 	examine func(context.Context) (*doctor.Report, error)
 	now     func() time.Time
+	asked   chan struct{} // a page shows the checks, and none were made yet
 
 	looking sync.Mutex
 
@@ -54,6 +55,21 @@ func (e *examiner) get(ctx context.Context, fresh time.Duration) (*doctor.Report
 	defer e.mu.Unlock()
 	e.report, e.err, e.at = report, err, at
 	return report, at, err
+}
+
+// awaited reports whether no checks were made yet.
+func (e *examiner) awaited() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.examine != nil && e.at.IsZero()
+}
+
+// ask makes the first checks begin, also for a page that is not live.
+func (e *examiner) ask() {
+	select {
+	case e.asked <- struct{}{}:
+	default:
+	}
 }
 
 // unreached reports whether Redis did not answer the last checks.

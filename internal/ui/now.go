@@ -25,6 +25,7 @@ type nowPage struct {
 	Living  int
 	Matters []matter
 	Calm    text // the text without problems
+	Unread  bool // parts that problems are found in were not read yet
 	Cards   []card
 	// Above mostCards, routes are rows: those with problems, and the others.
 	Many              bool
@@ -84,6 +85,10 @@ type instanceRow struct {
 
 // showNow serves the first page.
 func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if v.All() && p.examiner.awaited() {
+		p.examiner.ask()
+	}
+
 	page := p.nowOf(p.sampler.read(r.Context(), true), v)
 	page.arrange(sortingOf(Root, r.URL.Query()))
 	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now" + page.Sorting.query(),
@@ -225,11 +230,17 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	}
 
 	out.Matters = p.matters(b, list, v)
-	if len(out.Matters) == 0 && out.Stale == nil {
+	out.Unread = b.unread() || p.o.Health != nil && b.HealthAt.IsZero() || v.All() && p.examiner.awaited()
+	if len(out.Matters) == 0 && out.Stale == nil && !out.Unread {
 		out.Calm = p.calm(b, v)
 	}
 
 	return out
+}
+
+// unread reports whether the counts, the minutes or the heartbeats were never read.
+func (b *board) unread() bool {
+	return b.CountsAt.IsZero() || b.MinutesAt.IsZero() || b.InstancesAt.IsZero()
 }
 
 func (p *Pages) card(b *board, c store.Counts, v Visitor) card {

@@ -337,12 +337,13 @@ func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
 		return nil
 	}
 
+	began := s.now() // the first count is that old at the end
 	list, missing, err := s.engine.Counts(ctx)
 	if err != nil {
 		return err
 	}
 
-	b.Counts, b.CountsAt, b.Missing = list, s.now(), missing
+	b.Counts, b.CountsAt, b.Missing = list, began, missing
 	return s.deaths(ctx, b)
 }
 

@@ -99,7 +99,7 @@ func New(o Options) *Pages {
 
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.streams = access.NewShares(maxStreams, o.Meter.Clients())
-	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now}
+	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now, asked: make(chan struct{}, 1)}
 	p.gate()
 	p.addLanguages()
 	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
@@ -277,12 +277,16 @@ func (p *Pages) examineOften(ctx context.Context) {
 	tick, full := time.NewTicker(sampleEvery), ""
 	defer tick.Stop()
 	for {
+		asked := false
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.examiner.asked:
+			asked = true
 		case <-tick.C:
 		}
-		if p.sampler.watched() {
+
+		if asked || p.sampler.watched() {
 			fresh := examineEvery
 			if p.examiner.unreached() {
 				fresh = examinedFresh

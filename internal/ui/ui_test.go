@@ -357,7 +357,7 @@ func TestFirstPageIsSmall(t *testing.T) {
 	h := &physician{routes: []health.Route{{Prefix: "app1:orders"}}}
 	for i := range 100 {
 		h.routes[0].Receivers = append(h.routes[0].Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", i),
-			Since: time.Now().Add(-time.Hour), Failures: 38, Status: 500, Reason: "status_5xx", Waiting: 23, Next: time.Now().Add(time.Minute)})
+			Since: time.Now().Add(-time.Hour), Failures: 38, Status: 500 + i, Reason: "status_5xx", Waiting: 23, Next: time.Now().Add(time.Minute)})
 	}
 	s.health = h
 	if a := s.as(ui.Visitor{}).get("/ui/").is(200).says("more receivers failing"); len(a.body) > 40<<10 {
