@@ -255,7 +255,7 @@ func (s *Searcher) live(ctx context.Context, q Query, scope Scope, page Page, l 
 		return nil
 	}
 
-	look := &looking{s: s, q: q, sq: sq, scope: scope, host: host, page: page, out: l, end: time.Now()}
+	look := &looking{s: s, q: q, sq: sq, scope: scope, host: host, page: page, out: l, began: time.Now()}
 	if q.Key != "" {
 		err = look.exact(ctx)
 	} else {
@@ -281,7 +281,7 @@ type looking struct {
 	host  string
 	page  Page
 	out   *Live
-	end   time.Time // of the start
+	began time.Time
 	seen  int
 	first map[string]bool // keys that are counted
 }
@@ -342,30 +342,8 @@ func (k *looking) list(ctx context.Context) error {
 			return err
 		}
 
-		k.out.Missing = wire.Together(k.out.Missing, p.Missing)
 		k.take(p.Items, full)
-		sq.Cursor, k.seen = p.Cursor, k.seen+p.Looked
-		if !full {
-			k.out.Cursor = p.Cursor
-			full = len(k.out.Items) >= k.page.Limit
-		}
-
-		if k.q.ID != "" && len(k.out.Items) > 0 {
-			k.out.Cursor, sq.Cursor = "", "" // at most one notice matches
-		}
-
-		if sq.Cursor == "" {
-			k.out.Total.Exact = k.page.Live == "" && len(k.out.Missing) == 0
-			break
-		}
-
-		limit := listTime
-		if full {
-			limit = countBy
-		}
-
-		if time.Since(k.end) > limit || full && k.page.Uncounted || k.q.ID != "" && k.seen >= mostByID ||
-			k.out.Total.N > MostCounted {
+		if full = k.follow(&sq, p, full); sq.Cursor == "" || k.enough(full) {
 			break
 		}
 	}
@@ -375,6 +353,36 @@ func (k *looking) list(ctx context.Context) error {
 	}
 
 	return nil
+}
+
+// follow moves on by a page. It reports whether the page of the answer is full.
+func (k *looking) follow(sq *store.Query, p store.Page, full bool) bool {
+	k.out.Missing = wire.Together(k.out.Missing, p.Missing)
+	sq.Cursor, k.seen = p.Cursor, k.seen+p.Looked
+	if !full {
+		k.out.Cursor = p.Cursor
+		full = len(k.out.Items) >= k.page.Limit
+	}
+
+	if k.q.ID != "" && len(k.out.Items) > 0 {
+		k.out.Cursor, sq.Cursor = "", "" // at most one notice matches
+	}
+
+	if sq.Cursor == "" {
+		k.out.Total.Exact = k.page.Live == "" && len(k.out.Missing) == 0
+	}
+
+	return full
+}
+
+// enough reports whether the listing ends before its last page.
+func (k *looking) enough(full bool) bool {
+	limit := listTime
+	if full {
+		limit = countBy
+	}
+
+	return time.Since(k.began) > limit || full && k.page.Uncounted || k.q.ID != "" && k.seen >= mostByID || k.out.Total.N > MostCounted
 }
 
 // guess reads the keys that an order number can have under routes with a prefix of three segments, before the
