@@ -139,6 +139,15 @@ func TestNoticeCommands(t *testing.T) {
 	contains(t, out, "dead", "rejected", "no �[2Jstock", "ATTEMPT")
 	out, _ = d.run(0, "list", "--state", "dead", "--since", "1h")
 	contains(t, out, key, "rejected")
+	out, _ = d.run(0, "search", "state=dead", "route=jobs")
+	contains(t, out, "Redis: 1", key, "History: this instance has no history")
+	if out, _ := d.run(0, "search", "state=dead", "route=jobs", "--json"); !json.Valid([]byte(out)) {
+		t.Errorf("no JSON: %s", out)
+	}
+	out, _ = d.run(0, "search", "state=dead", "route=jobs", "--csv")
+	contains(t, out, "stored_in,key,webhook_id", "redis,"+key)
+	_, errs = d.run(2, "search")
+	contains(t, errs, "want words")
 	out, _ = d.run(0, "dead", "--since", "1h")
 	contains(t, out, "ROUTE", "REASON", "jobs")
 	if out, _ := d.run(0, "dead", "--reason", "dns"); out != "No dead letters\n" {
