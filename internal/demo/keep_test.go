@@ -14,7 +14,7 @@ func TestKeepFillsEveryPageWithinAMinute(t *testing.T) {
 	began := time.Now()
 	_, get, end := keep(t, true)
 	defer end()
-	for path, want := range map[string]string{"/ui/": "breaker open", "/ui/notices": "demo:pay:notice:", "/ui/dead": "cannot book the refund",
+	for path, want := range map[string]string{"/ui/": "breaker open", "/ui/notices": "demo:pay:notice:", "/ui/dead": "HTTP 500",
 		"/ui/receivers": "127.0.0.1:", "/ui/history": "demo:refund:notice:", "/ui/replays": "demo:pay", "/ui/routes": "parcel",
 		"/ui/audit": "demo:order"} {
 		await(t, path+" shows "+want, func() bool { return strings.Contains(get(path), want) })

@@ -35,7 +35,7 @@ var operations = []string{
 	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
 	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink",
-	"countresend", "link", "keeplink", "countpending", "free",
+	"countresend", "link", "keeplink", "countpending", "deadcauses", "free",
 }
 
 // essential are the operations whose error series exist from the start.
