@@ -144,6 +144,7 @@ func TestSupportFindsFailingReceivers(t *testing.T) {
 	b.open("/ui/")
 	host := strings.TrimPrefix(s.shop.URL, "http://")
 	b.sees("3 waiting")
+	b.sees(checked)
 	c := &clicker{tab: b}
 	c.on(`#matters a[href^="/ui/receivers/"]`)
 	c.sees("Route payments")
@@ -158,7 +159,7 @@ func TestSupportFindsFailingReceivers(t *testing.T) {
 	c.on(`.facts a[href*="state=scheduled"][href*="route=payments"]`)
 	c.sees("shop:paid:notice:2")
 	b.open("/ui/destinations")
-	b.sees("Receivers that were called in the last minutes")
+	b.sees("Receivers that failed within 48 hours")
 }
 
 // A window of a receiver is redelivered slowly.
@@ -169,6 +170,7 @@ func TestRedeliverWindowSlowly(t *testing.T) {
 	}
 	b := browse(t, s)
 	b.open("/ui/")
+	b.sees(checked)
 	c := &clicker{tab: b}
 	c.on(`#matters a[href^="/ui/receivers/"]`)
 	c.on(`a[href*="/redeliver"]`)

@@ -14,7 +14,7 @@ import (
 
 var deathMutations = []mutation{
 	{"a death adds no entry to the outbox of hooks", "deaths[#deaths + 1] = format('%.0f', reply[1]) .. ' ' .. death", "", ""},
-	{"a late nack that ends a notice adds no death", "if #when > 5 then", "if false then", ""},
+	{"a late nack that ends a notice adds no death", "if entry ~= '' then", "if false then", ""},
 	{"a settle of another claim adds a death", "  if refused or not ours then\n    answer = refused",
 		"  if refused or not ours then\n    if death then call('RPUSH', match(KEYS[1], '^(.-}:)') .. 'deaths', " +
 			"format('%.0f', reply[1]) .. ' ' .. death) end\n    answer = refused", ""},
