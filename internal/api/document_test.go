@@ -125,7 +125,7 @@ func provoke() map[string]map[int]call {
 			409: {path: key + "/test"}, 422: {path: "/v1/notices/x/test"}},
 		"tap": {200: {path: "/v1/tap", head: true}, 400: {path: "/v1/tap?%zz"}, 404: {path: "/v1/tap?prefix=app2", token: "token-of-narrow"},
 			422: {path: "/v1/tap?prefix=x:y:z:w"}},
-		"listRoutes":    {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},
+		"listRoutes": {200: {path: "/v1/routes"}, 400: {path: "/v1/routes?%zz"}, 422: {path: "/v1/routes?x=1"}},
 		"listReceivers": {200: {path: "/v1/receivers"}, 400: {path: "/v1/receivers?%zz"}, 404: {path: "/v1/receivers?route=none"},
 			422: {path: "/v1/receivers?host=a/b"}},
 		"redriveRoute": {200: {path: "/v1/routes/jobs/redrive"}, 400: {path: "/v1/routes/jobs/redrive?%zz"},
