@@ -381,27 +381,33 @@ type Query struct {
 }
 
 func (q Query) values() url.Values {
-	v := url.Values{}
-	for name, s := range map[string]string{"route": q.Route, "prefix": q.Prefix, "state": string(q.State), "reason": q.Reason, "host": q.Host,
-		"since": instant(q.Since), "until": instant(q.Until), "cursor": q.Cursor} {
+	v := filled(url.Values{}, map[string]string{"route": q.Route, "prefix": q.Prefix, "state": string(q.State), "reason": q.Reason,
+		"host": q.Host, "since": instant(q.Since), "until": instant(q.Until), "cursor": q.Cursor, "status": counted(q.Status),
+		"limit": counted(q.Limit)})
+	if q.Waiting {
+		v.Set("waiting", "true")
+	}
+
+	return v
+}
+
+// filled sets the parameters that have a value.
+func filled(v url.Values, parameters map[string]string) url.Values {
+	for name, s := range parameters {
 		if s != "" {
 			v.Set(name, s)
 		}
 	}
 
-	if q.Waiting {
-		v.Set("waiting", "true")
-	}
-
-	if q.Status > 0 {
-		v.Set("status", strconv.Itoa(q.Status))
-	}
-
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-
 	return v
+}
+
+// counted returns a number as a parameter; empty without one.
+func counted(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
 }
 
 // Page is one page of a listing.
@@ -574,13 +580,7 @@ type ReceiverKey struct {
 // ReceiverSecret returns the keys to give to a receiver. It needs the token of a client with the role
 // admin and without a prefix.
 func (c *Client) ReceiverSecret(ctx context.Context, r Receiver) (*ReceiverSecret, error) {
-	q := url.Values{}
-	for name, v := range map[string]string{"host": r.Host, "audience": r.Audience} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
-
+	q := filled(url.Values{}, map[string]string{"host": r.Host, "audience": r.Audience})
 	out := &ReceiverSecret{}
 	return out, c.into(ctx, request{method: "GET", path: []string{"v1", "routes", r.Route, "secret"}, query: q, idempotent: true}, out)
 }

@@ -81,13 +81,7 @@ type HistoryQuery struct {
 func (c *Client) History(ctx context.Context, q HistoryQuery) (*Endings, error) {
 	e := &Endings{}
 	v := Query{Prefix: q.Prefix, Reason: q.Reason, Since: q.Since, Until: q.Until, Cursor: q.Cursor, Limit: q.Limit}.values()
-	for name, value := range map[string]string{"key": q.Key, "host": q.Host, "outcome": joinStates(q.Outcome), "text": q.Text,
-		"id": q.ID, "part": q.Part} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-
+	filled(v, map[string]string{"key": q.Key, "host": q.Host, "outcome": joinStates(q.Outcome), "text": q.Text, "id": q.ID, "part": q.Part})
 	return e, c.into(ctx, request{method: "GET", path: []string{"v1", "history"}, query: v, idempotent: true}, e)
 }
 

@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -57,19 +56,8 @@ type ReceiverQuery struct {
 }
 
 func (q ReceiverQuery) values() url.Values {
-	v := url.Values{}
-	for name, s := range map[string]string{"host": q.Host, "contains": q.Contains, "state": q.State, "route": q.Route, "reason": q.Reason,
-		"cursor": q.Cursor} {
-		if s != "" {
-			v.Set(name, s)
-		}
-	}
-
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-
-	return v
+	return filled(url.Values{}, map[string]string{"host": q.Host, "contains": q.Contains, "state": q.State, "route": q.Route,
+		"reason": q.Reason, "cursor": q.Cursor, "limit": counted(q.Limit)})
 }
 
 // Receivers is a page of the receivers that a client may see. Those that fail longest come first.

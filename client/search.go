@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"net/url"
-	"strconv"
 )
 
 // SearchQuery is a search in Redis and in the history.
@@ -17,6 +16,11 @@ type SearchQuery struct {
 	Redis, History string
 }
 
+// box returns the parameters of both calls. Words are a parameter even if empty: the service says what is missing.
+func (q SearchQuery) box() url.Values {
+	return filled(url.Values{"q": {q.Words}}, map[string]string{"zone": q.Zone})
+}
+
 // Found is the answer to a search.
 type Found struct {
 	Raw
@@ -24,7 +28,7 @@ type Found struct {
 	History FoundEndings `json:"history"`
 }
 
-// FoundSection is what both sections of an answer have.
+// FoundSection has the members of both sections of an answer.
 type FoundSection struct {
 	Total  int    `json:"total"`
 	Exact  bool   `json:"exact"`  // false: there are more than Total
@@ -48,28 +52,13 @@ type FoundEndings struct {
 
 // Search returns one page of each section.
 func (c *Client) Search(ctx context.Context, q SearchQuery) (*Found, error) {
-	v := url.Values{"q": {q.Words}}
-	for name, value := range map[string]string{"zone": q.Zone, "redis_cursor": q.Redis, "history_cursor": q.History} {
-		if value != "" {
-			v.Set(name, value)
-		}
-	}
-
-	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
-	}
-
+	v := filled(q.box(), map[string]string{"redis_cursor": q.Redis, "history_cursor": q.History, "limit": counted(q.Limit)})
 	f := &Found{}
 	return f, c.into(ctx, request{method: "GET", path: []string{"v1", "search"}, query: v, idempotent: true}, f)
 }
 
 // SearchCSV returns up to 100,000 matches as CSV with a line of names. Masking rules of the pages apply.
 func (c *Client) SearchCSV(ctx context.Context, q SearchQuery) ([]byte, error) {
-	v := url.Values{"q": {q.Words}}
-	if q.Zone != "" {
-		v.Set("zone", q.Zone)
-	}
-
-	_, raw, err := c.do(ctx, request{method: "GET", path: []string{"v1", "search.csv"}, query: v, idempotent: true})
+	_, raw, err := c.do(ctx, request{method: "GET", path: []string{"v1", "search.csv"}, query: q.box(), idempotent: true})
 	return raw, err
 }

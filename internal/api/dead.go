@@ -65,17 +65,9 @@ func (a *api) dead(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 
 		out.Total += g.Count
-		out.Items = append(out.Items, DeadGroup{Route: a.routeName(g.Prefix), Prefix: g.Prefix, Reason: string(g.Reason), Status: g.Status,
+		out.Items = append(out.Items, DeadGroup{Route: a.routes.NameOf(g.Prefix), Prefix: g.Prefix, Reason: string(g.Reason), Status: g.Status,
 			Count: g.Count, First: codec.Stamp(g.First), Last: codec.Stamp(g.Last)})
 	}
 
 	return writeJSON(w, http.StatusOK, out)
-}
-
-// routeName returns the name of the route of a prefix; the prefix if no route has it.
-func (a *api) routeName(prefix string) string {
-	if route := a.routes.Prefix(prefix); route != nil {
-		return route.Name
-	}
-	return prefix
 }

@@ -198,16 +198,13 @@ func (a *api) historyProblem(err error) error {
 // ending returns a history entry with its body.
 func (a *api) ending(r *history.Row) codec.Ending {
 	n, inline := r.Notice, r.InlineJSON()
-	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: n.Route, Host: r.Host, Outcome: r.Outcome, Reason: string(n.Reason),
-		Due: codec.Stamp(n.Due), CreatedAt: codec.Stamp(n.Made.Time()), EndedAt: codec.Stamp(r.Ended), AttemptsMade: n.AttemptsMade,
+	v := codec.Ending{Key: n.Key, ID: n.ID(), Ending: r.Number, Route: a.routes.NameOf(n.Route), Host: r.Host,
+		Outcome: r.Outcome, Reason: string(n.Reason), Due: codec.Stamp(n.Due),
+		CreatedAt: codec.Stamp(n.Made.Time()), EndedAt: codec.Stamp(r.Ended), AttemptsMade: n.AttemptsMade,
 		Content: contentOf(n, inline), Attempts: n.Attempts, BodySize: r.BodySize, BodySHA256: hex.EncodeToString(r.BodyHash),
 		BodyKept:   r.BodyKept,
 		Unreadable: r.Damaged, Payload: payloadOf(n, inline)}
 	v.Withheld = r.Withheld
-	if rt := a.routes.Prefix(n.Route); rt != nil {
-		v.Route = rt.Name
-	}
-
 	return v
 }
 

@@ -149,16 +149,19 @@ func span(q url.Values, f *codec.Faults) (since, until time.Time) {
 }
 
 // limitOf reads the parameter limit.
-func limitOf(q url.Values, f *codec.Faults) int {
+func limitOf(q url.Values, f *codec.Faults) int { return limitUpTo(maxPage, defaultPage, q, f) }
+
+// limitUpTo is limitOf with another maximum and another default.
+func limitUpTo(most, otherwise int, q url.Values, f *codec.Faults) int {
 	s := q.Get("limit")
 	if s == "" {
-		return defaultPage
+		return otherwise
 	}
 
 	n, err := strconv.Atoi(s)
-	if err != nil || n < 1 || n > maxPage {
-		f.Add("query.limit", codec.Clip(s, 60), "want a number from 1 to %d", maxPage)
-		return defaultPage
+	if err != nil || n < 1 || n > most {
+		f.Add("query.limit", codec.Clip(s, 60), "want a number from 1 to %d", most)
+		return otherwise
 	}
 
 	return n

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -65,7 +64,7 @@ type SearchedHistory struct {
 	Items []codec.Ending `json:"items" doc:"Latest first."`
 }
 
-// scope is what the caller may see.
+// scope limits a search to the notices of the caller.
 func (s site) scope() search.Scope { return search.Scope{Caller: s.Caller} }
 
 // boxOf reads the parameters q and zone.
@@ -96,14 +95,7 @@ func (a *api) search(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	var f codec.Faults
-	q, limit := a.boxOf(values, &f), searchPage
-	if s := values.Get("limit"); s != "" {
-		n, err := strconv.Atoi(s)
-		if limit = n; err != nil || n < 1 || n > searchMost {
-			f.Add("query.limit", codec.Clip(s, 60), "want a number from 1 to %d", searchMost)
-		}
-	}
-
+	q, limit := a.boxOf(values, &f), limitUpTo(searchMost, searchPage, values, &f)
 	if p := refusal(f); p != nil {
 		return p
 	}

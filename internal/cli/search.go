@@ -18,7 +18,7 @@ func (a *command) search() *cobra.Command {
 		Long: `Finds notices by words that all have to match: an order number, a key or its beginning,
 a webhook-id, a host, a state, a time (7d, "yesterday 10-11"), host=, route=, reason=, or
 text of a body or an answer, which needs a time. The answer has two sections, Redis and
-the history; what both have is in the first one. Write -- before a word such as -30d.`,
+the history; a notice that both have is in the first one. Write -- before a word such as -30d.`,
 		Example: `  notifier search 4711
   notifier search shop.example failed 7d
   notifier search failed yesterday 10-11 --zone Asia/Shanghai --csv > failed.csv

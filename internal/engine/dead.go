@@ -88,7 +88,6 @@ func (e *Engine) DeadCauses(ctx context.Context, since time.Time) (store.DeadCou
 		return store.DeadCount{}, err
 	}
 
-	got.At = time.Now().UTC()
 	took := time.Since(began)
 	if len(got.Missing) > 0 {
 		took = 0 // most of it was a wait for these nodes

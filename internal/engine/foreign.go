@@ -22,11 +22,7 @@ type foreignKeys struct {
 
 // record counts n foreign keys under a prefix.
 func (f *foreignKeys) record(prefix string, n int) {
-	name := prefix
-	if r := f.engine.o.Routes.Prefix(prefix); r != nil {
-		name = r.Name
-	}
-
+	name := f.engine.o.Routes.NameOf(prefix)
 	f.engine.o.Metrics.ForeignKeys(name, n)
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -267,5 +267,13 @@ func (t *Table) Name(name string) *Route { return t.byName[name] }
 // Prefix returns the route with exactly that prefix, or nil.
 func (t *Table) Prefix(prefix string) *Route { return t.bySpan[prefix] }
 
+// NameOf returns the name of the route of a prefix; the prefix if no route has it.
+func (t *Table) NameOf(prefix string) string {
+	if r := t.bySpan[prefix]; r != nil {
+		return r.Name
+	}
+	return prefix
+}
+
 // All returns the routes in the order of the configuration.
 func (t *Table) All() []*Route { return t.routes }

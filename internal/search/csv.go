@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"io"
@@ -99,7 +100,7 @@ func (f *file) live(ctx context.Context, q Query, scope Scope) error {
 	for page := (Page{Limit: step, Uncounted: true}); f.rows <= MostRows; {
 		var l Live
 		if err := f.s.live(ctx, q, scope, page, &l); err != nil || l.Why == Failed {
-			return firstOf(err, l.Err)
+			return cmp.Or(err, l.Err)
 		}
 
 		f.s.mark(ctx, &l)
@@ -167,13 +168,6 @@ func (f *file) past(ctx context.Context, q Query, scope Scope) error {
 	return nil
 }
 
-func firstOf(a, b error) error {
-	if a != nil {
-		return a
-	}
-	return b
-}
-
 // notice writes one row.
 func (f *file) notice(in string, x *store.Found, host string) error {
 	content := testcall.View(f.rules, x.Notice)
@@ -196,11 +190,7 @@ func (f *file) notice(in string, x *store.Found, host string) error {
 		address = callback.RedactURL(address)
 	}
 
-	route := x.Route
-	if r := f.s.Routes.Prefix(x.Route); r != nil {
-		route = r.Name
-	}
-
+	route := f.s.Routes.NameOf(x.Route)
 	return f.write(in, x.Key, x.ID(), string(x.State), string(x.Reason), route, host, stamp(x.Due), stamp(x.SettledAt),
 		strconv.Itoa(x.AttemptsMade), status, answer, address, text)
 }

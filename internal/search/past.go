@@ -1,6 +1,7 @@
 package search
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -214,13 +215,7 @@ func (s *Searcher) merged(ctx context.Context, hq history.Query, parts []string)
 
 // later is the order of entries in a listing.
 func later(a, b history.Row) int {
-	switch {
-	case !a.Ended.Equal(b.Ended):
-		return b.Ended.Compare(a.Ended)
-	case a.ID() != b.ID():
-		return strings.Compare(b.ID(), a.ID())
-	}
-	return b.Number - a.Number
+	return cmp.Or(b.Ended.Compare(a.Ended), strings.Compare(b.ID(), a.ID()), b.Number-a.Number)
 }
 
 // inRedis reports whether Redis has an entry's notice as it was finalized. If Redis does not answer, it has not.

@@ -39,7 +39,7 @@ type Searcher struct {
 	Routes  *route.Table
 }
 
-// Scope is what the caller may see.
+// Scope limits a search to the notices of its caller.
 type Scope struct {
 	access.Caller
 	// Host and Audience limit the notices further; empty = all.

@@ -32,29 +32,25 @@ type DeadGroup struct {
 type DeadCount struct {
 	Groups  []DeadGroup // the largest first
 	Missing []wire.Lost // unreachable nodes, whose dead letters are not counted
-	At      time.Time   // when it was made; zero in an answer of the store
+	At      time.Time   // the beginning of the count
 }
+
+// deadGroup names a group.
+type deadGroup struct {
+	prefix string
+	cause  notice.Cause
+}
+
+// tally is the number of dead letters of a group, and the Unix ms of the first and the last death.
+type tally struct{ count, first, last int64 }
 
 // DeadCauses counts the dead letters of prefixes that died since a time (zero = all) by prefix and cause. It reads no record.
 func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Time) (out DeadCount, err error) {
-	type group struct {
-		prefix string
-		cause  notice.Cause
-	}
-
-	by, r := map[group]*DeadGroup{}, s.w.NewRound()
+	out.At = time.Now().UTC()
+	by, r := map[deadGroup]tally{}, s.w.NewRound()
 	for shard := range s.space.Places() {
 		if _, err := r.Do(ctx, shard, func(ctx context.Context) error {
-			return s.eachCause(ctx, shard, prefixes, Query{Since: since}, func(g DeadGroup) {
-				sum := by[group{g.Prefix, g.Cause}]
-				if sum == nil {
-					sum = &DeadGroup{Prefix: g.Prefix, Cause: g.Cause, First: g.First}
-					by[group{g.Prefix, g.Cause}] = sum
-				}
-
-				sum.Count += g.Count
-				sum.First, sum.Last = earlier(sum.First, g.First), later(sum.Last, g.Last)
-			})
+			return s.tallyShard(ctx, shard, prefixes, Query{Since: since}, by)
 		}); err != nil {
 			return out, err
 		}
@@ -64,8 +60,9 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Ti
 		return out, err
 	}
 
-	for _, g := range by {
-		out.Groups = append(out.Groups, *g)
+	for g, t := range by {
+		out.Groups = append(out.Groups, DeadGroup{Prefix: g.prefix, Cause: g.cause, Count: t.count, First: time.UnixMilli(t.first).UTC(),
+			Last: time.UnixMilli(t.last).UTC()})
 	}
 
 	slices.SortFunc(out.Groups, func(a, b DeadGroup) int {
@@ -75,8 +72,8 @@ func (s *Store) DeadCauses(ctx context.Context, prefixes []string, since time.Ti
 	return out, nil
 }
 
-// eachCause calls add with the groups of one shard, which may be split.
-func (s *Store) eachCause(ctx context.Context, shard int, prefixes []string, q Query, add func(DeadGroup)) error {
+// tallyShard adds the dead letters of one shard to the groups.
+func (s *Store) tallyShard(ctx context.Context, shard int, prefixes []string, q Query, by map[deadGroup]tally) error {
 	ks := make([]string, len(prefixes))
 	for i, prefix := range prefixes {
 		ks[i] = s.space.Dead(keys.Partition{Prefix: prefix, Shard: shard})
@@ -102,26 +99,17 @@ func (s *Store) eachCause(ctx context.Context, shard int, prefixes []string, q Q
 				return wire.BadReply("deadcauses", "zset %d of %d", n[0], len(prefixes))
 			}
 
-			add(DeadGroup{Prefix: prefixes[n[0]-1], Cause: notice.CauseOf(int(n[1])), Count: n[2], First: time.UnixMilli(n[3]).UTC(),
-				Last: time.UnixMilli(n[4]).UTC()})
+			g := deadGroup{prefixes[n[0]-1], notice.CauseOf(int(n[1]))}
+			sum, ok := by[g]
+			if !ok {
+				sum.first = n[3]
+			}
+
+			by[g] = tally{sum.count + n[2], min(sum.first, n[3]), max(sum.last, n[4])}
 		}
 
 		from, rank = v[0], v[1]
 	}
 
 	return nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func later(a, b time.Time) time.Time {
-	if b.After(a) {
-		return b
-	}
-	return a
 }

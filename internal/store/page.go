@@ -193,7 +193,7 @@ func readCursor(text string) (cursor, error) {
 		}
 
 		// Normalized, because Go accepts notations that Redis does not.
-		c.Score = strconv.FormatFloat(score, 'g', 17, 64)
+		c.Score = scoreText(score)
 	}
 
 	return c, nil
@@ -295,7 +295,7 @@ func (q *Query) ofState() (claimed, fraction string) {
 		return "", "0.5"
 	case notice.Dead:
 		if c := q.Cause(); c.Status != 0 {
-			return "", strconv.FormatFloat(float64(c.Code())/causes, 'g', 17, 64)
+			return "", scoreText(causeFraction(c))
 		}
 	}
 	return "", ""

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"strconv"
 
 	"github.com/redis/go-redis/v9"
 
@@ -105,5 +104,3 @@ func (c *pendingCursor) moveBehind(score string) {
 	}
 	c.Skip++
 }
-
-func scoreText(score float64) string { return strconv.FormatFloat(score, 'g', 17, 64) }

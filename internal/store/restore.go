@@ -159,7 +159,7 @@ func (s *Store) restoreArgs(p keys.Partition, b back) []any {
 		}
 
 		if !l.Died.IsZero() {
-			died = deadScore(l.Died, l.Cause())
+			died = scoreText(DeadScore(l.Died, l.Cause()))
 		}
 
 		record := strconv.AppendInt([]byte(`,"made":`), int64(l.Made), 10)

@@ -30,10 +30,15 @@ const (
 	causes      = notice.MaxCauseCode + 1
 )
 
-// deadScore returns the score of a notice that died at a time of a cause.
-func deadScore(died time.Time, c notice.Cause) string {
-	return strconv.FormatFloat(float64(died.UnixMilli())+float64(c.Code())/causes, 'g', 17, 64)
+// DeadScore returns the score of a notice that died at a time of a cause.
+func DeadScore(died time.Time, c notice.Cause) float64 {
+	return float64(died.UnixMilli()) + causeFraction(c)
 }
+
+func causeFraction(c notice.Cause) float64 { return float64(c.Code()) / causes }
+
+// scoreText returns a score with all its digits.
+func scoreText(score float64) string { return strconv.FormatFloat(score, 'g', 17, 64) }
 
 // HasTimer reports whether a pending notice with this score has a timer.
 func HasTimer(score float64) bool {
@@ -82,5 +87,5 @@ func heldScore(ms int64, h notice.Held) string {
 		score += heldTimed + float64(i)/1024
 	}
 
-	return strconv.FormatFloat(score, 'g', 17, 64)
+	return scoreText(score)
 }

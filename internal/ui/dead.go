@@ -47,8 +47,12 @@ func (g group) values() url.Values {
 
 // has reports whether the group has a dead letter that goes to a host.
 func (g group) has(f *store.Found, host string) bool {
-	c := f.Cause()
-	return (g.AnyCause || c.Reason == g.Reason && (g.Status == 0 || c.Status == g.Status)) && (g.AnyHost || host == g.Host)
+	return g.of(f.Cause()) && (g.AnyHost || host == g.Host)
+}
+
+// of reports whether the group includes a cause.
+func (g group) of(c notice.Cause) bool {
+	return g.AnyCause || c.Reason == g.Reason && (g.Status == 0 || c.Status == g.Status)
 }
 
 // why returns the cause of the group as the visitor sees it.
@@ -56,10 +60,8 @@ func (v Visitor) why(g group) text {
 	switch {
 	case g.AnyCause:
 		return nil
-	case g.Status > 0 && g.Reason != notice.ReasonAckMismatch:
-		return plain("HTTP " + number(g.Status))
 	case g.Status > 0:
-		return say("%s · %s", "HTTP "+number(g.Status), v.reason(g.Reason))
+		return answerText(g.Status, g.Reason)
 	}
 	return v.reason(g.Reason)
 }
@@ -385,7 +387,7 @@ func (p *Pages) countAll(ctx context.Context, page *groupPage) error {
 
 	all := 0
 	for _, g := range count.Groups {
-		if g.Prefix == page.Prefix && (page.AnyCause || g.Reason == page.Reason && (page.Status == 0 || g.Status == page.Status)) {
+		if g.Prefix == page.Prefix && page.of(g.Cause) {
 			all += int(g.Count)
 		}
 	}

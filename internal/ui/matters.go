@@ -280,10 +280,7 @@ func (b *board) living() int {
 
 // routeName returns the name of the route of a prefix, or the prefix.
 func (p *Pages) routeName(prefix string) string {
-	if rt := p.o.Routes.Prefix(prefix); rt != nil {
-		return rt.Name
-	}
-	return prefix
+	return p.o.Routes.NameOf(prefix)
 }
 
 // routeFor returns the route of a prefix as a visitor sees it: visitors with a portal link see the prefix.

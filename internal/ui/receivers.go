@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"notifier/internal/health"
@@ -162,7 +163,7 @@ func groupsOf(rows []hostRow) (groups []failingGroup, single []hostRow) {
 // failingTogether describes a group: "member: 600 receivers fail since 03:12, HTTP 200, ack_mismatch".
 func (p *Pages) failingTogether(g *failingGroup) matter {
 	first, waiting, worst := g.rows[0].Health.Since, 0, mind
-	names := ""
+	var names []string
 	for i := range g.rows {
 		h := &g.rows[i]
 		waiting += h.Waiting
@@ -175,27 +176,20 @@ func (p *Pages) failingTogether(g *failingGroup) matter {
 		}
 
 		if i < 3 {
-			names = joined(names, h.Host)
+			names = append(names, h.Host)
 		}
 	}
 
-	facts := []text{}
+	var facts []text
 	if waiting > 0 {
 		facts = append(facts, say("%s waiting", waiting))
 	}
 
-	facts = append(facts, say("first of them: %s", names))
+	facts = append(facts, say("first of them: %s", strings.Join(names, ", ")))
 	f := receiverFilter{Selection: health.Selection{State: health.StateFailing, Reason: g.reason}, Route: g.rows[0].Route}
 	return matter{Level: worst, Facts: facts, Links: []link{{Root + "receivers" + f.query(1), say("Receivers")}},
 		Title: say("%s: %s receiver(s) failing since %s, %s", g.rows[0].Route, len(g.rows), clock(p.stamp(first)),
 			answerText(g.status, notice.Reason(g.reason)))}
-}
-
-func joined(list, name string) string {
-	if list == "" {
-		return name
-	}
-	return list + ", " + name
 }
 
 // failingMatter describes a failing receiver: "shop.example: failing since 15:10", "HTTP 500, 38 in a row

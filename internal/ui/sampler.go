@@ -51,8 +51,7 @@ type board struct {
 	Counts      []store.Counts
 	CountsAt    time.Time
 	Missing     []wire.Lost       // nodes missing in Counts
-	Deaths      []store.DeadGroup // of deathsWithin before DeathsAt, as far as they are still dead letters
-	DeathsAt    time.Time
+	Deaths      []store.DeadGroup // of deathsWithin, as far as they are still dead letters
 	Instances   []seenInstance
 	InstancesAt time.Time
 	Minutes     map[int64]map[string]metrics.Work // by Unix minute, then prefix
@@ -352,13 +351,14 @@ const deathsWithin = time.Hour
 
 // deaths reads the causes of recent deaths, one command for each shard, unless the counts say that there is no dead letter.
 func (s *sampler) deaths(ctx context.Context, b *board) error {
-	if b.Deaths, b.DeathsAt = nil, b.CountsAt; !slices.ContainsFunc(b.Counts, func(c store.Counts) bool { return c.Dead > 0 }) {
+	if !slices.ContainsFunc(b.Counts, func(c store.Counts) bool { return c.Dead > 0 }) {
+		b.Deaths = nil
 		return nil
 	}
 
 	got, err := s.engine.DeadCauses(ctx, s.now().Add(-deathsWithin))
 	if err == nil {
-		b.Deaths, b.DeathsAt = got.Groups, got.At
+		b.Deaths = got.Groups
 	}
 
 	return err

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// checked is what the first page says once the checks of doctor were made. It moves what stands below it, so that a test waits for it
-// before it clicks.
+// checked is the problem on the first page once the checks of doctor were made. Problems below it move, so tests wait for it before they
+// click.
 const checked = "Redis is misconfigured"
 
 // The first page shows a failing receiver from its first failed attempt on, although others answer and no

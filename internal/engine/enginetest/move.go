@@ -159,7 +159,7 @@ func (e *Engine) Add(f store.Found) {
 	case notice.Cancelled:
 		set, score = e.space.Settled(p), float64(f.SettledAt.UnixMilli())+.5
 	case notice.Dead:
-		set, score = e.space.Dead(p), float64(f.SettledAt.UnixMilli())+float64(f.Cause().Code())/(notice.MaxCauseCode+1)
+		set, score = e.space.Dead(p), store.DeadScore(f.SettledAt, f.Cause())
 	case notice.Scheduled, notice.Settled:
 	}
 
