@@ -18,6 +18,20 @@ var forecastScript = wire.NewScript("forecast", forecastSource, false).Anywhere(
 // command counts each span.
 const forecastFew = 1000
 
+// ForecastCommands returns how many commands a forecast of n spans takes in each shard, if counts is the last one of the prefix.
+func ForecastCommands(counts []int64, n int) int {
+	total := int64(0)
+	for _, c := range counts {
+		total += c
+	}
+
+	if counts == nil || total > forecastFew {
+		return n + 2
+	}
+
+	return 2
+}
+
 // Forecast returns how many notices under a prefix are due in each of n consecutive spans after
 // from. In a cluster it leaves out unreachable nodes, which missing names.
 func (s *Store) Forecast(ctx context.Context, prefix string, from time.Time, span time.Duration, n int) (counts []int64,

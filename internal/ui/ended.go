@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/audit"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/mask"
@@ -137,15 +138,17 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 		return otherwise
 	}
 
-	page := p.endedPage(last, rows, r.URL.Query().Has("ended"), v)
+	page := p.endedPage(r.Context(), last, rows, v, r.URL.Query().Has("ended"))
 	return p.render(w, r, http.StatusOK, view{Title: plain(key), Section: say("Notices"), Visitor: v, Content: noticeContent(page)})
 }
 
 // endedPage is the page of one finalized notice from the history. named reports whether the
 // address names the entry.
-func (p *Pages) endedPage(last *history.Row, rows []history.Row, named bool, v Visitor) noticePage {
+func (p *Pages) endedPage(ctx context.Context, last *history.Row, rows []history.Row, v Visitor, named bool) noticePage {
 	f := remembered(last)
-	page := p.noticePage(&f, Visitor{session: v.session})
+	c := p.chronicle(ctx, &f, v)
+	c.Changes = slices.DeleteFunc(c.Changes, func(e audit.Entry) bool { return e.At.After(f.SettledAt.Add(clockError)) })
+	page := p.noticePage(&f, c, Visitor{session: v.session})
 	page.Ended, page.Older = true, len(rows) > 0 && entryName(last) != entryName(&rows[0])
 	page.May, page.MayCancel, page.MayFire, page.MayRedrive, page.MayTest = false, false, false, false, false
 	if !page.Older && !named && v.mayResend() && resendable(&f) { // Redis does not keep the notice

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/api"
+	"notifier/internal/store"
 )
 
 // A notice's live page reads the notice every noticeEvery. All these pages together read at most noticesASecond
@@ -43,9 +44,13 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 		return nil
 	}
 
-	lang := languageOf(r)
+	lang, known, told := languageOf(r), store.Found{}, chronicle{}
 	for {
-		page := p.noticePage(&found, v)
+		if known.Notice == nil || !sameTurn(&known, &found) {
+			known, told = found, p.chronicle(r.Context(), &found, v)
+		}
+
+		page := p.noticePage(&found, told, v)
 		p.addHead(r.Context(), &page, &found, v)
 		blocks, err := lang.renderBlocks(noticeBlocks(page))
 		if err != nil {
@@ -72,6 +77,13 @@ func (p *Pages) showLiveNotice(w http.ResponseWriter, r *http.Request, v Visitor
 			return nil
 		}
 	}
+}
+
+// sameTurn reports whether neither an end nor a change of the due time lies between two states of a notice, so that history
+// and audit need not be read again.
+func sameTurn(a, b *store.Found) bool {
+	return a.ID() == b.ID() && a.State == b.State && a.Endings == b.Endings && a.Redriven == b.Redriven &&
+		(a.AttemptsMade != b.AttemptsMade || a.Due.Equal(b.Due))
 }
 
 // noticePace returns the time until a stream reads its notice again.

@@ -12,7 +12,6 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
-	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
@@ -48,17 +47,6 @@ type noticePage struct {
 	Endings                                     []endedRow // in the history, latest first
 }
 
-// step is an entry of the timeline.
-type step struct {
-	Coming  bool
-	Level   level
-	Title   text
-	At      stamp
-	Detail  text
-	Answer  string
-	Attempt int
-}
-
 // find returns a notice that the visitor may see. All other notices are answered as if they did not exist.
 func (p *Pages) find(r *http.Request, v Visitor) (store.Found, error) {
 	key := r.PathValue("key")
@@ -92,13 +80,13 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 		return err
 	}
 
-	page := p.noticePage(&f, v)
+	page := p.noticePage(&f, p.chronicle(r.Context(), &f, v), v)
 	p.addHead(r.Context(), &page, &f, v)
 	return p.render(w, r, http.StatusOK, view{Title: plain(f.Key), Section: say("Notices"), Visitor: v,
 		Live: liveNoticePages + f.Key, Content: noticeContent(page)})
 }
 
-func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
+func (p *Pages) noticePage(f *store.Found, c chronicle, v Visitor) noticePage {
 	rt, content := p.o.Routes.Prefix(f.Route), p.view(f)
 	out := noticePage{Key: f.Key, ID: f.ID(), Route: p.routeFor(f.Route, v), Host: p.hostOf(f), URL: address(content),
 		Audience: content.Text(f.Audience), Method: cmp.Or(f.Method, http.MethodPost), State: f.State, Due: p.stamp(f.Due),
@@ -111,7 +99,11 @@ func (p *Pages) noticePage(f *store.Found, v Visitor) noticePage {
 	}
 
 	out.Level, out.Headline = p.headline(f, v)
-	out.Steps = p.steps(f, rt, content, v)
+	out.Steps = p.steps(f, c, content, v)
+	if unsettled(f.State) {
+		out.Steps = append(out.Steps, p.comingSteps(f, rt)...)
+	}
+
 	if rt != nil {
 		signing := rt.Signing()
 		if out.Signed = signing.Recipes(); signing.HMAC() {
@@ -213,84 +205,6 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 	}
 
 	return fine, say("Due %s.", fromNow(now, f.Due))
-}
-
-// maxComing is the maximum number of future attempts on the timeline.
-const maxComing = 12
-
-func (p *Pages) steps(f *store.Found, rt *route.Route, content *mask.View, v Visitor) []step {
-	out := []step{{Title: say("step|Created"), At: p.stamp(f.Made.Time()), Level: fine}}
-	for _, a := range f.Attempts {
-		s := step{Title: say("Attempt %s", a.Number), At: p.stamp(a.At), Attempt: a.Number, Detail: v.result(a),
-			Answer: content.AnswerText(a.Response), Level: fine}
-		if a.Reason != "" {
-			s.Level = mind
-		}
-
-		if f.Redriven > 0 && a.Number == f.Redriven+1 {
-			out = append(out, restartStep(f))
-		}
-
-		out = append(out, s)
-	}
-
-	switch f.State {
-	case notice.Delivered:
-		return append(out, step{Title: say("Delivered"), At: p.stamp(f.SettledAt), Level: fine})
-	case notice.Cancelled:
-		return append(out, step{Title: say("Cancelled"), At: p.stamp(f.SettledAt), Level: mind})
-	case notice.State(notice.EndReplaced):
-		return append(out, step{Title: say("Replaced by another notice"), At: p.stamp(f.SettledAt), Level: mind})
-	case notice.Lost:
-		return append(out, step{Title: say("lost"), Level: wrong})
-	case notice.Dead:
-		return append(out, step{Title: say("Dead: %s", v.deathReason(f)), At: p.stamp(f.SettledAt), Level: wrong})
-	}
-
-	if f.Redriven > 0 && f.AttemptsMade == f.Redriven {
-		out = append(out, restartStep(f))
-	}
-
-	return append(out, p.comingSteps(f, rt)...)
-}
-
-func (p *Pages) comingSteps(f *store.Found, rt *route.Route) []step {
-	var ladder notice.Ladder
-	if rt != nil {
-		ladder = rt.Ladder
-	}
-
-	at, n := f.Due, f.NextAttempt()
-	if f.Waits {
-		return []step{{Coming: true, Title: say("Attempt %s, when the other notice no longer holds it back", n), Attempt: n}}
-	}
-
-	if f.State == notice.Scheduled {
-		at = f.NextAttemptAt()
-	}
-
-	first := step{Coming: true, Title: say("Attempt %s", n), At: p.stamp(at), Attempt: n}
-	if f.State == notice.Claimed {
-		first.Title = say("Attempt %s, in flight", n)
-	}
-
-	out := []step{first}
-	if at.Before(p.now()) {
-		at = p.now()
-	}
-
-	for len(out) < maxComing {
-		wait, more := f.StepAfter(n, ladder)
-		if !more {
-			return append(out, step{Coming: true, Title: say("Dead letter, unless an attempt is acknowledged")})
-		}
-
-		at, n = at.Add(wait), n+1
-		out = append(out, step{Coming: true, Title: say("Attempt %s, if attempt %s fails", n, n-1), At: p.stamp(at), Attempt: n,
-			Detail: say("%s after the previous attempt", wait)})
-	}
-
-	return append(out, step{Coming: true, Title: say("and so on, to the end of the ladder")})
 }
 
 // amend serves a change of one notice.

@@ -225,6 +225,11 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 	first := now.UTC().Truncate(time.Hour).Add(-(count - 1) * time.Hour)
 	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Attempts, last 24 hours")}
 	latency = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Latency, last 24 hours")}
+	if len(hours) > 0 && hours[0].At.After(first) { // nothing is recorded of a receiver that does not fail
+		begin := hours[0].At.Format("15:04")
+		attempts.Title = say("Attempts since the hour of its first failure, %s UTC", begin)
+		latency.Title = say("Latency since the hour of its first failure, %s UTC", begin)
+	}
 
 	most, slowest, total, failed, took := 0, time.Duration(0), 0, 0, time.Duration(0)
 	for _, h := range hours {

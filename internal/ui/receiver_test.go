@@ -49,7 +49,8 @@ func TestReceiverPage(t *testing.T) {
 
 	page := s.get("/ui/receivers/shop.example:443").is(200).says("Text of the last responses", "HTTP 500 · app1:orders:paid:1 no")
 	page.says("Route orders", "failing", "HTTP 500, 38 in a row", "waiting 23 · next attempt", "dead 1 ",
-		"20, failure rate 90 %", "33ms", "50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms")
+		"20, failure rate 90 %", "33ms", "50 attempts, 38 failed (76 %).", "Mean 100ms, slowest hour 120ms.", "HTTP 500 15ms", "delivered < 1ms",
+		"Attempts since the hour of its first failure, "+hour.Add(-time.Hour).Format("15:04")+" UTC")
 	if text := textOf(page.tree); !regexp.MustCompile(`counted 1\ds ago`).MatchString(text) {
 		t.Errorf("the page does not say that it was counted 10s ago, or a little more: %s", text)
 	}

@@ -63,13 +63,14 @@ func TestPageOfResentNotice(t *testing.T) {
 	s.keep(key, notice.Content{URL: "https://shop.example/"}, 0)
 	s.engine.Move(key, notice.Delivered, "")
 	resend("1")
-	s.get(path).says("Resent, after 1 attempt in all. Next attempt", "Resent, ladder restarted Attempt 2").
+	s.get(path).says("Resent, after 1 attempt in all. Next attempt", "Delivered", "Resent, ladder restarted", "on these pages Attempt 2").
 		saysNot("Redriven", "Not delivered yet")
 
 	s.engine.Move(key, notice.Dead, notice.ReasonGone)
-	s.get(path).says("Died", "Resent, ladder restarted ! Attempt 2").saysNot("Redriven")
+	s.get(path).says("Died", "Resent, ladder restarted", "on these pages ! Attempt 2").saysNot("Redriven")
 	s.post(path + "/redrive").is(303)
-	s.get(path).says("Not delivered yet, after 2 attempts", "Redriven, ladder restarted Attempt 3").saysNot("Resent")
+	s.get(path).says("Not delivered yet, after 2 attempts",
+		"Resent, ladder restarted", "Dead: gone", "Redriven, ladder restarted", "on these pages Attempt 3")
 	s.engine.Move(key, notice.Delivered, "")
 	resend("3")
 	s.in("zh-CN", "", path).says("已重发，共投递 3 次", "已重发，重试计划从头开始")

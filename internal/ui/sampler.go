@@ -22,13 +22,13 @@ import (
 const (
 	// sampleEvery is the interval of heartbeats and metrics: 4 commands.
 	sampleEvery = 2 * time.Second
-	// A count of one route and shard takes 7 commands, and a forecast up to 62. The budgets limit the
-	// commands per second.
-	countCommands, countBudget       = 7, 7
-	forecastCommands, forecastBudget = 62, 3
-	countLeast, countMost            = sampleEvery, 30 * time.Second
-	forecastLeast, forecastMost      = 30 * time.Second, 5 * time.Minute
-	minutesEvery                     = 5 * time.Second
+	// A count of one route and shard takes 7 commands. The budgets limit the commands per second of counts
+	// and forecasts.
+	countCommands, countBudget  = 7, 7
+	forecastBudget              = 3
+	countLeast, countMost       = sampleEvery, 30 * time.Second
+	forecastLeast, forecastMost = 10 * time.Second, 5 * time.Minute
+	minutesEvery                = 5 * time.Second
 	// The health of a route is one command, of up to 250 KB. The budgets limit the commands and receivers
 	// per second.
 	healthBudget, receiverBudget = 3, 200
@@ -368,12 +368,12 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 	n := 0
 	for _, c := range b.Counts {
 		if c.Pending > 0 {
-			n += s.engine.Shards()
+			n += s.engine.Shards() * store.ForecastCommands(b.Forecast[c.Prefix], spans)
 		}
 	}
 
 	back := len(b.Hidden) > 0 && len(b.Missing) == 0
-	if now.Sub(b.ForecastAt) < pace(n*forecastCommands, forecastBudget, forecastLeast, forecastMost) && !back {
+	if now.Sub(b.ForecastAt) < pace(n, forecastBudget, forecastLeast, forecastMost) && !back {
 		return nil
 	}
 

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 // forecasts is an Engine that counts the calls of Forecast.
 type forecasts struct {
 	Engine
-	n int
+	n, routes int
+	due       int64 // in the first minute, for each route
 }
 
 func (*forecasts) Instances(context.Context) ([]fleet.Instance, error) { return nil, nil }
@@ -25,13 +27,19 @@ func (*forecasts) Minutes(context.Context, string, time.Time) ([]fleet.Minute, s
 	return nil, "", nil
 }
 
-func (*forecasts) Counts(context.Context) ([]store.Counts, []wire.Lost, error) {
-	return []store.Counts{{Prefix: "app1", Pending: 1}}, nil, nil
+func (f *forecasts) Counts(context.Context) ([]store.Counts, []wire.Lost, error) {
+	list := make([]store.Counts, max(f.routes, 1))
+	for i := range list {
+		list[i] = store.Counts{Prefix: fmt.Sprintf("app%d", i), Pending: 1}
+	}
+	return list, nil, nil
 }
 
 func (f *forecasts) Forecast(context.Context, string, time.Duration, int) ([]int64, []wire.Lost, error) {
 	f.n++
-	return make([]int64, spans), nil, nil
+	list := make([]int64, spans)
+	list[0] = f.due
+	return list, nil, nil
 }
 
 func (*forecasts) Shards() int { return 1 }
@@ -60,5 +68,25 @@ func TestSamplerReadsTheForecastForNow(t *testing.T) {
 	}
 	if s.read(t.Context(), true); e.n != 1 {
 		t.Errorf("%d forecasts of one sample", e.n)
+	}
+}
+
+// Regression test: the forecast of 30 routes was 5 minutes old although each takes two commands as long as few notices are due.
+func TestForecastOfManyRoutesIsFresh(t *testing.T) {
+	for _, c := range []struct {
+		due         int64
+		least, most time.Duration
+	}{{1000, 10 * time.Second, 30 * time.Second}, {1001, 5 * time.Minute, 5 * time.Minute}} {
+		e := &forecasts{routes: 30, due: c.due}
+		now := time.Now()
+		s := &sampler{engine: e, prefixes: 30, now: func() time.Time { return now }, watchers: map[chan *board]string{}}
+		s.read(t.Context(), true)
+		first := now
+		for ; e.n == 30 && now.Before(first.Add(time.Hour)); now = now.Add(sampleEvery) {
+			s.read(t.Context(), true)
+		}
+		if age := now.Sub(first); age < c.least || age > c.most+2*sampleEvery || e.n != 60 {
+			t.Errorf("%d due in each route: read again after %v", c.due, age)
+		}
 	}
 }

@@ -348,7 +348,7 @@ func plain(b *tab) {
 	b.click(`[id="resume-hold-host_next.example_"] button`)
 	b.sees("The receiver is resumed.")
 	b.click(`#hosts a`)
-	b.sees("Attempts, last 24 hours")
+	b.sees("Attempts since the hour of its first failure")
 	b.click(`#pause-hold summary`)
 	b.do(chromedp.SendKeys(chromedp.CSS(`#pause-hold input[name=until]`), "+2h"))
 	b.click(`#pause-hold button`)
