@@ -4,6 +4,7 @@ import (
 	"crypto/sha1"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"strconv"
@@ -42,17 +43,45 @@ func (r *rig) script(path string, ks []string, args ...any) error {
 		}
 		sc, _ = matrixScripts.LoadOrStore(path, redis.NewScript(clocked+WithParts(string(source))))
 	}
-	reply, err := sc.(*redis.Script).Run(r.ctx, r.c, ks, args...).Slice()
+	reply, err := sc.(*redis.Script).Run(r.ctx, r.c, ks, args...).Result()
 	if err != nil {
 		return err
 	}
-	r.s.Foreign(prefix, reply)
+	if list, ok := reply.([]any); ok {
+		r.s.Foreign(prefix, list)
+	}
 	us, err := r.c.GetDel(r.ctx, timeKey).Int64()
 	if errors.Is(err, redis.Nil) { // the script reads no time
 		return nil
 	}
 	r.us.Store(us)
 	return err
+}
+
+// produceCall schedules a notice by the script of producers.
+func produceCall(mode, when string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		ks := append(r.space.States(partition), n.key)
+		if w.cluster() { // the timer is in another slot
+			ks = ks[:4]
+		}
+		at := when
+		if at == "past" {
+			at = "=" + strconv.FormatInt(w.now()-anHour, 10)
+		}
+		return tail, r.script("../../deploy/schedule.lua", ks, n.key, at, mode, "new")
+	}
+}
+
+// produced is what the script of producers does: as the service, but it reports no keys of other programs and sets no timer in a cluster.
+func produced(to func(c *change)) func(c *change) {
+	return func(c *change) {
+		to(c)
+		c.foreign = 0
+		if c.cluster() {
+			c.names = maps.Clone(c.start.names)
+		}
+	}
 }
 
 // handTo is the argument of handover.lua.
@@ -386,6 +415,14 @@ var arrives = []string{"absent", "tombstone", "without a record", "taken", "deli
 
 // scripts are the rows of this file.
 var scripts = []rule{
+	{name: "schedule by a producer", from: []string{"absent", "without a record"}, call: produceCall("reject", "+7200000"),
+		to: produced(replaced((*change).soonDue))},
+	{name: "schedule by a producer in the past", from: []string{"absent", "without a record"}, call: produceCall("keep", "past"),
+		to: produced(replaced((*change).pastDue))},
+	{name: "replace by a producer", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"),
+		call: produceCall("replace", "+7200000"), to: produced(replaced((*change).soonDue))},
+	{name: "replace by a producer in the past", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"),
+		call: produceCall("replace", "past"), to: produced(replaced((*change).pastDue))},
 	{name: "release", from: []string{"pending"}, call: releaseCall, to: release},
 	{name: "forget", from: []string{"dead", "delivered", "cancelled", "taken", "absent", "tombstone"}, call: forgetCall, to: forget},
 	{name: "trim", from: []string{"delivered", "cancelled"}, call: trimCall, to: trimmed},
