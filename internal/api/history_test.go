@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/api"
 	"notifier/internal/history"
+	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
 )
 

@@ -6,6 +6,8 @@ import (
 	"notifier/internal/api"
 	"notifier/internal/config"
 	"notifier/internal/history"
+	_ "notifier/internal/history/postgres" // for postgres://
+	_ "notifier/internal/history/sqlite"   // for sqlite:///
 )
 
 // openHistory returns the history that the configuration names, or nil if it names none. It does

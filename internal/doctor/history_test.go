@@ -16,6 +16,8 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
+	_ "notifier/internal/history/postgres"
+	_ "notifier/internal/history/sqlite"
 	"notifier/internal/keys"
 	"notifier/internal/pgtest"
 	"notifier/internal/redistest"

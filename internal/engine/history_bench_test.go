@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	_ "notifier/internal/history/postgres"
 	"notifier/internal/pgtest"
 	"notifier/internal/redistest"
 )

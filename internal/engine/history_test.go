@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	_ "notifier/internal/history/sqlite"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
 	"notifier/internal/route"

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"notifier/internal/history"
+	_ "notifier/internal/history/sqlite"
 	"notifier/internal/redistest"
 	"notifier/internal/store"
 )

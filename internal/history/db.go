@@ -3,37 +3,23 @@ package history
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
-	"modernc.org/sqlite" // the driver "sqlite"
-
 	"notifier/internal/notice"
 )
 
-//go:embed migrations
-var migrations embed.FS
-
 // Time limits of the database.
 const (
-	dialTimeout    = 5 * time.Second
 	writeTimeout   = 30 * time.Second
 	migrateTimeout = 5 * time.Minute
-	busyTimeout    = 10 * time.Second // for another process's write to SQLite's file
-	ddlTimeout     = 2 * time.Second  // for the lock of a partition: writes queue behind it
+	ddlTimeout     = 2 * time.Second // for the lock of a partition: writes queue behind it
 )
 
 // Options of Open.
@@ -59,6 +45,7 @@ const (
 // DB is a history database. It is safe for concurrent use.
 type DB struct {
 	o      Options
+	driver Driver
 	db     *sql.DB // for writes and replays
 	sqlite bool
 	// Separate connections, so that writes do not wait for searches.
@@ -79,45 +66,22 @@ type DB struct {
 }
 
 // Open parses the URL and prepares connections. It does not contact the database. Its errors do not contain
-// the URL, which may hold a password.
+// the URL, which may hold a password. The program must import the package of the database: see [Register].
 func Open(o Options) (*DB, error) {
-	d := &DB{o: o, days: map[string]bool{}}
-	scheme, rest, _ := strings.Cut(o.URL, "://")
-	switch scheme {
-	case "postgres", "postgresql":
-		c, err := pgx.ParseConfig(o.URL)
-		if err != nil {
-			return nil, fmt.Errorf("%w: not an address of PostgreSQL; want postgres://user:password@host:5432/database", ErrConfig)
-		}
-
-		c.ConnectTimeout = dialTimeout
-		if c.RuntimeParams["application_name"] == "" {
-			c.RuntimeParams["application_name"] = "notifier"
-		}
-
-		c.RuntimeParams["timezone"] = "UTC"
-		if err := d.connect(func() (*sql.DB, error) { return stdlib.OpenDB(*c), nil }); err != nil {
-			return nil, err
-		}
-	case "sqlite":
-		path, _, _ := strings.Cut(rest, "?")
-		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
-			return nil, fmt.Errorf("%w: want sqlite:///path/to/file, with three slashes", ErrConfig)
-		}
-
-		// FULL, because a confirmed write must survive a power cut. secure_delete, because erased data must
-		// not remain in the file.
-		settings := fmt.Sprintf("?_txlock=immediate&_pragma=busy_timeout(%d)&_pragma=journal_mode(WAL)"+
-			"&_pragma=synchronous(FULL)&_pragma=secure_delete(1)", busyTimeout.Milliseconds())
-		d.sqlite, d.file = true, path
-		err := d.connect(func() (*sql.DB, error) {
-			return sql.Open("sqlite", "file:"+(&url.URL{Path: path}).EscapedPath()+settings)
-		})
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
-		}
-	default:
+	scheme, _, _ := strings.Cut(o.URL, "://")
+	driver, ok := drivers[scheme]
+	if !ok {
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
+	}
+
+	open, file, err := driver.Parse(o.URL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+
+	d := &DB{o: o, driver: driver, sqlite: file != "", file: file, days: map[string]bool{}}
+	if err := d.connect(open); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
 	return d, nil
@@ -207,34 +171,16 @@ func (d *DB) upgrade(ctx context.Context) error {
 }
 
 func (d *DB) migrate(ctx context.Context) error {
-	dialect, dir := goose.DialectPostgres, "migrations/postgres"
-	var more []goose.ProviderOption
-	if d.sqlite {
-		dialect, dir = goose.DialectSQLite3, "migrations/sqlite"
-	} else {
-		locker, err := lock.NewPostgresSessionLocker(lock.WithLockTimeout(1, 240), lock.WithUnlockTimeout(1, 5))
-		if err != nil {
-			return err
-		}
-
-		more = append(more, goose.WithSessionLocker(locker))
-	}
-
-	files, err := fs.Sub(migrations, dir)
-	if err != nil {
-		return err
-	}
-	if err := d.ping(ctx); err != nil { // goose would wait too long for an unreachable server
+	if err := d.ping(ctx); err != nil { // the migrations would wait too long for an unreachable server
 		return err
 	}
 
-	p, err := goose.NewProvider(dialect, d.db, files, append(more, goose.WithTableName("history_schema"),
-		goose.WithDisableGlobalRegistry(true))...)
+	schema, err := d.driver.Schema(d.db)
 	if err != nil {
 		return err
 	}
 
-	has, knows, err := p.GetVersions(ctx)
+	has, knows, err := schema.GetVersions(ctx)
 	if err != nil {
 		return err
 	}
@@ -248,12 +194,11 @@ func (d *DB) migrate(ctx context.Context) error {
 		return nil
 	}
 
-	_, err = p.Up(ctx)
-	return err
+	return schema.Upgrade(ctx)
 }
 
 func (d *DB) ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 	return d.db.PingContext(ctx)
 }
@@ -290,35 +235,15 @@ func (d *DB) wrap(op string, err error) error {
 		return err
 	}
 
-	var refused *pgconn.PgError
+	fault := d.driver.Fault(err)
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), fault != Unreachable && !d.sqlite:
 		return fmt.Errorf("history: %s: %w", op, err)
-	case errors.As(err, &refused) && !gone(refused.Code):
-		return fmt.Errorf("history: %s: %w", op, err)
-	}
-
-	if locked(err) {
+	case fault == Locked:
 		return fmt.Errorf("%w: %s: another process has locked the file for %s and goes on; is an instance of this machine stopped (kill -STOP, "+
 			"a debugger), "+
-			"or a tool in the middle of a transaction? %w", ErrUnavailable, op, notice.Short(busyTimeout), err)
+			"or a tool in the middle of a transaction? %w", ErrUnavailable, op, notice.Short(BusyTimeout), err)
 	}
 
 	return fmt.Errorf("%w: %s: %w", ErrUnavailable, op, err)
-}
-
-// locked reports whether SQLite gave up waiting for another process's write.
-func locked(err error) bool {
-	var lite *sqlite.Error
-	return errors.As(err, &lite) && lite.Code()&0xff == 5 // BUSY
-}
-
-// gone reports whether an SQLSTATE means that the server cannot work now, rather than that it rejects the
-// statement.
-func gone(code string) bool {
-	switch code[:min(2, len(code))] {
-	case "08", "53", "57", "58": // connection, resources (disk full), operator, system
-		return true
-	}
-	return false
 }

@@ -116,7 +116,7 @@ func (d *DB) truncateLog(ctx context.Context) error {
 
 	if busy != 0 {
 		return fmt.Errorf("the rows are gone, but not from %s-wal, from which another process has read for more than %s: erase once more", d.file,
-			notice.Short(busyTimeout))
+			notice.Short(BusyTimeout))
 	}
 
 	return nil

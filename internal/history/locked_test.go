@@ -71,7 +71,7 @@ func TestStoppedProcessKeepsTheLock(t *testing.T) {
 	_, err = d.Write(t.Context(), rowsOf(BodiesKeep, ended(2, nil)))
 	took := time.Since(began)
 	if !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), "another process has locked the file for 10s") ||
-		took > 2*busyTimeout {
+		took > 2*BusyTimeout {
 		t.Errorf("after %s: %v", took, err)
 	}
 	// Reads still work, also by an instance that starts now.

@@ -68,7 +68,7 @@ func (d *DB) checkOwner(ctx context.Context) (owned bool, err error) {
 
 	d.mine.Store(&mine)
 
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 
 	has, owned, err := d.readOwner(ctx, d.lookups)
@@ -156,7 +156,7 @@ func (d *DB) Owner(ctx context.Context) (has Owner, ok bool, err error) {
 		return Owner{}, false, err
 	}
 
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithTimeout(ctx, DialTimeout)
 	defer cancel()
 
 	has, ok, err = d.readOwner(ctx, d.db)

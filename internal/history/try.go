@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"notifier/internal/notice"
 )
 
@@ -35,7 +33,7 @@ func (d *DB) Try(ctx context.Context) error {
 	}
 
 	err = d.try(ctx, version == Newest)
-	if isLockTimeout(err) {
+	if d.driver.Fault(err) == Locked {
 		return nil
 	}
 
@@ -99,10 +97,4 @@ func attachDay(ctx context.Context, tx *sql.Tx, name string, day time.Time) erro
 		ALTER TABLE history ATTACH PARTITION %s FOR VALUES FROM ('%s+00') TO ('%s+00')`, name, name,
 		day.Format(time.DateTime), day.AddDate(0, 0, 1).Format(time.DateTime)))
 	return err
-}
-
-// isLockTimeout reports whether another transaction held a lock for too long.
-func isLockTimeout(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == "55P03" || locked(err)
 }

@@ -4,13 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
-	"modernc.org/sqlite"
 
 	"notifier/internal/notice"
 )
@@ -37,7 +33,7 @@ func (d *DB) Write(ctx context.Context, rows []Row) (Written, error) {
 	}
 
 	w, err := d.write(ctx, rows)
-	if err == nil || !refuses(err) {
+	if err == nil || d.driver.Fault(err) != Content {
 		if err != nil {
 			d.forgetDays()
 		}
@@ -77,21 +73,6 @@ func bareOf(r Row) Row {
 
 	r.Notice, r.BodyKept, r.BodyHash = &n, false, nil
 	return r
-}
-
-// refuses reports whether the database would reject the same rows again.
-func refuses(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		switch pg.Code[:min(2, len(pg.Code))] {
-		case "22", "54": // data exception; a limit of the program
-			return true
-		}
-		return false
-	}
-
-	var lite *sqlite.Error
-	return errors.As(err, &lite) && (lite.Code()&0xff == 18 || lite.Code()&0xff == 20) // TOOBIG, MISMATCH
 }
 
 func (d *DB) write(ctx context.Context, rows []Row) (w Written, err error) {
