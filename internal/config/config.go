@@ -14,11 +14,11 @@ import (
 	"github.com/sethvargo/go-envconfig"
 
 	"notifier/internal/access"
+	"notifier/internal/config/otelenv"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/telemetry"
 )
 
 // Config is the checked configuration of the service.
@@ -71,7 +71,7 @@ type Config struct {
 
 	History History
 	// Telemetry holds the OTEL_ variables.
-	Telemetry telemetry.Settings
+	Telemetry otelenv.Settings
 
 	LogCalls    string // off, changes, all
 	LogAttempts notice.LogAttempts
@@ -159,7 +159,7 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	c.TrustedProxies = r.networks("TRUSTED_PROXIES", raw.TrustedProxies)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
-	c.Telemetry = telemetry.Read(telemetrySource{r})
+	c.Telemetry = otelenv.Read(telemetrySource{r})
 	r.across(c)
 	r.unknown(environ)
 	if len(r.errs) > 0 {

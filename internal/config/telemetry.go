@@ -1,27 +1,27 @@
 package config
 
-import "notifier/internal/telemetry"
+import "notifier/internal/config/otelenv"
 
 // telemetrySource reads the OTEL_ variables, which have no prefix of this service.
 type telemetrySource struct{ r *reader }
 
-// Variable implements telemetry.Source.
+// Variable implements otelenv.Source.
 func (s telemetrySource) Variable(name string) string {
 	v, _ := s.r.value(name)
 	return v
 }
 
-// File implements telemetry.Source.
+// File implements otelenv.Source.
 func (s telemetrySource) File(name string) ([]byte, error) { return s.r.readFile(name) }
 
-// Wrong implements telemetry.Source.
+// Wrong implements otelenv.Source.
 func (s telemetrySource) Wrong(name, value, want string) { s.r.add(name, value, want) }
 
 // telemetryText names the endpoints of exported spans and metrics; empty if none.
-func telemetryText(s telemetry.Settings) string {
+func telemetryText(s otelenv.Settings) string {
 	text := ""
 	if s.Traces != nil {
-		text = "OpenTelemetry: traces to " + s.Traces.String() + ", sampler " + s.SamplerName
+		text = "OpenTelemetry: traces to " + s.Traces.String() + ", sampler " + s.Sampler.Name
 	}
 
 	if s.Metrics == nil {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"notifier/internal/alarm"
+	"notifier/internal/config/otelenv"
 	"notifier/internal/retry"
 )
 
@@ -49,7 +50,7 @@ const (
 // exporter sends the requests of one signal, one at a time.
 type exporter struct {
 	signal   string
-	to       *Endpoint
+	to       *otelenv.Endpoint
 	client   *http.Client
 	again    retry.Loop
 	log      *zap.Logger
@@ -57,7 +58,7 @@ type exporter struct {
 	rejected bool // was logged
 }
 
-func newExporter(signal string, to *Endpoint, log *zap.Logger, observer Observer) *exporter {
+func newExporter(signal string, to *otelenv.Endpoint, log *zap.Logger, observer Observer) *exporter {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig, t.MaxIdleConnsPerHost = to.TLS, 1
 	log = log.With(zap.String("signal", signal), zap.Stringer("endpoint", to))

@@ -17,6 +17,7 @@ import (
 	resources "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 
 	"notifier/internal/alarm"
+	"notifier/internal/config/otelenv"
 )
 
 // metricsLoop exports the metrics of a Prometheus registry at an interval.
@@ -27,7 +28,7 @@ type metricsLoop struct {
 	interval time.Duration
 }
 
-func newMetricsLoop(s *Settings, x *exporter, r *resource.Resource, from prometheus.Gatherer) *metricsLoop {
+func newMetricsLoop(s *otelenv.Settings, x *exporter, r *resource.Resource, from prometheus.Gatherer) *metricsLoop {
 	return &metricsLoop{exporter: x, resource: resourceOf(r), producer: bridge.NewMetricProducer(bridge.WithGatherer(from)),
 		interval: s.Interval}
 }

@@ -10,13 +10,15 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+
+	"notifier/internal/config/otelenv"
 )
 
 const scopeName = "notifier"
 
 // Options of New.
 type Options struct {
-	Settings
+	otelenv.Settings
 	// Version and Instance describe the process.
 	Version, Instance string
 	// Gatherer has the metrics to export. Nil: none are exported.
@@ -40,7 +42,7 @@ func New(o Options) *Telemetry {
 		attribute.String("telemetry.sdk.version", sdkversion.Version())}, o.Resource...)...)
 	if o.Traces != nil {
 		queue := newSpanQueue(&o.Settings, newExporter(signalTraces, o.Traces, o.Logger, o.Observer), r)
-		t.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithSampler(o.Sampler), sdk.WithResource(r))
+		t.provider = sdk.NewTracerProvider(sdk.WithSpanProcessor(queue), sdk.WithSampler(sampler(o.Sampler)), sdk.WithResource(r))
 	}
 
 	if o.Metrics != nil && o.Gatherer != nil {
@@ -48,6 +50,24 @@ func New(o Options) *Telemetry {
 	}
 
 	return t
+}
+
+// sampler samples roots as the settings say, by default all.
+func sampler(s otelenv.Sampler) sdk.Sampler {
+	switch s.Name {
+	case "parentbased_always_off":
+		return sdk.ParentBased(sdk.NeverSample())
+	case "parentbased_traceidratio":
+		return sdk.ParentBased(sdk.TraceIDRatioBased(s.Ratio))
+	case "always_on":
+		return sdk.AlwaysSample()
+	case "always_off":
+		return sdk.NeverSample()
+	case "traceidratio":
+		return sdk.TraceIDRatioBased(s.Ratio)
+	}
+
+	return sdk.ParentBased(sdk.AlwaysSample())
 }
 
 // Tracer makes the spans of the process. It is nil if they are not exported.

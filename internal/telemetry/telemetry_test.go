@@ -24,6 +24,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/protobuf/proto"
+
+	"notifier/internal/config/otelenv"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -115,10 +117,10 @@ func (c *fakeCollector) all() (list []*traces.Span) {
 }
 
 // settings are those of variables, which must be right.
-func settings(t *testing.T, variables map[string]string) Settings {
+func settings(t *testing.T, variables map[string]string) otelenv.Settings {
 	t.Helper()
 	e := &environment{variables: variables}
-	s := Read(e)
+	s := otelenv.Read(e)
 	if len(e.wrong) > 0 {
 		t.Fatal(e.wrong)
 	}
@@ -387,13 +389,14 @@ func TestReadSettings(t *testing.T) {
 			"http://c/v1/traces", "http://c/v1/metrics", "TraceIDRatioBased{0.25}"},
 	} {
 		s := settings(t, c.variables)
-		got := func(e *Endpoint) string {
+		got := func(e *otelenv.Endpoint) string {
 			if e == nil {
 				return ""
 			}
 			return e.String()
 		}
-		if got(s.Traces) != c.traces || got(s.Metrics) != c.metrics || c.sampler != "" && !strings.HasPrefix(s.Sampler.Description(), c.sampler) {
+		if got(s.Traces) != c.traces || got(s.Metrics) != c.metrics ||
+			c.sampler != "" && !strings.HasPrefix(sampler(s.Sampler).Description(), c.sampler) {
 			t.Errorf("%s: traces %q, metrics %q, %v", name, got(s.Traces), got(s.Metrics), s.Sampler)
 		}
 	}
@@ -416,7 +419,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		{"OTEL_RESOURCE_ATTRIBUTES", "a", "name=value"},
 	} {
 		e := &environment{variables: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318", c.name: c.value}}
-		Read(e)
+		otelenv.Read(e)
 		text := strings.Join(e.wrong, "\n")
 		if !strings.Contains(text, c.name+"=") || !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
 			t.Errorf("%s=%s: %s", c.name, c.value, text)
@@ -424,7 +427,7 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 	}
 	e := &environment{variables: map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_SAMPLER": "traceidratio",
 		"OTEL_TRACES_SAMPLER_ARG": "2"}}
-	if Read(e); len(e.wrong) != 1 || !strings.Contains(e.wrong[0], "from 0 to 1") {
+	if otelenv.Read(e); len(e.wrong) != 1 || !strings.Contains(e.wrong[0], "from 0 to 1") {
 		t.Error(e.wrong)
 	}
 }

@@ -18,11 +18,9 @@ var outside = []string{
 var outsideExceptions = map[string]string{
 	"internal/api github.com/danielgtaylor/huma/v2": "the engine's methods take and return the types of calls, which are declared beside " +
 		"their HTTP operations",
-	"internal/apidocs github.com/a-h/templ":                  "the page of package api, which the engine imports for the types of calls",
-	"internal/codec github.com/danielgtaylor/huma/v2":        "the types of records describe their OpenAPI schemas in methods",
-	"internal/metrics github.com/prometheus/client_golang":   "the engine and the fleet count in the collectors themselves",
-	"internal/telemetry github.com/prometheus/client_golang": "package config reads its settings",
-	"internal/telemetry go.opentelemetry.io/otel/sdk":        "package config reads its settings",
+	"internal/apidocs github.com/a-h/templ":                "the page of package api, which the engine imports for the types of calls",
+	"internal/codec github.com/danielgtaylor/huma/v2":      "the types of records describe their OpenAPI schemas in methods",
+	"internal/metrics github.com/prometheus/client_golang": "the engine and the fleet count in the collectors themselves",
 }
 
 // A program that embeds the engine needs no HTTP framework, template engine, database driver or metrics

@@ -38,10 +38,11 @@ var layers = map[string]int{
 	"internal/route":    30,
 	"internal/codec":    32,
 
-	"internal/metrics":   35,
-	"internal/telemetry": 36,
-	"internal/config":    40,
-	"internal/embedded":  48,
+	"internal/metrics":        35,
+	"internal/config/otelenv": 35,
+	"internal/telemetry":      36,
+	"internal/config":         40,
+	"internal/embedded":       48,
 
 	"internal/node":     45,
 	"internal/sentinel": 46,

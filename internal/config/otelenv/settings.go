@@ -1,25 +1,25 @@
-package telemetry
+// Package otelenv reads the environment variables of OpenTelemetry, which say where spans and metrics are exported to.
+// Package telemetry exports them.
+package otelenv
 
 import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	sdk "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // Settings are the values of the OTEL_ variables.
 type Settings struct {
 	// Traces and Metrics are nil if they are not exported.
 	Traces, Metrics *Endpoint
-	Sampler         sdk.Sampler
-	// SamplerName is the sampler as OTEL_TRACES_SAMPLER names it.
-	SamplerName string
+	Sampler         Sampler
 	// Resource has the attributes of the variables.
 	Resource []attribute.KeyValue
 	// Interval is the time between two exports of metrics.
@@ -28,6 +28,15 @@ type Settings struct {
 	Queue, Batch int
 	Delay        time.Duration
 }
+
+// Sampler decides which traces are recorded.
+type Sampler struct {
+	Name  string  // as OTEL_TRACES_SAMPLER names it
+	Ratio float64 // of recorded traces, for names that end in traceidratio
+}
+
+// Samplers are the names of samplers.
+var Samplers = []string{defaultSampler, "parentbased_always_off", "parentbased_traceidratio", "always_on", "always_off", "traceidratio"}
 
 // Endpoint is where a signal is exported to.
 type Endpoint struct {
@@ -72,8 +81,7 @@ func Read(from Source) Settings {
 		return Settings{}
 	}
 
-	s.SamplerName = cmp.Or(r.Variable("OTEL_TRACES_SAMPLER"), defaultSampler)
-	s.Sampler = r.sampler(s.SamplerName)
+	s.Sampler = r.sampler(cmp.Or(r.Variable("OTEL_TRACES_SAMPLER"), defaultSampler))
 	s.Resource = r.resource()
 	s.Interval = r.milliseconds("OTEL_METRIC_EXPORT_INTERVAL", time.Minute)
 	s.Delay = r.milliseconds("OTEL_BSP_SCHEDULE_DELAY", 5*time.Second)
@@ -187,30 +195,18 @@ func (r reader) resource() []attribute.KeyValue {
 }
 
 // sampler reads the sampler of roots.
-func (r reader) sampler(name string) sdk.Sampler {
-	ratio := 1.0
+func (r reader) sampler(name string) Sampler {
+	out := Sampler{Name: name, Ratio: 1}
 	if strings.HasSuffix(name, "traceidratio") {
-		ratio = r.ratio()
+		out.Ratio = r.ratio()
 	}
 
-	switch name {
-	case defaultSampler:
-		return sdk.ParentBased(sdk.AlwaysSample())
-	case "parentbased_always_off":
-		return sdk.ParentBased(sdk.NeverSample())
-	case "parentbased_traceidratio":
-		return sdk.ParentBased(sdk.TraceIDRatioBased(ratio))
-	case "always_on":
-		return sdk.AlwaysSample()
-	case "always_off":
-		return sdk.NeverSample()
-	case "traceidratio":
-		return sdk.TraceIDRatioBased(ratio)
+	if !slices.Contains(Samplers, name) {
+		r.Wrong("OTEL_TRACES_SAMPLER", name, "want always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or "+
+			"parentbased_traceidratio")
 	}
 
-	r.Wrong("OTEL_TRACES_SAMPLER", name, "want always_on, always_off, traceidratio, parentbased_always_on, parentbased_always_off or "+
-		"parentbased_traceidratio")
-	return nil
+	return out
 }
 
 func (r reader) milliseconds(name string, otherwise time.Duration) time.Duration {
