@@ -20,6 +20,7 @@ import (
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -118,7 +119,7 @@ func TestClientCalls(t *testing.T) {
 	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 2 || s.Routes[0].Settled != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
-	e.SetReady(api.Readiness{Reasons: []string{"down"}})
+	e.SetReady(stats.Readiness{Reasons: []string{"down"}})
 	if h, err := c.Ready(ctx); err != nil || h.Ready || len(h.Reasons) != 1 {
 		t.Errorf("%+v, %v", h, err)
 	}

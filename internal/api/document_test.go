@@ -19,6 +19,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/holds"
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -183,7 +184,7 @@ func provoke() map[string]map[int]call {
 		"revokePortalLink": {200: {path: "/v1/portal-links/LINK"}, 404: {path: "/v1/portal-links/none"},
 			422: {path: "/v1/portal-links/LINK?x=1"}},
 		"healthz": {200: {path: "/healthz"}},
-		"readyz":  {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e *enginetest.Engine) { e.SetReady(api.Readiness{}) }}},
+		"readyz":  {200: {path: "/readyz"}, 503: {path: "/readyz", prepare: func(e *enginetest.Engine) { e.SetReady(stats.Readiness{}) }}},
 		"metrics": {200: {path: "/metrics"}, 403: {path: "/metrics", token: "token-of-one"}},
 		"openapi": {200: {path: "/openapi.json"}},
 		"keySet":  {200: {path: "/.well-known/jwks.json"}},

@@ -2,13 +2,13 @@ package api
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/session"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -102,12 +102,12 @@ type Counter interface {
 	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
 	// DeadCauses counts the dead letters that died since a time (zero = all) by prefix and cause. The count may be a little older.
 	DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error)
-	Stats() []RouteStats
+	Stats() []stats.RouteStats
 }
 
 // Prober reports whether this process is ready.
 type Prober interface {
-	Ready(ctx context.Context) Readiness
+	Ready(ctx context.Context) stats.Readiness
 }
 
 // Musterer lists the instances.
@@ -116,41 +116,4 @@ type Musterer interface {
 	Instances(ctx context.Context) ([]fleet.Instance, error)
 	// Self returns the id of this instance; empty before it has one.
 	Self() string
-}
-
-// RouteStats are the numbers of a route in this process since its start.
-type RouteStats struct {
-	Prefix   string
-	InFlight int
-	Outcomes map[notice.Outcome]int64
-	// LatenessP50 and LatenessP99 are quantiles of the time between the due time and the handler's start; zero before the
-	// first attempt.
-	LatenessP50 time.Duration
-	LatenessP99 time.Duration
-}
-
-// Readiness is the answer of a [Prober].
-type Readiness struct {
-	Ready bool
-	// Reasons says why this process is not ready, and what else needs attention.
-	Reasons []string
-	// Degraded lists the limitations with which the service works.
-	Degraded []Condition
-}
-
-// Condition is a limitation with which the service works.
-type Condition struct {
-	Reason string
-	// Urgent means that data are lost or deliveries stop, Full that Redis has reached maxmemory.
-	Urgent, Full bool
-}
-
-// AllReasons returns the reasons and those of the conditions.
-func (r Readiness) AllReasons() []string {
-	all := slices.Clone(r.Reasons)
-	for _, c := range r.Degraded {
-		all = append(all, c.Reason)
-	}
-
-	return all
 }

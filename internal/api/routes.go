@@ -8,6 +8,7 @@ import (
 	"notifier/internal/codec"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -166,7 +167,7 @@ func (a *api) stats(w http.ResponseWriter, r *http.Request, at site) error {
 		return err
 	}
 
-	local := map[string]RouteStats{}
+	local := map[string]stats.RouteStats{}
 	for _, s := range a.counter.Stats() {
 		local[s.Prefix] = s
 	}

@@ -118,7 +118,7 @@ func (p *Process) connect() (err error) {
 func (p *Process) newCalls() error {
 	c := p.o.Config
 	p.calls = callback.New(callback.Options{Logger: p.o.Logger, Concurrency: c.Concurrency, UserAgent: "notifier/" + p.o.Version,
-		Fleet: peers{p}, Shared: c.Limits != config.LimitsInstance,
+		Fleet: peers{p}, Shared: c.Limits != route.LimitsInstance,
 		HostLimits: func(prefix, host string) (float64, int) { return p.HostLimits(prefix, host) }})
 	for _, r := range c.Routes {
 		if r.Target.Kind != route.KindFixed && r.Target.Kind != route.KindNotice {

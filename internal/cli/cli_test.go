@@ -26,6 +26,7 @@ import (
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/sign"
+	"notifier/internal/stats"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -581,7 +582,7 @@ func TestDoctorPrintsFindings(t *testing.T) {
 	d.env = service
 	out, _ = d.run(0, "doctor", "--quick")
 	contains(t, out, "ready")
-	d.engine.SetReady(api.Readiness{Reasons: []string{"redis is not reached"}})
+	d.engine.SetReady(stats.Readiness{Reasons: []string{"redis is not reached"}})
 	out, _ = d.run(1, "doctor", "--quick")
 	contains(t, out, "not ready: redis is not reached")
 	d.env = []string{"NOTIFIER_LISTEN=:1"}

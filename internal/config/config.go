@@ -57,7 +57,7 @@ type Config struct {
 	// Takeover is the time without heartbeat and connections after which an instance is dead and its claims are
 	// reclaimed. Zero = claims are never reclaimed before their lease ends.
 	Takeover time.Duration
-	// Limits is the scope of RATE and HOST_CONCURRENCY: LimitsFleet or LimitsInstance.
+	// Limits is the scope of RATE and HOST_CONCURRENCY: route.LimitsFleet or route.LimitsInstance.
 	Limits string
 
 	// UI enables the pages under /ui/.
@@ -105,12 +105,6 @@ const (
 	Standalone = "standalone"
 	Sentinel   = "sentinel"
 	Cluster    = "cluster"
-)
-
-// Scopes of RATE and HOST_CONCURRENCY.
-const (
-	LimitsFleet    = "fleet"    // all instances share the limit
-	LimitsInstance = "instance" // each instance has the limit
 )
 
 // Where returns the URL without credentials.
@@ -190,7 +184,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		ShutdownTimeout: r.duration("SHUTDOWN_TIMEOUT", raw.ShutdownTimeout, 0, 10*time.Minute),
 		ShutdownDelay:   r.duration("SHUTDOWN_DELAY", raw.ShutdownDelay, 0, 10*time.Minute),
 		Takeover:        r.takeover(raw.Takeover),
-		Limits:          r.oneOf("LIMITS", raw.Limits, LimitsFleet, LimitsInstance),
+		Limits:          r.oneOf("LIMITS", raw.Limits, route.LimitsFleet, route.LimitsInstance),
 		UI:              r.boolean("UI", raw.UI),
 		UIMask:          r.mask(raw.UIBodies, raw.UIMask),
 
@@ -337,7 +331,7 @@ func Describe(c *Config) []string {
 
 	lines := []string{fmt.Sprintf("redis %s, namespace %s, %s", c.Redis, c.Namespace, shards)}
 	whose := " from all instances"
-	if c.Limits == LimitsInstance {
+	if c.Limits == route.LimitsInstance {
 		whose = " from each instance"
 	}
 

@@ -144,7 +144,7 @@ func TestLoadValues(t *testing.T) {
 		{[]string{"URL=http://x", "TOKEN=t", "TOKEN_FILE=/x", "TEST_REDIS_URL=redis://x"}, func(c *Config) bool { return true }},
 		{[]string{"SERVICE_HOST=10.0.0.1", "PORT=tcp://10.0.0.1:80", "PORT_80_TCP_ADDR=10.0.0.1", "WEB_SERVICE_PORT_HTTP=80"},
 			func(c *Config) bool { return true }},
-		{nil, func(c *Config) bool { return c.Takeover == 3*time.Second && c.Limits == LimitsFleet }},
+		{nil, func(c *Config) bool { return c.Takeover == 3*time.Second && c.Limits == route.LimitsFleet }},
 		{[]string{"DURABILITY=replicas:2", "DURABILITY_TIMEOUT=300ms", "DURABILITY_SETTLE=fsync"}, func(c *Config) bool {
 			return c.Durability == notice.Durability{Replicas: 2} && c.DurabilityTimeout == 300*time.Millisecond &&
 				c.DurabilitySettle == notice.Durability{Fsync: true}
@@ -160,7 +160,7 @@ func TestLoadValues(t *testing.T) {
 				return string(c.History.URL) == "postgres://me:pw@db/x" && c.History.Bodies == "hash" && c.History.Retention == 720*time.Hour &&
 					c.History.Backlog == 5000
 			}},
-		{[]string{"TAKEOVER=lease", "LIMITS=instance"}, func(c *Config) bool { return c.Takeover == 0 && c.Limits == LimitsInstance }},
+		{[]string{"TAKEOVER=lease", "LIMITS=instance"}, func(c *Config) bool { return c.Takeover == 0 && c.Limits == route.LimitsInstance }},
 		// 8 instances may have 16 each
 		{[]string{"ROUTE_ORDERS_HOST_CONCURRENCY=128"}, func(c *Config) bool { return first(c).HostConcurrency == 128 }},
 		{[]string{"TAKEOVER=1s"}, func(c *Config) bool { return c.Takeover == time.Second }},

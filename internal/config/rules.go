@@ -139,7 +139,7 @@ func (r *reader) apiMemory(c *Config) {
 // perHost refuses a limit above CONCURRENCY where each instance has its own, because it could never be reached. A limit
 // of the fleet may be higher than one instance's slots.
 func (r *reader) perHost(c *Config) {
-	if c.Limits != LimitsInstance {
+	if c.Limits != route.LimitsInstance {
 		return
 	}
 	for _, rt := range c.Routes {

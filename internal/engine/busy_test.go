@@ -60,7 +60,7 @@ func TestBusyHostIsCalledWithoutPauses(t *testing.T) {
 			t.Errorf("%s came %d times", key, n)
 		}
 	}
-	s := m.Stats("shops")
+	s := m.Totals("shops")
 	t.Logf("%s of at least %s; %v; lateness p50 %s, p99 %s", last.Sub(due), notices/slots*took, s.Outcomes, s.LatenessP50, s.LatenessP99)
 	if s.LatenessP99 < took {
 		t.Errorf("lateness p99 %s: postponed notices are not observed from their promise", s.LatenessP99)

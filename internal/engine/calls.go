@@ -9,14 +9,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -381,15 +380,15 @@ func (e *Engine) Counts(ctx context.Context) (list []store.Counts, missing []wir
 }
 
 // Stats returns the statistics of this instance since its start.
-func (e *Engine) Stats() []api.RouteStats {
+func (e *Engine) Stats() []stats.RouteStats {
 	if !e.isOpen() {
 		return nil
 	}
 
-	var out []api.RouteStats
+	var out []stats.RouteStats
 	for _, r := range e.o.Routes.All() {
-		s := e.o.Metrics.Stats(r.Name)
-		out = append(out, api.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
+		s := e.o.Metrics.Totals(r.Name)
+		out = append(out, stats.RouteStats{Prefix: r.Prefix, InFlight: e.dispatch.InFlight(r.Prefix), Outcomes: s.Outcomes,
 			LatenessP50: s.LatenessP50, LatenessP99: s.LatenessP99})
 	}
 
@@ -397,20 +396,20 @@ func (e *Engine) Stats() []api.RouteStats {
 }
 
 // Gauges returns the values of a scrape.
-func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
+func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
 	counts, missing, err := e.Counts(ctx)
 	if err != nil {
-		return metrics.Gauges{}, err
+		return stats.Gauges{}, err
 	}
 
 	h, err := e.historyGauges(ctx, missing)
 	if err != nil {
-		return metrics.Gauges{}, err
+		return stats.Gauges{}, err
 	}
 
 	hooks, err := e.hookBacklog(ctx, missing)
 	if err != nil {
-		return metrics.Gauges{}, err
+		return stats.Gauges{}, err
 	}
 
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
@@ -418,7 +417,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := metrics.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 &&
+	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 &&
 		e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
@@ -439,7 +438,7 @@ func (e *Engine) Gauges(ctx context.Context) (metrics.Gauges, error) {
 			longest = c.LongestWait
 		}
 
-		g.Routes = append(g.Routes, metrics.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
+		g.Routes = append(g.Routes, stats.RouteGauges{Route: r.Name, Pending: c.Pending, Overdue: c.Overdue, Dead: c.Dead,
 			Settled: c.Settled, RepeatWindow: c.RepeatWindow, RepeatSetting: e.store.RepeatWindow(),
 			InFlight: int64(e.dispatch.InFlight(c.Prefix)), Paused: c.Paused, Waiting: waiting, LongestWait: longest, HostsWaiting: e.waiting(r),
 			ReceiversFailing: failing(r.Prefix)})

@@ -16,7 +16,6 @@ import (
 
 	"notifier/internal/adopt"
 	"notifier/internal/alarm"
-	"notifier/internal/api"
 	"notifier/internal/dispatch"
 	"notifier/internal/erase"
 	"notifier/internal/fleet"
@@ -24,7 +23,6 @@ import (
 	"notifier/internal/holds"
 	"notifier/internal/keys"
 	"notifier/internal/listener"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/reconcile"
 	"notifier/internal/redirect"
@@ -32,6 +30,7 @@ import (
 	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/tap"
 	"notifier/internal/wire"
@@ -64,7 +63,7 @@ type Options struct {
 	// Takeover is how long after its last heartbeat the claims of an instance without connections
 	// are reclaimed; zero = when their leases expire.
 	Takeover time.Duration
-	// Limits is published to the other instances: config.LimitsFleet or config.LimitsInstance.
+	// Limits is published to the other instances: route.LimitsFleet or route.LimitsInstance.
 	Limits string
 	// Hosts and Messages connect to the callback handler; they may be nil.
 	Hosts    Hosts
@@ -92,8 +91,8 @@ type Options struct {
 	Taps *tap.Publisher
 	// Tracer creates spans, unless it is nil.
 	Tracer trace.Tracer
-	// Metrics may be nil.
-	Metrics *metrics.Metrics
+	// Metrics may be nil: then only what heartbeats and pages show is counted.
+	Metrics Metrics
 	Logger  *zap.Logger
 	// Log is the writer of the log; it may be nil.
 	Log Log
@@ -175,6 +174,10 @@ type Engine struct {
 func New(o Options) *Engine {
 	if o.MaxBody == 0 {
 		o.MaxBody = 256 << 10
+	}
+
+	if o.Metrics == nil {
+		o.Metrics = counters(o.Routes)
 	}
 
 	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1),
@@ -522,11 +525,11 @@ func (e *Engine) Now() time.Time { return e.store.Wire().Clock.Now() }
 func (e *Engine) Store() *store.Store { return e.store }
 
 // Ready checks Redis and the subscription.
-func (e *Engine) Ready(ctx context.Context) api.Readiness {
-	r := api.Readiness{Ready: true}
+func (e *Engine) Ready(ctx context.Context) stats.Readiness {
+	r := stats.Readiness{Ready: true}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	not := func(reason string) api.Readiness {
+	not := func(reason string) stats.Readiness {
 		r.Ready = false
 		r.Reasons = append(r.Reasons, reason)
 		return r
@@ -567,7 +570,7 @@ func (e *Engine) Ready(ctx context.Context) api.Readiness {
 }
 
 // degraded returns the limitations with which this instance works. A condition without a reason does not hold.
-func (e *Engine) degraded(ctx context.Context) []api.Condition {
+func (e *Engine) degraded(ctx context.Context) []stats.Condition {
 	when := func(holds bool, reason string) string {
 		if !holds {
 			return ""
@@ -575,7 +578,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		return reason
 	}
 
-	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []api.Condition{
+	all := append(slices.Concat(e.unreachable(ctx), e.losses.conditions(), e.shortages()), []stats.Condition{
 		e.full.condition(),
 		e.unwritten(),
 		{Reason: when(e.listener.Alive() == 0, "no subscription: delivering by sweeps")},
@@ -585,7 +588,7 @@ func (e *Engine) degraded(ctx context.Context) []api.Condition {
 		{Reason: e.logProblem()},
 		{Reason: e.batchProblem()},
 	}...)
-	return slices.DeleteFunc(all, func(c api.Condition) bool { return c.Reason == "" })
+	return slices.DeleteFunc(all, func(c stats.Condition) bool { return c.Reason == "" })
 }
 
 // historyClock says that the retention of the history is not applied, as two clocks differ; empty if it is.

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/fleet"
-	"notifier/internal/metrics"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -17,22 +17,22 @@ import (
 // minute, and once more for each completed minute.
 type ledger struct {
 	routes  *route.Table
-	metrics *metrics.Metrics
+	metrics Metrics
 
 	mu    sync.Mutex
 	since time.Time
-	base  map[string]metrics.Work // counts at since
+	base  map[string]stats.Work // counts at since
 }
 
-func newLedger(routes *route.Table, m *metrics.Metrics) *ledger {
+func newLedger(routes *route.Table, m Metrics) *ledger {
 	l := &ledger{routes: routes, metrics: m, since: time.Now()}
 	l.base = l.work()
 	return l
 }
 
 // work returns the work of this process since its start, by prefix.
-func (l *ledger) work() map[string]metrics.Work {
-	out := map[string]metrics.Work{}
+func (l *ledger) work() map[string]stats.Work {
+	out := map[string]stats.Work{}
 	for _, r := range l.routes.All() {
 		out[r.Prefix] = l.metrics.Work(r.Name)
 	}
@@ -41,7 +41,7 @@ func (l *ledger) work() map[string]metrics.Work {
 }
 
 // running returns the work in the current minute and its start.
-func (l *ledger) running() (time.Time, map[string]metrics.Work) {
+func (l *ledger) running() (time.Time, map[string]stats.Work) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.work()
@@ -53,10 +53,10 @@ func (l *ledger) running() (time.Time, map[string]metrics.Work) {
 }
 
 // turn ends the current minute and returns its work.
-func (l *ledger) turn() map[string]metrics.Work {
+func (l *ledger) turn() map[string]stats.Work {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now, done := l.work(), map[string]metrics.Work{}
+	now, done := l.work(), map[string]stats.Work{}
 	for prefix, w := range now {
 		if part := w.Since(l.base[prefix]); !part.None() {
 			done[prefix] = part

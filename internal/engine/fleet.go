@@ -9,7 +9,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/route"
@@ -103,7 +102,7 @@ func (e *Engine) logLimits() {
 		}
 
 		switch {
-		case e.o.Limits == config.LimitsInstance:
+		case e.o.Limits == route.LimitsInstance:
 			line += ", for each instance"
 		case n == 1:
 			line += ", shared by all instances (1 alive)"

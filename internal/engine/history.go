@@ -10,13 +10,12 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/alarm"
-	"notifier/internal/api"
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -120,10 +119,10 @@ func (e *Engine) numbered(ctx context.Context, letters []store.Letter) []store.L
 }
 
 // unwritten describes why finalized notices are not written to the history. It is urgent once they are lost.
-func (e *Engine) unwritten() api.Condition {
+func (e *Engine) unwritten() stats.Condition {
 	waiting, err := e.refused()
 	if err == "" {
-		return api.Condition{}
+		return stats.Condition{}
 	}
 
 	bound := int64(e.o.History.most())
@@ -132,7 +131,7 @@ func (e *Engine) unwritten() api.Condition {
 		wait += "s"
 	}
 
-	return api.Condition{Urgent: waiting >= bound, Reason: fmt.Sprintf("the history cannot be written: %s; %s in Redis until it can, and "+
+	return stats.Condition{Urgent: waiting >= bound, Reason: fmt.Sprintf("the history cannot be written: %s; %s in Redis until it can, and "+
 		"above %d (NOTIFIER_HISTORY_BACKLOG) the oldest are not recorded", err, wait, bound)}
 }
 
@@ -231,12 +230,12 @@ func (e *Engine) warnOfNoOutbox(ctx context.Context) {
 
 // historyGauges returns the state of the outbox relay, without the missing shards; nil without a
 // history.
-func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*metrics.HistoryGauges, error) {
+func (e *Engine) historyGauges(ctx context.Context, missing []wire.Lost) (*stats.HistoryGauges, error) {
 	if !e.store.Layout.HandsOver() {
 		return nil, nil
 	}
 
-	g := &metrics.HistoryGauges{Bound: int64(e.o.History.most())}
+	g := &stats.HistoryGauges{Bound: int64(e.o.History.most())}
 	for shard := range e.store.Space().Places() {
 		if slices.ContainsFunc(missing, func(l wire.Lost) bool { return slices.Contains(l.Shards, shard) }) {
 			continue

@@ -11,10 +11,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/api"
 	"notifier/internal/dispatch"
 	"notifier/internal/notice"
 	"notifier/internal/redistest"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -87,7 +87,7 @@ func TestNoticesOfLogTargetWaitForTheLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "deferred", func() bool { return w.dispatch.Waiting("app1").By[notice.HeldLocal] == 1 })
-	if r := w.Ready(t.Context()); !r.Ready || !slices.ContainsFunc(r.Degraded, func(c api.Condition) bool {
+	if r := w.Ready(t.Context()); !r.Ready || !slices.ContainsFunc(r.Degraded, func(c stats.Condition) bool {
 		return strings.Contains(c.Reason, "the log is not written: its reader")
 	}) {
 		t.Errorf("%+v", r)

@@ -11,9 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/api"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -31,7 +30,7 @@ const (
 
 // losses are the losses of data in Redis that this instance has noticed.
 type losses struct {
-	metrics *metrics.Metrics
+	metrics Metrics
 	logger  *zap.Logger
 	now     func() time.Time
 	again   chan struct{} // wakes watchData
@@ -61,7 +60,7 @@ type loss struct {
 	at   time.Time
 }
 
-func newLosses(m *metrics.Metrics, logger *zap.Logger) *losses {
+func newLosses(m Metrics, logger *zap.Logger) *losses {
 	return &losses{metrics: m, logger: logger, now: time.Now, again: make(chan struct{}, 1), marks: make(chan struct{}, 1),
 		young: map[string]bool{}, gone: map[string]bool{}, evicted: map[string]evictions{}}
 }
@@ -189,9 +188,9 @@ func (l *losses) texts() (texts []string) {
 }
 
 // conditions returns the losses as conditions of /readyz.
-func (l *losses) conditions() (list []api.Condition) {
+func (l *losses) conditions() (list []stats.Condition) {
 	for _, text := range l.texts() {
-		list = append(list, api.Condition{Reason: text, Urgent: true})
+		list = append(list, stats.Condition{Reason: text, Urgent: true})
 	}
 
 	return list

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"notifier/internal/metrics"
 )
 
 // writes is the [store.Observer] of the engine's store.
@@ -28,7 +26,7 @@ const unconfirmedEvery = time.Minute
 // unconfirmed counts and logs unconfirmed writes: the first at once, the following ones once a
 // minute.
 type unconfirmed struct {
-	metrics *metrics.Metrics
+	metrics Metrics
 	logger  *zap.Logger
 
 	mu     sync.Mutex

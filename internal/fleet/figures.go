@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 )
 
 // Figures are the work statistics that an instance publishes with its heartbeats, so that any
@@ -39,7 +39,7 @@ type RouteFigures struct {
 	InFlight int `json:"f,omitempty"`
 	// Waiting is how many due notices are deferred at the moment, by cause.
 	Waiting map[notice.Held]int `json:"w,omitempty"`
-	metrics.Work
+	stats.Work
 }
 
 // Waiting returns how many due notices are deferred in all instances, by the prefix of their route.
@@ -131,9 +131,9 @@ const MinutesKept = 70 * time.Minute
 
 // Minute is the work of one instance in one minute, or in the part of a minute that it ran.
 type Minute struct {
-	Instance string                  `json:"i"`
-	At       int64                   `json:"at"` // Unix ms of its end
-	Routes   map[string]metrics.Work `json:"routes"`
+	Instance string                `json:"i"`
+	At       int64                 `json:"at"` // Unix ms of its end
+	Routes   map[string]stats.Work `json:"routes"`
 }
 
 // Encode returns the minute as JSON.

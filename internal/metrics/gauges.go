@@ -8,55 +8,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"notifier/internal/stats"
 )
 
 // scrapeTimeout bounds the read of gauges from Redis in a scrape. Prometheus waits 10 s by default.
 const scrapeTimeout = 5 * time.Second
 
-// Gauges are the values of one moment that a scrape reads.
-type Gauges struct {
-	Routes []RouteGauges
-	// History is nil without an outbox.
-	History *HistoryGauges
-	// HookBacklog is the number of deaths whose hook's notice is not scheduled yet; -1 = no route has a hook.
-	HookBacklog int64
-	// Missing is the number of a cluster's shards that Routes does not include, because their node does not answer.
-	Missing int
-	// Orphaned is the number of notices whose prefix no route matches.
-	Orphaned int64
-	// EventsFlowing reports whether expired events arrive and trigger claims. Without them the reconciler claims due
-	// notices.
-	EventsFlowing bool
-}
-
-// RouteGauges are the values of one route, in Redis and in this process.
-type RouteGauges struct {
-	Route   string // its name
-	Pending int64  // scheduled and claimed
-	Overdue int64  // due and not claimed
-	Dead    int64
-	Settled int64
-	// RepeatWindow is how long after its settle a notice's repeated schedule call is recognised, and RepeatSetting the
-	// configured time.
-	RepeatWindow, RepeatSetting time.Duration
-	InFlight                    int64 // in this process
-	Paused                      bool
-	// due notices that wait for a limit, a host, the end of a pause, or another notice of their sequence,
-	// at all instances together; -1 = unknown
-	Waiting int64
-	// LongestWait is how long the first of the parked notices has waited; -1 = the route is not ordered.
-	LongestWait      time.Duration
-	HostsWaiting     int // hosts without a free slot
-	ReceiversFailing int // receivers failing for more than 15 minutes; -1 = unknown
-}
-
 type observer struct {
-	ask atomic.Pointer[func(context.Context) (Gauges, error)]
+	ask atomic.Pointer[func(context.Context) (stats.Gauges, error)]
 }
 
 // Observe sets the function that each scrape calls for the gauges. If it returns an error, the gauges are missing and
 // notifier_redis_up is 0.
-func (m *Metrics) Observe(ask func(context.Context) (Gauges, error)) {
+func (m *Metrics) Observe(ask func(context.Context) (stats.Gauges, error)) {
 	if m == nil {
 		return
 	}
@@ -131,7 +96,7 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 
 	s := snapshot{value(upDesc, 1), value(flowingDesc, boolValue(g.EventsFlowing)), value(orphanedDesc, float64(g.Orphaned)),
 		value(missingDesc, float64(g.Missing))}
-	s = append(s, g.History.gauges()...)
+	s = append(s, historyGauges(g.History)...)
 	if g.HookBacklog >= 0 {
 		s = append(s, value(hookDesc, float64(g.HookBacklog)))
 	}

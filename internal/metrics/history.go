@@ -1,14 +1,8 @@
 package metrics
 
-import "time"
-
-// HistoryGauges is the state of the outbox of the history.
-type HistoryGauges struct {
-	Backlog int64 // finalized notices that the database has not confirmed
-	Bound   int64 // maximum number in Redis; 0 = this process has no history
-	Lost    int64 // dropped in total
-	Lag     time.Duration
-}
+import (
+	"notifier/internal/stats"
+)
 
 var (
 	historyBacklogDesc = desc("notifier_history_backlog", "Finalized notices buffered in Redis that the history's database has not confirmed.")
@@ -19,8 +13,8 @@ var (
 	historyLagDesc = desc("notifier_history_lag_seconds", "Age of the oldest finalized notice that the history's database has not confirmed.")
 )
 
-// gauges returns the gauges of the history; none for nil.
-func (h *HistoryGauges) gauges() snapshot {
+// historyGauges returns the gauges of the history; none for nil.
+func historyGauges(h *stats.HistoryGauges) snapshot {
 	if h == nil {
 		return nil
 	}

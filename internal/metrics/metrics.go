@@ -14,6 +14,7 @@ import (
 
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 )
 
 // other replaces a value outside a label's closed set. There should be none, and a fault must not create a series for
@@ -95,7 +96,7 @@ type routeMetrics struct {
 	scheduled prometheus.Counter
 	handler   func() prometheus.Observer
 	lateness  map[lateKey]prometheus.Observer
-	late      *durations // of the causes that NotifierLate reads, for Stats
+	late      *stats.Durations // of the causes that NotifierLate reads, for Stats
 	attempts  map[notice.Outcome]prometheus.Counter
 }
 
@@ -259,7 +260,7 @@ func (m *Metrics) route(name string) *routeMetrics {
 		// No alert reads this series, so it appears with the first attempt.
 		handler:  sync.OnceValue(func() prometheus.Observer { return m.handler.WithLabelValues(name) }),
 		lateness: map[lateKey]prometheus.Observer{},
-		late:     &durations{},
+		late:     &stats.Durations{},
 		attempts: map[notice.Outcome]prometheus.Counter{},
 	}
 	return r
@@ -372,7 +373,7 @@ func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held,
 
 	observe(o, max(d, 0), span)
 	if held.Own() {
-		r.late.add(d)
+		r.late.Add(d)
 	}
 }
 

@@ -1,29 +1,16 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 )
 
-// Stats are a route's counts in this process since its start.
-type Stats struct {
-	Scheduled int64
-	Outcomes  map[notice.Outcome]int64
-	// LatenessP50 and LatenessP99 are exact to 6 %; zero without exchanges.
-	LatenessP50, LatenessP99 time.Duration
-}
-
-// Stats returns the counts of the route with that name.
-func (m *Metrics) Stats(route string) Stats {
-	s := Stats{Outcomes: map[notice.Outcome]int64{}}
-	for _, o := range notice.Outcomes {
-		s.Outcomes[o] = 0
-	}
-
+// Totals returns the counts of the route with that name.
+func (m *Metrics) Totals(route string) stats.Totals {
+	s := stats.NewTotals()
 	if m == nil || m.routes[route] == nil {
 		return s
 	}
@@ -34,9 +21,27 @@ func (m *Metrics) Stats(route string) Stats {
 		s.Outcomes[o] = count(c)
 	}
 
-	late := r.late.quantiles(0.5, 0.99)
+	late := r.late.Quantiles(0.5, 0.99)
 	s.LatenessP50, s.LatenessP99 = late[0], late[1]
 	return s
+}
+
+// Work returns the work for the route since the start of this process.
+func (m *Metrics) Work(route string) stats.Work {
+	w := stats.Work{Outcomes: map[notice.Outcome]int64{}, Late: stats.Spread{}}
+	if m == nil || m.routes[route] == nil {
+		return w
+	}
+
+	r := m.routes[route]
+	for o, c := range r.attempts {
+		if n := count(c); n > 0 {
+			w.Outcomes[o] = n
+		}
+	}
+
+	w.Late = r.late.Spread()
+	return w
 }
 
 func count(c prometheus.Counter) int64 {

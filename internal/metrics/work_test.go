@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 )
 
 func TestWorkAddsUpOverInstances(t *testing.T) {
@@ -18,7 +19,7 @@ func TestWorkAddsUpOverInstances(t *testing.T) {
 		a.Attempt("orders", notice.OutcomeDelivered, "")
 	}
 	b.Attempt("orders", notice.OutcomeRetry, notice.ReasonTimeout)
-	var received Work // by another instance
+	var received stats.Work // by another instance
 	text, err := json.Marshal(b.Work("orders"))
 	if err != nil || json.Unmarshal(text, &received) != nil {
 		t.Fatal(err)
@@ -36,8 +37,8 @@ func TestWorkAddsUpOverInstances(t *testing.T) {
 	}
 	within(0.25, 5*time.Millisecond)
 	within(0.99, 20*time.Millisecond)
-	if Spread(nil).Quantile(0.5) != 0 {
-		t.Error("a Spread without durations has a median")
+	if stats.Spread(nil).Quantile(0.5) != 0 {
+		t.Error("a stats.Spread without durations has a median")
 	}
 }
 
@@ -59,8 +60,8 @@ func TestWorkSinceSubtractsEarlierWork(t *testing.T) {
 
 // Another version may send any number.
 func TestSpreadIgnoresInvalidBuckets(t *testing.T) {
-	s := Spread{}
-	s.Add(Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
+	s := stats.Spread{}
+	s.Add(stats.Spread{-1: 5, 1 << 40: 5, 3: -7, 4: 2})
 	if s.Count() != 2 {
 		t.Errorf("%v", s)
 	}

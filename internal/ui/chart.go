@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/metrics"
+	"notifier/internal/stats"
 )
 
 // Charts are SVG. The shapes are data for a template, which escapes their texts. Each chart has a sentence
@@ -83,12 +83,12 @@ const (
 )
 
 // heatMap draws the lateness of the attempts of the last minutes. The last minute is that of end.
-func heatMap(minutes []metrics.Work, end time.Time) chart {
+func heatMap(minutes []stats.Work, end time.Time) chart {
 	height := float64(len(bands)) * cellHeight
 	c := chart{W: chartWidth, H: height + chartBottom + 4, Title: say("Start delay, last hour")}
 	var cells [spans][]int64
 	most, total, late := int64(0), int64(0), int64(0)
-	worst := metrics.Spread{}
+	worst := stats.Spread{}
 	for x, m := range minutes {
 		cells[x] = make([]int64, len(bands))
 		worst.Add(m.Late)

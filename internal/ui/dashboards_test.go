@@ -18,9 +18,9 @@ import (
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -38,15 +38,15 @@ func busySite(t *testing.T) *site {
 	}
 	s.engine = enginetest.New(t, s.table)
 
-	work := map[string]metrics.Work{}
+	work := map[string]stats.Work{}
 	h := &physician{}
 	now := time.Now().UTC()
 	for i, rt := range s.table.All() {
-		spread := metrics.Spread{}
+		spread := stats.Spread{}
 		for k := range 5 {
 			spread[20+8*k] = int64(12_345 >> (3 * k))
 		}
-		work[rt.Prefix] = metrics.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: 9000, notice.OutcomeDead: 4}, Late: spread}
+		work[rt.Prefix] = stats.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: 9000, notice.OutcomeDead: 4}, Late: spread}
 		list := health.Route{Prefix: rt.Prefix, Counted: now}
 		for k := range 25 {
 			list.Receivers = append(list.Receivers, health.Receiver{Name: fmt.Sprintf("shop%d.merchants.example:443", 100*i+k),

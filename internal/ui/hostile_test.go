@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
@@ -18,6 +17,7 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/redirect"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 )
@@ -97,7 +97,7 @@ func TestHostileContentDoesNotRun(t *testing.T) {
 		return &doctor.Report{Errors: 1, Findings: []doctor.Finding{{Check: attack, Node: attack, Message: attack, Remedy: attack,
 			Severity: doctor.Error}}}, nil
 	}
-	s.engine.SetReady(api.Readiness{Ready: true, Degraded: []api.Condition{{Reason: attack, Urgent: true}}})
+	s.engine.SetReady(stats.Readiness{Ready: true, Degraded: []stats.Condition{{Reason: attack, Urgent: true}}})
 	moved := redirect.Redirect{ID: "x", Client: attack, State: attack, Reason: attack,
 		Rule: redirect.Rule{From: "https://a.example/" + attack, To: attack,
 			Prefix: "app1:orders", Audience: attack, Host: attack}}

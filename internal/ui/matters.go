@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"notifier/internal/access"
-	"notifier/internal/api"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 )
 
@@ -126,7 +126,7 @@ func (b *board) fullMatter(add func(matter)) {
 	}
 }
 
-func readyMatters(r api.Readiness, add func(matter)) {
+func readyMatters(r stats.Readiness, add func(matter)) {
 	checks := []link{{Root + "doctor", say("Doctor")}}
 	if !r.Ready {
 		add(matter{Level: wrong, Title: say("This instance is not ready"), Quoted: strings.Join(r.Reasons, "; "), Links: checks})

@@ -6,9 +6,9 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/fleet"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -103,8 +103,8 @@ const recent = 5
 
 // work adds up the work under a prefix: of the running minute of all instances, and of the last n full
 // minutes.
-func (b *board) work(prefix string, n int, now time.Time) metrics.Work {
-	sum := metrics.Work{}
+func (b *board) work(prefix string, n int, now time.Time) stats.Work {
+	sum := stats.Work{}
 	for _, i := range b.Instances {
 		if i.Figures.Since > b.Reported[i.ID]-turnTime.Milliseconds() { // else its minute is in Minutes
 			sum.Add(i.Figures.Routes[prefix].Work)
@@ -119,8 +119,8 @@ func (b *board) work(prefix string, n int, now time.Time) metrics.Work {
 }
 
 // hour returns the work under prefixes in each of the last minutes, the running minute last.
-func (b *board) hour(prefixes []string, now time.Time) []metrics.Work {
-	out := make([]metrics.Work, spans)
+func (b *board) hour(prefixes []string, now time.Time) []stats.Work {
+	out := make([]stats.Work, spans)
 	for i := range out {
 		m := now.Unix()/60 - int64(spans-1-i)
 		for _, prefix := range prefixes {

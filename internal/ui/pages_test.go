@@ -13,15 +13,15 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
 )
 
-func late(n int64) metrics.Work {
-	return metrics.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: n}, Late: metrics.Spread{20: n}}
+func late(n int64) stats.Work {
+	return stats.Work{Outcomes: map[notice.Outcome]int64{notice.OutcomeDelivered: n}, Late: stats.Spread{20: n}}
 }
 
 // The first page adds up the metrics of all instances, and names the instances without metrics.
@@ -53,7 +53,7 @@ func TestNowCountsAMinuteOnce(t *testing.T) {
 	}
 	own(end.Add(-time.Minute))
 	s.get("/ui/").says("20 attempts, none more than 1 s late")
-	s.engine.SetMinutes(fleet.Minute{Instance: s.engine.Self(), At: end.UnixMilli(), Routes: map[string]metrics.Work{"app1:orders": late(20)}})
+	s.engine.SetMinutes(fleet.Minute{Instance: s.engine.Self(), At: end.UnixMilli(), Routes: map[string]stats.Work{"app1:orders": late(20)}})
 	s.as(ui.Visitor{}).get("/ui/").says("20 attempts, none more than 1 s late")
 	own(end)
 	s.as(ui.Visitor{}).get("/ui/").says("40 attempts, none more than 1 s late")

@@ -9,10 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
-	"notifier/internal/metrics"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -54,7 +53,7 @@ type board struct {
 	Deaths      []store.DeadGroup // of deathsWithin, as far as they are still dead letters
 	Instances   []seenInstance
 	InstancesAt time.Time
-	Minutes     map[int64]map[string]metrics.Work // by Unix minute, then prefix
+	Minutes     map[int64]map[string]stats.Work // by Unix minute, then prefix
 	MinutesAt   time.Time
 	Reported    map[string]int64   // by instance, the end of its last minute in Minutes, Unix ms
 	Forecast    map[string][]int64 // by prefix, from ForecastAt on
@@ -65,7 +64,7 @@ type board struct {
 	HealthAt    time.Time
 	HealthErr   error // why Health is outdated
 	heldBoard
-	Ready    api.Readiness
+	Ready    stats.Readiness
 	Answered time.Duration // the latency of reading the heartbeats
 }
 
@@ -202,7 +201,7 @@ func (s *sampler) sample(ctx context.Context, whole bool) *board {
 
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	b := &board{Minutes: map[int64]map[string]metrics.Work{}}
+	b := &board{Minutes: map[int64]map[string]stats.Work{}}
 	if before != nil {
 		*b = *before
 	}
@@ -285,10 +284,10 @@ func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
 		return nil // a minute is read until all instances have reported it
 	}
 
-	minutes, reported := map[int64]map[string]metrics.Work{}, map[string]int64{}
+	minutes, reported := map[int64]map[string]stats.Work{}, map[string]int64{}
 	maps.Copy(minutes, b.Minutes)
 	maps.Copy(reported, b.Reported)
-	maps.DeleteFunc(minutes, func(m int64, _ map[string]metrics.Work) bool { return m < oldest.Unix()/60 })
+	maps.DeleteFunc(minutes, func(m int64, _ map[string]stats.Work) bool { return m < oldest.Unix()/60 })
 	maps.DeleteFunc(reported, func(_ string, at int64) bool { return at < oldest.UnixMilli() })
 
 	for {
@@ -311,11 +310,11 @@ func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
 }
 
 // addWork returns the sums by prefix. It changes neither map, because pages may read them.
-func addWork(routes, more map[string]metrics.Work) map[string]metrics.Work {
-	sums := map[string]metrics.Work{}
+func addWork(routes, more map[string]stats.Work) map[string]stats.Work {
+	sums := map[string]stats.Work{}
 	maps.Copy(sums, routes)
 	for prefix, w := range more {
-		sum := metrics.Work{}
+		sum := stats.Work{}
 		sum.Add(sums[prefix])
 		sum.Add(w)
 		sums[prefix] = sum

@@ -22,11 +22,11 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/holds"
 	"notifier/internal/keyring"
-	"notifier/internal/metrics"
 	"notifier/internal/notice"
 	"notifier/internal/redirect"
 	"notifier/internal/route"
 	"notifier/internal/session"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
 	"notifier/internal/ui"
@@ -123,7 +123,7 @@ func world(t testing.TB, table *route.Table, at time.Time, mine, theirs []string
 	note(audit.Entry{Action: audit.Cancel, Key: "app1:orders:mine:minen3", Client: "me", Result: audit.Done})
 	figures := fleet.Figures{Routes: map[string]fleet.RouteFigures{"app1:orders": {InFlight: 1, Work: late(3)}},
 		Hosts: []fleet.HostFigures{{Prefix: "app1:orders", Host: "mine.example:443", Calls: 3}}}
-	minute := map[string]metrics.Work{"app1:orders": late(3)}
+	minute := map[string]stats.Work{"app1:orders": late(3)}
 	for _, prefix := range theirs {
 		keepAll(e, table, prefix, theirMark, at)
 		hold(prefix, theirMark+".example")

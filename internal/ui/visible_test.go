@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/holds"
 	"notifier/internal/redirect"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -44,7 +44,7 @@ func (f *forecasts) Forecast(context.Context, string, time.Duration, int) ([]int
 
 func (*forecasts) Shards() int { return 1 }
 
-func (*forecasts) Ready(context.Context) api.Readiness { return api.Readiness{} }
+func (*forecasts) Ready(context.Context) stats.Readiness { return stats.Readiness{} }
 
 func (*forecasts) Holds(context.Context) (*holds.Table, error) { return &holds.Table{}, nil }
 

@@ -16,11 +16,7 @@ var outside = []string{
 
 // outsideExceptions lists the packages below the engine that import such a library, each with the reason.
 var outsideExceptions = map[string]string{
-	"internal/api github.com/danielgtaylor/huma/v2": "the engine's methods take and return the types of calls, which are declared beside " +
-		"their HTTP operations",
-	"internal/apidocs github.com/a-h/templ":                "the page of package api, which the engine imports for the types of calls",
-	"internal/codec github.com/danielgtaylor/huma/v2":      "the types of records describe their OpenAPI schemas in methods",
-	"internal/metrics github.com/prometheus/client_golang": "the engine and the fleet count in the collectors themselves",
+	"internal/codec github.com/danielgtaylor/huma/v2": "the types of records describe their OpenAPI schemas in methods",
 }
 
 // A program that embeds the engine needs no HTTP framework, template engine, database driver or metrics

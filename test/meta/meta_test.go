@@ -38,6 +38,7 @@ var layers = map[string]int{
 	"internal/route":    30,
 	"internal/codec":    32,
 
+	"internal/stats":          34,
 	"internal/metrics":        35,
 	"internal/config/otelenv": 35,
 	"internal/telemetry":      36,

@@ -8,13 +8,13 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/api"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/tap"
 	"notifier/internal/wire"
 )
@@ -31,7 +31,7 @@ type Engine struct {
 
 	mu      sync.Mutex
 	fail    error
-	ready   *api.Readiness
+	ready   *stats.Readiness
 	missing []wire.Lost
 	answer  string // of receivers
 	changes int
@@ -116,14 +116,14 @@ func (e *Engine) Answers(text string) {
 }
 
 // SetReady sets the result of Ready.
-func (e *Engine) SetReady(r api.Readiness) {
+func (e *Engine) SetReady(r stats.Readiness) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ready = &r
 }
 
 // Ready is the engine's readiness, or that of SetReady.
-func (e *Engine) Ready(ctx context.Context) api.Readiness {
+func (e *Engine) Ready(ctx context.Context) stats.Readiness {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.ready != nil {

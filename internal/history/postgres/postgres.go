@@ -1,5 +1,3 @@
-// Package postgres lets package history store finalized notices in PostgreSQL. A program that imports it can open
-// addresses postgres://… and postgresql://….
 package postgres
 
 import (

@@ -1,4 +1,4 @@
-package metrics
+package stats
 
 import (
 	"math/bits"
@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// durations counts durations and computes quantiles, which are wrong by at most 6 %. Its methods are safe for
+// Durations counts durations and computes quantiles, which are wrong by at most 6 %. Its methods are safe for
 // concurrent use.
-type durations struct {
+type Durations struct {
 	// Each bucket is a sixteenth of a power of two wide. With the coarser buckets of the Prometheus histogram, a
 	// p99 of 11 ms would be shown as 19.9 ms.
 	counts [durationBuckets]atomic.Uint64
@@ -21,7 +21,8 @@ const (
 	mostMicros      = uint64(1)<<(longest+1) - 1   // larger values count as this one
 )
 
-func (d *durations) add(took time.Duration) {
+// Add counts a duration.
+func (d *Durations) Add(took time.Duration) {
 	d.counts[bucketOf(uint64(max(took.Microseconds(), 0)))].Add(1)
 }
 
@@ -46,9 +47,9 @@ func boundsOf(bucket int) (from, to uint64) {
 	return from, from + 1<<shift
 }
 
-// quantiles returns several quantiles, for qs in ascending order. It interpolates within a bucket; without durations
+// Quantiles returns several quantiles, for qs in ascending order. It interpolates within a bucket; without durations
 // all are 0.
-func (d *durations) quantiles(qs ...float64) []time.Duration {
+func (d *Durations) Quantiles(qs ...float64) []time.Duration {
 	var counts [durationBuckets]uint64
 	total := uint64(0)
 	for i := range counts {
@@ -66,6 +67,18 @@ func (d *durations) quantiles(qs ...float64) []time.Duration {
 			next++
 		}
 		below += c
+	}
+
+	return out
+}
+
+// Spread returns the counts in coarser buckets.
+func (d *Durations) Spread() Spread {
+	out := Spread{}
+	for i := range d.counts {
+		if n := d.counts[i].Load(); n > 0 {
+			out[i>>coarse] += int64(n)
+		}
 	}
 
 	return out

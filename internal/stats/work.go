@@ -1,4 +1,4 @@
-package metrics
+package stats
 
 import (
 	"maps"
@@ -12,29 +12,6 @@ import (
 type Work struct {
 	Outcomes map[notice.Outcome]int64 `json:"o,omitempty"`
 	Late     Spread                   `json:"l,omitempty"`
-}
-
-// Work returns the work for the route since the start of this process.
-func (m *Metrics) Work(route string) Work {
-	w := Work{Outcomes: map[notice.Outcome]int64{}, Late: Spread{}}
-	if m == nil || m.routes[route] == nil {
-		return w
-	}
-
-	r := m.routes[route]
-	for o, c := range r.attempts {
-		if n := count(c); n > 0 {
-			w.Outcomes[o] = n
-		}
-	}
-
-	for i := range r.late.counts {
-		if n := r.late.counts[i].Load(); n > 0 {
-			w.Late[i>>coarse] += int64(n)
-		}
-	}
-
-	return w
 }
 
 // Add adds the work of another instance or period.
