@@ -83,7 +83,7 @@ func tag(op *operation) string {
 func init() { huma.DefaultArrayNullable = false }
 
 func document(ops []operation, version string) []byte {
-	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
+	registry := newRegistry()
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info:    &huma.Info{Title: "notifier", Version: version, Description: aboutAPI},
