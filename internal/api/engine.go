@@ -2,12 +2,12 @@ package api
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
+	"notifier/internal/sampler"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -30,6 +30,7 @@ type Engine interface {
 	Numberer
 	Tapper
 	Redirector
+	sampler.Recorder
 	audit.Keeper
 	session.Register
 	// Now returns the time of Redis's clock.
@@ -129,28 +130,8 @@ type RouteStats struct {
 	LatenessP99 time.Duration
 }
 
-// Readiness is the answer of a [Prober].
-type Readiness struct {
-	Ready bool
-	// Reasons says why this process is not ready, and what else needs attention.
-	Reasons []string
-	// Degraded lists the limitations with which the service works.
-	Degraded []Condition
-}
-
-// Condition is a limitation with which the service works.
-type Condition struct {
-	Reason string
-	// Urgent means that data are lost or deliveries stop, Full that Redis has reached maxmemory.
-	Urgent, Full bool
-}
-
-// AllReasons returns the reasons and those of the conditions.
-func (r Readiness) AllReasons() []string {
-	all := slices.Clone(r.Reasons)
-	for _, c := range r.Degraded {
-		all = append(all, c.Reason)
-	}
-
-	return all
-}
+// Readiness is the answer of a [Prober], and Condition a limitation of it.
+type (
+	Readiness = sampler.Readiness
+	Condition = sampler.Condition
+)

@@ -153,7 +153,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if next != "" {
 		page.Next = Root + "dead?" + url.Values{"route": {s.Route}, "cursor": {next}}.Encode()
 		if page.Counted {
-			page.Total = p.sampler.current(r.Context()).total(q)
+			page.Total = p.sampler.Current(r.Context()).Total(q)
 		}
 	}
 
@@ -490,7 +490,7 @@ func (p *Pages) amendDead(ctx context.Context, v Visitor, b store.Bulk, limit ti
 	}
 
 	if !b.DryRun {
-		p.sampler.changed.Store(true)
+		p.sampler.Changed()
 	}
 
 	return x

@@ -1,14 +1,14 @@
-package ui
+package sampler
 
 import (
 	"context"
 	"testing"
 	"time"
 
-	"notifier/internal/api"
 	"notifier/internal/fleet"
 	"notifier/internal/holds"
 	"notifier/internal/redirect"
+	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -31,12 +31,12 @@ func (*forecasts) Counts(context.Context) ([]store.Counts, []wire.Lost, error) {
 
 func (f *forecasts) Forecast(context.Context, string, time.Duration, int) ([]int64, []wire.Lost, error) {
 	f.n++
-	return make([]int64, spans), nil, nil
+	return make([]int64, Spans), nil, nil
 }
 
 func (*forecasts) Shards() int { return 1 }
 
-func (*forecasts) Ready(context.Context) api.Readiness { return api.Readiness{} }
+func (*forecasts) Ready(context.Context) Readiness { return Readiness{} }
 
 func (*forecasts) Holds(context.Context) (*holds.Table, error) { return &holds.Table{}, nil }
 
@@ -47,18 +47,18 @@ func (*forecasts) Redirects(context.Context) ([]redirect.Redirect, error) { retu
 // The forecast is read only for the page that shows it, which then gets it at once.
 func TestSamplerReadsTheForecastForNow(t *testing.T) {
 	e := &forecasts{}
-	s := &sampler{engine: e, prefixes: 1, now: time.Now, watchers: map[chan *board]string{}, wake: make(chan struct{}, 1)}
-	_, leave := s.watch("receivers")
-	if s.read(t.Context(), s.shows("now")); e.n != 0 {
+	s := New(Options{Engine: e, Routes: &route.Table{}, Now: time.Now})
+	_, leave := s.Watch("receivers")
+	if s.Read(t.Context(), s.shows("now")); e.n != 0 {
 		t.Errorf("%d forecasts for Receivers", e.n)
 	}
 	leave()
-	_, leave = s.watch("now")
+	_, leave = s.Watch("now")
 	defer leave()
-	if b := s.read(t.Context(), s.shows("now")); e.n != 1 || b.ForecastAt.IsZero() {
+	if b := s.Read(t.Context(), s.shows("now")); e.n != 1 || b.ForecastAt.IsZero() {
 		t.Errorf("%d forecasts for Now", e.n)
 	}
-	if s.read(t.Context(), true); e.n != 1 {
+	if s.Read(t.Context(), true); e.n != 1 {
 		t.Errorf("%d forecasts of one sample", e.n)
 	}
 }
