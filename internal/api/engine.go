@@ -31,6 +31,7 @@ type Engine interface {
 	Tapper
 	Redirector
 	sampler.Recorder
+	sampler.Changes
 	audit.Keeper
 	session.Register
 	// Now returns the time of Redis's clock.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/audit"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
@@ -138,6 +139,35 @@ func TestProblemsHaveARemedy(t *testing.T) {
 		if p.Kind == problems.Dead && p.Route == "member" && (p.Command != redrive ||
 			p.Links[0].Path != "/ui/dead/group?reason=status_5xx&route=member&status=503") {
 			t.Errorf("%q %q", p.Command, p.Links[0].Path)
+		}
+	}
+}
+
+// TestFindComparesWithAChangeOfSettings checks when failing receivers are explained by a change of their route.
+func TestFindComparesWithAChangeOfSettings(t *testing.T) {
+	t.Parallel()
+	at := func(ago time.Duration) *problems.Problem {
+		b := bad()
+		b.Changed = map[string]audit.Change{"member": {At: now.Add(-ago), Settings: []string{"ack", "timeout"}}}
+		for _, p := range find(t, b, access.Local()) {
+			if p.Kind == problems.Failing && p.Count == 6 {
+				return &p
+			}
+		}
+		t.Fatal("no such problem")
+		return nil
+	}
+	p := at(30 * time.Minute) // the receivers began 20 to 25 minutes ago
+	if want := "since the settings of route member changed at 03:10:00 UTC · changed: ack, timeout"; !strings.Contains(p.Details(), want) ||
+		!p.Changed.Equal(now.Add(-30*time.Minute)) || !p.Links[1].Compares || p.Links[1].Path != "/ui/audit?prefix=app1%3Amember" {
+		t.Errorf("%s %v %v", p.Details(), p.Changed, p.Links)
+	}
+	if p := at(24 * time.Minute); p.Changed.IsZero() { // five of six began after it
+		t.Error("most of them began after the change")
+	}
+	for _, ago := range []time.Duration{21 * time.Minute, 30 * time.Hour} {
+		if p := at(ago); !p.Changed.IsZero() || strings.Contains(p.Details(), "changed") {
+			t.Errorf("%s ago: %s", ago, p.Details())
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/holds"
@@ -28,6 +29,7 @@ type Engine interface {
 	Holds(ctx context.Context) (*holds.Table, error)
 	HeldCounts(ctx context.Context, pauses []string) ([]map[string]int64, error)
 	Redirects(ctx context.Context) ([]redirect.Redirect, error)
+	Changes
 }
 
 // Recorder reads past and future work.
@@ -40,6 +42,12 @@ type Recorder interface {
 	Forecast(ctx context.Context, prefix string, span time.Duration, n int) (counts []int64, missing []wire.Lost, err error)
 	// Shards is the number of parts of each count.
 	Shards() int
+}
+
+// Changes reads when the settings of routes were changed.
+type Changes interface {
+	// RouteChanges returns the last change of the settings of each route, by its name.
+	RouteChanges(ctx context.Context) (map[string]audit.Change, error)
 }
 
 // Health reads the health of the receivers of each route.

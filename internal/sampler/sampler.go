@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
@@ -64,7 +65,9 @@ type Board struct {
 	Whole       bool        // Forecast was read, unless its interval had not passed yet
 	Health      []health.Route
 	HealthAt    time.Time
-	HealthErr   error // why Health is outdated
+	HealthErr   error                   // why Health is outdated
+	Changed     map[string]audit.Change // by the name of the route, the last change of its settings
+	ChangedAt   time.Time
 	heldBoard
 	Ready    Readiness
 	Answered time.Duration // the latency of reading the heartbeats
@@ -246,7 +249,10 @@ func (s *Sampler) sample(ctx context.Context, whole bool) *Board {
 			figures = s.forecast(ctx, b, now)
 		}
 	})
-	steps.Go(func() { s.receivers(ctx, b, now, whole) })
+	steps.Go(func() {
+		s.receivers(ctx, b, now, whole)
+		s.changes(ctx, b, now)
+	})
 	steps.Go(func() {
 		s.holds(ctx, b, now, changed)
 		s.redirects(ctx, b, now, changed)
@@ -302,6 +308,20 @@ func (s *Sampler) receivers(ctx context.Context, b *Board, now time.Time, whole 
 	list, err := s.health.Health(ctx)
 	if b.HealthErr = err; err == nil {
 		b.Health, b.HealthAt = list, now
+	}
+}
+
+// changesEvery is the interval of reading the changes of settings: one command.
+const changesEvery = 10 * time.Second
+
+// changes reads when the settings of routes were changed. A failed read keeps the last ones: an explanation is missing, no figure.
+func (s *Sampler) changes(ctx context.Context, b *Board, now time.Time) {
+	if !b.ChangedAt.IsZero() && now.Sub(b.ChangedAt) < changesEvery {
+		return
+	}
+
+	if list, err := s.engine.RouteChanges(ctx); err == nil {
+		b.Changed, b.ChangedAt = list, now
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/holds"
 	"notifier/internal/redirect"
@@ -43,6 +44,8 @@ func (*forecasts) Holds(context.Context) (*holds.Table, error) { return &holds.T
 func (*forecasts) HeldCounts(context.Context, []string) ([]map[string]int64, error) { return nil, nil }
 
 func (*forecasts) Redirects(context.Context) ([]redirect.Redirect, error) { return nil, nil }
+
+func (*forecasts) RouteChanges(context.Context) (map[string]audit.Change, error) { return nil, nil }
 
 // The forecast is read only for the page that shows it, which then gets it at once.
 func TestSamplerReadsTheForecastForNow(t *testing.T) {
