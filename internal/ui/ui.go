@@ -132,6 +132,7 @@ func New(o Options) *Pages {
 	p.change(access.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
 	p.page(access.Read, "GET /ui/dead", p.showDead)
 	p.page(access.Read, "GET /ui/dead/group", p.showGroup)
+	p.page(access.Read, "GET /ui/dead/redriven", p.showRedriven)
 	p.page(access.Operate, "GET /ui/dead/download", p.download)
 	p.change(access.Operate, "POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
 	p.change(access.Operate, "POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
