@@ -19,6 +19,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/mask"
 	"notifier/internal/route"
+	"notifier/internal/sampler"
 	"notifier/internal/search"
 	"notifier/internal/session"
 	"notifier/internal/testcall"
@@ -58,6 +59,10 @@ type Options struct {
 	Mask *mask.Rules
 	// Metrics answers GET /metrics. Nil means 404.
 	Metrics http.Handler
+	// Sampler reads the figures in which problems are found. Nil: one of this handler's own, without the checks of doctor.
+	Sampler *sampler.Sampler
+	// Pages reports whether the dashboard is served beside the API.
+	Pages bool
 	// Logger logs each call, and internal errors at error. Nil means no log.
 	Logger *zap.Logger
 	// LogCalls says which calls are logged at info. Empty: none.
@@ -102,6 +107,8 @@ type api struct {
 	eraser     Eraser    // nil = there is no history
 	historian  Historian // nil = there is no history
 	searcher   *search.Searcher
+	sampler    *sampler.Sampler
+	pages      bool
 	sessions   *session.Office
 	routes     *route.Table
 	clients    *access.Clients
@@ -133,7 +140,7 @@ func New(o Options) http.Handler {
 		tests: o.Tests, mask: o.Mask, tapTimes: defaultTapTimes, several: len(o.Clients) > 1, clients: access.NewClients(o.Clients),
 		routes: o.Routes, maxBody: o.MaxBody, metrics: o.Metrics, log: o.Logger, logCalls: o.LogCalls, loopback: o.Loopback,
 		historian: o.History, eraser: o.Eraser, replayer: o.Replayer, keys: o.Keys, now: o.Engine.Now, crossSite: http.NewCrossOriginProtection(),
-		keySets: NewKeySet(o.Routes), tracer: o.Tracer,
+		keySets: NewKeySet(o.Routes), tracer: o.Tracer, sampler: o.Sampler, pages: o.Pages,
 	}
 	if a.maxBody <= 0 {
 		a.maxBody = defaultMaxBody
@@ -157,6 +164,10 @@ func New(o Options) http.Handler {
 	a.searcher = &search.Searcher{Redis: o.Engine, Routes: o.Routes}
 	if h, ok := o.History.(search.History); ok {
 		a.searcher.History = h
+	}
+
+	if a.sampler == nil {
+		a.sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: a.now})
 	}
 
 	a.sessions = session.New(session.Options{Keys: a.keys, Clients: a.clients, Register: o.Engine, Now: a.now})

@@ -140,9 +140,7 @@ func (a *api) bulkOf(values url.Values, call bulkCall) (*bulking, *Problem) {
 	}
 
 	if b.rate > 0 {
-		b.Delay = func(n int) time.Duration {
-			return time.Duration(float64(b.changed+n) / b.rate * float64(time.Second))
-		}
+		b.Delay = func(n int) time.Duration { return store.Paced(b.changed+n, b.rate) }
 	}
 
 	return b, refusal(f)

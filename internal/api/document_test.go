@@ -138,6 +138,8 @@ func provoke() map[string]map[int]call {
 			403: {path: "/v1/routes/orders/secret?host=shop.example", token: "token-of-one"},
 			404: {path: "/v1/routes/none/secret?host=shop.example"},
 			409: {path: "/v1/routes/jobs/secret?host=shop.example"}, 422: {path: "/v1/routes/orders/secret"}},
+		"problems": {200: {path: "/v1/problems"}, 400: {path: "/v1/problems?%zz"}, 404: {path: "/v1/problems?route=none"},
+			422: {path: "/v1/problems?x=1"}},
 		"dead": {200: {path: "/v1/dead?route=jobs&reason=gone&since=2026-11-21T00:00:00Z"}, 400: {path: "/v1/dead?%zz"},
 			404: {path: "/v1/dead?route=none"}, 422: {path: "/v1/dead?reason=x"}},
 		"stats": {200: {path: "/v1/stats"}, 400: {path: "/v1/stats?%zz"}, 422: {path: "/v1/stats?x=1"}},

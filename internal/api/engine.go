@@ -7,6 +7,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
+	"notifier/internal/sampler"
 	"notifier/internal/session"
 	"notifier/internal/stats"
 	"notifier/internal/store"
@@ -30,6 +31,8 @@ type Engine interface {
 	Numberer
 	Tapper
 	Redirector
+	sampler.Recorder
+	sampler.Changes
 	audit.Keeper
 	session.Register
 	// Now returns the time of Redis's clock.

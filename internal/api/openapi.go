@@ -68,7 +68,7 @@ func tag(op *operation) string {
 	switch {
 	case slices.Contains([]string{"ack", "nack", "defer"}, op.id):
 		return "reports"
-	case op.id == "stats" || op.id == "dead":
+	case op.id == "stats" || op.id == "dead" || op.id == "problems":
 		return "routes"
 	case strings.HasPrefix(op.id, "search"):
 		return "history"

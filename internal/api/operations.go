@@ -175,6 +175,12 @@ func (a *api) operations() []operation {
 				"one. The count may be some seconds old: counted says when it was made. A route is counted if it lies wholly within " +
 				"the caller's prefix. " + aboutMissing,
 			query: deadParams, answer: Dead{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable, down}, serve: a.dead}},
+		{access.Read, call{method: "GET", path: "/v1/problems", id: "problems", summary: "List the problems",
+			about: "What is late, failing or refused at present, worst first, in the words of the page Now: dead letters of the last hour by " +
+				"cause, failing receivers (many of one route with the same answer are one problem), paused routes and receivers, and " +
+				"without a prefix those of the service. The figures are those of the dashboard, at most 30 s old. unread=true: some were not " +
+				"read yet, so an empty list does not mean that all is well.",
+			query: problemParams, answer: Problems{}, ok: []int{ok}, fails: []int{badRequest, notFound, unprocessable}, serve: a.problems}},
 		{access.Read, call{method: "GET", path: "/v1/instances", id: "instances", summary: "List the instances",
 			about: "The instances of this Redis and namespace, latest heartbeat first. routes_differ names the routes whose " +
 				"configuration differs from that of the answering instance. Only for clients without a prefix. Instances that " +

@@ -19,8 +19,8 @@ var rolled = []access.Client{{Name: "reader", Token: "token-of-reader", Role: ac
 // required is the lowest role that may make each call, as documented for operators.
 var required = map[access.Role][]string{
 	access.Public: {"healthz", "readyz", "openapi", "keySet"},
-	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "instances", "audit", "history", "replays", "showReplay",
-		"redirects", "showRedirect", "metrics", "search", "searchFile"},
+	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "problems", "instances", "audit", "history", "replays",
+		"showReplay", "redirects", "showRedirect", "metrics", "search", "searchFile"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
 	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "pauseReceiver",
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",

@@ -24,6 +24,7 @@ import (
 	"notifier/internal/metrics"
 	"notifier/internal/remote"
 	"notifier/internal/route"
+	"notifier/internal/sampler"
 	"notifier/internal/session"
 	"notifier/internal/tap"
 	"notifier/internal/telemetry"
@@ -60,7 +61,8 @@ type Process struct {
 	calls     *callback.Handler
 	server    *http.Server
 	listen    net.Listener
-	pages     *ui.Pages   // nil with NOTIFIER_UI=false
+	pages     *ui.Pages // nil with NOTIFIER_UI=false
+	sampler   *sampler.Sampler
 	page      *sidePage   // the metrics; nil without NOTIFIER_METRICS_LISTEN
 	pprof     *sidePage   // the profiles; nil without NOTIFIER_PPROF_LISTEN
 	setup     *setupWatch // nil for a Redis to throw away
@@ -203,10 +205,16 @@ func (p *Process) newHandler() http.Handler {
 
 	tests := testcall.New(testcall.Options{Routes: p.table, Probe: p.calls.Probe, Mask: c.UIMask})
 
+	figures := sampler.Options{Engine: p.Engine, Routes: p.table, Health: p.Engine, Now: p.Engine.Now}
+	if !o.Throwaway {
+		figures.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
+	}
+
+	p.sampler = sampler.New(figures)
 	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody,
 		Memory: c.APIMemory, Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(),
 		Replayer: p.replayer(), Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls),
-		Version: o.Version, Loopback: loopback(p.listen.Addr())})
+		Version: o.Version, Loopback: loopback(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
 	if !c.UI {
 		return calling
 	}
@@ -215,13 +223,10 @@ func (p *Process) newHandler() http.Handler {
 	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger,
 		Version: o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
 			Failures: failures, Now: p.Engine.Now}),
-		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now}
+		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now,
+		Sampler: p.sampler}
 	if p.history != nil {
 		pages.History, pages.Replays = p.history, p.Engine
-	}
-
-	if !o.Throwaway {
-		pages.Examine = func(ctx context.Context) (*doctor.Report, error) { return doctor.Run(ctx, c, doctor.Options{}) }
 	}
 
 	p.pages = ui.New(pages)
@@ -337,7 +342,9 @@ func (p *Process) Run(ctx context.Context) error {
 
 		return nil
 	})
-	if p.pages != nil {
+	if p.pages == nil {
+		g.Go(func() error { p.sampler.Run(ctx); return nil })
+	} else {
 		g.Go(func() error { return p.pages.Run(ctx) })
 	}
 

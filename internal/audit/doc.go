@@ -12,6 +12,12 @@
 // Equal calls of a client within a minute of the first are one entry with a count. Calls are equal if all their fields
 // are equal, except for the error details of failed calls.
 //
+// # Settings
+//
+// A hash has digests of the settings of each route. An instance that starts with other settings records them, and adds an entry with
+// the digests before and after and the names of the settings that differ: who deployed what. Of several instances that start with
+// the same settings, one adds the entry. The record shows no setting.
+//
 // # Failures
 //
 // An entry is written after the change and before the answer to the call. If the entry cannot be written, the call

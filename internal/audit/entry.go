@@ -38,6 +38,7 @@ const (
 	Redirect       Action = "redirect"        // was started
 	RedirectStop   Action = "redirect-stop"   // was stopped
 	RedirectGoOn   Action = "redirect-resume" // goes on
+	Settings       Action = "settings"        // an instance started with other settings of a route
 	Tap            Action = "tap"             // copies of attempts under a prefix were streamed
 	Erase          Action = "erase"           // of the history and of notices in Redis; the erased key or host is only stored as a digest
 )
@@ -61,7 +62,7 @@ func (a Action) Class() Class {
 	switch a {
 	case SignIn, Secret, Purge, Erase, Pause, Resume, PauseReceiver, ResumeReceiver, LimitReceiver,
 		Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke,
-		Redirect, RedirectStop, RedirectGoOn, Tap:
+		Redirect, RedirectStop, RedirectGoOn, Tap, Settings:
 		return Rare
 	}
 	return Frequent
@@ -78,10 +79,11 @@ const (
 	Failed Result = "failed"
 )
 
-// The ways of signing in.
+// The ways of signing in, and the start of an instance.
 const (
 	API   = "api"
 	Pages = "pages"
+	Start = "start"
 )
 
 // Entry is a call, or several that were the same within a minute.
@@ -95,10 +97,10 @@ type Entry struct {
 	// Count is the number of calls. The first was at At, the last at most a minute later.
 	Count int
 	// Client is the client's name; empty if no clients are configured. Address is its IP address, or that
-	// of an untrusted proxy.
+	// of an untrusted proxy. An entry of an instance has no client, and its label as the address.
 	Client  string
 	Address string
-	Via     string // API or Pages
+	Via     string // API, Pages or Start
 	Action  Action
 	// Key is the key of the notice. It is empty if the action concerns several notices; Prefix is then
 	// their common prefix.

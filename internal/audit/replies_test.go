@@ -20,6 +20,8 @@ func FuzzReplies(f *testing.F) {
 		for _, call := range []func() error{
 			func() error { return s.Audit(ctx, Entry{Action: Pause}) },
 			func() error { return s.Tend(ctx, []string{"c"}) },
+			func() error { _, err := s.RecordSettings(ctx, map[string]string{"orders": "d ack=1"}); return err },
+			func() error { _, err := s.Changes(ctx); return err },
 			func() error { _, err := s.Audited(ctx, Range{}, 10); return err },
 		} {
 			a.Rest = b

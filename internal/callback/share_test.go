@@ -158,7 +158,7 @@ func TestInstanceWithoutPartHasNoSlots(t *testing.T) {
 func TestRateIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const seconds = 60
-		living := func(second int) int { return []int{1, 3, 2, 8, 3, 1}[second/10] }
+		alive := func(second int) int { return []int{1, 3, 2, 8, 3, 1}[second/10] }
 		views, all := make([]*part, 8), make([]*limits, 8)
 		for i := range all {
 			views[i] = &part{}
@@ -172,7 +172,7 @@ func TestRateIsShared(t *testing.T) {
 		}
 		turn, n := 0, 0
 		for now := time.Duration(0); now < seconds*time.Second; now += time.Millisecond {
-			if m := living(int(now / time.Second)); m != n {
+			if m := alive(int(now / time.Second)); m != n {
 				n = m
 				for _, v := range views[:n] {
 					v.set(func(p *part) { p.rate = 100 / float64(n) })
@@ -199,11 +199,11 @@ func TestRateIsShared(t *testing.T) {
 			count[min(int(at/time.Second), seconds)]++
 		}
 		for s := range seconds {
-			if s%10 > 0 && count[s] > 100+living(s) {
-				t.Errorf("second %d: %d began with %d instances", s, count[s], living(s))
+			if s%10 > 0 && count[s] > 100+alive(s) {
+				t.Errorf("second %d: %d began with %d instances", s, count[s], alive(s))
 			}
 			if s%10 > 1 && count[s] < 80 {
-				t.Errorf("second %d: only %d began with %d instances", s, count[s], living(s))
+				t.Errorf("second %d: only %d began with %d instances", s, count[s], alive(s))
 			}
 		}
 		for s := 0; s < seconds; s += 10 {

@@ -9,7 +9,7 @@ import (
 
 // printing has the commands whose output is their product. They end when nobody reads it. Others complete their work.
 var printing = map[string]bool{"audit": true, "demo": true, "export": true, "get": true, "history": true, "instances": true, "list": true,
-	"listen": true, "receive": true, "receivers": true, "routes": true, "stats": true, "version": true}
+	"listen": true, "problems": true, "receive": true, "receivers": true, "routes": true, "stats": true, "version": true}
 
 // pipe is a standard output. It notices that its reader has closed it.
 type pipe struct {

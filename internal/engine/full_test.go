@@ -12,6 +12,7 @@ import (
 
 	"notifier/internal/metrics"
 	"notifier/internal/redistest"
+	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -95,7 +96,7 @@ func TestFullRedisDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
 	now := time.Unix(1e9, 0)
-	f := &full{engine: &Engine{o: Options{Logger: zap.New(core)}, failed: make(chan struct{}, 1)}, now: func() time.Time { return now }}
+	f := &full{engine: &Engine{o: Options{Logger: zap.New(core), Metrics: &stats.Counters{}}, failed: make(chan struct{}, 1)}, now: func() time.Time { return now }}
 	for range 20 {
 		f.refused("", wire.ErrFull)
 		now = now.Add(fullLasts - time.Millisecond)

@@ -44,7 +44,7 @@ func TestAssignmentGivesEachPartOneOwner(t *testing.T) {
 		tends, works := 0, map[string]map[int]bool{}
 		for i, a := range all {
 			if a.Parts() != 16 || a.Alive() != 4 {
-				t.Errorf("%d living, %d parts", a.Alive(), a.Parts())
+				t.Errorf("%d alive, %d parts", a.Alive(), a.Parts())
 			}
 			if a.Group(keys.Partition{Prefix: "wide"}) != maxGroup || a.Group(keys.Partition{Prefix: "adopts"}) != 1 {
 				t.Error("groups are of another size")

@@ -108,7 +108,7 @@ func TestFleetConvergesAfterRandomFaults(t *testing.T) {
 					}
 				}
 				if s := p.Stats(); s.Alive != live || s.Unresponsive > untold {
-					wrong = append(wrong, fmt.Sprintf("instance %d of %d living: %+v", i, live, s))
+					wrong = append(wrong, fmt.Sprintf("instance %d of %d alive: %+v", i, live, s))
 				}
 			}
 			n.do(func() {

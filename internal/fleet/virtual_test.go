@@ -30,7 +30,7 @@ func TestJoinedInstanceSeesOthers(t *testing.T) {
 		p := play(t, n)
 		<-p.Joined()
 		if v := p.View(); !v.Known() || v.Alive() != 3 || v.Share("h", 30) != 10 {
-			t.Errorf("the view at first: %s, a share of %d; want three living and 10", v, v.Share("h", 30))
+			t.Errorf("the view at first: %s, a share of %d; want three alive and 10", v, v.Share("h", 30))
 		}
 		p.end()
 		<-p.done

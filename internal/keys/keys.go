@@ -332,6 +332,9 @@ func (s Space) AuditClients() string { return s.audit("clients") }
 // AuditLast is the id of the newest entry of all streams of the audit.
 func (s Space) AuditLast() string { return s.audit("last") }
 
+// AuditSettings is the hash of the digests of the routes' settings, and of their last changes.
+func (s Space) AuditSettings() string { return s.audit("settings") }
+
 func (s Space) audit(rest string) string { return s.Namespace + ":{audit}:" + rest }
 
 // The keys of the pages' sessions and links share the tag {pages}, so that in a cluster

@@ -35,8 +35,8 @@ var operations = []string{
 	"layout", "register", "pause", "resume", "paused", "ordered", "publish", "info", "key", "locate", "mark", "cross", "push", "serve",
 	"unserve", "beat", "depart", "told", "minute", "minutes", "forecast", "signs", "tell", "listen", "stats", "identity", "client", "health",
 	"outage", "ship", "shed", "endings", "backlog", "deaths", "receivers", "release", "held", "history", "forget", "replay", "redirect",
-	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "session", "beginsession", "endlink",
-	"countresend", "link", "keeplink", "countpending", "deadcauses", "free",
+	"redirects", "tap", "tapend", "tapcopy", "taplisten", "audit", "auditclients", "auditmerge", "settings", "session", "beginsession",
+	"endlink", "countresend", "link", "keeplink", "countpending", "deadcauses", "free",
 }
 
 // essential are the operations whose error series exist from the start.

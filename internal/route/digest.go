@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"hash"
 	"net/url"
 	"strconv"
 	"strings"
@@ -22,7 +21,51 @@ func (r *Route) Digest() string {
 		key = append(key, 0)
 	}
 
-	d := digest{hmac.New(sha256.New, key)}
+	h := hmac.New(sha256.New, key)
+	r.settings(func(name, value string, _ bool) {
+		_, _ = fmt.Fprintf(h, "%s %d:%s\n", name, len(value), value) // a hash never fails
+	})
+	return hex.EncodeToString(h.Sum(nil)[:digestBytes])
+}
+
+// SettingDigests returns the route's digest, followed by name=digest of each setting that is set, to tell which of them was changed. Those
+// that may contain secrets are one of them, named secrets, whose key are the route's secrets.
+func (r *Route) SettingDigests() string {
+	secret := sha256.New()
+	for _, s := range r.Secrets {
+		_, _ = fmt.Fprintf(secret, "%d:%s", len(s.Bytes()), s.Bytes())
+	}
+
+	of, names := map[string]string{}, []string{}
+	r.settings(func(name, value string, hidden bool) {
+		if hidden {
+			_, _ = fmt.Fprintf(secret, "%s %d:%s\n", name, len(value), value)
+			return
+		}
+
+		if _, again := of[name]; !again {
+			names = append(names, name)
+		}
+
+		of[name] += fmt.Sprintf("%d:%s", len(value), value)
+	})
+
+	text := r.Digest()
+	for _, name := range names {
+		sum := sha256.Sum256([]byte(of[name]))
+		text += " " + strings.ReplaceAll(name, " ", "-") + "=" + hex.EncodeToString(sum[:settingBytes])
+	}
+
+	if len(r.Secrets) > 0 {
+		text += " secrets=" + hex.EncodeToString(secret.Sum(nil)[:settingBytes])
+	}
+
+	return text
+}
+
+// settings calls add with each setting of a digest. hidden settings may contain secrets.
+func (r *Route) settings(add func(name, value string, hidden bool)) {
+	d := digest{add}
 	d.add("name", r.Name)
 	d.add("prefix", r.Prefix)
 	d.add("target", string(r.Target.Kind))
@@ -70,7 +113,7 @@ func (r *Route) Digest() string {
 	for _, h := range r.Headers {
 		d.add("header", strings.ToLower(h.Name))
 		if len(r.Secrets) > 0 {
-			d.add("value", h.Value)
+			d.secret("value", h.Value)
 		}
 	}
 
@@ -80,29 +123,38 @@ func (r *Route) Digest() string {
 		d.add("oauth2 scopes", strings.Join(o.Scopes, " "))
 		d.add("oauth2 audience", o.Audience)
 		if len(r.Secrets) > 0 {
-			d.add("oauth2 secret", string(o.ClientSecret))
+			d.secret("oauth2 secret", string(o.ClientSecret))
 		}
 	}
 
 	if len(r.Secrets) > 0 {
-		d.add("whole url", whole(r.Target.URL))
-		d.add("whole proxy", whole(r.Proxy.URL()))
+		d.secret("whole url", whole(r.Target.URL))
+		d.secret("whole proxy", whole(r.Proxy.URL()))
 	}
-
-	return hex.EncodeToString(d.h.Sum(nil)[:digestBytes])
 }
 
 // digestBytes are enough to distinguish configurations, and few even with hundreds of routes.
 const digestBytes = 6
 
-// digest hashes settings in a fixed order, each with its name and length, so that different settings never
-// hash the same text.
-type digest struct{ h hash.Hash }
+// settingBytes are enough to notice that a setting was changed.
+const settingBytes = 3
+
+// digest passes settings on in a fixed order, each with its name, so that different settings never hash the same text.
+type digest struct {
+	to func(name, value string, hidden bool)
+}
 
 // add skips a setting that is not set, so that a later version with more settings computes the same digest.
 func (d digest) add(name, value string) {
 	if value != "" {
-		_, _ = fmt.Fprintf(d.h, "%s %d:%s\n", name, len(value), value) // a hash never fails
+		d.to(name, value, false)
+	}
+}
+
+// secret adds a setting that may contain a secret.
+func (d digest) secret(name, value string) {
+	if value != "" {
+		d.to(name, value, true)
 	}
 }
 

@@ -2,6 +2,8 @@ package route
 
 import (
 	"net/url"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,5 +85,35 @@ func TestDigestRevealsNoPassword(t *testing.T) {
 	r.Headers = nil
 	if r.Digest() == withoutSecrets().Digest() {
 		t.Error("a route without its header has the same digest")
+	}
+}
+
+// TestSettingDigestsNameTheChange checks which settings differ after a change, and that a changed secret is one of them.
+func TestSettingDigestsNameTheChange(t *testing.T) {
+	for want, change := range map[string]func(*Route){
+		"":        func(*Route) {},
+		"ladder":  func(r *Route) { r.Ladder = r.Ladder[1:] },
+		"ack":     func(r *Route) { r.Ack = Ack{Kind: AckStatus, Status: []int{200}} },
+		"secrets": func(r *Route) { r.Secrets = []sign.Secret{sign.SecretOf([]byte("two secret of twenty-four"))} },
+		"header":  func(r *Route) { r.Headers[0].Name = "X-Other" },
+	} {
+		r := configured()
+		change(r)
+		before, after := strings.Fields(configured().SettingDigests()), strings.Fields(r.SettingDigests())
+		var differ []string
+		for _, f := range after[1:] {
+			if !slices.Contains(before, f) {
+				name, _, _ := strings.Cut(f, "=")
+				differ = append(differ, name)
+			}
+		}
+		if got := strings.Join(differ, " "); got != want || (want != "") != (before[0] != after[0]) {
+			t.Errorf("want %q, got %q; digests %s and %s", want, got, before[0], after[0])
+		}
+	}
+	r := configured()
+	r.Headers[0].Value = "new"
+	if r.SettingDigests() == configured().SettingDigests() || !strings.Contains(r.SettingDigests(), " secrets=") {
+		t.Error("the value of a header does not count")
 	}
 }

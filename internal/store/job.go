@@ -23,6 +23,11 @@ type Bulk struct {
 	Delay func(n int) time.Duration
 }
 
+// Paced returns the delay of the nth notice, from 0, of a redrive with a rate a second.
+func Paced(n int, rate float64) time.Duration {
+	return time.Duration(float64(n) / rate * float64(time.Second))
+}
+
 // AmendAll changes, or in a dry run counts, the matching dead letters of one page. An example is the redrive of a
 // route. The caller repeats the call with the returned cursor until the cursor is empty.
 func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
@@ -54,7 +59,7 @@ func (s *Store) AmendAll(ctx context.Context, b Bulk) (Amends, error) {
 		list = append(list, a)
 	}
 
-	out := Amends{Matched: len(list), Cursor: j.cursor(p.Cursor), Missing: wire.Together(lost, p.Missing)}
+	out := Amends{Matched: len(list), Cursor: j.cursor(p.Cursor), Missing: wire.Together(lost, p.Missing), Job: j.ID}
 	if b.DryRun {
 		return out, nil
 	}
@@ -79,7 +84,8 @@ type job struct {
 
 const jobIDLength = 10
 
-func isJobID(s string) bool {
+// IsJob reports whether a text has the form of the id of a bulk change.
+func IsJob(s string) bool {
 	return len(s) == jobIDLength && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
@@ -90,7 +96,7 @@ func (s *Store) jobOf(ctx context.Context, text string) (j job, lost []wire.Lost
 		return s.beginJob(ctx)
 	}
 
-	if json.Unmarshal([]byte(text), &j) != nil || len(j.At) == 0 || !isJobID(j.ID) {
+	if json.Unmarshal([]byte(text), &j) != nil || len(j.At) == 0 || !IsJob(j.ID) {
 		return j, nil, ErrCursor
 	}
 

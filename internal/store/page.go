@@ -369,4 +369,5 @@ type Amends struct {
 	Changed int         // number of changed ones (0 in a dry run)
 	Cursor  string      // empty = done
 	Missing []wire.Lost // unreachable nodes; their dead letters are unchanged
+	Job     string      // the id of the change, which its notices carry
 }

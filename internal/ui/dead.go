@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/store"
@@ -153,7 +154,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	if next != "" {
 		page.Next = Root + "dead?" + url.Values{"route": {s.Route}, "cursor": {next}}.Encode()
 		if page.Counted {
-			page.Total = p.sampler.current(r.Context()).total(q)
+			page.Total = p.sampler.Current(r.Context()).Total(q)
 		}
 	}
 
@@ -290,12 +291,13 @@ type groupPage struct {
 	All      bool // Count is all of them
 	Away     text
 	Rows     []noticeRow
-	Spreads  []spread
+	Paces    []pace
 	CSRF     string
 	May      bool
 	Download string
 	Search   string
 	Cursor   string // continues a change
+	Rate     string // of the change that is continued
 	// Lost reports whether some of the inspected notices are masked in the download, so that the download
 	// cannot restore them.
 	Lost bool
@@ -330,14 +332,16 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 		return err
 	}
 
-	page := groupPage{group: g, Why: v.why(g), Spreads: spreads, CSRF: v.CSRF, May: v.May(access.Operate),
+	page := groupPage{group: g, Why: v.why(g), CSRF: v.CSRF, May: v.May(access.Operate),
 		Cursor: r.FormValue("cursor"), Download: Root + "dead/download?" + g.values().Encode(),
 		Search: noticesPath("route", g.Route, "state", "dead", "reason", string(g.Reason), "host", g.Host)}
 	by := map[group]*groupRow{}
-	if q.Cursor, err = p.continues(r, g.bound(v)); err != nil {
+	sealed, err := p.continues(r, g.bound(v))
+	if err != nil {
 		return err
 	}
 
+	_, q.Cursor = recounted(sealed)
 	got := p.amendDead(r.Context(), v, store.Bulk{Query: q, Op: store.Redrive, DryRun: true, Fits: func(f *store.Found) bool {
 		if !fits(f) {
 			return false
@@ -368,6 +372,7 @@ func (p *Pages) showGroup(w http.ResponseWriter, r *http.Request, v Visitor) err
 	}
 
 	page.Lost = page.Lost || !page.All && !p.o.Mask.None() // the rest is unknown
+	page.Paces, page.Rate = paces(page.Count, page.All), r.FormValue("rate")
 
 	title := say("%s, %s", g.Route, page.Why)
 	if g.AnyCause {
@@ -410,23 +415,27 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			return failure{http.StatusUnprocessableEntity, say("Confirm that you have a backup or need none. Nothing was purged.")}
 		}
 
-		over, known := overOf(r.FormValue("over"))
-		if !known {
-			return failure{http.StatusUnprocessableEntity, say("Not a time that a redrive can be spread over. Nothing was redriven.")}
-		}
-
-		count, _ := strconv.Atoi(r.FormValue("count"))
-		count = max(count, 1)
-		if q.Cursor, err = p.continues(r, g.bound(v)); err != nil {
+		rate, err := rateOf(r.FormValue("rate"))
+		if err != nil {
 			return err
 		}
 
-		got := p.amendDead(lasting(r), v, store.Bulk{Query: q, Op: op, Fits: fits, Delay: func(n int) time.Duration {
-			return over * time.Duration(n%count) / time.Duration(count)
-		}}, changeTime)
+		sealed, err := p.continues(r, g.bound(v))
+		if err != nil {
+			return err
+		}
+
+		var before int
+		change := store.Bulk{Query: q, Op: op, Fits: fits}
+		before, change.Cursor = recounted(sealed)
+		if rate > 0 {
+			change.Delay = func(n int) time.Duration { return store.Paced(before+n, rate) }
+		}
+
+		got := p.amendDead(lasting(r), v, change, changeTime)
 		detail := plural(got.done, "dead letter") + g.detail()
-		if detail += got.without(); over > 0 {
-			detail += ", spread over " + notice.Short(over)
+		if detail += got.without(); rate > 0 {
+			detail += ", at " + api.RateText(rate)
 		}
 
 		if err := p.noteDead(r, v, audit.Entry{Action: action, Route: g.Route, Prefix: cmp.Or(q.Prefix, g.Prefix), Detail: detail},
@@ -434,16 +443,12 @@ func (p *Pages) changeGroup(op store.Amendment, action audit.Action, said string
 			return err
 		}
 
-		if got.cursor == "" {
-			return back(w, Root+"dead", got.saying(said, url.Values{"route": {g.Route}}))
-		}
-
-		query := g.values()
-		if err := p.continuing(r, query, got.cursor, g.bound(v)); err != nil {
+		path, query, err := groupChange{g, got, said, op == store.Purge, before}.after(p, r, v)
+		if err != nil {
 			return err
 		}
 
-		return back(w, Root+"dead/group", got.saying(said, query))
+		return back(w, path, query)
 	}
 }
 
@@ -465,6 +470,7 @@ type amended struct {
 	matched, done int
 	left          []wire.Lost // nodes that were skipped
 	cursor        string      // continues the change, if the time was over before the end
+	job           string      // the id of the change
 	failed        error
 }
 
@@ -483,14 +489,14 @@ func (p *Pages) amendDead(ctx context.Context, v Visitor, b store.Bulk, limit ti
 	for end := time.Now().Add(limit); len(b.Routes) > 0; {
 		got, err := p.o.Engine.AmendAll(ctx, b)
 		x.matched, x.done, x.left = x.matched+got.Matched, x.done+got.Changed, wire.Together(x.left, got.Missing)
-		x.cursor, x.failed = got.Cursor, err
+		x.cursor, x.failed, x.job = got.Cursor, err, cmp.Or(got.Job, x.job)
 		if b.Cursor = got.Cursor; err != nil || b.Cursor == "" || time.Now().After(end) {
 			break
 		}
 	}
 
 	if !b.DryRun {
-		p.sampler.changed.Store(true)
+		p.sampler.Changed()
 	}
 
 	return x

@@ -79,7 +79,7 @@ func (p *Pages) download(w http.ResponseWriter, r *http.Request, v Visitor) erro
 	h := w.Header()
 	h.Set("Content-Type", "application/x-ndjson")
 	name := "dead-letters.ndjson"
-	known := len(p.sampler.current(r.Context()).Missing) > 0
+	known := len(p.sampler.Current(r.Context()).Missing) > 0
 	if known {
 		name = "dead-letters-incomplete.ndjson"
 	}

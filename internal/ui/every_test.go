@@ -110,6 +110,8 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return get("/ui/dead", "/ui/dead?route="+q(x.route))
 	case "GET /ui/dead/group":
 		return get("/ui/dead/group?" + group)
+	case "GET /ui/dead/redriven":
+		return get("/ui/dead/redriven?job=abcdefghij&n=3&rate=5%2Fs&" + group)
 	case "GET /ui/dead/download":
 		return get("/ui/dead/download?" + group)
 	case "GET /ui/audit":
@@ -133,7 +135,7 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 	case "POST /ui/notices/{key}/resend":
 		return post(notice+"/resend", "id", x.key, "ending", "1")
 	case "POST /ui/dead/redrive", "POST /ui/dead/purge":
-		return post(strings.TrimPrefix(pattern, "POST "), append(of, "over", "1h")...)
+		return post(strings.TrimPrefix(pattern, "POST "), append(of, "rate", "5/s")...)
 	case "POST /ui/routes/{name}/pause", "POST /ui/routes/{name}/resume":
 		return post("/ui/routes/" + url.PathEscape(x.route) + pattern[strings.LastIndexByte(pattern, '/'):])
 	}

@@ -3,83 +3,20 @@ package ui
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/phrase"
 )
-
-// units are the units of a duration, from the smallest: milliseconds, seconds, minutes, hours, days.
-type units [5]string
-
-var (
-	shortUnits   = units{"ms", "s", "m", "h", "d"}
-	chineseUnits = units{" 毫秒", " 秒", " 分钟", " 小时", " 天"}
-)
-
-// fromNow returns the distance of a time from now: "in 3m10s", "5s ago".
-func (l *language) fromNow(x until) string {
-	d := max(time.Duration(x), -math.MaxInt64) // whose negative there is
-	switch {
-	case d > -time.Second && d < time.Second:
-		return l.plain(say("now"))
-	case d > 0:
-		return l.plain(say("in %s", d))
-	}
-
-	return l.plain(say("%s ago", -d))
-}
 
 // duration is a duration to about two digits: 340ms, 1.2s, 45s, 3m10s, 2h5m, 3d4h.
 func (l *language) duration(d time.Duration) string {
-	u := shortUnits
 	if l == chinese {
-		u = chineseUnits
+		return phrase.Chinese.Duration(d)
 	}
-
-	switch {
-	case d < 0:
-		return "-" + l.duration(-max(d, -math.MaxInt64))
-	case d == 0:
-		return "0"
-	case d < 9950*time.Microsecond:
-		return u.of(trimmed(float64(d)/1e6), 0)
-	case d < 995*time.Millisecond:
-		return u.of(strconv.Itoa(int(math.Round(float64(d)/1e6))), 0)
-	case d < 9950*time.Millisecond:
-		return u.of(trimmed(d.Seconds()), 1)
-	case d < time.Minute:
-		return u.of(strconv.Itoa(int(d.Seconds())), 1)
-	case d < time.Hour:
-		return u.two(int(d/time.Minute), int(d%time.Minute/time.Second), 2)
-	case d < 24*time.Hour:
-		return u.two(int(d/time.Hour), int(d%time.Hour/time.Minute), 3)
-	}
-
-	return u.two(int(d/(24*time.Hour)), int(d%(24*time.Hour)/time.Hour), 4)
-}
-
-func (u units) of(n string, unit int) string { return strings.TrimSpace(n + u[unit]) }
-
-// two is a number of a unit, and one of the next smaller unit if that is not 0.
-func (u units) two(a, b, unit int) string {
-	first := u.of(strconv.Itoa(a), unit)
-	switch {
-	case b == 0:
-		return first
-	case u == chineseUnits && unit == 2:
-		first = strings.TrimSuffix(first, "钟") // 3 分 10 秒, but 3 分钟
-	}
-
-	if u == chineseUnits {
-		first += " "
-	}
-
-	return first + u.of(strconv.Itoa(b), unit-1)
+	return phrase.English.Duration(d)
 }
 
 // rate is a rate: 0.4/s, 12/s, 3/min.
@@ -96,29 +33,10 @@ func (l *language) rate(f float64) string {
 }
 
 // trimmed is a number with one decimal, if it has one.
-func trimmed(f float64) string {
-	return strings.TrimSuffix(strconv.FormatFloat(f, 'f', 1, 64), ".0")
-}
+func trimmed(f float64) string { return phrase.Trimmed(f) }
 
 // number groups digits: 1,234,567.
-func number(n any) string {
-	var v int64
-	switch x := n.(type) {
-	case int:
-		v = int64(x)
-	case int64:
-		v = x
-	default:
-		return fmt.Sprint(n)
-	}
-
-	s := strconv.FormatInt(v, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-
-	return s
-}
+func number(n any) string { return phrase.Number(n) }
 
 // stamp is a time as a page shows it.
 type stamp struct {
@@ -138,12 +56,7 @@ func stampFrom(now, t time.Time) stamp {
 	}
 
 	t, now = t.UTC(), now.UTC()
-	clock := t.Format(time.TimeOnly)
-	if t.Format(time.DateOnly) != now.Format(time.DateOnly) {
-		clock = t.Format(time.DateTime)
-	}
-
-	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), clock}
+	return stamp{notice.Stamp(t), t.Format(time.DateTime) + " UTC", fromNow(now, t), phrase.Moment{At: t, Now: now}.Clock()}
 }
 
 // clock is a stamp that is shown without its distance from now.
@@ -192,7 +105,7 @@ func (s stamp) clock(escape func(string) string) string {
 }
 
 // fromNow is a time compared with now: "in 3m10s", "5s ago".
-func fromNow(now, t time.Time) text { return plain(until(t.Sub(now))) }
+func fromNow(now, t time.Time) text { return plain(phrase.Until(t.Sub(now))) }
 
 // plural counts things in the audit, which is in English: "1 notice", "1,204 notices".
 func plural(n any, one string) string {

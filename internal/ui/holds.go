@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -19,15 +18,13 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sampler"
 	"notifier/internal/store"
 	"notifier/internal/timespec"
 )
 
 // mostHolds is the maximum number of paused and limited receivers on a page.
 const mostHolds = 10
-
-// mostPaused is the maximum number of paused receivers that the first page names.
-const mostPaused = 5
 
 // holdRow is a paused or limited receiver.
 type holdRow struct {
@@ -66,7 +63,7 @@ func (f holdForm) concurrency() string {
 
 // holdsOf returns the pauses and limits that the visitor may change: those of a receiver, or all if it is empty. more
 // is the number of those left out.
-func (p *Pages) holdsOf(b *board, v Visitor, receiver string) (rows []holdRow, more int) {
+func (p *Pages) holdsOf(b *sampler.Board, v Visitor, receiver string) (rows []holdRow, more int) {
 	if b.Holds == nil {
 		return nil, 0
 	}
@@ -126,56 +123,8 @@ func (l *holdList) row(r holds.Receiver) *holdRow {
 	return l.by[r]
 }
 
-// pauseMatter adds the paused receivers that the visitor may see, because someone may have forgotten to resume them.
-func (p *Pages) pauseMatter(b *board, v Visitor, add func(matter)) {
-	toList := []link{{Root + "receivers", say("Receivers")}}
-	if b.HoldsErr != nil {
-		add(matter{Level: mind, Title: say("Paused receivers unknown or outdated"), Why: p.failure(context.Background(), b.HoldsErr).text,
-			Links: toList})
-	}
-
-	list := b.paused(v.Owns)
-	if len(list) == 0 {
-		return
-	}
-
-	m := matter{Level: mind, Title: say("%s receiver(s) paused", len(list)), Links: toList,
-		Why: say("No attempt is made until the pause ends.")}
-	if held, counted := b.held(list); counted {
-		m.Why = both(m.Why, say("%s due notice(s) held.", held))
-	}
-
-	for _, pause := range list[:min(len(list), mostPaused)] {
-		m.Facts = append(m.Facts, p.pauseText(pause))
-	}
-
-	if more := len(list) - mostPaused; more > 0 {
-		m.Facts = append(m.Facts, say("%s more", more))
-	}
-
-	add(m)
-}
-
-// pauseText names a paused receiver: "shop.example under app1:orders until 15:30".
-func (p *Pages) pauseText(pause *holds.Pause) text {
-	t := plain(pause.Host)
-	if pause.Host == "" {
-		t = say("audience `%s`", pause.Audience)
-	}
-
-	if pause.Prefix != "" {
-		t = say("%s under `%s`", t, pause.Prefix)
-	}
-
-	if !pause.Until.IsZero() {
-		t = say("%s until %s", t, clock(p.stamp(pause.Until)))
-	}
-
-	return t
-}
-
 // addHold sets the pause and the limits that apply to a receiver of a route, whoever has set them.
-func (h *hostRow) addHold(p *Pages, b *board, v Visitor) {
+func (h *hostRow) addHold(p *Pages, b *sampler.Board, v Visitor) {
 	rt := p.o.Routes.Prefix(h.Prefix)
 	called := rt == nil || rt.Target.Kind == route.KindNotice || rt.Target.Kind == route.KindFixed
 	if _, err := notice.HostPort(h.Host); !called || err != nil {
@@ -366,7 +315,7 @@ func (p *Pages) receiverChanged(w http.ResponseWriter, r *http.Request, v Visito
 		return c.err
 	}
 
-	p.sampler.changed.Store(true)
+	p.sampler.Changed()
 	return p.backToReceivers(w, r, c.said)
 }
 

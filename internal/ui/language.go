@@ -13,6 +13,7 @@ import (
 	"github.com/a-h/templ"
 
 	"notifier/internal/access"
+	"notifier/internal/phrase"
 	"notifier/internal/remote"
 )
 
@@ -52,14 +53,8 @@ func readMessages(file string) map[string]string {
 	return texts
 }
 
-// text is an English message, followed by its arguments. Pages show the message's translation, if messages.txt has one.
-// An empty text shows nothing. A message may contain:
-//
-//	%s %[2]s                   the next argument, the second argument
-//	%s notice(s), entr(y|ies)  singular or plural, by the number before it
-//	`…` **…**                  code, strong
-//	nav|Now                    the part before the bar is not shown; it distinguishes equal texts
-type text []any
+// text is a text of a page. Pages show the message's translation, if messages.txt has one.
+type text phrase.Text
 
 // say is a text of messages.txt.
 func say(message string, args ...any) text { return append(text{message}, args...) }
@@ -82,9 +77,6 @@ func given(s string) text {
 
 // String returns the text in English.
 func (t text) String() string { return english.plain(t) }
-
-// until is a duration from now to a time. It is negative if the time is past.
-type until time.Duration
 
 // perSecond is a rate.
 type perSecond float64
@@ -132,8 +124,12 @@ func (l *language) show(x any, escape func(string) string) string {
 		s = strings.Join(x, l.comma())
 	case time.Duration:
 		s = l.duration(x)
-	case until:
-		s = l.fromNow(x)
+	case phrase.Text:
+		return l.write(text(x), escape)
+	case phrase.Until:
+		s = l.plain(x.Text())
+	case phrase.Moment:
+		return stampFrom(x.Now, x.At).clock(escape)
 	case perSecond:
 		s = l.rate(float64(x))
 	case stamp:
@@ -173,17 +169,14 @@ func (l *language) write(t text, escape func(string) string) string {
 		message = own
 	}
 
-	if context, rest, ok := strings.Cut(message, "|"); ok && !strings.ContainsAny(context, "( ") {
-		message = rest
-	}
-
+	message = phrase.Bare(message)
 	if escape != nil {
 		message = markup(escape(message))
 	} else {
 		message = strings.NewReplacer("`", "", "**", "").Replace(message)
 	}
 
-	return l.fill(message, t[1:], escape)
+	return phrase.Fill(message, t[1:], func(x any) string { return l.show(x, escape) })
 }
 
 // markup makes code of `…` and strong text of **…**.
@@ -198,70 +191,6 @@ func markup(s string) string {
 	}
 	return s
 }
-
-// fill puts the arguments in the places of a message.
-func (l *language) fill(message string, args []any, escape func(string) string) string {
-	var b strings.Builder
-	next := 0
-	for len(message) > 0 {
-		at := strings.IndexAny(message, "%(")
-		if at < 0 {
-			break
-		}
-
-		b.WriteString(message[:at])
-		message = message[at:]
-		if one, many, rest, ok := alternatives(message); ok {
-			if next > 0 && next <= len(args) && isOne(args[next-1]) {
-				many = one
-			}
-
-			b.WriteString(many)
-			message = rest
-			continue
-		}
-
-		n, rest, ok := place(message, next)
-		if !ok || n >= len(args) {
-			b.WriteByte(message[0])
-			message = message[1:]
-			continue
-		}
-
-		b.WriteString(l.show(args[n], escape))
-		next, message = n+1, rest
-	}
-
-	return b.String() + message
-}
-
-// place reads %s or %[n]s. It returns the index of the argument, and the rest.
-func place(s string, next int) (n int, rest string, ok bool) {
-	if rest, ok = strings.CutPrefix(s, "%s"); ok {
-		return next, rest, true
-	}
-
-	index, rest, ok := strings.Cut(strings.TrimPrefix(s, "%["), "]s")
-	n, err := strconv.Atoi(index)
-	return n - 1, rest, ok && err == nil && n > 0
-}
-
-// alternatives reads (s) or (y|ies).
-func alternatives(s string) (one, many, rest string, ok bool) {
-	if rest, ok = strings.CutPrefix(s, "(s)"); ok {
-		return "", "s", rest, true
-	}
-
-	inner, rest, ok := strings.Cut(strings.TrimPrefix(s, "("), ")")
-	if !ok || s[0] != '(' {
-		return "", "", s, false
-	}
-
-	one, many, ok = strings.Cut(inner, "|")
-	return one, many, rest, ok
-}
-
-func isOne(x any) bool { return number(x) == "1" }
 
 // languageCookie holds the language that a visitor chose.
 const languageCookie = "notifier_language"

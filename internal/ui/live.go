@@ -12,6 +12,8 @@ import (
 
 	"github.com/a-h/templ"
 	"go.uber.org/zap"
+
+	"notifier/internal/sampler"
 )
 
 // liveTimeout limits the time of one write to a browser. liveBeat is the interval of empty events, by
@@ -33,13 +35,13 @@ type liveBlock struct {
 
 // livePages maps the name of a live page to a function that returns its blocks, in the order of the page. The stream has the
 // query of the page.
-var livePages = map[string]func(*Pages, *board, Visitor, url.Values) []liveBlock{
-	"now": func(p *Pages, b *board, v Visitor, q url.Values) []liveBlock {
+var livePages = map[string]func(*Pages, *sampler.Board, Visitor, url.Values) []liveBlock{
+	"now": func(p *Pages, b *sampler.Board, v Visitor, q url.Values) []liveBlock {
 		page := p.nowOf(b, v)
 		page.arrange(sortingOf(Root, q))
 		return nowBlocks(page)
 	},
-	"receivers": func(p *Pages, b *board, v Visitor, q url.Values) []liveBlock {
+	"receivers": func(p *Pages, b *sampler.Board, v Visitor, q url.Values) []liveBlock {
 		return receiverBlocks(p.receiversOf(b, v, receiverFilterOf(q)))
 	},
 }
@@ -171,10 +173,10 @@ func (p *Pages) showLive(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return nil
 	}
 
-	boards, leave := p.sampler.watch(name)
+	boards, leave := p.sampler.Watch(name)
 	defer leave()
 	for {
-		var b *board
+		var b *sampler.Board
 		select {
 		case <-r.Context().Done():
 			return nil
@@ -222,12 +224,12 @@ type livePage struct {
 // rendered are the blocks of one board, by page, query, language and scope.
 type rendered struct {
 	mu     sync.Mutex
-	board  *board
+	board  *sampler.Board
 	blocks map[string][]block
 }
 
 // blocks renders the blocks of a page once for all visitors with the same scope and language.
-func (p *Pages) blocks(page livePage, b *board, v Visitor, lang *language) ([]block, error) {
+func (p *Pages) blocks(page livePage, b *sampler.Board, v Visitor, lang *language) ([]block, error) {
 	p.rendered.mu.Lock()
 	defer p.rendered.mu.Unlock()
 	if p.rendered.board != b {

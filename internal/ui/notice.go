@@ -13,6 +13,7 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 	"notifier/internal/store"
@@ -198,7 +199,7 @@ func (p *Pages) headline(f *store.Found, v Visitor) (level, text) {
 			f.HeldLocal(now).Round(time.Minute), f.NextAttempt(), fromNow(now, f.Due))
 	case next.After(f.Due) && next.After(now):
 		return mind, say("Postponed: attempt %s was due %s. It starts %s.", f.NextAttempt(), fromNow(now, f.Due), fromNow(now, next))
-	case late > lateFrom:
+	case late > problems.LateFrom:
 		return wrong, say("Overdue: attempt %s was due %s.", f.NextAttempt(), fromNow(now, f.Due))
 	case f.AttemptsMade > 0:
 		return mind, pendingAgain(f, tried, fromNow(now, f.Due))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"notifier/internal/notice"
+	"notifier/internal/problems"
 	"notifier/internal/store"
 )
 
@@ -143,7 +144,7 @@ func (p *Pages) live(r *http.Request, s search, v Visitor) (list liveList, err e
 	}
 
 	if list.Counted = v.ownsAll(q.Routes); list.Counted {
-		list.Looked, list.Total = got.looked, p.sampler.current(r.Context()).total(q)
+		list.Looked, list.Total = got.looked, p.sampler.Current(r.Context()).Total(q)
 	}
 
 	list.Away = v.away(got.missing)
@@ -195,7 +196,7 @@ func (p *Pages) noticeRow(f *store.Found, v Visitor) noticeRow {
 		row.When, row.Event = p.stamp(f.SettledAt), say("ended")
 	case f.State == notice.Claimed:
 		row.Event = say("due")
-	case f.Due.Before(p.now().Add(-lateFrom)):
+	case f.Due.Before(p.now().Add(-problems.LateFrom)):
 		row.Event = say("overdue since")
 	}
 

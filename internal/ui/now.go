@@ -7,8 +7,9 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
+	"notifier/internal/problems"
 	"notifier/internal/route"
-	"notifier/internal/stats"
+	"notifier/internal/sampler"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -73,6 +74,10 @@ const (
 	wrong level = "bad"
 )
 
+func rank(l level) int {
+	return map[level]int{fine: 0, mind: 1, wrong: 2}[l]
+}
+
 type instanceRow struct {
 	Label, ID, Version string
 	State              fleet.State
@@ -85,11 +90,11 @@ type instanceRow struct {
 
 // showNow serves the first page.
 func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	if v.All() && p.examiner.awaited() {
-		p.examiner.ask()
+	if v.All() {
+		p.sampler.Examiner.Ask()
 	}
 
-	page := p.nowOf(p.sampler.read(r.Context(), true), v)
+	page := p.nowOf(p.sampler.Read(r.Context(), true), v)
 	page.arrange(sortingOf(Root, r.URL.Query()))
 	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now" + page.Sorting.query(),
 		Content: nowContent(page)})
@@ -101,101 +106,14 @@ const mostCards = 6
 // recent is the number of minutes of the lateness on cards.
 const recent = 5
 
-// work adds up the work under a prefix: of the running minute of all instances, and of the last n full
-// minutes.
-func (b *board) work(prefix string, n int, now time.Time) stats.Work {
-	sum := stats.Work{}
-	for _, i := range b.Instances {
-		if i.Figures.Since > b.Reported[i.ID]-turnTime.Milliseconds() { // else its minute is in Minutes
-			sum.Add(i.Figures.Routes[prefix].Work)
-		}
-	}
-
-	for m := now.Unix()/60 - int64(n); m < now.Unix()/60; m++ {
-		sum.Add(b.Minutes[m][prefix])
-	}
-
-	return sum
-}
-
-// hour returns the work under prefixes in each of the last minutes, the running minute last.
-func (b *board) hour(prefixes []string, now time.Time) []stats.Work {
-	out := make([]stats.Work, spans)
-	for i := range out {
-		m := now.Unix()/60 - int64(spans-1-i)
-		for _, prefix := range prefixes {
-			out[i].Add(b.Minutes[m][prefix])
-			if i == spans-1 {
-				out[i].Add(b.work(prefix, 0, now))
-			}
-		}
-	}
-
-	return out
-}
-
-// rate returns the attempts per second under a prefix in the last one to two minutes.
-func (b *board) rate(prefix string, now time.Time) float64 {
-	since := now.Truncate(time.Minute).Add(-time.Minute)
-	return float64(b.work(prefix, 1, now).Attempts()) / now.Sub(since).Seconds()
-}
-
-// waiting counts the due notices of a route that wait because instances postponed them, the route is
-// paused, or another notice of their sequence comes first.
-func (b *board) waiting(c store.Counts) (n int64) {
-	for _, i := range b.Instances {
-		for _, w := range i.Figures.Routes[c.Prefix].Waiting {
-			n += int64(w)
-		}
-	}
-	return n + c.Waiting()
-}
-
-func (b *board) inFlight(prefix string) int {
-	n := 0
-	for _, i := range b.Instances {
-		n += i.Figures.Routes[prefix].InFlight
-	}
-
-	return n
-}
-
-// routesOf returns the counts of routes within the visitor's scope, in the order of the configuration,
-// then of prefixes without a route. shared counts the routes that the visitor sees only in part.
-func (p *Pages) routesOf(b *board, v Visitor) (list []store.Counts, shared int) {
-	by := map[string]store.Counts{}
-	for _, c := range b.Counts {
-		by[c.Prefix] = c
-	}
-
-	for _, rt := range p.o.Routes.All() {
-		c := by[rt.Prefix]
-		c.Prefix = rt.Prefix
-		delete(by, rt.Prefix)
-		if v.Owns(rt.Prefix) {
-			list = append(list, c)
-		} else if v.Meets(rt.Prefix) {
-			shared++
-		}
-	}
-
-	for _, c := range b.Counts {
-		if _, left := by[c.Prefix]; left && v.Owns(c.Prefix) {
-			list = append(list, c)
-		}
-	}
-
-	return list, shared
-}
-
-func (p *Pages) nowOf(b *board, v Visitor) nowPage {
+func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	now := b.At
 	out := nowPage{Visitor: v, All: v.All()}
 	out.Stale, out.Away = p.stale(b, v), v.away(wire.Together(b.Missing, b.Hidden))
-	list, shared := p.routesOf(b, v)
+	list, shared := problems.RoutesOf(b, p.o.Routes, v.caller())
 	out.Shared, out.Counted, out.Listed = shared, !b.CountsAt.IsZero(), b.Instances != nil
 	var prefixes []string
-	coming := make([]int64, spans)
+	coming := make([]int64, sampler.Spans)
 	for _, c := range list {
 		prefixes = append(prefixes, c.Prefix)
 		for i, n := range b.Forecast[c.Prefix] {
@@ -205,7 +123,7 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 		out.Cards = append(out.Cards, p.card(b, c, v))
 	}
 
-	out.Heat = heatMap(b.hour(prefixes, now), now.Truncate(time.Minute))
+	out.Heat = heatMap(b.Hour(prefixes, now), now.Truncate(time.Minute))
 	out.CountsAt, out.ComingAt = p.stamp(b.CountsAt), p.stamp(b.ForecastAt)
 	out.Coming = comingHour(coming, b.ForecastAt)
 	if b.MinutesAt.IsZero() {
@@ -222,15 +140,15 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 		}
 	}
 
-	out.Missing = b.silent(v)
+	out.Missing = silent(b, v)
 	if v.All() {
 		out.Instances, out.InstancesAt = p.instanceRows(b), p.stamp(b.InstancesAt)
 		out.Answered = b.Answered
-		out.Findings, out.Examined = p.examiner.troubles()
+		out.Findings, out.Examined = p.troubles()
 	}
 
-	out.Matters = p.matters(b, list, v)
-	out.Unread = b.unread() || p.o.Health != nil && b.HealthAt.IsZero() || v.All() && p.examiner.awaited()
+	out.Matters = p.matters(b, v)
+	out.Unread = problems.Unread(p.sampler, b, v.caller())
 	if len(out.Matters) == 0 && out.Stale == nil && !out.Unread {
 		out.Calm = p.calm(b, v)
 	}
@@ -238,15 +156,10 @@ func (p *Pages) nowOf(b *board, v Visitor) nowPage {
 	return out
 }
 
-// unread reports whether the counts, the minutes or the heartbeats were never read.
-func (b *board) unread() bool {
-	return b.CountsAt.IsZero() || b.MinutesAt.IsZero() || b.InstancesAt.IsZero()
-}
-
-func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
-	w := b.work(c.Prefix, recent, b.At)
-	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.waiting(c),
-		Dead: c.Dead, InFlight: b.inFlight(c.Prefix), Rate: perSecond(b.rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
+func (p *Pages) card(b *sampler.Board, c store.Counts, v Visitor) card {
+	w := b.Work(c.Prefix, recent, b.At)
+	k := card{Name: c.Prefix, Prefix: c.Prefix, Paused: c.Paused, Pending: c.Pending, Overdue: c.Overdue, Waiting: b.Waiting(c),
+		Dead: c.Dead, InFlight: b.InFlight(c.Prefix), Rate: perSecond(b.Rate(c.Prefix, b.At)), P50: plain("–"), P99: plain("–"),
 		NextDue: stampFrom(b.CountsAt, c.NextDue), Level: fine, CSRF: v.CSRF}
 	if w.Late.Count() > 0 {
 		k.Late = lateness{w.Late.Quantile(0.5), w.Late.Quantile(0.99)}
@@ -257,15 +170,15 @@ func (p *Pages) card(b *board, c store.Counts, v Visitor) card {
 		k.Name, k.Configured, k.Target, k.May = rt.Name, true, targetText(rt), v.May(access.Operate)
 	}
 
-	k.Fails = b.fails(c.Prefix)
+	k.Fails = b.Fails(c.Prefix)
 	var made []int64
-	for _, m := range b.hour([]string{c.Prefix}, b.At) {
+	for _, m := range b.Hour([]string{c.Prefix}, b.At) {
 		made = append(made, m.Attempts())
 	}
 
 	k.Spark = sparkline(made)
 	switch {
-	case p.lateBy(b, c) >= lateFrom:
+	case problems.Late(b, c):
 		k.Level = wrong
 	case c.Paused || !k.Configured || w.Outcomes[notice.OutcomeDead] > 0:
 		k.Level = mind
@@ -290,7 +203,7 @@ func targetText(rt *route.Route) text {
 	return say("log")
 }
 
-func (p *Pages) instanceRows(b *board) []instanceRow {
+func (p *Pages) instanceRows(b *sampler.Board) []instanceRow {
 	own := map[string]string{}
 	for _, rt := range p.o.Routes.All() {
 		own[rt.Name] = rt.Digest()

@@ -276,12 +276,10 @@ func TestDeadLettersAreGroupedByReason(t *testing.T) {
 	}
 	args := []string{"route", "orders", "reason", "timeout", "host", "shop.example"}
 	s.post("/ui/dead/purge", args...).is(422).says("Nothing was purged")
-	s.post("/ui/dead/redrive", append(args, "over", "3s")...).is(422)
-	a := s.post("/ui/dead/redrive", append(args, "over", "1h", "count", "6")...).is(303)
-	if to := a.Header.Get("Location"); to != "/ui/dead?n=6&route=orders&said=group" {
-		t.Error(to)
-	}
-	s.get("/ui/dead?n=6&route=orders&said=group").says("6 notices scheduled again")
+	s.post("/ui/dead/redrive", append(args, "rate", "fast")...).is(422).says("Nothing was redriven")
+	a := s.post("/ui/dead/redrive", append(args, "rate", "6/h")...).is(303)
+	s.get(a.Header.Get("Location")).is(200).says("6 notices of orders scheduled again, at 6/h.", "pending 6", "dead again 0",
+		"delivered or cancelled 0")
 	soon, later := 0, 0
 	for key, f := range s.engine.All() {
 		if strings.Contains(key, ":t") {
@@ -319,7 +317,7 @@ func TestDeadLettersOfOneStatus(t *testing.T) {
 	const group = "/ui/dead/group?reason=status_5xx&route=orders&status=503"
 	s.get(group).is(200).says("the reason HTTP 503", "2 notices", "shop1.example", "shop2.example").saysNot("shop0.example")
 	s.get("/ui/dead/group?reason=status_5xx&route=orders&status=404").is(404)
-	s.post("/ui/dead/redrive", "route", "orders", "reason", "status_5xx", "status", "503", "count", "2").is(303)
+	s.post("/ui/dead/redrive", "route", "orders", "reason", "status_5xx", "status", "503").is(303)
 	all := s.engine.All()
 	if all["app1:orders:paid:s0"].State != notice.Dead || all["app1:orders:paid:s1"].State != notice.Scheduled ||
 		all["app1:orders:paid:s2"].State != notice.Scheduled {

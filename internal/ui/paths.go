@@ -1,12 +1,16 @@
 package ui
 
-import "net/url"
+import (
+	"net/url"
+
+	"notifier/internal/problems"
+)
 
 // noticePath returns the address of a notice.
 func noticePath(key string) string { return Root + "notices/" + url.PathEscape(key) }
 
 // receiverPath returns the address of a receiver.
-func receiverPath(name string) string { return Root + "receivers/" + url.PathEscape(name) }
+func receiverPath(name string) string { return problems.ReceiverPath(name) }
 
 // routePath returns the address under which a route is paused and resumed.
 func routePath(name string) string { return Root + "routes/" + url.PathEscape(name) }
@@ -15,17 +19,10 @@ func routePath(name string) string { return Root + "routes/" + url.PathEscape(na
 func redirectPath(id string) string { return Root + "redirects/" + url.PathEscape(id) }
 
 // noticesPath returns the address of a search, from names and values in turn.
-func noticesPath(pairs ...string) string {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		q.Set(pairs[i], pairs[i+1])
-	}
-
-	return Root + "notices?" + q.Encode()
-}
+func noticesPath(pairs ...string) string { return problems.NoticesPath(pairs...) }
 
 // deadPath returns the address of the dead letters of a route.
-func deadPath(route string) string { return Root + "dead?" + url.Values{"route": {route}}.Encode() }
+func deadPath(route string) string { return problems.DeadPath(route) }
 
 // home returns the address of the visitor's first page.
 func (v Visitor) home() string {

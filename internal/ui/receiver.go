@@ -10,6 +10,7 @@ import (
 	"notifier/internal/health"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/sampler"
 	"notifier/internal/store"
 )
 
@@ -56,8 +57,8 @@ type answerRow struct {
 // showReceiver serves the page of a receiver.
 func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	name := r.PathValue("receiver")
-	b := p.sampler.current(r.Context())
-	page := receiverPage{Receiver: name, Stale: p.stale(b, v), Missing: b.silent(v)}
+	b := p.sampler.Current(r.Context())
+	page := receiverPage{Receiver: name, Stale: p.stale(b, v), Missing: silent(b, v)}
 	for _, h := range p.hostsOf(b, v, name) {
 		row, err := p.receiverOfRoute(r.Context(), b, h, v)
 		if err != nil {
@@ -84,7 +85,7 @@ func (p *Pages) showReceiver(w http.ResponseWriter, r *http.Request, v Visitor) 
 
 // silent returns the sentence about instances whose metrics are missing or incomplete; nil if there are none. As in the API, only
 // visitors who see all notices see the labels of instances.
-func (b *board) silent(v Visitor) text {
+func silent(b *sampler.Board, v Visitor) text {
 	var labels []string
 	for _, i := range b.Instances {
 		if !i.Tells || i.Figures.Cut {
@@ -102,7 +103,7 @@ func (b *board) silent(v Visitor) text {
 	return say("Metrics of %s instance(s) are missing or incomplete: %s.", len(labels), labels)
 }
 
-func (p *Pages) receiverOfRoute(ctx context.Context, b *board, h hostRow, v Visitor) (receiverOfRoute, error) {
+func (p *Pages) receiverOfRoute(ctx context.Context, b *sampler.Board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess),
 		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
@@ -221,7 +222,7 @@ func wholeMS(d time.Duration) text {
 // dayCharts draws the attempts of the last 24 hours and their latency.
 func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 	const count, height = 24, 104.0
-	wide := spans * cellWidth / count
+	wide := sampler.Spans * cellWidth / count
 	first := now.UTC().Truncate(time.Hour).Add(-(count - 1) * time.Hour)
 	attempts = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Attempts, last 24 hours")}
 	latency = chart{W: chartWidth, H: height + chartBottom + 4, Hourly: true, Title: say("Latency, last 24 hours")}
@@ -255,11 +256,11 @@ func dayCharts(hours []health.Hour, now time.Time) (attempts, latency chart) {
 	}
 
 	for _, c := range []*chart{&attempts, &latency} {
-		c.box("axis", chartLeft, height, spans*cellWidth, 1)
+		c.box("axis", chartLeft, height, sampler.Spans*cellWidth, 1)
 		c.Labels = append(c.Labels, label{chartLeft - 6, height, plain(0), "end"},
 			label{chartLeft, height + 14, plain(first.Format("15:04")), "start"},
-			label{chartLeft + spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
-			label{chartLeft + spans*cellWidth, height + 14, say("now"), "end"})
+			label{chartLeft + sampler.Spans*cellWidth/2, height + 14, plain(first.Add(count / 2 * time.Hour).Format("15:04")), "middle"},
+			label{chartLeft + sampler.Spans*cellWidth, height + 14, say("now"), "end"})
 	}
 
 	if total == 0 {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"notifier/internal/health"
+	"notifier/internal/problems"
+	"notifier/internal/sampler"
 )
 
 // receiversPerPage is the number of receivers on a page of the list.
@@ -32,13 +34,7 @@ func receiverFilterOf(q url.Values) receiverFilter {
 
 // values returns the query of the filter, without empty parameters.
 func (f receiverFilter) values() url.Values {
-	v := url.Values{}
-	for name, text := range map[string]string{"q": f.Contains, "state": string(f.State), "route": f.Route, "reason": f.Reason} {
-		if text != "" {
-			v.Set(name, text)
-		}
-	}
-
+	v := problems.ReceiverValues(f.Route, f.Selection)
 	if f.Page > 1 {
 		v.Set("page", strconv.Itoa(f.Page))
 	}
@@ -72,7 +68,7 @@ type receiverList struct {
 }
 
 // listOf returns the page of receivers that a filter selects.
-func (p *Pages) listOf(b *board, v Visitor, f receiverFilter) receiverList {
+func (p *Pages) listOf(b *sampler.Board, v Visitor, f receiverFilter) receiverList {
 	rows, failing := p.hostsOf(b, v, ""), health.Selection{State: health.StateFailing}
 	out := receiverList{receiverFilter: f, All: len(rows)}
 	for i := range b.Health {

@@ -11,6 +11,8 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
+	"notifier/internal/problems"
+	"notifier/internal/sampler"
 )
 
 // hostRow is a receiver of a route, with the figures of all instances.
@@ -80,7 +82,7 @@ type rateRow struct {
 
 func (p *Pages) showReceivers(w http.ResponseWriter, r *http.Request, v Visitor) error {
 	f := receiverFilterOf(r.URL.Query())
-	page := p.receiversOf(p.sampler.current(r.Context()), v, f)
+	page := p.receiversOf(p.sampler.Current(r.Context()), v, f)
 	return p.render(w, r, http.StatusOK, view{Title: say("Receivers"), Visitor: v, Live: "receivers" + f.query(f.Page),
 		Content: receiversContent(page)})
 }
@@ -92,9 +94,9 @@ func (p *Pages) showDestinations(w http.ResponseWriter, r *http.Request, _ Visit
 	return nil
 }
 
-func (p *Pages) receiversOf(b *board, v Visitor, f receiverFilter) receiversPage {
+func (p *Pages) receiversOf(b *sampler.Board, v Visitor, f receiverFilter) receiversPage {
 	out := receiversPage{receiverList: p.listOf(b, v, f), HostsAt: p.stamp(b.HealthAt), InstancesAt: p.stamp(b.InstancesAt)}
-	out.Stale, out.Missing = p.stale(b, v), b.silent(v)
+	out.Stale, out.Missing = p.stale(b, v), silent(b, v)
 	if out.Holds, out.MoreHolds = p.holdsOf(b, v, ""); b.HoldsErr != nil {
 		out.HoldsWrong = say("The paused receivers are unknown or outdated: %s", p.failure(context.Background(), b.HoldsErr).text)
 	}
@@ -120,7 +122,7 @@ func (p *Pages) receiversOf(b *board, v Visitor, f receiverFilter) receiversPage
 }
 
 // addRates adds the limits of the visitor's routes. Above mostCards, the page Routes has them.
-func (p *Pages) addRates(b *board, v Visitor, out *receiversPage) {
+func (p *Pages) addRates(b *sampler.Board, v Visitor, out *receiversPage) {
 	for _, rt := range p.o.Routes.All() {
 		if !v.Owns(rt.Prefix) {
 			continue
@@ -128,7 +130,7 @@ func (p *Pages) addRates(b *board, v Visitor, out *receiversPage) {
 
 		out.Routes = append(out.Routes, rt.Name)
 		row := rateRow{Route: rt.Name, Rate: say("unlimited"), HostConcurrency: rt.HostConcurrency, Concurrency: rt.Concurrency,
-			InFlight: b.inFlight(rt.Prefix), Now: perSecond(b.rate(rt.Prefix, b.At))}
+			InFlight: b.InFlight(rt.Prefix), Now: perSecond(b.Rate(rt.Prefix, b.At))}
 		if rt.Rate > 0 {
 			row.Rate = plain(perSecond(rt.Rate))
 		}
@@ -143,7 +145,7 @@ func (p *Pages) addRates(b *board, v Visitor, out *receiversPage) {
 
 // hostsOf returns one row for each receiver that the visitor may see, with the figures of all instances added up.
 // Their order is that of health.Listed. If only is not empty, hostsOf returns only the receiver with that host.
-func (p *Pages) hostsOf(b *board, v Visitor, only string) []hostRow {
+func (p *Pages) hostsOf(b *sampler.Board, v Visitor, only string) []hostRow {
 	list := hostList{p: p, only: only, by: map[hostID]*hostRow{}}
 	for _, i := range b.Instances {
 		for _, h := range i.Figures.Hosts {
@@ -251,7 +253,7 @@ func (p *Pages) finish(row *hostRow, at time.Time) {
 func (h *hostRow) judge() {
 	switch {
 	case h.Health.Failing():
-		h.Level, h.Says = gravity(&h.Health, h.At), say("failing")
+		h.Level, h.Says = severities[problems.Gravity(&h.Health, h.At)], say("failing")
 	case h.Breaker != "":
 		h.Level, h.Says = wrong, say("does not answer")
 	case h.Waiting > 0 && h.Slots > 0 && h.InFlight >= h.Slots:
@@ -260,7 +262,7 @@ func (h *hostRow) judge() {
 		h.Level, h.Says = mind, say("rate limited by receiver")
 	case h.Calls > 0 && h.Failed == h.Calls:
 		h.Level, h.Says = mind, say("all calls fail")
-	case h.Calls >= failingLeast && float64(h.Failed) >= failingShare*float64(h.Calls):
+	case h.Calls >= problems.FailingLeast && float64(h.Failed) >= problems.FailingShare*float64(h.Calls):
 		h.Level, h.Says = mind, say("most calls fail")
 	case h.Failed > 0:
 		h.Level, h.Says = fine, say("some calls fail")
@@ -274,7 +276,7 @@ func (h *hostRow) judge() {
 }
 
 // countedLate reports whether the count of waiting notices is so old that pages state its age.
-func (h hostRow) countedLate() bool { return h.At.Sub(h.Counted) > countedLate }
+func (h hostRow) countedLate() bool { return h.At.Sub(h.Counted) > problems.CountedLate }
 
 // slots returns the number of slots of the receiver.
 func (h hostRow) slots() string {

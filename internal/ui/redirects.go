@@ -1,16 +1,15 @@
 package ui
 
 import (
-	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/history"
 	"notifier/internal/notice"
 	"notifier/internal/redirect"
+	"notifier/internal/sampler"
 )
 
 // redirectRow is a redirect with its progress.
@@ -29,31 +28,8 @@ type redirectRow struct {
 	CSRF                       string
 }
 
-// redirectBudget is the number of redirects and of their shards that are read a second.
-const redirectBudget = 10
-
-// redirects reads the redirects, which takes one command, and one for each shard of each that is not over.
-func (s *sampler) redirects(ctx context.Context, b *board, now time.Time, changed bool) {
-	open := 0
-	for i := range b.Redirects {
-		if b.Redirects[i].State == redirect.Running || b.Redirects[i].State == redirect.Stopped {
-			open++
-		}
-	}
-
-	every := pace(len(b.Redirects)+open*s.engine.Shards(), redirectBudget, countLeast, countMost)
-	if !changed && b.RedirectsErr == nil && !b.RedirectsAt.IsZero() && now.Sub(b.RedirectsAt) < every-sampleEvery/2 {
-		return
-	}
-
-	list, err := s.engine.Redirects(ctx)
-	if b.RedirectsErr = err; err == nil {
-		b.Redirects, b.RedirectsAt = list, now
-	}
-}
-
 // redirectsOf returns the redirects of notices that the visitor may see.
-func (p *Pages) redirectsOf(b *board, v Visitor) (rows []redirectRow) {
+func (p *Pages) redirectsOf(b *sampler.Board, v Visitor) (rows []redirectRow) {
 	levels := map[string]level{redirect.Done: fine, redirect.Failed: wrong}
 	for i := range b.Redirects {
 		r := &b.Redirects[i]
@@ -120,7 +96,7 @@ func (p *Pages) switchRedirect(stop bool) handler {
 			said = "redirect-unchanged"
 		}
 
-		p.sampler.changed.Store(true)
+		p.sampler.Changed()
 		return back(w, Root+"receivers", url.Values{"said": {said}})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/sampler"
 	"notifier/internal/stats"
 )
 
@@ -23,7 +24,7 @@ func BenchmarkFirstPage(b *testing.B) {
 func busyNow() nowPage {
 	now := time.Date(2026, 11, 22, 9, 30, 0, 0, time.UTC)
 	due := stamp{now.Format(time.RFC3339), "2026-11-22 09:30:00 UTC", fromNow(now, now), "09:30:00"}
-	counts, work := make([]int64, spans), make([]stats.Work, spans)
+	counts, work := make([]int64, sampler.Spans), make([]stats.Work, sampler.Spans)
 	for i := range counts {
 		counts[i] = int64(i * i)
 		work[i].Late = stats.Spread{i % 40: int64(i)}

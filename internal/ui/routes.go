@@ -30,7 +30,7 @@ type routeRow struct {
 }
 
 func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	b := p.sampler.current(r.Context())
+	b := p.sampler.Current(r.Context())
 	paused := map[string]bool{}
 	for _, c := range b.Counts {
 		paused[c.Prefix] = c.Paused
@@ -47,7 +47,7 @@ func (p *Pages) showRoutes(w http.ResponseWriter, r *http.Request, v Visitor) er
 		row.Shared = !v.Owns(rt.Prefix)
 		row.Span, row.Slots, row.HostSlots, row.PerSecond = rt.Ladder.Total(), rt.Concurrency, rt.HostConcurrency, rt.Rate
 		if !row.Shared {
-			row.InFlight, row.Now = b.inFlight(rt.Prefix), perSecond(b.rate(rt.Prefix, b.At))
+			row.InFlight, row.Now = b.InFlight(rt.Prefix), perSecond(b.Rate(rt.Prefix, b.At))
 		}
 
 		row.Paused, row.May, row.CSRF = paused[rt.Prefix], !row.Shared && v.May(access.Operate), v.CSRF
@@ -156,7 +156,7 @@ func (p *Pages) switchRoute(paused bool) handler {
 			return err
 		}
 
-		p.sampler.changed.Store(true)
+		p.sampler.Changed()
 		return back(w, Root+"routes", url.Values{"said": {said}})
 	}
 }

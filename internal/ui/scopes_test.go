@@ -230,7 +230,7 @@ func replaysOf(e *enginetest.Engine, at time.Time) *replayer {
 
 // passing matches the parts that differ between equal pages although the pages' clock is stopped: cursors,
 // and times of the engine or a session.
-var passing = regexp.MustCompile(`(?:cursor|before|past)=[^"&]*|\brpl_[a-z0-9]{20}\b|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
+var passing = regexp.MustCompile(`(?:cursor|before|past|job)=[^"&]*|\brpl_[a-z0-9]{20}\b|\b(?:in )?(?:\d+(?:\.\d+)?[dhmsµn]+)+(?: ago)?\b|\bnow\b|\d\d:\d\d(?::\d\d(?:\.\d+Z?)?)?|Expires=[^;]*|Max-Age=\d+`)
 
 // Two scopes do not see each other. No page, header or stream contains a name of the other scope, and
 // every answer, count and chart equals the one without the other scope. The list of pages is that of the

@@ -322,28 +322,6 @@ func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string
 	}
 }
 
-// total estimates the number of notices that a search inspects.
-func (b *board) total(q store.Query) int64 {
-	n := int64(0)
-	for _, c := range b.Counts {
-		if !slices.Contains(q.Routes, c.Prefix) {
-			continue
-		}
-		switch q.State {
-		case notice.Scheduled, notice.Claimed:
-			n += c.Pending
-		case notice.Dead:
-			n += c.Dead
-		case notice.Delivered, notice.Cancelled:
-			n += c.Settled
-		default:
-			n += c.Pending + c.Dead + c.Settled
-		}
-	}
-
-	return n
-}
-
 // bound returns the context to which a cursor is sealed. A cursor names keys that the visitor may not see,
 // so it is valid for one scope and search only.
 func bound(page string, s search, v Visitor) []byte {

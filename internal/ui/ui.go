@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,14 +19,16 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
+	"notifier/internal/problems"
 	"notifier/internal/route"
+	"notifier/internal/sampler"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
 )
 
 // Root is the address of the pages.
-const Root = "/ui/"
+const Root = problems.Root
 
 // Options are the parameters of New.
 type Options struct {
@@ -58,6 +59,8 @@ type Options struct {
 	// Logger logs errors. Nil means none.
 	Logger  *zap.Logger
 	Version string
+	// Sampler reads the figures. Nil means one of this handler's own.
+	Sampler *sampler.Sampler
 	// Now is Redis's clock. Nil means time.Now.
 	Now func() time.Time
 }
@@ -71,8 +74,7 @@ type Pages struct {
 	now       func() time.Time
 	trail     *audit.Trail
 	crossSite *http.CrossOriginProtection
-	sampler   *sampler
-	examiner  *examiner
+	sampler   *sampler.Sampler
 	rendered  rendered
 	streams   *access.Shares // open ones
 	// noticeStreams counts the open streams of notices.
@@ -99,7 +101,10 @@ func New(o Options) *Pages {
 
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.streams = access.NewShares(maxStreams, o.Meter.Clients())
-	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now, asked: make(chan struct{}, 1)}
+	if p.sampler = o.Sampler; p.sampler == nil {
+		p.sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Health, Examine: o.Examine, Now: p.now})
+	}
+
 	p.gate()
 	p.addLanguages()
 	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
@@ -127,6 +132,7 @@ func New(o Options) *Pages {
 	p.change(access.Operate, "POST /ui/replays/{replay}/resume", p.switchReplay(false))
 	p.page(access.Read, "GET /ui/dead", p.showDead)
 	p.page(access.Read, "GET /ui/dead/group", p.showGroup)
+	p.page(access.Read, "GET /ui/dead/redriven", p.showRedriven)
 	p.page(access.Operate, "GET /ui/dead/download", p.download)
 	p.change(access.Operate, "POST /ui/dead/redrive", p.changeGroup(store.Redrive, audit.Redrive, "group"))
 	p.change(access.Operate, "POST /ui/dead/purge", p.changeGroup(store.Purge, audit.Purge, "purged"))
@@ -265,40 +271,6 @@ func wantsPage(r *http.Request) bool {
 // Run updates the figures of dashboards until ctx ends, which also ends their streams.
 func (p *Pages) Run(ctx context.Context) error {
 	defer close(p.closing)
-	var looking sync.WaitGroup
-	defer looking.Wait()
-	looking.Go(func() { p.examineOften(ctx) })
-	p.sampler.run(ctx)
+	p.sampler.Run(ctx)
 	return nil
-}
-
-// examineOften runs the checks of doctor while dashboards are open.
-func (p *Pages) examineOften(ctx context.Context) {
-	tick, full := time.NewTicker(sampleEvery), ""
-	defer tick.Stop()
-	for {
-		asked := false
-		select {
-		case <-ctx.Done():
-			return
-		case <-p.examiner.asked:
-			asked = true
-		case <-tick.C:
-		}
-
-		if asked || p.sampler.watched() {
-			fresh := examineEvery
-			if p.examiner.unreached() {
-				fresh = examinedFresh
-			}
-
-			if b := p.sampler.latest(); b != nil {
-				if why, _ := b.full(); why != full {
-					full, fresh = why, 0 // the finding on memory has changed
-				}
-			}
-
-			_, _, _ = p.examiner.get(ctx, fresh) // the page of the checks shows the error
-		}
-	}
 }

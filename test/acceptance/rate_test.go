@@ -48,8 +48,8 @@ func rateHolds(t *testing.T, slack int, numbers ...int) {
 		}
 		for _, s := range all {
 			await(t, waitTimeout, fmt.Sprintf("all %d known to each", n), func() bool {
-				living, err := s.tryMetric("notifier_instances", `state="living"`)
-				return err == nil && int(living) == n
+				alive, err := s.tryMetric("notifier_instances", `state="living"`)
+				return err == nil && int(alive) == n
 			})
 		}
 		// A stream above the rate, and a backlog from its beginning: however long it takes to

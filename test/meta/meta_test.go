@@ -27,6 +27,7 @@ var layers = map[string]int{
 	"internal/keyring":  10,
 	"internal/mask":     10,
 	"internal/keys":     10,
+	"internal/phrase":   10,
 	"internal/remote":   10,
 	"internal/spelling": 10,
 	"internal/timespec": 22,
@@ -74,6 +75,8 @@ var layers = map[string]int{
 	"internal/adopt":     70,
 	"internal/testcall":  70,
 	"internal/search":    72,
+	"internal/sampler":   72,
+	"internal/problems":  73,
 	"internal/apidocs":   74,
 	"internal/api":       75,
 

@@ -1,4 +1,4 @@
-package ui
+package sampler
 
 import (
 	"context"
@@ -33,10 +33,10 @@ func (d *dying) DeadCauses(context.Context, time.Time) (store.DeadCount, error) 
 func TestCausesOfDeathsOutliveAFailedCount(t *testing.T) {
 	e := &dying{dead: 3}
 	now := time.Now()
-	s := newSampler(Options{Engine: e, Routes: &route.Table{}}, func() time.Time { return now })
-	sample := func() *board {
+	s := New(Options{Engine: e, Routes: &route.Table{}, Now: func() time.Time { return now }})
+	sample := func() *Board {
 		now = now.Add(time.Minute)
-		return s.current(t.Context())
+		return s.Current(t.Context())
 	}
 	if b := sample(); b.Err != nil || len(b.Deaths) != 1 {
 		t.Fatalf("%v, %v", b.Deaths, b.Err)

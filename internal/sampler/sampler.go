@@ -1,4 +1,4 @@
-package ui
+package sampler
 
 import (
 	"cmp"
@@ -9,8 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"notifier/internal/audit"
+	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/health"
+	"notifier/internal/route"
 	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -39,11 +42,11 @@ const (
 // turnTime is how long an instance takes at most to start a new minute after the end of the last one.
 const turnTime = time.Second
 
-// spans are the minutes of the charts.
-const spans = 60
+// Spans are the minutes of the charts.
+const Spans = 60
 
-// board is the figures of one moment. It is never changed.
-type board struct {
+// Board is the figures of one moment. It is never changed.
+type Board struct {
 	At          time.Time
 	Fresh       time.Time // when all parts were read; before At if Err is not nil
 	Err         error     // why the figures are outdated; nil if they are current
@@ -51,7 +54,7 @@ type board struct {
 	CountsAt    time.Time
 	Missing     []wire.Lost       // nodes missing in Counts
 	Deaths      []store.DeadGroup // of deathsWithin, as far as they are still dead letters
-	Instances   []seenInstance
+	Instances   []Instance
 	InstancesAt time.Time
 	Minutes     map[int64]map[string]stats.Work // by Unix minute, then prefix
 	MinutesAt   time.Time
@@ -62,25 +65,27 @@ type board struct {
 	Whole       bool        // Forecast was read, unless its interval had not passed yet
 	Health      []health.Route
 	HealthAt    time.Time
-	HealthErr   error // why Health is outdated
+	HealthErr   error                   // why Health is outdated
+	Changed     map[string]audit.Change // by the name of the route, the last change of its settings
+	ChangedAt   time.Time
 	heldBoard
 	Ready    stats.Readiness
 	Answered time.Duration // the latency of reading the heartbeats
 }
 
-// seenInstance is an instance with its metrics.
-type seenInstance struct {
+// Instance is an instance with its metrics.
+type Instance struct {
 	fleet.Instance
 	Self    bool
 	Figures fleet.Figures
 	Tells   bool // its metrics can be read
 }
 
-// sampler makes boards.
-type sampler struct {
+// Sampler makes boards.
+type Sampler struct {
 	engine   Engine
-	health   Physician // may be nil
-	prefixes int       // of routes
+	health   Health // may be nil
+	prefixes int    // of routes
 	now      func() time.Time
 
 	taking sync.Mutex // one sample at a time
@@ -88,19 +93,45 @@ type sampler struct {
 
 	changed atomic.Bool // this instance has changed counts since
 
+	// Examiner runs the checks of doctor.
+	Examiner Examiner
+
 	mu       sync.Mutex
-	board    *board
-	watchers map[chan *board]string // the name of the live page
+	board    *Board
+	watchers map[chan *Board]string // the name of the live page
 	wake     chan struct{}
 }
 
-func newSampler(o Options, now func() time.Time) *sampler {
-	return &sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: now, watchers: map[chan *board]string{},
-		wake: make(chan struct{}, 1)}
+// Options are the parameters of New.
+type Options struct {
+	Engine Engine
+	Routes *route.Table
+	// Health is the health of receivers. Nil means that it is unknown.
+	Health Health
+	// Examine runs the checks of doctor. Nil means no checks.
+	Examine func(context.Context) (*doctor.Report, error)
+	// Now is Redis's clock.
+	Now func() time.Time
 }
 
-// run samples while a dashboard is open, until ctx ends.
-func (s *sampler) run(ctx context.Context) {
+// New returns a Sampler. It reads nothing until it is asked.
+func New(o Options) *Sampler {
+	return &Sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: o.Now, watchers: map[chan *Board]string{},
+		wake:     make(chan struct{}, 1),
+		Examiner: Examiner{examine: o.Examine, now: o.Now, asked: make(chan struct{}, 1)}}
+}
+
+// Changed makes the next board count again, because this instance has changed counts.
+func (s *Sampler) Changed() { s.changed.Store(true) }
+
+// Healthy reports whether the health of receivers is known at all.
+func (s *Sampler) Healthy() bool { return s.health != nil }
+
+// Run samples, and runs the checks of doctor, while a dashboard is open or asks for them, until ctx ends.
+func (s *Sampler) Run(ctx context.Context) {
+	var examining sync.WaitGroup
+	defer examining.Wait()
+	examining.Go(func() { s.examineOften(ctx) })
 	tick := time.NewTicker(sampleEvery)
 	defer tick.Stop()
 	for {
@@ -111,20 +142,20 @@ func (s *sampler) run(ctx context.Context) {
 		case <-s.wake: // the first dashboard need not wait
 		}
 		if s.watched() {
-			s.publish(s.read(ctx, s.shows("now")))
+			s.publish(s.Read(ctx, s.shows("now")))
 		}
 	}
 }
 
 // watched reports whether a dashboard is open.
-func (s *sampler) watched() bool {
+func (s *Sampler) watched() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.watchers) > 0
 }
 
 // shows reports whether a live page is open.
-func (s *sampler) shows(page string) bool {
+func (s *Sampler) shows(page string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.watchers {
@@ -136,7 +167,7 @@ func (s *sampler) shows(page string) bool {
 	return false
 }
 
-func (s *sampler) publish(b *board) {
+func (s *Sampler) publish(b *Board) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.watchers {
@@ -147,9 +178,9 @@ func (s *sampler) publish(b *board) {
 	}
 }
 
-// watch returns a channel of new boards for a live page until leave is called.
-func (s *sampler) watch(page string) (boards <-chan *board, leave func()) {
-	w := make(chan *board, 1)
+// Watch returns a channel of new boards for a live page until leave is called.
+func (s *Sampler) Watch(page string) (boards <-chan *Board, leave func()) {
+	w := make(chan *Board, 1)
 	s.mu.Lock()
 	s.watchers[w] = page
 	s.mu.Unlock()
@@ -166,17 +197,17 @@ func (s *sampler) watch(page string) (boards <-chan *board, leave func()) {
 }
 
 // latest returns the last board; nil = none was read yet.
-func (s *sampler) latest() *board {
+func (s *Sampler) latest() *Board {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.board
 }
 
-// current returns a board that is at most one sample old, if Redis answers. Its forecast may be older.
-func (s *sampler) current(ctx context.Context) *board { return s.read(ctx, false) }
+// Current returns a board that is at most one sample old, if Redis answers. Its forecast may be older.
+func (s *Sampler) Current(ctx context.Context) *Board { return s.Read(ctx, false) }
 
-// read is current, with the forecast if whole is true.
-func (s *sampler) read(ctx context.Context, whole bool) *board {
+// Read is Current, with the forecast if whole is true.
+func (s *Sampler) Read(ctx context.Context, whole bool) *Board {
 	if b := s.latest(); s.suffices(b, whole) {
 		return b
 	}
@@ -185,13 +216,13 @@ func (s *sampler) read(ctx context.Context, whole bool) *board {
 }
 
 // suffices reports whether a board need not be read again yet.
-func (s *sampler) suffices(b *board, whole bool) bool {
+func (s *Sampler) suffices(b *Board, whole bool) bool {
 	return b != nil && s.now().Sub(b.At) < sampleEvery/2 && (b.Whole || !whole) && !s.changed.Load()
 }
 
 // sample reads a board. Parts that cannot be read keep their old values. Only the page Now shows the forecast: without
 // whole, its budget is for the health of receivers.
-func (s *sampler) sample(ctx context.Context, whole bool) *board {
+func (s *Sampler) sample(ctx context.Context, whole bool) *Board {
 	s.taking.Lock()
 	defer s.taking.Unlock()
 	before, now := s.latest(), s.now()
@@ -201,7 +232,7 @@ func (s *sampler) sample(ctx context.Context, whole bool) *board {
 
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	b := &board{Minutes: map[int64]map[string]stats.Work{}}
+	b := &Board{Minutes: map[int64]map[string]stats.Work{}}
 	if before != nil {
 		*b = *before
 	}
@@ -218,7 +249,10 @@ func (s *sampler) sample(ctx context.Context, whole bool) *board {
 			figures = s.forecast(ctx, b, now)
 		}
 	})
-	steps.Go(func() { s.receivers(ctx, b, now, whole) })
+	steps.Go(func() {
+		s.receivers(ctx, b, now, whole)
+		s.changes(ctx, b, now)
+	})
 	steps.Go(func() {
 		s.holds(ctx, b, now, changed)
 		s.redirects(ctx, b, now, changed)
@@ -238,7 +272,7 @@ func (s *sampler) sample(ctx context.Context, whole bool) *board {
 	return b
 }
 
-func (s *sampler) instances(ctx context.Context, b *board) error {
+func (s *Sampler) instances(ctx context.Context, b *Board) error {
 	began := time.Now()
 	list, err := s.engine.Instances(ctx)
 	if err != nil {
@@ -246,17 +280,17 @@ func (s *sampler) instances(ctx context.Context, b *board) error {
 	}
 
 	b.Answered, b.InstancesAt = time.Since(began), s.now()
-	b.Instances = make([]seenInstance, len(list))
+	b.Instances = make([]Instance, len(list))
 	for i, x := range list {
 		f, ok := x.ReadFigures()
-		b.Instances[i] = seenInstance{x, x.ID == s.engine.Self(), f, ok}
+		b.Instances[i] = Instance{x, x.ID == s.engine.Self(), f, ok}
 	}
 
 	return nil
 }
 
 // receivers reads the health of receivers.
-func (s *sampler) receivers(ctx context.Context, b *board, now time.Time, whole bool) {
+func (s *Sampler) receivers(ctx context.Context, b *Board, now time.Time, whole bool) {
 	known, budget := 0, healthBudget
 	if !whole {
 		budget += forecastBudget
@@ -277,9 +311,23 @@ func (s *sampler) receivers(ctx context.Context, b *board, now time.Time, whole 
 	}
 }
 
+// changesEvery is the interval of reading the changes of settings: one command.
+const changesEvery = 10 * time.Second
+
+// changes reads when the settings of routes were changed. A failed read keeps the last ones: an explanation is missing, no figure.
+func (s *Sampler) changes(ctx context.Context, b *Board, now time.Time) {
+	if !b.ChangedAt.IsZero() && now.Sub(b.ChangedAt) < changesEvery {
+		return
+	}
+
+	if list, err := s.engine.RouteChanges(ctx); err == nil {
+		b.Changed, b.ChangedAt = list, now
+	}
+}
+
 // minutes adds the minutes that have ended since the last sample.
-func (s *sampler) minutes(ctx context.Context, b *board, now time.Time) error {
-	oldest := now.Add(-(spans + 5) * time.Minute)
+func (s *Sampler) minutes(ctx context.Context, b *Board, now time.Time) error {
+	oldest := now.Add(-(Spans + 5) * time.Minute)
 	if now.Sub(b.MinutesAt) < minutesEvery && now.Second() > 5 && now.Unix()/60 == b.MinutesAt.Unix()/60 {
 		return nil // a minute is read until all instances have reported it
 	}
@@ -328,7 +376,7 @@ func pace(commands, budget int, least, most time.Duration) time.Duration {
 	return min(max(time.Duration(commands)*time.Second/time.Duration(budget), least), most)
 }
 
-func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
+func (s *Sampler) counts(ctx context.Context, b *Board, now time.Time) error {
 	n := max(len(b.Counts), s.prefixes) * s.engine.Shards()
 	if !s.changed.Swap(false) && !b.CountsAt.IsZero() && now.Sub(b.CountsAt) < pace(n*countCommands, countBudget, countLeast,
 		countMost)-sampleEvery/2 {
@@ -349,7 +397,7 @@ func (s *sampler) counts(ctx context.Context, b *board, now time.Time) error {
 const deathsWithin = time.Hour
 
 // deaths reads the causes of recent deaths, one command for each shard, unless the counts say that there is no dead letter.
-func (s *sampler) deaths(ctx context.Context, b *board) error {
+func (s *Sampler) deaths(ctx context.Context, b *Board) error {
 	if !slices.ContainsFunc(b.Counts, func(c store.Counts) bool { return c.Dead > 0 }) {
 		b.Deaths = nil
 		return nil
@@ -363,11 +411,11 @@ func (s *sampler) deaths(ctx context.Context, b *board) error {
 	return err
 }
 
-func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
+func (s *Sampler) forecast(ctx context.Context, b *Board, now time.Time) error {
 	n := 0
 	for _, c := range b.Counts {
 		if c.Pending > 0 {
-			n += s.engine.Shards() * store.ForecastCommands(b.Forecast[c.Prefix], spans)
+			n += s.engine.Shards() * store.ForecastCommands(b.Forecast[c.Prefix], Spans)
 		}
 	}
 
@@ -382,7 +430,7 @@ func (s *sampler) forecast(ctx context.Context, b *board, now time.Time) error {
 			continue
 		}
 
-		list, missing, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, spans)
+		list, missing, err := s.engine.Forecast(ctx, c.Prefix, time.Minute, Spans)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package ui
+package sampler
 
 import (
 	"context"
@@ -26,7 +26,7 @@ type heldBoard struct {
 
 // holds reads the paused and limited receivers, which takes one command, and one for each shard of a cluster. It
 // counts the held notices within the budget of counts, and after a change of this instance.
-func (s *sampler) holds(ctx context.Context, b *board, now time.Time, changed bool) {
+func (s *Sampler) holds(ctx context.Context, b *Board, now time.Time, changed bool) {
 	table, err := s.engine.Holds(ctx)
 	if b.HoldsErr = err; err != nil {
 		return
@@ -67,8 +67,8 @@ func (s *sampler) holds(ctx context.Context, b *board, now time.Time, changed bo
 	b.Held, b.HeldAt = held, now
 }
 
-// paused returns the pauses at present whose prefix is wanted.
-func (b *board) paused(wanted func(prefix string) bool) (list []*holds.Pause) {
+// Paused returns the pauses at present whose prefix is wanted.
+func (b *Board) Paused(wanted func(prefix string) bool) (list []*holds.Pause) {
 	if b.Holds == nil {
 		return nil
 	}
@@ -82,8 +82,8 @@ func (b *board) paused(wanted func(prefix string) bool) (list []*holds.Pause) {
 	return list
 }
 
-// held returns how many notices pauses hold, and whether all were counted.
-func (b *board) held(list []*holds.Pause) (sum int64, counted bool) {
+// HeldBy returns how many notices pauses hold, and whether all were counted.
+func (b *Board) HeldBy(list []*holds.Pause) (sum int64, counted bool) {
 	for _, p := range list {
 		n, known := b.Held[p.String()]
 		if !known {

@@ -1,4 +1,4 @@
-package ui
+package sampler
 
 import (
 	"context"
@@ -6,9 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"notifier/internal/audit"
 	"notifier/internal/fleet"
 	"notifier/internal/holds"
 	"notifier/internal/redirect"
+	"notifier/internal/route"
 	"notifier/internal/stats"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -37,7 +39,7 @@ func (f *forecasts) Counts(context.Context) ([]store.Counts, []wire.Lost, error)
 
 func (f *forecasts) Forecast(context.Context, string, time.Duration, int) ([]int64, []wire.Lost, error) {
 	f.n++
-	list := make([]int64, spans)
+	list := make([]int64, Spans)
 	list[0] = f.due
 	return list, nil, nil
 }
@@ -52,21 +54,23 @@ func (*forecasts) HeldCounts(context.Context, []string) ([]map[string]int64, err
 
 func (*forecasts) Redirects(context.Context) ([]redirect.Redirect, error) { return nil, nil }
 
+func (*forecasts) RouteChanges(context.Context) (map[string]audit.Change, error) { return nil, nil }
+
 // The forecast is read only for the page that shows it, which then gets it at once.
 func TestSamplerReadsTheForecastForNow(t *testing.T) {
 	e := &forecasts{}
-	s := &sampler{engine: e, prefixes: 1, now: time.Now, watchers: map[chan *board]string{}, wake: make(chan struct{}, 1)}
-	_, leave := s.watch("receivers")
-	if s.read(t.Context(), s.shows("now")); e.n != 0 {
+	s := New(Options{Engine: e, Routes: &route.Table{}, Now: time.Now})
+	_, leave := s.Watch("receivers")
+	if s.Read(t.Context(), s.shows("now")); e.n != 0 {
 		t.Errorf("%d forecasts for Receivers", e.n)
 	}
 	leave()
-	_, leave = s.watch("now")
+	_, leave = s.Watch("now")
 	defer leave()
-	if b := s.read(t.Context(), s.shows("now")); e.n != 1 || b.ForecastAt.IsZero() {
+	if b := s.Read(t.Context(), s.shows("now")); e.n != 1 || b.ForecastAt.IsZero() {
 		t.Errorf("%d forecasts for Now", e.n)
 	}
-	if s.read(t.Context(), true); e.n != 1 {
+	if s.Read(t.Context(), true); e.n != 1 {
 		t.Errorf("%d forecasts of one sample", e.n)
 	}
 }
@@ -79,11 +83,11 @@ func TestForecastOfManyRoutesIsFresh(t *testing.T) {
 	}{{1000, 10 * time.Second, 30 * time.Second}, {1001, 5 * time.Minute, 5 * time.Minute}} {
 		e := &forecasts{routes: 30, due: c.due}
 		now := time.Now()
-		s := &sampler{engine: e, prefixes: 30, now: func() time.Time { return now }, watchers: map[chan *board]string{}}
-		s.read(t.Context(), true)
+		s := &Sampler{engine: e, prefixes: 30, now: func() time.Time { return now }, watchers: map[chan *Board]string{}}
+		s.Read(t.Context(), true)
 		first := now
 		for ; e.n == 30 && now.Before(first.Add(time.Hour)); now = now.Add(sampleEvery) {
-			s.read(t.Context(), true)
+			s.Read(t.Context(), true)
 		}
 		if age := now.Sub(first); age < c.least || age > c.most+2*sampleEvery || e.n != 60 {
 			t.Errorf("%d due in each route: read again after %v", c.due, age)

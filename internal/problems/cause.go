@@ -1,0 +1,57 @@
+package problems
+
+import (
+	"fmt"
+	"strconv"
+
+	"notifier/internal/health"
+	"notifier/internal/notice"
+	"notifier/internal/phrase"
+)
+
+// CauseText returns the cause of a death: the HTTP status if it has one, else the reason.
+func CauseText(c notice.Cause) phrase.Text {
+	switch {
+	case c.Status > 0:
+		return AnswerText(c)
+	case c.Reason == "":
+		return say("no reason")
+	}
+	return phrase.Plain(string(c.Reason))
+}
+
+// AnswerText returns a response: the HTTP status if it is the failure, else the reason.
+func AnswerText(c notice.Cause) phrase.Text {
+	switch {
+	case c.Reason == "":
+		return say("delivered")
+	case c.Status > 0 && (c.Status < 200 || c.Status > 299):
+		return phrase.Plain("HTTP " + strconv.Itoa(c.Status))
+	case c.Status > 0:
+		return phrase.Plain(fmt.Sprintf("HTTP %d, %s", c.Status, c.Reason))
+	}
+	return phrase.Plain(string(c.Reason))
+}
+
+// LastAnswer returns the last response of a receiver: "HTTP 500, 38 in a row".
+func LastAnswer(r *health.Receiver) phrase.Text {
+	answer := AnswerText(notice.Cause{Reason: notice.Reason(r.Reason), Status: r.Status})
+	if r.Failures > 1 {
+		return say("%s, %s in a row", answer, r.Failures)
+	}
+
+	return answer
+}
+
+// causeFlags are the flags that select a cause in the commands list, redrive and purge.
+func causeFlags(c notice.Cause) (flags string) {
+	if c.Reason != "" {
+		flags = " --reason " + string(c.Reason)
+	}
+
+	if c.Status > 0 {
+		flags += " --status " + strconv.Itoa(c.Status)
+	}
+
+	return flags
+}
