@@ -22,4 +22,7 @@ func TestProblemsNamesTheRemedy(t *testing.T) {
 	out, _ = d.run(0, "problems", "--json", "--route", "jobs")
 	contains(t, out, `"kind": "dead"`, `"command": "notifier redrive`)
 	d.run(1, "problems", "--route", "none")
+	out, _ = d.run(0, "redrive", "--route", "jobs", "--rate", "2/m", "--dry-run")
+	contains(t, out, "Dry run: 1 dead letters of route jobs would be redriven, over 30s at 2/m")
+	d.run(0, "redrive", "--route", "jobs", "--rate", "2/m")
 }

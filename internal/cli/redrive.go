@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"notifier/client"
+	"notifier/internal/notice"
+	"notifier/internal/store"
 )
 
 func (a *command) redrive() *cobra.Command {
@@ -153,10 +156,20 @@ func (a *command) bulk(ctx context.Context, name string, b client.Bulk, call bul
 	}
 
 	if dry {
-		a.say("Dry run: %d dead letters of route %s would be %s\n", matched, name, call.done)
+		a.say("Dry run: %d dead letters of route %s would be %s%s\n", matched, name, call.done, overTime(matched, b.Rate))
 		return nil
 	}
 
-	a.say("%d of %d dead letters of route %s %s\n", changed, matched, name, call.done)
+	a.say("%d of %d dead letters of route %s %s%s\n", changed, matched, name, call.done, overTime(changed, b.Rate))
 	return nil
+}
+
+// overTime says how long a redrive of n notices takes at a rate; empty = at once.
+func overTime(n int, rate string) string {
+	perSecond, err := notice.ParseRate(rate)
+	if err != nil {
+		return ""
+	}
+
+	return fmt.Sprintf(", over %s at %s", notice.Short(store.Paced(n, perSecond).Round(time.Second)), rate)
 }

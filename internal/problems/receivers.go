@@ -178,7 +178,7 @@ func groupsOf(list []*receiver) [][]*receiver {
 func (f *finder) together(g []*receiver) {
 	p := Problem{Kind: Failing, Severity: Warning, Route: g[0].route, Prefix: g[0].prefix, Cause: g[0].cause(), Count: int64(len(g)),
 		Hosts: len(g), Since: g[0].Since}
-	waiting := 0
+	waiting, names := 0, []string{}
 	for _, r := range g {
 		waiting += r.Waiting
 		if r.Since.Before(p.Since) {
@@ -194,7 +194,7 @@ func (f *finder) together(g []*receiver) {
 		}
 
 		if len(p.Examples) < mostExamples {
-			p.Examples = append(p.Examples, r.Name)
+			p.Examples, names = append(p.Examples, r.Name), append(names, health.Title(r.Name))
 		}
 	}
 
@@ -203,7 +203,7 @@ func (f *finder) together(g []*receiver) {
 		p.Facts = append(p.Facts, say("%s waiting", waiting))
 	}
 
-	p.Facts = append(p.Facts, say("first of them: %s", strings.Join(p.Examples, ", ")))
+	p.Facts = append(p.Facts, say("first of them: %s", strings.Join(names, ", ")))
 	p.Links = []Link{{Path: ReceiversPath(p.Route, health.Selection{State: health.StateFailing, Reason: g[0].Reason}), Text: say("Receivers")}}
 	p.Command = "notifier receivers --state failing --route " + p.Route
 	if p.Reason != "" {
