@@ -96,7 +96,8 @@ func TestFullRedisDoesNotFlap(t *testing.T) {
 	t.Parallel()
 	core, logs := logged.New(zap.InfoLevel)
 	now := time.Unix(1e9, 0)
-	f := &full{engine: &Engine{o: Options{Logger: zap.New(core), Metrics: &stats.Counters{}}, failed: make(chan struct{}, 1)}, now: func() time.Time { return now }}
+	e := &Engine{o: Options{Logger: zap.New(core), Metrics: &stats.Counters{}}, failed: make(chan struct{}, 1)}
+	f := &full{engine: e, now: func() time.Time { return now }}
 	for range 20 {
 		f.refused("", wire.ErrFull)
 		now = now.Add(fullLasts - time.Millisecond)
