@@ -115,10 +115,11 @@ func redrive(b *tab) {
 		b.t.Errorf("an answer ran as a script: %s", title)
 	}
 	b.sees("Redrive 6 notices")
-	b.do(chromedp.SetValue(chromedp.CSS(`select[name=over]`), "1h"))
+	js[string](b, `document.querySelector("select[name=rate]").selectedOptions[0].value = "6/h"`) // none dies again during the test
 	b.click(`form[action="/ui/dead/redrive"] button`)
-	b.sees("6 notices scheduled again.")
+	b.sees("6 notices of refunds scheduled again, at 6/h.")
 	b.s.await("shop:refund:notice:d5", "scheduled")
+	b.open("/ui/dead?route=refunds")
 	b.click(`a[href*="reason=gone"]`)
 	b.sees("Purge 1 notice")
 	b.click(`form[action="/ui/dead/purge"] button`) // the box is not ticked: the browser says so
