@@ -31,13 +31,21 @@ const mostCell = 32_000
 // and says so in the last one. written reports whether some of the file was written before an error.
 func (s *Searcher) File(ctx context.Context, w io.Writer, q Query, scope Scope, rules *mask.Rules) (written bool, err error) {
 	s.locate(ctx, &q, scope)
+	hq, parts, why := s.pastQuery(ctx, q, scope)
+	if why == NeedsTime || why == NoHistory && q.Text != "" {
+		return false, &Unsearched{why}
+	}
+
 	f := &file{s: s, out: csv.NewWriter(w), rules: rules, redis: map[history.Name]bool{}}
 	f.out.UseCRLF = true
 	if err := f.live(ctx, q, scope); err != nil {
 		return f.begun, err
 	}
-	if err := f.past(ctx, q, scope); err != nil {
-		return f.begun, err
+
+	if why == Searched && hq != nil {
+		if err := f.past(ctx, hq, parts, scope); err != nil {
+			return f.begun, err
+		}
 	}
 
 	if f.rows > MostRows {
@@ -51,7 +59,8 @@ func (s *Searcher) File(ctx context.Context, w io.Writer, q Query, scope Scope, 
 	return f.begun, err
 }
 
-// Unsearched is the error of a file without the section of the history.
+// Unsearched is the error of a file that would lack the section of the history: a search of texts without a history, or
+// of texts and parts of keys without a time.
 type Unsearched struct{ Why Why }
 
 func (u *Unsearched) Error() string { return "the history cannot be searched" }
@@ -130,15 +139,7 @@ func (f *file) live(ctx context.Context, q Query, scope Scope) error {
 	return nil
 }
 
-func (f *file) past(ctx context.Context, q Query, scope Scope) error {
-	hq, parts, why := f.s.pastQuery(ctx, q, scope)
-	switch {
-	case q.Text != "" && (why == NeedsTime || why == NoHistory):
-		return &Unsearched{why}
-	case why != Searched || hq == nil:
-		return nil
-	}
-
+func (f *file) past(ctx context.Context, hq *history.Query, parts []string, scope Scope) error {
 	for hq.Limit = 1000; f.rows <= MostRows; {
 		got, err := f.s.merged(ctx, *hq, parts)
 		if err != nil {

@@ -114,7 +114,19 @@ type Page struct {
 	Live, Past string
 	// Uncounted leaves the totals out.
 	Uncounted bool
+	// Only is the only section that is answered.
+	Only Section
 }
+
+// Section is a part of an answer.
+type Section int
+
+// Sections of an answer.
+const (
+	BothSections Section = iota
+	RedisSection
+	HistorySection
+)
 
 // Limits of one answer.
 const (
@@ -131,8 +143,15 @@ const (
 func (s *Searcher) Search(ctx context.Context, q Query, scope Scope, page Page) (Answer, error) {
 	var a Answer
 	s.locate(ctx, &q, scope)
-	if err := s.live(ctx, q, scope, page, &a.Live); err != nil {
+	if page.Only == HistorySection {
+		a.Live.Why = OnlyHistory
+	} else if err := s.live(ctx, q, scope, page, &a.Live); err != nil {
 		return a, err
+	}
+
+	if page.Only == RedisSection {
+		a.Past.Why = OnlyRedis
+		return a, nil
 	}
 
 	s.past(ctx, q, scope, page, &a)
