@@ -19,7 +19,7 @@ import (
 
 // Query is the meaning of a line. Empty fields select all.
 type Query struct {
-	Key    string // a whole key
+	Key    string // a whole key, or the beginning of keys if no notice has it
 	Begins string // the beginning of a key, with a colon
 	Number string // the beginning of the last segment of a key, such as an order number
 	Part   string // a part of a key
@@ -66,33 +66,35 @@ const (
 type Fault struct{ Word, Want string }
 
 // Wants are the texts of faults.
-var Wants = []string{wantShort, wantUTF8, wantQuotes, wantID, wantHost, wantState, wantReason, wantPart, wantNumber, wantValue, wantOne,
-	wantOnePlace, wantShortText, wantDead, wantOneTime, wantOrder}
+var Wants = []string{WantShort, WantUTF8, WantQuotes, WantID, WantHost, WantState, WantReason, WantPart, WantNumber, WantValue, WantOne,
+	WantOnePlace, WantShortText, WantDead, WantOneTime, WantOrder}
 
+// What would be right.
 const (
-	wantShort     = "has more than 500 bytes"
-	wantUTF8      = "is not UTF-8"
-	wantQuotes    = `want text between two quotation marks, such as "card declined"`
-	wantID        = "a webhook-id is msg_ and 26 hexadecimal digits"
-	wantHost      = "want a host, such as host=shop.example"
-	wantState     = "want scheduled, claimed, delivered, dead, cancelled or replaced"
-	wantReason    = "want a reason, such as reason=timeout"
-	wantPart      = "want a part of a key, such as part=4711"
-	wantNumber    = "want an order number, such as id=4711"
-	wantValue     = "want a value after the equals sign"
-	wantOne       = "is a second word of its kind: write one, and text in quotation marks"
-	wantOnePlace  = "goes with no other key or part of a key: put text in quotation marks"
-	wantShortText = "has more than 200 bytes of text"
-	wantDead      = "only dead letters have a reason: leave the state out"
-	wantOneTime   = "is a second time range: write one"
-	wantOrder     = "ends before it starts"
+	WantShort     = "has more than 500 bytes"
+	WantUTF8      = "is not UTF-8"
+	WantQuotes    = `want text between two quotation marks, such as "card declined"`
+	WantID        = "a webhook-id is msg_ and 26 hexadecimal digits"
+	WantHost      = "want a host, such as host=shop.example"
+	WantState     = "want scheduled, claimed, delivered, dead, cancelled or replaced"
+	WantReason    = "want a reason, such as reason=timeout"
+	WantPart      = "want a part of a key, such as part=4711"
+	WantNumber    = "want an order number, such as id=4711"
+	WantValue     = "want a value after the equals sign"
+	WantOne       = "is a second word of its kind: write one, and text in quotation marks"
+	WantOnePlace  = "goes with no other key or part of a key: put text in quotation marks"
+	WantShortText = "has more than 200 bytes of text"
+	WantDead      = "only dead letters have a reason: leave the state out"
+	WantOneTime   = "is a second time range: write one"
+	WantOrder     = "ends before it starts"
 )
 
 func (f *Fault) Error() string { return fmt.Sprintf("%.100q: %s", f.Word, f.Want) }
 
 // states are the words for states.
 var states = map[string]string{"scheduled": "scheduled", "claimed": "claimed", "delivered": "delivered", "cancelled": "cancelled",
-	"dead": "dead", "failed": "dead", "replaced": "replaced", "失败": "dead", "死信": "dead", "已送达": "delivered"}
+	"dead": "dead", "failed": "dead", "replaced": "replaced",
+	"失败": "dead", "死信": "dead", "已送达": "delivered", "待投递": "scheduled", "投递中": "claimed", "已取消": "cancelled", "已被替换": "replaced"}
 
 // chineseDays are the words for days in the Chinese pages.
 var chineseDays = map[string]string{"昨天": "yesterday", "今天": "today"}
@@ -108,9 +110,9 @@ func Read(box string, now time.Time) (Query, []Word, error) {
 	p := parser{now: now}
 	switch {
 	case len(box) > MaxBox:
-		return Query{}, nil, &Fault{box, wantShort}
+		return Query{}, nil, &Fault{box, WantShort}
 	case !utf8.ValidString(box):
-		return Query{}, nil, &Fault{box, wantUTF8}
+		return Query{}, nil, &Fault{box, WantUTF8}
 	}
 
 	words, err := split(box)
@@ -164,7 +166,7 @@ func split(box string) (words []word, err error) {
 		if end != "" {
 			text, behind, ok := strings.Cut(inner, end)
 			if !ok || strings.TrimSpace(text) == "" {
-				return words, &Fault{rest, wantQuotes}
+				return words, &Fault{rest, WantQuotes}
 			}
 
 			w.text, w.quoted, after = name+text, !field, behind
@@ -214,7 +216,7 @@ func (p *parser) time(words []word) (n int, err error) {
 		case err != nil:
 			continue
 		case p.q.Range != (timespec.Range{}):
-			return 0, &Fault{all, wantOneTime}
+			return 0, &Fault{all, WantOneTime}
 		}
 
 		p.q.Range = r
@@ -249,7 +251,7 @@ func (p *parser) word(w word) error {
 	case notice.IsID(lower):
 		return p.set(&p.q.ID, lower, KindID, w)
 	case strings.HasPrefix(lower, "msg_"):
-		return &Fault{w.text, wantID}
+		return &Fault{w.text, WantID}
 	case states[lower] != "":
 		return p.set(&p.q.State, states[lower], KindState, w)
 	case keys.Valid(w.text):
@@ -275,33 +277,38 @@ func (p *parser) field(name, value string, w word) error {
 	case "host":
 		host, err := notice.Host(value)
 		if err != nil || value == "" {
-			return &Fault{w.text, wantHost}
+			return &Fault{w.text, WantHost}
 		}
+
 		return p.set(&p.q.Host, host, KindHost, w)
 	case "route":
 		return p.set(&p.q.Route, value, KindRoute, w)
 	case "state":
 		if states[value] == "" {
-			return &Fault{w.text, wantState}
+			return &Fault{w.text, WantState}
 		}
 		return p.set(&p.q.State, states[value], KindState, w)
 	case "reason":
 		if !slices.Contains(notice.Reasons, notice.Reason(value)) {
-			return &Fault{w.text, wantReason}
+			return &Fault{w.text, WantReason}
 		}
 		return p.set((*string)(&p.q.Reason), value, KindReason, w)
 	case "part":
 		if !isKeyText(value) {
-			return &Fault{w.text, wantPart}
+			return &Fault{w.text, WantPart}
 		}
 		return p.set(&p.q.Part, value, KindPart, w)
 	case "id":
 		if id := strings.ToLower(value); notice.IsID(id) {
 			return p.set(&p.q.ID, id, KindID, w)
 		}
-		if !isKeyText(value) || strings.Contains(value, ":") {
-			return &Fault{w.text, wantNumber}
+		if strings.HasPrefix(strings.ToLower(value), "msg_") {
+			return &Fault{w.text, WantID}
 		}
+		if !isKeyText(value) || strings.Contains(value, ":") {
+			return &Fault{w.text, WantNumber}
+		}
+
 		return p.set(&p.q.Number, value, KindNumber, w)
 	case "since":
 		return p.instant(&p.q.Since, &p.since, value, KindSince, w)
@@ -321,9 +328,9 @@ func (p *parser) instant(to *time.Time, seen *string, value string, kind Kind, w
 	case err != nil:
 		return err
 	case *seen == "" && !to.IsZero():
-		return &Fault{w.text, wantOneTime}
+		return &Fault{w.text, WantOneTime}
 	case *seen != "" && *seen != value:
-		return &Fault{w.text, wantOne}
+		return &Fault{w.text, WantOne}
 	}
 
 	*to, *seen = at, value
@@ -334,9 +341,9 @@ func (p *parser) instant(to *time.Time, seen *string, value string, kind Kind, w
 func (p *parser) set(to *string, value string, kind Kind, w word) error {
 	switch {
 	case value == "":
-		return &Fault{w.text, wantValue}
+		return &Fault{w.text, WantValue}
 	case *to != "" && *to != value:
-		return &Fault{w.text, wantOne}
+		return &Fault{w.text, WantOne}
 	}
 
 	*to = value
@@ -355,13 +362,13 @@ func (p *parser) check() error {
 
 	switch {
 	case places > 1:
-		return &Fault{cmp.Or(p.q.Part, p.q.Number, p.q.Begins), wantOnePlace}
+		return &Fault{cmp.Or(p.q.Part, p.q.Number, p.q.Begins), WantOnePlace}
 	case len(p.q.Text) > maxText:
-		return &Fault{p.q.Text, wantShortText}
+		return &Fault{p.q.Text, WantShortText}
 	case p.q.Reason != "" && p.q.State != "" && p.q.State != string(notice.Dead):
-		return &Fault{string(p.q.Reason), wantDead}
+		return &Fault{string(p.q.Reason), WantDead}
 	case !p.q.Until.IsZero() && !p.q.Since.Before(p.q.Until):
-		return &Fault{cmp.Or(p.until, p.since), wantOrder}
+		return &Fault{cmp.Or(p.until, p.since), WantOrder}
 	}
 
 	return nil

@@ -168,15 +168,18 @@ func FuzzParse(f *testing.F) {
 
 func TestNoCellIsAFormula(t *testing.T) {
 	t.Parallel()
-	for _, s := range []string{"=1+1", "+1", "-1", "@x", "\tx", "\rx", " =1", "\n=1", "＝1", "\ufeff=1"} {
+	for _, s := range []string{"=1+1", "+1", "-1", "@x", "\tx", "\r=x", " =1", "\n=1", "＝1", "\ufeff=1"} {
 		if got := safeCell(s); !strings.HasPrefix(got, "'") {
 			t.Errorf("%q stays %q", s, got)
 		}
 	}
-	for _, s := range []string{"", "a=1", "4711", "{\"a\":-1}", "…"} {
+	for _, s := range []string{"", "a=1", "4711", "{\"a\":-1}", "…", "a\nb"} {
 		if got := safeCell(s); got != s {
 			t.Errorf("%q is %q", s, got)
 		}
+	}
+	if got := safeCell("a\r\nb\u202e\x1b[2J"); got != "a\nb\ufffd\ufffd[2J" {
+		t.Errorf("%q", got)
 	}
 	if got := safeCell(strings.Repeat("é", 40_000)); len(got) > mostCell+3 {
 		t.Errorf("a cell has %d bytes", len(got))

@@ -58,6 +58,7 @@ func ParseRange(text string, now time.Time) (Range, error) {
 		if err != nil {
 			return Range{}, err
 		}
+
 		return untilNow(since, now)
 	}
 }

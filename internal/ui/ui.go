@@ -21,6 +21,7 @@ import (
 	"notifier/internal/keyring"
 	"notifier/internal/mask"
 	"notifier/internal/route"
+	"notifier/internal/search"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
@@ -73,6 +74,7 @@ type Pages struct {
 	crossSite *http.CrossOriginProtection
 	sampler   *sampler
 	examiner  *examiner
+	searcher  *search.Searcher
 	rendered  rendered
 	streams   *access.Shares // open ones
 	// noticeStreams counts the open streams of notices.
@@ -100,6 +102,7 @@ func New(o Options) *Pages {
 	p.trail, p.crossSite = audit.NewTrail(o.Engine, p.log), http.NewCrossOriginProtection()
 	p.streams = access.NewShares(maxStreams, o.Meter.Clients())
 	p.sampler, p.examiner = newSampler(o, p.now), &examiner{examine: o.Examine, now: p.now, asked: make(chan struct{}, 1)}
+	p.searcher = &search.Searcher{Redis: o.Engine, History: o.History, Routes: o.Routes}
 	p.gate()
 	p.addLanguages()
 	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
@@ -114,6 +117,7 @@ func New(o Options) *Pages {
 	p.changeRedirects()
 	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
 	p.page(access.Read, "GET /ui/notices", p.showNotices)
+	p.page(access.Read, "GET /ui/notices.csv", p.downloadFound)
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
 	p.changeNotices()
 	p.change(access.Operate, "POST /ui/notices/{key}/test", p.sendTest)
