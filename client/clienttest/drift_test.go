@@ -342,9 +342,9 @@ func scheduling(w *world) {
 		_, err := w.c.Schedule(w.t.Context(), wrong)
 		w.note(fmt.Sprint("wrong ", i), nil, err)
 	}
-	for _, body := range []string{`{"key":"cmp:push:raw:1","delay":3600}`,
-		`{"key":"cmp:push:raw:2","delay":"1h","due":"2031-01-01T00:00:00Z"}`,
-		`{"key":"cmp:push:raw:3","colour":"red"}`, `{`, `[]`, `{"key":7}`, `{"key":"cmp:push:raw:4","retry":["1s",60],"delay":"1h"}`} {
+	for _, body := range []string{`{"key":"cmp:push:raw:1","delay":3600}`, `{"key":"cmp:push:raw:3","colour":"red"}`, `{`, `[]`, `{"key":7}`,
+		`{"key":"cmp:push:raw:2","delay":"1h","due":"2031-01-01T00:00:00Z"}`, `{"key":"cmp:push:raw:6","delay":"1w1d12h"}`,
+		`{"key":"cmp:push:raw:4","retry":["1s",60],"delay":"1h"}`, `{"key":"cmp:push:raw:7","delay":"1d-1h","retry":"2w"}`} {
 		w.post("POST", "/v1/notices", "application/json", body)
 	}
 	w.post("POST", "/v1/notices/batch", "application/x-ndjson", `{"key":"cmp:push:b:1","delay":"1h","body":1}`+"\n"+`{"key":"x"}`+"\n"+

@@ -471,7 +471,7 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 		}
 	}
 
-	d, err := time.ParseDuration(text)
+	d, err := withDays(text)
 	if secs, serr := strconv.ParseFloat(text, 64); serr == nil && math.Abs(secs) < 1e9 {
 		d, err = time.Duration(secs*float64(time.Second)), nil
 	}
@@ -481,6 +481,24 @@ func duration(raw json.RawMessage) (time.Duration, error) {
 	}
 
 	return (d + time.Millisecond - 1).Truncate(time.Millisecond), nil
+}
+
+// longUnits matches the leading weeks and days of a duration, and the rest.
+var longUnits = regexp.MustCompile(`^(?:(\d{1,5}(?:\.\d{1,9})?)w)?(?:(\d{1,5}(?:\.\d{1,9})?)d)?(\d.*)?$`)
+
+// withDays is time.ParseDuration with the units w and d, before all others.
+func withDays(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	m := longUnits.FindStringSubmatch(text)
+	if m == nil || m[1] == "" && m[2] == "" {
+		return time.ParseDuration(text)
+	}
+
+	weeks, _ := strconv.ParseFloat(m[1], 64) // "" is 0
+	days, _ := strconv.ParseFloat(m[2], 64)
+	whole := time.Duration((7*weeks + days) * 24 * float64(time.Hour))
+	rest, err := time.ParseDuration(cmp.Or(m[3], "0"))
+	return whole + rest, err
 }
 
 // time returns the due time of a request; without delay and due it is now.

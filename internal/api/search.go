@@ -2,7 +2,6 @@ package api
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -19,8 +18,8 @@ var (
 	searchBox = []parameter{
 		{"q", "Words, all of which must match: an order number (the beginning of the last segment of a key), a key or its beginning, a " +
 			"webhook-id, a host, a state (failed is dead), a time (7d, yesterday 10-11, 2026-11-22 09:30-10:15, or two RFC 3339 times with a " +
-			"slash between them), host=, route=, reason=, state=, part=, id=, " +
-			"or text, in quotation marks if it could be one of these. Text needs a time.",
+			"slash between them; 7d lasts until now), host=, route=, reason=, state=, part=, id=, since=, until=, " +
+			"or text, in quotation marks if it could be one of these. Text needs a time, and so does part= in a file or the history.",
 			"failed yesterday 10-11"},
 		{"zone", "The IANA time zone of the times in q; UTC if absent.", "Asia/Shanghai"},
 	}
@@ -33,7 +32,7 @@ var (
 const (
 	searchPage = 50
 	searchMost = 200
-	csvType    = "text/csv; charset=utf-8"
+	csvType    = search.FileType
 )
 
 // SearchAnswer answers GET /v1/search.
@@ -211,8 +210,8 @@ func (a *api) searchFile(w http.ResponseWriter, r *http.Request, at site) error 
 
 	h := w.Header()
 	h.Set("Content-Type", csvType)
-	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="notices-%s.csv"`, a.now().UTC().Format("20060102-150405")))
-	written, err := a.searcher.File(r.Context(), patient{w, http.NewResponseController(w)}, q, at.scope(), a.mask)
+	h.Set("Content-Disposition", search.Attachment(a.now()))
+	written, err := a.searcher.File(r.Context(), search.Patient(w), q, at.scope(), a.mask)
 	switch {
 	case err == nil:
 		return nil
@@ -231,18 +230,4 @@ func (a *api) searchFile(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 
 	return err
-}
-
-// patient extends the deadline of the answer before each write.
-type patient struct {
-	http.ResponseWriter
-	control *http.ResponseController
-}
-
-// fileStep is the time limit of one write of a file.
-const fileStep = 30 * time.Second
-
-func (p patient) Write(b []byte) (int, error) {
-	_ = p.control.SetWriteDeadline(time.Now().Add(fileStep)) // not every connection has one
-	return p.ResponseWriter.Write(b)
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func (d delayFlag) Set(s string) error {
 type instantFlag struct {
 	to   *time.Time
 	now  func() time.Time // in that zone
-	ages bool             // past times: a duration means ago, and a clock time its last occurrence; else the next one
+	ages bool             // past times: see timespec.Last; else timespec.Next
 	// spoken is set to the full time if the text was a short form.
 	spoken *string
 }
@@ -85,28 +84,21 @@ func (i instantFlag) String() string {
 
 func (i instantFlag) Set(s string) error {
 	*i.spoken = ""
-	if d, err := notice.ParseDuration(s); err == nil && i.ages {
-		*i.to = time.Now().Add(-d).UTC()
-		return nil
-	}
-
 	side := timespec.Next
 	if i.ages {
 		side = timespec.Last
 	}
 
-	t, err := timespec.Parse(s, i.now(), side)
-	switch {
-	case err == nil:
-		if _, exact := time.Parse(time.RFC3339Nano, s); exact != nil {
-			*i.spoken = t.Format(time.RFC3339Nano)
-		}
-
-		*i.to = t
-		return nil
-	case i.ages:
-		return fmt.Errorf("%w, or an age such as 24h", err)
+	t, err := timespec.Instant(s, i.now(), side)
+	if err != nil {
+		return err
 	}
 
-	return err
+	_, exact := time.Parse(time.RFC3339Nano, s)
+	if _, age := notice.ParseDuration(s); exact != nil && (age != nil || !i.ages) {
+		*i.spoken = t.Format(time.RFC3339Nano)
+	}
+
+	*i.to = t
+	return nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/csv"
+	"errors"
 	"testing"
 	"time"
 
@@ -71,7 +72,8 @@ func TestSearchAnswersFromBothStores(t *testing.T) {
 			{"route=b", app1, 0, 0, false},
 			{"route=b", all, 1, 0, true},
 			{rows[0].ID(), all, 1, 0, true},
-			{"30d", all, 4, 1, true},
+			{"30d", all, 3, 1, true},
+			{"-30d", all, 3, 1, true},
 		} {
 			q, err := search.Parse(c.box, time.Now())
 			if err != nil {
@@ -111,6 +113,52 @@ func TestSearchAnswersFromBothStores(t *testing.T) {
 		for _, l := range lines[1:] {
 			if l[1] == "app1:orders:paid:4711" && (l[0] != "both" || l[11] != "'=card declined") {
 				t.Errorf("a dead letter is %q", l)
+			}
+		}
+	})
+}
+
+// A file of parts of keys needs a time where there is a history: without one it would lack the section of the history.
+func TestSearchFileOfPartsNeedsTime(t *testing.T) {
+	t.Parallel()
+	onDatabases(t, func(t *testing.T, d *history.DB) {
+		s := newSink(10)
+		w := start(t, redistest.Shared(t), s, func(o *Options) { o.History = History{DB: d, Backlog: 1000} }, testRoute("a", "app1"))
+		if _, err := w.Schedule(t.Context(), store.Request{Key: "app1:orders:paid:4711"}); err != nil {
+			t.Fatal(err)
+		}
+		s.await(t, 1)
+		rowsOf(t, d, history.Query{}, 1)
+		with := &search.Searcher{Redis: w.Engine, History: d, Routes: w.o.Routes}
+		without := &search.Searcher{Redis: w.Engine, Routes: w.o.Routes}
+		for _, c := range []struct {
+			x    *search.Searcher
+			box  string
+			rows int
+			why  search.Why
+		}{
+			{with, "part=71", 0, search.NeedsTime},
+			{with, "part=71 1h", 1, search.Searched},
+			{with, `"x"`, 0, search.NeedsTime},
+			{without, "part=71", 1, search.Searched},
+			{without, `"x" 1h`, 0, search.NoHistory},
+		} {
+			q, err := search.Parse(c.box, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var file bytes.Buffer
+			written, err := c.x.File(t.Context(), &file, q, search.Scope{Caller: access.Local()}, nil)
+			if c.why != search.Searched {
+				var un *search.Unsearched
+				if !errors.As(err, &un) || un.Why != c.why || written || file.Len() > 0 {
+					t.Errorf("%q: %v, written %v, %q", c.box, err, written, file.String())
+				}
+				continue
+			}
+			lines, err2 := csv.NewReader(&file).ReadAll()
+			if err != nil || err2 != nil || len(lines) != c.rows+1 {
+				t.Errorf("%q: %q, %v, %v; want %d rows", c.box, lines, err, err2, c.rows)
 			}
 		}
 	})

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/csv"
+	"fmt"
 	"io"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"notifier/internal/callback"
 	"notifier/internal/history"
@@ -20,6 +23,30 @@ import (
 // MostRows is the maximum number of rows of a file.
 const MostRows = 100_000
 
+// FileType is the content type of a file.
+const FileType = "text/csv; charset=utf-8"
+
+// Attachment returns the header of a file that a browser stores.
+func Attachment(now time.Time) string {
+	return fmt.Sprintf(`attachment; filename="notices-%s.csv"`, now.UTC().Format("20060102-150405"))
+}
+
+// Patient returns a writer to w that extends the deadline of the answer before each write.
+func Patient(w http.ResponseWriter) io.Writer { return patient{w, http.NewResponseController(w)} }
+
+type patient struct {
+	io.Writer
+	control *http.ResponseController
+}
+
+// fileStep is the time limit of one write of a file.
+const fileStep = 30 * time.Second
+
+func (p patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(fileStep)) // not every connection has one
+	return p.Writer.Write(b)
+}
+
 // csvHead has the names of the columns.
 var csvHead = []string{"stored_in", "key", "webhook_id", "state", "reason", "route", "host", "due", "ended_at", "attempts", "last_status",
 	"last_answer", "url", "body"}
@@ -31,13 +58,22 @@ const mostCell = 32_000
 // and says so in the last one. written reports whether some of the file was written before an error.
 func (s *Searcher) File(ctx context.Context, w io.Writer, q Query, scope Scope, rules *mask.Rules) (written bool, err error) {
 	s.locate(ctx, &q, scope)
+	s.widen(ctx, &q, scope)
+	hq, parts, why := s.pastQuery(ctx, q, scope)
+	if why == NeedsTime || why == NoHistory && q.Text != "" {
+		return false, &Unsearched{why}
+	}
+
 	f := &file{s: s, out: csv.NewWriter(w), rules: rules, redis: map[history.Name]bool{}}
 	f.out.UseCRLF = true
 	if err := f.live(ctx, q, scope); err != nil {
 		return f.begun, err
 	}
-	if err := f.past(ctx, q, scope); err != nil {
-		return f.begun, err
+
+	if why == Searched && hq != nil {
+		if err := f.past(ctx, hq, parts, scope); err != nil {
+			return f.begun, err
+		}
 	}
 
 	if f.rows > MostRows {
@@ -51,7 +87,8 @@ func (s *Searcher) File(ctx context.Context, w io.Writer, q Query, scope Scope, 
 	return f.begun, err
 }
 
-// Unsearched is the error of a file without the section of the history.
+// Unsearched is the error of a file that would lack the section of the history: a search of texts without a history, or
+// of texts and parts of keys without a time.
 type Unsearched struct{ Why Why }
 
 func (u *Unsearched) Error() string { return "the history cannot be searched" }
@@ -130,15 +167,7 @@ func (f *file) live(ctx context.Context, q Query, scope Scope) error {
 	return nil
 }
 
-func (f *file) past(ctx context.Context, q Query, scope Scope) error {
-	hq, parts, why := f.s.pastQuery(ctx, q, scope)
-	switch {
-	case q.Text != "" && (why == NeedsTime || why == NoHistory):
-		return &Unsearched{why}
-	case why != Searched || hq == nil:
-		return nil
-	}
-
+func (f *file) past(ctx context.Context, hq *history.Query, parts []string, scope Scope) error {
 	for hq.Limit = 1000; f.rows <= MostRows; {
 		got, err := f.s.merged(ctx, *hq, parts)
 		if err != nil {
@@ -202,13 +231,23 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(notice.StampLayout)
 }
 
-// safeCell returns a cell that no spreadsheet takes for a formula.
+// lines are the ends of lines in cells.
+var lines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// safeCell returns a cell without invisible characters that no spreadsheet takes for a formula.
 func safeCell(s string) string {
 	if len(s) > mostCell {
 		s = strings.ToValidUTF8(s[:mostCell], "") + "…"
 	}
 
-	if first := strings.TrimLeft(s, " \u00a0\ufeff\x00\n"); first != "" && strings.ContainsRune("=+-@\t\r＝＋－＠", []rune(first)[0]) {
+	s = strings.Map(func(r rune) rune {
+		if notice.Invisible(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, lines.Replace(s))
+
+	if first := strings.TrimLeft(s, " \u00a0\ufffd\n"); first != "" && strings.ContainsRune("=+-@\t＝＋－＠", []rune(first)[0]) {
 		return "'" + s
 	}
 

@@ -12,7 +12,7 @@ import (
 )
 
 // past answers the section of the history, without the entries that the section of Redis has. An entry stays if Redis
-// has it but its search ended before reaching it.
+// has it but its search ended before reaching it. If Redis does not answer, it is not asked for each entry.
 func (s *Searcher) past(ctx context.Context, q Query, scope Scope, page Page, a *Answer) {
 	l, p := &a.Live, &a.Past
 	shown := map[history.Name]bool{}
@@ -48,7 +48,7 @@ func (s *Searcher) past(ctx context.Context, q Query, scope Scope, page Page, a 
 		}
 
 		name := history.Name{ID: r.ID(), Number: r.Number}
-		has := shown[name] || s.inRedis(ctx, r, name)
+		has := shown[name] || page.Only == BothSections && l.Why != Failed && s.inRedis(ctx, r, name)
 		if has && (shown[name] || !unfinished) {
 			p.Both++
 			continue

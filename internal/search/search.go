@@ -114,7 +114,19 @@ type Page struct {
 	Live, Past string
 	// Uncounted leaves the totals out.
 	Uncounted bool
+	// Only is the only section that is answered.
+	Only Section
 }
+
+// Section is a part of an answer.
+type Section int
+
+// Sections of an answer.
+const (
+	BothSections Section = iota
+	RedisSection
+	HistorySection
+)
 
 // Limits of one answer.
 const (
@@ -131,8 +143,16 @@ const (
 func (s *Searcher) Search(ctx context.Context, q Query, scope Scope, page Page) (Answer, error) {
 	var a Answer
 	s.locate(ctx, &q, scope)
-	if err := s.live(ctx, q, scope, page, &a.Live); err != nil {
+	s.widen(ctx, &q, scope)
+	if page.Only == HistorySection {
+		a.Live.Why = OnlyHistory
+	} else if err := s.live(ctx, q, scope, page, &a.Live); err != nil {
 		return a, err
+	}
+
+	if page.Only == RedisSection {
+		a.Past.Why = OnlyRedis
+		return a, nil
 	}
 
 	s.past(ctx, q, scope, page, &a)
@@ -162,6 +182,27 @@ func (s *Searcher) locate(ctx context.Context, q *Query, scope Scope) {
 	if err == nil && len(page.Rows) > 0 {
 		q.Key = page.Rows[0].Key
 	}
+}
+
+// widen makes a whole key that no visible notice has the beginning of keys: app1:orders:paid:20261 may be one.
+func (s *Searcher) widen(ctx context.Context, q *Query, scope Scope) {
+	if q.Key == "" || q.ID != "" {
+		return
+	}
+
+	f, err := s.Redis.Find(ctx, q.Key)
+	if err == nil && scope.sees(f.Notice, s.HostOf(f.Notice)) || err != nil && !errors.Is(err, store.ErrNotFound) {
+		return
+	}
+
+	if s.History != nil {
+		page, err := s.History.Find(ctx, history.Query{Client: scope.Name, Key: q.Key, Limit: 1})
+		if err != nil || slices.ContainsFunc(page.Rows, func(r history.Row) bool { return scope.sees(r.Notice, r.Host) }) {
+			return
+		}
+	}
+
+	q.Key, q.Begins = "", q.Key
 }
 
 // HostOf returns the host of a notice; empty = none.
@@ -221,6 +262,32 @@ func (q Query) host(scope Scope) (host string, ok bool) {
 	return cmp.Or(scope.Host, q.Host), scope.Host == "" || q.Host == "" || scope.Host == q.Host
 }
 
+// Select returns the query of Redis, which may have more matches than q. A query without routes has none.
+func (s *Searcher) Select(ctx context.Context, q Query, scope Scope) (store.Query, error) {
+	host, ok := q.host(scope)
+	sq := store.Query{Prefix: scope.Prefix, Begins: q.Begins, Contains: cmp.Or(q.Number, q.Part), State: notice.State(q.State),
+		Reason: q.Reason, Since: q.Since, Until: q.Until, Host: host}
+	if !ok {
+		return sq, nil
+	}
+
+	if sq.Reason != "" {
+		sq.State = notice.Dead
+	}
+
+	if strings.Contains(q.Part, ":") {
+		sq.Begins, sq.Contains = q.Part, ""
+	}
+
+	var err error
+	sq.Routes, err = s.prefixes(ctx, q, scope, host)
+	if host != "" && slices.ContainsFunc(sq.Routes, func(prefix string) bool { return s.fixedHost(prefix) == host }) {
+		sq.Host = "" // no notice of that route has a url
+	}
+
+	return sq, err
+}
+
 // live answers the section of Redis. The error is that of an invalid cursor.
 func (s *Searcher) live(ctx context.Context, q Query, scope Scope, page Page, l *Live) error {
 	switch {
@@ -238,19 +305,8 @@ func (s *Searcher) live(ctx context.Context, q Query, scope Scope, page Page, l 
 		return nil
 	}
 
-	sq := store.Query{Prefix: scope.Prefix, Begins: q.Begins, Contains: cmp.Or(q.Number, q.Part), State: notice.State(q.State),
-		Reason: q.Reason,
-		Since:  q.Since, Until: q.Until, Host: host, Cursor: page.Live}
-	if sq.Reason != "" {
-		sq.State = notice.Dead
-	}
-
-	if strings.Contains(q.Part, ":") {
-		sq.Begins, sq.Contains = q.Part, ""
-	}
-
-	var err error
-	if sq.Routes, err = s.prefixes(ctx, q, scope, host); err != nil {
+	sq, err := s.Select(ctx, q, scope)
+	if sq.Cursor = page.Live; err != nil {
 		l.Why, l.Err = Failed, err
 		return nil
 	}

@@ -17,26 +17,17 @@ const WantRange = "7d, -30d, yesterday, yesterday 10-11, 2026-11-22 09:30-10:15 
 // errRange is the error of a text that is not a range.
 var errRange = errors.New("not a time range; want " + WantRange)
 
-// Ago reads an age, such as 7d or -7d, and returns the time that long before now. A number without a unit is no age.
-func Ago(text string, now time.Time) (t time.Time, ok bool) {
-	text = strings.TrimPrefix(strings.TrimSpace(text), "-")
-	if notice.Unitless(text) {
-		return t, false
-	}
-
-	d, err := notice.ParseDuration(text)
-	return now.Add(-d).UTC(), err == nil && d > 0
-}
-
 // dashes are the characters that people write between two times.
 var dashes = strings.NewReplacer("–", "-", "—", "-", "−", "-", "～", "-")
 
-// ParseRange reads a range of time in the past; now says in which zone and on which day times without these are. A
-// day alone is the whole day, an age and a single time last until now.
+// ParseRange reads a range of time; now says in which zone and on which day times without these are. A day alone is the
+// whole day. An age, such as 7d or -7d, and a single time last until now; a single time later than now has no end.
 func ParseRange(text string, now time.Time) (Range, error) {
 	text = strings.Join(strings.Fields(dashes.Replace(text)), " ")
-	if since, ok := Ago(text, now); ok {
-		return Range{Since: since}, nil
+	if age := strings.TrimPrefix(text, "-"); !notice.Unitless(age) {
+		if d, err := notice.ParseDuration(age); err == nil && d > 0 {
+			return Range{now.Add(-d).UTC(), now.UTC()}, nil
+		}
 	}
 
 	for _, between := range []string{"/", " - ", " "} {
@@ -49,7 +40,7 @@ func ParseRange(text string, now time.Time) (Range, error) {
 	}
 
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
-		return ordered(t.UTC(), time.Time{})
+		return untilNow(t.UTC(), now)
 	}
 
 	day, clocks := dayOf(text)
@@ -64,8 +55,20 @@ func ParseRange(text string, now time.Time) (Range, error) {
 		return Range{}, errRange // a bare number is no time
 	default:
 		since, err := clockOn(day, clocks, now)
-		return Range{Since: since}, err
+		if err != nil {
+			return Range{}, err
+		}
+
+		return untilNow(since, now)
 	}
+}
+
+// untilNow returns the range from a time until now, or without an end if the time is later.
+func untilNow(since, now time.Time) (Range, error) {
+	if !since.Before(now) {
+		return ordered(since, time.Time{})
+	}
+	return ordered(since, now.UTC())
 }
 
 // ordered returns a range whose end, if it has one, is after its start.

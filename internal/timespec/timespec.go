@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // where the machine has no zones, as in a container
+
+	"notifier/internal/notice"
 )
 
 // Side says which day a clock time without a day is of.
@@ -18,13 +20,32 @@ const (
 )
 
 // Want names the forms, for messages.
-const Want = "14:00, today 14:00, yesterday, 14:00+08:00, 2026-11-22 09:30 or 2026-11-22T09:30:00Z"
+const Want = "14:00, today 14:00, yesterday, 14:00+08:00, 2026-11-22 09:30, 2026-11-22T09:30:00Z, now, 7d, -1h or +15m"
 
 var (
 	clocks = []string{"15:04", "15:04:05"}
 	dates  = []string{"2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly}
 	days   = map[string]int{"yesterday": -1, "today": 0, "tomorrow": 1}
 )
+
+// Instant reads a time as people type it, in UTC: one that Parse reads, now, or a duration before (-1h) or after (+15m)
+// now. A duration without a sign is before now on the side Last, and after it on the side Next.
+func Instant(text string, now time.Time, side Side) (time.Time, error) {
+	text = strings.TrimSpace(dashes.Replace(text))
+	if text == "now" {
+		return now.UTC(), nil
+	}
+
+	d, err := notice.ParseDuration(strings.TrimLeft(text, "+-"))
+	switch {
+	case err != nil || strings.LastIndexAny(text, "+-") > 0:
+		return Parse(text, now, side)
+	case text[0] == '-', text[0] != '+' && side == Last:
+		d = -d
+	}
+
+	return now.Add(d).UTC(), nil
+}
 
 // Parse reads a time, in UTC. now says in which zone and on which day times without these are.
 func Parse(text string, now time.Time, side Side) (time.Time, error) {

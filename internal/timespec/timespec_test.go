@@ -73,3 +73,33 @@ func TestParseRefusesAClockTimeOfTheDayThatIsTwice(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+func TestInstant(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 11, 24, 11, 30, 0, 0, time.UTC).In(time.FixedZone("", 3600))
+	for _, c := range []struct {
+		text string
+		side Side
+		want string
+	}{
+		{"now", Last, "2026-11-24T11:30:00Z"},
+		{"-1h", Next, "2026-11-24T10:30:00Z"},
+		{"−1h", Last, "2026-11-24T10:30:00Z"},
+		{"+15m", Last, "2026-11-24T11:45:00Z"},
+		{"7d", Last, "2026-11-17T11:30:00Z"},
+		{"-2w", Last, "2026-11-10T11:30:00Z"},
+		{"7d", Next, "2026-12-01T11:30:00Z"},
+		{"3600", Last, "2026-11-24T10:30:00Z"},
+		{"yesterday 09:30", Last, "2026-11-23T08:30:00Z"},
+		{"2026-11-22T09:30:00Z", Last, "2026-11-22T09:30:00Z"},
+	} {
+		if got, err := Instant(c.text, now, c.side); err != nil || got.Format(time.RFC3339) != c.want || got.Location() != time.UTC {
+			t.Errorf("%s, side %d: %s, %v; want %s", c.text, c.side, got.Format(time.RFC3339), err, c.want)
+		}
+	}
+	for _, text := range []string{"", "-", "--1h", "+-1h", "-soon", "-now", "1h-", "9999999w"} {
+		if got, err := Instant(text, now, Last); err == nil {
+			t.Errorf("%q is %s; want an error", text, got)
+		}
+	}
+}

@@ -107,7 +107,7 @@ const maxGroups = 200
 
 // showDead serves the dead letters by reason and host.
 func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) error {
-	s := search{Route: strings.TrimSpace(r.URL.Query().Get("route")), State: string(notice.Dead)}
+	s := filter{Route: strings.TrimSpace(r.URL.Query().Get("route")), State: notice.Dead}
 	q, wrong, err := p.query(r.Context(), s, v)
 	if err != nil || wrong != nil {
 		return cmp.Or(err, error(failure{http.StatusUnprocessableEntity, wrong}))
@@ -121,7 +121,7 @@ func (p *Pages) showDead(w http.ResponseWriter, r *http.Request, v Visitor) erro
 		return p.render(w, r, http.StatusOK, view{Title: say("Dead letters"), Visitor: v, Content: deadContent(page, false)})
 	}
 
-	place := bound("dead", s, v)
+	place := bound("dead", s.Route, v)
 	if q.Cursor, err = p.opened(r, place); err != nil {
 		return err
 	}
@@ -233,6 +233,13 @@ func (p *Pages) rowsOf(by map[group]*groupRow) (rows []groupRow) {
 // deadStep is the maximum number of dead letters of one call.
 const deadStep = 500
 
+// found is the part of a listing that was read.
+type found struct {
+	looked  int
+	cursor  string      // empty at the end
+	missing []wire.Lost // the skipped nodes
+}
+
 // eachDead calls do with the visible dead letters of a query, in steps, until do returns false or the
 // limit is over. The cursor continues the listing. It is empty at the end, also if nodes were missing.
 func (p *Pages) eachDead(ctx context.Context, q store.Query, v Visitor, limit time.Duration, do func([]store.Found) bool) (got found,
@@ -267,7 +274,7 @@ func (p *Pages) groupOf(r *http.Request, v Visitor) (group, store.Query, func(*s
 	g := group{Route: get("route"), Cause: notice.Cause{Reason: notice.Reason(get("reason"))}, Host: get("host")}
 	g.Status, _ = strconv.Atoi(get("status"))
 	g.AnyCause, g.AnyHost = !r.Form.Has("reason"), !r.Form.Has("host")
-	q, wrong, err := p.query(r.Context(), search{Route: g.Route, State: string(notice.Dead), Reason: string(g.Reason), Host: g.Host}, v)
+	q, wrong, err := p.query(r.Context(), filter{Route: g.Route, State: notice.Dead, Reason: g.Reason, Host: g.Host}, v)
 	if q.Status = g.Status; q.Status != 0 && notice.CauseOf(g.Code()) != g.Cause {
 		err = failure{http.StatusNotFound, say("There is no such group of dead letters.")}
 	}

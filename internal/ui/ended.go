@@ -17,13 +17,12 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/mask"
 	"notifier/internal/notice"
+	"notifier/internal/search"
 	"notifier/internal/store"
 )
 
 // Historian reads the history.
-type Historian interface {
-	Find(ctx context.Context, q history.Query) (history.Page, error)
-}
+type Historian = search.History
 
 // mostEndings is the maximum number of finalized notices of one key on a page.
 const mostEndings = 50

@@ -26,13 +26,38 @@ func (a *archive) Find(_ context.Context, q history.Query) (history.Page, error)
 	for _, r := range a.rows {
 		switch {
 		case q.Key != "" && r.Key != q.Key, !keys.HasPrefix(r.Key, q.Prefix), q.Host != "" && r.Host != q.Host, q.ID != "" && r.ID() != q.ID,
-			!strings.Contains(r.Key, q.Part), q.Route != "" && r.Route != q.Route, !q.Since.IsZero() && r.Ended.Before(q.Since),
+			!strings.Contains(r.Key, q.Part), q.Reason != "" && r.Reason != q.Reason,
+			q.Route != "" && r.Route != q.Route, !q.Since.IsZero() && r.Ended.Before(q.Since),
 			!q.Until.IsZero() && !r.Ended.Before(q.Until), len(q.Outcomes) > 0 && !slices.Contains(q.Outcomes, r.Outcome):
 		default:
 			p.Rows = append(p.Rows, r)
 		}
 	}
 	return p, a.err
+}
+
+func (a *archive) Count(ctx context.Context, q history.Query, _ int) (int, bool, error) {
+	p, err := a.Find(ctx, q)
+	return len(p.Rows), err == nil, err
+}
+
+func (a *archive) Types(_ context.Context, prefix string, _ int) (list []string, all bool, err error) {
+	for _, r := range a.rows {
+		if t := r.Key[:strings.LastIndexByte(r.Key, ':')]; keys.HasPrefix(r.Key, prefix) && !slices.Contains(list, t) {
+			list = append(list, t)
+		}
+	}
+	return list, true, a.err
+}
+
+func (a *archive) Has(_ context.Context, names []history.Name) (map[history.Name]bool, error) {
+	got := map[history.Name]bool{}
+	for _, r := range a.rows {
+		if n := (history.Name{ID: r.ID(), Number: r.Number}); slices.Contains(names, n) {
+			got[n] = true
+		}
+	}
+	return got, a.err
 }
 
 func (a *archive) put(key string, outcome notice.Ending, change func(*history.Row)) {

@@ -83,11 +83,16 @@ func asks(t testing.TB, pattern string, x subject) []ask {
 		return get("/ui/notices", "/ui/notices?q="+q(x.key), "/ui/notices?q="+q(x.key[:len(x.key)-1]), "/ui/notices?q="+q(x.key[len(x.key)-1:]),
 			"/ui/notices?host="+q(x.host), "/ui/notices?route="+q(x.route), "/ui/notices?route="+q(x.prefix), "/ui/notices?reason="+q(x.reason),
 			"/ui/notices?state=dead&since=-1h&until=%2B1h", "/ui/notices?state=scheduled", "/ui/notices?since="+q(x.key),
-			"/ui/notices?cursor="+q(x.key), "/ui/notices?history=1", "/ui/notices?history=1&q="+q(x.key),
-			"/ui/notices?history=1&q="+q(x.key[:len(x.key)-1]), "/ui/notices?history=1&since=-30h&q="+q(x.key[len(x.key)-1:]),
-			"/ui/notices?history=1&host="+q(x.host), "/ui/notices?history=1&route="+q(x.route), "/ui/notices?history=1&route="+q(x.prefix),
-			"/ui/notices?history=1&past="+q(x.key), "/ui/notices?history=1&id="+q(x.key),
-			"/ui/notices?history=1&route="+q(x.route)+"&id=msg_0123456789abcdef0123456789")
+			"/ui/notices?cursor="+q(x.key), "/ui/notices?q=7d", "/ui/notices?q="+q("part="+x.key[len(x.key)-1:]+" 30h"),
+			"/ui/notices?q="+q("host="+x.host+" failed yesterday 10-11"), "/ui/notices?q="+q(`"`+x.key+`" 7d`),
+			"/ui/notices?q=delivered&past="+q(x.key),
+			"/ui/notices?id="+q(x.key),
+			"/ui/notices?route="+q(x.route)+"&id=msg_0123456789abcdef0123456789")
+	case "GET /ui/notices.csv":
+		return get("/ui/notices.csv", "/ui/notices.csv?q="+q(x.key), "/ui/notices.csv?q="+q("host="+x.host),
+			"/ui/notices.csv?q="+q("route="+x.route),
+			"/ui/notices.csv?q="+q(`"`+x.key+`" 7d`),
+			"/ui/notices.csv?q=part%3D1", "/ui/notices.csv?q=state%3Dgone")
 	case "GET /ui/notices/{key}":
 		return get(notice, notice+"?said=cancelled", notice+"?ended", notice+"?ended="+q(x.key))
 	case "GET /ui/history":

@@ -22,3 +22,6 @@ func (p *Pages) Roles() map[string]access.Role {
 
 // CSRFPlaceholder is the placeholder of CSRF tokens in blocks.
 func CSRFPlaceholder() string { return csrfHere }
+
+// FaultText returns what the pages say of a fault of a search.
+func FaultText(want string) string { return faultTexts[want].String() }

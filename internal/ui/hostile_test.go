@@ -27,7 +27,8 @@ const attack = `"><script>alert(1)</script><img src=x onerror=alert(2)>'` + "`{{
 // tame checks that no part of the attack became markup.
 func tame(t *testing.T, path string, a answer) {
 	t.Helper()
-	if a.tree == nil { // a stream: the blocks are pieces of a page
+	file := strings.HasPrefix(a.Header.Get("Content-Type"), "text/csv")
+	if a.tree == nil && !file { // a stream: the blocks are pieces of a page
 		var blocks strings.Builder
 		for line := range strings.Lines(a.body) {
 			blocks.WriteString(strings.TrimPrefix(line, "data: "))
@@ -37,6 +38,9 @@ func tame(t *testing.T, path string, a answer) {
 			t.Fatal(err)
 		}
 		a.tree = tree
+	}
+	if file {
+		a.tree = &html.Node{}
 	}
 	a.each(func(n *html.Node) {
 		switch {

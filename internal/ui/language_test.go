@@ -70,7 +70,7 @@ func TestLanguageSwitchKeepsThePage(t *testing.T) {
 }
 
 // latin are the words that a Chinese page shows as they are: names, formats, and data of the test.
-var latin = regexp.MustCompile(`(?i)\b(notifier|webhook-ids?|redis|utc|api|http|https|json|sha-256|url|id|ip|cookie|unix|p50|p99|app|module|type|localhost|` +
+var latin = regexp.MustCompile(`(?i)\b(notifier|webhook-ids?|redis|utc|api|http|https|json|csv|sha-256|url|id|ip|cookie|unix|p50|p99|app|module|type|localhost|` +
 	`yesterday|now|base64|base64url|v1|body|hmac-sha256|bytes|english|rsassa-pkcs1-v1_5|pub|sub|am|web-\d|test|msg_)\b`)
 
 // untranslatedIn lists the Latin words of a page outside code, and outside elements that are marked as

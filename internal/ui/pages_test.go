@@ -118,7 +118,7 @@ func TestSearch(t *testing.T) {
 		return n
 	}
 	for target, want := range map[string]int{
-		"/ui/notices": 50, "/ui/notices?q=app2": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607": 1,
+		"/ui/notices": 50, "/ui/notices?q=app2:": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607": 1,
 		"/ui/notices?q=app1:orders:paid:20261": 10, "/ui/notices?host=other.example": 1, "/ui/notices?host=Shop.Example.": 50,
 		"/ui/notices?state=dead": 1, "/ui/notices?reason=timeout": 1, "/ui/notices?reason=gone": 0,
 		"/ui/notices?state=scheduled&until=%2B5m30s": 5, "/ui/notices?route=other": 1, "/ui/notices?route=fixed": 0, "/ui/notices?q=nothing": 0,
@@ -127,9 +127,10 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %d found, want %d", target, got, want)
 		}
 	}
-	for target, text := range map[string]string{"/ui/notices?host=a/b": "Not a host", "/ui/notices?since=soon": "soon is not a time",
+	for target, text := range map[string]string{"/ui/notices?host=a/b": "host=a/b : not a host",
+		"/ui/notices?since=soon":   "soon is not a time",
 		"/ui/notices?state=asleep": "no such state", "/ui/notices?reason=boredom": "no such reason",
-		"/ui/notices?reason=gone&state=scheduled": "Only dead letters", "/ui/notices?q=%C3%A4": "Not a key"} {
+		"/ui/notices?reason=gone&state=scheduled": "only dead letters", "/ui/notices?q=%C3%A4": "Text is searched in the history only"} {
 		s.get(target).is(200).says(text)
 	}
 	if a := s.get("/ui/notices?q=app1:orders:lost:7").is(303); a.Header.Get("Location") != "/ui/notices/app1:orders:lost:7" {

@@ -87,7 +87,7 @@ func TestPortalPagesHaveNoInternalNames(t *testing.T) {
 		}
 		s.get("/ui/notices/"+mine).is(200).says("Died", "HTTP 500").saysNot("/resend")
 		s.get("/ui/dead").is(200).says("HTTP 5xx", "app1:orders")
-		s.get("/ui/notices?history=1").is(200).says("HTTP 410 · receiver wants no more notices")
+		s.get("/ui/notices?q=2d").is(200).says("HTTP 410 · receiver wants no more notices")
 		s.get("/ui/notices/app1:orders:paid:3").is(200).says("receiver wants no more notices")
 		s.get("/ui/").is(403).says("This link shows notices only")
 	}

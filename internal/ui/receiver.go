@@ -171,7 +171,7 @@ func pairsOf(pairs ...string) (out []string) {
 
 // deadAt counts the dead letters of a route and host, within the limit of a search, and adds the texts of their answers.
 func (p *Pages) deadAt(ctx context.Context, route, host string, texts *saidTexts) (text, error) {
-	q, _, err := p.query(ctx, search{Route: route, State: string(notice.Dead), Host: host}, texts.v)
+	q, _, err := p.query(ctx, filter{Route: route, State: notice.Dead, Host: host}, texts.v)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
+	"notifier/internal/search"
 	"notifier/internal/store"
 )
 
@@ -66,12 +67,8 @@ func (t *saidTexts) keepLatest() {
 
 // addWaiting adds the answers to the first waiting notices of a receiver.
 func (t *saidTexts) addWaiting(ctx context.Context, route, host string) error {
-	q, _, err := t.p.query(ctx, search{Route: route, State: string(notice.Scheduled), Host: host}, t.v)
-	if err != nil {
-		return err
-	}
-
-	got, err := t.p.run(ctx, q, t.v, waitingRead, "")
-	t.add(got.items)
-	return err
+	q, _ := t.p.searchFor(filter{Route: route, State: notice.Scheduled, Host: host}, t.v)
+	got, err := t.p.searcher.Search(ctx, q, t.v.searches(), search.Page{Limit: waitingRead, Uncounted: true, Only: search.RedisSection})
+	t.add(got.Live.Items)
+	return cmp.Or(err, got.Live.Err)
 }

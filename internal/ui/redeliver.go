@@ -64,7 +64,7 @@ func (p *Pages) redeliveryOf(r *http.Request, v Visitor) (page redeliverPage, x 
 		return page, x, failure{http.StatusNotFound, say("There is no such route with this receiver.")}
 	}
 
-	s := search{Route: page.Route, State: string(notice.Dead), Host: host, Since: page.Since, Until: page.Until}
+	s := filter{Route: page.Route, State: notice.Dead, Host: host, Since: page.Since, Until: page.Until}
 	if x.query, x.wrong, err = p.query(r.Context(), s, v); err != nil || x.wrong != nil {
 		return page, x, err
 	}
@@ -121,7 +121,8 @@ func (p *Pages) showRedeliver(w http.ResponseWriter, r *http.Request, v Visitor)
 	}
 
 	if host, err := notice.Host(health.Host(page.Receiver)); p.o.Replays != nil && err == nil {
-		page.Replay = replayForm(p, search{Host: host, Route: page.Route, Since: page.Since, Until: page.Until})
+		q, _ := p.searchFor(filter{Host: host, Route: page.Route, Since: page.Since, Until: page.Until}, v)
+		page.Replay = p.replayForm(q, v)
 	}
 
 	return p.render(w, r, http.StatusOK, view{Title: say("Redeliver to %s", health.Title(page.Receiver)), Section: say("Receivers"),

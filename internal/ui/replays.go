@@ -343,11 +343,12 @@ func (p *Pages) replayOf(q replayAsked, v Visitor) (*history.Replay, error) {
 		return nil, refuse(say("Only delivered and dead notices can be replayed."))
 	}
 
-	var wrong text
-	if x.Since, x.Until, x.Host, wrong = p.common(search{Since: q.Since, Until: q.Until, Host: q.Host}, v); wrong != nil {
+	of, wrong := p.searchFor(filter{Since: q.Since, Until: q.Until, Host: q.Host}, v)
+	if wrong != nil {
 		return nil, refuse(wrong)
 	}
 
+	x.Since, x.Until, x.Host = of.Since, of.Until, of.Host
 	switch {
 	case x.Since.IsZero():
 		return nil, refuse(say("A replay needs the start of a window."))

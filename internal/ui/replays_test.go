@@ -189,5 +189,5 @@ func TestHistoryPage(t *testing.T) {
 		t.Errorf("the search leads to the replay %q, %v", found, err)
 	}
 	a.err = history.ErrUnavailable
-	s.get("/ui/history").is(200).says("The history database is unavailable", "Ended from")
+	s.get("/ui/history").is(200).says("The history database is unavailable", "History")
 }

@@ -19,7 +19,7 @@ var requiredRoles = map[access.Role][]string{
 	access.Public: {"GET /ui/assets/{name}", "GET /ui/sign-in", "POST /ui/sign-in", "POST /ui/sign-out", "GET /ui/portal/{token}",
 		"GET /ui/opened", "POST /ui/opened", "GET /ui/language"},
 	access.Read: {"GET /ui/{$}", "GET /ui/", "GET /ui/live/{page}", "GET /ui/live/notices/{key}", "GET /ui/receivers",
-		"GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices", "GET /ui/notices/{key}", "GET /ui/dead",
+		"GET /ui/receivers/{receiver}", "GET /ui/destinations", "GET /ui/notices", "GET /ui/notices.csv", "GET /ui/notices/{key}", "GET /ui/dead",
 		"GET /ui/dead/group", "GET /ui/dead/redriven", "GET /ui/routes", "GET /ui/doctor", "GET /ui/audit", "GET /ui/history", "GET /ui/replays",
 		"GET /ui/replays/{replay}", "GET /ui/live/replays/{replay}"},
 	access.Produce: {"POST /ui/notices/{key}/cancel", "POST /ui/notices/{key}/fire", "POST /ui/notices/{key}/reschedule"},

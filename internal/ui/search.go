@@ -1,355 +1,508 @@
 package ui
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"notifier/internal/keyring"
-	"notifier/internal/keys"
+	"notifier/internal/access"
+	"notifier/internal/codec"
+	"notifier/internal/history"
 	"notifier/internal/notice"
+	"notifier/internal/search"
 	"notifier/internal/store"
 	"notifier/internal/timespec"
-	"notifier/internal/wire"
 )
 
-// A search reads in steps of a few milliseconds in Redis, until a page is full or its time is over. Its
-// cursor continues it.
-const (
-	searchTime = 700 * time.Millisecond
-	searchPage = 50
-	stepItems  = 200 // the maximum of one step
-	// mostByID is the maximum number of notices that a search for a webhook-id reads: Redis has no index
-	// of webhook-ids.
-	mostByID = 10_000
-)
+// foundPage is the number of notices and of entries on a page of a search.
+const foundPage = 50
 
-// search is the parameters of a search.
-type search struct {
-	Text  string // a key, its beginning, or without a colon a part of it
-	ID    string // a webhook-id
-	Route string
-	State string
-	Since string
-	Until string
-	Host  string
-	// Reason is the reason of dead letters.
-	Reason string
-	// History reports whether the history is searched too.
-	History bool
+// searchPage is the answer to a line of words, in a section for Redis and one for the history.
+type searchPage struct {
+	Words  []wordLink
+	More   []wordLink // to add
+	Narrow string     // the only host within the scope
+	Wrong  text       // what is wrong with the line
+	// Since and Until are the times of the words, and Fixed is the address of the search with these times in full.
+	Since, Until stamp
+	Fixed        string
+	Redis, Past  *section // nil = not on this page
+	CSV          string   // the address of the file; empty for none
+	Archive      string   // the address of the history, if it was not searched
+	// Replay is the address of the form of a replay with the same window; empty without the right to replay.
+	Replay string
 }
 
-func searchOf(q url.Values) search {
-	get := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	s := search{Text: get("q"), ID: get("id"), Route: get("route"), State: get("state"), Since: get("since"), Until: get("until"),
-		Host: get("host"), Reason: get("reason"), History: get("history") != ""}
-	if s.ID == "" && notice.IsID(s.Text) {
-		s.ID, s.Text = s.Text, ""
-	}
-
-	return s
+// wordLink is a word with the address of the search without it, or with it.
+type wordLink struct {
+	Kind, Label text
+	Path        string
 }
 
-// values returns the query of the search, without empty parameters.
-func (s search) values() url.Values {
-	v := url.Values{}
-	asked := ""
-	if s.History {
-		asked = "1"
-	}
-
-	for _, p := range [][2]string{{"q", s.Text}, {"id", s.ID}, {"route", s.Route}, {"state", s.State}, {"since", s.Since},
-		{"until", s.Until}, {"host", s.Host}, {"reason", s.Reason}, {"history", asked}} {
-		if p[1] != "" {
-			v.Set(p[0], p[1])
-		}
-	}
-
-	return v
+// section is one half of an answer.
+type section struct {
+	Wrong   text // why it was not searched
+	Total   text
+	Notices []noticeRow // of Redis
+	Entries []pastRow   // of the history
+	Away    text        // the unavailable part of Redis
+	Next    string      // the address of the next page
+	Full    bool        // Next is another page, not the rest of a search
+	First   string      // the address without a cursor, on further pages
 }
 
-// instant reads a time: now, a duration before or after now, or a time in the visitor's zone as package
-// timespec reads it.
-func (p *Pages) instant(s string, v Visitor, side timespec.Side) (time.Time, error) {
-	switch {
-	case s == "":
-		return time.Time{}, nil
-	case s == "now":
-		return p.now(), nil
-	case relative(s):
-		d, err := notice.ParseDuration(s[1:])
-		if s[0] == '-' {
-			d = -d
-		}
+// boxNames are the parameters that are words of the line, besides q.
+var boxNames = []string{"id", "route", "state", "host", "reason", "since", "until"}
 
-		return p.now().Add(d), err
-	}
-	return timespec.Parse(s, p.now().In(v.zone()), side)
-}
-
-// relative reports whether a time is relative to now.
-func relative(s string) bool {
-	return s == "now" || strings.HasPrefix(s, "-") || strings.HasPrefix(s, "+")
-}
-
-// resolved returns the search with its times in full, so that its address is the same search for all
-// visitors; false if nothing changed or a time is invalid.
-func (p *Pages) resolved(s search, v Visitor) (search, bool) {
-	changed := false
-	for _, text := range []*string{&s.Since, &s.Until} {
-		if *text == "" || relative(*text) {
+// boxOf returns the line of words of a request.
+func boxOf(q url.Values) string {
+	words := []string{strings.TrimSpace(q.Get("q"))}
+	for _, name := range boxNames {
+		value := strings.TrimSpace(q.Get(name))
+		if value == "" {
 			continue
 		}
 
-		at, err := p.instant(*text, v, timespec.Last)
-		if err != nil {
-			return s, false
+		if strings.ContainsAny(value, " \t\"“") {
+			value = `"` + strings.ReplaceAll(value, `"`, "") + `"`
 		}
 
-		if full := at.Format(time.RFC3339Nano); full != *text {
-			*text, changed = full, true
-		}
+		words = append(words, name+"="+value)
 	}
 
-	return s, changed
+	return strings.TrimSpace(strings.Join(words, " "))
 }
 
-// query returns the query of the store for a search. The text describes a fault of the search. Without a
-// fault, a query without routes matches nothing.
-func (p *Pages) query(ctx context.Context, s search, v Visitor) (store.Query, text, error) {
-	q := store.Query{Prefix: v.Prefix, State: notice.State(s.State), Reason: notice.Reason(s.Reason)}
-	if s.State != "" && !slices.Contains(notice.States, q.State) {
-		return q, say("There is no such state."), nil
-	}
+// searching is a search of a request.
+type searching struct {
+	p     *Pages
+	r     *http.Request
+	v     Visitor
+	path  string
+	box   string
+	q     search.Query
+	words []search.Word
+}
 
-	if s.Reason != "" {
-		if !slices.Contains(notice.Reasons, q.Reason) {
-			return q, say("There is no such reason."), nil
-		}
-
-		q.State = cmp.Or(q.State, notice.Dead)
-		if q.State != notice.Dead {
-			return q, say("Only dead letters have a reason: choose the state “dead”."), nil
-		}
-	}
-
-	var wrong text
-	if q.Since, q.Until, q.Host, wrong = p.common(s, v); wrong != nil {
-		return q, wrong, nil
-	}
-
-	if strings.Contains(s.Text, ":") {
-		q.Begins = s.Text
-	} else {
-		q.Contains = s.Text
-	}
-
-	if s.ID != "" && s.Route == "" && q.Begins == "" {
-		return q, say("Redis has no index of webhook-ids: choose a route, or add the beginning of the key."), nil
-	}
-
+// searchOf reads the line of a request. The text is what is wrong with it.
+func (p *Pages) searchOf(r *http.Request, v Visitor) (s *searching, wrong text) {
+	s = &searching{p: p, r: r, v: v, path: r.URL.Path, box: boxOf(r.URL.Query())}
 	var err error
-	q.Routes, err = p.chosen(ctx, s, q, v)
-	for _, prefix := range q.Routes {
-		if rt := p.o.Routes.Prefix(prefix); rt != nil && rt.Target.URL != nil && q.Host != "" && p.fixedHost(prefix) == q.Host {
-			q.Host = "" // all notices of that route have this host, and none has a url
-		}
-	}
-
-	return q, nil, err
-}
-
-// common reads the parts of a search that Redis and the history share; wrong describes a fault.
-func (p *Pages) common(s search, v Visitor) (since, until time.Time, host string, wrong text) {
-	for _, t := range []struct {
-		text string
-		to   *time.Time
-	}{{s.Since, &since}, {s.Until, &until}} {
-		at, err := p.instant(t.text, v, timespec.Last)
-		if err != nil {
-			return since, until, "", timeFault(err)
-		}
-
-		*t.to = at
-	}
-
-	if host = cmp.Or(v.Host, s.Host); host != "" {
-		name, err := notice.Host(host)
-		if err != nil {
-			return since, until, "", say("Not a host: use a name such as shop.example.")
-		}
-
-		host = name
+	if s.q, s.words, err = search.Read(s.box, p.now().In(v.zone())); err != nil {
+		return s, boxFault(err)
 	}
 
 	switch {
-	case strings.Trim(s.Text, keyCharacters) != "":
-		wrong = say("Not a key: a key has four parts of letters, digits, _ . ~ and -, separated by colons.")
-	case s.ID != "" && !notice.IsID(s.ID):
-		wrong = say("Not a webhook-id: use msg_ and 26 hexadecimal digits.")
+	case s.q.Text == "":
+	case !p.o.Mask.None(): // the matches would tell the masked content
+		return s, say("Content is masked here, so text is not searched. For a part of a key, write `part=4711`.")
+	case v.Linked():
+		return s, say("Text is not searched here. For a part of a key, write `part=4711`.")
 	}
 
-	return since, until, host, wrong
+	return s, nil
 }
 
-const keyCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.~-:"
+// faultTexts are the texts of the faults of a line.
+var faultTexts = map[string]text{
+	search.WantShort:     say("it has more than 500 bytes."),
+	search.WantUTF8:      say("it is not UTF-8."),
+	search.WantQuotes:    say("write text between two quotation marks."),
+	search.WantID:        say("not a webhook-id: use `msg_` and 26 hexadecimal digits."),
+	search.WantHost:      say("not a host: use a name such as shop.example."),
+	search.WantState:     say("there is no such state."),
+	search.WantReason:    say("there is no such reason."),
+	search.WantPart:      say("not a part of a key: use letters, digits, _ . ~ - and colons."),
+	search.WantNumber:    say("not an order number."),
+	search.WantValue:     say("write a value after the equals sign."),
+	search.WantOne:       say("a second word of its kind: write one, and text in quotation marks."),
+	search.WantOnePlace:  say("goes with no other key or part of a key: write text in quotation marks."),
+	search.WantShortText: say("the text has more than 200 bytes."),
+	search.WantDead:      say("only dead letters have a reason: leave the state out."),
+	search.WantOneTime:   say("a second time: write one."),
+	search.WantOrder:     say("the time ends before it starts."),
+}
 
-// chosen returns the prefixes with possible matches.
-func (p *Pages) chosen(ctx context.Context, s search, q store.Query, v Visitor) ([]string, error) {
-	var all []string
-	for _, rt := range p.o.Routes.All() {
-		all = append(all, rt.Prefix)
+// boxFault is the text for a line that cannot be read.
+func boxFault(err error) text {
+	var bad *search.Fault
+	if !errors.As(err, &bad) {
+		return timeFault(err)
 	}
 
-	unrouted, err := p.o.Engine.Unrouted(ctx)
+	return say("`%s`: %s", codec.Clip(bad.Word, 60), faultTexts[bad.Want])
+}
+
+// showNotices serves a search of Redis and the history; without words a listing of Redis.
+func (p *Pages) showNotices(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	s, wrong := p.searchOf(r, v)
+	if s.q.Key != "" && wrong == nil && !slices.ContainsFunc(s.words, func(x search.Word) bool {
+		return x.Kind != search.KindKey && x.Kind != search.KindID
+	}) {
+		if to, err := s.exactly(); to != "" {
+			return back(w, to, nil)
+		} else if err != nil && p.o.History == nil {
+			return err
+		}
+	}
+
+	only := search.BothSections
+	if s.box == "" || p.o.History == nil && s.q.Text == "" {
+		only = search.RedisSection
+	}
+
+	return p.showSearch(w, s, say("Notices"), only, wrong)
+}
+
+// showHistory serves a listing or a search of the history.
+func (p *Pages) showHistory(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	if p.o.History == nil {
+		return errNoHistory
+	}
+
+	s, wrong := p.searchOf(r, v)
+	return p.showSearch(w, s, say("History"), search.HistorySection, wrong)
+}
+
+// errNoHistory is the failure of pages that need a history.
+var errNoHistory = failure{http.StatusNotFound, say("This instance has no history: `NOTIFIER_HISTORY_URL` is not set.")}
+
+func (p *Pages) showSearch(w http.ResponseWriter, s *searching, title text, only search.Section, wrong text) error {
+	page := searchPage{Words: s.removable(), Narrow: s.v.Host, Wrong: wrong}
+	if wrong == nil {
+		page.More = s.addable()
+		if err := s.answer(&page, only); err != nil {
+			return err
+		}
+	}
+
+	return p.render(w, s.r, http.StatusOK, view{Title: title, Visitor: s.v, Box: s.box, Content: searchContent(page)})
+}
+
+// answer fills the page with what was found.
+func (s *searching) answer(page *searchPage, only search.Section) error {
+	live, past := bound("redis", s.box, s.v), bound("history", s.box, s.v)
+	at := search.Page{Limit: foundPage, Only: only}
+	var err error
+	if at.Live, err = s.p.openedAs(s.r, "cursor", live); err != nil {
+		return err
+	}
+	if at.Past, err = s.p.openedAs(s.r, "past", past); err != nil {
+		return err
+	}
+
+	got, err := s.p.searcher.Search(s.r.Context(), s.q, s.v.searches(), at)
 	if err != nil {
-		return nil, err
+		return err
+	}
+	if got.Live.Err != nil && got.Past.Why != search.Searched {
+		return got.Live.Err
 	}
 
-	var out []string
-	for _, prefix := range append(all, unrouted...) {
-		name := p.routeName(prefix)
-		switch {
-		case !v.Meets(prefix), s.Route != "" && s.Route != name && s.Route != prefix:
-		case q.Begins != "" && !strings.HasPrefix(prefix+":", q.Begins) && !strings.HasPrefix(q.Begins, prefix+":"):
-		case q.Host != "" && !p.mayCall(prefix, q.Host):
-		default:
-			out = append(out, prefix)
+	if only != search.HistorySection {
+		if page.Redis, err = s.live(&got.Live, live); err != nil {
+			return err
 		}
 	}
 
-	return out, nil
-}
-
-// mayCall reports whether notices under a prefix may have a host.
-func (p *Pages) mayCall(prefix, host string) bool {
-	rt := p.o.Routes.Prefix(prefix)
-	if rt == nil {
-		return true
+	if only != search.RedisSection && (s.p.o.History != nil || s.q.Text != "") {
+		if page.Past, err = s.past(&got.Past, past); err != nil {
+			return err
+		}
+	} else if s.p.o.History != nil && !s.v.Linked() {
+		page.Archive = Root + "history"
 	}
 
-	fixed := p.fixedHost(prefix)
-	return fixed == host || fixed == "" && rt.Target.Kind == "notice"
-}
-
-// fixedHost returns the host of a route with a fixed target.
-func (p *Pages) fixedHost(prefix string) string {
-	rt := p.o.Routes.Prefix(prefix)
-	if rt == nil || rt.Target.URL == nil {
-		return ""
+	if r := s.q.Range; r != (timespec.Range{}) {
+		page.Since, page.Until, page.Fixed = s.p.stamp(r.Since), s.p.stamp(r.Until), s.fixed()
 	}
 
-	host, err := notice.Host(rt.Target.URL.Hostname())
-	if err != nil {
-		return ""
+	if !s.v.Linked() && got.Past.Why != search.NeedsTime && (s.q.Text == "" || got.Past.Why == search.Searched) {
+		page.CSV = Root + "notices.csv?" + s.fixedBox().Encode()
 	}
 
-	return host
-}
-
-// hostOf returns the host of a notice; empty without one.
-func (p *Pages) hostOf(f *store.Found) string {
-	if f.URL != "" {
-		if u, err := url.Parse(f.URL); err == nil {
-			if host, err := notice.Host(u.Hostname()); err == nil {
-				return host
-			}
-		}
-		return ""
-	}
-	return p.fixedHost(f.Route)
-}
-
-// found is the result of a search.
-type found struct {
-	items  []store.Found
-	looked int
-	last   string // the last visible key
-	cursor string // empty at the end
-	// missing are the skipped nodes.
-	missing []wire.Lost
-}
-
-// run searches from a cursor until want notices are found or the time is over. With an id it finds the
-// notice with that webhook-id, and reads at most mostByID notices.
-func (p *Pages) run(ctx context.Context, q store.Query, v Visitor, want int, id string) (found, error) {
-	var out found
-	host := q.Host
-	end := time.Now().Add(searchTime)
-	for len(q.Routes) > 0 {
-		q.Limit = min(stepItems, want-len(out.items))
-		if id != "" {
-			q.Limit = min(stepItems, mostByID-out.looked)
-		}
-
-		page, err := p.o.Engine.List(ctx, q)
-		if err != nil {
-			return out, err
-		}
-
-		out.looked += page.Looked
-		out.missing = wire.Together(out.missing, page.Missing)
-		p.pick(&out, page.Items, v, host, id)
-		if id != "" && len(out.items) > 0 {
-			out.cursor = ""
-			return out, nil // at most one notice matches
-		}
-
-		q.Cursor, out.cursor = page.Cursor, page.Cursor
-		if page.Cursor == "" || len(out.items) >= want || time.Now().After(end) || id != "" && out.looked >= mostByID {
-			break
-		}
+	if page.Past != nil && s.v.May(access.Operate) && s.p.o.Replays != nil {
+		page.Replay = s.p.replayForm(s.q, s.v)
 	}
 
-	return out, nil
+	return nil
 }
 
-// pick adds the matching notices of a step.
-func (p *Pages) pick(out *found, items []store.Found, v Visitor, host, id string) {
-	for _, f := range items {
-		to := p.hostOf(&f)
-		if !v.Sees(&f, to) || host != "" && to != host {
-			continue
-		}
-
-		if out.last = f.Key; id == "" || f.ID() == id {
-			out.items = append(out.items, f)
-		}
-	}
-}
-
-// bound returns the context to which a cursor is sealed. A cursor names keys that the visitor may not see,
-// so it is valid for one scope and search only.
-func bound(page string, s search, v Visitor) []byte {
-	return []byte(page + "\n" + v.scope() + "\n" + s.values().Encode())
-}
-
-func (p *Pages) seal(r *http.Request, cursor string, bound []byte) (string, error) {
-	return p.o.Keys.Seal(r.Context(), keyring.Cursors, cursor, bound)
-}
-
-// opened returns the cursor of a request.
-func (p *Pages) opened(r *http.Request, bound []byte) (string, error) {
-	return p.openedAs(r, "cursor", bound)
-}
-
-// openedAs returns the cursor of a request in a parameter.
-func (p *Pages) openedAs(r *http.Request, name string, bound []byte) (string, error) {
-	return p.unseal(r, r.URL.Query().Get(name), bound)
-}
-
-func (p *Pages) unseal(r *http.Request, text string, bound []byte) (string, error) {
-	cursor, err := p.o.Keys.Open(r.Context(), keyring.Cursors, text, bound)
-	if err != nil {
-		return "", failure{http.StatusBadRequest, say("This link continues a search of another visitor or service. Start the search again.")}
+// live returns the section of Redis.
+func (s *searching) live(l *search.Live, place []byte) (*section, error) {
+	out := &section{Wrong: s.why(l.Why, l.Err), Away: s.v.away(l.Missing), Full: len(l.Items) >= foundPage}
+	out.Total = totalOf(l.Total, say("%s notice(s)", l.Total.N))
+	for i := range l.Items {
+		row := s.p.noticeRow(&l.Items[i], s.v)
+		row.Both = l.Marked(&l.Items[i])
+		out.Notices = append(out.Notices, row)
 	}
 
-	return cursor, nil
+	return out, s.links(out, "cursor", l.Cursor, place)
 }
 
-// exact reports whether a search is for one key.
-func (s search) exact() bool { return keys.Valid(s.Text) }
+// past returns the section of the history.
+func (s *searching) past(l *search.Past, place []byte) (*section, error) {
+	out := &section{Wrong: s.why(l.Why, l.Err), Total: totalOf(l.Total, say("%s entr(y|ies)", l.Total.N)), Full: true}
+	if l.Both > 0 {
+		out.Total = both(out.Total, say("%s of them (is|are) above.", l.Both))
+	}
+
+	for i := range l.Rows {
+		row := s.p.pastRow(&l.Rows[i], s.v)
+		row.Both = l.Marked(&l.Rows[i])
+		out.Entries = append(out.Entries, row)
+	}
+
+	return out, s.links(out, "past", l.Cursor, place)
+}
+
+// totalOf is a total, or the lower bound that is known.
+func totalOf(t search.Total, exact text) text {
+	switch {
+	case t.Exact:
+		return exact
+	case t.N > 0:
+		return say("more than %s", t.N)
+	}
+	return nil
+}
+
+// links adds the addresses of other pages of a section.
+func (s *searching) links(out *section, name, cursor string, place []byte) error {
+	next, err := s.p.seal(s.r, cursor, place)
+	if s.r.URL.Query().Get(name) != "" {
+		out.First = s.onward(name, "")
+	}
+
+	if next != "" {
+		out.Next = s.onward(name, next)
+	}
+
+	return err
+}
+
+// onward returns the address of the search with another cursor of one section. The other section keeps its cursor.
+func (s *searching) onward(name, cursor string) string {
+	values := s.values()
+	for _, c := range []string{"cursor", "past"} {
+		if text := s.r.URL.Query().Get(c); text != "" && c != name {
+			values.Set(c, text)
+		}
+	}
+
+	if cursor != "" {
+		values.Set(name, cursor)
+	}
+
+	if name == "past" {
+		return s.path + "?" + values.Encode() + "#history"
+	}
+
+	return s.path + "?" + values.Encode()
+}
+
+func (s *searching) values() url.Values {
+	if s.box == "" {
+		return url.Values{}
+	}
+	return url.Values{"q": {s.box}}
+}
+
+// why is the reason why a section was not searched; nil if it was.
+func (s *searching) why(w search.Why, err error) text {
+	switch w {
+	case search.NoHistory:
+		return errNoHistory.text
+	case search.TextInHistory:
+		return say("Text is searched in the history only. For a part of a key, write `part=4711`.")
+	case search.OnlyHistory:
+		return say("Only the history has replaced notices.")
+	case search.OnlyRedis:
+		return say("The history has finalized notices only.")
+	case search.NeedsTime:
+		return say("Text and parts of keys need a time: add `7d`, `yesterday` or `yesterday 10-11`.")
+	case search.Failed:
+		if historyError(err) {
+			return s.p.historyFailure(s.r.Context(), err).text
+		}
+		return s.p.failure(s.r.Context(), err).text
+	}
+	return nil
+}
+
+// historyError reports whether an error is one of the history.
+func historyError(err error) bool {
+	return slices.ContainsFunc([]error{history.ErrBusy, history.ErrSlow, history.ErrUnavailable, history.ErrForeign, history.ErrNewer},
+		func(known error) bool { return errors.Is(err, known) })
+}
+
+// exactly returns the address of the notice with a whole key; empty if there is none.
+func (s *searching) exactly() (string, error) {
+	if !s.v.Covers(s.q.Key) {
+		return "", nil
+	}
+
+	f, err := s.p.o.Engine.Find(s.r.Context(), s.q.Key)
+	if err == nil && s.v.Sees(&f, s.p.hostOf(&f)) && (s.q.ID == "" || f.ID() == s.q.ID) {
+		return noticePath(s.q.Key), nil
+	}
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return "", err
+	}
+
+	rows, err := s.p.endings(s.r.Context(), s.q.Key, s.q.ID, s.v)
+	switch {
+	case len(rows) == 0:
+		return "", err
+	case s.q.ID != "":
+		return entryPath(&rows[0]), nil
+	}
+
+	return noticePath(s.q.Key), nil
+}
+
+// kindTexts are the names of kinds of words.
+var kindTexts = map[search.Kind]text{
+	search.KindKey: say("Key"), search.KindBegins: say("Beginning of the key"), search.KindNumber: say("Order number"),
+	search.KindPart: say("Part of the key"), search.KindID: plain("webhook-id"), search.KindHost: say("Host"), search.KindRoute: say("Route"),
+	search.KindState: say("State"), search.KindReason: say("Reason"), search.KindSince: say("From"), search.KindUntil: say("Until"),
+	search.KindTime: say("Time"), search.KindText: say("Text"),
+}
+
+// removable returns the words, each with the address of the search without it.
+func (s *searching) removable() (list []wordLink) {
+	for i, w := range s.words {
+		label := plain(w.Text)
+		if s.v.Linked() && w.Kind == search.KindReason {
+			label = s.v.reason(s.q.Reason) // without its code
+		}
+
+		list = append(list, wordLink{Kind: kindTexts[w.Kind], Label: label, Path: s.with(slices.Delete(slices.Clone(s.words), i, i+1))})
+	}
+	return list
+}
+
+// offered are words that a search may add.
+var offered = []struct {
+	word  search.Word
+	label text
+}{
+	{search.Word{Kind: search.KindState, Text: "failed"}, say("failed")},
+	{search.Word{Kind: search.KindState, Text: "delivered"}, say("delivered")},
+	{search.Word{Kind: search.KindState, Text: "scheduled"}, say("scheduled")},
+	{search.Word{Kind: search.KindTime, Text: "1d"}, plain(24 * time.Hour)},
+	{search.Word{Kind: search.KindTime, Text: "7d"}, plain(7 * 24 * time.Hour)},
+	{search.Word{Kind: search.KindTime, Text: "yesterday"}, say("yesterday")},
+}
+
+// addable returns words of kinds that the search does not have, each with the address of the search with it.
+func (s *searching) addable() (list []wordLink) {
+	for _, o := range offered {
+		timed := o.word.Kind == search.KindTime && s.q.Range != timespec.Range{}
+		if !timed && !slices.ContainsFunc(s.words, func(x search.Word) bool { return x.Kind == o.word.Kind }) {
+			list = append(list, wordLink{Label: o.label, Path: s.with(append(slices.Clone(s.words), o.word))})
+		}
+	}
+	return list
+}
+
+// with returns the address of the search with other words.
+func (s *searching) with(words []search.Word) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = w.Text
+	}
+
+	if len(texts) == 0 {
+		return s.path
+	}
+
+	return s.path + "?" + url.Values{"q": {strings.Join(texts, " ")}}.Encode()
+}
+
+// fixedBox returns the line with its times in full, so that it is the same search tomorrow and for all visitors.
+func (s *searching) fixedBox() url.Values {
+	var texts []string
+	for _, w := range s.words {
+		if w.Kind != search.KindTime && w.Kind != search.KindSince && w.Kind != search.KindUntil {
+			texts = append(texts, w.Text)
+		}
+	}
+
+	if !s.q.Since.IsZero() {
+		texts = append(texts, "since="+s.q.Since.Format(time.RFC3339Nano))
+	}
+
+	if !s.q.Until.IsZero() {
+		texts = append(texts, "until="+s.q.Until.Format(time.RFC3339Nano))
+	}
+
+	return url.Values{"q": {strings.Join(texts, " ")}}
+}
+
+func (s *searching) fixed() string { return s.path + "?" + s.fixedBox().Encode() }
+
+// replayForm returns the address of the form of a replay with the window of a search.
+func (p *Pages) replayForm(q search.Query, v Visitor) string {
+	values := url.Values{}
+	set := func(name, value string) {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	for name, at := range map[string]time.Time{"since": q.Since, "until": q.Until} {
+		if !at.IsZero() {
+			values.Set(name, at.Format(time.RFC3339Nano))
+		}
+	}
+
+	if q.Route != "" {
+		prefix, _ := p.searcher.Route(q.Route, v.searches())
+		set("prefix", prefix)
+	}
+
+	set("host", q.Host)
+	if o := notice.Ending(q.State); o == notice.EndDead || o == notice.EndDelivered {
+		set("outcome", q.State)
+	}
+
+	return Root + "replays/new?" + values.Encode()
+}
+
+// downloadFound serves the matches of a search as CSV.
+func (p *Pages) downloadFound(w http.ResponseWriter, r *http.Request, v Visitor) error {
+	s, wrong := p.searchOf(r, v)
+	if wrong != nil {
+		return failure{http.StatusUnprocessableEntity, wrong}
+	}
+
+	ctx, cancel := context.WithTimeout(r.Context(), downloadTime)
+	defer cancel()
+
+	h := w.Header()
+	h.Set("Content-Type", search.FileType)
+	h.Set("Content-Disposition", search.Attachment(p.now()))
+	written, err := p.searcher.File(ctx, search.Patient(w), s.q, v.searches(), p.o.Mask)
+	switch {
+	case err == nil:
+		return nil
+	case written:
+		panic(http.ErrAbortHandler) // tells the browser that the file is incomplete
+	}
+
+	h.Del("Content-Disposition")
+	var un *search.Unsearched
+	switch {
+	case errors.As(err, &un):
+		return failure{http.StatusUnprocessableEntity, s.why(un.Why, nil)}
+	case historyError(err):
+		return p.historyFailure(r.Context(), err)
+	}
+
+	return err
+}

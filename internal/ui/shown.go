@@ -115,21 +115,13 @@ func headers(list []notice.Header, content *mask.View) []notice.Header {
 // clean replaces characters of a rendered page that change the direction of text or are invisible.
 // Escaping does not remove them. Without such characters, the page is returned unchanged.
 func clean(page []byte) []byte {
-	if bytes.IndexFunc(page, hidden) < 0 {
+	if bytes.IndexFunc(page, notice.Invisible) < 0 {
 		return page
 	}
 	return bytes.Map(func(r rune) rune {
-		if hidden(r) {
+		if notice.Invisible(r) {
 			return unicode.ReplacementChar
 		}
 		return r
 	}, page)
-}
-
-// hidden reports whether a rune is a control character, changes the direction of text, or has no width.
-func hidden(r rune) bool {
-	if r < utf8.RuneSelf {
-		return r < ' ' && r != '\n' && r != '\t' || r == 0x7f
-	}
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r)
 }

@@ -22,6 +22,7 @@ import (
 	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/sampler"
+	"notifier/internal/search"
 	"notifier/internal/session"
 	"notifier/internal/store"
 	"notifier/internal/testcall"
@@ -75,6 +76,7 @@ type Pages struct {
 	trail     *audit.Trail
 	crossSite *http.CrossOriginProtection
 	sampler   *sampler.Sampler
+	searcher  *search.Searcher
 	rendered  rendered
 	streams   *access.Shares // open ones
 	// noticeStreams counts the open streams of notices.
@@ -105,6 +107,7 @@ func New(o Options) *Pages {
 		p.sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Health, Examine: o.Examine, Now: p.now})
 	}
 
+	p.searcher = &search.Searcher{Redis: o.Engine, History: o.History, Routes: o.Routes}
 	p.gate()
 	p.addLanguages()
 	p.mux.handle(access.Public, "GET "+assetsPath+"{name}", p.look.serveAsset)
@@ -119,6 +122,7 @@ func New(o Options) *Pages {
 	p.changeRedirects()
 	p.page(access.Read, "GET /ui/destinations", p.showDestinations)
 	p.page(access.Read, "GET /ui/notices", p.showNotices)
+	p.page(access.Read, "GET /ui/notices.csv", p.downloadFound)
 	p.page(access.Read, "GET /ui/notices/{key}", p.showNotice)
 	p.changeNotices()
 	p.change(access.Operate, "POST /ui/notices/{key}/test", p.sendTest)
