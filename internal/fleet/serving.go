@@ -55,13 +55,13 @@ func (s *Store) Serving(ctx context.Context, stale time.Duration) (map[string][]
 	name := s.w.Space.Serving()
 	now, err := s.w.Redis.Time(ctx).Result()
 	if err != nil {
-		return nil, s.w.Fail("serving", err)
+		return nil, s.w.Fail("serve", err)
 	}
 
 	from := strconv.FormatInt(now.Add(-stale).UnixMilli(), 10)
 	members, err := s.w.Redis.ZRangeByScore(ctx, name, &redis.ZRangeBy{Min: "(" + from, Max: "+inf"}).Result()
 	if err != nil {
-		return nil, s.w.Fail("serving", err)
+		return nil, s.w.Fail("serve", err)
 	}
 
 	return byInstance(members), nil
