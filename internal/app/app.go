@@ -247,7 +247,7 @@ func (p *Process) listenBeside(metrics, keySet http.Handler) (err error) {
 type peers struct{ p *Process }
 
 // View implements callback.Fleet.
-func (f peers) View() callback.View { return fleetView{f.p.Fleet().View()} }
+func (f peers) View(prefix string) callback.View { return fleetView{f.p.Fleet().View().Of(prefix)} }
 
 // Broadcast implements callback.Fleet.
 func (f peers) Broadcast(text string) { f.p.Broadcast(text) }

@@ -174,7 +174,7 @@ func (l *limits) reachedBy(h *host, now time.Time) (ids []string) {
 		return nil
 	}
 
-	v := l.fleet.View()
+	v := l.fleet.View(l.prefix)
 	for id, at := range h.peers {
 		if now.Sub(at) < peerFor && v.IsAlive(id) {
 			ids = append(ids, id)

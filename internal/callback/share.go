@@ -48,15 +48,15 @@ func (alone) IsAlive(string) bool                      { return false }
 
 // Fleet connects limits to the other instances. Its methods must not block.
 type Fleet interface {
-	// View returns the current view of the fleet.
-	View() View
+	// View returns the current view of the instances that have a route with a prefix.
+	View(prefix string) View
 	// Broadcast sends a message to all other instances, which pass it to [Handler.Receive].
 	Broadcast(text string)
 	// HandOver passes on a notice that this instance has deferred because another one can deliver it.
 	HandOver(Handover)
 }
 
-func (alone) View() View { return alone{} }
+func (alone) View(string) View { return alone{} }
 
 func (alone) Broadcast(string) {}
 
@@ -159,7 +159,7 @@ func (l *limits) limitsOf(host string) hostLimits {
 
 // holders returns the instances that have a part of the route's limits.
 func (l *limits) holders() View {
-	v := l.fleet.View()
+	v := l.fleet.View(l.prefix)
 	if !l.fleet.Shared || l.maxSharers == 0 {
 		return v
 	}
@@ -208,7 +208,7 @@ func (h *Handler) Slots(r *route.Route) int {
 		return n
 	}
 
-	v := h.opts.Fleet.View().Sharers(r.Prefix, few)
+	v := h.opts.Fleet.View(r.Prefix).Sharers(r.Prefix, few)
 	if !v.TakesWork() {
 		return 0
 	}

@@ -58,7 +58,7 @@ type fakeFleet struct {
 	hand func(h Handover)
 }
 
-func (f *fakeFleet) View() View { return f.p }
+func (f *fakeFleet) View(string) View { return f.p }
 
 func (f *fakeFleet) Broadcast(text string) {
 	if f.tell != nil {

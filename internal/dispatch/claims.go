@@ -305,7 +305,7 @@ func (q *routeQueue) work(j job, closed bool) {
 		return
 	}
 
-	if q.hold(j) {
+	if q.leave(j) || q.hold(j) {
 		return
 	}
 

@@ -141,6 +141,9 @@ type Options struct {
 	Fleet Fleet
 	// Holds may be nil.
 	Holds Holds
+	// ForWorkers reports whether this instance must not deliver a notice that it has claimed in a route, because the notice
+	// belongs to a route of other instances. It may be nil.
+	ForWorkers func(r *route.Route, key string) bool
 	// Redirect changes the addresses of claimed notices by the rules of their claim. It may be nil.
 	Redirect func(*store.Claimed)
 	// Health records the answers of receivers, unless it is nil.

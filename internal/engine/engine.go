@@ -218,7 +218,7 @@ func (e *Engine) newStore() *store.Store {
 	}
 
 	return store.New(store.Options{Client: o.Conn.Commander, Space: o.Space, Cluster: o.Conn.Masters != nil, Nodes: o.Conn.Nodes,
-		Prefixes: mine, Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
+		Prefixes: mine, Handles: e.handles(), Conn: o.Conn, Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: writes{e},
 		Retention: o.Retention, Retain: o.Retain, RepeatWindow: o.RepeatWindow, RepeatBytes: o.RepeatBytes,
 		Watcher: watcher{e},
 		History: o.History.most(), Host: e.host, Adopts: e.adopts})
@@ -247,8 +247,8 @@ func (e *Engine) newParts() {
 
 	e.dispatch = dispatch.New(dispatch.Options{Store: e.store, Timers: e.store.Timers, Routes: o.Routes.All(), Shards: space,
 		Handler: o.Handler, Total: o.Concurrency, Grace: o.Grace, SettleWait: o.ConfirmSettle.Wait(), Fleet: e.fleet, Holds: e.holds,
-		Redirect: func(c *store.Claimed) { redirect.Apply(o.Routes, c) },
-		Health:   e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
+		ForWorkers: e.isForWorkers, Redirect: func(c *store.Claimed) { redirect.Apply(o.Routes, c) },
+		Health: e.receivers.tracker, Observer: o.Metrics, Strays: strays{e}, Tracer: o.Tracer, Logger: o.Logger, LogAttempts: o.LogAttempts})
 	e.reports = &dispatch.Reports{Store: e.store, Notices: e, Observer: o.Metrics, Health: e.receivers.tracker, Logger: o.Logger,
 		LogAttempts: o.LogAttempts, Ahead: cluster, Now: e.Now}
 
@@ -444,6 +444,10 @@ func (e *Engine) learn(ctx context.Context) error {
 		return err
 	}
 
+	if err := e.checkHandled(ctx); err != nil {
+		return err
+	}
+
 	if err := e.store.Layout.Learn(ctx); err != nil {
 		if errors.Is(err, store.ErrLayout) {
 			// Another instance wrote the layout first: the next try reads or refuses it.
@@ -462,22 +466,6 @@ func (e *Engine) learn(ctx context.Context) error {
 	}
 
 	return e.orderRoutes(ctx)
-}
-
-// orderRoutes stores which routes are ordered, before this instance schedules or claims their notices. In
-// a cluster, or with a full Redis, the janitor repeats it.
-func (e *Engine) orderRoutes(ctx context.Context) error {
-	var members []string
-	for _, r := range e.o.Routes.All() {
-		members = append(members, reconcile.OrderedMembers(r)...)
-	}
-
-	err := e.store.Layout.AddOrdered(ctx, members)
-	if errors.Is(err, wire.ErrFull) || e.o.Conn.Masters != nil && errors.Is(err, wire.ErrUnavailable) {
-		return nil
-	}
-
-	return err
 }
 
 // synced returns an error if fsync is configured and a server does not support it. The store checks

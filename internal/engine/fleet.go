@@ -17,9 +17,10 @@ import (
 // newFleet creates this instance's Fleet. With an error, which wraps ErrConfig, the returned Fleet
 // reclaims no claims.
 func (e *Engine) newFleet() (*fleet.Fleet, error) {
-	about := fleet.About{Label: e.o.Instance, Version: e.o.Version, Started: e.since.UTC(), Limits: e.o.Limits, Routes: map[string]string{}}
+	about := fleet.About{Label: e.o.Instance, Version: e.o.Version, Started: e.since.UTC(), Limits: e.o.Limits, Routes: map[string]string{},
+		Prefixes: map[string]string{}, FollowsRecorded: true}
 	for _, r := range e.o.Routes.All() {
-		about.Routes[r.Name] = r.Digest()
+		about.Routes[r.Name], about.Prefixes[r.Name] = r.Digest(), r.Prefix
 	}
 
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()

@@ -19,7 +19,11 @@ type About struct {
 	Takeover int64 `json:"takeover_ms,omitempty"`
 	// Routes are the digests of the routes' configurations by route name. Comparing them shows
 	// which routes two instances have configured differently.
-	Routes map[string]string `json:"routes,omitempty"`
+	Routes map[string]string `json:"routes"`
+	// Prefixes are the prefixes of the routes, by route name.
+	Prefixes map[string]string `json:"prefixes,omitempty"`
+	// FollowsRecorded is true if the instance leaves the notices under recorded prefixes to workers.
+	FollowsRecorded bool `json:"follows_recorded,omitempty"`
 	// Limits is the scope of the instance's limits: "fleet" or "instance".
 	Limits string `json:"limits,omitempty"`
 	// Keys are the sorted ids of the public keys that the instance publishes. Signing are the

@@ -78,10 +78,10 @@ func NewAssignment(o AssignmentOptions) *Assignment {
 // limits.
 func (a *Assignment) View() *View { return a.o.Fleet.View() }
 
-// workers returns the view reduced to the instances that have a part of the route's limits. A route
+// workers returns the view reduced to the instances that have the route and a part of its limits. A route
 // that is not configured here has no limits.
 func (a *Assignment) workers(r *route.Route) *View {
-	v, sub := a.View(), a.subsets[r]
+	v, sub := a.View().Of(r.Prefix), a.subsets[r]
 	if sub == nil || v.Alive() <= sub.size {
 		return v
 	}
@@ -204,7 +204,7 @@ func (a *Assignment) NotSwept(p keys.Partition) {
 // Tidies reports whether this instance trims a partition. If instances have different routes for
 // the partition, each of them trims it.
 func (a *Assignment) Tidies(p keys.Partition) bool {
-	v, r := a.View(), a.o.Routes.Prefix(p.Prefix)
+	v, r := a.View().Of(p.Prefix), a.o.Routes.Prefix(p.Prefix)
 	return r == nil || !v.SameConfig(r.Name) || v.PrefersPartition(p.Prefix, p.Shard)
 }
 

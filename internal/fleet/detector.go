@@ -31,6 +31,22 @@ type member struct {
 	tries     int // to read its description
 	label     string
 	routes    map[string]string // digests by route name; nil = not known
+	prefixes  map[string]string // by route name; nil = not known
+}
+
+// lacks reports whether the member has no route with a prefix.
+func (m *member) lacks(prefix string) bool {
+	if !m.described || m.prefixes == nil || prefix == "" {
+		return false
+	}
+
+	for _, p := range m.prefixes {
+		if p == prefix {
+			return false
+		}
+	}
+
+	return true
 }
 
 func (m *member) at() int64 { return min(m.heartbeat.At, m.seen) }
@@ -204,5 +220,11 @@ func (j *detector) describe(id string, a About) {
 
 	takeover := min(max(0, a.Takeover), MaxTakeover.Milliseconds())
 	m.described, m.label, m.takeover, m.routes = true, a.Label, takeover, a.Routes
+	if a.FollowsRecorded && a.Routes != nil { // an instance without routes has a map without entries
+		if m.prefixes = a.Prefixes; m.prefixes == nil {
+			m.prefixes = map[string]string{}
+		}
+	}
+
 	m.interval = intervalOf(time.Duration(takeover) * time.Millisecond).Milliseconds()
 }

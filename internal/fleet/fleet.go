@@ -152,7 +152,7 @@ func New(o Options) (*Fleet, error) {
 	}
 
 	if len(about) > MaxAbout {
-		o.About.Routes, o.About.Keys, o.About.Signing = nil, nil, nil
+		o.About.Prefixes, o.About.Routes, o.About.Keys, o.About.Signing = nil, nil, nil, nil
 		about, _ = json.Marshal(o.About)
 	}
 
@@ -561,12 +561,14 @@ func (f *Fleet) updateView(id string) {
 		case m.heartbeat.Leaving:
 			v.leaving++
 			v.holders = append(v.holders, hashOf(name))
+			v.lacking(hashOf(name), m, &f.o.About)
 		default:
-			v.add(name, m, f.o.About.Routes)
+			v.add(name, m, &f.o.About)
 		}
 	}
 
 	v.choose()
+	v.reduce()
 	if !same(v, f.view.Load()) {
 		f.put(v)
 	}

@@ -3,8 +3,11 @@ package fleet
 import (
 	"context"
 	_ "embed"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"notifier/internal/wire"
 )
@@ -27,15 +30,41 @@ func (s *Store) Serve(ctx context.Context, instance string, prefixes []string, s
 		return nil, err
 	}
 
+	members := make([]string, len(v))
+	for i, x := range v {
+		members[i], _ = x.(string)
+	}
+
+	return byInstance(members), nil
+}
+
+// byInstance returns the prefixes of members, by instance.
+func byInstance(members []string) map[string][]string {
 	out := map[string][]string{}
-	for _, x := range v {
-		text, _ := x.(string)
-		if prefix, who, ok := strings.Cut(text, " "); ok {
+	for _, m := range members {
+		if prefix, who, ok := strings.Cut(m, " "); ok {
 			out[who] = append(out[who], prefix)
 		}
 	}
 
-	return out, nil
+	return out
+}
+
+// Serving returns the same as [Store.Serve], and writes nothing.
+func (s *Store) Serving(ctx context.Context, stale time.Duration) (map[string][]string, error) {
+	name := s.w.Space.Serving()
+	now, err := s.w.Redis.Time(ctx).Result()
+	if err != nil {
+		return nil, s.w.Fail("serve", err)
+	}
+
+	from := strconv.FormatInt(now.Add(-stale).UnixMilli(), 10)
+	members, err := s.w.Redis.ZRangeByScore(ctx, name, &redis.ZRangeBy{Min: "(" + from, Max: "+inf"}).Result()
+	if err != nil {
+		return nil, s.w.Fail("serve", err)
+	}
+
+	return byInstance(members), nil
 }
 
 // Unserve removes the prefixes that an instance has recorded with [Store.Serve].

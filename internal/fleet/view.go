@@ -40,6 +40,10 @@ type View struct {
 	leaving      int
 	// differs are the owner's routes that another instance has configured differently.
 	differs map[string]bool
+	// without are the instances that have no route with a prefix of the owner, by prefix. reduced are the views of the
+	// other instances.
+	without map[string][]uint64
+	reduced map[string]*View
 }
 
 // ID returns the owner's id.
@@ -51,8 +55,55 @@ func (v *View) ID() string {
 	return v.id
 }
 
-// add adds an alive instance. routes are the digests of the owner's routes.
-func (v *View) add(id string, m *member, routes map[string]string) {
+// Of returns the view reduced to the instances that have a route with a prefix. Only these can deliver the notices under
+// the prefix, so only these are preferred for them and share the limits of the route.
+func (v *View) Of(prefix string) *View {
+	if v == nil || v.reduced == nil {
+		return v
+	}
+
+	if few := v.reduced[prefix]; few != nil {
+		return few
+	}
+
+	return v
+}
+
+// lacking notes the owner's prefixes for which an instance has no route.
+func (v *View) lacking(id uint64, m *member, owner *About) {
+	for _, p := range owner.Prefixes {
+		if m.lacks(p) {
+			if v.without == nil {
+				v.without = map[string][]uint64{}
+			}
+
+			v.without[p] = append(v.without[p], id)
+		}
+	}
+}
+
+// reduce sets the views that Of returns.
+func (v *View) reduce() {
+	if len(v.without) == 0 {
+		return
+	}
+
+	v.reduced = make(map[string]*View, len(v.without))
+	for p, without := range v.without {
+		slices.Sort(without)
+		lacks := func(id uint64) bool { return slices.Contains(without, id) }
+		few := *v
+		few.reduced = nil
+		few.others = slices.DeleteFunc(slices.Clone(v.others), lacks)
+		few.holders = slices.DeleteFunc(slices.Clone(v.holders), lacks)
+		few.withoutEvents = slices.DeleteFunc(slices.Clone(v.withoutEvents), lacks)
+		few.choose()
+		v.reduced[p] = &few
+	}
+}
+
+// add adds an alive instance to the view of owner.
+func (v *View) add(id string, m *member, owner *About) {
 	h := hashOf(id)
 	v.ids[h] = id
 	v.others = append(v.others, h)
@@ -61,8 +112,9 @@ func (v *View) add(id string, m *member, routes map[string]string) {
 		v.withoutEvents = append(v.withoutEvents, h)
 	}
 
-	for route, digest := range routes {
-		if m.described && m.routes[route] != digest {
+	v.lacking(h, m, owner)
+	for route, digest := range owner.Routes {
+		if m.described && m.routes[route] != digest && !m.lacks(owner.Prefixes[route]) {
 			if v.differs == nil {
 				v.differs = map[string]bool{}
 			}
@@ -367,5 +419,6 @@ func same(a, b *View) bool {
 
 func sameMembers(a, b *View) bool {
 	return slices.Equal(a.others, b.others) && slices.Equal(a.holders, b.holders) &&
-		slices.Equal(a.withoutEvents, b.withoutEvents) && maps.Equal(a.differs, b.differs)
+		slices.Equal(a.withoutEvents, b.withoutEvents) && maps.Equal(a.differs, b.differs) &&
+		maps.EqualFunc(a.without, b.without, slices.Equal[[]uint64])
 }

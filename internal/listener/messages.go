@@ -61,7 +61,7 @@ func (l *Listener) expired(key string, next *group) {
 	switch {
 	case r == nil:
 		l.o.Observer.Event(notice.EventUnrouted)
-	case l.leaves(r, key, next):
+	case r.Recorded || l.leaves(r, key, next):
 		l.o.Observer.Event(notice.EventLeft)
 	case l.o.Hints.Expired(r, key):
 		l.o.Observer.Event(notice.EventDispatched)

@@ -47,10 +47,10 @@ func (m *migrator) prefixes(ctx context.Context) error {
 		return err
 	}
 
-	have := m.to.Prefixes()
-	for _, p := range m.from.Prefixes() {
+	have := m.to.Layout.Members()
+	for _, p := range m.from.Layout.Members() {
 		if !slices.Contains(have, p) {
-			next, err := m.open(ctx, m.To, 0, m.from.Prefixes()...)
+			next, err := m.open(ctx, m.To, 0, m.from.Layout.Members()...)
 			if err != nil {
 				return err
 			}

@@ -237,7 +237,7 @@ func (m *migrator) openFar(ctx context.Context) error {
 		}
 	}
 
-	m.to, err = m.open(ctx, m.To, shards, m.from.Prefixes()...)
+	m.to, err = m.open(ctx, m.To, shards, m.from.Layout.Members()...)
 	return err
 }
 

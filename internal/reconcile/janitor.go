@@ -102,8 +102,11 @@ type Janitor struct {
 	// receiversAt is when the paused receivers are read again.
 	receiversAt time.Time
 
-	check    chan struct{}
-	unserved atomic.Bool // a notice was scheduled under a prefix that may have no instance
+	check     chan struct{}
+	unserved  atomic.Bool     // a notice was scheduled under a prefix that may have no instance
+	unhandled map[string]bool // recorded prefixes that were logged
+	// misplaced is true if a prefix may have notices of a longer one that separate has found none of before.
+	misplaced atomic.Bool
 }
 
 // NewJanitor returns a Janitor. Run starts it.
@@ -127,6 +130,14 @@ func (j *Janitor) Check() {
 // no other instance serves it, the notice is moved soon.
 func (j *Janitor) Unserved(prefix string) {
 	if !j.serving.byOthers(prefix) && !j.unserved.Swap(true) {
+		j.Check()
+	}
+}
+
+// Misplaced reports that notices may be stored under a shorter prefix than that of their route. They are moved soon.
+func (j *Janitor) Misplaced() {
+	if !j.misplaced.Swap(true) {
+		j.unserved.Store(true)
 		j.Check()
 	}
 }
@@ -210,7 +221,7 @@ func (j *Janitor) round(ctx context.Context, tidied *time.Time) time.Duration {
 // reports whether the others' have changed.
 func (j *Janitor) Announce(ctx context.Context) (changed bool, err error) {
 	changed, err = j.serving.announce(ctx)
-	if err == nil && (changed || j.serving.differs()) {
+	if err == nil && (changed || j.serving.differs() && j.mover.hasLongerOfOthers()) {
 		// While instances of another configuration are alive, and once afterwards, notices may be
 		// stored under shorter prefixes than their routes'.
 		j.mover.separated = map[string]bool{}
@@ -244,7 +255,8 @@ func (j *Janitor) followPaused(ctx context.Context) error {
 
 	j.paused = now
 	j.o.Work.SetPaused(func(at keys.Partition) bool {
-		return at.Shard >= len(now) || now[at.Shard] == nil || j.unread(at) || slices.Contains(now[at.Shard], at.Prefix)
+		return at.Shard >= len(now) || now[at.Shard] == nil || j.unread(at) || slices.Contains(now[at.Shard], at.Prefix) ||
+			j.isRecorded(at.Prefix)
 	})
 	if failed != nil {
 		return failed
@@ -299,6 +311,11 @@ func (j *Janitor) unread(at keys.Partition) bool {
 // Tidy makes one round: it trims settled notices, and moves notices that are stored under a prefix
 // without an instance or under a shorter prefix than their route's.
 func (j *Janitor) Tidy(ctx context.Context) error {
+	if j.misplaced.Swap(false) {
+		j.mover.separated = map[string]bool{}
+	}
+
+	j.logUnhandled()
 	failed := []error{j.order(ctx)} // an error of one shard does not stop the others
 	for shard := range j.o.Shards.Places() {
 		failed = append(failed, j.trimShard(ctx, shard))
@@ -307,6 +324,7 @@ func (j *Janitor) Tidy(ctx context.Context) error {
 	var unserved []string
 	for _, p := range j.o.Layout.Prefixes() {
 		switch {
+		case j.isRecorded(p): // its notices wait for a worker
 		case j.o.Routes.Prefix(p) != nil:
 			failed = append(failed, j.mover.separate(ctx, p))
 		case !j.serving.byOthers(p):
@@ -317,6 +335,36 @@ func (j *Janitor) Tidy(ctx context.Context) error {
 	return errors.Join(append(failed, j.mover.drain(ctx, unserved))...)
 }
 
+// isRecorded reports whether only workers may handle the notices under a prefix, and this instance is none of them.
+func (j *Janitor) isRecorded(prefix string) bool {
+	r := j.o.Routes.Prefix(prefix)
+	return r != nil && r.Recorded
+}
+
+// Unhandled returns the recorded prefixes that no instance has a handler for.
+func (j *Janitor) Unhandled() (prefixes []string) {
+	for _, p := range j.o.Routes.Recorded() {
+		if !j.serving.handled(p) {
+			prefixes = append(prefixes, p)
+		}
+	}
+
+	slices.Sort(prefixes)
+	return prefixes
+}
+
+// logUnhandled logs each recorded prefix once when no instance has a handler for it.
+func (j *Janitor) logUnhandled() {
+	now := map[string]bool{}
+	for _, p := range j.Unhandled() {
+		if now[p] = true; !j.unhandled[p] {
+			j.o.Logger.Warn("no worker handles a recorded prefix, its notices wait", zap.String("prefix", p))
+		}
+	}
+
+	j.unhandled = now
+}
+
 // order stores which routes are ordered, and removes routes that no alive instance has ordered.
 func (j *Janitor) order(ctx context.Context) error {
 	var mine []string
@@ -324,7 +372,12 @@ func (j *Janitor) order(ctx context.Context) error {
 		mine = append(mine, OrderedMembers(r)...)
 	}
 
-	return errors.Join(j.o.Layout.AddOrdered(ctx, mine), j.o.Layout.ForgetOrdered(ctx, j.serving.ordered()))
+	wanted := j.serving.ordered()
+	for _, p := range j.Unhandled() { // the next worker finds the order that the last one had
+		wanted = append(wanted, p, p+store.Blocks)
+	}
+
+	return errors.Join(j.o.Layout.AddOrdered(ctx, mine), j.o.Layout.ForgetOrdered(ctx, wanted))
 }
 
 // trimShard trims this instance's routes in a shard.
@@ -341,6 +394,10 @@ func (j *Janitor) trimShard(ctx context.Context, shard int) error {
 		}
 
 		list = append(list, t)
+	}
+
+	for _, p := range j.Unhandled() {
+		list = append(list, store.Trim{Prefix: p})
 	}
 
 	for some := range slices.Chunk(list, store.MaxTrims) {

@@ -124,8 +124,7 @@ func (m *mover) drainPartition(ctx context.Context, at keys.Partition) (orphans 
 // separate moves notices from a prefix to routes with longer prefixes that match their keys. Such notices were
 // scheduled before the longer route was configured, or by an instance without it.
 func (m *mover) separate(ctx context.Context, prefix string) error {
-	closer := func(r *route.Route) bool { return keys.HasPrefix(r.Prefix, prefix) }
-	if m.separated[prefix] || !slices.ContainsFunc(m.routes.All(), closer) || time.Now().Before(m.nextSeparate) {
+	if m.separated[prefix] || !m.hasLonger(prefix) || time.Now().Before(m.nextSeparate) {
 		return nil
 	}
 
@@ -143,6 +142,20 @@ func (m *mover) separate(ctx context.Context, prefix string) error {
 	m.nextSeparate = time.Now().Add(separateShare * time.Since(from))
 	m.separated[prefix] = left == 0 // claimed notices stay until they are settled
 	return nil
+}
+
+// hasLonger reports whether a route has a longer prefix.
+func (m *mover) hasLonger(prefix string) bool {
+	return slices.ContainsFunc(m.routes.All(), func(r *route.Route) bool { return keys.HasPrefix(r.Prefix, prefix) }) ||
+		slices.ContainsFunc(m.routes.Recorded(), func(p string) bool { return keys.HasPrefix(p, prefix) })
+}
+
+// hasLongerOfOthers reports whether an instance without one of this instance's routes may store the notices of that
+// route under the prefix of another one. All instances know the recorded prefixes.
+func (m *mover) hasLongerOfOthers() bool {
+	return slices.ContainsFunc(m.routes.All(), func(r *route.Route) bool {
+		return slices.ContainsFunc(m.routes.All(), func(o *route.Route) bool { return keys.HasPrefix(o.Prefix, r.Prefix) })
+	})
 }
 
 // rehome moves the notices of a partition that belong to other routes. It returns how many it could

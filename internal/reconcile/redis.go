@@ -103,7 +103,7 @@ func (s Redis) rehome(ctx context.Context, from keys.Partition, to string, ks, o
 	}
 
 	names := append(s.Space().States(from), s.Space().States(from.Under(to))...)
-	v, err := s.Layout.Parts(ctx, rehomeScript, 1, names, args)
+	v, err := s.Layout.Take(ctx, rehomeScript, 1, store.Taking{Prefix: from.Prefix, Keys: names, Args: args})
 	if err != nil {
 		return 0, nil, err
 	}

@@ -19,8 +19,8 @@ type Registry interface {
 	Unserve(ctx context.Context, instance string, prefixes []string) error
 }
 
-// staleAfter is how long an instance counts as serving after it was last published.
-const staleAfter = 3 * pausedEvery
+// StaleAfter is how long an instance counts as serving after it was last published.
+const StaleAfter = 3 * pausedEvery
 
 // serving records which instances serve which prefixes, and publishes this instance's own.
 type serving struct {
@@ -38,6 +38,10 @@ func newServing(registry Registry, routes *route.Table) *serving {
 		for _, m := range OrderedMembers(r) {
 			s.mine = append(s.mine, m+orderMark)
 		}
+
+		if r.Target.Kind == route.KindWorker {
+			s.mine = append(s.mine, r.Prefix+workerMark)
+		}
 	}
 
 	slices.Sort(s.mine)
@@ -48,7 +52,7 @@ func newServing(registry Registry, routes *route.Table) *serving {
 // announce publishes this instance's prefixes and reads those of the others. It reports whether the
 // others' have changed.
 func (s *serving) announce(ctx context.Context) (changed bool, err error) {
-	all, err := s.registry.Serve(ctx, s.instance, s.mine, staleAfter)
+	all, err := s.registry.Serve(ctx, s.instance, s.mine, StaleAfter)
 	if err != nil {
 		return false, err
 	}
@@ -70,6 +74,30 @@ func (s *serving) announce(ctx context.Context) (changed bool, err error) {
 
 // orderMark is the end of an entry that says that an instance has a prefix ordered. No prefix has it.
 const orderMark = "=ordered"
+
+// workerMark is the end of an entry that says that an instance has a handler for a prefix in its program.
+const workerMark = "=worker"
+
+// OtherTarget reports whether an instance serves a prefix with another target than a handler in its program. served are
+// the entries of instances, as Registry returns them.
+func OtherTarget(served map[string][]string, prefix string) bool {
+	for _, list := range served {
+		if slices.Contains(list, prefix) && !slices.Contains(list, prefix+workerMark) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsHandled reports whether an instance has a handler for a prefix in its program.
+func IsHandled(served map[string][]string, prefix string) bool {
+	for _, list := range served {
+		if slices.Contains(list, prefix+workerMark) {
+			return true
+		}
+	}
+	return false
+}
 
 // OrderedMembers returns the members of notifier:ordered for a route; none if it is not ordered.
 func OrderedMembers(r *route.Route) []string {
@@ -97,6 +125,9 @@ func (s *serving) ordered() (members []string) {
 
 	return members
 }
+
+// handled reports whether another instance has a handler for a prefix. It is safe for concurrent use.
+func (s *serving) handled(prefix string) bool { return (*s.served.Load())[prefix+workerMark] }
 
 // byOthers reports whether another instance serves a prefix. It is safe for concurrent use.
 func (s *serving) byOthers(prefix string) bool { return (*s.served.Load())[prefix] }

@@ -9,7 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/sign"
 )
@@ -24,6 +23,7 @@ const (
 	KindList   Kind = "list"   // a Redis list, for BLPOP consumers
 	KindStream Kind = "stream" // a Redis stream, for consumer groups
 	KindLog    Kind = "log"    // a log line and nothing else
+	KindWorker Kind = "worker" // a handler inside the instance's program, set by package worker
 )
 
 // Target is the destination of a route's notices.
@@ -186,6 +186,9 @@ type Route struct {
 	// TLSCompatible means TLS 1.0 to 1.2 and HTTP/1.1, for older receivers.
 	TLSCompatible bool
 	Method        string // empty = POST
+	// Recorded is true for a route that the table has only because its prefix is recorded: workers handle its notices,
+	// and this instance must not. See [Table.SetRecorded].
+	Recorded bool
 }
 
 // Acknowledgement names the event that acknowledges a delivery: the rule for an answer, a consumer's report
@@ -194,6 +197,8 @@ func (r *Route) Acknowledgement() string {
 	switch {
 	case r.Target.Kind == KindLog:
 		return "log line"
+	case r.Target.Kind == KindWorker:
+		return "handler"
 	case (r.Target.Kind == KindList || r.Target.Kind == KindStream) && r.Ack.Kind != AckReport:
 		return "push"
 	}
@@ -217,63 +222,3 @@ func (r *Route) Slots() int {
 	}
 	return r.Concurrency
 }
-
-// Table finds the route of a key. It is immutable.
-type Table struct {
-	routes []*Route // in the order of the configuration
-	byName map[string]*Route
-	bySpan map[string]*Route // prefix → route
-}
-
-// NewTable returns a table of routes. Their names and prefixes must be unique.
-func NewTable(routes []*Route) (*Table, error) {
-	t := &Table{routes: routes, byName: map[string]*Route{}, bySpan: map[string]*Route{}}
-	for _, r := range routes {
-		if err := keys.CheckPrefix(r.Prefix); err != nil {
-			return nil, fmt.Errorf("route %s: %w", r.Name, err)
-		}
-		if other := t.bySpan[r.Prefix]; other != nil {
-			return nil, fmt.Errorf("routes %s and %s both have the prefix %s", other.Name, r.Name, r.Prefix)
-		}
-		if t.byName[r.Name] != nil {
-			return nil, fmt.Errorf("two routes are named %s", r.Name)
-		}
-
-		t.byName[r.Name], t.bySpan[r.Prefix] = r, r
-	}
-
-	return t, nil
-}
-
-// Match returns the route of a valid notice key; nil if no route covers it. It does not allocate.
-func (t *Table) Match(key string) *Route {
-	end := len(key)
-	for range 3 {
-		end = strings.LastIndexByte(key[:end], ':')
-		if end < 0 {
-			return nil
-		}
-		if r := t.bySpan[key[:end]]; r != nil {
-			return r
-		}
-	}
-
-	return nil
-}
-
-// Name returns the route with that name, or nil.
-func (t *Table) Name(name string) *Route { return t.byName[name] }
-
-// Prefix returns the route with exactly that prefix, or nil.
-func (t *Table) Prefix(prefix string) *Route { return t.bySpan[prefix] }
-
-// NameOf returns the name of the route of a prefix; the prefix if no route has it.
-func (t *Table) NameOf(prefix string) string {
-	if r := t.bySpan[prefix]; r != nil {
-		return r.Name
-	}
-	return prefix
-}
-
-// All returns the routes in the order of the configuration.
-func (t *Table) All() []*Route { return t.routes }

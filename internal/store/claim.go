@@ -172,7 +172,7 @@ func (s *Store) claim(ctx context.Context, sc *wire.Script, p keys.Partition, le
 	v, _, err := s.w.Replies(p.Shard).Reply(wire.MaxBatchBytes, func(bytes int) ([]any, error) {
 		args := make([]any, 0, 4+len(own))
 		args = append(args, s.space.ClaimPrefix(p.Shard), lease.Token, lease.For.Milliseconds(), bytes)
-		return s.Layout.Parts(ctx, sc, 2, []string{s.space.Shadow(p), s.space.Records(p)}, append(args, own...))
+		return s.Layout.Take(ctx, sc, 2, Taking{p.Prefix, []string{s.space.Shadow(p), s.space.Records(p)}, append(args, own...)})
 	})
 	if err != nil {
 		return Claimed{}, err

@@ -24,6 +24,24 @@ func (s *Layout) Parts(ctx context.Context, sc *wire.Script, n int, ks []string,
 	return s.w.PartsOf(sc.Op, n, s.Do(ctx, sc, ks, args))
 }
 
+// Taking is a call of a script that takes notices from under a prefix, to deliver or to move them.
+type Taking struct {
+	Prefix string
+	Keys   []string
+	Args   []any
+}
+
+// Take is [Layout.Parts] for such a script. It returns [ErrForWorkers] if only workers may take the notices.
+func (s *Layout) Take(ctx context.Context, sc *wire.Script, n int, t Taking) ([]any, error) {
+	cmd := s.Call(ctx, sc, string(keys.ShardOf(t.Keys[0])), func(v *LayoutView) ([]string, []any, error) {
+		if v.foreign[t.Prefix] {
+			return nil, nil, ErrForWorkers
+		}
+		return t.Keys, t.Args, nil
+	})
+	return s.w.PartsOf(sc.Op, n, cmd)
+}
+
 // Prepare returns the keys and arguments of a script for the known layout. Nothing is sent if it
 // returns an error.
 type Prepare func(v *LayoutView) (ks []string, args []any, err error)

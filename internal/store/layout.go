@@ -18,6 +18,8 @@ type Watcher interface {
 	Grow(places int) (grown func())
 	// SideChanged receives the role of this Redis in a migration.
 	SideChanged(Side)
+	// RecordedChanged receives the prefixes that are recorded for workers and that this instance does not handle.
+	RecordedChanged(prefixes []string)
 	// DataReplaced is called when Redis has other data than before.
 	DataReplaced(Replaced)
 }
@@ -25,15 +27,18 @@ type Watcher interface {
 // unwatched is a Watcher that does nothing.
 type unwatched struct{}
 
-func (unwatched) LayoutChanged(error)   {}
-func (unwatched) Grow(int) func()       { return func() {} }
-func (unwatched) SideChanged(Side)      {}
-func (unwatched) DataReplaced(Replaced) {}
+func (unwatched) LayoutChanged(error)      {}
+func (unwatched) Grow(int) func()          { return func() {} }
+func (unwatched) SideChanged(Side)         {}
+func (unwatched) RecordedChanged([]string) {}
+func (unwatched) DataReplaced(Replaced)    {}
 
 // LayoutOptions configures a Layout.
 type LayoutOptions struct {
 	// Prefixes are those of this instance's routes. They are registered before the first write.
 	Prefixes []string
+	// Handles are the prefixes that handlers in this program serve. They are recorded before the first write.
+	Handles []string
 	// History is the maximum number of finalized notices in the outboxes of all shards; 0 = this
 	// instance has no history.
 	History int

@@ -332,4 +332,5 @@ type watcher struct{ told *[]bool }
 func (w watcher) LayoutChanged(err error) { *w.told = append(*w.told, err == nil) }
 func (watcher) Grow(int) (grown func())   { return func() {} }
 func (watcher) SideChanged(Side)          {}
+func (watcher) RecordedChanged([]string)  {}
 func (watcher) DataReplaced(Replaced)     {}

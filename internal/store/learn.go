@@ -111,7 +111,7 @@ func (s *Layout) learn(ctx context.Context, base string, before *LayoutView) err
 
 	known := slices.Clone(s.o.Prefixes)
 	if now != nil {
-		known = append(known, now.Prefixes...)
+		known = append(known, now.members...)
 	}
 
 	if err := errors.Join(s.copyNew(ctx, keys.ShardKeys(base)), s.newReceivers(ctx, keys.ShardKeys(base))); err != nil {
@@ -129,6 +129,7 @@ func (s *Layout) learn(ctx context.Context, base string, before *LayoutView) err
 	s.report(nil)
 	s.learnt.Add(1) // another Redis may answer now
 	if now == nil || now.State != next.State {
+		s.tellRecorded(now, next)
 		s.view.Store(next)
 		s.places.learnt(now, next)
 		if (now != nil || next.Side.State != SideOpen) && (now == nil || now.Side.State != next.Side.State || now.Side.ID != next.Side.ID) {
@@ -188,9 +189,10 @@ func (s *Layout) register(ctx context.Context, base string, known []string, hist
 		}
 
 		missing := r.missing()
+		missing = append(missing, s.unrecorded(slices.Concat(r.prefixes, missing))...)
 		if r.state != "" && len(missing) == 0 && !outdated {
 			s.partIs(s.space.Place(keys.ShardKeys(base).Tag()), r.part)
-			return r.view(s.o.Prefixes), s.share(ctx, r.routes, r.prefixes)
+			return r.view(s.o), s.share(ctx, r.routes, r.prefixes)
 		}
 
 		known = append(append(known, missing...), r.prefixes...)
@@ -208,7 +210,7 @@ type registration struct {
 	history   int        // maximum number of entries in the shard's outbox
 	identity  string     // the shard's copy of the data identity
 	part      string     // the id of the shard's data
-	prefixes  []string   // of the shard
+	prefixes  []string   // of the shard, with their records
 	migration string     // the stored side, if state is empty
 	meta      *redis.MapStringStringCmd
 	routes    *redis.StringSliceCmd
@@ -261,16 +263,16 @@ func (r *registration) read(base string, parts []string) (err error) {
 	return nil
 }
 
-// missing returns the valid prefixes of notifier:routes that the shard does not have.
+// missing returns the valid prefixes and records of notifier:routes that the shard does not have.
 func (r *registration) missing() []string {
 	return slices.DeleteFunc(slices.Clone(r.routes.Val()), func(p string) bool {
-		return keys.CheckPrefix(p) != nil || slices.Contains(r.prefixes, p)
+		return !registrable(p) || slices.Contains(r.prefixes, p)
 	})
 }
 
-// view returns the layout that was registered, for an instance with some prefixes.
-func (r *registration) view(own []string) *LayoutView {
-	v := newView(r.state, r.prefixes, own, r.side)
+// view returns the layout that was registered, for an instance with some options.
+func (r *registration) view(o LayoutOptions) *LayoutView {
+	v := newView(r.state, r.prefixes, barePrefixes(o.Prefixes), o.Handles, r.side)
 	v.history, v.first = r.history, r.space.First()
 	v.whole = v.first == 0 || strings.HasSuffix(v.State, "+")
 	return v

@@ -47,7 +47,10 @@ var ErrLayout = errors.New("the data in Redis has another layout")
 // LayoutView is a known layout, with the scripts that match it. It is immutable.
 type LayoutView struct {
 	State    string
-	Prefixes []string // sorted
+	Prefixes []string        // sorted
+	members  []string        // Prefixes and their records, sorted: see recorded.go
+	recorded []string        // prefixes that are recorded for workers, sorted
+	foreign  map[string]bool // those of recorded that this instance does not handle; nil = none
 	forms    map[*wire.Script]wire.Forms
 	beside   map[string][]string // Others, by own prefix
 	history  int                 // maximum number of entries in a shard's outbox; 0 = no history
@@ -58,14 +61,15 @@ type LayoutView struct {
 
 var guardCode = wire.Prelude(guardSource)
 
-// Beside returns the precomputed Others of one of this instance's prefixes.
+// Beside returns the precomputed Others of a prefix of this instance, or of a recorded one.
 func (v *LayoutView) Beside(prefix string) []string { return v.beside[prefix] }
 
-func newView(state string, prefixes, own []string, side Side) *LayoutView {
+func newView(state string, members, own, handles []string, side Side) *LayoutView {
 	scripts := wire.Guarded()
-	v := &LayoutView{State: state, Prefixes: prefixes, Side: side, forms: make(map[*wire.Script]wire.Forms, len(scripts)),
-		beside: make(map[string][]string, len(own))}
-	for _, p := range own {
+	v := &LayoutView{State: state, Prefixes: barePrefixes(members), members: members, Side: side,
+		forms: make(map[*wire.Script]wire.Forms, len(scripts)), beside: make(map[string][]string, len(own))}
+	v.setRecorded(handles)
+	for _, p := range slices.Concat(own, v.recorded) {
 		v.beside[p] = v.Others(p, own)
 	}
 

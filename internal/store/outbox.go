@@ -152,7 +152,7 @@ func (s *Layout) EndHistory(ctx context.Context) (ended bool, err error) {
 	}
 
 	for _, shard := range shards {
-		if _, err := s.register(ctx, s.space.Base(shard), v.Prefixes, "0"); err != nil {
+		if _, err := s.register(ctx, s.space.Base(shard), v.members, "0"); err != nil {
 			return false, err
 		}
 	}

@@ -30,6 +30,8 @@ type Options struct {
 	Adopts func(prefix string) bool
 	// Prefixes are those of this instance's routes. They are registered in Redis before the first write.
 	Prefixes []string
+	// Handles are those of Prefixes that handlers in this program serve: see recorded.go.
+	Handles []string
 	// History is the maximum number of entries in all outboxes; 0 = this instance has no history.
 	History int
 	// Host, if not nil, returns the host that the route of a prefix calls. It is empty if each notice
@@ -75,7 +77,7 @@ type Store struct {
 func New(o Options) *Store {
 	w := wire.New(wire.Options{Client: o.Client, Space: o.Space, Cluster: o.Cluster, Nodes: o.Nodes, Conn: o.Conn,
 		Confirm: o.Confirm, ConfirmSettle: o.ConfirmSettle, Observer: o.Observer})
-	l := NewLayout(w, LayoutOptions{Prefixes: o.Prefixes, History: o.History, Host: o.Host, Watcher: o.Watcher})
+	l := NewLayout(w, LayoutOptions{Prefixes: o.Prefixes, Handles: o.Handles, History: o.History, Host: o.Host, Watcher: o.Watcher})
 	return &Store{Layout: l, Timers: newTimers(w, &o), Clients: newClients(l), o: o, w: w, c: w.Redis, space: w.Space}
 }
 

@@ -83,6 +83,7 @@ var layers = map[string]int{
 	"internal/ui": 80,
 
 	"internal/engine": 85,
+	"internal/worker": 88,
 
 	"internal/app":  90,
 	"internal/demo": 95,

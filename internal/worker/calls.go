@@ -1,0 +1,172 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/store"
+)
+
+// Duplicate is the behaviour of a call whose key has a notice.
+type Duplicate = store.Duplicate
+
+// The behaviours. A finished notice counts as a duplicate, for the retention.
+const (
+	Reject  = store.Reject  // other content is ErrConflict; the default
+	Keep    = store.Keep    // the stored notice stays
+	Replace = store.Replace // the stored notice is replaced
+)
+
+// Request describes a notice to schedule. Its key is app:module:type:id.
+type Request struct {
+	Key string
+	// Due is an absolute time, and Delay counts from now. If both are zero, the notice is due now.
+	Due   time.Time
+	Delay time.Duration
+	// JSON is encoded as the body. Body and ContentType are used if it is nil.
+	JSON        any
+	Body        []byte
+	ContentType string
+	Header      map[string]string
+	// Retry are the delays between attempts; nil = those of the handler.
+	Retry       []time.Duration
+	OnDuplicate Duplicate
+}
+
+// Reply is the result of a call on a notice.
+type Reply struct {
+	Key string
+	// State is scheduled, dead, delivered or cancelled.
+	State string
+	Due   time.Time
+	// Attempts is the number of attempts made. Reason and Response are those of the last one.
+	Attempts         int
+	Reason, Response string
+	// Changed reports whether the call created or changed the notice.
+	Changed bool
+	Err     error // of ScheduleMany
+}
+
+func (r *Request) request() (store.Request, error) {
+	c := notice.Content{Body: r.Body, ContentType: r.ContentType, Ladder: r.Retry}
+	if r.JSON != nil {
+		text, err := json.Marshal(r.JSON)
+		if err != nil {
+			return store.Request{}, fmt.Errorf("%w: JSON: %w", ErrInvalid, err)
+		}
+
+		c.Body = text
+	}
+
+	for name, value := range r.Header {
+		c.Headers = append(c.Headers, notice.Header{Name: name, Value: value})
+	}
+
+	return store.Request{Key: r.Key, Due: r.Due, Delay: r.Delay, OnDuplicate: r.OnDuplicate, Content: c}, nil
+}
+
+func replyOf(f *store.Found, changed bool) Reply {
+	if f.Notice == nil {
+		return Reply{}
+	}
+
+	r := Reply{Key: f.Key, State: string(f.State), Due: f.Due, Attempts: f.AttemptsMade, Changed: changed}
+	if n := len(f.Attempts); n > 0 {
+		r.Reason, r.Response = string(f.Attempts[n-1].Reason), f.Attempts[n-1].Response
+	}
+
+	return r
+}
+
+func scheduled(s *store.Reply) (Reply, error) {
+	if s.Err != nil {
+		return Reply{Err: s.Err}, s.Err
+	}
+
+	r := replyOf(&s.Found, s.Created)
+	if len(s.Differs) > 0 {
+		r.Err = fmt.Errorf("%w: %s", ErrConflict, strings.Join(s.Differs, ", "))
+	}
+
+	return r, r.Err
+}
+
+// Schedule stores a notice.
+func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
+	if err := w.begin(ctx); err != nil {
+		return Reply{}, err
+	}
+
+	req, err := r.request()
+	if err != nil {
+		return Reply{}, err
+	}
+
+	s, err := w.engine.Schedule(ctx, req)
+	if err != nil {
+		return Reply{}, err
+	}
+
+	return scheduled(&s)
+}
+
+// ScheduleMany stores notices, and returns one reply for each.
+func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, error) {
+	if err := w.begin(ctx); err != nil {
+		return nil, err
+	}
+
+	reqs := make([]store.Request, len(list))
+	for i := range list {
+		var err error
+		if reqs[i], err = list[i].request(); err != nil {
+			return nil, fmt.Errorf("%s: %w", list[i].Key, err)
+		}
+	}
+
+	out := make([]Reply, len(list))
+	for i, s := range w.engine.ScheduleMany(ctx, reqs) {
+		out[i], _ = scheduled(&s) // the reply has the error
+	}
+
+	return out, nil
+}
+
+// Find returns a notice.
+func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
+	if err := w.begin(ctx); err != nil {
+		return Reply{}, err
+	}
+
+	f, err := w.engine.Find(ctx, key)
+	return replyOf(&f, false), err
+}
+
+// change makes a call that changes a notice.
+func (w *Worker) change(ctx context.Context, call func() (store.Change, error)) (Reply, error) {
+	if err := w.begin(ctx); err != nil {
+		return Reply{}, err
+	}
+
+	c, err := call()
+	return replyOf(&c.Found, c.Done), err
+}
+
+// Cancel cancels a notice. A handler that runs is not stopped; its result is ignored.
+func (w *Worker) Cancel(ctx context.Context, key string) (Reply, error) {
+	return w.change(ctx, func() (store.Change, error) { return w.engine.Cancel(ctx, key) })
+}
+
+// Reschedule changes when a scheduled notice is due.
+func (w *Worker) Reschedule(ctx context.Context, key string, delay time.Duration) (Reply, error) {
+	return w.change(ctx, func() (store.Change, error) { return w.engine.Reschedule(ctx, key, time.Time{}, delay) })
+}
+
+// Fire makes a scheduled notice due now.
+func (w *Worker) Fire(ctx context.Context, key string) (Reply, error) {
+	return w.change(ctx, func() (store.Change, error) { return w.engine.Fire(ctx, key) })
+}

@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"errors"
+	"time"
+
+	"notifier/internal/dispatch"
+	"notifier/internal/engine"
+	"notifier/internal/notice"
+	"notifier/internal/store"
+	"notifier/internal/wire"
+)
+
+// Causes of the end of a handler's context, as context.Cause returns them.
+var (
+	// ErrTimeout means that the timeout of the handler has passed.
+	ErrTimeout = errors.New("the handler's timeout has passed")
+	// ErrShutdown means that ShutdownTimeout has passed since the end of Run's context.
+	ErrShutdown = dispatch.ErrShutdown
+)
+
+// Errors of calls.
+var (
+	// ErrNotFound means that the key has no notice.
+	ErrNotFound = store.ErrNotFound
+	// ErrUnhandled means that no worker has ever had a handler for the key.
+	ErrUnhandled = store.ErrUnrouted
+	// ErrInvalid is wrapped by errors about a Request.
+	ErrInvalid = notice.ErrInvalid
+	// ErrConflict means that the key has a notice with other content.
+	ErrConflict = errors.New("the key has a notice with other content")
+	// ErrUnavailable means that Redis did not answer. The call may have been made, and may be repeated.
+	ErrUnavailable = wire.ErrUnavailable
+	// ErrConfig is wrapped by errors of New and Run that other options or handlers avoid.
+	ErrConfig = engine.ErrConfig
+)
+
+// verdict is an error of a handler that decides what follows the attempt.
+type verdict struct {
+	outcome notice.Outcome
+	after   time.Duration
+	err     error
+}
+
+// Error returns the text of the handler's error.
+func (v *verdict) Error() string {
+	if v.err == nil {
+		return "deferred for " + v.after.String()
+	}
+	return v.err.Error()
+}
+
+// Unwrap returns the handler's error.
+func (v *verdict) Unwrap() error { return v.err }
+
+// Defer returns an error with which a handler postpones its notice by d, at most 24 hours, without using an attempt.
+func Defer(d time.Duration) error { return &verdict{outcome: notice.OutcomeDeferred, after: d} }
+
+// Dead returns an error with which a handler ends its notice: no other attempt follows. err may be nil.
+func Dead(err error) error {
+	if err == nil {
+		err = errors.New("rejected")
+	}
+	return &verdict{outcome: notice.OutcomeDead, err: err}
+}
+
+// RetryAfter returns an error after which the next attempt follows after d at the earliest, if the ladder has another
+// attempt. err may be nil.
+func RetryAfter(d time.Duration, err error) error {
+	if err == nil {
+		err = errors.New("rejected")
+	}
+	return &verdict{outcome: notice.OutcomeRetry, after: d, err: err}
+}

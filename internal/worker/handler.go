@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"notifier/internal/notice"
+	"notifier/internal/route"
+)
+
+// Notice is a notice that is due, as a handler receives it.
+type Notice struct {
+	Key string
+	// ID is the same in all attempts.
+	ID string
+	// Attempt is the number of this attempt, from 1. MaxAttempts is the number of the last one.
+	Attempt, MaxAttempts int
+	Due                  time.Time
+	Header               http.Header
+	ContentType          string
+	Body                 []byte
+}
+
+// Handler handles a notice. nil means that it is done; after another error it is attempted again by the ladder.
+type Handler func(ctx context.Context, n *Notice) error
+
+// Middleware wraps a handler.
+type Middleware func(Handler) Handler
+
+// Handle registers a handler for the notices whose keys begin with a prefix, such as shop:orders:close, and a colon. For
+// each key, the handler with the longest prefix is called. Errors are returned by Run. Handle panics after the first call
+// of another method.
+func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.engine != nil {
+		panic("worker: Handle after the first call of Run or another method")
+	}
+
+	r := &route.Route{Name: prefix, Prefix: prefix, Target: route.Target{Kind: route.KindWorker}, Ladder: notice.DefaultLadder,
+		Timeout: DefaultTimeout, Concurrency: DefaultConcurrency}
+	x := &handler{route: r, handle: h}
+	for _, o := range options {
+		o(x)
+	}
+
+	x.check(w)
+	w.handlers = append(w.handlers, x)
+}
+
+// HandleJSON registers a handler with the notice's body decoded from JSON. A body that does not decode ends the notice.
+func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
+	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
+		var body T
+		if err := json.Unmarshal(n.Body, &body); err != nil {
+			return Dead(fmt.Errorf("decode the body: %w", err))
+		}
+
+		return h(ctx, n, body)
+	}, options...)
+}
+
+// handler is a registered handler.
+type handler struct {
+	route  *route.Route
+	handle Handler
+	use    []Middleware
+}
+
+// check notes the errors of the handler.
+func (x *handler) check(w *Worker) {
+	wrong := func(text string) {
+		w.wrong = append(w.wrong, fmt.Errorf("%w: handler %s: %s", ErrConfig, x.route.Prefix, text))
+	}
+	switch r := x.route; {
+	case x.handle == nil:
+		wrong("it is nil")
+	case r.Timeout < time.Millisecond || r.Timeout > time.Hour:
+		wrong(fmt.Sprintf("the timeout %s is not from 1 ms to 1 h", r.Timeout))
+	case r.Concurrency < 1:
+		wrong("the concurrency is less than 1")
+	}
+}
+
+// calls makes attempts by calling the handlers. It is a dispatch.Handler.
+type calls struct{ by map[string]Handler }
+
+// Handle implements dispatch.Handler.
+func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
+	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
+		}
+	}()
+	x := &Notice{Key: n.Key, ID: n.ID(), Attempt: n.NextAttempt(), MaxAttempts: maxAttempts(r, n), Due: n.Due, ContentType: n.EffectiveType(),
+		Body: n.Body, Header: http.Header{}}
+	for _, h := range n.Headers {
+		x.Header.Add(h.Name, h.Value)
+	}
+
+	return resultOf(ctx, c.by[r.Prefix](ctx, x))
+}
+
+// maxAttempts returns the number of a notice's last attempt.
+func maxAttempts(r *route.Route, n *notice.Notice) int {
+	l := r.Ladder
+	if n.Ladder != nil {
+		l = n.Ladder
+	}
+
+	return n.Redriven + len(l) + 1
+}
+
+// resultOf returns the result of an attempt whose handler has returned err.
+func resultOf(ctx context.Context, err error) notice.Result {
+	if err == nil {
+		return notice.DeliveredResult(0)
+	}
+
+	reason := notice.ReasonRejected
+	if errors.Is(context.Cause(ctx), ErrTimeout) {
+		reason = notice.ReasonTimeout
+	}
+
+	var v *verdict
+	if !errors.As(err, &v) {
+		return notice.RetryResult(reason, err.Error())
+	}
+
+	r := notice.Result{Outcome: v.outcome, Reason: reason, After: v.after, Response: err.Error()}
+	if v.outcome == notice.OutcomeDeferred {
+		r.Reason = notice.ReasonLocked
+	}
+
+	return r
+}
+
+// stack returns the stack of a panic, without the frames of the recovery.
+func stack() []byte {
+	text := debug.Stack()
+	for range 7 { // the header and the frames of Stack, stack and the deferred function
+		for i, c := range text {
+			if c == '\n' {
+				text = text[i+1:]
+				break
+			}
+		}
+	}
+
+	return text
+}

@@ -1,0 +1,241 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"notifier/internal/engine"
+	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/route"
+	"notifier/internal/wire"
+)
+
+// Options of a Worker. Only Redis is required.
+type Options struct {
+	// Redis is the address of the service's Redis: redis://host:6379/0.
+	Redis string
+	// Namespace is that of the service; empty = notifier.
+	Namespace string
+	// Instance is the worker's name in the list of instances; empty = the host's name and the process id.
+	Instance string
+	// Concurrency is the maximum number of running handlers; 0 = 512.
+	Concurrency int
+	// ShutdownTimeout is how long running handlers may take after the end of Run's context; 0 = 20 s.
+	ShutdownTimeout time.Duration
+	// Retention is how long finished notices are stored in Redis; 0 = 24 h, negative = not at all. In this time, Schedule
+	// does not create a notice for a key again.
+	Retention time.Duration
+	// Logger is nil for no log.
+	Logger *slog.Logger
+}
+
+// Defaults of handlers and workers.
+const (
+	DefaultTimeout     = 10 * time.Second
+	DefaultConcurrency = 64
+	defaultNamespace   = "notifier"
+	defaultTotal       = 512
+	defaultShutdown    = 20 * time.Second
+	defaultRetention   = 24 * time.Hour
+	takeover           = 3 * time.Second
+	grace              = 50 * time.Millisecond
+	retain             = 100_000
+)
+
+// HandlerOption is an option of a handler.
+type HandlerOption func(*handler)
+
+// Retry sets the delays between attempts. Without it, they are those of the service's default ladder.
+func Retry(delays ...time.Duration) HandlerOption {
+	return func(x *handler) { x.route.Ladder = notice.Ladder(slices.Clone(delays)) }
+}
+
+// Timeout sets after which time the context of an attempt ends.
+func Timeout(d time.Duration) HandlerOption { return func(x *handler) { x.route.Timeout = d } }
+
+// Concurrency sets how many attempts run at the same time in this worker.
+func Concurrency(n int) HandlerOption { return func(x *handler) { x.route.Concurrency = n } }
+
+// Order makes the handler get the notices of one business id one after another, by due time.
+func Order() HandlerOption { return func(x *handler) { x.route.Order = route.OrderSkip } }
+
+// Use wraps the handler. The first middleware is the outermost. The worker's own are outside of all.
+func Use(m ...Middleware) HandlerOption { return func(x *handler) { x.use = append(x.use, m...) } }
+
+// Worker schedules notices, and handles those of its handlers. It is safe for concurrent use.
+type Worker struct {
+	o    Options
+	conn *wire.Conn
+	life context.Context // of the connection
+	end  context.CancelFunc
+
+	mu          sync.Mutex
+	handlers    []*handler
+	use         []Middleware
+	wrong       []error
+	engine      *engine.Engine // nil before the first call
+	run, closed bool
+	begun       chan struct{}
+	failed      error // of the beginning, once begun is closed
+}
+
+// New returns a worker. It sends nothing to Redis.
+func New(o Options) (*Worker, error) {
+	conn, err := wire.Open(wire.Address{URL: o.Redis})
+	if err != nil {
+		return nil, fmt.Errorf("%w: Redis: %w", ErrConfig, err)
+	}
+
+	host, _ := os.Hostname()
+	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
+	o.Instance = cmp.Or(o.Instance, fmt.Sprintf("%s-%d", host, os.Getpid()))
+	o.Concurrency = cmp.Or(o.Concurrency, defaultTotal)
+	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, defaultShutdown)
+	o.Retention = max(cmp.Or(o.Retention, defaultRetention), 0)
+	w := &Worker{o: o, conn: conn, begun: make(chan struct{})}
+	w.life, w.end = context.WithCancel(context.Background())
+	return w, nil
+}
+
+// Use wraps all handlers of the worker. The first middleware is the outermost. It must be called before the first call of
+// another method than Handle.
+func (w *Worker) Use(m ...Middleware) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.engine != nil {
+		panic("worker: Use after the first call of Run or another method")
+	}
+
+	w.use = append(w.use, m...)
+}
+
+// wrap returns a handler with its middleware.
+func wrap(h Handler, use []Middleware) Handler {
+	for _, m := range slices.Backward(use) {
+		h = m(h)
+	}
+	return h
+}
+
+// make creates the engine, once, and returns the errors of the handlers.
+func (w *Worker) make() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.engine != nil {
+		return nil
+	}
+
+	wrong := slices.Clone(w.wrong)
+	var routes []*route.Route
+	by := map[string]Handler{}
+	for _, x := range w.handlers {
+		if _, err := route.NewTable(append(slices.Clone(routes), x.route)); err != nil {
+			wrong = append(wrong, fmt.Errorf("%w: %w", ErrConfig, err))
+			continue
+		}
+
+		routes = append(routes, x.route)
+		by[x.route.Prefix] = wrap(wrap(x.handle, x.use), w.use)
+	}
+
+	if len(wrong) > 0 {
+		return errors.Join(wrong...)
+	}
+
+	table, err := route.NewTable(routes)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+
+	w.engine = engine.New(engine.Options{Conn: w.conn, Space: keys.Space{Namespace: w.o.Namespace}, Routes: table, Handler: calls{by},
+		Instance: w.o.Instance, Version: "worker", Concurrency: w.o.Concurrency, Grace: grace, Retention: w.o.Retention, Retain: retain,
+		ConfigureRedis: true, Takeover: takeover, Drain: w.o.ShutdownTimeout, Logger: logger(w.o.Logger)})
+	go func() {
+		w.failed = w.engine.Begin(w.life)
+		close(w.begun)
+	}()
+	return nil
+}
+
+// begin waits until the worker knows the data in Redis.
+func (w *Worker) begin(ctx context.Context) error {
+	if err := w.make(); err != nil {
+		return err
+	}
+
+	select {
+	case <-w.begun:
+		return w.failed
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
+	}
+}
+
+// Run records the prefixes of the handlers and handles notices until ctx ends. Then running handlers have
+// ShutdownTimeout, and Run closes the worker. Run returns nil after that, and otherwise all errors of the registration
+// together, before anything is claimed. Only the first call runs the worker.
+func (w *Worker) Run(ctx context.Context) error {
+	w.mu.Lock()
+	again := w.run
+	w.run = true
+	w.mu.Unlock()
+	if again {
+		return fmt.Errorf("%w: Run was called before", ErrConfig)
+	}
+
+	defer w.close(ctx)
+	if err := w.begin(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+
+	return w.engine.Run(ctx)
+}
+
+// closeTimeout bounds the wait for calls that are being written.
+const closeTimeout = time.Second
+
+func (w *Worker) close(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	_ = w.Close(ctx)
+}
+
+// Close ends a worker that was not Run. It waits for running calls until ctx ends.
+func (w *Worker) Close(ctx context.Context) error {
+	w.mu.Lock()
+	e, closed := w.engine, w.closed
+	w.closed = true
+	w.mu.Unlock()
+	if closed {
+		return nil
+	}
+
+	w.end()
+	if e != nil {
+		<-w.begun
+		e.Close(ctx)
+	}
+
+	return w.conn.Close()
+}
+
+// logger returns a zap logger that writes to l.
+func logger(l *slog.Logger) *zap.Logger {
+	if l == nil {
+		return zap.NewNop()
+	}
+	return zap.New(&core{handler: l.Handler()})
+}
