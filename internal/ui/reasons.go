@@ -60,20 +60,6 @@ var deathReasons = func() []notice.Reason {
 	return out
 }()
 
-// choice is an option of a form.
-type choice struct {
-	Value string
-	Text  text
-}
-
-// reasons returns the options of a search by reason.
-func (v Visitor) reasons() (list []choice) {
-	for _, r := range deathReasons {
-		list = append(list, choice{string(r), v.reason(r)})
-	}
-	return list
-}
-
 // reason returns the reason of an attempt or dead letter as the visitor sees it.
 func (v Visitor) reason(r notice.Reason) text {
 	switch words, ok := reasonTexts[r]; {

@@ -15,11 +15,6 @@ func answerText(status int, reason notice.Reason) text {
 	return text(problems.AnswerText(notice.Cause{Reason: reason, Status: status}))
 }
 
-// waitingLink leads to the notices that wait for a receiver.
-func (p *Pages) waitingLink(h *hostRow) link {
-	return link{problems.WaitingPath(p.o.Routes.Prefix(h.Prefix), h.Route, h.Name), say("Waiting notices")}
-}
-
 // calm returns the text of a page without problems. It claims only what was checked.
 func (p *Pages) calm(b *sampler.Board, v Visitor) text {
 	switch {

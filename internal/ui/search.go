@@ -217,19 +217,23 @@ func (s *searching) answer(page *searchPage, only search.Section) error {
 		page.Archive = Root + "history"
 	}
 
+	s.offers(page, got.Past.Why)
+	return nil
+}
+
+// offers adds what may be done with the matches. why says whether the history was searched.
+func (s *searching) offers(page *searchPage, why search.Why) {
 	if r := s.q.Range; r != (timespec.Range{}) {
 		page.Since, page.Until, page.Fixed = s.p.stamp(r.Since), s.p.stamp(r.Until), s.fixed()
 	}
 
-	if !s.v.Linked() && got.Past.Why != search.NeedsTime && (s.q.Text == "" || got.Past.Why == search.Searched) {
+	if !s.v.Linked() && why != search.NeedsTime && (s.q.Text == "" || why == search.Searched) {
 		page.CSV = Root + "notices.csv?" + s.fixedBox().Encode()
 	}
 
 	if page.Past != nil && s.v.May(access.Operate) && s.p.o.Replays != nil {
 		page.Replay = s.p.replayForm(s.q, s.v)
 	}
-
-	return nil
 }
 
 // live returns the section of Redis.
