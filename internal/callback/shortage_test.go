@@ -230,7 +230,7 @@ func TestOneKnownDomain(t *testing.T) {
 		}
 		return inner(ctx, network, addr)
 	}
-	h := newHandler(t, Options{Resolver: names, ConnectTimeout: 200 * time.Millisecond})
+	h := newHandler(t, Options{Resolver: names, ConnectTimeout: 2 * time.Second})
 	h.keep = 0
 	r := fixedRoute(strings.Replace(s.URL, "127.0.0.1", "www.shop.example", 1))
 	silent.Store(true)

@@ -52,12 +52,24 @@ func (r *run) sizes(ctx context.Context) {
 	}
 }
 
+// replyTime is how long a reply of the largest size may take.
+const replyTime = time.Second
+
+// bigReply reads a reply of the largest size, and returns how long that took.
+func (n *node) bigReply(ctx context.Context) (time.Duration, error) {
+	began := time.Now()
+	err := wire.BigReply(ctx, n.c, wire.MaxBatchBytes)
+	return time.Since(began).Round(time.Millisecond), err
+}
+
 // replies checks that a reply of the largest size gets through, and soon.
 func (n *node) replies(ctx context.Context) {
 	const check = "large replies"
-	began := time.Now()
-	err := wire.BigReply(ctx, n.c, wire.MaxBatchBytes)
-	took := time.Since(began).Round(time.Millisecond)
+	took, err := n.bigReply(ctx)
+	if err == nil && took > replyTime { // a busy machine may have delayed one
+		took, err = n.bigReply(ctx)
+	}
+
 	f := Finding{Check: check, Severity: OK, Message: fmt.Sprintf("a reply of %s took %s", size(wire.MaxBatchBytes), took)}
 	var answer redis.Error
 	switch {
@@ -66,7 +78,7 @@ func (n *node) replies(ctx context.Context) {
 	case err != nil:
 		f.Severity, f.Message = Warning, fmt.Sprintf("a reply of %s does not get through, so the service works with smaller ones: %s",
 			size(wire.MaxBatchBytes), wire.BufferLimits(ctx, n.c))
-	case took > time.Second:
+	case took > replyTime:
 		f.Severity = Warning
 	}
 

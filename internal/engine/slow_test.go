@@ -142,7 +142,7 @@ func TestADeletedTimerIsCancelledThoughItsEventWasLost(t *testing.T) {
 		// The check just before the due time comes by itself.
 		var ks []string
 		for i := range n {
-			ks = append(ks, set(n+i, 12*time.Second))
+			ks = append(ks, set(n+i, 24*time.Second))
 		}
 		c.ConfigSet(ctx, "notify-keyspace-events", "")
 		for _, k := range ks {
