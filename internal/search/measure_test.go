@@ -60,7 +60,9 @@ func TestMeasureSearch(t *testing.T) {
 	x := &Searcher{Redis: noRedis{}, History: d, Routes: table}
 	all := Scope{Caller: access.Local()}
 	id := measured(n/2, now).Notice
-	for _, box := range []string{strconv.Itoa(n / 2), "12", fmt.Sprintf("app1:orders:t1:%d", 10*(n/20)+1), "app1:orders:", id.ID(), "shop7.example",
+	for _, box := range []string{strconv.Itoa(n / 2), "12", fmt.Sprintf("app1:orders:t1:%d", 10*(n/20)+1), "app1:orders:", id.ID(),
+		"shop7.example",
+
 		"shop7.example failed 7d", "failed yesterday 10-11", "failed", "7d", "30d", "reason=timeout 1d", "part=4711 1d", "part=4711 30d",
 		"declined 1h", "declined 30d", "nowhere 1d", "delivered", "yesterday"} {
 		q, err := Parse(box, time.Now())
@@ -88,9 +90,10 @@ func TestMeasureSearch(t *testing.T) {
 
 // measured is entry i, finalized at a time.
 func measured(i int, at time.Time) history.Row {
-	r := history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: at, Host: fmt.Sprintf("shop%d.example", i%1000), BodyKept: true, BodySize: 60,
-		Notice: &notice.Notice{Key: fmt.Sprintf("app%d:orders:t%d:%d", i%2, i%10, i), Route: fmt.Sprintf("app%d:orders", i%2),
-			Made: notice.MadeAt(time.UnixMilli(1_760_000_000_000 + int64(i))), Due: at, AttemptsMade: 1,
+	r := history.Row{Outcome: notice.EndDelivered, Number: 1, Ended: at, Host: fmt.Sprintf("shop%d.example", i%1000),
+		BodyKept: true, BodySize: 60, Notice: &notice.Notice{Key: fmt.Sprintf("app%d:orders:t%d:%d", i%2, i%10, i),
+			Route: fmt.Sprintf("app%d:orders", i%2),
+			Made:  notice.MadeAt(time.UnixMilli(1_760_000_000_000 + int64(i))), Due: at, AttemptsMade: 1,
 			Content:  notice.Content{URL: fmt.Sprintf("https://shop%d.example/hook", i%1000), Body: fmt.Appendf(nil, `{"order":%d,"amount":"12.50"}`, i)},
 			Attempts: []notice.Attempt{{Number: 1, At: at, Status: 200, Duration: 12 * time.Millisecond, Response: "ok"}}}}
 	if i%100 == 0 {
