@@ -291,7 +291,7 @@ func TestUsageErrors(t *testing.T) {
 		"schedule k --delay 1s --due 2031-01-01T00:00:00Z": "want --delay or --due, only one of them",
 		"schedule k --due x":                              `"x" is not a time`,
 		"schedule k --delay x":                            `"x" is not a duration`,
-		"list --since x":                                  "or an age such as 24h",
+		"list --since x":                                  "now, 7d, -1h",
 		"schedule k --body {":                             "--body is not JSON",
 		"schedule k --header x":                           "want name=value",
 		"redrive":                                         "want the keys",
