@@ -102,6 +102,11 @@ func TestSearchAnswersFromBothStores(t *testing.T) {
 			t.Errorf("a text without a range of time: %v, %v", got.Past.Why, err)
 		}
 
+		got, err = x.Search(t.Context(), search.Query{Begins: "app1:orders:paid:471"}, all, search.Page{Limit: 1})
+		if want := (search.Total{N: 3, Exact: true}); err != nil || got.Past.Total != want {
+			t.Errorf("the total of the beginning of a key is %v, %v; want %v", got.Past.Total, err, want)
+		}
+
 		var file bytes.Buffer
 		if _, err := x.File(t.Context(), &file, search.Query{Number: "471"}, app1, nil); err != nil {
 			t.Fatal(err)

@@ -70,8 +70,8 @@ func (s *Searcher) countPast(ctx context.Context, hq history.Query, parts []stri
 
 	sum := Total{Exact: true}
 	for _, part := range each(parts) {
-		if hq.Part = part; part == "" && len(parts) > 0 {
-			continue
+		if part != "" {
+			hq.Part = part
 		}
 
 		n, exact, err := s.History.Count(ctx, hq, MostCounted-sum.N)

@@ -105,6 +105,7 @@ type view struct {
 	Live    string          // the name of the stream under /ui/live/; empty = none
 	Content templ.Component // below the title
 	Box     string          // the line of the search
+	Finds   bool            // the line has the focus at first
 	// Bare pages have no navigation: the visitor is not signed in yet.
 	Bare bool
 	// Refresh is the address that the browser opens next; empty for none.

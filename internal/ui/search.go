@@ -180,7 +180,7 @@ func (p *Pages) showSearch(w http.ResponseWriter, s *searching, title text, only
 		}
 	}
 
-	return p.render(w, s.r, http.StatusOK, view{Title: title, Visitor: s.v, Box: s.box, Content: searchContent(page)})
+	return p.render(w, s.r, http.StatusOK, view{Title: title, Visitor: s.v, Box: s.box, Finds: true, Content: searchContent(page)})
 }
 
 // answer fills the page with what was found.

@@ -32,7 +32,7 @@ func TestPages(t *testing.T) {
 	pages := []string{"/ui/", "/ui/notices", "/ui/notices/shop:paid:notice:20261122001", "/ui/notices/shop:refund:notice:d0", "/ui/dead",
 		group, "/ui/receivers", "/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://"), "/ui/routes", "/ui/doctor", "/ui/audit",
 		"/ui/receivers/" + strings.TrimPrefix(s.shop.URL, "http://") + "/redeliver?route=refunds&preview=1",
-		"/ui/notices?history=1&q=shop:refund:", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
+		"/ui/notices?q=shop:refund:+7d", "/ui/history", "/ui/replays", "/ui/replays/new?preview=1&since=-1h"}
 
 	t.Run("find, open, fire, cancel", func(t *testing.T) { findAndChange(b.for_(t)) })
 	t.Run("redrive a group, purge another", func(t *testing.T) { redrive(b.for_(t)) })
@@ -240,8 +240,8 @@ func keyboard(b *tab, pages []string) {
 	b.s.keep("shop:paid:notice:keys", "/ok", time.Hour, "scheduled")
 	b.open("/ui/notices")
 	eventually(b.t, "the field has the focus", func() bool { return js[string](b, "document.activeElement.name || ''") == "q" })
-	b.do(chromedp.KeyEvent("keys"), chromedp.KeyEvent(kb.Enter))
-	eventually(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "q=keys") })
+	b.do(chromedp.KeyEvent("part=keys"), chromedp.KeyEvent(kb.Enter))
+	eventually(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "q=part%3Dkeys") })
 	b.sees("shop:paid:notice:keys")
 	b.do(chromedp.Focus(chromedp.CSS(`a[href="/ui/notices/shop:paid:notice:keys"]`)), chromedp.KeyEvent(kb.Enter))
 	b.sees("Due in")
@@ -300,7 +300,7 @@ func looks(b *tab, pages []string) {
 		b.do(chromedp.EmulateViewport(390, 844))
 		b.open(page)
 		// The longest form of times, which those of another day have.
-		js[bool](b, `(document.querySelectorAll("time[title]").forEach(e => e.textContent = e.title.replace(" UTC", "")), true)`)
+		js[bool](b, `(document.querySelectorAll("time[title]").forEach(e => e.textContent = e.title.replace(/ (UTC|GMT\S*)$/, "")), true)`)
 		if over := js[float64](b, `document.scrollingElement.scrollWidth - innerWidth`); over > 0 {
 			b.t.Errorf("%s is %v px wider than a screen of 390: %s", page, over,
 				js[string](b, `([...document.querySelectorAll("main *, header *, footer *")].find(e => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(".scroll, pre")) || document.body).outerHTML.slice(0, 160)`))
@@ -330,7 +330,7 @@ func plain(b *tab) {
 	b.sees("all times are UTC")
 	b.sees("payments")
 	b.sees("Due in the next hour")
-	b.open("/ui/notices?q=plain")
+	b.open("/ui/notices?q=part%3Dplain")
 	b.click(`a[href="/ui/notices/shop:paid:notice:plain"]`)
 	b.sees("Due in")
 	b.click(`#live-again`)
@@ -339,10 +339,11 @@ func plain(b *tab) {
 	b.click(`form[action$="/cancel"] button`)
 	b.sees("The notice is cancelled.")
 	b.s.await("shop:paid:notice:plain", "cancelled")
-	b.open("/ui/notices")
+	b.open("/ui/notices?q=shop:paid:")
 	b.click(`form[role=search] button`)
-	eventually(b.t, "the search is shown", func() bool { return strings.Contains(js[string](b, "location.search"), "history=1") })
 	b.sees("In Redis")
+	b.click(`.words a[href="/ui/notices"]`)
+	eventually(b.t, "the word is removed", func() bool { return js[string](b, "location.search") == "" })
 	b.sees("shop:paid:notice:plain")
 	b.open("/ui/receivers")
 	b.click(`[id="resume-hold-host_next.example_"] summary`)

@@ -30,6 +30,10 @@ func inChinese(b *tab, pages []string) {
 			b.t.Fatal(err)
 		}
 	}
+	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride,
+		emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Shanghai"}); err != nil {
+		b.t.Fatal(err)
+	}
 	script(true)
 	defer script(false)
 	b.open("/ui/notices?q=shop:paid:&state=scheduled")
@@ -51,7 +55,6 @@ func inChinese(b *tab, pages []string) {
 	eventually(b.t, "a live block is in Chinese", func() bool {
 		return strings.Contains(js[string](b, `document.getElementById("routes").innerText`), "条待投递")
 	})
-	b.click("#zone-switch")
 	b.sees("显示 UTC")
 	b.click("#zone-switch")
 	b.sees("所有时间均为 UTC")

@@ -40,7 +40,7 @@ func TestPagesOutliveRedis(t *testing.T) {
 	b.sees("This page reloads every 5 s until it is available.")
 	b.sees("Dead letters") // the navigation
 	s.redis.Unpause()
-	b.sees("Due or ended from")
+	b.sees("Download CSV")
 
 	b.open("/ui/")
 	b.sees("Live")

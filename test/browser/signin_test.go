@@ -24,7 +24,7 @@ func TestSignInAndLinks(t *testing.T) {
 	b := browse(t, s)
 	b.refused = true // a token that no client has is a 401, which the browser reports
 
-	b.open("/ui/notices?q=notice")
+	b.open("/ui/notices?q=part%3Dnotice")
 	b.sees("Client token")
 	b.do(chromedp.SendKeys(chromedp.CSS(`input[name=token]`), "token-of-nobody"+kb.Enter))
 	b.sees("Invalid token.")

@@ -1,5 +1,6 @@
-// Shows times in UTC, as the server renders them, or in the reader's own zone. A cookie holds the zone,
-// so that the server reads times in the same zone. The texts are in the page, in its language.
+// Shows times in the reader's own zone, with UTC in the title, or in UTC, as the server renders them, if the reader has
+// chosen that. A cookie holds the zone, so that the server reads times in the same zone. The texts are in the page, in its
+// language.
 "use strict";
 
 (() => {
@@ -7,7 +8,9 @@
   const zone = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
   const button = document.getElementById("zone-switch");
   const label = document.getElementById("zone");
-  const chosen = () => document.cookie.split("; ").some((c) => c.startsWith(name + "=") && c.length > name.length + 1);
+  const kept = () => (document.cookie.split("; ").find((c) => c.startsWith(name + "=")) || "").slice(name.length + 1);
+  const keep = (z) => { document.cookie = name + "=" + encodeURIComponent(z) + "; max-age=31536000; path=/ui/; samesite=lax"; };
+  const chosen = () => zone !== "UTC" && kept() !== "UTC";
 
   const format = (at, timeZone) => {
     const parts = {};
@@ -46,11 +49,16 @@
     }
   };
 
-  button.hidden = false;
+  button.hidden = zone === "UTC";
   button.addEventListener("click", () => {
-    document.cookie = name + "=" + (chosen() ? "; max-age=0" : encodeURIComponent(zone) + "; max-age=31536000") + "; path=/ui/; samesite=lax";
+    keep(chosen() ? "UTC" : zone);
     show();
   });
+  if (chosen() && kept() !== encodeURIComponent(zone)) {
+    keep(zone);
+    // The server has read the words of this search in another zone.
+    if (kept() === encodeURIComponent(zone) && document.getElementById("times")) location.reload();
+  }
   show();
   document.addEventListener("notifier:changed", show);
   if (document.querySelector(".sampled")) {
