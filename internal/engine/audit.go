@@ -8,6 +8,7 @@ import (
 	"notifier/internal/alarm"
 	"notifier/internal/audit"
 	"notifier/internal/retry"
+	"notifier/internal/route"
 )
 
 // tendAuditEvery is how often an instance registers the clients of its configuration.
@@ -47,14 +48,19 @@ func (e *Engine) tendAudit(ctx context.Context) error {
 	}
 }
 
-// recordSettings adds an entry to the audit for each route whose settings differ from those that an instance has recorded before.
-func (e *Engine) recordSettings(ctx context.Context) error {
+// settingsOf returns the digests of the routes' settings, by name.
+func settingsOf(table *route.Table) map[string]string {
 	routes := map[string]string{}
-	for _, r := range e.o.Routes.All() {
+	for _, r := range table.All() {
 		routes[r.Name] = r.SettingDigests()
 	}
 
-	changes, err := e.trail().RecordSettings(ctx, routes)
+	return routes
+}
+
+// recordSettings adds an entry to the audit for each route whose settings differ from those that an instance has recorded before.
+func (e *Engine) recordSettings(ctx context.Context) error {
+	changes, err := e.trail().RecordSettings(ctx, e.settings)
 	for _, c := range changes {
 		audit.NewTrail(e, e.o.Logger).Note(ctx, audit.Entry{Via: audit.Start, Address: e.o.Instance, Action: audit.Settings, Route: c.Route,
 			Prefix: e.o.Routes.Name(c.Route).Prefix, Result: audit.Done, Detail: settingsDetail(c, e.o.Version)})

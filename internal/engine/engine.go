@@ -138,7 +138,8 @@ type Engine struct {
 	// assignment decides which part of the work this instance does.
 	assignment    *fleet.Assignment
 	ledger        *ledger
-	logged        string // last logged state of the fleet; used only by the fleet's goroutine
+	settings      map[string]string // digests of the settings of routes, by name
+	logged        string            // last logged state of the fleet; used only by the fleet's goroutine
 	mail          chan message
 	away          away
 	coming        atomic.Int64
@@ -192,7 +193,7 @@ func New(o Options) *Engine {
 	e.store = e.newStore()
 	e.holds = holds.New(e.store.Layout)
 
-	e.ledger = newLedger(o.Routes, o.Metrics)
+	e.ledger, e.settings = newLedger(o.Routes, o.Metrics), settingsOf(o.Routes)
 	e.fleet, e.wrong = e.newFleet()
 	e.assignment = fleet.NewAssignment(fleet.AssignmentOptions{Fleet: e.fleet, Routes: o.Routes, Space: e.store.Space(), Limits: o.Hosts,
 		Concurrency: o.Concurrency, Cluster: o.Conn.Masters != nil, Sweeper: e.sweepers, Logger: o.Logger})
