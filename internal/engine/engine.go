@@ -178,7 +178,7 @@ func New(o Options) *Engine {
 	}
 
 	if o.Metrics == nil {
-		o.Metrics = counters(o.Routes)
+		o.Metrics = stats.NewCounters(o.Routes.All())
 	}
 
 	e := &Engine{o: o, ready: make(chan struct{}), open: make(chan struct{}), failed: make(chan struct{}, 1),

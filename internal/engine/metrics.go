@@ -6,7 +6,6 @@ import (
 	"notifier/internal/history"
 	"notifier/internal/listener"
 	"notifier/internal/replay"
-	"notifier/internal/route"
 	"notifier/internal/stats"
 	"notifier/internal/tap"
 )
@@ -30,14 +29,4 @@ type Metrics interface {
 	Accepted() int64
 	Totals(route string) stats.Totals
 	Work(route string) stats.Work
-}
-
-// counters returns the counters of an engine without metrics.
-func counters(table *route.Table) Metrics {
-	var names []string
-	for _, r := range table.All() {
-		names = append(names, r.Name)
-	}
-
-	return stats.NewCounters(names)
 }

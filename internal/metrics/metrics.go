@@ -55,6 +55,7 @@ var lockWait = collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/sy
 type Metrics struct {
 	registry *prometheus.Registry
 	routes   map[string]*routeMetrics
+	counters *stats.Counters // for heartbeats and pages
 
 	scheduled *prometheus.CounterVec
 	attempts  *prometheus.CounterVec
@@ -96,7 +97,6 @@ type routeMetrics struct {
 	scheduled prometheus.Counter
 	handler   func() prometheus.Observer
 	lateness  map[lateKey]prometheus.Observer
-	late      *stats.Durations // of the causes that NotifierLate reads, for Stats
 	attempts  map[notice.Outcome]prometheus.Counter
 }
 
@@ -127,6 +127,7 @@ func New(o Options) *Metrics {
 	m := &Metrics{
 		registry:  prometheus.NewRegistry(),
 		routes:    map[string]*routeMetrics{},
+		counters:  stats.NewCounters(o.Routes),
 		scheduled: counter("notifier_scheduled_total", "Notices accepted.", "route"),
 		attempts: counter("notifier_attempts_total", "Attempts by outcome. An attempt handed to a consumer is counted again with its final "+
 			"outcome.", "route", "outcome"),
@@ -260,7 +261,6 @@ func (m *Metrics) route(name string) *routeMetrics {
 		// No alert reads this series, so it appears with the first attempt.
 		handler:  sync.OnceValue(func() prometheus.Observer { return m.handler.WithLabelValues(name) }),
 		lateness: map[lateKey]prometheus.Observer{},
-		late:     &stats.Durations{},
 		attempts: map[notice.Outcome]prometheus.Counter{},
 	}
 	return r
@@ -303,6 +303,7 @@ func (m *Metrics) Scheduled(route string, n int) {
 
 	r, _ := m.series(route)
 	r.scheduled.Add(float64(n))
+	m.counters.Scheduled(route, n)
 }
 
 // BodiesLost counts adopted timers without a readable payload.
@@ -328,6 +329,7 @@ func (m *Metrics) Attempt(route string, o notice.Outcome, reason notice.Reason) 
 		return
 	}
 
+	m.counters.Attempt(route, o, reason)
 	r, name := m.series(route)
 	if !slices.Contains(notice.Outcomes, o) {
 		o = other
@@ -372,9 +374,7 @@ func (m *Metrics) Lateness(route string, source notice.Source, held notice.Held,
 	}
 
 	observe(o, max(d, 0), span)
-	if held.Own() {
-		r.late.Add(d)
-	}
+	m.counters.Lateness(route, source, held, d, span)
 }
 
 // Handler observes a handler's duration. A sampled span of the exchange becomes the exemplar.
@@ -417,19 +417,6 @@ func (m *Metrics) DataLost() {
 	if m != nil {
 		m.lost.Inc()
 	}
-}
-
-// Accepted returns the number of notices accepted by this process.
-func (m *Metrics) Accepted() (n int64) {
-	if m == nil {
-		return 0
-	}
-
-	for _, r := range m.routes {
-		n += count(r.scheduled)
-	}
-
-	return n
 }
 
 // Unsettled counts attempts whose settle failed and is retried.

@@ -1,8 +1,6 @@
 package problems
 
-import (
-	"time"
-)
+import "time"
 
 // A change of a route's settings explains failures that began within explainedFor after it, if they are at least explainedShare of
 // the problem's.

@@ -61,6 +61,7 @@ func (b *Board) Waiting(c store.Counts) (n int64) {
 	return n + c.Waiting()
 }
 
+// InFlight counts the attempts under a prefix that run at all instances.
 func (b *Board) InFlight(prefix string) int {
 	n := 0
 	for _, i := range b.Instances {

@@ -7,10 +7,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"notifier/internal/notice"
+	"notifier/internal/route"
 )
 
-// Counters count the work of the routes of a process without Prometheus. They are what package metrics counts for heartbeats and
-// pages; all else they ignore. Their methods are safe for concurrent use.
+// Counters count the work of the routes of a process, as heartbeats and pages show it. An engine without Prometheus counts with
+// them alone; they ignore all else. Their methods are safe for concurrent use.
 type Counters struct {
 	routes map[string]*counted // is not changed
 }
@@ -21,16 +22,16 @@ type counted struct {
 	late      Durations
 }
 
-// NewCounters returns counters for the routes with some names.
-func NewCounters(names []string) *Counters {
+// NewCounters returns counters for some routes.
+func NewCounters(routes []*route.Route) *Counters {
 	c := &Counters{routes: map[string]*counted{}}
-	for _, name := range names {
+	for _, rt := range routes {
 		r := &counted{outcomes: map[notice.Outcome]*atomic.Int64{}}
 		for _, o := range notice.Outcomes {
 			r.outcomes[o] = &atomic.Int64{}
 		}
 
-		c.routes[name] = r
+		c.routes[rt.Name] = r
 	}
 
 	return c
