@@ -3,7 +3,6 @@ package api
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"notifier/internal/codec"
 	"notifier/internal/phrase"
@@ -67,7 +66,7 @@ func (a *api) problems(w http.ResponseWriter, r *http.Request, at site) error {
 	}
 
 	b := a.sampler.Current(r.Context())
-	out := Problems{Items: []FoundProblem{}, At: stampOf(b.At), Unread: problems.Unread(a.sampler, b, at.Caller)}
+	out := Problems{Items: []FoundProblem{}, At: codec.Stamp(b.At), Unread: problems.Unread(a.sampler, b, at.Caller)}
 	if b.Err != nil {
 		out.Outdated = explained(b.Err).String()
 	}
@@ -92,14 +91,14 @@ func explained(err error) phrase.Text {
 
 func (a *api) problemOf(x *problems.Problem) FoundProblem {
 	out := FoundProblem{Kind: string(x.Kind), Severity: string(x.Severity), Title: x.Title.String(), Details: x.Details(), Route: x.Route,
-		Prefix: x.Prefix, Reason: string(x.Reason), Status: x.Status, Count: x.Count, Hosts: x.Hosts, Since: stampOf(x.Since),
-		Last: stampOf(x.Last), Examples: x.Examples, Command: x.Command}
+		Prefix: x.Prefix, Reason: string(x.Reason), Status: x.Status, Count: x.Count, Hosts: x.Hosts, Since: codec.Stamp(x.Since),
+		Last: codec.Stamp(x.Last), Examples: x.Examples, Command: x.Command}
 	if a.pages && len(x.Links) > 0 {
 		out.Page = x.Links[0].Path
 	}
 
 	if !x.Changed.IsZero() {
-		out.Changed = &RouteChanged{At: stampOf(x.Changed), Settings: x.Settings}
+		out.Changed = &RouteChanged{At: codec.Stamp(x.Changed), Settings: x.Settings}
 		if i := slices.IndexFunc(x.Links, func(l problems.Link) bool { return l.Compares }); a.pages && i >= 0 {
 			out.Changed.Page = x.Links[i].Path
 		}
@@ -107,5 +106,3 @@ func (a *api) problemOf(x *problems.Problem) FoundProblem {
 
 	return out
 }
-
-func stampOf(t time.Time) codec.Stamp { return codec.Stamp(t.UTC().Truncate(time.Millisecond)) }

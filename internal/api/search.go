@@ -208,18 +208,7 @@ func (a *api) searchFile(w http.ResponseWriter, r *http.Request, at site) error 
 		return p
 	}
 
-	h := w.Header()
-	h.Set("Content-Type", csvType)
-	h.Set("Content-Disposition", search.Attachment(a.now()))
-	written, err := a.searcher.File(r.Context(), search.Patient(w), q, at.scope(), a.mask)
-	switch {
-	case err == nil:
-		return nil
-	case written:
-		panic(http.ErrAbortHandler) // tells the client that the file is incomplete
-	}
-
-	h.Del("Content-Disposition")
+	err := a.searcher.Serve(r.Context(), w, search.Download{Query: q, Scope: at.scope(), Mask: a.mask, Now: a.now()})
 	var why *search.Unsearched
 	switch {
 	case errors.As(err, &why):

@@ -26,14 +26,33 @@ const MostRows = 100_000
 // FileType is the content type of a file.
 const FileType = "text/csv; charset=utf-8"
 
-// Attachment returns the header of a file that a browser stores.
-func Attachment(now time.Time) string {
-	return fmt.Sprintf(`attachment; filename="notices-%s.csv"`, now.UTC().Format("20060102-150405"))
+// Download selects the matches of a file that is an answer.
+type Download struct {
+	Query
+	Scope
+	Mask *mask.Rules
+	Now  time.Time // names the file
 }
 
-// Patient returns a writer to w that extends the deadline of the answer before each write.
-func Patient(w http.ResponseWriter) io.Writer { return patient{w, http.NewResponseController(w)} }
+// Serve answers with a file that a browser stores. An error means that nothing was written, so that the caller can
+// answer. If the file cannot be finished, Serve panics with [http.ErrAbortHandler], which tells the reader.
+func (s *Searcher) Serve(ctx context.Context, w http.ResponseWriter, d Download) error {
+	h := w.Header()
+	h.Set("Content-Type", FileType)
+	h.Set("Content-Disposition", fmt.Sprintf(`attachment; filename="notices-%s.csv"`, d.Now.UTC().Format("20060102-150405")))
+	written, err := s.File(ctx, patient{w, http.NewResponseController(w)}, d.Query, d.Scope, d.Mask)
+	if written && err != nil {
+		panic(http.ErrAbortHandler)
+	}
 
+	if err != nil {
+		h.Del("Content-Disposition")
+	}
+
+	return err
+}
+
+// patient extends the deadline of the answer before each write.
 type patient struct {
 	io.Writer
 	control *http.ResponseController

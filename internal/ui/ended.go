@@ -187,19 +187,21 @@ func (p *Pages) hideAnswers(page *noticePage, last *history.Row) {
 
 // endedRow is the line of one ending in the list of a key's endings.
 func (p *Pages) endedRow(x, shown *history.Row, v Visitor) endedRow {
-	row := endedRow{Path: entryPath(x), Here: entryName(x) == entryName(shown), Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended),
-		ID: x.ID()}
-	if x.Reason != "" {
-		row.Last = v.reason(x.Reason)
+	return endedRow{Path: entryPath(x), Here: entryName(x) == entryName(shown), Number: x.Number, Outcome: x.Outcome, At: p.stamp(x.Ended),
+		ID: x.ID(), Last: v.last(x)}
+}
+
+// last returns the result of the last attempt of an entry, or what is known instead.
+func (v Visitor) last(x *history.Row) text {
+	n := len(x.Attempts)
+	switch {
+	case len(x.Damaged) > 0:
+		return say("unreadable: %s", x.Damaged)
+	case n > 0:
+		return v.result(x.Attempts[n-1])
+	case x.Reason != "":
+		return v.reason(x.Reason)
 	}
 
-	if n := len(x.Attempts); n > 0 {
-		row.Last = v.result(x.Attempts[n-1])
-	}
-
-	if len(x.Damaged) > 0 {
-		row.Last = say("unreadable: %s", x.Damaged)
-	}
-
-	return row
+	return nil
 }

@@ -89,19 +89,6 @@ func lastReason(f *store.Found) notice.Reason {
 }
 
 func (p *Pages) pastRow(x *history.Row, v Visitor) pastRow {
-	row := pastRow{Path: entryPath(x), Key: x.Key, Host: x.Host, Route: p.routeFor(x.Route, v), Outcome: x.Outcome, At: p.stamp(x.Ended),
-		Attempts: number(x.AttemptsMade), Late: lateText(x.Notice, notice.State(x.Outcome))}
-	if x.Reason != "" {
-		row.Last = v.reason(x.Reason)
-	}
-
-	if n := len(x.Attempts); n > 0 {
-		row.Last = v.result(x.Attempts[n-1])
-	}
-
-	if len(x.Damaged) > 0 {
-		row.Last = say("unreadable: %s", x.Damaged)
-	}
-
-	return row
+	return pastRow{Path: entryPath(x), Key: x.Key, Host: x.Host, Route: p.routeFor(x.Route, v), Outcome: x.Outcome, At: p.stamp(x.Ended),
+		Attempts: number(x.AttemptsMade), Late: lateText(x.Notice, notice.State(x.Outcome)), Last: v.last(x)}
 }

@@ -488,18 +488,7 @@ func (p *Pages) downloadFound(w http.ResponseWriter, r *http.Request, v Visitor)
 	ctx, cancel := context.WithTimeout(r.Context(), downloadTime)
 	defer cancel()
 
-	h := w.Header()
-	h.Set("Content-Type", search.FileType)
-	h.Set("Content-Disposition", search.Attachment(p.now()))
-	written, err := p.searcher.File(ctx, search.Patient(w), s.q, v.searches(), p.o.Mask)
-	switch {
-	case err == nil:
-		return nil
-	case written:
-		panic(http.ErrAbortHandler) // tells the browser that the file is incomplete
-	}
-
-	h.Del("Content-Disposition")
+	err := p.searcher.Serve(ctx, w, search.Download{Query: s.q, Scope: v.searches(), Mask: p.o.Mask, Now: p.now()})
 	var un *search.Unsearched
 	switch {
 	case errors.As(err, &un):
