@@ -42,7 +42,7 @@ type RouteChanged struct {
 	Page     string    `json:"page"`
 }
 
-// Problems lists what is late, failing or refused at present, within the client's prefix. A name of a route selects its problems;
+// Problems lists the current problems within the client's prefix, the worst first. A name of a route selects its problems;
 // empty = all.
 func (c *Client) Problems(ctx context.Context, route string) (*Problems, error) {
 	p := &Problems{}

@@ -81,7 +81,7 @@ func (a *api) problems(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// explained returns what a caller may read of an error.
+// explained returns the text of an error for callers.
 func explained(err error) phrase.Text {
 	if p := Explain(err); p != nil {
 		return phrase.Plain(p.Detail)

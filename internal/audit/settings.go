@@ -20,7 +20,7 @@ var settingsScript = wire.NewScript("settings", settingsSource, true).Anywhere()
 type Change struct {
 	Route string
 	At    time.Time
-	// Before and After are digests of all settings; Before is empty for a new route. Settings are the names of those that differ.
+	// Before and After are digests of all settings; Before is empty for a new route. Settings are the names of the changed ones.
 	Before, After string
 	Settings      []string
 }

@@ -10,8 +10,8 @@ import (
 	"notifier/internal/tap"
 )
 
-// Metrics counts the work of an engine. The Metrics of package metrics export the counts to Prometheus, *[stats.Counters] only keeps
-// those that heartbeats and pages show.
+// Metrics counts the work of an engine. The Metrics of package metrics export the counts to Prometheus, *[stats.Counters] keeps
+// the counts that heartbeats and pages show.
 type Metrics interface {
 	adopt.Observer
 	dispatch.Observer

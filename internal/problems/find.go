@@ -26,7 +26,7 @@ const (
 	FailingLeast = 5
 )
 
-// mostDeaths is the maximum number of causes of a route's deaths that have a problem of their own.
+// mostDeaths is the maximum number of causes of a route's deaths with separate problems.
 const mostDeaths = 3
 
 // Options are the parameters of Find.

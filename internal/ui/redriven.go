@@ -167,7 +167,7 @@ func (p *Pages) countRedriven(ctx context.Context, q store.Query, v Visitor, job
 	}
 }
 
-// groupChange is a change of a group, as far as it was made.
+// groupChange is the result of the steps of a change of a group so far.
 type groupChange struct {
 	group
 	amended

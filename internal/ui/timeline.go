@@ -26,7 +26,8 @@ type step struct {
 	Attempt int
 }
 
-// chronicle is what the history and the audit have about a notice, whose record keeps only its attempts and its last state.
+// chronicle has the earlier ends of a notice, from the history, and its changes, from the audit. The notice's record keeps only
+// attempts and the last state.
 type chronicle struct {
 	Ended   []history.Row // its earlier ends
 	Changes []audit.Entry

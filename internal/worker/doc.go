@@ -7,8 +7,8 @@
 //
 // # Guarantees
 //
-// A notice is handled at least once. Normally it is handled exactly once; a second time if the program dies in a handler,
-// or if a handler runs for longer than its timeout and 5 s.
+// A notice is handled at least once. It is handled again if the program dies in a handler, if a handler runs for longer
+// than its timeout and 5 s, or if Redis loses the result.
 //
 // # Prefixes
 //
