@@ -93,8 +93,8 @@ func TestReplayCommandStopsAndResumes(t *testing.T) {
 		return first.numbers("pay").Settled == n && db.waiting() == 0
 	})
 	since := time.Now().Add(-time.Hour).UTC().Format(time.RFC3339)
-	asked := []string{"replay", "--since", since, "--rate", "20/s", "--outcome", "delivered", "--id", "outage"}
-	says(t, first.exec(0, append(asked, "--dry-run")...), "found 120 notices; without --dry-run 120 of them would be sent at 20/s")
+	asked := []string{"replay", "--since", since, "--rate", "10/s", "--outcome", "delivered", "--id", "outage"}
+	says(t, first.exec(0, append(asked, "--dry-run")...), "found 120 notices; without --dry-run 120 of them would be sent at 10/s")
 	if out := first.exec(0, "replay"); strings.Contains(out, "outage") {
 		t.Errorf("a dry run has made one:\n%s", out)
 	}
@@ -108,7 +108,7 @@ func TestReplayCommandStopsAndResumes(t *testing.T) {
 	}
 	follower, followed := first.run(asked...)
 	await(t, waitTimeout, "it has begun", func() bool {
-		return strings.Contains(followed.String(), "outage: found 120 notices; sending 120 of them at 20/s") && sent(first) > 0
+		return strings.Contains(followed.String(), "outage: found 120 notices; sending 120 of them at 10/s") && sent(first) > 0
 	})
 	says(t, first.exec(0, "replay", "outage"), "outage: running, ")
 	says(t, first.exec(0, "replay", "outage", "--stop"), "outage: stopped, ", "notifier replay outage --resume continues it")
@@ -124,7 +124,9 @@ func TestReplayCommandStopsAndResumes(t *testing.T) {
 	second := begin() // before it goes on: on a busy machine the rest would be sent meanwhile
 	says(t, first.exec(0, "replay", "outage", "--resume"), "outage: running, ")
 	follower, followed = first.run(asked...)
-	await(t, waitTimeout, "it goes on", func() bool { return sent(first) > stopped })
+	await(t, waitTimeout, "it goes on, and the command follows it", func() bool {
+		return sent(first) > stopped && strings.Contains(followed.String(), "outage: found ")
+	})
 	first.kill()
 	exits(t, follower, followed, 1)
 	says(t, followed.String(), "outage continues in the service")
