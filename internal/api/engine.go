@@ -8,6 +8,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/sampler"
+	"notifier/internal/schedule"
 	"notifier/internal/session"
 	"notifier/internal/stats"
 	"notifier/internal/store"
@@ -41,6 +42,8 @@ type Engine interface {
 
 // Scheduler stores new notices.
 type Scheduler interface {
+	// Check returns what is wrong with a request. A request without faults is not checked again.
+	Check(r *store.Request) []schedule.Fault
 	// Schedule stores one notice. Concurrent calls are coalesced.
 	Schedule(ctx context.Context, r store.Request) (store.Reply, error)
 	// ScheduleMany returns a reply for each request; each reply has its Err.

@@ -197,6 +197,10 @@ func (a *api) reschedule(w http.ResponseWriter, r *http.Request, at site) error 
 	}
 
 	when, readAs := a.timesOf(q.Delay, q.Due, "body.", &f)
+	if field, err := when.Check(a.now()); err != nil {
+		f.AddErr("body."+field, notice.Stamp(when.Due), err)
+	}
+
 	if p := refusal(f); p != nil {
 		return p
 	}

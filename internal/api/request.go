@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,11 +77,8 @@ func (a *api) timesOf(delay *codec.Delay, at codec.Due, prefix string, f *codec.
 		when.Delay, readAs = delay.Span, delay.ReadAs
 	}
 
-	switch {
-	case delay != nil && !when.Due.IsZero():
+	if delay != nil && !when.Due.IsZero() {
 		f.Add(prefix+"due", nil, "delay and due are both given; give one of them, or none for now")
-	case when.Due.After(a.now().Add(notice.MaxHorizon)):
-		f.Add(prefix+"due", notice.Stamp(when.Due), "is more than %s ahead", notice.Short(notice.MaxHorizon))
 	}
 
 	return when, readAs
@@ -125,38 +123,39 @@ func (a *api) checkBody(it *item, prefix string, inline bool) error {
 	return nil
 }
 
-// place checks key, scope and route. Outside the scope nothing else is said.
+// place checks the scope and everything else of a request. Outside the scope nothing else is said.
 func (a *api) place(req *store.Request, prefix string, c caller, f codec.Faults) error {
-	_, err := keys.Parse(req.Key)
-	switch {
-	case err != nil && req.Key == "":
-		f.Add(prefix+"key", nil, "is missing; want app:module:type:id")
-	case err != nil:
-		f.Add(prefix+"key", codec.Clip(req.Key, 100), "%s", codec.Clip(err.Error(), 200))
-	case !c.Covers(req.Key):
+	if keys.Valid(req.Key) && !c.Covers(req.Key) {
 		return problem(http.StatusForbidden, "this client may only schedule keys under %s:", c.Prefix)
-	default:
-		a.fit(req, prefix, c, &f)
 	}
 
-	if p := refusal(f); p != nil {
-		return p
+	wrong := slices.Clone(f) // in fields that could not be read
+	for _, x := range a.scheduler.Check(req) {
+		at := strings.TrimSuffix(prefix+x.Field, ".")
+		switch {
+		case slices.ContainsFunc(wrong, func(w codec.Wrong) bool { return w.Location == at || x.Field == "" }):
+		case errors.Is(x.Err, store.ErrUnrouted):
+			f.Add(at, req.Key, "%s", a.unrouted(c))
+		case x.Field == "key":
+			f.Add(at, given(req, x.Field), "%s", codec.Clip(x.Text(), 200))
+		default:
+			f.Add(at, given(req, x.Field), "%s", x.Text())
+		}
+	}
+
+	return asError(refusal(f))
+}
+
+// given returns what a request has in a field, for the answer; nil if the answer does not repeat it.
+func given(req *store.Request, field string) any {
+	switch {
+	case field == "key" && req.Key != "":
+		return codec.Clip(req.Key, 100)
+	case field == "due":
+		return notice.Stamp(req.Due)
 	}
 
 	return nil
-}
-
-// fit checks what the key's route asks of a notice.
-func (a *api) fit(req *store.Request, prefix string, c caller, f *codec.Faults) {
-	r := a.routes.Match(req.Key)
-	if r == nil {
-		f.Add(prefix+"key", req.Key, "%s", a.unrouted(c))
-		return
-	}
-
-	for _, m := range r.Misfits(&req.Content) {
-		f.Add(prefix+m.Field, nil, "%s", m.Text)
-	}
 }
 
 // unrouted names the prefixes that the caller could have meant.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"notifier/internal/api"
+	"notifier/internal/engine/enginetest"
 	"notifier/internal/fleet"
 	"notifier/internal/notice"
 	"notifier/internal/route"
@@ -223,6 +224,7 @@ func TestSchemesAndPortsWithoutHeadersAreRefused(t *testing.T) {
 		if o.Routes, err = route.NewTable(list); err != nil {
 			t.Fatal(err)
 		}
+		o.Engine = enginetest.New(t, o.Routes)
 	})
 	one := func(id, url string) string {
 		return fmt.Sprintf(`{"key":"app1:orders:paid:%s","delay":"1h","url":%q}`, id, url)

@@ -14,6 +14,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/schedule"
 	"notifier/internal/session"
 	"notifier/internal/stats"
 	"notifier/internal/store"
@@ -55,6 +56,9 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	e.addWaits(ctx, many)
 	return many[0], err
 }
+
+// Check returns what is wrong with a request; see schedule.Scheduler.
+func (e *Engine) Check(r *store.Request) []schedule.Fault { return e.schedule.Check(r) }
 
 // ScheduleMany stores notices and returns one reply for each.
 func (e *Engine) ScheduleMany(ctx context.Context, rs []store.Request) []store.Reply {
@@ -226,7 +230,12 @@ func (e *Engine) Redrive(ctx context.Context, key string) (store.Change, error) 
 
 // Reschedule changes the due time of a scheduled notice.
 func (e *Engine) Reschedule(ctx context.Context, key string, due time.Time, delay time.Duration) (store.Change, error) {
-	return e.amend(ctx, key, store.Reschedule, store.When{Due: due, Delay: delay})
+	when := store.When{Due: due, Delay: delay}
+	if field, err := when.Check(time.Now()); err != nil {
+		return store.Change{}, fmt.Errorf("%s: %w", field, err)
+	}
+
+	return e.amend(ctx, key, store.Reschedule, when)
 }
 
 // Report processes a consumer's report; see dispatch.Reports.

@@ -24,6 +24,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -139,51 +140,87 @@ func (s *Scheduler) enter() bool {
 	return !s.closed
 }
 
-// Check returns the route of a request. If the request is invalid, the error wraps
-// notice.ErrInvalid or store.ErrUnrouted.
-func (s *Scheduler) Check(r *store.Request) (*route.Route, error) {
-	if !keys.Valid(r.Key) {
-		_, err := keys.Parse(r.Key)
-		return nil, fmt.Errorf("%w: key: %w", notice.ErrInvalid, err)
-	}
-
-	if keys.HasPrefix(r.Key, s.o.Space.Namespace) {
-		return nil, fmt.Errorf("%w: key: the segment app may not be %q, the namespace", notice.ErrInvalid, s.o.Space.Namespace)
-	}
-
-	to := s.o.Routes.Match(r.Key)
-	if to == nil {
-		return nil, fmt.Errorf("%s: %w", r.Key, store.ErrUnrouted)
-	}
-	if err := checkTime(r); err != nil {
-		return nil, err
-	}
-	if wrong := to.Misfits(&r.Content); len(wrong) > 0 {
-		return nil, fmt.Errorf("%w: %s %s", notice.ErrInvalid, wrong[0].Field, wrong[0].Text)
-	}
-	if err := r.Content.Check(); err != nil {
-		return nil, err
-	}
-
-	return to, nil
+// Fault is a mistake in a request. Err wraps notice.ErrInvalid or store.ErrUnrouted.
+type Fault struct {
+	Field string
+	Err   error
 }
 
-// checkTime returns an error if the due time of a request is too far away.
-func checkTime(r *store.Request) error {
+// Check returns what is wrong with a request. If nothing is, it marks the request, and Schedule and Many do not check it
+// again. The faults of a key that no route covers are those of the key only.
+func (s *Scheduler) Check(r *store.Request) []Fault {
+	if fault := s.checkKey(r.Key); fault != nil {
+		return []Fault{*fault}
+	}
+
+	var faults []Fault
+	add := func(field string, err error) {
+		if err != nil {
+			faults = append(faults, Fault{field, err})
+		}
+	}
+	to := s.o.Routes.Match(r.Key)
+	add(store.When{Due: r.Due, Delay: r.Delay}.Check(time.Now()))
+	for _, m := range to.Misfits(&r.Content) {
+		add(m.Field, fmt.Errorf("%w: %s", notice.ErrInvalid, m.Text))
+	}
+
+	if len(faults) == 0 { // a content that the route takes may be wrong in itself
+		add("", r.Content.Check())
+	}
+
+	if len(faults) == 0 {
+		r.Checked = to.Prefix
+	}
+
+	return faults
+}
+
+func (s *Scheduler) checkKey(key string) *Fault {
 	switch {
-	case r.Delay < 0 || r.Delay > notice.MaxHorizon:
-		return fmt.Errorf("%w: delay: %s is not from 0 to %s", notice.ErrInvalid, r.Delay, notice.Short(notice.MaxHorizon))
-	case !r.Due.IsZero() && (r.Due.After(time.Now().Add(notice.MaxHorizon)) || r.Due.Before(time.Unix(0, 0))):
-		return fmt.Errorf("%w: due: %s is not within %s", notice.ErrInvalid, r.Due.Format(time.RFC3339), notice.Short(notice.MaxHorizon))
+	case key == "":
+		return &Fault{"key", fmt.Errorf("%w: is missing; want app:module:type:id", notice.ErrInvalid)}
+	case !keys.Valid(key):
+		_, err := keys.Parse(key)
+		return &Fault{"key", fmt.Errorf("%w: %w", notice.ErrInvalid, err)}
+	case keys.HasPrefix(key, s.o.Space.Namespace):
+		return &Fault{"key", fmt.Errorf("%w: the segment app may not be %q, the namespace", notice.ErrInvalid, s.o.Space.Namespace)}
+	case s.o.Routes.Match(key) == nil:
+		return &Fault{"key", fmt.Errorf("%s: %w", key, store.ErrUnrouted)}
 	}
 
 	return nil
 }
 
+// route returns the route of a request, and checks it unless it was checked for this route.
+func (s *Scheduler) route(r *store.Request) (*route.Route, error) {
+	if to := s.o.Routes.Match(r.Key); to != nil && to.Prefix == r.Checked {
+		return to, nil
+	}
+	if faults := s.Check(r); len(faults) > 0 {
+		return nil, faults[0].error()
+	}
+
+	return s.o.Routes.Prefix(r.Checked), nil
+}
+
+// error returns the fault with the name of its field.
+func (f Fault) error() error {
+	if f.Field == "" || errors.Is(f.Err, store.ErrUnrouted) {
+		return f.Err
+	}
+	return fmt.Errorf("%w: %s %s", notice.ErrInvalid, f.Field, f.Text())
+}
+
+// Text returns the fault without the common first word "invalid".
+func (f Fault) Text() string {
+	return strings.TrimPrefix(f.Err.Error(), notice.ErrInvalid.Error()+": ")
+}
+
 // Schedule stores one notice. After an error that is wire.ErrUnavailable it may be stored or not;
 // the same call may be repeated.
 func (s *Scheduler) Schedule(ctx context.Context, req store.Request) (store.Reply, error) {
-	to, err := s.Check(&req)
+	to, err := s.route(&req)
 	if err != nil {
 		return store.Reply{}, err
 	}
@@ -230,7 +267,7 @@ func (s *Scheduler) Many(ctx context.Context, reqs []store.Request) []store.Repl
 	defer context.AfterFunc(s.life, cancel)()
 	nodes := map[string]parts{}
 	for i := range reqs {
-		to, err := s.Check(&reqs[i])
+		to, err := s.route(&reqs[i])
 		if err != nil {
 			out[i].Err = err
 			continue

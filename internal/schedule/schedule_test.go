@@ -121,7 +121,7 @@ func TestCheck(t *testing.T) {
 		{"the furthest delay", store.Request{Key: "app1:m:t:1", Delay: notice.MaxHorizon}, nil, ""},
 		{"due long ago", store.Request{Key: "app1:m:t:1", Due: now.Add(-24 * 365 * time.Hour)}, nil, ""},
 		{"three segments", store.Request{Key: "app1:m:t"}, notice.ErrInvalid, "3 segments"},
-		{"no key", store.Request{}, notice.ErrInvalid, "1 segment"},
+		{"no key", store.Request{}, notice.ErrInvalid, "key is missing"},
 		{"the namespace", store.Request{Key: "notifier:m:t:1"}, notice.ErrInvalid, "namespace"},
 		{"nobody's", store.Request{Key: "app9:m:t:1"}, store.ErrUnrouted, "app9:m:t:1"},
 		{"before now", store.Request{Key: "app1:m:t:1", Delay: -time.Second}, notice.ErrInvalid, "delay"},
@@ -134,19 +134,42 @@ func TestCheck(t *testing.T) {
 			"url may not be called: 10.0.0.1 is private, which a notice's url may not reach; NOTIFIER_ROUTE_EACH_ALLOW=10.0.0.1/32 would allow it"},
 		{"wrong content", store.Request{Key: "app1:m:t:1", Content: notice.Content{Method: "DELETE"}}, notice.ErrInvalid, "method"},
 	} {
-		r, err := s.Check(&c.req)
+		faults := s.Check(&c.req)
 		if c.is == nil {
-			if err != nil || r == nil {
-				t.Errorf("%s: %v, %v", c.name, r, err)
+			if len(faults) > 0 || c.req.Checked == "" {
+				t.Errorf("%s: %v", c.name, faults)
 			}
 			continue
 		}
-		if !errors.Is(err, c.is) || r != nil || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, %v; want %v and %q", c.name, r, err, c.is, c.says)
+		if len(faults) != 1 || !errors.Is(faults[0].Err, c.is) || c.req.Checked != "" {
+			t.Errorf("%s: %v; want %v", c.name, faults, c.is)
 		}
-		if _, err := s.Schedule(t.Context(), c.req); !errors.Is(err, c.is) {
-			t.Errorf("%s: Schedule: %v", c.name, err)
+		if _, err := s.Schedule(t.Context(), c.req); !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: Schedule: %v; want %v and %q", c.name, err, c.is, c.says)
 		}
+	}
+}
+
+// All mistakes are returned together, and a request is checked again only if its route is another one.
+func TestCheckListsAllFaultsOnce(t *testing.T) {
+	now := time.Now()
+	s := New(Options{Routes: table(t), Space: keys.Space{Namespace: "notifier", Shards: 1}})
+	wrong := store.Request{Key: "app2:m:t:1", Due: now.Add(2 * notice.MaxHorizon)}
+	var fields []string
+	for _, f := range s.Check(&wrong) {
+		fields = append(fields, f.Field)
+	}
+	if !slices.Equal(fields, []string{"due", "url"}) {
+		t.Errorf("faults of %v", fields)
+	}
+
+	checked := store.Request{Key: "app1:m:t:1", Checked: "app1", Content: notice.Content{Method: "DELETE"}}
+	if _, err := s.route(&checked); err != nil {
+		t.Errorf("checked again: %v", err)
+	}
+	checked.Checked = "app1:m" // a route that is gone
+	if _, err := s.route(&checked); !errors.Is(err, notice.ErrInvalid) {
+		t.Errorf("not checked for its new route: %v", err)
 	}
 }
 

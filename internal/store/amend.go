@@ -45,6 +45,24 @@ type When struct {
 	Delay time.Duration
 }
 
+// Check returns an error that wraps notice.ErrInvalid if the due time is before 1970 or more than notice.MaxHorizon after
+// now. field is the field with the mistake: due or delay.
+func (w When) Check(now time.Time) (field string, err error) {
+	most := notice.Short(notice.MaxHorizon)
+	switch {
+	case w.Delay < 0 || w.Delay > notice.MaxHorizon:
+		return "delay", fmt.Errorf("%w: %s is not from 0 to %s", notice.ErrInvalid, w.Delay, most)
+	case w.Due.IsZero():
+		return "", nil
+	case w.Due.Before(time.Unix(0, 0)):
+		return "due", fmt.Errorf("%w: is before 1970", notice.ErrInvalid)
+	case w.Due.After(now.Add(notice.MaxHorizon)):
+		return "due", fmt.Errorf("%w: is more than %s ahead", notice.ErrInvalid, most)
+	}
+
+	return "", nil
+}
+
 // Amend changes one notice; prefix is the one of its route, as for Find. With ErrUnconfirmed the
 // Change is returned too.
 func (s *Store) Amend(ctx context.Context, prefix, key string, op Amendment, when When) (Change, error) {

@@ -364,6 +364,8 @@ type Request struct {
 	OnDuplicate Duplicate // empty = Reject
 	// Client is the number of the client that schedules the notice; 0 = not recorded.
 	Client int
+	// Checked is the prefix of the route that the request was checked for; empty = it was not checked.
+	Checked string
 	notice.Content
 }
 

@@ -258,7 +258,7 @@ func (p *Pages) changeNotices() {
 				return store.Change{}, failure{http.StatusUnprocessableEntity, both(timeFault(err), say("Nothing was changed."))}
 			}
 
-			if due.IsZero() || due.After(p.now().Add(notice.MaxHorizon)) {
+			if _, err := (store.When{Due: due}).Check(p.now()); err != nil || due.IsZero() {
 				return store.Change{}, failure{http.StatusUnprocessableEntity, say("No due time, or a time too far in the future. Nothing was " +
 					"changed.")}
 			}
