@@ -39,7 +39,7 @@ type rule struct {
 
 // wider are the classes that contain others.
 var wider = map[string]string{"lapsed": "due", "due": "pending", "postponed": "pending", "ahead": "pending",
-	"without a record": "pending", "unreadable": "pending", "handed without a key": "claimed without a key",
+	"without a body": "due", "without a record": "pending", "unreadable": "pending", "handed without a key": "claimed without a key",
 	"claimed without a key": "pending"}
 
 // applies reports whether the rule changes a notice of a class.

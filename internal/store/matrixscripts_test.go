@@ -190,6 +190,24 @@ func adoptNew(c *change) {
 	c.n.due, c.n.near = float64(due), false
 }
 
+// fillCall brings the body of a notice whose timer had expired before its value could be read: the value was read before.
+func fillCall(r *rig, w *world, n *stored) (string, error) {
+	ks := append(r.space.States(partition), r.space.Layout(0))
+	return tail, r.script("../adopt/lua/adopt.lua", ks, r.space.ClaimPrefix(0), r.space.Wake(), partition.Wake(), "1", "1", w.handTo(),
+		n.key, "a", fmt.Sprintf("%x", sha1.Sum([]byte("b"))), w.started-minute, "", 0, tail)
+}
+
+func filled(c *change) {
+	if _, exists := c.names[c.n.key]; exists {
+		return
+	}
+	c.unlist()
+	due, generation := c.started-minute+1, max(c.birth(), madeIn(c.n.record)+1)
+	c.join(due, generation, 0)
+	c.n.record = created(due, generation, c.given)
+	c.n.due, c.n.near = float64(due)+0.5, false
+}
+
 func adoptMove(c *change) {
 	due := c.adoptedDue(c.n)
 	c.unlist()
@@ -321,6 +339,67 @@ func export(far bool) func(c *change) {
 	}
 }
 
+// endCall takes a notice out and ends the move: the notice has arrived, or it is put back because it stays.
+func endCall(near string, stay ...any) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, w *world, n *stored) (string, error) {
+		if _, err := exportCall(near)(r, w, n); err != nil {
+			return "", err
+		}
+		us := r.us.Load()
+		defer r.us.Store(us) // the time of the export stands in the layout
+		ks := append(r.space.States(partition), r.space.Moving(0), r.space.Layout(0))
+		return "", r.script("lua/moveend.lua", ks, append([]any{us}, stay...)...)
+	}
+}
+
+func exported(far bool) func(c *change) {
+	return func(c *change) {
+		export(far)(c)
+		delete(c.more, "moving")
+	}
+}
+
+// putBack is the end of a move that leaves the notice where it was: a parked one is due now.
+func putBack(far bool) func(c *change) {
+	return func(c *change) {
+		was := *c.n
+		export(far)(c)
+		if c.batch == "" {
+			return
+		}
+		delete(c.more, "moving")
+		delete(c.more, "elsewhere")
+		c.promote() // the successor's turn has come, and the claim's gate decides anew
+		c.n.record, c.n.due, c.n.near, c.n.dead, c.n.settled = was.record, was.due, was.near, was.dead, was.settled
+		if was.position != "" {
+			c.put(was.position)
+		}
+		if was.parked != 0 {
+			c.n.due = float64(c.now()) + 0.5
+		}
+		if was.pause != "" && fraction(was.due) == paused {
+			c.n.pause, c.n.listed = was.pause, was.due
+		}
+	}
+}
+
+// markCall marks a notice as stored on the other side of a migration, or removes its mark.
+func markCall(sign string) func(r *rig, w *world, n *stored) (string, error) {
+	return func(r *rig, _ *world, n *stored) (string, error) {
+		elsewhere := r.space.Base(0) + "elsewhere"
+		if sign == "-" {
+			if err := r.c.HSet(r.ctx, elsewhere, n.key, "?").Err(); err != nil {
+				return "", err
+			}
+		}
+		return "", r.script("../move/lua/marks.lua", []string{elsewhere, r.space.Records(partition), r.space.Layout(0)}, sign, n.key)
+	}
+}
+
+func marked(c *change) {
+	c.add("elsewhere", &entry{kind: "hash", hash: map[string]string{c.n.key: "?"}})
+}
+
 // arriving is a notice of the subject's key that is imported: a later generation, and held if pause is not empty.
 func arriving(w *world, pause string) (due int64, score float64, position, record string) {
 	due = w.started + anHour
@@ -428,6 +507,7 @@ var scripts = []rule{
 	{name: "trim", from: []string{"delivered", "cancelled"}, call: trimCall, to: trimmed},
 	{name: "bury", from: []string{"delivered", "cancelled"}, call: buryCall, to: buried},
 	{name: "adopt new", from: append(living, "delivered", "cancelled", "taken", "absent", "tombstone"), call: adoptCall("a"), to: adoptNew},
+	{name: "adopt fill", from: []string{"without a body"}, asked: true, call: fillCall, to: filled},
 	{name: "adopt move", from: []string{"pending"}, asked: true, call: adoptCall("m"), to: adoptMove},
 	{name: "adopt cancel", from: []string{"pending"}, asked: true, call: adoptCall("c"), to: adoptCancel},
 	{name: "replay", from: []string{"absent", "tombstone", "delivered", "dead", "taken", "without a record"}, call: replayCall("0", 0),
@@ -440,6 +520,16 @@ var scripts = []rule{
 		to: export(false)},
 	{name: "export to another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: exportCall("1"),
 		to: export(true)},
+	{name: "move to another shard", from: away, but: []string{"without a record", "lapsed", "claimed without a key"},
+		call: endCall(""), to: exported(false)},
+	{name: "move to another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"},
+		call: endCall("1"), to: exported(true)},
+	{name: "put back", from: away, but: []string{"without a record", "lapsed", "claimed without a key"}, call: endCall("", subject),
+		to: putBack(false)},
+	{name: "put back from another Redis", from: away, but: []string{"without a record", "lapsed", "claimed without a key"},
+		call: endCall("1", subject), to: putBack(true)},
+	{name: "mark", from: []string{"absent", "tombstone", "without a record"}, call: markCall("+"), to: marked},
+	{name: "unmark", call: markCall("-")},
 	{name: "rehome", from: append(away, "absent", "tombstone"), call: rehomeCall, to: rehomed},
 	{name: "import", from: arrives, call: importCall(false, ""), to: imported(false, ""), also: stays},
 	{name: "import of a held notice", from: arrives, call: importCall(false, "p3"), to: imported(false, "p3"), also: stays},

@@ -419,6 +419,10 @@ var matrixStates = []matrixState{
 		pending(w, n, w.now()+anHour, float64(w.now()+anHour))
 		n.record = ""
 	}},
+	{"without a body", "without a body", func(w *world, n *stored) {
+		pending(w, n, w.now()-minute, float64(w.now()-minute)+0.5)
+		n.record = strings.TrimSuffix(recordOf(w.now()-minute, 0), `"text":"b"}`) + `"adopted":true,"lost":true}`
+	}},
 	{"only a record", "taken", func(w *world, n *stored) { n.record = recordOf(w.now()-minute, 0) }},
 	{"unreadable", "unreadable", func(w *world, n *stored) {
 		pending(w, n, w.now()+anHour, float64(w.now()+anHour))
