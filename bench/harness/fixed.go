@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"notifier/bench/server"
-	"notifier/internal/alarm"
+	"notifier/internal/pace"
 )
 
 // The fixed workload: two to five seconds each.
@@ -105,7 +105,7 @@ func wakes(ctx context.Context, redis *server.Process, n int, every time.Duratio
 	}
 
 	defer conn.Close()
-	timer := alarm.New()
+	timer := pace.NewAlarm()
 	defer timer.Close()
 
 	before, err := server.CPU(redis.PID())

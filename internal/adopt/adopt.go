@@ -9,9 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -209,7 +208,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		return nil
 	}
 
-	again := retry.Loop{Min: 40 * time.Millisecond, Max: time.Second, Logger: a.o.Logger,
+	again := pace.Loop{Min: 40 * time.Millisecond, Max: time.Second, Logger: a.o.Logger,
 		Failure: "adoption failed, retrying", Recovered: "adopting again"}
 	next := time.Now().Add(a.o.Every)
 	for ctx.Err() == nil {
@@ -217,7 +216,7 @@ func (a *Adopter) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			pause := again.Fail(err)
 			if a.o.Cluster == nil {
-				alarm.Wait(ctx, pause)
+				pace.Wait(ctx, pause)
 				continue
 			}
 

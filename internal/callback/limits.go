@@ -10,8 +10,8 @@ import (
 
 	"github.com/sony/gobreaker/v2"
 
-	"notifier/internal/alarm"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 )
 
@@ -49,7 +49,7 @@ type limits struct {
 	mu           sync.Mutex
 	hosts        *hostTable
 	held         [hung + 1]int // running calls by the health of their host when they began
-	doubtfulPace pace          // of all doubtful hosts together
+	doubtfulPace tempo         // of all doubtful hosts together
 	swept        time.Time
 	remote       bool // a message from another instance is changing a breaker
 }
@@ -87,7 +87,7 @@ type host struct {
 	name        string
 	in          *hostList // the list of the table that holds it; nil during a call
 	links[host]           // in that list
-	pace
+	tempo
 	tally  tally
 	used   time.Time
 	health health
@@ -118,8 +118,8 @@ type host struct {
 	peers map[string]time.Time
 }
 
-// pace measures how fast calls to one or several hosts complete.
-type pace struct {
+// tempo measures how fast calls to one or several hosts complete.
+type tempo struct {
 	inflight int
 	latency  time.Duration // running mean of the duration
 	moved    time.Time     // when a call last ended, or began while none was running
@@ -160,13 +160,13 @@ func (r *ring) book(now time.Time, after time.Duration) time.Duration {
 	return (ringSeconds/2 + rand.N(time.Duration(ringSeconds/2))) * time.Second
 }
 
-func (p *pace) begin(now time.Time) {
+func (p *tempo) begin(now time.Time) {
 	if p.inflight++; p.inflight == 1 {
 		p.moved = now
 	}
 }
 
-func (p *pace) end(took time.Duration, now time.Time) {
+func (p *tempo) end(took time.Duration, now time.Time) {
 	p.inflight--
 	p.moved = now
 	took = max(0, took) // negative if the call was given up while it waited for its turn
@@ -311,7 +311,7 @@ var errExcluded = errors.New("no exchange")
 
 // await waits for the pass's turn at the route's rate, and reports whether it came before ctx ended.
 func (p *pass) await(ctx context.Context) bool {
-	return p.wait <= 0 || alarm.Wait(ctx, p.wait)
+	return p.wait <= 0 || pace.Wait(ctx, p.wait)
 }
 
 // end returns the permission with the result of the exchange, and updates slots, pace and breaker of the
@@ -330,7 +330,7 @@ func (p *pass) end(res notice.Result, timedOut bool) {
 		took = h.latency // unchanged: the receiver's time is not known
 	}
 
-	h.pace.end(took, now)
+	h.tempo.end(took, now)
 	p.l.held[p.health]--
 	if p.health != answers {
 		p.l.doubtfulPace.end(took, now)
@@ -469,7 +469,7 @@ func (h *host) recover(most int) {
 
 // perSecond estimates how many calls complete per second with that many slots. If no call has ended for a
 // while, the time since then counts as their latency.
-func (p *pace) perSecond(now time.Time, slots int) float64 {
+func (p *tempo) perSecond(now time.Time, slots int) float64 {
 	latency := max(p.latency, minLatency)
 	if p.inflight > 0 {
 		latency = max(latency, now.Sub(p.moved))
@@ -483,7 +483,7 @@ const minLatency = 20 * time.Millisecond
 
 // postpone returns the result of a notice deferred for a host's limits. The delay is about as long as the
 // recently refused notices need at the current pace, spread by half of it to either side.
-func (p *pace) postpone(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) notice.Result {
+func (p *tempo) postpone(now time.Time, slots int, r notice.Reason, atLeast time.Duration, detail string) notice.Result {
 	p.refused.add(now)
 	atLeast = max(atLeast, minAfter)
 	// Two thirds of the room, which the spread extends to all of it. A cut-off at the maximum would make all

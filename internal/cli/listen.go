@@ -20,7 +20,7 @@ import (
 
 	"notifier/client"
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/tap"
 )
 
@@ -136,7 +136,7 @@ func (l *tapListener) run(ctx context.Context) error {
 	defer forwarding.Wait()
 	defer close(queue)
 
-	again := retry.Loop{Min: time.Second, Max: 10 * time.Second}
+	again := pace.Loop{Min: time.Second, Max: 10 * time.Second}
 	for {
 		opened, err := l.follow(ctx, stream, o, queue)
 		if ctx.Err() != nil {

@@ -13,8 +13,8 @@ import (
 
 	"notifier/client"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/queue"
-	"notifier/internal/retry"
 )
 
 // API reports results to the service; see client.Client.
@@ -114,7 +114,7 @@ func (c *Consumer) endAfter(d time.Duration) {
 
 // list takes entries of a list one by one.
 func (c *Consumer) list(ctx context.Context) {
-	again := c.again(&retry.Loop{Failure: "cannot take from the list, retrying", Recovered: "taking from the list again"})
+	again := c.again(&pace.Loop{Failure: "cannot take from the list, retrying", Recovered: "taking from the list again"})
 	for ctx.Err() == nil {
 		// Cancelling the call could lose an entry that Redis has popped for it.
 		v, err := c.o.Redis.BLPop(context.WithoutCancel(ctx), c.o.Block, c.o.Key).Result()
@@ -165,7 +165,7 @@ func (c *Consumer) report(e *Entry, res notice.Result) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), limit)
 	defer cancel()
 	r := client.Report{Attempt: e.Attempt, ID: e.ID, Response: res.Response}
-	again := c.again(&retry.Loop{Failure: "cannot report a result, retrying", Recovered: "reporting again"})
+	again := c.again(&pace.Loop{Failure: "cannot report a result, retrying", Recovered: "reporting again"})
 	for {
 		err := c.send(ctx, e.Key, r, res.Outcome)
 		if err == nil {
@@ -224,7 +224,7 @@ func (c *Consumer) send(ctx context.Context, key string, r client.Report, outcom
 }
 
 // again sets the delays and the logger of a loop that has only messages.
-func (c *Consumer) again(loop *retry.Loop) *retry.Loop {
+func (c *Consumer) again(loop *pace.Loop) *pace.Loop {
 	loop.Min, loop.Max, loop.Logger = 50*time.Millisecond, 2*time.Second, c.o.Logger
 	return loop
 }

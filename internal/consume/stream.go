@@ -9,14 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/zap"
 
+	"notifier/internal/pace"
 	"notifier/internal/queue"
-	"notifier/internal/retry"
 )
 
 // stream processes new entries as a member of a group, and entries of dead members.
 func (c *Consumer) stream(ctx context.Context) {
 	slots := make(chan struct{}, c.o.Concurrency)
-	again := c.again(&retry.Loop{Failure: "cannot read the stream, retrying", Recovered: "reading the stream again"})
+	again := c.again(&pace.Loop{Failure: "cannot read the stream, retrying", Recovered: "reading the stream again"})
 	r := streamReader{c: c}
 
 	for ctx.Err() == nil {
@@ -164,7 +164,7 @@ func (c *Consumer) hold(id string, stop <-chan struct{}) {
 func (c *Consumer) acknowledge(id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.work), 30*time.Second)
 	defer cancel()
-	again := c.again(&retry.Loop{Failure: "cannot acknowledge an entry, retrying", Recovered: "acknowledging again"})
+	again := c.again(&pace.Loop{Failure: "cannot acknowledge an entry, retrying", Recovered: "acknowledging again"})
 	for {
 		err := c.o.Redis.XAck(ctx, c.o.Key, c.o.Group, id).Err()
 		if err == nil || redis.HasErrorPrefix(err, "NOGROUP") {

@@ -15,7 +15,7 @@ import (
 	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -184,7 +184,7 @@ type Dispatcher struct {
 	grace  atomic.Int64
 
 	shortages       *shortages
-	claims, settles retry.Group // failed calls, of all routes and shards
+	claims, settles pace.Loops // failed calls, of all routes and shards
 
 	jobs chan job // to goroutines that wait for an attempt: see start
 

@@ -6,7 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 )
 
 // The pause after a failed claim; it doubles with each further failure.
@@ -21,7 +21,7 @@ type health struct {
 	queue waker // woken, without a lock, at the end of a pause after failed claims
 
 	mu       sync.Mutex
-	claims   retry.Loop
+	claims   pace.Loop
 	resting  bool
 	failing  int // settle calls that Redis has not taken yet
 	stopping bool
@@ -32,9 +32,9 @@ type health struct {
 type waker interface{ wake() }
 
 // newHealth returns a health without failures. Failed claims are logged as part of group.
-func newHealth(queue waker, logger *zap.Logger, group *retry.Group) *health {
+func newHealth(queue waker, logger *zap.Logger, group *pace.Loops) *health {
 	return &health{queue: queue, woken: make(chan struct{}),
-		claims: retry.Loop{Min: minBackoff, Max: maxBackoff, Logger: logger, Failure: "claim failed, retrying", Group: group}}
+		claims: pace.Loop{Min: minBackoff, Max: maxBackoff, Logger: logger, Failure: "claim failed, retrying", Group: group}}
 }
 
 // awake ends the pause at once, for example when a node is reachable again.

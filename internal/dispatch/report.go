@@ -12,7 +12,7 @@ import (
 	receivers "notifier/internal/health"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -68,8 +68,8 @@ const (
 // nothing: Take then returns the present state of the notice. It fails if the key has no notice. A report on a notice that
 // was cancelled or replaced since lets the next notice of its sequence start.
 func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice.Report) (store.Change, error) {
-	push := retry.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
-	reread := retry.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
+	push := pace.Loop{Min: time.Millisecond, Max: 100 * time.Millisecond}
+	reread := pace.Loop{Min: 5 * time.Millisecond, Max: 80 * time.Millisecond}
 	until := time.Now().Add(maxPushWait)
 	for range maxRereads {
 		f, err := p.pushed(ctx, key, v, &push, until)
@@ -102,7 +102,7 @@ func (p *Reports) Take(ctx context.Context, r *route.Route, key string, v notice
 }
 
 // pushed reads a notice, and waits until the settle of the push that v reports on is written.
-func (p *Reports) pushed(ctx context.Context, key string, v notice.Report, push *retry.Loop, until time.Time) (store.Found, error) {
+func (p *Reports) pushed(ctx context.Context, key string, v notice.Report, push *pace.Loop, until time.Time) (store.Found, error) {
 	for {
 		f, err := p.Notices.Find(ctx, key)
 		if err != nil || !p.Ahead || !pushing(f, v) {

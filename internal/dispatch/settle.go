@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -30,7 +30,7 @@ func (q *routeQueue) settle(l *shardQueue, list []finished) {
 	}
 
 	failed := false
-	again := retry.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
+	again := pace.Loop{Min: 10 * time.Millisecond, Max: maxBackoff, Logger: q.d.o.Logger, WarnEvery: warnEvery,
 		Failure: "settle failed, retrying", Recovered: "settling again", Group: &q.d.settles}
 	var written []store.Settled // results that are not confirmed yet
 	var first []store.Settled   // results of a call that failed for the others

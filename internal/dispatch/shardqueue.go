@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"notifier/internal/coalesce"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 )
 
@@ -12,7 +12,7 @@ import (
 // not delay other shards. The queue's mutex guards it unless stated otherwise.
 type shardQueue struct {
 	shard      int
-	settles    *coalesce.Batcher[finished]
+	settles    *pace.Batcher[finished]
 	health     *health // has its own lock
 	unanswered unanswered
 	stuck      int  // claim calls whose reply is late: see lend
@@ -40,7 +40,7 @@ func (l *shardQueues) at(shard int) *shardQueue { return l.all()[shard] }
 
 func newShardQueue(q *routeQueue, shard int) *shardQueue {
 	l := &shardQueue{shard: shard, health: newHealth(q, q.d.o.Logger, &q.d.claims), paused: true}
-	l.settles = coalesce.New(coalesce.Options{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
+	l.settles = pace.NewBatcher(pace.BatcherOptions{MaxSenders: maxCalls, MinExtra: settleBatchMin, MaxBatch: maxBatch,
 		Interval: settlesEvery(q.r, q.d.o.Shards.Places())},
 		func(e []finished) { q.settle(l, e) })
 	return l

@@ -5,9 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"notifier/internal/alarm"
 	"notifier/internal/audit"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 )
 
@@ -26,7 +25,7 @@ func (e *Engine) tendAudit(ctx context.Context) error {
 	}
 
 	recorded := false
-	loop := retry.Loop{Min: tendAuditEvery, Max: tendAuditEvery, Logger: e.o.Logger,
+	loop := pace.Loop{Min: tendAuditEvery, Max: tendAuditEvery, Logger: e.o.Logger,
 		Failure: "cannot tidy the audit, retrying in a minute", Recovered: "tidying the audit again"}
 	for {
 		wait := tendAuditEvery
@@ -42,7 +41,7 @@ func (e *Engine) tendAudit(ctx context.Context) error {
 			wait = loop.Fail(err)
 		}
 
-		if !alarm.Wait(ctx, wait) {
+		if !pace.Wait(ctx, wait) {
 			return nil
 		}
 	}

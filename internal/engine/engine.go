@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"notifier/internal/adopt"
-	"notifier/internal/alarm"
 	"notifier/internal/dispatch"
 	"notifier/internal/erase"
 	"notifier/internal/fleet"
@@ -24,10 +23,10 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/listener"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/reconcile"
 	"notifier/internal/redirect"
 	"notifier/internal/replay"
-	"notifier/internal/retry"
 	"notifier/internal/route"
 	"notifier/internal/schedule"
 	"notifier/internal/stats"
@@ -81,8 +80,8 @@ type Options struct {
 	Drain time.Duration
 	// OutageEvery is how often a lasting Redis outage is logged; zero = 1 min.
 	OutageEvery time.Duration
-	// Alarm is the kind of timer that sweepers use. A synctest bubble can only wake alarm.Portable.
-	Alarm alarm.Kind
+	// Alarm is the kind of timer that sweepers use. A synctest bubble can only wake pace.Portable.
+	Alarm pace.Kind
 	// Subscriptions may be nil.
 	Subscriptions Subscriptions
 	// LogAttempts selects the attempts that are logged.
@@ -388,7 +387,7 @@ func (e *Engine) Begin(ctx context.Context) error {
 		return e.wrong
 	}
 
-	again, o := retry.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second}, e.outage()
+	again, o := pace.Loop{Min: 50 * time.Millisecond, Max: 2 * time.Second}, e.outage()
 	for !e.isOpen() {
 		err := e.learn(ctx)
 		if err == nil {

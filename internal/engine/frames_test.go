@@ -69,7 +69,7 @@ func TestFewFunctionsBetweenHandlerAndScript(t *testing.T) {
 	if _, err := w.api.Schedule(t.Context(), client.Request{Key: key(0), Delay: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	serves, sends := h.own("notifier/internal/api.(*api).schedule"), h.own("notifier/internal/coalesce.(*Batcher[...]).run")
+	serves, sends := h.own("notifier/internal/api.(*api).schedule"), h.own("notifier/internal/pace.(*Batcher[...]).run")
 	all := append(sends, serves...)
 	if len(serves) == 0 || len(sends) == 0 || len(all) > most {
 		t.Errorf("%d functions, want at most %d:\n%s", len(all), most, strings.Join(all, "\n"))

@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/codec"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/stats"
 	"notifier/internal/store"
@@ -209,7 +209,7 @@ const outboxEvery = time.Minute
 
 // watchOutboxes warns of instances whose finalized notices are missing in the history.
 func (e *Engine) watchOutboxes(ctx context.Context) {
-	for alarm.Wait(ctx, outboxEvery) {
+	for pace.Wait(ctx, outboxEvery) {
 		e.warnOfNoOutbox(ctx)
 	}
 }

@@ -7,8 +7,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/health"
+	"notifier/internal/pace"
 )
 
 const (
@@ -44,7 +44,7 @@ func (r *receivers) store() *health.Store {
 // publish writes changes until ctx ends, and all that are left then.
 func (r *receivers) publish(ctx context.Context) error {
 	sync := time.Now().Add(syncEvery)
-	for alarm.Wait(ctx, healthEvery) {
+	for pace.Wait(ctx, healthEvery) {
 		due := time.Now().After(sync)
 		r.write(context.WithoutCancel(ctx), healthEvery, func(ctx context.Context) error {
 			err := r.store().Write(ctx, r.tracker)
@@ -80,7 +80,7 @@ func (r *receivers) write(ctx context.Context, within time.Duration, do func(ctx
 // so.
 func (r *receivers) scan(ctx context.Context) error {
 	s := &health.Scanner{Store: r.store(), Notices: r}
-	for alarm.Wait(ctx, scanEvery) {
+	for pace.Wait(ctx, scanEvery) {
 		if !r.tracker.Failing() {
 			continue
 		}

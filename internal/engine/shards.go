@@ -12,8 +12,8 @@ import (
 
 	"notifier/internal/keys"
 	"notifier/internal/move"
+	"notifier/internal/pace"
 	"notifier/internal/reconcile"
-	"notifier/internal/retry"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -25,7 +25,7 @@ type sweepers struct {
 	mu   sync.Mutex    // of grow
 	more chan struct{} // has one entry when new sweepers are not started yet
 
-	failures retry.Group
+	failures pace.Loops
 }
 
 func newSweepers() *sweepers { return &sweepers{more: make(chan struct{}, 1)} }

@@ -8,10 +8,10 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 )
 
@@ -104,7 +104,7 @@ func (e *Eraser) Tend(ctx context.Context) {
 		if err := e.PassOutboxes(ctx); err != nil && ctx.Err() == nil {
 			e.o.Logger.Debug("cannot drop old erasures from the history, retrying", zap.Error(err))
 		}
-		if !alarm.Wait(ctx, erasuresEvery+rand.N(erasuresEvery/10)) {
+		if !pace.Wait(ctx, erasuresEvery+rand.N(erasuresEvery/10)) {
 			return
 		}
 	}

@@ -13,8 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
 
@@ -113,7 +112,7 @@ type Fleet struct {
 	figures        string
 	sincePublished int // heartbeats since the description was published
 	reported       map[string]int64
-	retry          retry.Loop
+	retry          pace.Loop
 }
 
 const (
@@ -161,7 +160,7 @@ func New(o Options) (*Fleet, error) {
 		detector: newDetector(o.Takeover), about: string(about), reported: map[string]int64{}, sincePublished: republishEvery,
 	}
 
-	f.retry = retry.Loop{Min: minWait, Max: f.interval, Logger: o.Logger, Recovered: "heartbeats succeed again",
+	f.retry = pace.Loop{Min: minWait, Max: f.interval, Logger: o.Logger, Recovered: "heartbeats succeed again",
 		Failure: "heartbeats fail, working without the fleet, keeping this instance's part of the limits"}
 	f.subscriber = newSubscriber(f)
 	id := newID()
@@ -296,7 +295,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 
 		// Many messages may arrive together.
 		if left := wakeGap - time.Since(began); left > 0 {
-			alarm.Wait(ctx, left)
+			pace.Wait(ctx, left)
 		}
 	}
 

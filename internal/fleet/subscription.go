@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"notifier/internal/alarm"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 )
 
 // subscriber keeps the instance's subscription open. The other instances see the subscription as
@@ -45,7 +44,7 @@ var (
 
 // run keeps a subscription open until ctx ends.
 func (s *subscriber) run(ctx context.Context) {
-	again := retry.Loop{Min: minWait, Max: maxWait, Logger: s.f.o.Logger, Failure: "the fleet subscription ended, opening another"}
+	again := pace.Loop{Min: minWait, Max: maxWait, Logger: s.f.o.Logger, Failure: "the fleet subscription ended, opening another"}
 	for ctx.Err() == nil {
 		err := s.follow(ctx)
 		if ctx.Err() != nil {
@@ -58,7 +57,7 @@ func (s *subscriber) run(ctx context.Context) {
 		}
 
 		if errors.Is(err, errRenamed) { // logged by rename
-			alarm.Wait(ctx, again.Next())
+			pace.Wait(ctx, again.Next())
 			continue
 		}
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"notifier/internal/alarm"
+	"notifier/internal/pace"
 )
 
 const (
@@ -84,7 +84,7 @@ func (s *Scanner) count(ctx context.Context, r *Route) (counted, error) {
 
 		c.At = s.Store.Wire.Clock.Now().UnixMilli()
 		// Also after the last page, because the next route follows at once.
-		if !alarm.Wait(ctx, time.Duration(read)*time.Second/scanRate-time.Since(began)) {
+		if !pace.Wait(ctx, time.Duration(read)*time.Second/scanRate-time.Since(began)) {
 			return c, ctx.Err()
 		}
 		if cursor = next; cursor == "" {

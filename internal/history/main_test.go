@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"notifier/internal/alarm"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/pgtest"
 	"notifier/internal/store"
 )
@@ -95,7 +95,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for !ok() {
-		if !alarm.Wait(ctx, 5*time.Millisecond) {
+		if !pace.Wait(ctx, 5*time.Millisecond) {
 			t.Fatalf("not within 30 s: %s", what)
 		}
 	}

@@ -14,8 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 	"notifier/internal/tracing"
 )
@@ -80,7 +79,7 @@ type Shipper struct {
 	each   atomic.Int64             // size of an entry in bytes, as last seen
 	told   struct{ behind, dropped sometimes }
 	apart  atomic.Pointer[error] // why nothing expires: see Refused
-	again  retry.Loop            // failures of the database and of Redis
+	again  pace.Loop             // failures of the database and of Redis
 	// failure is the error of the last write to the database, and nil after a success. waiting is the number of entries in
 	// all outboxes, as last counted.
 	failure atomic.Pointer[error]
@@ -125,7 +124,7 @@ const (
 // NewShipper returns a Shipper. Run starts it.
 func NewShipper(o ShipperOptions) *Shipper {
 	s := &Shipper{o: o, token: rand.Text(), more: make(chan struct{}, 1), writes: make(chan struct{}, parallel)}
-	s.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery,
+	s.again = pace.Loop{Min: leastWait, Max: mostWait, Logger: o.Logger, WarnEvery: warnEvery,
 		Recovered: "writing to the history again",
 		Failure:   "cannot write to the history, keeping its entries in Redis, retrying"}
 	s.Grow(max(o.Shards, 1))
@@ -192,7 +191,7 @@ func (s *Shipper) Run(ctx context.Context) error {
 // watch wakes the shards whose outboxes hold entries, of any instance.
 func (s *Shipper) watch(ctx context.Context) {
 	near := false // near the bound of the memory
-	for alarm.Wait(ctx, watchAfter(near)) {
+	for pace.Wait(ctx, watchAfter(near)) {
 		near = false
 		waiting, err := s.o.Queue.Lengths(ctx)
 		if err != nil {
@@ -245,7 +244,7 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 		}
 
 		if left := time.Until(time.Unix(0, s.down.Load())); left > 0 {
-			if !alarm.Wait(ctx, left) {
+			if !pace.Wait(ctx, left) {
 				return
 			}
 		}
@@ -265,7 +264,7 @@ func (s *Shipper) serve(ctx context.Context, shard int, l *waits) {
 func (l *waits) calm(ctx context.Context) bool {
 	for until := time.Now().Add(mostCalm); ; {
 		before := l.ends.Load()
-		if !alarm.Wait(ctx, gather) {
+		if !pace.Wait(ctx, gather) {
 			return false
 		}
 		if l.ends.Load()-before < burst || time.Now().After(until) {
@@ -463,7 +462,7 @@ func (l *waits) fills(used, bound int64, now time.Time) bool {
 
 // expire deletes old entries every hour. While the clocks differ, it tries every minute.
 func (s *Shipper) expire(ctx context.Context) {
-	for wait := mathrand.N(time.Minute); alarm.Wait(ctx, wait); {
+	for wait := mathrand.N(time.Minute); pace.Wait(ctx, wait); {
 		wait = expireRate
 		if errors.Is(s.expireOnce(ctx), ErrClocks) {
 			wait = clocksRetry
@@ -509,7 +508,7 @@ func (s *Shipper) Refused() error {
 
 // index builds missing indexes once. New partitions have all of them.
 func (s *Shipper) index(ctx context.Context) {
-	for alarm.Wait(ctx, mathrand.N(indexWait)) {
+	for pace.Wait(ctx, mathrand.N(indexWait)) {
 		built, err := s.o.Writer.BuildIndexes(ctx)
 		if built > 0 {
 			s.o.Logger.Info("built indexes by webhook-id", zap.Int("partitions", built))
@@ -523,7 +522,7 @@ func (s *Shipper) index(ctx context.Context) {
 			s.o.Logger.Debug("cannot build indexes of the history, retrying", zap.Error(err))
 		}
 
-		if !alarm.Wait(ctx, indexRetry) {
+		if !pace.Wait(ctx, indexRetry) {
 			return
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -53,7 +53,7 @@ type Walker struct {
 
 // Run walks until ctx ends, and returns nil.
 func (w *Walker) Run(ctx context.Context) error {
-	again := retry.Loop{Min: releaseEvery, Max: 10 * time.Second, Logger: w.Logger,
+	again := pace.Loop{Min: releaseEvery, Max: 10 * time.Second, Logger: w.Logger,
 		Failure: "cannot release the notices of resumed receivers, retrying", Recovered: "releasing the notices of resumed receivers again"}
 	w.orphans = time.Now().Add(rand.N(orphansEvery))
 	for ctx.Err() == nil {

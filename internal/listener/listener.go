@@ -15,7 +15,7 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/wire"
 )
@@ -289,7 +289,7 @@ func (l *Listener) follow(ctx context.Context, c redis.Cmdable) {
 	f := l.newFlow(c)
 	defer l.forget(f)
 
-	loop := retry.Loop{Min: l.o.Retry, Max: max(time.Second, l.o.Retry), Logger: l.o.Logger, Failure: "subscription ended, opening another"}
+	loop := pace.Loop{Min: l.o.Retry, Max: max(time.Second, l.o.Retry), Logger: l.o.Logger, Failure: "subscription ended, opening another"}
 	for {
 		again := l.waits()
 		err := l.subscribe(ctx, f, &loop)
@@ -320,7 +320,7 @@ type subscription struct {
 	ps    wire.Subscription
 	beat  string // the message that this subscription must receive
 	heard *echo
-	loop  *retry.Loop
+	loop  *pace.Loop
 
 	confirmed int  // number of confirmed channels
 	up        bool // all channels are confirmed
@@ -328,7 +328,7 @@ type subscription struct {
 }
 
 // subscribe runs one subscription until it fails or ctx ends. When it is confirmed, loop succeeds.
-func (l *Listener) subscribe(ctx context.Context, f *flow, loop *retry.Loop) error {
+func (l *Listener) subscribe(ctx context.Context, f *flow, loop *pace.Loop) error {
 	parent := ctx
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/node"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
 
@@ -21,7 +21,7 @@ var errRefused = errors.New("patterns were refused, subscribing to them again")
 // followPatterns keeps a subscription to the keyspace events of adopting routes until ctx ends. Its
 // errors are logged at level debug, because others already report an unreachable node or a refusal.
 func (l *Listener) followPatterns(ctx context.Context, c redis.Cmdable) {
-	loop := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second}
+	loop := pace.Loop{Min: 50 * time.Millisecond, Max: time.Second}
 	for {
 		err := l.subscribePatterns(ctx, c, &loop)
 		if ctx.Err() != nil {
@@ -46,7 +46,7 @@ func (l *Listener) followPatterns(ctx context.Context, c redis.Cmdable) {
 
 // subscribePatterns runs one subscription. Each pattern has a separate command, so that a refused
 // one does not affect the others. The answers have the order of the patterns.
-func (l *Listener) subscribePatterns(ctx context.Context, c redis.Cmdable, loop *retry.Loop) error {
+func (l *Listener) subscribePatterns(ctx context.Context, c redis.Cmdable, loop *pace.Loop) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ps, err := wire.Subscribe(ctx, c)

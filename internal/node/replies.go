@@ -23,7 +23,7 @@ func (e *MalformedError) Error() string {
 	return fmt.Sprintf("redis sent a malformed reply, the connection is closed: %v", e.Cause)
 }
 
-// Severe makes [retry.Loop] log it as an error.
+// Severe makes [pace.Loop] log it as an error.
 func (*MalformedError) Severe() {}
 
 // ConnectError is returned for a connection that Redis refused or closed before its first reply. Nothing was sent.

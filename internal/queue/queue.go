@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 )
 
@@ -79,7 +79,7 @@ func (h *Handler) push(ctx context.Context, p *notice.Push, keep time.Duration) 
 	answered := one.(*signal)
 	var lost error // from an earlier push without an answer: the entry may exist
 
-	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxBackoff}
+	again := pace.Loop{Min: 20 * time.Millisecond, Max: maxBackoff}
 
 	for {
 		err := h.Pusher.Push(ctx, p, keep)

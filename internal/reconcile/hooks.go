@@ -8,10 +8,9 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -77,11 +76,11 @@ func (h *Hooks) Run(ctx context.Context) error {
 		return nil
 	}
 
-	again := retry.Loop{Min: hooksEvery, Max: 10 * time.Second, Logger: h.o.Logger,
+	again := pace.Loop{Min: hooksEvery, Max: 10 * time.Second, Logger: h.o.Logger,
 		Failure:   "cannot schedule the hooks' notices of dead letters, keeping their facts in Redis, retrying",
 		Recovered: "scheduling the hooks' notices of dead letters again"}
 	wait := time.Duration(0)
-	for n := 0; alarm.Wait(ctx, wait); n++ {
+	for n := 0; pace.Wait(ctx, wait); n++ {
 		err := h.pass(ctx, n%hooksAll == 0)
 		switch {
 		case err == nil:

@@ -3,7 +3,7 @@ package reconcile
 import (
 	"context"
 
-	"notifier/internal/coalesce"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 )
 
@@ -25,7 +25,7 @@ type Inspections struct {
 	store   BatchInspector
 	cluster bool
 
-	shared *coalesce.Group[int, *shared] // by shard in a cluster
+	shared *pace.Batchers[int, *shared] // by shard in a cluster
 }
 
 // shared is an inspection that waits for a shared call.
@@ -42,7 +42,7 @@ type shared struct {
 func NewInspections(s BatchInspector, t Toucher, cluster bool) *Inspections {
 	l := &Inspections{Toucher: t, store: s, cluster: cluster}
 	// With a single sender, requests that come during a call share the next one.
-	l.shared = coalesce.NewGroup[int](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send)
+	l.shared = pace.NewBatchers[int](pace.BatcherOptions{MaxSenders: 1, MinExtra: 1, MaxBatch: store.MaxLooks}, l.send)
 	return l
 }
 

@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 )
 
@@ -64,7 +64,7 @@ func sharing(t *testing.T, m *many, routes, shards int, cluster bool, f func(all
 		var wg sync.WaitGroup
 		var all []*Sweeper
 		for i := range routes * shards {
-			w := NewSweeper(SweeperOptions{Store: looks, Dispatch: &fake{}, Begun: begun, Grace: testGrace, Events: flowing{}, Alarm: alarm.Portable,
+			w := NewSweeper(SweeperOptions{Store: looks, Dispatch: &fake{}, Begun: begun, Grace: testGrace, Events: flowing{}, Alarm: pace.Portable,
 				Partition: keys.Partition{Prefix: fmt.Sprint("app", i/shards), Shard: i % shards}, Logger: zap.NewNop()})
 			all = append(all, w)
 			wg.Go(func() { _ = w.Run(ctx) })

@@ -13,8 +13,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 )
 
@@ -242,7 +242,7 @@ func within(t *testing.T, f func(t *testing.T, s *sim, w *Sweeper)) {
 		s := newSim(t)
 		w := NewSweeper(SweeperOptions{Store: s, Dispatch: s, Partition: keys.Partition{Prefix: "a"}, Grace: testGrace, Events: s, Assignment: s,
 			Peers: s,
-			Alarm: alarm.Portable, Logger: zap.NewNop()})
+			Alarm: pace.Portable, Logger: zap.NewNop()})
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- w.Run(ctx) }()

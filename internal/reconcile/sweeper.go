@@ -10,9 +10,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -115,10 +114,10 @@ type SweeperOptions struct {
 	// Begun is the instant from which idle intervals count. Sweepers with the same Begun inspect at
 	// the same instants and share calls. Zero means the time of NewSweeper.
 	Begun  time.Time
-	Alarm  alarm.Kind // the kind of alarm that Run sleeps with
+	Alarm  pace.Kind // the kind of alarm that Run sleeps with
 	Logger *zap.Logger
 	// Failures, if any, is shared by the Sweepers of an instance, so that Redis's failure is one line in the log.
-	Failures *retry.Group
+	Failures *pace.Loops
 }
 
 // Sweeper touches and sweeps the notices of one partition at their due time. One goroutine calls
@@ -209,7 +208,7 @@ func (s *Sweeper) signal() {
 func (s *Sweeper) Run(ctx context.Context) error {
 	a := s.o.Alarm.New()
 	defer a.Close()
-	again := retry.Loop{Min: 20 * time.Millisecond, Max: maxWait, Logger: s.o.Logger,
+	again := pace.Loop{Min: 20 * time.Millisecond, Max: maxWait, Logger: s.o.Logger,
 		Failure: "sweep failed, retrying", Recovered: "sweeping again", Group: s.o.Failures}
 	where := []zap.Field{zap.String("prefix", s.o.Partition.Prefix), zap.Int("shard", s.o.Partition.Shard)}
 
@@ -242,7 +241,7 @@ func (s *Sweeper) Run(ctx context.Context) error {
 }
 
 // sleep waits until the next pass is due: by the alarm, or by a wake.
-func (s *Sweeper) sleep(ctx context.Context, a alarm.Alarm) {
+func (s *Sweeper) sleep(ctx context.Context, a pace.Alarm) {
 	for {
 		select {
 		case <-ctx.Done():

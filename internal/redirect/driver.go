@@ -9,9 +9,8 @@ import (
 
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/wire"
 )
@@ -136,7 +135,7 @@ func (d *Driver) take(ctx context.Context) bool {
 type drive struct {
 	*Driver
 	r     Redirect
-	again retry.Loop
+	again pace.Loop
 	// later has the ids of the redirects that were made after this one. It leaves the notices that they have changed.
 	later map[string]bool
 	// left holds the notices to visit again, failed the partitions. Both are complete if whole is true: this driver has read
@@ -150,7 +149,7 @@ type drive struct {
 func (d *Driver) newDrive(r Redirect) *drive {
 	log := d.o.Logger.With(zap.String("redirect", r.ID))
 	log.Info("redirecting", zap.Int("pass", r.Pass))
-	return &drive{Driver: d, r: r, again: retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "redirect failed, retrying",
+	return &drive{Driver: d, r: r, again: pace.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "redirect failed, retrying",
 		Recovered: "redirect works again"}}
 }
 
@@ -204,7 +203,7 @@ func (d *drive) run(ctx context.Context) int {
 		}
 
 		d.again.Succeed()
-		alarm.Wait(ctx, pause)
+		pace.Wait(ctx, pause)
 		pause = min(2*pause, mostBetween)
 	}
 }

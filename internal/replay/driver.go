@@ -12,10 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/history"
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/tracing"
 	"notifier/internal/wire"
@@ -164,12 +163,12 @@ type drive struct {
 	*Driver
 	r     history.Replay
 	as    string
-	again retry.Loop
+	again pace.Loop
 }
 
 func (d *drive) run(ctx context.Context) {
 	log := d.o.Logger.With(zap.String("replay", d.r.Name))
-	d.again = retry.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "replay failed, retrying", Recovered: "replay works again"}
+	d.again = pace.Loop{Min: leastWait, Max: mostWait, Logger: log, Failure: "replay failed, retrying", Recovered: "replay works again"}
 	if d.outdated(ctx) {
 		return
 	}
@@ -252,7 +251,7 @@ func (d *drive) outdated(ctx context.Context) bool {
 func (d *drive) rest(ctx context.Context, wait time.Duration) bool {
 	for wait > 0 && ctx.Err() == nil {
 		step := min(wait, holdFor/4)
-		alarm.Wait(ctx, step)
+		pace.Wait(ctx, step)
 		if wait -= step; wait <= 0 {
 			break
 		}

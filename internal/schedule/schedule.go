@@ -28,9 +28,9 @@ import (
 	"sync"
 	"time"
 
-	"notifier/internal/coalesce"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/store"
 	"notifier/internal/wire"
@@ -79,7 +79,7 @@ type Scheduler struct {
 
 	callers sync.WaitGroup // running calls of Schedule and Many
 
-	waiting *coalesce.Group[string, waiting] // by node
+	waiting *pace.Batchers[string, waiting] // by node
 
 	mu     sync.Mutex
 	closed bool
@@ -109,7 +109,7 @@ func New(o Options) *Scheduler {
 	}
 
 	s := &Scheduler{o: o}
-	s.waiting = coalesce.NewGroup[string](coalesce.Options{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
+	s.waiting = pace.NewBatchers[string](pace.BatcherOptions{MaxSenders: maxCalls, MinExtra: 1, MaxBatch: maxTogether}, s.flush)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/coalesce"
 	"notifier/internal/keys"
 	"notifier/internal/node"
+	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
 
@@ -32,12 +32,12 @@ type Timers struct {
 	foreign func(prefix string, n int)
 
 	calls sync.WaitGroup // calls that may outlive their callers
-	nodes *coalesce.Group[string, timer]
+	nodes *pace.Batchers[string, timer]
 }
 
 func newTimers(w *wire.Client, o *Options) *Timers {
 	t := &Timers{w: w, cluster: o.Cluster, slow: o.Nodes, adopts: o.Adopts, foreign: o.foreign}
-	t.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
+	t.nodes = pace.NewBatchers[string](pace.BatcherOptions{MaxSenders: 1, MinExtra: 1, MaxBatch: timerBatch},
 		func(list []timer) { t.setAll(context.Background(), list) })
 	return t
 }

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/keys"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 	"notifier/internal/wire"
 )
 
@@ -253,7 +253,7 @@ func (l *line) fail(err error) {
 // follow keeps a subscription until the last tap has ended.
 func (h *Hub) follow(l *line) {
 	defer close(l.done)
-	again := retry.Loop{Min: 50 * time.Millisecond, Max: time.Second, Logger: h.o.Logger,
+	again := pace.Loop{Min: 50 * time.Millisecond, Max: time.Second, Logger: h.o.Logger,
 		Failure: "the subscription of the taps ended, retrying"}
 	for l.ctx.Err() == nil {
 		ps, err := h.o.Store.subscribe(l.ctx)

@@ -16,9 +16,8 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/proto"
 
-	"notifier/internal/alarm"
 	"notifier/internal/config/otelenv"
-	"notifier/internal/retry"
+	"notifier/internal/pace"
 )
 
 // The signals: spans, and data points of metrics. metrics.TelemetrySignals is the list.
@@ -52,7 +51,7 @@ type exporter struct {
 	signal   string
 	to       *otelenv.Endpoint
 	client   *http.Client
-	again    retry.Loop
+	again    pace.Loop
 	log      *zap.Logger
 	observer Observer
 	rejected bool // was logged
@@ -67,7 +66,7 @@ func newExporter(signal string, to *otelenv.Endpoint, log *zap.Logger, observer 
 			[]*http.Request) error {
 			return http.ErrUseLastResponse
 		}},
-		again: retry.Loop{Min: time.Second, Max: 20 * time.Second, Logger: log,
+		again: pace.Loop{Min: time.Second, Max: 20 * time.Second, Logger: log,
 			Failure: "OpenTelemetry export failed, retrying", Recovered: "exporting to OpenTelemetry again"}}
 }
 
@@ -128,7 +127,7 @@ func (x *exporter) try(ctx context.Context, body []byte, reply proto.Message) er
 			wait = max(wait, s.after)
 		}
 
-		if !retryable(err) || time.Now().Add(wait).After(until) || !alarm.Wait(ctx, wait) {
+		if !retryable(err) || time.Now().Add(wait).After(until) || !pace.Wait(ctx, wait) {
 			return err
 		}
 	}

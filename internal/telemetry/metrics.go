@@ -16,8 +16,8 @@ import (
 	metrics "go.opentelemetry.io/proto/slim/otlp/metrics/v1"
 	resources "go.opentelemetry.io/proto/slim/otlp/resource/v1"
 
-	"notifier/internal/alarm"
 	"notifier/internal/config/otelenv"
+	"notifier/internal/pace"
 )
 
 // metricsLoop exports the metrics of a Prometheus registry at an interval.
@@ -36,7 +36,7 @@ func newMetricsLoop(s *otelenv.Settings, x *exporter, r *resource.Resource, from
 // run exports until ctx ends.
 func (l *metricsLoop) run(ctx context.Context) {
 	defer l.exporter.client.CloseIdleConnections()
-	for alarm.Wait(ctx, l.interval) {
+	for pace.Wait(ctx, l.interval) {
 		l.export(ctx)
 	}
 }

@@ -13,10 +13,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"notifier/internal/coalesce"
 	"notifier/internal/keys"
 	"notifier/internal/node"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 )
 
 // Confirmed writes: a call waits until the required number of replicas have received its writes
@@ -72,7 +72,7 @@ type confirmer struct {
 	gates *node.Nodes
 	mark  func() string // the script's text for the server that answers
 
-	nodes *coalesce.Group[string, *confirming] // by address; "" outside a cluster
+	nodes *pace.Batchers[string, *confirming] // by address; "" outside a cluster
 }
 
 // confirming is writes to one node on their way.
@@ -97,7 +97,7 @@ func (w *Client) newConfirmer(o Confirm) *confirmer {
 
 	c := &confirmer{Confirm: o, c: w.Conn.waiters(own), gates: w.Nodes,
 		mark: func() string { return w.fit(markScript.bare, markScript.mayGrow).src }}
-	c.nodes = coalesce.NewGroup[string](coalesce.Options{MaxSenders: WaitingConns, MinExtra: 1, MaxBatch: MaxPipelined}, c.flush)
+	c.nodes = pace.NewBatchers[string](pace.BatcherOptions{MaxSenders: WaitingConns, MinExtra: 1, MaxBatch: MaxPipelined}, c.flush)
 	return c
 }
 

@@ -103,7 +103,7 @@ func messages(path string, logged map[string]string) error {
 			if m := logMessage(n); m != nil {
 				add(m)
 			}
-		case *ast.KeyValueExpr: // of a retry.Loop, which logs it as a warning
+		case *ast.KeyValueExpr: // of a pace.Loop, which logs it as a warning
 			if key, ok := n.Key.(*ast.Ident); ok && key.Name == "Failure" {
 				add(n.Value)
 			}
@@ -131,7 +131,7 @@ func logMessage(call *ast.CallExpr) ast.Expr {
 			return nil
 		}
 		if field, ok := call.Args[1].(*ast.SelectorExpr); ok && field.Sel.Name == "Failure" {
-			return nil // of a retry.Loop: each is a literal where the Loop is made
+			return nil // of a pace.Loop: each is a literal where the Loop is made
 		}
 		return call.Args[1]
 	}

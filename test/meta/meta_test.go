@@ -22,8 +22,7 @@ const root = "../.."
 var layers = map[string]int{
 	"client": 5, // public: the standard library only, and nothing internal
 
-	"internal/alarm":    10,
-	"internal/coalesce": 10,
+	"internal/pace":     10,
 	"internal/keyring":  10,
 	"internal/mask":     10,
 	"internal/keys":     10,
@@ -33,7 +32,6 @@ var layers = map[string]int{
 	"internal/timespec": 22,
 	"internal/tracing":  10,
 	"internal/access":   15,
-	"internal/retry":    15,
 	"internal/notice":   20,
 	"internal/sign":     25,
 	"internal/route":    30,

@@ -14,12 +14,12 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"go.uber.org/zap"
 
-	"notifier/internal/alarm"
 	"notifier/internal/embedded"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/notice"
+	"notifier/internal/pace"
 	"notifier/internal/route"
 	"notifier/internal/wire"
 )
@@ -184,7 +184,7 @@ func (w *world) start(t *testing.T) *instance {
 	i.Engine = engine.New(engine.Options{Conn: i.conn, Space: keys.Space{Namespace: space.Namespace, Shards: w.shards}, Routes: table,
 		Handler: handler{w, i.name}, Instance: i.name, Concurrency: slots,
 		Grace: 50 * time.Millisecond, Metrics: i.metrics, Retention: w.retention, Retain: 100000,
-		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: alarm.Portable, Logger: zap.NewNop()})
+		ConfigureRedis: true, Takeover: w.takeover, Drain: 25 * time.Second, Alarm: pace.Portable, Logger: zap.NewNop()})
 	ctx, cancel := context.WithCancel(context.Background())
 	i.end = cancel
 	go func() { i.done <- i.Run(ctx) }()

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package alarm
+package pace
 
 // New returns the most precise Alarm of this system: a time.Timer.
-func New() Alarm { return NewTimer() }
+func NewAlarm() Alarm { return NewTimer() }

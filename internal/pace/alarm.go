@@ -1,4 +1,4 @@
-package alarm
+package pace
 
 import "time"
 
@@ -29,7 +29,7 @@ func (k Kind) New() Alarm {
 	if k == Portable {
 		return NewTimer()
 	}
-	return New()
+	return NewAlarm()
 }
 
 type fallback struct {

@@ -1,4 +1,4 @@
-package coalesce
+package pace
 
 import (
 	"sync"
@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Options configure a Batcher. All but Interval are required.
-type Options struct {
+// BatcherOptions configure a Batcher. All but Interval are required.
+type BatcherOptions struct {
 	// MaxSenders is the maximum number of batches in transit.
 	MaxSenders int
 	// MinExtra is the number of waiting items that starts another sender while one is running.
@@ -21,7 +21,7 @@ type Options struct {
 
 // Batcher sends items in batches. It is safe for concurrent use. Use New to create one.
 type Batcher[T any] struct {
-	o    Options
+	o    BatcherOptions
 	send func([]T)
 
 	waiting atomic.Int64 // len(pending), for readers without mu
@@ -35,8 +35,8 @@ type Batcher[T any] struct {
 	idle    *sync.Cond
 }
 
-// New returns a Batcher that calls send with 1 to MaxBatch items. send may keep the slice.
-func New[T any](o Options, send func([]T)) *Batcher[T] {
+// NewBatcher returns a Batcher that calls send with 1 to MaxBatch items. send may keep the slice.
+func NewBatcher[T any](o BatcherOptions, send func([]T)) *Batcher[T] {
 	b := &Batcher[T]{o: o, send: send}
 	b.idle = sync.NewCond(&b.mu)
 	return b

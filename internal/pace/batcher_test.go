@@ -1,4 +1,4 @@
-package coalesce
+package pace
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 func TestItemsGatherWhileSendersAreBusy(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
-	b := New(Options{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
+	b := NewBatcher(BatcherOptions{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
 		sizes <- len(items)
 		<-release
 	})
@@ -40,7 +40,7 @@ func TestItemsGatherWhileSendersAreBusy(t *testing.T) {
 func TestSecondSenderWaitsForMinExtraItems(t *testing.T) {
 	release := make(chan struct{})
 	sizes := make(chan int, 100)
-	b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10}, func(items []int) {
+	b := NewBatcher(BatcherOptions{MaxSenders: 2, MinExtra: 4, MaxBatch: 10}, func(items []int) {
 		sizes <- len(items)
 		<-release
 	})
@@ -67,7 +67,7 @@ func TestSecondSenderWaitsForMinExtraItems(t *testing.T) {
 
 func TestEveryItemIsSentOnce(t *testing.T) {
 	var seen [10000]atomic.Int32
-	b := New(Options{MaxSenders: 3, MinExtra: 5, MaxBatch: 7}, func(items []int) {
+	b := NewBatcher(BatcherOptions{MaxSenders: 3, MinExtra: 5, MaxBatch: 7}, func(items []int) {
 		for _, i := range items {
 			seen[i].Add(1)
 		}
@@ -91,7 +91,7 @@ func TestEveryItemIsSentOnce(t *testing.T) {
 
 func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
-	x := New(Options{MaxSenders: 2, MinExtra: 1, MaxBatch: 128}, func([]int) {})
+	x := NewBatcher(BatcherOptions{MaxSenders: 2, MinExtra: 1, MaxBatch: 128}, func([]int) {})
 	for i := range b.N {
 		x.Add(i)
 	}
@@ -104,7 +104,7 @@ func TestItemsGatherUntilIntervalEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		begin := time.Now()
-		b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: 5 * time.Millisecond}, func(items []int) {
+		b := NewBatcher(BatcherOptions{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: 5 * time.Millisecond}, func(items []int) {
 			got = append(got, fmt.Sprint(time.Since(begin), items))
 		})
 		add := func(at time.Duration, items ...int) {
@@ -132,7 +132,7 @@ func TestSetIntervalZeroSendsWaitingItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []string
 		begin := time.Now()
-		b := New(Options{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: time.Hour}, func(items []int) {
+		b := NewBatcher(BatcherOptions{MaxSenders: 2, MinExtra: 4, MaxBatch: 10, Interval: time.Hour}, func(items []int) {
 			got = append(got, fmt.Sprint(time.Since(begin), items))
 		})
 		b.Add(0)
@@ -156,7 +156,7 @@ func TestSetIntervalZeroSendsWaitingItems(t *testing.T) {
 // With any interval each item is sent once, and Wait waits for the last one.
 func TestEveryItemIsSentOnceWithAnInterval(t *testing.T) {
 	var seen [4000]atomic.Int32
-	b := New(Options{MaxSenders: 2, MinExtra: 50, MaxBatch: 60, Interval: 20 * time.Microsecond}, func(items []int) {
+	b := NewBatcher(BatcherOptions{MaxSenders: 2, MinExtra: 50, MaxBatch: 60, Interval: 20 * time.Microsecond}, func(items []int) {
 		for _, i := range items {
 			seen[i].Add(1)
 		}
@@ -187,7 +187,7 @@ func TestGroupHasSendersPerDestination(t *testing.T) {
 		var mu sync.Mutex
 		var got []int
 		hold := make(chan struct{})
-		g := NewGroup[string](Options{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
+		g := NewBatchers[string](BatcherOptions{MaxSenders: 1, MinExtra: 1, MaxBatch: 10}, func(items []int) {
 			if items[0] < 0 {
 				<-hold
 			}

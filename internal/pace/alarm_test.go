@@ -1,4 +1,4 @@
-package alarm
+package pace
 
 import (
 	"sync"
@@ -51,7 +51,7 @@ func TestLongWaitsAreNotTooShort(t *testing.T) {
 			for range others {
 				wg.Go(func() { fire(done) })
 			}
-			a := New()
+			a := NewAlarm()
 			defer a.Close()
 			for i := range 20 {
 				d := 16*time.Millisecond + time.Duration(i)*100*time.Microsecond
@@ -74,7 +74,7 @@ func TestLongWaitsAreNotTooShort(t *testing.T) {
 
 // fire lets an alarm fire until done is closed.
 func fire(done <-chan struct{}) {
-	a := New()
+	a := NewAlarm()
 	defer a.Close()
 	for {
 		a.Set(15 * time.Millisecond)
@@ -90,7 +90,7 @@ func fire(done <-chan struct{}) {
 func BenchmarkSetAndWait(b *testing.B) {
 	for _, d := range []time.Duration{200 * time.Microsecond, 20 * time.Millisecond} {
 		b.Run(d.String(), func(b *testing.B) {
-			a := New()
+			a := NewAlarm()
 			defer a.Close()
 			var over time.Duration
 			for range b.N {

@@ -1,4 +1,4 @@
-package retry
+package pace
 
 import (
 	"sync"
@@ -8,13 +8,13 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// groupEvery is the shortest time between two warnings of a Group.
+// groupEvery is the shortest time between two warnings of Loops.
 const groupEvery = time.Minute
 
-// Group limits the messages of several Loops that fail of one cause: at most one warning a minute for all of them, and
+// Loops limits the messages of several Loops that fail of one cause: at most one warning a minute for all of them, and
 // one message when the last of them has recovered. A Loop that had failed before a warning causes no other one, unless it
-// has a WarnEvery. The zero Group is ready for use.
-type Group struct {
+// has a WarnEvery. The zero Loops is ready for use.
+type Loops struct {
 	mu     sync.Mutex
 	rows   map[*Loop]row
 	last   time.Time // of the last warning
@@ -30,7 +30,7 @@ type row struct {
 
 // fail notes a failure of l and reports whether to log it at level. An error is logged also within a minute after a
 // warning.
-func (g *Group) fail(l *Loop, now time.Time, level zapcore.Level) bool {
+func (g *Loops) fail(l *Loop, now time.Time, level zapcore.Level) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.prune(now)
@@ -54,7 +54,7 @@ func (g *Group) fail(l *Loop, now time.Time, level zapcore.Level) bool {
 }
 
 // succeed notes a success of l, and reports whether it is the last Loop to recover after a warning.
-func (g *Group) succeed(l *Loop) bool {
+func (g *Loops) succeed(l *Loop) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.prune(time.Now())
@@ -68,7 +68,7 @@ func (g *Group) succeed(l *Loop) bool {
 }
 
 // prune removes Loops that have not been used since: their operation may have nothing to do.
-func (g *Group) prune(now time.Time) {
+func (g *Loops) prune(now time.Time) {
 	for l, r := range g.rows {
 		if now.Sub(r.at) > groupEvery {
 			delete(g.rows, l)

@@ -1,4 +1,4 @@
-package retry
+package pace
 
 import (
 	"context"
@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"notifier/internal/alarm"
 )
 
 // Loop computes the delays between retries of a failing operation, and logs the failures. Each failure in a row doubles
@@ -27,7 +25,7 @@ type Loop struct {
 	// succeeds in between or not. Zero = a warning at the first of several failures in a row.
 	WarnEvery time.Duration
 	// Group, if any, limits the messages of several Loops together.
-	Group *Group
+	Group *Loops
 
 	mu       sync.Mutex
 	failures int
@@ -57,7 +55,7 @@ func (l *Loop) Wait(ctx context.Context, err error, fields ...zap.Field) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	return alarm.Wait(ctx, l.Fail(err, fields...))
+	return Wait(ctx, l.Fail(err, fields...))
 }
 
 // Succeed notes a success, and logs it if a failure before it was logged.

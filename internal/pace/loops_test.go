@@ -1,4 +1,4 @@
-package retry
+package pace
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ func (severe) Severe() {}
 func TestGroupWarnsOnceForAllLoops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
-		var g Group
+		var g Loops
 		list := make([]*Loop, 31)
 		for i := range list {
 			list[i] = &Loop{Min: 1, Max: 1, Logger: zap.New(core), Failure: "sweep failed, retrying", Recovered: "sweeping again", Group: &g}
@@ -67,7 +67,7 @@ func TestGroupWarnsOnceForAllLoops(t *testing.T) {
 func TestGroupWarnsAgainOfLoopWithWarnEvery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zapcore.InfoLevel)
-		var g Group
+		var g Loops
 		for range 3 { // each settle has a Loop of its own
 			l := &Loop{Min: 1, Max: 1, Logger: zap.New(core), Failure: "settle failed, retrying", WarnEvery: groupEvery, Group: &g}
 			for range 50 {

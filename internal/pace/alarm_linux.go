@@ -1,4 +1,4 @@
-package alarm
+package pace
 
 import (
 	"os"
@@ -29,8 +29,8 @@ type timerfd struct {
 	due  time.Time // when to fire
 }
 
-// New returns the most precise Alarm of this system: a timerfd.
-func New() Alarm {
+// NewAlarm returns the most precise Alarm of this system: a timerfd.
+func NewAlarm() Alarm {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
 		return NewTimer()

@@ -1,2 +1,0 @@
-// Package retry paces the repetition of operations that fail.
-package retry
