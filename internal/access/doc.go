@@ -5,4 +5,13 @@
 // that a token belongs to. The caller's role decides which calls and pages are allowed, and its prefix limits the keys.
 // [Meter] limits the rate of each client. By address, [Failures] limits calls with a wrong token, and [Anonymous]
 // limits requests for the public keys, which need no token. Limits apply to each instance of the service separately.
+//
+// # Addresses behind proxies
+//
+// Each proxy appends the address of its peer to the header X-Forwarded-For. [Proxies] trust the header only if the
+// connection comes from a proxy of the operator, because any other sender could forge it. They read the addresses from
+// right to left. The client is the first one that is not a trusted proxy. If there is none, or a malformed entry comes
+// first, the address of the last proxy read is used instead.
+//
+// The header X-Forwarded-Proto, also only from a trusted proxy, says whether the client uses TLS.
 package access

@@ -7,10 +7,10 @@ import (
 
 	"go.uber.org/zap"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
-	"notifier/internal/remote"
 	"notifier/internal/wire"
 )
 
@@ -105,7 +105,7 @@ func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
 
-	e.Client, e.Address, e.Via = at.Name, remote.Of(r).Address, audit.API
+	e.Client, e.Address, e.Via = at.Name, access.OriginOf(r).Address, audit.API
 	at.call.noted = true
 	a.trail.Note(r.Context(), e, zap.String("operation", at.call.id()))
 }

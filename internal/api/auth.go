@@ -8,7 +8,6 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/codec"
-	"notifier/internal/remote"
 )
 
 // admit finds out who calls.
@@ -34,7 +33,7 @@ func (a *api) admit(r *http.Request) (caller, *Problem) {
 		return caller{who}, nil
 	}
 
-	if wait := a.failures.Add(remote.Of(r).Address, access.ViaAPI); wait > 0 {
+	if wait := a.failures.Add(access.OriginOf(r).Address, access.ViaAPI); wait > 0 {
 		seconds := int((wait + time.Second - 1) / time.Second)
 		return caller{}, problem(http.StatusTooManyRequests,
 			"too many requests with a wrong token from this address; correct tokens are not limited").
@@ -55,7 +54,7 @@ func (a *api) admitLocal(r *http.Request) (caller, *Problem) {
 			with("WWW-Authenticate", `Bearer realm="notifier"`)
 	}
 
-	if !remote.IsLoopback(r.Host) {
+	if !access.IsLoopback(r.Host) {
 		return caller{}, problem(http.StatusMisdirectedRequest,
 			"without clients only requests to localhost, 127.0.0.1 or [::1] are answered; this one names %q", codec.Clip(r.Host, 100))
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"notifier/internal/access"
-	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/sign"
 )
@@ -41,7 +40,7 @@ func (k *KeySet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func (k *KeySet) answer(w http.ResponseWriter, r *http.Request) *Problem {
-	if !k.limit.Admit(remote.Of(r).Address, time.Now()) {
+	if !k.limit.Admit(access.OriginOf(r).Address, time.Now()) {
 		return problem(http.StatusTooManyRequests,
 			"this address makes too many calls without a token; repeat the call in 1 s").with("Retry-After", "1")
 	}

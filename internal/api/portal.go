@@ -9,11 +9,11 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
-	"notifier/internal/remote"
 	"notifier/internal/session"
 )
 
@@ -126,7 +126,7 @@ func (a *api) makeLink(w http.ResponseWriter, r *http.Request, at site, scope se
 	a.operated(r, at, audit.Entry{Action: audit.PortalLink, Prefix: scope.Prefix, Detail: detail + ", until " +
 		link.Expires.Format(time.RFC3339)}, nil)
 	to := url.URL{Scheme: "http", Host: r.Host, Path: session.LinkPath + link.Token}
-	if remote.Of(r).Secure {
+	if access.OriginOf(r).Secure {
 		to.Scheme = "https"
 	}
 

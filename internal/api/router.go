@@ -16,7 +16,6 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/codec"
-	"notifier/internal/remote"
 	"notifier/internal/wire"
 )
 
@@ -47,7 +46,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if ce := a.log.Check(a.logCalls.level(call), "api call"); ce != nil {
 			fields := []zap.Field{zap.String("request_id", id), zap.String("method", r.Method),
 				zap.String("path", codec.Clip(r.URL.EscapedPath(), 300)),
-				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", remote.Of(r).Address),
+				zap.Int("status", rec.status), zap.String("client", call.Name), zap.String("address", access.OriginOf(r).Address),
 				zap.String("operation", call.id())}
 			if call.key != "" {
 				fields = append(fields, zap.String("key", codec.Clip(call.key, 300)))

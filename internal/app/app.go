@@ -22,7 +22,6 @@ import (
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
-	"notifier/internal/remote"
 	"notifier/internal/route"
 	"notifier/internal/sampler"
 	"notifier/internal/session"
@@ -99,7 +98,7 @@ func New(o Options) (_ *Process, err error) {
 		return nil, err
 	}
 
-	p.server = api.Server(p.leave.handler(remote.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
+	p.server = api.Server(p.leave.handler(access.Proxies(o.Config.TrustedProxies).Handler(p.newHandler())), o.Config.Listen)
 	return p, nil
 }
 

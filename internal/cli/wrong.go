@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"notifier/client"
-	"notifier/internal/spelling"
+	"notifier/internal/config"
 	"notifier/internal/wire"
 )
 
@@ -182,7 +182,7 @@ func suggestFlag(c *cobra.Command, err error) error {
 
 	name, best, least := m[1], "", 3
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := spelling.Distance(name, f.Name, math.MaxInt); d < least || len(name) > 2 && strings.HasPrefix(f.Name, name) && least > 1 {
+		if d := config.Distance(name, f.Name, math.MaxInt); d < least || len(name) > 2 && strings.HasPrefix(f.Name, name) && least > 1 {
 			best, least = f.Name, d
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
-	"notifier/internal/spelling"
 )
 
 // address parses the address as the client library will. The library's errors are not shown, because they may contain
@@ -354,7 +353,7 @@ func (r *reader) nearest(name string) string {
 	limit := min(4, 1+(len(strings.TrimPrefix(name, Prefix))+1)/3)
 	best, near := limit, ""
 	for known := range r.known {
-		if d := spelling.Distance(name, known, limit); d < best || d == best && known < near {
+		if d := Distance(name, known, limit); d < best || d == best && known < near {
 			best, near = d, known
 		}
 	}

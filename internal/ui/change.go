@@ -5,8 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"notifier/internal/access"
 	"notifier/internal/audit"
-	"notifier/internal/remote"
 	"notifier/internal/store"
 	"notifier/internal/wire"
 )
@@ -22,7 +22,7 @@ func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
 		e.Result, e.Detail = audit.Failed, err.Error()
 	}
 
-	e.Client, e.Address, e.Via = v.Client, remote.Of(r).Address, audit.Pages
+	e.Client, e.Address, e.Via = v.Client, access.OriginOf(r).Address, audit.Pages
 	p.trail.Note(r.Context(), e)
 }
 

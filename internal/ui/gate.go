@@ -14,7 +14,6 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/audit"
-	"notifier/internal/remote"
 	"notifier/internal/session"
 )
 
@@ -206,7 +205,8 @@ func dropCookie(w http.ResponseWriter, r *http.Request, name string) {
 }
 
 func cookie(r *http.Request, name, value string) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: remote.Of(r).Secure}
+	return &http.Cookie{Name: name, Value: value, Path: Root, HttpOnly: true, SameSite: http.SameSiteStrictMode,
+		Secure: access.OriginOf(r).Secure}
 }
 
 // sendToSignIn leads a visitor without a session to the page for signing in.
@@ -287,7 +287,7 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 		return nil
 	}
 
-	value, s, err := p.o.Sessions.SignIn(r.Context(), token, remote.Of(r).Address)
+	value, s, err := p.o.Sessions.SignIn(r.Context(), token, access.OriginOf(r).Address)
 	var tooMany *session.TooMany
 	switch {
 	case errors.As(err, &tooMany):
@@ -334,7 +334,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 // entered adds a sign-in or sign-out to the audit.
 func (p *Pages) entered(r *http.Request, action audit.Action, s *session.Session) {
 	p.trail.Note(r.Context(), audit.Entry{Action: action, Prefix: s.Prefix, Result: audit.Done, Client: s.Name,
-		Address: remote.Of(r).Address, Via: audit.Pages})
+		Address: access.OriginOf(r).Address, Via: audit.Pages})
 }
 
 // openLink serves GET /ui/portal/{token}, the address of a portal link. It stores a session for the link in a cookie

@@ -17,7 +17,6 @@ import (
 	"notifier/internal/engine/enginetest"
 	"notifier/internal/keyring"
 	"notifier/internal/notice"
-	"notifier/internal/remote"
 	"notifier/internal/session"
 	"notifier/internal/ui"
 	"notifier/internal/wire"
@@ -194,7 +193,7 @@ func TestSignInAndOut(t *testing.T) {
 func TestCookiesAreSecureBehindTLS(t *testing.T) {
 	_, at := instances(t, 1, clients)
 	for network, secure := range map[string]bool{"192.0.2.0/24": true, "198.51.100.0/24": false} { // requests come from 192.0.2.1
-		b := &browser{t: t, h: remote.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
+		b := &browser{t: t, h: access.Proxies{netip.MustParsePrefix(network)}.Handler(at[0])}
 		if b.do("POST", "/ui/sign-in", url.Values{"token": {"token-of-ops"}}, "X-Forwarded-Proto", "https"); b.cookie == nil ||
 			b.cookie.Secure != secure {
 			t.Errorf("%s: %+v", network, b.cookie)

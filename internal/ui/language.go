@@ -14,7 +14,6 @@ import (
 
 	"notifier/internal/access"
 	"notifier/internal/phrase"
-	"notifier/internal/remote"
 )
 
 // language is a language of the pages.
@@ -245,7 +244,7 @@ func (p *Pages) chooseLanguage(w http.ResponseWriter, r *http.Request) error {
 	}
 
 	http.SetCookie(w, &http.Cookie{Name: languageCookie, Value: l.Tag, Path: Root, MaxAge: 365 * 24 * 60 * 60, HttpOnly: true,
-		SameSite: http.SameSiteLaxMode, Secure: remote.Of(r).Secure})
+		SameSite: http.SameSiteLaxMode, Secure: access.OriginOf(r).Secure})
 	return back(w, within(q.Get("back")), nil)
 }
 

@@ -27,8 +27,6 @@ var layers = map[string]int{
 	"internal/mask":     10,
 	"internal/keys":     10,
 	"internal/phrase":   10,
-	"internal/remote":   10,
-	"internal/spelling": 10,
 	"internal/timespec": 22,
 	"internal/tracing":  10,
 	"internal/access":   15,

@@ -1,5 +1,4 @@
-// Package spelling compares names, to suggest the one that was probably meant.
-package spelling
+package config
 
 // Distance is the number of letters to change, add or drop between two names,
 // or limit if it is not less.

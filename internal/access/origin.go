@@ -1,12 +1,4 @@
-// Package remote determines the address of the client that sent an HTTP request, also behind proxies.
-//
-// Each proxy appends the address of its peer to the header X-Forwarded-For. Package remote trusts the header only if
-// the connection comes from a proxy of the operator, because any other sender could forge it. It reads the addresses
-// from right to left. The client is the first one that is not a trusted proxy. If there is none, or a malformed entry
-// comes first, the address of the last proxy read is used instead.
-//
-// The header X-Forwarded-Proto, also only from a trusted proxy, says whether the client uses TLS.
-package remote
+package access
 
 import (
 	"context"
@@ -37,8 +29,8 @@ func (p Proxies) Handler(next http.Handler) http.Handler {
 
 type originKey struct{}
 
-// Of is the origin of a request. Without Handler, no proxy is trusted.
-func Of(r *http.Request) Origin {
+// OriginOf is the origin of a request. Without Handler, no proxy is trusted.
+func OriginOf(r *http.Request) Origin {
 	if o, ok := r.Context().Value(originKey{}).(Origin); ok {
 		return o
 	}

@@ -1,4 +1,4 @@
-package remote
+package access
 
 import (
 	"crypto/tls"
@@ -47,7 +47,7 @@ func TestOriginBehindProxies(t *testing.T) {
 			r.Header.Add(h[0], h[1])
 		}
 		var got Origin
-		proxies.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = Of(r) })).ServeHTTP(httptest.NewRecorder(), r)
+		proxies.Handler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = OriginOf(r) })).ServeHTTP(httptest.NewRecorder(), r)
 		if got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
@@ -55,7 +55,7 @@ func TestOriginBehindProxies(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.RemoteAddr, r.TLS = "10.0.0.1:99", &tls.ConnectionState{}
 	r.Header.Set("X-Forwarded-For", "198.51.100.7")
-	if got := Of(r); got != (Origin{"10.0.0.1", true}) {
+	if got := OriginOf(r); got != (Origin{"10.0.0.1", true}) {
 		t.Errorf("without trusted proxies: %+v", got)
 	}
 }
