@@ -11,6 +11,8 @@ import (
 	"notifier/internal/audit"
 	"notifier/internal/codec"
 	"notifier/internal/keys"
+	"notifier/internal/notice"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -93,16 +95,31 @@ func (a *api) audit(w http.ResponseWriter, r *http.Request, at site) error {
 	return writeJSON(w, http.StatusOK, out)
 }
 
-// operated writes an audit entry for an operator's call. err is the result of the call. If err proves that Redis
-// changed nothing, operated writes no entry. After any other error it writes one with the result failed.
-func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
+// Concluded completes the audit entry of an operation that returned err. It returns false, for no entry, if err proves
+// that nothing was changed. After any other error, the result of the entry is failed.
+func Concluded(e *audit.Entry, err error) bool {
 	switch {
 	case err == nil:
 		e.Result = audit.Done
-	case gone(err), errors.Is(err, wire.ErrNotBegun):
-		return
+	case gone(err), errors.Is(err, wire.ErrNotBegun), errors.Is(err, notice.ErrInvalid):
+		return false
 	default:
 		e.Result, e.Detail = audit.Failed, err.Error()
+	}
+
+	return true
+}
+
+// Changed returns the audit entry of an operation on one notice that returned c and err. It returns false, for no entry,
+// if the operation found nothing to change.
+func Changed(action audit.Action, key string, c *store.Change, err error) (audit.Entry, bool) {
+	return audit.Entry{Action: action, Key: key, Detail: "it was " + string(c.Before)}, err != nil || c.Done
+}
+
+// operated writes an audit entry for an operator's call, which returned err.
+func (a *api) operated(r *http.Request, at site, e audit.Entry, err error) {
+	if !Concluded(&e, err) {
+		return
 	}
 
 	e.Client, e.Address, e.Via = at.Name, access.OriginOf(r).Address, audit.API

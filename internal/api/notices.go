@@ -92,17 +92,12 @@ func (a *api) operate(w http.ResponseWriter, r *http.Request, at site, o operate
 			return c, p
 		}
 
-		if errors.Is(err, notice.ErrInvalid) { // refused, so nothing was changed
-			return c, err
-		}
-
-		if err != nil || c.Done {
-			detail := "it was " + string(c.Before)
+		if e, ok := Changed(o.action, at.param, &c, err); ok {
 			if o.detail != nil {
-				detail += o.detail(&c)
+				e.Detail += o.detail(&c)
 			}
 
-			a.operated(r, at, audit.Entry{Action: o.action, Key: at.param, Detail: detail}, err)
+			a.operated(r, at, e, err)
 		}
 
 		return c, err

@@ -2,24 +2,17 @@ package ui
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/audit"
-	"notifier/internal/store"
-	"notifier/internal/wire"
 )
 
 // note adds a visitor's change to the audit. A request that was refused has no entry.
 func (p *Pages) note(r *http.Request, v Visitor, e audit.Entry, err error) {
-	switch {
-	case err == nil:
-		e.Result = audit.Done
-	case errors.Is(err, store.ErrNotFound), errors.Is(err, wire.ErrNotBegun):
+	if !api.Concluded(&e, err) {
 		return
-	default:
-		e.Result, e.Detail = audit.Failed, err.Error()
 	}
 
 	e.Client, e.Address, e.Via = v.Client, access.OriginOf(r).Address, audit.Pages

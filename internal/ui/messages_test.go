@@ -211,7 +211,7 @@ func TestTextsOfHandlersAreMessages(t *testing.T) {
 // allowedTexts are read by programs, or are details of the audit, which is in English. Markup is allowed too.
 var allowedTexts = map[string]bool{
 	"Retry-After": true, "Content-Type": true, "%s of host %s": true, ", spread over ": true, ", skipped nodes:": true, "unknown": true,
-	"%s to %s, until %s, at %s": true, "by link ": true, ", since ": true, "%s: %s that ended since %s, until %s": true, "no reason": true,
+	"%s to %s, until %s, at %s": true, ", by link ": true, ", since ": true, "%s: %s that ended since %s, until %s": true, "no reason": true,
 	"Accept": true, "Host": true, "Location": true, "Origin": true, "Local": true, "English": true, ": still here\n\n": true,
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"notifier/internal/access"
+	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
@@ -230,8 +231,8 @@ func (p *Pages) amend(action audit.Action, said string, do func(r *http.Request,
 			word = "in-flight"
 		}
 
-		if err != nil || c.Done {
-			p.note(r, v, audit.Entry{Action: action, Key: f.Key}, err)
+		if e, ok := api.Changed(action, f.Key, &c, err); ok {
+			p.note(r, v, e, err)
 		}
 
 		if err != nil {

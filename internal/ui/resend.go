@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"notifier/internal/api"
 	"notifier/internal/audit"
 	"notifier/internal/notice"
 	"notifier/internal/replay"
@@ -48,10 +49,9 @@ func (p *Pages) resend(w http.ResponseWriter, r *http.Request, v Visitor) error 
 		return failure{http.StatusConflict, both(say("The notice is not resent."), why)}
 	}
 
-	if err != nil || c.Done {
-		entry := audit.Entry{Action: audit.Resend, Key: key}
+	if entry, ok := api.Changed(audit.Resend, key, &c, err); ok {
 		if v.Linked() {
-			entry.Detail = "by link " + v.session.Link
+			entry.Detail += ", by link " + v.session.Link
 		}
 
 		p.note(r, v, entry, err)
