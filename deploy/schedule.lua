@@ -63,10 +63,11 @@ local sign, ms = string.match(when, '^([+=])(%d+)$')
 if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') end
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
 if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is not a header value') end
-if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https:// without white space') end
+if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then
+  return refuse('the url is not http:// or https:// without white space')
+end
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
--- UTF-8 without surrogates and without overlong forms.
 local function utf8(s)
   local i = 1
   while true do
@@ -85,9 +86,6 @@ local function utf8(s)
     end
   end
 end
-
--- JSON as the service accepts it: RFC 8259 without white space around it, at most 1,000 levels deep. cjson checks the structure. This
--- function checks strings and numbers: cjson accepts NaN, hexadecimal numbers and control characters, and refuses half a surrogate pair.
 local function json(s)
   if s == '' or string.find(s, '^[ \t\r\n]') or string.find(s, '[ \t\r\n]$') then return false end
   local rest, n, from = {}, 0, 1
@@ -141,12 +139,10 @@ local function json(s)
   end
   return true
 end
-
 local short = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
 local function quote(s)
   return '"' .. string.gsub(s, '[%z\1-\31"\\]', function(c) return short[c] or string.format('\\u%04x', string.byte(c)) end) .. '"'
 end
-
 local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 local function base64(s)
   local out, n = {}, 0
@@ -164,7 +160,6 @@ local function base64(s)
   end
   return table.concat(out)
 end
-
 local tail = ''
 if url ~= '' then
   if not utf8(url) then return refuse('the url is not UTF-8') end

@@ -369,7 +369,7 @@ func putBack(far bool) func(c *change) {
 		}
 		delete(c.more, "moving")
 		delete(c.more, "elsewhere")
-		c.promote() // the successor's turn has come, and the claim's gate decides anew
+		c.promote() // the successor's turn has come, and the claim's gate decides again
 		c.n.record, c.n.due, c.n.near, c.n.dead, c.n.settled = was.record, was.due, was.near, was.dead, was.settled
 		if was.position != "" {
 			c.put(was.position)

@@ -61,108 +61,12 @@ local sign, ms = string.match(when, '^([+=])(%d+)$')
 if not sign or #ms > 15 then return refuse('when is not +<ms> or =<Unix ms>') end
 if mode ~= 'reject' and mode ~= 'keep' and mode ~= 'replace' then return refuse('want reject, keep or replace') end
 if #kind > 256 or string.find(kind, '[^\32-\126]') then return refuse('the content type is not a header value') end
-if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then return refuse('the url is not http:// or https:// without white space') end
+if url ~= '' and (#url > 2048 or not string.find(url, '^https?://[^%s%c]+$')) then
+  return refuse('the url is not http:// or https:// without white space')
+end
 if #audience > 128 or string.find(audience, '[^%w_.~-]') then return refuse('the audience is not 1 to 128 letters, digits, _ . ~ -') end
 
--- UTF-8 without surrogates and without overlong forms.
-local function utf8(s)
-  local i = 1
-  while true do
-    i = string.find(s, '[\128-\255]', i)
-    if not i then return true end
-    local a, b, c, d = string.byte(s, i, i + 3)
-    local function tail(x) return x and x >= 128 and x <= 191 end
-    if a >= 194 and a <= 223 and tail(b) then
-      i = i + 2
-    elseif a >= 224 and a <= 239 and tail(b) and tail(c) and not (a == 224 and b < 160) and not (a == 237 and b > 159) then
-      i = i + 3
-    elseif a >= 240 and a <= 244 and tail(b) and tail(c) and tail(d) and not (a == 240 and b < 144) and not (a == 244 and b > 143) then
-      i = i + 4
-    else
-      return false
-    end
-  end
-end
-
--- JSON as the service accepts it: RFC 8259 without white space around it, at most 1,000 levels deep. cjson checks the structure. This
--- function checks strings and numbers: cjson accepts NaN, hexadecimal numbers and control characters, and refuses half a surrogate pair.
-local function json(s)
-  if s == '' or string.find(s, '^[ \t\r\n]') or string.find(s, '[ \t\r\n]$') then return false end
-  local rest, n, from = {}, 0, 1
-  while true do
-    local quote = string.find(s, '"', from, true)
-    n = n + 1
-    rest[n] = string.sub(s, from, (quote or 0) - 1)
-    if not quote then break end
-    local i = quote + 1
-    while true do
-      i = string.find(s, '["\\%c]', i)
-      local c = i and string.byte(s, i)
-      if c == 34 then break end
-      if c == 92 then
-        if string.find(s, '^["\\/bfnrt]', i + 1) then
-          i = i + 2
-        elseif string.find(s, '^u%x%x%x%x', i + 1) then
-          i = i + 6
-        else
-          return false
-        end
-      elseif c == 127 then
-        i = i + 1
-      else
-        return false
-      end
-    end
-    n = n + 1
-    rest[n] = '""'
-    from = i + 1
-  end
-  local bare = table.concat(rest)
-  local depth, deepest = 0, 0
-  for c in string.gmatch(bare, '[%[%]{}]') do
-    if c == '[' or c == '{' then
-      depth = depth + 1
-      if depth > deepest then deepest = depth end
-    else
-      depth = depth - 1
-    end
-  end
-  if deepest > 1000 or not pcall(cjson.decode, bare) then return false end
-  for token in string.gmatch(bare, '[^%[%]{},:" \t\r\n]+') do
-    if token ~= 'true' and token ~= 'false' and token ~= 'null' then
-      local number = string.match(token, '^-?0(.*)$') or string.match(token, '^-?[1-9]%d*(.*)$')
-      if not number then return false end
-      number = string.match(number, '^%.%d+(.*)$') or number
-      number = string.match(number, '^[eE][+-]?%d+(.*)$') or number
-      if number ~= '' then return false end
-    end
-  end
-  return true
-end
-
-local short = {['"'] = '\\"', ['\\'] = '\\\\', ['\n'] = '\\n', ['\r'] = '\\r', ['\t'] = '\\t'}
-local function quote(s)
-  return '"' .. string.gsub(s, '[%z\1-\31"\\]', function(c) return short[c] or string.format('\\u%04x', string.byte(c)) end) .. '"'
-end
-
-local letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
-local function base64(s)
-  local out, n = {}, 0
-  for i = 1, #s, 3 do
-    local a, b, c = string.byte(s, i, i + 2)
-    local x = a * 65536 + (b or 0) * 256 + (c or 0)
-    local group = ''
-    for shift = 3, 0, -1 do
-      local at = math.floor(x / 64 ^ shift) % 64
-      group = group .. string.sub(letters, at + 1, at + 1)
-    end
-    if not b then group = string.sub(group, 1, 2) .. '==' elseif not c then group = string.sub(group, 1, 3) .. '=' end
-    n = n + 1
-    out[n] = group
-  end
-  return table.concat(out)
-end
-
+-- PARTS utf8 json quote
 local tail = ''
 if url ~= '' then
   if not utf8(url) then return refuse('the url is not UTF-8') end
