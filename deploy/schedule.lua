@@ -224,12 +224,10 @@ end
 
 -- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
 local onelease, mostleases, postponed, untimed, onecause, paused, atonce, onedeath = 1 / 1024, 499, 500 / 1024, 0.5, 1 / 256, 132 / 256, 0.535, 1 / 2048
-local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
 local after = now + (t[2] % 1000 > 0 and 1 or 0)
 local birth = t[1] * 1000000 + t[2] - 1577836800000000
-local function successor(record) return math.max(birth, made(record) + 1) end
 local foreign = 0
 local function owns(mode, key, score)
   score = mode ~= '0' and tonumber(score)
@@ -448,16 +446,6 @@ function q.finish()
 end
   return q
 end
-local function unhold(shadow, key, score)
-  if not score or tonumber(score) % 1 ~= paused then return nil end
-  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
-  local value = redis.call('HGET', base .. 'holds:' .. route, key)
-  if not value then return nil end
-  local pause = string.match(value, ' (.+)$')
-  redis.call('ZREM', base .. 'held:' .. route, pause .. ' ' .. key)
-  redis.call('HDEL', base .. 'holds:' .. route, key)
-  return pause
-end
 local function handover(to, shadow, time)
   local most, host = string.match(to, '^(%d+) (%S+)$')
   local base, prefix = string.match(shadow, '^(.-}:)shadow:(.+)$')
@@ -478,6 +466,18 @@ local function handover(to, shadow, time)
   end
 end
 local function replace(names, k, claim, key, record, q, hand)
+local function unhold(shadow, key, score)
+  if not score or tonumber(score) % 1 ~= paused then return nil end
+  local base, route = string.match(shadow, '^(.-}:)shadow:(.+)$')
+  local value = redis.call('HGET', base .. 'holds:' .. route, key)
+  if not value then return nil end
+  local pause = string.match(value, ' (.+)$')
+  redis.call('ZREM', base .. 'held:' .. route, pause .. ' ' .. key)
+  redis.call('HDEL', base .. 'holds:' .. route, key)
+  return pause
+end
+local function made(record) return tonumber(record and string.match(record, '^{"due":%d+,"made":(%d+)') or 0) end
+local function successor(record) return math.max(birth, made(record) + 1) end
   local call = redis.call
   local score = call('ZSCORE', names[k], key)
   if q then q.leave(key) end
@@ -489,13 +489,13 @@ local function replace(names, k, claim, key, record, q, hand)
     call('ZREM', names[k], key)
   end
   if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, record, k > 1 and names[k]) end
-  return score
+  return score, successor(record)
 end
-local function wake(earliest, shadow, channel, name)
+local function wake(earliest, shadow, channel, name, written)
   if earliest > now + 50 then
     if earliest == math.huge then return end
-    local head = redis.call('ZRANGEBYSCORE', shadow, string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
-    if head and tonumber(head) < earliest then return end
+    local head = redis.call('ZRANGEBYSCORE', shadow, string.format('(%.0f.99', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if head[2] and (tonumber(head[2]) < earliest or written and not written[head[1]]) then return end
   end
   redis.pcall('PUBLISH', channel, string.format('%.0f', earliest) .. ' ' .. name)
 end
@@ -569,16 +569,15 @@ for n = 1, count do
     end
     local start, answer, own, was = begin, due, birth, nil
     if old then
-      own = successor(old)
-      local later = format('%.0f', own)
-      start = '{"due":' .. text .. ',"made":' .. later
       local k = other[key] or 1
       local sequences = q
       if k > 1 then
         if others[k] == nil then others[k] = order(KEYS[k], t) or false end
         sequences, other[key] = others[k], nil
       end
-      was = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      was, own = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      local later = format('%.0f', own)
+      start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later .. ' ' .. (was or '-')
     end
     local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
@@ -597,7 +596,7 @@ if q and q.finish() then earliest = now end
 for _, other in pairs(others) do
   if other then other.finish() end
 end
-wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
 if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
 return reply
 end

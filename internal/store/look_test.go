@@ -69,6 +69,32 @@ func TestAnOverdueHeadDoesNotKeepTheWake(t *testing.T) {
 	}
 }
 
+// Notices of one due time wake the sweepers once. A wake of another notice follows, so that none is waited for in vain.
+func TestEqualDueTimesSendOneWake(t *testing.T) {
+	t.Parallel()
+	s, srv := open(t)
+	ps := srv.Client().Subscribe(t.Context(), s.space.Wake())
+	defer func() { _ = ps.Close() }()
+	if _, err := ps.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	due := time.Now().Add(time.Hour)
+	for i := range 5 {
+		s.put(t, Request{Key: fmt.Sprintf("app1:a:b:%d", i), Due: due})
+	}
+	earlier := s.put(t, Request{Key: "app1:a:b:earlier", Delay: time.Minute})
+	for _, want := range []time.Time{due, earlier.Due} {
+		m, err := ps.ReceiveTimeout(t.Context(), 30*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(fmt.Sprint(m), strconv.FormatInt(want.UnixMilli(), 10)) {
+			t.Errorf("%v, want one for %d", m, want.UnixMilli())
+		}
+	}
+}
+
 // A look may have been made that saw the next to come and all within reach.
 func TestWhatComesWithinALooksReachSendsAWake(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,10 @@ package store
 
 import (
 	"embed"
+	"errors"
 	"fmt"
+	"io/fs"
+	"path"
 	"strings"
 
 	"notifier/internal/wire"
@@ -21,7 +24,8 @@ func WithParts(source string) string { return Parts(source) + source }
 
 // Parts returns the parts of lua/lib that a script's line PARTS names, in that order. A part that needs another one says so.
 // A script contains no other part, because Redis creates all functions of a script at each call. "a/b" is code inside part a,
-// which stands there only if the script names it.
+// which stands there only if the script names it. If only part b exists, that is its code: so its functions are created when a is
+// called, and not in scripts that could call it and do not.
 func Parts(source string) string {
 	_, line, ok := strings.Cut("\n"+source, "\n"+parts)
 	if !ok {
@@ -56,6 +60,10 @@ func joined(names []string) string {
 // part returns a file of lua/lib.
 func part(name string) string {
 	text, err := library.ReadFile("lua/lib/" + name + ".lua")
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = library.ReadFile("lua/lib/" + path.Base(name) + ".lua")
+	}
+
 	if err != nil {
 		panic(fmt.Sprintf("a script names an unknown part: %v", err)) // the scripts are package variables: each test finds it
 	}

@@ -34,7 +34,7 @@ var noticeMutations = []mutation{
 	{"a delivered notice stays in the shadow", "if ends > 0 then call('ZREM', KEYS[1], unpack(done)) end", "", ""},
 	{"a settle leaves the claim", "if drops > 0 then call('DEL', unpack(drop)) end", "", ""},
 	{"a replace leaves the old notice's claim", "call('DEL', claim .. key) unhold(", "unhold(", ""},
-	{"a replace gives the new notice the old one's generation", "own = successor(old)", "own = made(old)", ""},
+	{"a replace gives the new notice the old one's generation", "return score, successor(record)", "return score, made(record)", ""},
 	{"a duplicate replaces the existing notice", "if old and byte(when) ~= 112 then", "if old and byte(when) == 107 then", ""},
 	{"a cancel leaves the claim", "redis.call('DEL', ARGV[1] .. key) if ARGV[5]", "if ARGV[5]", ""},
 	{"a cancel leaves the timer", "disarm(ARGV[4], key, own)\n    if hand", "if hand", ""},

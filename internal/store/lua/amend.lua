@@ -11,7 +11,7 @@
 --       before: "", "scheduled", "claimed", "dead", "delivered", "cancelled"; done and in flight 0 or 1;
 --       record and scores ("" = none) after the change; then the score in the shadow before it
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record head cancelled order order/marks order/places order/finish held handover replace clock generation timer disarm finalize release wake
+-- PARTS score record head cancelled order order/marks order/places order/finish held handover clock generation successor replace timer disarm finalize release wake
 -- Bound the number of notices.
 --   cancel      scheduled, claimed and dead notices become cancelled
 --   purge       dead notices become cancelled

@@ -130,7 +130,7 @@ if redis.call('SISMEMBER', base .. 'routes', prefix) == 0 then
 end
 
 -- The rest is schedule.lua of the service, for one notice. A Redis that has tombstones needs the digest of the key.
--- PARTS score record clock generation timer order order/marks order/places order/finish held handover replace wake
+-- PARTS score clock generation timer order order/marks order/places order/finish handover replace replace/held replace/record replace/successor wake
 local function schedule(KEYS, ARGV)
 -- SCRIPT schedule
 end

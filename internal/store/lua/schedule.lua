@@ -12,7 +12,7 @@
 --       {tombstone}                               was finalized and trimmed earlier, nothing was written
 --       or the error CLOCK <Unix s> of lib/epoch.lua
 --       The last element is {"foreign", n} if n keys with the names of notices are not the service's: see lib/timer.lua
--- PARTS score record order order/marks order/places order/finish held handover replace clock generation epoch timer wake
+-- PARTS score order order/marks order/places order/finish handover clock generation replace replace/held replace/record replace/successor epoch timer wake
 -- Bound the number of notices, at most 1000: the writes are collected into a few commands. If there are tombstones, one more command
 --       for each of their buckets.
 -- A due time in the past becomes now. A notice that is due now gets no timer, because Redis deletes a key with an expiry in the past
@@ -88,17 +88,16 @@ for n = 1, count do
     end
     local start, answer, own, was = begin, due, birth, nil
     if old then
-      -- The new generation is higher than the old one, so that the two notices are never confused.
-      own = successor(old)
-      local later = format('%.0f', own)
-      start = '{"due":' .. text .. ',"made":' .. later
       local k = other[key] or 1
       local sequences = q
       if k > 1 then
         if others[k] == nil then others[k] = order(KEYS[k], t) or false end
         sequences, other[key] = others[k], nil
       end
-      was = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      -- The new generation is higher than the old one, so that the two notices are never confused.
+      was, own = replace(KEYS, k, ARGV[1], key, old, sequences, hand)
+      local later = format('%.0f', own)
+      start = '{"due":' .. text .. ',"made":' .. later
       answer = text .. ' ' .. later .. ' ' .. (was or '-')
     end
     local score = arm(ARGV[4], key, due, '1', was, true) and text or text .. '.5'
@@ -117,6 +116,6 @@ if q and q.finish() then earliest = now end
 for _, other in pairs(others) do
   if other then other.finish() end
 end
-wake(earliest, KEYS[1], ARGV[2], ARGV[3])
+wake(earliest, KEYS[1], ARGV[2], ARGV[3], written)
 if foreign > 0 then reply[count + 2] = {'foreign', foreign} end
 return reply

@@ -1,9 +1,10 @@
--- Takes an old notice out of its state before a new one replaces it; needs held.
+-- Takes an old notice out of its state before a new one replaces it; needs held, record, generation and successor.
 --   replace(names, k, claim, key, record, q, hand)  names from k on are shadow, records, dead and settled of its prefix, the new notice is stored
 --     under the prefix of the first four. q and hand are those of order.lua, for the old prefix, and of handover.lua, or nil.
---     Returns the score in the shadow, or nil if the old notice was not pending
+--     Returns the score in the shadow, nil if the old notice was not pending; and the generation of the new one
 -- Bound a few commands.
 local function replace(names, k, claim, key, record, q, hand)
+  -- INSIDE
   local call = redis.call
   local score = call('ZSCORE', names[k], key)
   if q then q.leave(key) end
@@ -15,5 +16,5 @@ local function replace(names, k, claim, key, record, q, hand)
     call('ZREM', names[k], key)
   end
   if hand and ended == 0 then hand(died == 1 and 'R' or 'r', key, record, k > 1 and names[k]) end
-  return score
+  return score, successor(record)
 end
