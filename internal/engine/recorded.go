@@ -11,6 +11,8 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
+	"notifier/internal/stats"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -88,7 +90,7 @@ func (e *Engine) checkHandled(ctx context.Context) error {
 }
 
 // Release ends the record of a prefix, so that its notices move to the route that matches their keys. It returns an error
-// that wraps [ErrHandled] while a worker handles the prefix, and store.ErrNotRecorded if it is not recorded.
+// that wraps store.ErrHandled while a worker handles the prefix, and store.ErrNotRecorded if it is not recorded.
 func (e *Engine) Release(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
@@ -98,15 +100,39 @@ func (e *Engine) Release(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	if reconcile.IsHandled(served, prefix) {
-		return fmt.Errorf("%s: %w", prefix, ErrHandled)
+	if reconcile.Workers(served, prefix) > 0 {
+		return fmt.Errorf("%s: %w", prefix, store.ErrHandled)
 	}
 
 	return e.store.Layout.Release(ctx, prefix)
 }
 
-// ErrHandled is returned for the release of a prefix that a running worker handles.
-var ErrHandled = errors.New("a running worker handles the prefix; stop it first, or wait 15 s after it was killed")
+// Recorded returns the prefixes that are recorded for workers, sorted, with the number of workers that handle each.
+func (e *Engine) Recorded(ctx context.Context) ([]stats.Recorded, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.store.Layout.Known(ctx); err != nil { // a worker may have recorded a prefix since the last call
+		return nil, err
+	}
+
+	prefixes := e.store.Layout.Recorded()
+	if len(prefixes) == 0 {
+		return nil, nil
+	}
+
+	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+	if err != nil {
+		return nil, err
+	}
+
+	list := make([]stats.Recorded, len(prefixes))
+	for i, p := range prefixes {
+		list[i] = stats.Recorded{Prefix: p, Workers: reconcile.Workers(served, p)}
+	}
+
+	return list, nil
+}
 
 // orderRoutes stores which routes are ordered, before this instance schedules or claims their notices. In
 // a cluster, or with a full Redis, the janitor repeats it.

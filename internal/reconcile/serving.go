@@ -89,14 +89,15 @@ func OtherTarget(served map[string][]string, prefix string) bool {
 	return false
 }
 
-// IsHandled reports whether an instance has a handler for a prefix in its program.
-func IsHandled(served map[string][]string, prefix string) bool {
+// Workers counts the instances with a handler for a prefix in their program.
+func Workers(served map[string][]string, prefix string) (n int) {
 	for _, list := range served {
 		if slices.Contains(list, prefix+workerMark) {
-			return true
+			n++
 		}
 	}
-	return false
+
+	return n
 }
 
 // OrderedMembers returns the members of notifier:ordered for a route; none if it is not ordered.

@@ -78,6 +78,12 @@ type Gauges struct {
 	EventsFlowing bool
 }
 
+// Recorded is a prefix that is recorded for workers.
+type Recorded struct {
+	Prefix  string
+	Workers int // running ones with a handler for it
+}
+
 // RouteGauges are the values of one route, in Redis and in this process.
 type RouteGauges struct {
 	Route   string // its name
