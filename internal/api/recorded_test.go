@@ -50,3 +50,21 @@ func TestReleaseWithoutAMatchingRouteNamesNone(t *testing.T) {
 		b.do("POST", fmt.Sprintf("/v1/routes/%s/release", name), "").is(404)
 	}
 }
+
+// Regression test: notices of a recorded prefix were in no listing, because no configured route has the prefix.
+func TestNoticesOfRecordedPrefixesAreListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.engine.Record("app1:jobs:batch", 0)
+	b.do("POST", "/v1/notices", `{"key":"app1:jobs:batch:1"}`).is(201)
+	for _, query := range []string{"prefix=app1:jobs:batch", "route=app1:jobs:batch"} {
+		b.do("GET", "/v1/notices?"+query, "").is(200).says("app1:jobs:batch:1")
+	}
+
+	// A route with a recorded prefix: its notices are listed once.
+	b.engine.Record("app1:orders", 0)
+	b.do("POST", "/v1/notices", `{"key":"app1:orders:paid:1"}`).is(201)
+	if a := b.do("GET", "/v1/notices?prefix=app1:orders", "").is(200); strings.Count(a.raw, `"key":"app1:orders:paid:1"`) != 1 {
+		t.Errorf("listed: %s", a.raw)
+	}
+}

@@ -241,12 +241,12 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	return e.reports.Take(ctx, r, key, v)
 }
 
-// Unrouted returns the prefixes in Redis that no route covers.
+// Unrouted returns the prefixes in Redis that no configured route has: also those that are recorded for workers.
 func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(e.store.Layout.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
+	return slices.DeleteFunc(slices.Clone(e.store.Layout.Prefixes()), func(p string) bool { return e.o.Routes.Configured(p) != nil }), nil
 }
 
 // List returns a page of notices.
