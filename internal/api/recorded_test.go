@@ -61,6 +61,9 @@ func TestNoticesOfRecordedPrefixesAreListed(t *testing.T) {
 		b.do("GET", "/v1/notices?"+query, "").is(200).says("app1:jobs:batch:1")
 	}
 
+	b.do("GET", "/v1/problems", "").is(200).says(`"kind":"unhandled"`, "No worker handles app1:jobs:batch: 1 pending notice",
+		`"command":"notifier routes recorded"`)
+
 	// A route with a recorded prefix: its notices are listed once.
 	b.engine.Record("app1:orders", 0)
 	b.do("POST", "/v1/notices", `{"key":"app1:orders:paid:1"}`).is(201)

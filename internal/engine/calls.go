@@ -414,11 +414,12 @@ func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
 
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster only the heartbeats' node may be unreachable
+	unhandled := e.unhandled(fctx, counts)
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 &&
-		e.events.Load()}
+	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), Unhandled: unhandled,
+		EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
 	}

@@ -23,6 +23,7 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 		about.Routes[r.Name], about.Prefixes[r.Name] = r.Digest(), r.Prefix
 	}
 
+	about.Worker = len(about.Routes) > 0 && len(e.handles()) == len(about.Routes)
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
 	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Clock: e.store.Wire().Clock, Host: member{e},
 		Logger: e.o.Logger}

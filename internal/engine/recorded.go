@@ -74,13 +74,13 @@ func (e *Engine) checkHandled(ctx context.Context) error {
 		}
 	}
 
-	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+	served, err := e.heartbeats().Serving(ctx, fleet.StaleAfter)
 	if err != nil {
 		return err
 	}
 
 	for _, p := range handles {
-		if reconcile.OtherTarget(served, p) {
+		if fleet.OtherTarget(served, p) {
 			wrong = append(wrong, fmt.Errorf("%w: prefix %s: a running instance has a route with this prefix and another target; "+
 				"remove that route, or choose another prefix", ErrConfig, p))
 		}
@@ -96,11 +96,11 @@ func (e *Engine) Release(ctx context.Context, prefix string) error {
 		return err
 	}
 
-	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+	list, err := e.heartbeats().Workers(ctx, []string{prefix})
 	if err != nil {
 		return err
 	}
-	if reconcile.Workers(served, prefix) > 0 {
+	if list[0].Workers > 0 {
 		return fmt.Errorf("%s: %w", prefix, store.ErrHandled)
 	}
 
@@ -116,22 +116,23 @@ func (e *Engine) Recorded(ctx context.Context) ([]stats.Recorded, error) {
 		return nil, err
 	}
 
-	prefixes := e.store.Layout.Recorded()
-	if len(prefixes) == 0 {
-		return nil, nil
-	}
+	return e.heartbeats().Workers(ctx, e.store.Layout.Recorded())
+}
 
-	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+// unhandled counts the recorded prefixes with pending notices that no running worker handles; -1 = unknown.
+func (e *Engine) unhandled(ctx context.Context, counts []store.Counts) (n int) {
+	list, err := e.Recorded(ctx)
 	if err != nil {
-		return nil, err
+		return -1
 	}
 
-	list := make([]stats.Recorded, len(prefixes))
-	for i, p := range prefixes {
-		list[i] = stats.Recorded{Prefix: p, Workers: reconcile.Workers(served, p)}
+	for _, c := range counts {
+		if c.Pending > 0 && slices.Contains(list, stats.Recorded{Prefix: c.Prefix}) {
+			n++
+		}
 	}
 
-	return list, nil
+	return n
 }
 
 // orderRoutes stores which routes are ordered, before this instance schedules or claims their notices. In
