@@ -53,6 +53,23 @@ func (e *Engine) handles() (prefixes []string) {
 	return prefixes
 }
 
+// compareHandlers logs each prefix of a handler when another instance begins to have other settings for it.
+func (e *Engine) compareHandlers(v *fleet.View) {
+	unlike := map[string]bool{}
+	for _, r := range e.o.Routes.All() {
+		if r.Target.Kind != route.KindWorker || v.SameConfig(r.Name) {
+			continue
+		}
+
+		if unlike[r.Prefix] = true; !e.unlike[r.Prefix] {
+			e.o.Logger.Warn("another instance has other retry delays or limits for the prefix of a handler, each applies its own",
+				zap.String("prefix", r.Prefix))
+		}
+	}
+
+	e.unlike = unlike
+}
+
 // checkHandled returns an error if an alive instance has a prefix of a handler of this program with another target, or
 // does not follow recorded prefixes. Nothing is recorded then.
 func (e *Engine) checkHandled(ctx context.Context) error {

@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -256,5 +257,52 @@ func TestRunFailsBesideVersionWithoutRecords(t *testing.T) {
 
 	if list, err := e.Recorded(t.Context()); err != nil || len(list) > 0 {
 		t.Errorf("recorded: %+v, %v after a failed Run", list, err)
+	}
+}
+
+// logLines is a log that a test reads.
+type logLines chan string
+
+func (l logLines) Write(line []byte) (int, error) {
+	select {
+	case l <- string(line):
+	default: // the test has read what it wants
+	}
+
+	return len(line), nil
+}
+
+// Each worker applies its own retry delays and limits. A difference is logged.
+func TestDifferentHandlersOfOnePrefixAreLogged(t *testing.T) {
+	srv := redistest.Shared(t)
+	log := make(logLines, 1000)
+	one, err := New(Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second,
+		Logger: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	h := newHandled()
+	one.Handle(closing, h.notice)
+	one.Handle(paying, h.notice)
+	start(t, one)
+	two := newWorker(t, srv)
+	two.Handle(closing, h.notice, Retry(time.Second))
+	two.Handle(paying, h.notice)
+	start(t, two)
+	for end := time.After(30 * time.Second); ; {
+		select {
+		case line := <-log:
+			if !strings.Contains(line, "has other retry delays or limits for the prefix of a handler") {
+				continue
+			}
+
+			if !strings.Contains(line, "prefix="+closing) {
+				t.Errorf("logged: %s", line)
+			}
+			return
+		case <-end:
+			t.Fatal("the difference is not logged")
+		}
 	}
 }
