@@ -116,7 +116,19 @@ func TestClientCalls(t *testing.T) {
 	if r, err := c.Resume(ctx, "jobs"); err != nil || r.Paused {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 2 || s.Routes[0].Settled != 1 {
+	e.Record("app1:jobs:batch", 1)
+	e.Record("app1:jobs:check", 0)
+	batch := client.RecordedPrefix{Prefix: "app1:jobs:batch", Workers: 1}
+	if l, err := c.Recorded(ctx); err != nil || len(l.Items) != 2 || l.Items[0] != batch {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := c.Release(ctx, "app1:jobs:batch"); !client.IsStatus(err, 409) {
+		t.Errorf("%v, want 409 for a prefix with a worker", err)
+	}
+	if r, err := c.Release(ctx, "app1:jobs:check"); err != nil || r.Prefix != "app1:jobs:check" || r.Route != "jobs" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if s, err := c.Stats(ctx); err != nil || len(s.Routes) != 3 || s.Routes[0].Settled != 1 {
 		t.Errorf("%+v, %v", s, err)
 	}
 	e.SetReady(stats.Readiness{Reasons: []string{"down"}})

@@ -100,6 +100,8 @@ type Operator interface {
 	AmendAll(ctx context.Context, b store.Bulk) (store.Amends, error)
 	Pause(ctx context.Context, prefix string) error
 	Resume(ctx context.Context, prefix string) error
+	// Release ends the record of a prefix for workers. It returns store.ErrNotRecorded or store.ErrHandled if it cannot.
+	Release(ctx context.Context, prefix string) error
 }
 
 // Counter counts notices and attempts.
@@ -109,6 +111,8 @@ type Counter interface {
 	// DeadCauses counts the dead letters that died since a time (zero = all) by prefix and cause. The count may be a little older.
 	DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error)
 	Stats() []stats.RouteStats
+	// Recorded returns the prefixes that are recorded for workers.
+	Recorded(ctx context.Context) ([]stats.Recorded, error)
 }
 
 // Prober reports whether this process is ready.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 
 	"notifier/internal/codec"
-	"notifier/internal/fleet"
 )
 
 // Instance is one process of the service.
@@ -50,7 +49,7 @@ func (a *api) instances(w http.ResponseWriter, r *http.Request, at site) error {
 	for i, x := range list {
 		out.Items[i] = Instance{ID: x.ID, Label: x.Label, Version: x.Version, State: string(x.State), Self: x.ID == self,
 			Started: codec.Stamp(x.Started), Seen: codec.Stamp(x.Seen), TakeoverMS: x.Takeover, Limits: x.Limits,
-			RoutesDiffer: fleet.Differences(own, x.Routes)}
+			RoutesDiffer: x.Differences(own)}
 	}
 
 	return writeJSON(w, http.StatusOK, out)

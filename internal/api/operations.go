@@ -121,8 +121,9 @@ func (a *api) operations() []operation {
 		{access.Produce, call{method: "POST", path: "/v1/notices/{key}/defer", id: "defer", summary: "Postpone a notice from a list or stream",
 			about: "The notice is pushed again later and uses no attempt. " + aboutReports,
 			body:  DeferRequest{}, example: exampleDefer, answer: ChangeAnswer{}, ok: []int{ok}, fails: changes, serve: a.putOff}},
-		{access.Read, call{method: "GET", path: "/v1/routes", id: "listRoutes", summary: "List the routes", answer: Routes{}, ok: []int{ok},
-			fails: []int{badRequest, unprocessable, down}, serve: a.listRoutes}},
+		{access.Read, call{method: "GET", path: "/v1/routes", id: "listRoutes", summary: "List the routes",
+			about:  "Also the prefixes that are recorded for workers, if they lie wholly within the caller's prefix.",
+			answer: Routes{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.listRoutes}},
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/redrive", id: "redriveRoute",
 			summary: "Redrive the dead letters of a route",
 			about: "Works for about five seconds and returns a cursor if more dead letters are left. Calls with that cursor continue " +
@@ -141,6 +142,12 @@ func (a *api) operations() []operation {
 		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/resume", id: "resume", summary: "Resume a route",
 			about:  "The route's rate and concurrency limit how fast overdue notices are sent.",
 			answer: Route{}, ok: []int{ok}, fails: []int{badRequest, forbidden, notFound, tooLarge, unprocessable, down}, serve: a.resume}},
+		{access.Operate, call{method: "POST", path: "/v1/routes/{name}/release", id: "release", summary: "Release a prefix from workers",
+			about: "The name is a prefix that GET /v1/routes lists as recorded. Its notices then belong to the route that matches their " +
+				"keys, also those that are pending. 409 while a running worker handles the prefix. 404 if it is not recorded, also for a " +
+				"repeated call. A worker that starts later records the prefix again.",
+			answer: Released{}, ok: []int{ok}, fails: []int{badRequest, forbidden, notFound, conflict, tooLarge, unprocessable, down},
+			serve: a.release}},
 		{access.Read, call{method: "GET", path: "/v1/receivers", id: "listReceivers", summary: "List the receivers",
 			about: "Receivers with failures within 48 hours, paused and limited ones, and those called now, those that fail longest first. " +
 				"A client with a prefix sees its own pauses and limits, and the figures of routes that lie wholly inside its prefix.",
@@ -189,7 +196,7 @@ func (a *api) operations() []operation {
 		{access.Read, call{method: "GET", path: "/v1/audit", id: "audit", summary: "List the changes of operators",
 			about: "Calls by which operators changed something, by the API or the pages, newest first; not schedules and reports of " +
 				"consumers. Admins without a prefix see all entries, other clients their own. For each client, the last 2,000 " +
-				"entries of rare actions (sign-in, secret, purge, erase, pause, resume, replay, restore, links) and the last " +
+				"entries of rare actions (sign-in, secret, purge, erase, pause, resume, release, replay, restore, links) and the last " +
 				"2,000 of all other actions are stored. The same call within a minute is one entry. A page may have fewer entries " +
 				"than the limit, even none, although more follow: continue until there is no cursor.",
 			query: auditParams, answer: Audit{}, ok: []int{ok}, fails: []int{badRequest, unprocessable, down}, serve: a.audit}},

@@ -22,7 +22,7 @@ var required = map[access.Role][]string{
 	access.Read: {"list", "get", "listRoutes", "listReceivers", "stats", "dead", "problems", "instances", "audit", "history", "replays",
 		"showReplay", "redirects", "showRedirect", "metrics", "search", "searchFile"},
 	access.Produce: {"schedule", "scheduleBatch", "reschedule", "cancel", "fire", "ack", "nack", "defer"},
-	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "pauseReceiver",
+	access.Operate: {"restore", "redrive", "resend", "sendTest", "redriveRoute", "purgeRoute", "pause", "resume", "release", "pauseReceiver",
 		"resumeReceiver", "limitReceiver", "replay", "stopReplay", "resumeReplay", "portalLink", "redirect", "stopRedirect", "resumeRedirect",
 		"revokePortalLink", "tap"},
 	access.Admin: {"erase", "receiverSecret"},

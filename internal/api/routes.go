@@ -32,7 +32,8 @@ type Route struct {
 
 // Routes answers GET /v1/routes.
 type Routes struct {
-	Items []Route `json:"items"`
+	Items    []Route          `json:"items"`
+	Recorded []RecordedPrefix `json:"recorded,omitempty" doc:"The prefixes that are recorded for workers: programs with handlers for notices."`
 }
 
 func viewRoute(r *route.Route) Route {
@@ -89,6 +90,10 @@ func (a *api) listRoutes(w http.ResponseWriter, r *http.Request, at site) error 
 			v.Paused = counts[route.Prefix].Paused
 			out.Items = append(out.Items, v)
 		}
+	}
+
+	if out.Recorded, err = a.recorded(r.Context(), at, counts); err != nil {
+		return err
 	}
 
 	return writeJSON(w, http.StatusOK, out)

@@ -68,6 +68,8 @@ func Explain(err error) *Problem {
 		return problem(http.StatusServiceUnavailable,
 			"the list of instances cannot be read: another program may use its keys in Redis; "+
 				"notifier doctor names them").with("Retry-After", "30")
+	case errors.Is(err, store.ErrHandled):
+		return problem(http.StatusConflict, "%v", err)
 	case errors.Is(err, store.ErrUnrouted):
 		return problem(http.StatusUnprocessableEntity, "no route covers the key")
 	case errors.Is(err, store.ErrCursor), errors.Is(err, audit.ErrCursor):

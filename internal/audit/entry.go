@@ -24,7 +24,8 @@ const (
 	LimitReceiver  Action = "limit-receiver"
 	Pause          Action = "pause"
 	Resume         Action = "resume"
-	Secret         Action = "secret" // a receiver's keys were shown
+	Release        Action = "release" // of a prefix that was recorded for workers
+	Secret         Action = "secret"  // a receiver's keys were shown
 	SignIn         Action = "sign-in"
 	SignOut        Action = "sign-out"
 	Purge          Action = "purge" // of dead letters that fit under a prefix
@@ -60,7 +61,7 @@ var Classes = []Class{Rare, Frequent}
 // is any action of another version.
 func (a Action) Class() Class {
 	switch a {
-	case SignIn, Secret, Purge, Erase, Pause, Resume, PauseReceiver, ResumeReceiver, LimitReceiver,
+	case SignIn, Secret, Purge, Erase, Pause, Resume, Release, PauseReceiver, ResumeReceiver, LimitReceiver,
 		Replay, ReplayStop, ReplayResume, Restore, PortalLink, PortalRevoke,
 		Redirect, RedirectStop, RedirectGoOn, Tap, Settings:
 		return Rare

@@ -13,12 +13,12 @@ import (
 )
 
 func (a *command) routes() *cobra.Command {
-	return a.withJSON(&cobra.Command{
+	c := a.withJSON(&cobra.Command{
 		Use:   "routes [NAME...]",
 		Short: "Print the effective configuration",
 		Long: `Reads the environment as serve does, without any connection, and prints each route in a
 line. With NAMEs it prints the ladder of those routes: when each attempt is made, counted
-from the first.`,
+from the first. Its commands call the service.`,
 		ValidArgsFunction: a.configuredNames,
 		Example: `  notifier routes
   notifier routes orders
@@ -45,6 +45,8 @@ from the first.`,
 			return nil
 		},
 	})
+	c.AddCommand(a.recorded(), a.release())
+	return c
 }
 
 // chosenRoutes returns the configured routes with these names, or all of them.

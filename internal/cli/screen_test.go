@@ -220,7 +220,7 @@ func TestCompletionOffersKeysAndNames(t *testing.T) {
 		{[]string{"list", "--route", ""}, []string{"jobs", "orders"}},
 		{[]string{"pause", "j"}, []string{"jobs"}},
 		{[]string{"pause", "jobs", ""}, nil},
-		{[]string{"routes", ""}, []string{"orders"}},
+		{[]string{"routes", "o"}, []string{"orders"}},
 		{[]string{"send-test", "o"}, []string{"orders"}},
 		{[]string{"get", "app1:jo"}, []string{"app1:jobs:t:1", "app1:jobs:t:2"}},
 		{[]string{"get", "app1:jobs:t:1", ""}, nil},
@@ -273,7 +273,7 @@ func TestCompletionWithoutService(t *testing.T) {
 	}
 	close(release)
 	d.env = []string{"NOTIFIER_URL=nonsense", "NOTIFIER_TOKEN_FILE=/nonexistent", "NOTIFIER_SHARDS=x"}
-	for _, args := range [][]string{{"get", "a"}, {"routes", ""}} {
+	for _, args := range [][]string{{"get", "a"}, {"routes", "o"}} {
 		if got := d.complete(args...); len(got) > 0 {
 			t.Errorf("%v offers %v", args, got)
 		}

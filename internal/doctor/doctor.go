@@ -104,6 +104,7 @@ func Run(ctx context.Context, cfg *config.Config, o Options) (*Report, error) {
 		r.layout(ctx)
 		r.spread(ctx)
 		r.sizes(ctx)
+		r.workers(ctx)
 		r.prefixes(ctx)
 		r.foreignKeys(ctx)
 		r.hooks(ctx)

@@ -48,6 +48,10 @@ func (r *run) instances(ctx context.Context) {
 		r.clockOf(x)
 		r.outboxOf(x)
 		r.lostOf(x)
+		if x.Worker {
+			continue // its program has other versions, and each handler its own limits
+		}
+
 		note(versions, x.Version, x)
 		note(limits, x.Limits, x)
 		note(takeovers, takeover(x.Takeover), x)
@@ -58,6 +62,7 @@ func (r *run) instances(ctx context.Context) {
 		}
 	}
 
+	r.handlers(list)
 	r.keySets(list)
 	r.same(versions, "run different versions", "finish the rollout")
 	r.same(limits, "have different NOTIFIER_LIMITS, so limits are exceeded", "set the same everywhere")
@@ -164,7 +169,7 @@ func (r *run) differences(x fleet.Instance) []string {
 		own[rt.Name] = rt.Digest()
 	}
 
-	return fleet.Differences(own, x.Routes)
+	return x.Differences(own)
 }
 
 func note(m map[string][]string, value string, x fleet.Instance) {

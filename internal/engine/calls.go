@@ -250,12 +250,12 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	return e.reports.Take(ctx, r, key, v)
 }
 
-// Unrouted returns the prefixes in Redis that no route covers.
+// Unrouted returns the prefixes in Redis that no configured route has: also those that are recorded for workers.
 func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(e.store.Layout.Prefixes()), func(p string) bool { return e.o.Routes.Prefix(p) != nil }), nil
+	return slices.DeleteFunc(slices.Clone(e.store.Layout.Prefixes()), func(p string) bool { return e.o.Routes.Configured(p) != nil }), nil
 }
 
 // List returns a page of notices.
@@ -423,11 +423,12 @@ func (e *Engine) Gauges(ctx context.Context) (stats.Gauges, error) {
 
 	fctx, cancel := context.WithTimeout(ctx, time.Second)
 	list, unknown := e.Instances(fctx) // in a cluster only the heartbeats' node may be unreachable
+	unhandled := e.unhandled(fctx, counts)
 	cancel()
 	postponed, failing := fleet.Waiting(list), e.receivers.failingLong(ctx)
 
-	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), EventsFlowing: e.listener.Alive() > 0 &&
-		e.events.Load()}
+	g := stats.Gauges{History: h, HookBacklog: hooks, Orphaned: e.janitor.Orphans(), Unhandled: unhandled,
+		EventsFlowing: e.listener.Alive() > 0 && e.events.Load()}
 	for _, l := range missing {
 		g.Missing += len(l.Shards)
 	}

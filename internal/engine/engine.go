@@ -139,6 +139,7 @@ type Engine struct {
 	ledger        *ledger
 	settings      map[string]string // digests of the settings of routes, by name
 	logged        string            // last logged state of the fleet; used only by the fleet's goroutine
+	unlike        map[string]bool   // prefixes of handlers for which compareHandlers found other settings; as logged
 	mail          chan message
 	away          away
 	coming        atomic.Int64

@@ -23,6 +23,7 @@ func (e *Engine) newFleet() (*fleet.Fleet, error) {
 		about.Routes[r.Name], about.Prefixes[r.Name] = r.Digest(), r.Prefix
 	}
 
+	about.Worker = len(about.Routes) > 0 && len(e.handles()) == len(about.Routes)
 	about.Keys, about.Signing = e.o.Routes.KeyIDs()
 	o := fleet.Options{Redis: e.heartbeats(), About: about, Takeover: e.o.Takeover, Clock: e.store.Wire().Clock, Host: member{e},
 		Logger: e.o.Logger}
@@ -124,6 +125,7 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 		e.o.Logger.Info("the fleet has changed", zap.Stringer("instance", v), zap.String("id", v.ID()))
 	}
 
+	e.compareHandlers(v)
 	e.sweepers.Now()
 	e.dispatch.SetParts(e.assignment.Parts())
 	if e.o.Hosts == nil {

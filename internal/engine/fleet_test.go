@@ -73,7 +73,7 @@ func TestInstancesKnowEachOther(t *testing.T) {
 			time.Since(x.Started) > time.Minute {
 			t.Errorf("%+v", x)
 		}
-		if differs := len(fleet.Differences(map[string]string{"orders": digest}, x.Routes)) > 0; differs != (x.Label == "c") {
+		if differs := len(x.Differences(map[string]string{"orders": digest})) > 0; differs != (x.Label == "c") {
 			t.Errorf("%s differs: %t; it has %v", x.Label, differs, x.Routes)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/reconcile"
 	"notifier/internal/route"
+	"notifier/internal/stats"
+	"notifier/internal/store"
 	"notifier/internal/wire"
 )
 
@@ -51,6 +53,23 @@ func (e *Engine) handles() (prefixes []string) {
 	return prefixes
 }
 
+// compareHandlers logs each prefix of a handler when another instance begins to have other settings for it.
+func (e *Engine) compareHandlers(v *fleet.View) {
+	unlike := map[string]bool{}
+	for _, r := range e.o.Routes.All() {
+		if r.Target.Kind != route.KindWorker || v.SameConfig(r.Name) {
+			continue
+		}
+
+		if unlike[r.Prefix] = true; !e.unlike[r.Prefix] {
+			e.o.Logger.Warn("another instance has other retry delays or limits for the prefix of a handler, each applies its own",
+				zap.String("prefix", r.Prefix))
+		}
+	}
+
+	e.unlike = unlike
+}
+
 // checkHandled returns an error if an alive instance has a prefix of a handler of this program with another target, or
 // does not follow recorded prefixes. Nothing is recorded then.
 func (e *Engine) checkHandled(ctx context.Context) error {
@@ -72,13 +91,13 @@ func (e *Engine) checkHandled(ctx context.Context) error {
 		}
 	}
 
-	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+	served, err := e.heartbeats().Serving(ctx, fleet.StaleAfter)
 	if err != nil {
 		return err
 	}
 
 	for _, p := range handles {
-		if reconcile.OtherTarget(served, p) {
+		if fleet.OtherTarget(served, p) {
 			wrong = append(wrong, fmt.Errorf("%w: prefix %s: a running instance has a route with this prefix and another target; "+
 				"remove that route, or choose another prefix", ErrConfig, p))
 		}
@@ -88,25 +107,50 @@ func (e *Engine) checkHandled(ctx context.Context) error {
 }
 
 // Release ends the record of a prefix, so that its notices move to the route that matches their keys. It returns an error
-// that wraps [ErrHandled] while a worker handles the prefix, and store.ErrNotRecorded if it is not recorded.
+// that wraps store.ErrHandled while a worker handles the prefix, and store.ErrNotRecorded if it is not recorded.
 func (e *Engine) Release(ctx context.Context, prefix string) error {
 	if err := e.known(ctx); err != nil {
 		return err
 	}
 
-	served, err := e.heartbeats().Serving(ctx, reconcile.StaleAfter)
+	list, err := e.heartbeats().Workers(ctx, []string{prefix})
 	if err != nil {
 		return err
 	}
-	if reconcile.IsHandled(served, prefix) {
-		return fmt.Errorf("%s: %w", prefix, ErrHandled)
+	if list[0].Workers > 0 {
+		return fmt.Errorf("%s: %w", prefix, store.ErrHandled)
 	}
 
 	return e.store.Layout.Release(ctx, prefix)
 }
 
-// ErrHandled is returned for the release of a prefix that a running worker handles.
-var ErrHandled = errors.New("a running worker handles the prefix; stop it first, or wait 15 s after it was killed")
+// Recorded returns the prefixes that are recorded for workers, sorted, with the number of workers that handle each.
+func (e *Engine) Recorded(ctx context.Context) ([]stats.Recorded, error) {
+	if err := e.known(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.store.Layout.Known(ctx); err != nil { // a worker may have recorded a prefix since the last call
+		return nil, err
+	}
+
+	return e.heartbeats().Workers(ctx, e.store.Layout.Recorded())
+}
+
+// unhandled counts the recorded prefixes with pending notices that no running worker handles; -1 = unknown.
+func (e *Engine) unhandled(ctx context.Context, counts []store.Counts) (n int) {
+	list, err := e.Recorded(ctx)
+	if err != nil {
+		return -1
+	}
+
+	for _, c := range counts {
+		if c.Pending > 0 && slices.Contains(list, stats.Recorded{Prefix: c.Prefix}) {
+			n++
+		}
+	}
+
+	return n
+}
 
 // orderRoutes stores which routes are ordered, before this instance schedules or claims their notices. In
 // a cluster, or with a full Redis, the janitor repeats it.

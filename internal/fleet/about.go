@@ -24,6 +24,8 @@ type About struct {
 	Prefixes map[string]string `json:"prefixes,omitempty"`
 	// FollowsRecorded is true if the instance leaves the notices under recorded prefixes to workers.
 	FollowsRecorded bool `json:"follows_recorded,omitempty"`
+	// Worker is true if the instance only has handlers in its program. Its routes are not those of the service.
+	Worker bool `json:"worker,omitempty"`
 	// Limits is the scope of the instance's limits: "fleet" or "instance".
 	Limits string `json:"limits,omitempty"`
 	// Keys are the sorted ids of the public keys that the instance publishes. Signing are the
@@ -32,10 +34,11 @@ type About struct {
 	Signing []string `json:"signing,omitempty"`
 }
 
-// Differences returns the names of the routes that two instances have configured differently, or
-// that only one of them has. It returns nil if an instance has not published its routes.
-func Differences(a, b map[string]string) []string {
-	if a == nil || b == nil {
+// Differences returns the names of the routes that the instance has configured differently from one with the routes own,
+// or that only one of them has. It returns nil for a worker, and if an instance has not published its routes.
+func (x *About) Differences(own map[string]string) []string {
+	a, b := own, x.Routes
+	if a == nil || b == nil || x.Worker {
 		return nil
 	}
 

@@ -3,12 +3,14 @@ package fleet
 import (
 	"context"
 	_ "embed"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
@@ -16,6 +18,47 @@ import (
 var serveSource string
 
 var serveScript = wire.NewScript("serve", serveSource, false)
+
+// StaleAfter is how long an instance counts as serving after it has recorded its prefixes. Instances do so every 5 to 7 s.
+const StaleAfter = 15 * time.Second
+
+// WorkerMark is the end of an entry that says that an instance has a handler for a prefix in its program.
+const WorkerMark = "=worker"
+
+// OtherTarget reports whether an instance serves a prefix with another target than a handler in its program. served are
+// the entries of instances, as Serving returns them.
+func OtherTarget(served map[string][]string, prefix string) bool {
+	for _, list := range served {
+		if slices.Contains(list, prefix) && !slices.Contains(list, prefix+WorkerMark) {
+			return true
+		}
+	}
+	return false
+}
+
+// Workers counts, for each of some recorded prefixes, the instances with a handler in their program.
+func (s *Store) Workers(ctx context.Context, recorded []string) ([]stats.Recorded, error) {
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+
+	served, err := s.Serving(ctx, StaleAfter)
+	if err != nil {
+		return nil, err
+	}
+
+	list := make([]stats.Recorded, len(recorded))
+	for i, p := range recorded {
+		list[i].Prefix = p
+		for _, entries := range served {
+			if slices.Contains(entries, p+WorkerMark) {
+				list[i].Workers++
+			}
+		}
+	}
+
+	return list, nil
+}
 
 // Serve records the prefixes that an instance has routes for. It returns, by instance, the prefixes
 // that were recorded within the time stale.

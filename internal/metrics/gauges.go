@@ -34,13 +34,15 @@ var (
 		"Whether expired events arrive at this process and trigger claims. If not, the reconciler claims due notices.")
 	missingDesc = desc("notifier_shards_missing",
 		"Shards whose cluster node did not answer this scrape. The gauges of routes do not include them.")
-	hookDesc     = desc("notifier_hook_backlog", "Dead letters of routes with ON_DEAD whose hook's notice is not scheduled yet.")
-	orphanedDesc = desc("notifier_orphaned", "Notices whose prefix no route matches. They are not delivered.")
-	pendingDesc  = desc("notifier_pending", "Notices scheduled and claimed.", "route")
-	overdueDesc  = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
-	deadDesc     = desc("notifier_dead", "Dead letters.", "route")
-	settledDesc  = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
-	repeatDesc   = desc("notifier_repeat_window_seconds",
+	hookDesc      = desc("notifier_hook_backlog", "Dead letters of routes with ON_DEAD whose hook's notice is not scheduled yet.")
+	orphanedDesc  = desc("notifier_orphaned", "Notices whose prefix no route matches. They are not delivered.")
+	unhandledDesc = desc("notifier_unhandled_prefixes",
+		"Prefixes recorded for workers that have pending notices and no running worker. Their notices are not delivered.")
+	pendingDesc = desc("notifier_pending", "Notices scheduled and claimed.", "route")
+	overdueDesc = desc("notifier_overdue", "Notices that are due and not claimed.", "route")
+	deadDesc    = desc("notifier_dead", "Dead letters.", "route")
+	settledDesc = desc("notifier_settled", "Delivered and cancelled notices that are still readable.", "route")
+	repeatDesc  = desc("notifier_repeat_window_seconds",
 		"How long after its settle a notice's repeated schedule call is recognised.", "route")
 	repeatSetDesc = desc("notifier_repeat_window_setting_seconds",
 		"The configured value: NOTIFIER_REPEAT_WINDOW, or the retention if that is shorter.", "route")
@@ -101,6 +103,10 @@ func (m *Metrics) ask(ctx context.Context) snapshot {
 		s = append(s, value(hookDesc, float64(g.HookBacklog)))
 	}
 
+	if g.Unhandled >= 0 {
+		s = append(s, value(unhandledDesc, float64(g.Unhandled)))
+	}
+
 	for _, r := range g.Routes {
 		s = append(s, value(pendingDesc, float64(r.Pending), r.Route), value(overdueDesc, float64(r.Overdue), r.Route),
 			value(deadDesc, float64(r.Dead), r.Route), value(settledDesc, float64(r.Settled), r.Route),
@@ -139,9 +145,9 @@ type snapshot []prometheus.Metric
 
 // Describe lists the descriptions of all gauges, including missing ones.
 func (s snapshot) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, hookDesc, missingDesc, pendingDesc, overdueDesc, deadDesc,
-		settledDesc, repeatDesc, repeatSetDesc, inflightDesc,
-		pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc, historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
+	for _, d := range []*prometheus.Desc{upDesc, flowingDesc, orphanedDesc, unhandledDesc, hookDesc, missingDesc, pendingDesc, overdueDesc,
+		deadDesc, settledDesc, repeatDesc, repeatSetDesc, inflightDesc, pausedDesc, waitingDesc, oldestDesc, hostsDesc, failingDesc,
+		historyBacklogDesc, historyBoundDesc, historyLostDesc, historyLagDesc} {
 		ch <- d
 	}
 }

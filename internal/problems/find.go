@@ -62,6 +62,7 @@ func Find(o Options) []Problem {
 		f.route(c)
 	}
 
+	f.disabled()
 	f.receivers()
 	f.pauses()
 	if all {
@@ -152,11 +153,11 @@ func (f *finder) readiness(r stats.Readiness, checks []Link) {
 	}
 }
 
-// setup adds the worst finding of doctor, but not that Redis is full twice.
+// setup adds the worst finding of doctor, without those that are a problem already.
 func (f *finder) setup() {
-	found := f.Findings
+	found := slices.DeleteFunc(slices.Clone(f.Findings), ofWorkers)
 	if why, _ := f.b.Full(); why != "" {
-		found = slices.DeleteFunc(slices.Clone(found), func(x doctor.Finding) bool { return x.Check == "memory" })
+		found = slices.DeleteFunc(found, func(x doctor.Finding) bool { return x.Check == "memory" })
 	}
 
 	if len(found) == 0 {
@@ -205,9 +206,11 @@ func (f *finder) route(c store.Counts) {
 		return
 	}
 
-	if c.Paused {
+	switch {
+	case c.Paused:
 		f.pausedRoute(c, name)
-	} else if Late(f.b, c) {
+	case f.unhandled(c):
+	case Late(f.b, c):
 		f.late(c, rt)
 	}
 

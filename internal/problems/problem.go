@@ -22,6 +22,8 @@ const (
 	Setup              Kind = "setup" // a finding of doctor
 	Dead               Kind = "dead"
 	Unrouted           Kind = "unrouted"
+	Unhandled          Kind = "unhandled" // no worker handles a recorded prefix
+	Disabled           Kind = "disabled"  // a route has a recorded prefix
 	RoutePaused        Kind = "route_paused"
 	Overdue            Kind = "overdue"
 	Resources          Kind = "resources" // notices wait for resources of a machine
@@ -33,8 +35,8 @@ const (
 )
 
 // Kinds are all kinds.
-var Kinds = []Kind{RedisFull, NotReady, Lost, Degraded, UnresponsiveMember, Setup, Dead, Unrouted, RoutePaused, Overdue, Resources,
-	AttemptsFail, Failing, NoAnswer, Paused, Unknown}
+var Kinds = []Kind{RedisFull, NotReady, Lost, Degraded, UnresponsiveMember, Setup, Dead, Unrouted, Unhandled, Disabled, RoutePaused,
+	Overdue, Resources, AttemptsFail, Failing, NoAnswer, Paused, Unknown}
 
 // Severity says how bad a problem is.
 type Severity string

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"notifier/internal/fleet"
 	"notifier/internal/route"
 	"notifier/internal/store"
 )
@@ -18,9 +19,6 @@ type Registry interface {
 	Serve(ctx context.Context, instance string, prefixes []string, stale time.Duration) (map[string][]string, error)
 	Unserve(ctx context.Context, instance string, prefixes []string) error
 }
-
-// StaleAfter is how long an instance counts as serving after it was last published.
-const StaleAfter = 3 * pausedEvery
 
 // serving records which instances serve which prefixes, and publishes this instance's own.
 type serving struct {
@@ -40,7 +38,7 @@ func newServing(registry Registry, routes *route.Table) *serving {
 		}
 
 		if r.Target.Kind == route.KindWorker {
-			s.mine = append(s.mine, r.Prefix+workerMark)
+			s.mine = append(s.mine, r.Prefix+fleet.WorkerMark)
 		}
 	}
 
@@ -52,7 +50,7 @@ func newServing(registry Registry, routes *route.Table) *serving {
 // announce publishes this instance's prefixes and reads those of the others. It reports whether the
 // others' have changed.
 func (s *serving) announce(ctx context.Context) (changed bool, err error) {
-	all, err := s.registry.Serve(ctx, s.instance, s.mine, StaleAfter)
+	all, err := s.registry.Serve(ctx, s.instance, s.mine, fleet.StaleAfter)
 	if err != nil {
 		return false, err
 	}
@@ -74,30 +72,6 @@ func (s *serving) announce(ctx context.Context) (changed bool, err error) {
 
 // orderMark is the end of an entry that says that an instance has a prefix ordered. No prefix has it.
 const orderMark = "=ordered"
-
-// workerMark is the end of an entry that says that an instance has a handler for a prefix in its program.
-const workerMark = "=worker"
-
-// OtherTarget reports whether an instance serves a prefix with another target than a handler in its program. served are
-// the entries of instances, as Registry returns them.
-func OtherTarget(served map[string][]string, prefix string) bool {
-	for _, list := range served {
-		if slices.Contains(list, prefix) && !slices.Contains(list, prefix+workerMark) {
-			return true
-		}
-	}
-	return false
-}
-
-// IsHandled reports whether an instance has a handler for a prefix in its program.
-func IsHandled(served map[string][]string, prefix string) bool {
-	for _, list := range served {
-		if slices.Contains(list, prefix+workerMark) {
-			return true
-		}
-	}
-	return false
-}
 
 // OrderedMembers returns the members of notifier:ordered for a route; none if it is not ordered.
 func OrderedMembers(r *route.Route) []string {
@@ -127,7 +101,7 @@ func (s *serving) ordered() (members []string) {
 }
 
 // handled reports whether another instance has a handler for a prefix. It is safe for concurrent use.
-func (s *serving) handled(prefix string) bool { return (*s.served.Load())[prefix+workerMark] }
+func (s *serving) handled(prefix string) bool { return (*s.served.Load())[prefix+fleet.WorkerMark] }
 
 // byOthers reports whether another instance serves a prefix. It is safe for concurrent use.
 func (s *serving) byOthers(prefix string) bool { return (*s.served.Load())[prefix] }

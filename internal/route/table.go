@@ -110,6 +110,9 @@ func (t *Table) Name(name string) *Route { return t.byName[name] }
 // Prefix returns the route with exactly that prefix, or nil.
 func (t *Table) Prefix(prefix string) *Route { return (*t.spans.Load())[prefix] }
 
+// Configured returns the configured route with exactly that prefix, or nil.
+func (t *Table) Configured(prefix string) *Route { return t.own[prefix] }
+
 // Serves reports whether this instance handles the notices under a prefix.
 func (t *Table) Serves(prefix string) bool {
 	r := t.Prefix(prefix)

@@ -25,6 +25,8 @@ type Engine interface {
 	// Counts counts the notices in Redis, and DeadCauses the dead letters since a time by prefix and cause.
 	Counts(ctx context.Context) (list []store.Counts, missing []wire.Lost, err error)
 	DeadCauses(ctx context.Context, since time.Time) (store.DeadCount, error)
+	// Recorded returns the prefixes that are recorded for workers.
+	Recorded(ctx context.Context) ([]stats.Recorded, error)
 	// Holds returns the paused and limited receivers, and HeldCounts the held notices of pauses by prefix.
 	Holds(ctx context.Context) (*holds.Table, error)
 	HeldCounts(ctx context.Context, pauses []string) ([]map[string]int64, error)

@@ -53,6 +53,7 @@ type Board struct {
 	Counts      []store.Counts
 	CountsAt    time.Time
 	Missing     []wire.Lost       // nodes missing in Counts
+	Recorded    []stats.Recorded  // prefixes for workers, as old as Counts
 	Deaths      []store.DeadGroup // of deathsWithin, as far as they are still dead letters
 	Instances   []Instance
 	InstancesAt time.Time
@@ -390,7 +391,12 @@ func (s *Sampler) counts(ctx context.Context, b *Board, now time.Time) error {
 	}
 
 	b.Counts, b.CountsAt, b.Missing = list, began, missing
-	return s.deaths(ctx, b)
+	recorded, err := s.engine.Recorded(ctx)
+	if err == nil {
+		b.Recorded = recorded
+	}
+
+	return cmp.Or(err, s.deaths(ctx, b))
 }
 
 // deathsWithin is how far back the first page looks for deaths.

@@ -25,6 +25,8 @@ type forecasts struct {
 
 func (*forecasts) Instances(context.Context) ([]fleet.Instance, error) { return nil, nil }
 
+func (*forecasts) Recorded(context.Context) ([]stats.Recorded, error) { return nil, nil }
+
 func (*forecasts) Minutes(context.Context, string, time.Time) ([]fleet.Minute, string, error) {
 	return nil, "", nil
 }

@@ -73,9 +73,17 @@ type Gauges struct {
 	Missing int
 	// Orphaned is the number of notices whose prefix no route matches.
 	Orphaned int64
+	// Unhandled is the number of recorded prefixes with pending notices that no running worker handles; -1 = unknown.
+	Unhandled int
 	// EventsFlowing reports whether expired events arrive and trigger claims. Without them the reconciler claims due
 	// notices.
 	EventsFlowing bool
+}
+
+// Recorded is a prefix that is recorded for workers.
+type Recorded struct {
+	Prefix  string
+	Workers int // running ones with a handler for it
 }
 
 // RouteGauges are the values of one route, in Redis and in this process.

@@ -28,8 +28,11 @@ const forWorkers = "worker"
 // is sent.
 var ErrForWorkers = errors.New("the prefix is recorded for workers, and this instance has no handler for it")
 
-// ErrNotRecorded is returned for the release of a prefix that is not recorded.
-var ErrNotRecorded = errors.New("the prefix is not recorded")
+// Errors of the release of a prefix.
+var (
+	ErrNotRecorded = errors.New("the prefix is not recorded")
+	ErrHandled     = errors.New("a running worker handles the prefix; stop it first, or wait 15 s after it was killed")
+)
 
 // record is a parsed member.
 type record struct {
@@ -71,6 +74,18 @@ func recordsOf(members []string) map[string]record {
 	return out
 }
 
+// RecordedIn returns the sorted prefixes that the members of notifier:routes record for workers.
+func RecordedIn(members []string) (prefixes []string) {
+	for p, r := range recordsOf(members) {
+		if r.target == forWorkers {
+			prefixes = append(prefixes, p)
+		}
+	}
+
+	slices.Sort(prefixes)
+	return prefixes
+}
+
 // registrable reports whether a member of notifier:routes may be registered in a shard.
 func registrable(member string) bool {
 	_, ok := parseRecord(member)
@@ -103,12 +118,8 @@ func (s *Layout) unrecorded(members []string) (add []string) {
 
 // setRecorded sets which prefixes are recorded, for an instance that handles some of them.
 func (v *LayoutView) setRecorded(handles []string) {
-	for p, r := range recordsOf(v.members) {
-		if r.target != forWorkers {
-			continue
-		}
-
-		v.recorded = append(v.recorded, p)
+	v.recorded = RecordedIn(v.members)
+	for _, p := range v.recorded {
 		if !slices.Contains(handles, p) {
 			if v.foreign == nil {
 				v.foreign = map[string]bool{}
@@ -117,8 +128,6 @@ func (v *LayoutView) setRecorded(handles []string) {
 			v.foreign[p] = true
 		}
 	}
-
-	slices.Sort(v.recorded)
 }
 
 // tellRecorded passes the recorded prefixes that this instance does not handle to the Watcher. It is called before a view

@@ -213,7 +213,7 @@ func (p *Pages) instanceRows(b *sampler.Board) []instanceRow {
 	for i, x := range b.Instances {
 		out[i] = instanceRow{Label: x.Label, ID: x.ID, Version: x.Version, State: x.State, Alive: x.State == fleet.Alive, Self: x.Self,
 			Seen: stampFrom(b.InstancesAt, x.Seen), Started: stampFrom(b.InstancesAt, x.Started),
-			Tells: x.Tells && !x.Figures.Cut, Differs: fleet.Differences(own, x.Routes)}
+			Tells: x.Tells && !x.Figures.Cut, Differs: x.Differences(own)}
 		for _, f := range x.Figures.Routes {
 			out[i].InFlight += f.InFlight
 		}

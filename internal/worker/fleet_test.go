@@ -262,7 +262,7 @@ func TestReleasedPrefixMovesToTheLongestMatch(t *testing.T) {
 	stop := start(t, w)
 	scheduleAt(t, e, 0, "shop:orders:close:1")
 	byWorker.want(t, 1)
-	if err := e.Release(t.Context(), closing); !errors.Is(err, engine.ErrHandled) {
+	if err := e.Release(t.Context(), closing); !errors.Is(err, store.ErrHandled) {
 		t.Fatalf("%v, want ErrHandled while the worker runs", err)
 	}
 

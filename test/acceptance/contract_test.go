@@ -202,6 +202,7 @@ func TestContract(t *testing.T) {
 		{"POST /v1/routes/{name}/pause", "/v1/routes/pay/pause", "", 200, nil},
 		{"POST /v1/routes/{name}/resume", "/v1/routes/pay/resume", "", 200, nil},
 		{"POST /v1/routes/{name}/pause", "/v1/routes/none/pause", "", 404, nil},
+		{"POST /v1/routes/{name}/release", "/v1/routes/app1:pay/release", "", 404, nil},
 		{"POST /v1/notices/batch", "/v1/notices/batch", `[{"key":"app1:queue:q:1"},{"key":"app1:queue:q:2"},{"key":"app1:queue:q:3"}]`,
 			201, func() {
 				for _, id := range []string{"1", "2", "3"} {
