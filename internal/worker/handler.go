@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,12 +54,13 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.handlers = append(w.handlers, x)
 }
 
-// HandleJSON registers a handler with the notice's body decoded from JSON. A body that does not decode ends the notice.
+// HandleJSON registers a handler with the notice's body decoded from JSON. If the body does not decode, the
+// notice is dead with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
 	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
 		var body T
 		if err := json.Unmarshal(n.Body, &body); err != nil {
-			return Dead(fmt.Errorf("decode the body: %w", err))
+			return undecoded(err)
 		}
 
 		return h(ctx, n, body)
@@ -134,12 +136,7 @@ func resultOf(ctx context.Context, err error) notice.Result {
 		return notice.RetryResult(reason, err.Error())
 	}
 
-	r := notice.Result{Outcome: v.outcome, Reason: reason, After: v.after, Response: err.Error()}
-	if v.outcome == notice.OutcomeDeferred {
-		r.Reason = notice.ReasonLocked
-	}
-
-	return r
+	return notice.Result{Outcome: v.outcome, Reason: cmp.Or(v.reason, reason), After: v.after, Response: err.Error()}
 }
 
 // stack returns the stack of a panic, without the frames of the recovery.

@@ -89,7 +89,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}{
 		"app:t:retry:1": {"rejected", "never", 2}, "app:t:dead:1": {"rejected", "no such order", 1},
 		"app:t:panic:1": {"panic", "broken\n", 1}, "app:t:slow:1": {"timeout", ErrTimeout.Error(), 1},
-		"app:t:json:2": {"rejected", "decode the body", 1},
+		"app:t:json:2": {"decode", "decode the body: ", 1},
 	} {
 		r := ended(t, w, key, "dead")
 		if r.Reason != want.reason || !strings.HasPrefix(r.Response, want.response) || r.Attempts != want.attempts {
