@@ -124,6 +124,7 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 		e.o.Logger.Info("the fleet has changed", zap.Stringer("instance", v), zap.String("id", v.ID()))
 	}
 
+	e.dispatch.CheckLeases()
 	e.sweepers.Now()
 	e.dispatch.SetParts(e.assignment.Parts())
 	if e.o.Hosts == nil {

@@ -16,6 +16,9 @@ import (
 var (
 	// ErrTimeout means that the timeout of the handler has passed.
 	ErrTimeout = errors.New("the handler's timeout has passed")
+	// ErrLeaseLost means that other instances have declared this one dead, because it did not reach Redis. They may
+	// handle its notices.
+	ErrLeaseLost = dispatch.ErrLeaseLost
 	// ErrShutdown means that ShutdownTimeout has passed since the end of Run's context.
 	ErrShutdown = dispatch.ErrShutdown
 )

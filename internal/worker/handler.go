@@ -90,12 +90,16 @@ func (x *handler) check(w *Worker) {
 }
 
 // calls makes attempts by calling the handlers. It is a dispatch.Handler.
-type calls struct{ by map[string]Handler }
+type calls struct {
+	by map[string]Handler
+	*overruns
+}
 
 // Handle implements dispatch.Handler.
 func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer cancel()
+	defer c.watch(ctx, n.Key)()
 	defer func() {
 		if p := recover(); p != nil {
 			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))

@@ -86,6 +86,7 @@ type Worker struct {
 	engine      *engine.Engine // nil before the first call
 	run, closed bool
 	begun       chan struct{}
+	overruns    overruns
 	failed      error // of the beginning, once begun is closed
 }
 
@@ -102,7 +103,7 @@ func New(o Options) (*Worker, error) {
 	o.Concurrency = cmp.Or(o.Concurrency, defaultTotal)
 	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, defaultShutdown)
 	o.Retention = max(cmp.Or(o.Retention, defaultRetention), 0)
-	w := &Worker{o: o, conn: conn, begun: make(chan struct{})}
+	w := &Worker{o: o, conn: conn, begun: make(chan struct{}), overruns: overruns{log: logger(o.Logger)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -157,9 +158,9 @@ func (w *Worker) make() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
-	w.engine = engine.New(engine.Options{Conn: w.conn, Space: keys.Space{Namespace: w.o.Namespace}, Routes: table, Handler: calls{by},
-		Instance: w.o.Instance, Version: "worker", Concurrency: w.o.Concurrency, Grace: grace, Retention: w.o.Retention, Retain: retain,
-		ConfigureRedis: true, Takeover: takeover, Drain: w.o.ShutdownTimeout, Logger: logger(w.o.Logger)})
+	w.engine = engine.New(engine.Options{Conn: w.conn, Space: keys.Space{Namespace: w.o.Namespace}, Routes: table,
+		Handler: calls{by, &w.overruns}, Instance: w.o.Instance, Version: "worker", Concurrency: w.o.Concurrency, Grace: grace, Retention: w.o.Retention, Retain: retain,
+		ConfigureRedis: true, Takeover: takeover, Drain: w.o.ShutdownTimeout, Logger: w.overruns.log})
 	go func() {
 		w.failed = w.engine.Begin(w.life)
 		close(w.begun)
