@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -54,12 +53,12 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.handlers = append(w.handlers, x)
 }
 
-// HandleJSON registers a handler with the notice's body decoded from JSON. If the body does not decode, the
-// notice is dead with the reason decode.
+// HandleJSON registers a handler with the notice's body decoded by Options.Codec, from JSON without one. If the body does
+// not decode, the notice is dead with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
 	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
 		var body T
-		if err := json.Unmarshal(n.Body, &body); err != nil {
+		if err := w.o.Codec.Unmarshal(n.Body, &body); err != nil {
 			return undecoded(err)
 		}
 
