@@ -13,14 +13,15 @@ import (
 	"notifier/internal/tracing"
 )
 
-// Duplicate is the behaviour of a call whose key has a notice.
-type Duplicate = store.Duplicate
+// Duplicate is the behaviour of Schedule if the key has a notice. A finished notice counts too, while Options.Retention
+// stores it.
+type Duplicate string
 
-// The behaviours. A finished notice counts as a duplicate, for the retention.
+// The behaviours.
 const (
-	Reject  = store.Reject  // other content is ErrConflict; the default
-	Keep    = store.Keep    // the stored notice stays
-	Replace = store.Replace // the stored notice is replaced
+	Reject  = Duplicate(store.Reject)  // other content is ErrConflict, the same content is no error; the default
+	Keep    = Duplicate(store.Keep)    // the stored notice stays, whatever its content
+	Replace = Duplicate(store.Replace) // the new notice replaces the stored one
 )
 
 // Request describes a notice to schedule. Its key is app:module:type:id.
@@ -76,7 +77,7 @@ func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error)
 		c.Headers = append(c.Headers, notice.Header{Name: name, Value: value})
 	}
 
-	return store.Request{Key: r.Key, Due: r.Due, Delay: r.Delay, OnDuplicate: r.OnDuplicate, Content: c}, nil
+	return store.Request{Key: r.Key, Due: r.Due, Delay: r.Delay, OnDuplicate: store.Duplicate(r.OnDuplicate), Content: c}, nil
 }
 
 func replyOf(f *store.Found, changed bool) Reply {

@@ -166,3 +166,34 @@ func TestRunReturnsAllErrorsOfRegistration(t *testing.T) {
 	}()
 	late.Handle("app", ok)
 }
+
+func TestFinishedKeyIsADuplicate(t *testing.T) {
+	w := newWorker(t, redistest.Shared(t))
+	h := newHandled()
+	w.Handle("app:t:t", h.notice)
+	start(t, w)
+	r := Request{Key: "app:t:t:1", JSON: refund{7}}
+	if got, err := w.Schedule(t.Context(), r); err != nil || !got.Changed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+
+	ended(t, w, r.Key, "delivered")
+	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed || got.State != "delivered" {
+		t.Errorf("the same content: %+v, %v; want the delivered notice", got, err)
+	}
+
+	r.JSON = refund{8}
+	if got, err := w.Schedule(t.Context(), r); !errors.Is(err, ErrConflict) || got.Changed {
+		t.Errorf("other content: %+v, %v; want ErrConflict", got, err)
+	}
+
+	r.OnDuplicate = Keep
+	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed {
+		t.Errorf("keep: %+v, %v", got, err)
+	}
+
+	r.OnDuplicate = Replace
+	if got, err := w.Schedule(t.Context(), r); err != nil || !got.Changed {
+		t.Errorf("replace: %+v, %v; want another notice", got, err)
+	}
+}
