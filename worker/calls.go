@@ -77,7 +77,12 @@ func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error)
 		c.Headers = append(c.Headers, notice.Header{Name: name, Value: value})
 	}
 
-	return store.Request{Key: r.Key, Due: r.Due, Delay: r.Delay, OnDuplicate: store.Duplicate(r.OnDuplicate), Content: c}, nil
+	due, delay := r.Due, r.Delay
+	if w.o.seam != nil && !due.IsZero() { // a Due is checked against the clock of the process
+		due, delay = time.Time{}, max(due.Sub(w.o.seam.Now()), 0)
+	}
+
+	return store.Request{Key: r.Key, Due: due, Delay: delay, OnDuplicate: store.Duplicate(r.OnDuplicate), Content: c}, nil
 }
 
 func replyOf(f *store.Found, changed bool) Reply {

@@ -21,9 +21,9 @@
 //
 //	nil                the notice is delivered
 //	any error          another attempt after the next delay of Retry; without one left the notice is dead
-//	[RetryAfter]       the same, but not before a given time
-//	[Defer]            another attempt after a given time, which uses no delay of Retry; for locks
-//	[Dead]             the notice is dead
+//	RetryAfter         the same, but not before a given time
+//	Defer              another attempt after a given time, which uses no delay of Retry; for locks
+//	Dead               the notice is dead
 //
 // A panic is an error with its stack. A dead notice is stored until an operator deals with it: notifier dead, redrive and
 // the dashboard work on notices of workers too.

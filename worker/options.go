@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/config"
+	"notifier/worker/internal/seam"
 )
 
 // Options of a Worker. The zero value of each means the default of the service's variable of that name, which
@@ -73,6 +74,8 @@ type Options struct {
 	TracerProvider trace.TracerProvider
 	// Codec encodes Request.JSON and decodes the bodies of HandleJSON; nil = encoding/json.
 	Codec Codec
+
+	seam *seam.Seam // of package workertest
 }
 
 // option is a field of Options as a variable of the service; an empty value is the default.

@@ -71,8 +71,7 @@ func New(o Options) (*Worker, error) {
 		return nil, err
 	}
 
-	conn, err := wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername,
-		SentinelPassword: string(c.Redis.SentinelPassword)})
+	conn, err := o.open(c)
 	if err != nil {
 		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
 	}
@@ -84,6 +83,16 @@ func New(o Options) (*Worker, error) {
 	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), overruns: overruns{log: logger(o)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
+}
+
+// open returns the connection to Redis. It sends nothing.
+func (o *Options) open(c *config.Config) (*wire.Conn, error) {
+	if o.seam != nil {
+		return o.seam.Conn, nil
+	}
+
+	return wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername,
+		SentinelPassword: string(c.Redis.SentinelPassword)})
 }
 
 // Use wraps all handlers of the worker. The first middleware is the outermost. It must be called before the first call of
@@ -159,6 +168,10 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 
 	if w.o.TracerProvider != nil {
 		o.Tracer = w.o.TracerProvider.Tracer("notifier/worker")
+	}
+
+	if w.o.seam != nil {
+		w.o.seam.Change(&o)
 	}
 
 	return engine.New(o)
