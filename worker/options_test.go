@@ -34,7 +34,6 @@ func (strict) Unmarshal(body []byte, v any) error {
 type seen struct {
 	mu   sync.Mutex
 	list map[string]int
-	late time.Duration
 }
 
 func (s *seen) add(format string, args ...any) {
