@@ -22,5 +22,5 @@
 //
 // A bubble waits until its goroutines are blocked in it. A goroutine that waits for a socket never counts as blocked: a
 // handler that calls a TCP server or a database stops Advance, which then ends the test binary after 10 seconds. Replace
-// such parts by fakes. The emulated Redis cannot run handlers with worker.Order.
+// such parts by fakes.
 package workertest

@@ -3,6 +3,7 @@ package workertest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -117,6 +118,34 @@ func TestDueFollowsTheClockOfRedis(t *testing.T) {
 		w.Advance(24 * time.Hour)
 		if len(at) != 2 || at[0] != time.Hour || at[1] != 2*time.Hour {
 			t.Errorf("handled at %v, want 1h, 2h", at)
+		}
+	})
+}
+
+// An emulated Redis runs the scripts of ordered routes: the interpreter that it has assigns several variables in another
+// order than Redis's if one of them is read too.
+func TestOrderHandlesABusinessIDInTurn(t *testing.T) {
+	workertest.Run(t, func(t *testing.T, w *workertest.Worker) {
+		var got []string
+		w.Handle("shop:orders", func(_ context.Context, n *worker.Notice) error {
+			got = append(got, n.Key)
+			if n.Key == "shop:orders:paid:O1" && n.Attempt == 1 {
+				return errors.New("not yet")
+			}
+			return nil
+		}, worker.Order(), worker.Retry(time.Minute))
+		var list []worker.Request
+		for k, kind := range []string{"created", "paid", "shipped"} {
+			list = append(list, worker.Request{Key: "shop:orders:" + kind + ":O1", Delay: time.Duration(k) * time.Second})
+		}
+		if _, err := w.ScheduleMany(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+
+		w.Advance(time.Hour)
+		want := []string{"shop:orders:created:O1", "shop:orders:paid:O1", "shop:orders:paid:O1", "shop:orders:shipped:O1"}
+		if !slices.Equal(got, want) {
+			t.Errorf("handled %q, want %q", got, want)
 		}
 	})
 }
