@@ -128,7 +128,7 @@ cover: deps ## Shows the test coverage, by function and in total
 	$(GO) tool cover -func cover.out | tail -n 1
 
 doc: generate ## Prints the package documentation
-	@for p in $$($(GO) list ./cmd/... ./client/... ./internal/... ./test/...); do echo "== $$p"; $(GO) doc "$$p" | sed -n '1,40p'; done
+	@for p in $$($(GO) list ./cmd/... ./client/... ./worker/... ./internal/... ./test/...); do echo "== $$p"; $(GO) doc "$$p" | sed -n '1,40p'; done
 
 generate: ## Writes the documents that are made from the code, and the Go code of templates
 	$(GO) generate ./...

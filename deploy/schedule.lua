@@ -382,7 +382,8 @@ local function write()
     local old = heads[name]
     if not old or at < sub(old, 1, 27) then
       if old and not joined[sub(old, 29)] then hold(sub(old, 29)) end
-      heads[name], changed[name], entry = entry, true, old
+      heads[name], changed[name] = entry, true
+      entry = old
     end
     if entry then
       local n = #members

@@ -100,6 +100,8 @@ func (q *routeQueue) unreported(j job, begin time.Time) notice.Result {
 // call runs the handler.
 func (q *routeQueue) call(ctx context.Context, j job, e *finished) {
 	e.waits = q.waits(j, e.at)
+	ctx, end := q.d.leased(ctx, q.r, j.claim.Token())
+	defer end()
 	ctx, e.span = q.trace(ctx, j.claim.Notice)
 	from := time.Now()
 	e.result = q.handle(ctx, j.claim.Notice)
@@ -162,9 +164,17 @@ func (q *routeQueue) handle(ctx context.Context, n *notice.Notice) (r notice.Res
 			q.d.o.Logger.Error("handler panicked", zap.String("key", n.Key), zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 			r = notice.RetryResult(notice.ReasonPanic, fmt.Sprint(p))
 		}
-		if r.Outcome == notice.OutcomeRetry && errors.Is(context.Cause(ctx), ErrShutdown) {
-			// This service ended the attempt: the receiver did not fail.
+
+		if r.Outcome != notice.OutcomeRetry {
+			return
+		}
+
+		// This service ended the attempt: the receiver did not fail.
+		switch cause := context.Cause(ctx); {
+		case errors.Is(cause, ErrShutdown):
 			r.Outcome, r.Reason, r.After = notice.OutcomeDeferred, notice.ReasonShutdown, 0
+		case errors.Is(cause, ErrLeaseLost):
+			r.Outcome, r.Reason, r.After = notice.OutcomeDeferred, notice.ReasonLease, 0
 		}
 	}()
 	return q.handler.Handle(ctx, q.r, n)

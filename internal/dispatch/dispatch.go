@@ -49,6 +49,9 @@ type Fleet interface {
 	// MayStart reports whether a handler may start for a claim with that token. It is false if
 	// other instances may have reclaimed the claim.
 	MayStart(token string) bool
+	// Lost reports whether other instances have declared this one dead since the claim with that token. It does not
+	// change back.
+	Lost(token string) bool
 }
 
 // Holds knows which receivers are paused. *[holds.Holds] is one.
@@ -63,6 +66,7 @@ type alone string
 
 func (a alone) ClaimID() string      { return string(a) }
 func (a alone) MayStart(string) bool { return true }
+func (a alone) Lost(string) bool     { return false }
 
 // Limits of the calls to Redis that claim notices or settle them (store their results).
 const (
@@ -184,6 +188,7 @@ type Dispatcher struct {
 	grace  atomic.Int64
 
 	shortages       *shortages
+	leases          leases
 	claims, settles pace.Loops // failed calls, of all routes and shards
 
 	jobs chan job // to goroutines that wait for an attempt: see start
@@ -204,7 +209,7 @@ func New(o Options) *Dispatcher {
 	o.setDefaults()
 	d := &Dispatcher{o: o, log: attemptLog{o.Observer, o.LogAttempts, o.Logger}, queues: map[string]*routeQueue{}}
 	d.jobs, d.shortages = make(chan job), newShortages(o.Logger)
-	d.total.free = o.Total
+	d.leases.held, d.total.free = map[*lease]struct{}{}, o.Total
 	d.grace.Store(int64(o.Grace))
 	d.work, d.cancel = context.WithCancelCause(context.Background())
 	for _, r := range o.Routes {

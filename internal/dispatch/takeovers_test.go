@@ -80,6 +80,7 @@ func (f *declaredDead) ClaimID() string { return f.id }
 func (f *declaredDead) MayStart(string) bool {
 	return f.refused.Add(-1) < 0
 }
+func (f *declaredDead) Lost(string) bool { return f.refused.Load() > 0 }
 
 // No handler starts for a claim that other instances may have reclaimed. It is released without
 // using an attempt, and handled under the next claim.

@@ -32,12 +32,20 @@ func (q *routeQueue) trace(ctx context.Context, n *notice.Notice) (context.Conte
 		parent = trace.ContextWithRemoteSpanContext(ctx, stored)
 	}
 
-	under, span := q.d.o.Tracer.Start(parent, "send "+q.r.Name, options...)
+	under, span := q.d.o.Tracer.Start(parent, operation(q.r)+" "+q.r.Name, options...)
 	if !span.IsRecording() {
 		return ctx, nil
 	}
 
 	return under, span
+}
+
+// operation returns the messaging operation of the spans of a route: a worker processes its notices itself.
+func operation(r *route.Route) string {
+	if r.Target.Kind == route.KindWorker {
+		return "process"
+	}
+	return "send"
 }
 
 // spanKind returns the kind of the spans of a route's exchanges.
@@ -47,6 +55,8 @@ func spanKind(r *route.Route) trace.SpanKind {
 		return trace.SpanKindProducer
 	case route.KindLog:
 		return trace.SpanKindInternal
+	case route.KindWorker:
+		return trace.SpanKindConsumer
 	}
 	return trace.SpanKindClient
 }
@@ -69,7 +79,7 @@ func (e *finished) endSpan(r *route.Route) {
 
 	e.traceID = span.SpanContext().TraceID().String()
 	n, outcome := e.Claim.Notice, e.outcome()
-	span.SetAttributes(tracing.System.String("notifier"), tracing.Operation.String("send"), tracing.OperationType.String("send"),
+	span.SetAttributes(tracing.System.String("notifier"), tracing.Operation.String(operation(r)), tracing.OperationType.String(operation(r)),
 		tracing.Destination.String(r.Name), tracing.Message.String(n.ID()), tracing.Route.String(r.Name), tracing.Key.String(n.Key),
 		tracing.Attempt.Int(e.attempt), tracing.Outcome.String(string(outcome)), tracing.Source.String(string(e.trigger.source())),
 		tracing.Lateness.Float64(float64(e.lateness.Microseconds())/1000))

@@ -126,6 +126,7 @@ func (e *Engine) fleetChanged(v *fleet.View) {
 	}
 
 	e.compareHandlers(v)
+	e.dispatch.CheckLeases()
 	e.sweepers.Now()
 	e.dispatch.SetParts(e.assignment.Parts())
 	if e.o.Hosts == nil {

@@ -217,33 +217,6 @@ func (f *Fleet) Stats() Stats {
 	return s
 }
 
-// MayStart reports whether this instance may still start an attempt for a claim. token is the token of the claim. It
-// begins with the id that [Fleet.ClaimID] returned. MayStart returns false if another instance may have reclaimed the
-// claim, because this instance was, or may have been, declared dead. The caller must then release the claim.
-func (f *Fleet) MayStart(token string) bool {
-	if f == nil || under(token, f.unknownID) { // no instance can declare that id dead
-		return true
-	}
-
-	// The order matters. A rename changes the id before it makes this instance trusted again.
-	if !f.trusted() {
-		return false
-	}
-
-	return under(token, f.view.Load().id)
-}
-
-// under reports whether a token was made under an id.
-func under(token, id string) bool {
-	return len(token) > len(id) && token[:len(id)] == id && token[len(id)] == '-'
-}
-
-// trusted reports whether no other instance can have declared this one dead.
-func (f *Fleet) trusted() bool {
-	confirmed := f.confirmed.Load()
-	return f.o.Takeover == 0 || confirmed == 0 || time.Since(f.begun)-time.Duration(confirmed) < f.o.Takeover
-}
-
 // Retire makes this instance leave. It takes no new work from the next heartbeat on, which is sent
 // at once, and keeps its part of limits for its attempts in flight until Run ends.
 func (f *Fleet) Retire() {

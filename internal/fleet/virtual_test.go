@@ -140,6 +140,9 @@ func TestStoppedInstanceIsUnresponsiveAndNotDead(t *testing.T) {
 			if !ps[0].MayStart(ps[0].ID() + "-1") {
 				t.Error("may not start after it lives again")
 			}
+			if ps[0].Lost(ps[0].ID()+"-1") || ps[0].Lost(unknownID+"-1") || !ps[0].Lost("another-1") {
+				t.Error("claims of an instance that was not declared dead are lost")
+			}
 			if ps[0].ClaimID() != ps[0].ID() || !ps[0].MayStart(unknownID+"-1") {
 				t.Errorf("claims under %s, and may start those under %s: %t", ps[0].ClaimID(), unknownID, ps[0].MayStart(unknownID+"-1"))
 			}

@@ -35,6 +35,17 @@ func ParseLogAttempts(s string) (LogAttempts, error) {
 	return LogAttempts{every: n}, nil
 }
 
+// String returns the text that ParseLogAttempts parses.
+func (l LogAttempts) String() string {
+	switch {
+	case l.every < 0:
+		return "failed"
+	case l.every == 0:
+		return "all"
+	}
+	return "1/" + strconv.FormatInt(l.every, 10)
+}
+
 // Includes reports whether an attempt of n with that outcome is logged. The webhook-id selects successes, so
 // that all or none of a notice's are logged, at every instance.
 func (l LogAttempts) Includes(n *Notice, o Outcome) bool {

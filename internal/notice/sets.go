@@ -90,6 +90,7 @@ const (
 	ReasonExhausted   Reason = "exhausted"    // attempts were interrupted until none was left
 	ReasonRejected    Reason = "rejected"     // a consumer reported failure
 	ReasonUnreported  Reason = "unreported"   // a consumer took it and reported nothing in time
+	ReasonDecode      Reason = "decode"       // a worker could not decode the body
 	ReasonQueue       Reason = "queue"        // the list or stream did not accept it
 	ReasonUnreadable  Reason = "unreadable"   // its record cannot be decoded
 	ReasonMissing     Reason = "missing"      // it has no record
@@ -109,7 +110,7 @@ const (
 var Reasons = []Reason{
 	ReasonDNS, ReasonConnect, ReasonTLS, ReasonTimeout, ReasonReset, ReasonProtocol, ReasonStatus4xx, ReasonStatus5xx,
 	ReasonStatus, ReasonAckMismatch, ReasonRedirect, ReasonTooLarge, ReasonBlocked, ReasonInvalid, ReasonGone,
-	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonQueue,
+	ReasonAborted, ReasonPanic, ReasonInterrupted, ReasonExhausted, ReasonRejected, ReasonUnreported, ReasonDecode, ReasonQueue,
 	ReasonUnreadable, ReasonMissing,
 	ReasonLocked, ReasonBusy, ReasonRate, ReasonBreaker, ReasonHeaders, ReasonToken, ReasonLocal, ReasonPaused, ReasonShutdown, ReasonLease,
 }

@@ -31,6 +31,7 @@ var reasonTexts = map[notice.Reason]text{
 	notice.ReasonExhausted:   say("interrupted too often"),
 	notice.ReasonRejected:    say("rejected by the receiver"),
 	notice.ReasonUnreported:  say("no report from the receiver"),
+	notice.ReasonDecode:      say("body not decodable"),
 	notice.ReasonQueue:       say("not accepted by the queue"),
 	notice.ReasonUnreadable:  say("record unreadable"),
 	notice.ReasonMissing:     say("record missing"),

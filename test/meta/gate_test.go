@@ -27,7 +27,7 @@ var showMoves = []string{"internal/doctor/data.go", "internal/doctor/sizes.go", 
 // Where a notice is, and whether a call may change it now, is decided by the gate alone. See docs/architecture.md.
 func TestGateAloneDecidesWhereNoticesAre(t *testing.T) {
 	for _, rel := range files(t, ".go") {
-		if dir := path.Dir(rel); isTest(rel) || isUnshipped(dir) || !within(dir, "internal") && !within(dir, "cmd") ||
+		if dir := path.Dir(rel); isTest(rel) || isUnshipped(dir) || !runsNotices(dir) ||
 			slices.Contains(gatePackages, dir) || slices.Contains(showMoves, rel) {
 			continue
 		}

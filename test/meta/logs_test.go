@@ -24,7 +24,7 @@ var unlogged = []string{"internal/engine/enginetest", "internal/wire/wiretest", 
 // string literal, so that an operator can search for it. Values that vary are fields.
 func TestRunbookHasEachLogMessage(t *testing.T) {
 	logged := map[string]string{} // position in the code, by message
-	for _, dir := range []string{"cmd", "internal"} {
+	for _, dir := range []string{"cmd", "internal", "worker"} {
 		err := filepath.WalkDir(filepath.Join(root, dir), func(path string, d fs.DirEntry, err error) error {
 			rel, _ := filepath.Rel(root, path)
 			switch {

@@ -20,7 +20,7 @@ var namesClient = regexp.MustCompile(`\bredis\.(UniversalClient|UniversalOptions
 func TestOnlyWireNamesClientsOfRedis(t *testing.T) {
 	for _, rel := range files(t, ".go") {
 		dir := path.Dir(rel)
-		if isTest(rel) || isUnshipped(dir) || !within(dir, "internal") && !within(dir, "cmd") || slices.Contains(clientPackages, dir) {
+		if isTest(rel) || isUnshipped(dir) || !runsNotices(dir) || slices.Contains(clientPackages, dir) {
 			continue
 		}
 		for i, line := range strings.Split(read(t, rel), "\n") {

@@ -1,55 +1,28 @@
 package worker
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"go.uber.org/zap"
 
+	"notifier/internal/config"
 	"notifier/internal/engine"
 	"notifier/internal/keys"
 	"notifier/internal/notice"
 	"notifier/internal/route"
+	"notifier/internal/stats"
 	"notifier/internal/wire"
 )
 
-// Options of a Worker. Only Redis is required.
-type Options struct {
-	// Redis is the address of the service's Redis: redis://host:6379/0.
-	Redis string
-	// Namespace is that of the service; empty = notifier.
-	Namespace string
-	// Instance is the worker's name in the list of instances; empty = the host's name and the process id.
-	Instance string
-	// Concurrency is the maximum number of running handlers; 0 = 512.
-	Concurrency int
-	// ShutdownTimeout is how long running handlers may take after the end of Run's context; 0 = 20 s.
-	ShutdownTimeout time.Duration
-	// Retention is how long finished notices are stored in Redis; 0 = 24 h, negative = not at all. In this time, Schedule
-	// does not create a notice for a key again.
-	Retention time.Duration
-	// Logger is nil for no log.
-	Logger *slog.Logger
-}
-
-// Defaults of handlers and workers.
+// Defaults of handlers.
 const (
 	DefaultTimeout     = 10 * time.Second
 	DefaultConcurrency = 64
-	defaultNamespace   = "notifier"
-	defaultTotal       = 512
-	defaultShutdown    = 20 * time.Second
-	defaultRetention   = 24 * time.Hour
-	takeover           = 3 * time.Second
-	grace              = 50 * time.Millisecond
-	retain             = 100_000
 )
 
 // HandlerOption is an option of a handler.
@@ -75,6 +48,7 @@ func Use(m ...Middleware) HandlerOption { return func(x *handler) { x.use = appe
 // Worker schedules notices, and handles those of its handlers. It is safe for concurrent use.
 type Worker struct {
 	o    Options
+	c    *config.Config
 	conn *wire.Conn
 	life context.Context // of the connection
 	end  context.CancelFunc
@@ -86,25 +60,39 @@ type Worker struct {
 	engine      *engine.Engine // nil before the first call
 	run, closed bool
 	begun       chan struct{}
+	overruns    overruns
 	failed      error // of the beginning, once begun is closed
 }
 
-// New returns a worker. It sends nothing to Redis.
+// New returns a worker. It sends nothing to Redis. Its error lists all wrong options.
 func New(o Options) (*Worker, error) {
-	conn, err := wire.Open(wire.Address{URL: o.Redis})
+	c, err := o.config()
 	if err != nil {
-		return nil, fmt.Errorf("%w: Redis: %w", ErrConfig, err)
+		return nil, err
 	}
 
-	host, _ := os.Hostname()
-	o.Namespace = cmp.Or(o.Namespace, defaultNamespace)
-	o.Instance = cmp.Or(o.Instance, fmt.Sprintf("%s-%d", host, os.Getpid()))
-	o.Concurrency = cmp.Or(o.Concurrency, defaultTotal)
-	o.ShutdownTimeout = cmp.Or(o.ShutdownTimeout, defaultShutdown)
-	o.Retention = max(cmp.Or(o.Retention, defaultRetention), 0)
-	w := &Worker{o: o, conn: conn, begun: make(chan struct{})}
+	conn, err := o.open(c)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
+	}
+
+	if o.Codec == nil {
+		o.Codec = jsonCodec{}
+	}
+
+	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), overruns: overruns{log: logger(o)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
+}
+
+// open returns the connection to Redis. It sends nothing.
+func (o *Options) open(c *config.Config) (*wire.Conn, error) {
+	if o.seam != nil {
+		return o.seam.Conn, nil
+	}
+
+	return wire.Open(wire.Address{Mode: c.Redis.Mode, URL: c.Redis.URL, TLS: c.Redis.TLS, SentinelUsername: c.Redis.SentinelUsername,
+		SentinelPassword: string(c.Redis.SentinelPassword)})
 }
 
 // Use wraps all handlers of the worker. The first middleware is the outermost. It must be called before the first call of
@@ -157,14 +145,36 @@ func (w *Worker) make() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
-	w.engine = engine.New(engine.Options{Conn: w.conn, Space: keys.Space{Namespace: w.o.Namespace}, Routes: table, Handler: calls{by},
-		Instance: w.o.Instance, Version: "worker", Concurrency: w.o.Concurrency, Grace: grace, Retention: w.o.Retention, Retain: retain,
-		ConfigureRedis: true, Takeover: takeover, Drain: w.o.ShutdownTimeout, Logger: logger(w.o.Logger)})
+	w.engine = w.newEngine(table, calls{by, &w.overruns})
 	go func() {
 		w.failed = w.engine.Begin(w.life)
 		close(w.begun)
 	}()
 	return nil
+}
+
+// newEngine creates the engine of the handlers.
+func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
+	c := w.c
+	o := engine.Options{Conn: w.conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table, Handler: h,
+		Instance: c.Instance, Version: "worker", Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, Takeover: c.Takeover,
+		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
+		ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
+		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
+		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
+	if w.o.Metrics != nil {
+		o.Metrics = counters{stats.NewCounters(table.All()), w.o.Metrics}
+	}
+
+	if w.o.TracerProvider != nil {
+		o.Tracer = w.o.TracerProvider.Tracer("notifier/worker")
+	}
+
+	if w.o.seam != nil {
+		w.o.seam.Change(&o)
+	}
+
+	return engine.New(o)
 }
 
 // begin waits until the worker knows the data in Redis.
@@ -232,10 +242,13 @@ func (w *Worker) Close(ctx context.Context) error {
 	return w.conn.Close()
 }
 
-// logger returns a zap logger that writes to l.
-func logger(l *slog.Logger) *zap.Logger {
-	if l == nil {
-		return zap.NewNop()
+// logger returns the logger of the engine.
+func logger(o Options) *zap.Logger {
+	switch {
+	case o.Zap != nil:
+		return o.Zap
+	case o.Logger != nil:
+		return zap.New(&core{handler: o.Logger.Handler()})
 	}
-	return zap.New(&core{handler: l.Handler()})
+	return zap.NewNop()
 }

@@ -89,7 +89,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}{
 		"app:t:retry:1": {"rejected", "never", 2}, "app:t:dead:1": {"rejected", "no such order", 1},
 		"app:t:panic:1": {"panic", "broken\n", 1}, "app:t:slow:1": {"timeout", ErrTimeout.Error(), 1},
-		"app:t:json:2": {"rejected", "decode the body", 1},
+		"app:t:json:2": {"decode", "decode the body: ", 1},
 	} {
 		r := ended(t, w, key, "dead")
 		if r.Reason != want.reason || !strings.HasPrefix(r.Response, want.response) || r.Attempts != want.attempts {
@@ -165,4 +165,35 @@ func TestRunReturnsAllErrorsOfRegistration(t *testing.T) {
 		}
 	}()
 	late.Handle("app", ok)
+}
+
+func TestFinishedKeyIsADuplicate(t *testing.T) {
+	w := newWorker(t, redistest.Shared(t))
+	h := newHandled()
+	w.Handle("app:t:t", h.notice)
+	start(t, w)
+	r := Request{Key: "app:t:t:1", JSON: refund{7}}
+	if got, err := w.Schedule(t.Context(), r); err != nil || !got.Changed {
+		t.Fatalf("%+v, %v", got, err)
+	}
+
+	ended(t, w, r.Key, "delivered")
+	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed || got.State != "delivered" {
+		t.Errorf("the same content: %+v, %v; want the delivered notice", got, err)
+	}
+
+	r.JSON = refund{8}
+	if got, err := w.Schedule(t.Context(), r); !errors.Is(err, ErrConflict) || got.Changed {
+		t.Errorf("other content: %+v, %v; want ErrConflict", got, err)
+	}
+
+	r.OnDuplicate = Keep
+	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed {
+		t.Errorf("keep: %+v, %v", got, err)
+	}
+
+	r.OnDuplicate = Replace
+	if got, err := w.Schedule(t.Context(), r); err != nil || !got.Changed {
+		t.Errorf("replace: %+v, %v; want another notice", got, err)
+	}
 }

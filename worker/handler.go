@@ -1,8 +1,8 @@
 package worker
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -53,12 +53,13 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.handlers = append(w.handlers, x)
 }
 
-// HandleJSON registers a handler with the notice's body decoded from JSON. A body that does not decode ends the notice.
+// HandleJSON registers a handler with the notice's body decoded by Options.Codec, from JSON without one. If the body does
+// not decode, the notice is dead with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
 	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
 		var body T
-		if err := json.Unmarshal(n.Body, &body); err != nil {
-			return Dead(fmt.Errorf("decode the body: %w", err))
+		if err := w.o.Codec.Unmarshal(n.Body, &body); err != nil {
+			return undecoded(err)
 		}
 
 		return h(ctx, n, body)
@@ -88,12 +89,16 @@ func (x *handler) check(w *Worker) {
 }
 
 // calls makes attempts by calling the handlers. It is a dispatch.Handler.
-type calls struct{ by map[string]Handler }
+type calls struct {
+	by map[string]Handler
+	*overruns
+}
 
 // Handle implements dispatch.Handler.
 func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer cancel()
+	defer c.watch(ctx, n.Key)()
 	defer func() {
 		if p := recover(); p != nil {
 			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
@@ -134,12 +139,7 @@ func resultOf(ctx context.Context, err error) notice.Result {
 		return notice.RetryResult(reason, err.Error())
 	}
 
-	r := notice.Result{Outcome: v.outcome, Reason: reason, After: v.after, Response: err.Error()}
-	if v.outcome == notice.OutcomeDeferred {
-		r.Reason = notice.ReasonLocked
-	}
-
-	return r
+	return notice.Result{Outcome: v.outcome, Reason: cmp.Or(v.reason, reason), After: v.after, Response: err.Error()}
 }
 
 // stack returns the stack of a panic, without the frames of the recovery.

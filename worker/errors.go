@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"notifier/internal/dispatch"
@@ -15,6 +16,9 @@ import (
 var (
 	// ErrTimeout means that the timeout of the handler has passed.
 	ErrTimeout = errors.New("the handler's timeout has passed")
+	// ErrLeaseLost means that other instances have declared this one dead, because it did not reach Redis. They may
+	// handle its notices.
+	ErrLeaseLost = dispatch.ErrLeaseLost
 	// ErrShutdown means that ShutdownTimeout has passed since the end of Run's context.
 	ErrShutdown = dispatch.ErrShutdown
 )
@@ -38,6 +42,7 @@ var (
 // verdict is an error of a handler that decides what follows the attempt.
 type verdict struct {
 	outcome notice.Outcome
+	reason  notice.Reason // empty = rejected, or timeout after the handler's timeout
 	after   time.Duration
 	err     error
 }
@@ -54,7 +59,14 @@ func (v *verdict) Error() string {
 func (v *verdict) Unwrap() error { return v.err }
 
 // Defer returns an error with which a handler postpones its notice by d, at most 24 hours, without using an attempt.
-func Defer(d time.Duration) error { return &verdict{outcome: notice.OutcomeDeferred, after: d} }
+func Defer(d time.Duration) error {
+	return &verdict{outcome: notice.OutcomeDeferred, reason: notice.ReasonLocked, after: d}
+}
+
+// undecoded returns the error of a handler whose notice has a body that does not decode.
+func undecoded(err error) error {
+	return &verdict{outcome: notice.OutcomeDead, reason: notice.ReasonDecode, err: fmt.Errorf("decode the body: %w", err)}
+}
 
 // Dead returns an error with which a handler ends its notice: no other attempt follows. err may be nil.
 func Dead(err error) error {

@@ -2,23 +2,26 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"notifier/internal/notice"
 	"notifier/internal/store"
+	"notifier/internal/tracing"
 )
 
-// Duplicate is the behaviour of a call whose key has a notice.
-type Duplicate = store.Duplicate
+// Duplicate is the behaviour of Schedule if the key has a notice. A finished notice counts too, while Options.Retention
+// stores it.
+type Duplicate string
 
-// The behaviours. A finished notice counts as a duplicate, for the retention.
+// The behaviours.
 const (
-	Reject  = store.Reject  // other content is ErrConflict; the default
-	Keep    = store.Keep    // the stored notice stays
-	Replace = store.Replace // the stored notice is replaced
+	Reject  = Duplicate(store.Reject)  // other content is ErrConflict, the same content is no error; the default
+	Keep    = Duplicate(store.Keep)    // the stored notice stays, whatever its content
+	Replace = Duplicate(store.Replace) // the new notice replaces the stored one
 )
 
 // Request describes a notice to schedule. Its key is app:module:type:id.
@@ -27,7 +30,7 @@ type Request struct {
 	// Due is an absolute time, and Delay counts from now. If both are zero, the notice is due now.
 	Due   time.Time
 	Delay time.Duration
-	// JSON is encoded as the body. Body and ContentType are used if it is nil.
+	// JSON is encoded as the body, by Options.Codec. Body and ContentType are used if it is nil.
 	JSON        any
 	Body        []byte
 	ContentType string
@@ -51,22 +54,35 @@ type Reply struct {
 	Err     error // of ScheduleMany
 }
 
-func (r *Request) request() (store.Request, error) {
+// request returns the call that stores a notice. Its attempts continue the trace of ctx.
+func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error) {
 	c := notice.Content{Body: r.Body, ContentType: r.ContentType, Ladder: r.Retry}
 	if r.JSON != nil {
-		text, err := json.Marshal(r.JSON)
+		text, err := w.o.Codec.Marshal(r.JSON)
 		if err != nil {
 			return store.Request{}, fmt.Errorf("%w: JSON: %w", ErrInvalid, err)
 		}
 
 		c.Body = text
+		if t := w.o.Codec.ContentType(); c.ContentType == "" && t != jsonType {
+			c.ContentType = t
+		}
+	}
+
+	if span := trace.SpanContextFromContext(ctx); span.IsSampled() {
+		c.Traceparent, c.Tracestate = tracing.Traceparent(span), span.TraceState().String()
 	}
 
 	for name, value := range r.Header {
 		c.Headers = append(c.Headers, notice.Header{Name: name, Value: value})
 	}
 
-	return store.Request{Key: r.Key, Due: r.Due, Delay: r.Delay, OnDuplicate: r.OnDuplicate, Content: c}, nil
+	due, delay := r.Due, r.Delay
+	if w.o.seam != nil && !due.IsZero() { // a Due is checked against the clock of the process
+		due, delay = time.Time{}, max(due.Sub(w.o.seam.Now()), 0)
+	}
+
+	return store.Request{Key: r.Key, Due: due, Delay: delay, OnDuplicate: store.Duplicate(r.OnDuplicate), Content: c}, nil
 }
 
 func replyOf(f *store.Found, changed bool) Reply {
@@ -101,7 +117,7 @@ func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
 		return Reply{}, err
 	}
 
-	req, err := r.request()
+	req, err := w.request(ctx, &r)
 	if err != nil {
 		return Reply{}, err
 	}
@@ -123,7 +139,7 @@ func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, err
 	reqs := make([]store.Request, len(list))
 	for i := range list {
 		var err error
-		if reqs[i], err = list[i].request(); err != nil {
+		if reqs[i], err = w.request(ctx, &list[i]); err != nil {
 			return nil, fmt.Errorf("%s: %w", list[i].Key, err)
 		}
 	}

@@ -1,0 +1,42 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/sethvargo/go-envconfig"
+)
+
+// workerVars are the variables of a program with handlers, in addition to those of Redis. The others configure routes, the
+// API or the pages, which such a program does not have.
+var workerVars = []string{"NAMESPACE", "SHARDS", "INSTANCE", "CONCURRENCY", "GRACE", "RETENTION", "RETAIN", "REPEAT_WINDOW",
+	"REPEAT_BYTES", "CONFIGURE_REDIS", "SHUTDOWN_TIMEOUT", "TAKEOVER", "DURABILITY", "DURABILITY_SETTLE", "DURABILITY_TIMEOUT",
+	"LOG_ATTEMPTS"}
+
+// LoadWorker reads the variables that apply to a program with handlers. The other fields of the Config have their defaults,
+// whatever the environment says. Its error is of type [Errors].
+func LoadWorker(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) (*Config, error) {
+	ours := envconfig.LookuperFunc(func(name string) (string, bool) {
+		short := strings.TrimPrefix(name, Prefix)
+		if !slices.Contains(workerVars, short) && !slices.ContainsFunc(slices.Collect(fields(redisVars{})), func(f field) bool {
+			return f.name == strings.TrimSuffix(short, "_FILE") || f.name == short
+		}) {
+			return "", false
+		}
+
+		return lookup.Lookup(name)
+	})
+	r := &reader{source: &source{lookup: ours, readFile: readFile}}
+	r.known = map[string]bool{}
+	var raw serviceVars
+	var rawRedis redisVars
+	r.fill(Prefix, &rawRedis)
+	r.fill(Prefix, &raw)
+	c := r.service(&raw)
+	c.Redis = r.redis(&rawRedis)
+	if len(r.errs) > 0 {
+		return nil, r.errs.sorted()
+	}
+
+	return c, nil
+}
