@@ -148,7 +148,7 @@ func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	}
 
 	out.Matters = p.matters(b, v)
-	out.Unread = problems.Unread(p.sampler, b, v.caller())
+	out.Unread = len(problems.Missing(p.sampler, b, v.caller())) > 0
 	if len(out.Matters) == 0 && out.Stale == nil && !out.Unread {
 		out.Calm = p.calm(b, v)
 	}
