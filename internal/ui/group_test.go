@@ -19,7 +19,7 @@ func TestGroupShowsLateness(t *testing.T) {
 		n.Add(notice.Attempt{Number: 1, At: now.Add(-10 * time.Minute), Duration: time.Second, Reason: notice.ReasonTimeout})
 		s.engine.Add(store.Found{Notice: n, State: notice.Dead, SettledAt: now.Add(-9 * time.Minute)})
 	}
-	page := s.get("/ui/dead/group?route=orders&reason=timeout").is(200).says("app1:orders:paid:punctual", "1m35s late")
+	page := s.get("/ui/dead/group?route=orders&reason=timeout").is(200).says("app1:orders:paid:punctual", "ago · 1m35s late")
 	if n := strings.Count(textOf(page.tree), " late"); n != 1 {
 		t.Errorf("%d rows are late, want one", n)
 	}
