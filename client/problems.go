@@ -11,7 +11,8 @@ type Problems struct {
 	Items    []FoundProblem `json:"items"` // the worst first
 	At       time.Time      `json:"at"`    // when the figures were read
 	Outdated string         `json:"outdated"`
-	Unread   bool           `json:"unread"` // parts of the figures were never read, so there may be more problems
+	Unread   bool           `json:"unread"`  // parts of the figures were never read, so there may be more problems
+	Missing  []string       `json:"missing"` // these parts: counts, minutes, instances, receivers, checks
 }
 
 // FoundProblem is one problem, or several with the same cause.

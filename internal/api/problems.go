@@ -16,6 +16,8 @@ type Problems struct {
 	// Outdated says why parts of the figures are older.
 	Outdated string `json:"outdated,omitempty" doc:"Why parts of the figures could not be read. The last ones that could be are used."`
 	Unread   bool   `json:"unread,omitempty" doc:"true: parts of the figures were never read. Call again."`
+	// Missing are the parts that Unread is about.
+	Missing []string `json:"missing,omitempty" doc:"The parts that could not be read within 5 s: counts, minutes, instances, receivers, checks."`
 }
 
 // FoundProblem is one problem, or several with the same cause.
@@ -61,12 +63,8 @@ func (a *api) problems(w http.ResponseWriter, r *http.Request, at site) error {
 		}
 	}
 
-	if at.Prefix == "" {
-		a.sampler.Examiner.Ask()
-	}
-
-	b := a.sampler.Current(r.Context())
-	out := Problems{Items: []FoundProblem{}, At: codec.Stamp(b.At), Unread: problems.Unread(a.sampler, b, at.Caller)}
+	b, missing := problems.Await(r.Context(), a.sampler, at.Caller, problems.AwaitTime)
+	out := Problems{Items: []FoundProblem{}, At: codec.Stamp(b.At), Unread: len(missing) > 0, Missing: missing}
 	if b.Err != nil {
 		out.Outdated = explained(b.Err).String()
 	}

@@ -1,15 +1,61 @@
 package api_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"notifier/internal/api"
+	"notifier/internal/doctor"
 	"notifier/internal/fleet"
 	"notifier/internal/holds"
 	"notifier/internal/notice"
+	"notifier/internal/sampler"
 	"notifier/internal/stats"
 )
+
+// TestProblemsAwaitsTheFirstChecks makes the first call after a start before the checks of doctor have reported.
+func TestProblemsAwaitsTheFirstChecks(t *testing.T) {
+	t.Parallel()
+	begun, report := make(chan struct{}), make(chan struct{})
+	var s *sampler.Sampler
+	b := newBench(t, func(o *api.Options) {
+		s = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
+			Examine: func(context.Context) (*doctor.Report, error) {
+				close(begun)
+				<-report
+				return &doctor.Report{Findings: []doctor.Finding{{Check: "memory", Severity: doctor.Warning, Message: "maxmemory is low"}}}, nil
+			}})
+		o.Sampler = s
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { s.Run(ctx); close(done) }()
+	defer func() { stop(); <-done }()
+
+	first := make(chan string, 1)
+	go func() { first <- b.do("GET", "/v1/problems", "").raw }()
+	<-begun
+	close(report)
+	if got := <-first; !strings.Contains(got, "maxmemory is low") || strings.Contains(got, `"unread"`) {
+		t.Errorf("the first call answers %s", got)
+	}
+}
+
+// TestProblemsNamesMissingParts checks that a call that waited in vain names what it lacks.
+func TestProblemsNamesMissingParts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, withClients, func(o *api.Options) {
+		o.Sampler = sampler.New(sampler.Options{Engine: o.Engine, Routes: o.Routes, Health: o.Engine, Now: time.Now,
+			Examine: func(context.Context) (*doctor.Report, error) { return nil, nil }})
+	})
+	if a := b.as("token-of-one").do("GET", "/v1/problems", "").is(200); strings.Contains(a.raw, `"unread"`) {
+		t.Errorf("a client that sees no checks: %s", a.raw)
+	}
+
+	b.as("token-of-all").do("GET", "/v1/problems", "").is(200).says(`"unread":true`, `"missing":["checks"]`) // nothing runs them
+}
 
 // TestProblems checks the problems of a service, and which of them a client with a prefix sees.
 func TestProblems(t *testing.T) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +52,7 @@ func (a *command) sayProblems(p *client.Problems) {
 	}
 
 	if p.Unread {
-		a.complain("some figures were not read yet, run the command again")
+		a.complain("could not read all figures (%s), run the command again", strings.Join(p.Missing, ", "))
 	}
 
 	if len(p.Items) == 0 {

@@ -38,7 +38,7 @@ func (r *run) layout(ctx context.Context) {
 		r.add(Finding{Check: "layout", Severity: Warning, Message: warning, Remedy: "NOTIFIER_SHARDS=" + meta["shards"] +
 			", or remove the variable"})
 	default:
-		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %d shard(s)", store.Version, r.space.Shards)})
+		r.add(Finding{Check: "layout", Severity: OK, Message: fmt.Sprintf("layout %d, %s", store.Version, notice.Count(r.space.Shards, "shard"))})
 		r.oldShards(ctx)
 		r.side(meta["side"])
 	}

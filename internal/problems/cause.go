@@ -3,6 +3,7 @@ package problems
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"notifier/internal/health"
 	"notifier/internal/notice"
@@ -41,6 +42,15 @@ func LastAnswer(r *health.Receiver) phrase.Text {
 	}
 
 	return answer
+}
+
+// NoSuccess states that a failing receiver has no known success. It is nil if it has one. Successes are recorded from a
+// receiver's first failure on.
+func NoSuccess(r *health.Receiver, now time.Time) phrase.Text {
+	if !r.Failing() || !r.LastSuccess.IsZero() {
+		return nil
+	}
+	return say("no success since its first known failure at %s", phrase.Moment{At: r.Since, Now: now})
 }
 
 // causeFlags are the flags that select a cause in the commands list, redrive and purge.

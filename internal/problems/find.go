@@ -73,11 +73,6 @@ func Find(o Options) []Problem {
 	return f.list
 }
 
-// Unread reports whether parts that problems are found in were never read, so that no problem does not mean that all is well.
-func Unread(s *sampler.Sampler, b *sampler.Board, reader access.Caller) bool {
-	return b.Unread() || s.Healthy() && b.HealthAt.IsZero() || reader.Prefix == "" && s.Examiner.Awaited()
-}
-
 // RoutesOf returns the counts of routes within the reader's scope, in the order of the configuration,
 // then of prefixes without a route. shared counts the routes that the reader sees only in part.
 func RoutesOf(b *sampler.Board, routes *route.Table, reader access.Caller) (list []store.Counts, shared int) {

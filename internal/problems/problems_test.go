@@ -72,6 +72,31 @@ func bad() *sampler.Board {
 	return b
 }
 
+// TestFailingReceiverWithoutKnownSuccess checks the words for a receiver that has not succeeded since its first failure.
+func TestFailingReceiverWithoutKnownSuccess(t *testing.T) {
+	t.Parallel()
+	b := bad()
+	alone := &b.Health[0].Receivers[6]
+	said := func() string {
+		for _, p := range find(t, b, access.Local()) {
+			if slices.Equal(p.Examples, []string{alone.Name}) {
+				return p.Details()
+			}
+		}
+		return ""
+	}
+
+	const none = "no success since its first known failure at 03:39"
+	if got := said(); !strings.Contains(got, none) {
+		t.Errorf("%q does not say %q", got, none)
+	}
+
+	alone.LastSuccess = now.Add(-time.Hour)
+	if got := said(); got == "" || strings.Contains(got, "no success") {
+		t.Errorf("with a success: %q", got)
+	}
+}
+
 // TestFindOrdersProblems checks all problems of a service, deaths before failing receivers, and errors before warnings.
 func TestFindOrdersProblems(t *testing.T) {
 	t.Parallel()

@@ -228,8 +228,8 @@ func (f *finder) alone(r *receiver) {
 		}
 	}
 
-	if r.LastSuccess.IsZero() {
-		facts = append(facts, say("no success recorded"))
+	if none := NoSuccess(&r.Receiver, f.b.At); none != nil {
+		facts = append(facts, none)
 	}
 
 	if r.broken {

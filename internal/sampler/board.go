@@ -71,11 +71,6 @@ func (b *Board) InFlight(prefix string) int {
 	return n
 }
 
-// Unread reports whether the counts, the minutes or the heartbeats were never read.
-func (b *Board) Unread() bool {
-	return b.CountsAt.IsZero() || b.MinutesAt.IsZero() || b.InstancesAt.IsZero()
-}
-
 // Full returns why Redis is full, and the instances that report it; empty = none does.
 func (b *Board) Full() (why string, by []string) {
 	own := ""

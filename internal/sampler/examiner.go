@@ -21,6 +21,7 @@ type Examiner struct {
 	examine func(context.Context) (*doctor.Report, error)
 	now     func() time.Time
 	asked   chan struct{} // the checks are wanted, and none were made lately
+	first   chan struct{} // closed after the first checks
 
 	looking sync.Mutex
 
@@ -45,6 +46,10 @@ func (e *Examiner) Get(ctx context.Context, fresh time.Duration) (*doctor.Report
 	at = e.now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.at.IsZero() {
+		close(e.first)
+	}
+
 	e.report, e.err, e.at = report, err, at
 	return report, at, err
 }
@@ -55,6 +60,9 @@ func (e *Examiner) Awaited() bool {
 	defer e.mu.Unlock()
 	return e.examine != nil && e.at.IsZero()
 }
+
+// Examined returns a channel that is closed after the first checks.
+func (e *Examiner) Examined() <-chan struct{} { return e.first }
 
 // Ask makes the checks begin if the last ones are old, also without a live page.
 func (e *Examiner) Ask() {

@@ -119,7 +119,7 @@ type Options struct {
 func New(o Options) *Sampler {
 	return &Sampler{engine: o.Engine, health: o.Health, prefixes: len(o.Routes.All()), now: o.Now, watchers: map[chan *Board]string{},
 		wake:     make(chan struct{}, 1),
-		Examiner: Examiner{examine: o.Examine, now: o.Now, asked: make(chan struct{}, 1)}}
+		Examiner: Examiner{examine: o.Examine, now: o.Now, asked: make(chan struct{}, 1), first: make(chan struct{})}}
 }
 
 // Changed makes the next board count again, because this instance has changed counts.

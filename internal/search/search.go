@@ -108,6 +108,38 @@ type Answer struct {
 	Past Past
 }
 
+// OnlyKey returns the key whose last segment is an order number, from the answer to a search for the number. It is empty if
+// there are several, or if a section was not read to its end: there may be more.
+func (a *Answer) OnlyKey(number string) string {
+	past := a.Past.Why == OnlyRedis || a.Past.Why == NoHistory || a.Past.Why == Searched && a.Past.Cursor == ""
+	if !past || a.Live.Why != Searched || a.Live.Cursor != "" || len(a.Live.Missing) > 0 {
+		return ""
+	}
+
+	found := map[string]bool{}
+	for i := range a.Live.Items {
+		found[a.Live.Items[i].Key] = true
+	}
+
+	for i := range a.Past.Rows {
+		found[a.Past.Rows[i].Key] = true
+	}
+
+	only := ""
+	for key := range found {
+		if key[strings.LastIndexByte(key, ':')+1:] != number {
+			continue
+		}
+		if only != "" {
+			return ""
+		}
+
+		only = key
+	}
+
+	return only
+}
+
 // Page selects pages of the sections by their cursors.
 type Page struct {
 	Limit      int

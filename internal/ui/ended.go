@@ -138,6 +138,7 @@ func (p *Pages) showEnded(w http.ResponseWriter, r *http.Request, v Visitor, oth
 	}
 
 	page := p.endedPage(r.Context(), last, rows, v, r.URL.Query().Has("ended"))
+	page.FoundBy = p.foundBy(r.URL.Query())
 	return p.render(w, r, http.StatusOK, view{Title: plain(key), Section: say("Notices"), Visitor: v, Content: noticeContent(page)})
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -47,8 +48,15 @@ var livePages = map[string]func(*Pages, *sampler.Board, Visitor, url.Values) []l
 }
 
 func nowBlocks(d nowPage) []liveBlock {
-	return []liveBlock{{"status", nowStatus(d)}, {"matters", nowProblems(d)}, {"routes", nowRoutes(d)}, sampled("routes", d.CountsAt),
+	first := liveBlock{"first", nowFirst(d)}
+	if d.Empty && d.First.Command == "" { // a stream of an empty system: the address is that of the page, which stays
+		first.name = ""
+	}
+
+	blocks := []liveBlock{{"status", nowStatus(d)}, {"matters", nowProblems(d)}, first, {"routes", nowRoutes(d)},
+		sampled("routes", d.CountsAt),
 		{"charts", nowCharts(d)}, sampled("charts", d.ComingAt), {"service", nowService(d)}, sampled("service", d.InstancesAt)}
+	return slices.DeleteFunc(blocks, func(b liveBlock) bool { return b.name == "" })
 }
 
 func receiverBlocks(d receiversPage) []liveBlock {

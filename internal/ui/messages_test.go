@@ -41,7 +41,7 @@ func TestMessagesAreComplete(t *testing.T) {
 		}
 	}
 	for _, message := range slices.Sorted(maps.Keys(chinese.texts)) {
-		if !used[message] {
+		if !used[message] && !strings.HasPrefix(message, findingMark) { // TestFindingsAreTranslated
 			t.Errorf("nothing uses the message %q", message)
 		}
 	}

@@ -46,6 +46,7 @@ type noticePage struct {
 	Ended                                       bool       // the notice is from the history
 	Older                                       bool       // the history has a later one
 	Now                                         bool       // Redis may have a current notice
+	FoundBy                                     string     // the order number that led to the notice
 	Endings                                     []endedRow // in the history, latest first
 }
 
@@ -84,6 +85,7 @@ func (p *Pages) showNotice(w http.ResponseWriter, r *http.Request, v Visitor) er
 
 	page := p.noticePage(&f, p.chronicle(r.Context(), &f, v), v)
 	p.addHead(r.Context(), &page, &f, v)
+	page.FoundBy = p.foundBy(r.URL.Query())
 	return p.render(w, r, http.StatusOK, view{Title: plain(f.Key), Section: say("Notices"), Visitor: v,
 		Live: liveNoticePages + f.Key, Content: noticeContent(page)})
 }

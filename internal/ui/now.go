@@ -27,7 +27,10 @@ type nowPage struct {
 	Matters []matter
 	Calm    text // the text without problems
 	Unread  bool // parts that problems are found in were not read yet
-	Cards   []card
+	// Empty: Redis has no notices of the visitor. First is the call for the first one.
+	Empty bool
+	First firstCall
+	Cards []card
 	// Above mostCards, routes are rows: those with problems, and the others.
 	Many              bool
 	Troubled, Healthy []card
@@ -95,6 +98,10 @@ func (p *Pages) showNow(w http.ResponseWriter, r *http.Request, v Visitor) error
 	}
 
 	page := p.nowOf(p.sampler.Read(r.Context(), true), v)
+	if page.Empty {
+		page.First = p.firstCall(r, v)
+	}
+
 	page.arrange(sortingOf(Root, r.URL.Query()))
 	return p.render(w, r, http.StatusOK, view{Title: say("nav|Now"), Visitor: v, Live: "now" + page.Sorting.query(),
 		Content: nowContent(page)})
@@ -109,6 +116,7 @@ const recent = 5
 func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	now := b.At
 	out := nowPage{Visitor: v, All: v.All()}
+	out.Empty = empty(b, p, v)
 	out.Stale, out.Away = p.stale(b, v), v.away(wire.Together(b.Missing, b.Hidden))
 	list, shared := problems.RoutesOf(b, p.o.Routes, v.caller())
 	out.Shared, out.Counted, out.Listed = shared, !b.CountsAt.IsZero(), b.Instances != nil
@@ -148,7 +156,7 @@ func (p *Pages) nowOf(b *sampler.Board, v Visitor) nowPage {
 	}
 
 	out.Matters = p.matters(b, v)
-	out.Unread = problems.Unread(p.sampler, b, v.caller())
+	out.Unread = len(problems.Missing(p.sampler, b, v.caller())) > 0
 	if len(out.Matters) == 0 && out.Stale == nil && !out.Unread {
 		out.Calm = p.calm(b, v)
 	}

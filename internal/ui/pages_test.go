@@ -118,7 +118,7 @@ func TestSearch(t *testing.T) {
 		return n
 	}
 	for target, want := range map[string]int{
-		"/ui/notices": 50, "/ui/notices?q=app2:": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607": 1,
+		"/ui/notices": 50, "/ui/notices?q=app2:": 1, "/ui/notices?q=app1:orders:lost": 1, "/ui/notices?q=202607&list=1": 1,
 		"/ui/notices?q=app1:orders:paid:20261": 10, "/ui/notices?host=other.example": 1, "/ui/notices?host=Shop.Example.": 50,
 		"/ui/notices?state=dead": 1, "/ui/notices?reason=timeout": 1, "/ui/notices?reason=gone": 0,
 		"/ui/notices?state=scheduled&until=%2B5m30s": 5, "/ui/notices?route=other": 1, "/ui/notices?route=fixed": 0, "/ui/notices?q=nothing": 0,

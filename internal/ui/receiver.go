@@ -9,6 +9,7 @@ import (
 	"notifier/internal/access"
 	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/problems"
 	"notifier/internal/route"
 	"notifier/internal/sampler"
 	"notifier/internal/store"
@@ -32,6 +33,7 @@ type receiverOfRoute struct {
 	Level       level
 	Headline    text
 	LastSuccess stamp
+	NoSuccess   text // instead of LastSuccess
 	LastAttempt stamp
 	LastAnswer  text
 	Next        stamp // attempt of a waiting notice
@@ -106,7 +108,7 @@ func silent(b *sampler.Board, v Visitor) text {
 func (p *Pages) receiverOfRoute(ctx context.Context, b *sampler.Board, h hostRow, v Visitor) (receiverOfRoute, error) {
 	x := &h.Health
 	row := receiverOfRoute{hostRow: h, Anchor: anchor("route-" + h.Prefix), LastSuccess: p.stamp(x.LastSuccess),
-		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next)}
+		LastAttempt: p.stamp(x.LastAttempt), Next: p.stamp(x.Next), NoSuccess: text(problems.NoSuccess(x, b.At))}
 	if x.Next.Before(b.At) { // the attempt has started since the count
 		row.Next = stamp{}
 	}

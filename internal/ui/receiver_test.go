@@ -12,6 +12,7 @@ import (
 	"notifier/internal/fleet"
 	"notifier/internal/health"
 	"notifier/internal/notice"
+	"notifier/internal/phrase"
 	"notifier/internal/ui"
 )
 
@@ -67,6 +68,12 @@ func TestReceiverPage(t *testing.T) {
 	s.as(ui.Visitor{}).get("/ui/receivers").says("23 counted 12h ago")
 	s.as(ui.Visitor{Prefix: "app2"}).get("/ui/receivers/shop.example:443").is(404)
 	s.as(ui.Visitor{Prefix: "app1:orders:paid"}).get("/ui/receivers/shop.example:443").is(404)
+
+	first := h.routes[0].Receivers[0].Since
+	h.routes[0].Receivers[0].LastSuccess = time.Time{}
+	none := "no success since its first known failure at " + phrase.Moment{At: first, Now: now}.Clock()
+	s.as(ui.Visitor{}).get("/ui/receivers/shop.example:443").is(200).says("last success " + none)
+	s.as(ui.Visitor{}).get("/ui/").says("next attempt", none).saysNot("no success recorded")
 
 	h.err = errors.New("x")
 	s.get("/ui/receivers/shop.example:443").is(200).says("38 in a row", "Internal error")

@@ -175,7 +175,14 @@ func (p *Pages) showSearch(w http.ResponseWriter, s *searching, title text, only
 	page := searchPage{Words: s.removable(), Narrow: s.v.Host, Wrong: wrong}
 	if wrong == nil {
 		page.More = s.addable()
-		if err := s.answer(&page, only); err != nil {
+		got, err := s.find(only)
+		if err != nil {
+			return err
+		}
+		if to := s.onlyMatch(&got); to != "" {
+			return back(w, to, nil)
+		}
+		if err := s.answer(&page, only, &got); err != nil {
 			return err
 		}
 	}
@@ -183,34 +190,38 @@ func (p *Pages) showSearch(w http.ResponseWriter, s *searching, title text, only
 	return p.render(w, s.r, http.StatusOK, view{Title: title, Visitor: s.v, Box: s.box, Finds: true, Content: searchContent(page)})
 }
 
-// answer fills the page with what was found.
-func (s *searching) answer(page *searchPage, only search.Section) error {
-	live, past := bound("redis", s.box, s.v), bound("history", s.box, s.v)
+// redisPlace and historyPlace are what the cursors of the sections are bound to.
+func (s *searching) redisPlace() []byte   { return bound("redis", s.box, s.v) }
+func (s *searching) historyPlace() []byte { return bound("history", s.box, s.v) }
+
+// find searches.
+func (s *searching) find(only search.Section) (got search.Answer, err error) {
 	at := search.Page{Limit: foundPage, Only: only}
-	var err error
-	if at.Live, err = s.p.openedAs(s.r, "cursor", live); err != nil {
-		return err
+	if at.Live, err = s.p.openedAs(s.r, "cursor", s.redisPlace()); err != nil {
+		return got, err
 	}
-	if at.Past, err = s.p.openedAs(s.r, "past", past); err != nil {
-		return err
-	}
-
-	got, err := s.p.searcher.Search(s.r.Context(), s.q, s.v.searches(), at)
-	if err != nil {
-		return err
-	}
-	if got.Live.Err != nil && got.Past.Why != search.Searched {
-		return got.Live.Err
+	if at.Past, err = s.p.openedAs(s.r, "past", s.historyPlace()); err != nil {
+		return got, err
 	}
 
+	got, err = s.p.searcher.Search(s.r.Context(), s.q, s.v.searches(), at)
+	if err == nil && got.Live.Err != nil && got.Past.Why != search.Searched {
+		err = got.Live.Err
+	}
+
+	return got, err
+}
+
+// answer fills the page with the matches.
+func (s *searching) answer(page *searchPage, only search.Section, got *search.Answer) (err error) {
 	if only != search.HistorySection {
-		if page.Redis, err = s.live(&got.Live, live); err != nil {
+		if page.Redis, err = s.live(&got.Live, s.redisPlace()); err != nil {
 			return err
 		}
 	}
 
 	if only != search.RedisSection && (s.p.o.History != nil || s.q.Text != "") {
-		if page.Past, err = s.past(&got.Past, past); err != nil {
+		if page.Past, err = s.past(&got.Past, s.historyPlace()); err != nil {
 			return err
 		}
 	} else if s.p.o.History != nil && !s.v.Linked() {

@@ -110,8 +110,9 @@ func TestSearchFileIsWithinTheScope(t *testing.T) {
 	}
 	s.get("/ui/notices.csv?q=part%3D1").is(422).says("need a time")
 	s.get("/ui/notices.csv?q=state%3Dgone").is(422).says("no such state")
-	s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices.csv").is(403)
-	s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"}).get("/ui/notices?q=1").is(200).says("app1:orders:paid:1").saysNot("Download CSV")
+	linked := s.as(ui.Visitor{Prefix: "app1", Host: "shop.example"})
+	linked.get("/ui/notices.csv").is(403)
+	linked.get("/ui/notices?q=1&list=1").is(200).says("app1:orders:paid:1").saysNot("Download CSV")
 }
 
 // A notice that Redis and the history have is listed once.
@@ -127,7 +128,7 @@ func TestNoticeOfBothStoresIsListedOnce(t *testing.T) {
 	}
 	a.put(key, notice.EndDead, nil)
 	a.rows[0].Notice, a.rows[0].Number = f.Notice, f.Endings+1
-	page := s.get("/ui/notices?q=1").is(200).says("in the history too", "1 of them is above", "No entry matches")
+	page := s.get("/ui/notices?q=1&list=1").is(200).says("in the history too", "1 of them is above", "No entry matches")
 	if n := len(page.links("/ui/notices/" + key)); n != 1 {
 		t.Errorf("%d links to the notice", n)
 	}

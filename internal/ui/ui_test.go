@@ -134,15 +134,20 @@ func (s *site) do(r *http.Request) answer {
 	r.AddCookie(&http.Cookie{Name: "notifier_session", Value: s.cookie})
 	w := httptest.NewRecorder()
 	s.pages.ServeHTTP(w, r)
+	return readAnswer(s.t, w)
+}
+
+func readAnswer(t testing.TB, w *httptest.ResponseRecorder) answer {
+	t.Helper()
 	b, err := io.ReadAll(w.Result().Body)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	tree, err := html.Parse(strings.NewReader(string(b)))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return answer{w.Result(), string(b), s.t, tree}
+	return answer{w.Result(), string(b), t, tree}
 }
 
 func (s *site) get(target string) answer {

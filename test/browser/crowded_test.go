@@ -165,6 +165,9 @@ func (w crowdWaits) Pending(_ context.Context, prefix, _ string) (list []health.
 	return w[prefix], 0, "", nil
 }
 
+// crowdSearch is a search with many matches.
+const crowdSearch = "/ui/notices?q=failed+1d+route%3Dcoupon"
+
 // The pages of a crowded service. Now fits on two screens of 1280 x 800, with all its problems. With -look 30m
 // the service stays open, and its address is logged; with -screenshots the pictures are kept.
 func TestCrowded(t *testing.T) {
@@ -182,18 +185,37 @@ func TestCrowded(t *testing.T) {
 	for _, shot := range []struct {
 		name, path, sees string
 		width            int64
+		dark             bool
 	}{
-		{"crowded-now", "/ui/", "routes without problems", 1280}, {"crowded-now-narrow", "/ui/", "routes without problems", 390},
-		{"crowded-receivers", "/ui/receivers", "2,000 receivers", 1280}, {"crowded-receivers-narrow", "/ui/receivers", "2,000 receivers", 390},
-		{"crowded-routes", "/ui/routes", "fraud", 1280}, {"crowded-routes-narrow", "/ui/routes", "fraud", 390},
-		{"crowded-receiver", "/ui/receivers/" + crowdHost(2) + ":443", "Text of the last responses", 1280},
-		{"crowded-dead", "/ui/dead", "status_5xx", 1280}, {"crowded-dead-narrow", "/ui/dead", "status_5xx", 390},
+		{"crowded-now", "/ui/", "routes without problems", 1280, false}, {"crowded-now-narrow", "/ui/", "routes without problems", 390, false},
+		{"crowded-receivers", "/ui/receivers", "2,000 receivers", 1280, false},
+		{"crowded-receivers-narrow", "/ui/receivers", "2,000 receivers", 390, false},
+		{"crowded-routes", "/ui/routes", "fraud", 1280, false}, {"crowded-routes-narrow", "/ui/routes", "fraud", 390, false},
+		{"crowded-receiver", "/ui/receivers/" + crowdHost(2) + ":443", "Text of the last responses", 1280, false},
+		{"crowded-dead", "/ui/dead", "status_5xx", 1280, false},
+		{"crowded-dead-narrow", "/ui/dead", "status_5xx", 390, false},
+		{"crowded-search", crowdSearch, "Next page", 1280, false}, {"crowded-search-narrow", crowdSearch, "Next page", 390, false},
+		{"crowded-now-dark", "/ui/", "routes without problems", 1280, true},
+		{"crowded-receivers-dark", "/ui/receivers", "2,000 receivers", 1280, true},
+		{"crowded-dead-dark", "/ui/dead", "status_5xx", 1280, true}, {"crowded-search-dark", crowdSearch, "Next page", 1280, true},
+		{"crowded-now-narrow-dark", "/ui/", "routes without problems", 390, true},
+		{"crowded-search-narrow-dark", crowdSearch, "Next page", 390, true},
 	} {
+		scheme := "light"
+		if shot.dark {
+			scheme = "dark"
+		}
+		b.scheme(scheme)
 		b.do(chromedp.EmulateViewport(shot.width, 800))
 		b.open(shot.path)
 		b.sees(shot.sees)
 		wide := js[int](b, `document.documentElement.scrollWidth`)
 		high := js[int](b, `document.documentElement.scrollHeight`)
+		if cut := js[bool](b, `(() => { const q = document.querySelector("input[name=q]"), c = document.createElement("canvas").getContext("2d");
+			c.font = getComputedStyle(q).font; const s = getComputedStyle(q);
+			return c.measureText(q.placeholder).width > q.clientWidth - parseFloat(s.paddingLeft) - parseFloat(s.paddingRight) })()`); cut {
+			t.Errorf("%s: the search box cuts its example", shot.name)
+		}
 		if wide > int(shot.width) {
 			t.Errorf("%s is %d pixels wide", shot.name, wide)
 		}

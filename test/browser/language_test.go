@@ -67,5 +67,12 @@ func inChinese(b *tab, pages []string) {
 	if at := js[string](b, "document.documentElement?.lang || ''"); at != "zh-CN" {
 		b.t.Errorf("after a change the page is in %s", at)
 	}
+
+	b.open("/ui/doctor")
+	b.sees("响应耗时")
+	if rest := js[string](b, `[...document.querySelectorAll("article p[lang=en]")].map(p => p.innerText).
+		filter(s => /[a-z]{2,} [a-z]{2,}/.test(s)).join("\n")`); rest != "" {
+		b.t.Errorf("findings without Chinese: %s", rest)
+	}
 	looks(b, pages)
 }

@@ -1,0 +1,55 @@
+package ui_test
+
+import (
+	"testing"
+	"time"
+
+	"notifier/internal/health"
+	"notifier/internal/holds"
+	"notifier/internal/mask"
+	"notifier/internal/notice"
+	"notifier/internal/ui"
+)
+
+// Problems show no masked content: not the answers of dead letters, not the secrets of their addresses.
+func TestProblemsShowNoMaskedContent(t *testing.T) {
+	s := newSite(t)
+	now := time.Now().UTC()
+	rules, err := mask.New(true, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mask = rules
+	s.health = &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now, Receivers: []health.Receiver{
+		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2}}}}}
+	s = s.as(ui.Visitor{})
+	s.dead("app1:orders:paid:1", "https://me:secretpass@shop.example/?pin=secretquery", notice.ReasonStatus5xx, "secretanswer")
+	for _, path := range []string{"/ui/", "/ui/dead", "/ui/dead/group?route=orders&reason=status_5xx&status=500", "/ui/receivers",
+		"/ui/receivers/shop.example:443"} {
+		s.get(path).is(200).says("HTTP 500").saysNot("secret")
+	}
+	s.get("/ui/").says("orders: 1 dead letter in the last hour, HTTP 500", "shop.example: failing since", "2 waiting")
+}
+
+// A receiver that fails and is paused is both: two problems on Now, both states on its page, and one match of each filter.
+func TestPausedReceiverThatFails(t *testing.T) {
+	s := newSite(t)
+	now := time.Now().UTC()
+	s.health = &physician{routes: []health.Route{{Prefix: "app1:orders", Counted: now, Receivers: []health.Receiver{
+		{Name: "shop.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx", Waiting: 2},
+		{Name: "other.example:443", Since: now.Add(-time.Hour), Failures: 9, LastAttempt: now, Status: 500, Reason: "status_5xx"}}}}}
+	s = s.as(ui.Visitor{})
+	if err := s.engine.PauseReceiver(t.Context(), "me", holds.Receiver{Host: "shop.example"}, time.Time{}, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.get("/ui/").is(200).says("1 receiver paused", "shop.example: failing since", "other.example: failing since")
+	s.get("/ui/receivers/shop.example:443").is(200).says("paused", "failing", "HTTP 500, 9 in a row")
+	for _, state := range []string{"failing", "paused"} {
+		s.get("/ui/receivers?state=" + state).is(200).says("shop.example:443 orders failing")
+	}
+	s.get("/ui/receivers?state=paused").saysNot("other.example:443 orders failing")
+	if _, err := s.engine.ResumeReceiver(t.Context(), holds.Receiver{Host: "shop.example"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.as(ui.Visitor{}).get("/ui/").is(200).says("shop.example: failing since").saysNot("receiver paused")
+}
