@@ -4,9 +4,7 @@ package acceptance
 
 import (
 	"bytes"
-	"context"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"slices"
@@ -17,11 +15,7 @@ import (
 	"notifier/client"
 )
 
-const (
-	tokenAll = "token-of-the-operator-0123456789"
-	tokenOne = "token-of-application-1-0123456789"
-	tokenTwo = "token-of-application-2-0123456789"
-)
+const tokenTwo = "token-of-application-2-0123456789"
 
 // scoped is a service with a client for everything, one for app1 and one for app2.
 func scoped(t *testing.T, db *database, urlOne, urlTwo string) *service {
@@ -29,46 +23,6 @@ func scoped(t *testing.T, db *database, urlOne, urlTwo string) *service {
 		"NOTIFIER_CLIENT_ALL_TOKEN=" + tokenAll, "NOTIFIER_CLIENT_ONE_TOKEN=" + tokenOne, "NOTIFIER_CLIENT_TWO_TOKEN=" + tokenTwo,
 		"NOTIFIER_CLIENT_ONE_PREFIX=app1", "NOTIFIER_CLIENT_TWO_PREFIX=app2",
 		"NOTIFIER_CLIENT_ALL_ROLE=admin", "NOTIFIER_CLIENT_ONE_ROLE=operate", "NOTIFIER_CLIENT_TWO_ROLE=operate"})
-}
-
-// answer of a raw call.
-type answer struct {
-	status int
-	header http.Header
-	body   string
-	took   time.Duration
-}
-
-// call makes a raw call. The path is sent unchanged.
-func (s *service) call(ctx context.Context, token, method, path, body string) (answer, error) {
-	req, err := http.NewRequestWithContext(ctx, method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		return answer{}, err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	from := time.Now()
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return answer{}, err
-	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(res.Body)
-	return answer{status: res.StatusCode, header: res.Header, body: string(raw), took: time.Since(from)}, err
-}
-
-// must is call, where only the answer may be wrong.
-func (s *service) must(token, method, path, body string) answer {
-	s.t.Helper()
-	a, err := s.call(s.t.Context(), token, method, path, body)
-	if err != nil {
-		s.t.Fatalf("%s %s: %v", method, path, err)
-	}
-	return a
 }
 
 // listAll lists to the end: a page of a cluster may be short, even empty, although more
