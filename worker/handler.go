@@ -95,22 +95,33 @@ type calls struct {
 }
 
 // Handle implements dispatch.Handler.
-func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
+func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer cancel()
 	defer c.watch(ctx, n.Key)()
-	defer func() {
-		if p := recover(); p != nil {
-			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
-		}
-	}()
 	x := &Notice{Key: n.Key, ID: n.ID(), Attempt: n.NextAttempt(), MaxAttempts: maxAttempts(r, n), Due: n.Due, ContentType: n.EffectiveType(),
 		Body: n.Body, Header: http.Header{}}
 	for _, h := range n.Headers {
 		x.Header.Add(h.Name, h.Value)
 	}
 
-	return resultOf(ctx, c.by[r.Prefix](ctx, x))
+	done := make(chan notice.Result, 1)
+	go call(ctx, c.by[r.Prefix], x, done)
+	return <-done
+}
+
+// call calls a handler and sends the result. It runs in a separate goroutine: runtime.Goexit in a handler, as in
+// T.FailNow, would otherwise end the dispatcher's goroutine, and the attempt would have no result.
+func call(ctx context.Context, h Handler, n *Notice, done chan<- notice.Result) {
+	result := notice.RetryResult(notice.ReasonPanic, "the handler ended its goroutine, as runtime.Goexit and T.FailNow do")
+	defer func() {
+		if p := recover(); p != nil {
+			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
+		}
+
+		done <- result
+	}()
+	result = resultOf(ctx, h(ctx, n))
 }
 
 // maxAttempts returns the number of a notice's last attempt.

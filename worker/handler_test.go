@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +61,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}, Retry(10*time.Millisecond))
 	w.Handle("app:t:dead", func(context.Context, *Notice) error { return Dead(errors.New("no such order")) })
 	w.Handle("app:t:panic", func(context.Context, *Notice) error { panic("broken") }, Retry())
+	w.Handle("app:t:exit", func(context.Context, *Notice) error { runtime.Goexit(); return nil }, Retry())
 	w.Handle("app:t:slow", func(ctx context.Context, _ *Notice) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -72,7 +74,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	})
 	start(t, w)
 	list := []Request{{Key: "app:t:defer:1"}, {Key: "app:t:retry:1"}, {Key: "app:t:dead:1"}, {Key: "app:t:panic:1"}, {Key: "app:t:slow:1"},
-		{Key: "app:t:json:1", JSON: refund{7}}, {Key: "app:t:json:2", Body: []byte("no")}, {Key: "other:t:t:1"}}
+		{Key: "app:t:json:1", JSON: refund{7}}, {Key: "app:t:json:2", Body: []byte("no")}, {Key: "other:t:t:1"}, {Key: "app:t:exit:1"}}
 	replies, err := w.ScheduleMany(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +91,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}{
 		"app:t:retry:1": {"rejected", "never", 2}, "app:t:dead:1": {"rejected", "no such order", 1},
 		"app:t:panic:1": {"panic", "broken\n", 1}, "app:t:slow:1": {"timeout", ErrTimeout.Error(), 1},
-		"app:t:json:2": {"decode", "decode the body: ", 1},
+		"app:t:exit:1": {"panic", "the handler ended its goroutine", 1}, "app:t:json:2": {"decode", "decode the body: ", 1},
 	} {
 		r := ended(t, w, key, "dead")
 		if r.Reason != want.reason || !strings.HasPrefix(r.Response, want.response) || r.Attempts != want.attempts {
