@@ -27,6 +27,9 @@ func (c *Content) Check() (err error) {
 	if c.ContentType != "" && (len(c.ContentType) > 256 || !printable(c.ContentType)) {
 		return invalid("content_type %.80q is no header value of at most 256 printable characters", c.ContentType)
 	}
+	if len(c.Body) > MaxBody {
+		return invalid("body has %d bytes, at most %d are allowed", len(c.Body), MaxBody)
+	}
 	if err := CheckHeaders(c.Headers); err != nil {
 		return err
 	}
