@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -107,6 +108,24 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}
 }
 
+func TestScheduleManyRefusesOnlyWrongRequests(t *testing.T) {
+	w := newWorker(t, redistest.Shared(t))
+	w.Handle("app:t:t", func(context.Context, *Notice) error { return nil })
+	list := []Request{{Key: "app:t:t:1", Delay: time.Hour}, {Key: "app:t:t:2", JSON: func() {}}, {Key: "app:t:t"},
+		{Key: "app:t:t:3", Header: map[string]string{"X-A": "1", "x-a": "2"}}, {Key: "app:t:t:4", OnDuplicate: "merge"},
+		{Key: "app:t:t:5", Delay: time.Hour}}
+	replies, err := w.ScheduleMany(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for i, r := range replies {
+		if good := i == 0 || i == 5; r.Key != list[i].Key || r.Changed != good || errors.Is(r.Err, ErrInvalid) == good {
+			t.Errorf("%s: %+v", list[i].Key, r)
+		}
+	}
+}
+
 func TestShutdownCancelsHandlersAfterItsTimeout(t *testing.T) {
 	srv := redistest.Shared(t)
 	w := newWorker(t, srv)
@@ -180,6 +199,16 @@ func TestFinishedKeyIsADuplicate(t *testing.T) {
 	}
 
 	ended(t, w, r.Key, "delivered")
+	many := Request{Key: "app:t:t:2", Delay: time.Hour, Header: map[string]string{}}
+	for i := range 20 {
+		many.Header[fmt.Sprint("X-", i)] = "1"
+	}
+	for range 3 { // the order of a map differs
+		if _, err := w.Schedule(t.Context(), many); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed || got.State != "delivered" {
 		t.Errorf("the same content: %+v, %v; want the delivered notice", got, err)
 	}

@@ -60,6 +60,19 @@ func HTTPS(address string) bool {
 	return len(address) > 6 && strings.EqualFold(address[:6], "https:")
 }
 
+// SortHeaders sorts headers from an object or a map, which have no order, by name: a repeated call must give the same
+// content. It returns a name that occurs twice, if any.
+func SortHeaders(hs []Header) (twice string) {
+	slices.SortStableFunc(hs, func(a, b Header) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	for i := 1; i < len(hs); i++ {
+		if strings.EqualFold(hs[i-1].Name, hs[i].Name) {
+			return hs[i].Name
+		}
+	}
+
+	return ""
+}
+
 // CheckHeaders validates headers from a producer or the configuration. It rejects invalid names, reserved
 // names, and values with control characters, which would allow header injection.
 func CheckHeaders(hs []Header) error {
