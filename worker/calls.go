@@ -117,7 +117,7 @@ func scheduled(s *store.Reply) (Reply, error) {
 
 // Schedule stores a notice.
 func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 
@@ -136,7 +136,7 @@ func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
 
 // ScheduleMany stores notices, and returns one reply for each. A request with an error does not stop the others.
 func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}
 
@@ -165,7 +165,7 @@ func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, err
 
 // Find returns a notice.
 func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 
@@ -175,7 +175,7 @@ func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
 
 // change makes a call that changes a notice.
 func (w *Worker) change(ctx context.Context, call func() (store.Change, error)) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 

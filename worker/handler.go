@@ -34,12 +34,12 @@ type Middleware func(Handler) Handler
 
 // Handle registers a handler for the notices whose keys begin with a prefix, such as shop:orders:close, and a colon. For
 // each key, the handler with the longest prefix is called. Errors are returned by Run. Handle panics after the first call
-// of another method.
+// of Run or a method that uses Redis.
 func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.engine != nil {
-		panic("worker: Handle after the first call of Run or another method")
+		panic("worker: Handle after the first call of Run or a method that uses Redis")
 	}
 
 	r := &route.Route{Name: prefix, Prefix: prefix, Target: route.Target{Kind: route.KindWorker}, Ladder: notice.DefaultLadder,
@@ -56,6 +56,11 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 // HandleJSON registers a handler with the notice's body decoded by Options.Codec, from JSON without one. If the body does
 // not decode, the notice is dead with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
+	if h == nil {
+		w.Handle(prefix, nil, options...)
+		return
+	}
+
 	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
 		var body T
 		if err := w.o.Codec.Unmarshal(n.Body, &body); err != nil {
@@ -78,13 +83,22 @@ func (x *handler) check(w *Worker) {
 	wrong := func(text string) {
 		w.wrong = append(w.wrong, fmt.Errorf("%w: handler %s: %s", ErrConfig, x.route.Prefix, text))
 	}
-	switch r := x.route; {
-	case x.handle == nil:
+
+	r := x.route
+	if x.handle == nil {
 		wrong("it is nil")
-	case r.Timeout < time.Millisecond || r.Timeout > time.Hour:
+	}
+
+	if r.Timeout < time.Millisecond || r.Timeout > time.Hour {
 		wrong(fmt.Sprintf("the timeout %s is not from 1 ms to 1 h", r.Timeout))
-	case r.Concurrency < 1:
+	}
+
+	if r.Concurrency < 1 {
 		wrong("the concurrency is less than 1")
+	}
+
+	if err := r.Ladder.Check(); err != nil {
+		wrong("retry: " + err.Error())
 	}
 }
 
