@@ -30,10 +30,10 @@ type Request struct {
 	// Due is an absolute time, and Delay counts from now. If both are zero, the notice is due now.
 	Due   time.Time
 	Delay time.Duration
-	// JSON is encoded as the body, by Options.Codec. Body and ContentType are used if it is nil.
+	// JSON is encoded as the body, by Options.Codec. Body is used if it is nil. A body has at most 16 MiB.
 	JSON        any
 	Body        []byte
-	ContentType string
+	ContentType string // empty = that of the codec, application/json for a JSON body
 	Header      map[string]string
 	// Retry are the delays between attempts; nil = those of the handler.
 	Retry       []time.Duration
@@ -43,7 +43,7 @@ type Request struct {
 // Reply is the result of a call on a notice.
 type Reply struct {
 	Key string
-	// State is scheduled, dead, delivered or cancelled.
+	// State is scheduled, claimed while a handler runs, delivered, cancelled or dead.
 	State string
 	Due   time.Time
 	// Attempts is the number of attempts made. Reason and Response are those of the last one.
@@ -75,6 +75,10 @@ func (w *Worker) request(ctx context.Context, r *Request) (store.Request, error)
 
 	for name, value := range r.Header {
 		c.Headers = append(c.Headers, notice.Header{Name: name, Value: value})
+	}
+
+	if twice := notice.SortHeaders(c.Headers); twice != "" {
+		return store.Request{}, fmt.Errorf("%w: headers: %.60s occurs twice", ErrInvalid, twice)
 	}
 
 	due, delay := r.Due, r.Delay
@@ -113,7 +117,7 @@ func scheduled(s *store.Reply) (Reply, error) {
 
 // Schedule stores a notice.
 func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 
@@ -130,23 +134,30 @@ func (w *Worker) Schedule(ctx context.Context, r Request) (Reply, error) {
 	return scheduled(&s)
 }
 
-// ScheduleMany stores notices, and returns one reply for each.
+// ScheduleMany stores notices, and returns one reply for each. A request with an error does not stop the others.
 func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return nil, err
 	}
 
-	reqs := make([]store.Request, len(list))
+	out := make([]Reply, len(list))
+	reqs, at := make([]store.Request, 0, len(list)), make([]int, 0, len(list))
 	for i := range list {
-		var err error
-		if reqs[i], err = w.request(ctx, &list[i]); err != nil {
-			return nil, fmt.Errorf("%s: %w", list[i].Key, err)
+		r, err := w.request(ctx, &list[i])
+		if err != nil {
+			out[i].Err = err
+			continue
 		}
+
+		reqs, at = append(reqs, r), append(at, i)
 	}
 
-	out := make([]Reply, len(list))
 	for i, s := range w.engine.ScheduleMany(ctx, reqs) {
-		out[i], _ = scheduled(&s) // the reply has the error
+		out[at[i]], _ = scheduled(&s) // the reply has the error
+	}
+
+	for i := range out {
+		out[i].Key = list[i].Key
 	}
 
 	return out, nil
@@ -154,7 +165,7 @@ func (w *Worker) ScheduleMany(ctx context.Context, list []Request) ([]Reply, err
 
 // Find returns a notice.
 func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 
@@ -164,7 +175,7 @@ func (w *Worker) Find(ctx context.Context, key string) (Reply, error) {
 
 // change makes a call that changes a notice.
 func (w *Worker) change(ctx context.Context, call func() (store.Change, error)) (Reply, error) {
-	if err := w.begin(ctx); err != nil {
+	if err := w.ready(ctx); err != nil {
 		return Reply{}, err
 	}
 

@@ -25,8 +25,8 @@
 //	Defer              another attempt after a given time, which uses no delay of Retry; for locks
 //	Dead               the notice is dead
 //
-// A panic is an error with its stack. A dead notice is stored until an operator deals with it: notifier dead, redrive and
-// the dashboard work on notices of workers too.
+// A panic is an error with its stack. A call of runtime.Goexit, as in T.FailNow, is an error too. A dead notice is stored
+// until an operator deals with it: notifier dead, redrive and the dashboard work on notices of workers too.
 //
 // # Contexts
 //

@@ -33,7 +33,8 @@ var (
 	ErrInvalid = notice.ErrInvalid
 	// ErrConflict means that the key has a notice with other content.
 	ErrConflict = errors.New("the key has a notice with other content")
-	// ErrUnavailable means that Redis did not answer. The call may have been made, and may be repeated.
+	// ErrUnavailable means that Redis did not answer, or that the worker is closed. The call may have been made, and may be
+	// repeated.
 	ErrUnavailable = wire.ErrUnavailable
 	// ErrConfig is wrapped by errors of New and Run that other options or handlers avoid.
 	ErrConfig = engine.ErrConfig

@@ -34,12 +34,12 @@ type Middleware func(Handler) Handler
 
 // Handle registers a handler for the notices whose keys begin with a prefix, such as shop:orders:close, and a colon. For
 // each key, the handler with the longest prefix is called. Errors are returned by Run. Handle panics after the first call
-// of another method.
+// of Run or a method that uses Redis.
 func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.engine != nil {
-		panic("worker: Handle after the first call of Run or another method")
+		panic("worker: Handle after the first call of Run or a method that uses Redis")
 	}
 
 	r := &route.Route{Name: prefix, Prefix: prefix, Target: route.Target{Kind: route.KindWorker}, Ladder: notice.DefaultLadder,
@@ -56,6 +56,11 @@ func (w *Worker) Handle(prefix string, h Handler, options ...HandlerOption) {
 // HandleJSON registers a handler with the notice's body decoded by Options.Codec, from JSON without one. If the body does
 // not decode, the notice is dead with the reason decode.
 func HandleJSON[T any](w *Worker, prefix string, h func(ctx context.Context, n *Notice, body T) error, options ...HandlerOption) {
+	if h == nil {
+		w.Handle(prefix, nil, options...)
+		return
+	}
+
 	w.Handle(prefix, func(ctx context.Context, n *Notice) error {
 		var body T
 		if err := w.o.Codec.Unmarshal(n.Body, &body); err != nil {
@@ -78,13 +83,22 @@ func (x *handler) check(w *Worker) {
 	wrong := func(text string) {
 		w.wrong = append(w.wrong, fmt.Errorf("%w: handler %s: %s", ErrConfig, x.route.Prefix, text))
 	}
-	switch r := x.route; {
-	case x.handle == nil:
+
+	r := x.route
+	if x.handle == nil {
 		wrong("it is nil")
-	case r.Timeout < time.Millisecond || r.Timeout > time.Hour:
+	}
+
+	if r.Timeout < time.Millisecond || r.Timeout > time.Hour {
 		wrong(fmt.Sprintf("the timeout %s is not from 1 ms to 1 h", r.Timeout))
-	case r.Concurrency < 1:
+	}
+
+	if r.Concurrency < 1 {
 		wrong("the concurrency is less than 1")
+	}
+
+	if err := r.Ladder.Check(); err != nil {
+		wrong("retry: " + err.Error())
 	}
 }
 
@@ -95,22 +109,33 @@ type calls struct {
 }
 
 // Handle implements dispatch.Handler.
-func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) (result notice.Result) {
+func (c calls) Handle(ctx context.Context, r *route.Route, n *notice.Notice) notice.Result {
 	ctx, cancel := context.WithTimeoutCause(ctx, r.Timeout, ErrTimeout)
 	defer cancel()
 	defer c.watch(ctx, n.Key)()
-	defer func() {
-		if p := recover(); p != nil {
-			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
-		}
-	}()
 	x := &Notice{Key: n.Key, ID: n.ID(), Attempt: n.NextAttempt(), MaxAttempts: maxAttempts(r, n), Due: n.Due, ContentType: n.EffectiveType(),
 		Body: n.Body, Header: http.Header{}}
 	for _, h := range n.Headers {
 		x.Header.Add(h.Name, h.Value)
 	}
 
-	return resultOf(ctx, c.by[r.Prefix](ctx, x))
+	done := make(chan notice.Result, 1)
+	go call(ctx, c.by[r.Prefix], x, done)
+	return <-done
+}
+
+// call calls a handler and sends the result. It runs in a separate goroutine: runtime.Goexit in a handler, as in
+// T.FailNow, would otherwise end the dispatcher's goroutine, and the attempt would have no result.
+func call(ctx context.Context, h Handler, n *Notice, done chan<- notice.Result) {
+	result := notice.RetryResult(notice.ReasonPanic, "the handler ended its goroutine, as runtime.Goexit and T.FailNow do")
+	defer func() {
+		if p := recover(); p != nil {
+			result = notice.RetryResult(notice.ReasonPanic, fmt.Sprintf("%v\n%s", p, stack()))
+		}
+
+		done <- result
+	}()
+	result = resultOf(ctx, h(ctx, n))
 }
 
 // maxAttempts returns the number of a notice's last attempt.

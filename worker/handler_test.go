@@ -3,6 +3,8 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -60,6 +62,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}, Retry(10*time.Millisecond))
 	w.Handle("app:t:dead", func(context.Context, *Notice) error { return Dead(errors.New("no such order")) })
 	w.Handle("app:t:panic", func(context.Context, *Notice) error { panic("broken") }, Retry())
+	w.Handle("app:t:exit", func(context.Context, *Notice) error { runtime.Goexit(); return nil }, Retry())
 	w.Handle("app:t:slow", func(ctx context.Context, _ *Notice) error {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -72,7 +75,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	})
 	start(t, w)
 	list := []Request{{Key: "app:t:defer:1"}, {Key: "app:t:retry:1"}, {Key: "app:t:dead:1"}, {Key: "app:t:panic:1"}, {Key: "app:t:slow:1"},
-		{Key: "app:t:json:1", JSON: refund{7}}, {Key: "app:t:json:2", Body: []byte("no")}, {Key: "other:t:t:1"}}
+		{Key: "app:t:json:1", JSON: refund{7}}, {Key: "app:t:json:2", Body: []byte("no")}, {Key: "other:t:t:1"}, {Key: "app:t:exit:1"}}
 	replies, err := w.ScheduleMany(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +92,7 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}{
 		"app:t:retry:1": {"rejected", "never", 2}, "app:t:dead:1": {"rejected", "no such order", 1},
 		"app:t:panic:1": {"panic", "broken\n", 1}, "app:t:slow:1": {"timeout", ErrTimeout.Error(), 1},
-		"app:t:json:2": {"decode", "decode the body: ", 1},
+		"app:t:exit:1": {"panic", "the handler ended its goroutine", 1}, "app:t:json:2": {"decode", "decode the body: ", 1},
 	} {
 		r := ended(t, w, key, "dead")
 		if r.Reason != want.reason || !strings.HasPrefix(r.Response, want.response) || r.Attempts != want.attempts {
@@ -102,6 +105,24 @@ func TestHandlersResultDecidesWhatFollows(t *testing.T) {
 	}
 	if n := wrapped.Load(); n < 9 {
 		t.Errorf("the middleware was called %d times", n)
+	}
+}
+
+func TestScheduleManyRefusesOnlyWrongRequests(t *testing.T) {
+	w := newWorker(t, redistest.Shared(t))
+	w.Handle("app:t:t", func(context.Context, *Notice) error { return nil })
+	list := []Request{{Key: "app:t:t:1", Delay: time.Hour}, {Key: "app:t:t:2", JSON: func() {}}, {Key: "app:t:t"},
+		{Key: "app:t:t:3", Header: map[string]string{"X-A": "1", "x-a": "2"}}, {Key: "app:t:t:4", OnDuplicate: "merge"},
+		{Key: "app:t:t:5", Delay: time.Hour}}
+	replies, err := w.ScheduleMany(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for i, r := range replies {
+		if good := i == 0 || i == 5; r.Key != list[i].Key || r.Changed != good || errors.Is(r.Err, ErrInvalid) == good {
+			t.Errorf("%s: %+v", list[i].Key, r)
+		}
 	}
 }
 
@@ -178,6 +199,16 @@ func TestFinishedKeyIsADuplicate(t *testing.T) {
 	}
 
 	ended(t, w, r.Key, "delivered")
+	many := Request{Key: "app:t:t:2", Delay: time.Hour, Header: map[string]string{}}
+	for i := range 20 {
+		many.Header[fmt.Sprint("X-", i)] = "1"
+	}
+	for range 3 { // the order of a map differs
+		if _, err := w.Schedule(t.Context(), many); err != nil {
+			t.Fatal(err)
+		}
+	}
+
 	if got, err := w.Schedule(t.Context(), r); err != nil || got.Changed || got.State != "delivered" {
 		t.Errorf("the same content: %+v, %v; want the delivered notice", got, err)
 	}

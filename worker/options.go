@@ -38,7 +38,8 @@ type Options struct {
 	Instance string
 	// Concurrency is the maximum number of running handlers; 0 = 512.
 	Concurrency int
-	// ShutdownTimeout is how long running handlers may take after the end of Run's context; 0 = 25 s.
+	// ShutdownTimeout is how long running handlers may take after the end of Run's context; 0 = 25 s. Then their contexts
+	// end, and Run waits 3 s for their results.
 	ShutdownTimeout time.Duration
 
 	// Durability is what Schedule and other calls wait for: memory, replicas:N or fsync. DurabilitySettle is what the

@@ -59,7 +59,8 @@ type Worker struct {
 	wrong       []error
 	engine      *engine.Engine // nil before the first call
 	run, closed bool
-	begun       chan struct{}
+	stop        context.CancelFunc // ends Run; nil before it
+	begun, ran  chan struct{}
 	overruns    overruns
 	failed      error // of the beginning, once begun is closed
 }
@@ -80,7 +81,7 @@ func New(o Options) (*Worker, error) {
 		o.Codec = jsonCodec{}
 	}
 
-	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), overruns: overruns{log: logger(o)}}
+	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), ran: make(chan struct{}), overruns: overruns{log: logger(o)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -95,23 +96,28 @@ func (o *Options) open(c *config.Config) (*wire.Conn, error) {
 		SentinelPassword: string(c.Redis.SentinelPassword)})
 }
 
-// Use wraps all handlers of the worker. The first middleware is the outermost. It must be called before the first call of
-// another method than Handle.
+// Use wraps all handlers of the worker. The first middleware is the outermost. It panics after the first call of Run or a
+// method that uses Redis.
 func (w *Worker) Use(m ...Middleware) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.engine != nil {
-		panic("worker: Use after the first call of Run or another method")
+		panic("worker: Use after the first call of Run or a method that uses Redis")
 	}
 
 	w.use = append(w.use, m...)
 }
 
-// wrap returns a handler with its middleware.
+// wrap returns a handler with its middleware; nil without a handler or if a middleware is nil or returns nil.
 func wrap(h Handler, use []Middleware) Handler {
 	for _, m := range slices.Backward(use) {
+		if h == nil || m == nil {
+			return nil
+		}
+
 		h = m(h)
 	}
+
 	return h
 }
 
@@ -119,8 +125,11 @@ func wrap(h Handler, use []Middleware) Handler {
 func (w *Worker) make() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.engine != nil {
+	switch {
+	case w.engine != nil:
 		return nil
+	case w.closed:
+		return fmt.Errorf("%w: the worker is closed", ErrUnavailable)
 	}
 
 	wrong := slices.Clone(w.wrong)
@@ -132,8 +141,13 @@ func (w *Worker) make() error {
 			continue
 		}
 
+		h := wrap(wrap(x.handle, x.use), w.use)
+		if h == nil && x.handle != nil {
+			wrong = append(wrong, fmt.Errorf("%w: handler %s: a middleware is nil or returns nil", ErrConfig, x.route.Prefix))
+		}
+
 		routes = append(routes, x.route)
-		by[x.route.Prefix] = wrap(wrap(x.handle, x.use), w.use)
+		by[x.route.Prefix] = h
 	}
 
 	if len(wrong) > 0 {
@@ -177,8 +191,20 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 	return engine.New(o)
 }
 
+// callWait is how long a call waits for a worker that has not reached Redis yet.
+const callWait = 3 * time.Second
+
+// ready waits for a worker that has just begun. If that takes too long, it returns nil, and the engine returns the reason.
+func (w *Worker) ready(ctx context.Context) error {
+	limit := time.NewTimer(callWait)
+	defer limit.Stop()
+	return w.await(ctx, limit.C)
+}
+
 // begin waits until the worker knows the data in Redis.
-func (w *Worker) begin(ctx context.Context) error {
+func (w *Worker) begin(ctx context.Context) error { return w.await(ctx, nil) }
+
+func (w *Worker) await(ctx context.Context, limit <-chan time.Time) error {
 	if err := w.make(); err != nil {
 		return err
 	}
@@ -186,26 +212,37 @@ func (w *Worker) begin(ctx context.Context) error {
 	select {
 	case <-w.begun:
 		return w.failed
+	case <-limit:
+		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrUnavailable, context.Cause(ctx))
 	}
 }
 
-// Run records the prefixes of the handlers and handles notices until ctx ends. Then running handlers have
-// ShutdownTimeout, and Run closes the worker. Run returns nil after that, and otherwise all errors of the registration
-// together, before anything is claimed. Only the first call runs the worker.
+// Run records the prefixes of the handlers and handles notices until ctx ends or Close is called. It waits for Redis, and
+// logs why. At the end, running handlers have ShutdownTimeout, and Run closes the worker. Run returns nil after that, and
+// otherwise all errors of the registration together, before anything is claimed. Only the first call runs the worker.
 func (w *Worker) Run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	w.mu.Lock()
-	again := w.run
-	w.run = true
-	w.mu.Unlock()
-	if again {
-		return fmt.Errorf("%w: Run was called before", ErrConfig)
+	again, closed := w.run, w.closed
+	if w.run = true; !again && !closed {
+		w.stop = stop
 	}
 
-	defer w.close(ctx)
+	w.mu.Unlock()
+	switch {
+	case again:
+		return fmt.Errorf("%w: Run was called before", ErrConfig)
+	case closed:
+		return fmt.Errorf("%w: Run was called after Close", ErrConfig)
+	}
+
+	defer close(w.ran)
+	defer w.closeAfterRun(ctx)
 	if err := w.begin(ctx); err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && errors.Is(err, ErrUnavailable) {
 			return nil
 		}
 		return err
@@ -217,26 +254,48 @@ func (w *Worker) Run(ctx context.Context) error {
 // closeTimeout bounds the wait for calls that are being written.
 const closeTimeout = time.Second
 
-func (w *Worker) close(ctx context.Context) {
+func (w *Worker) closeAfterRun(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
-	_ = w.Close(ctx)
+	_ = w.disconnect(ctx)
 }
 
-// Close ends a worker that was not Run. It waits for running calls until ctx ends.
+// Close ends a worker. It waits for running calls until ctx ends. If Run runs, Close acts as the end of its context, waits
+// for Run, and returns an error if ctx ends first.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
-	e, closed := w.engine, w.closed
+	stop, closed := w.stop, w.closed
 	w.closed = true
 	w.mu.Unlock()
-	if closed {
+	switch {
+	case stop != nil:
+		stop()
+		select {
+		case <-w.ran:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("handlers are running: %w", context.Cause(ctx))
+		}
+	case closed:
 		return nil
 	}
 
+	return w.disconnect(ctx)
+}
+
+// disconnect closes the connection after running calls.
+func (w *Worker) disconnect(ctx context.Context) error {
+	w.mu.Lock()
+	e := w.engine
+	w.closed = true
+	w.mu.Unlock()
 	w.end()
 	if e != nil {
-		<-w.begun
-		e.Close(ctx)
+		select {
+		case <-w.begun:
+			e.Close(ctx)
+		case <-ctx.Done(): // the end of the connection ends the wait for Redis
+		}
 	}
 
 	return w.conn.Close()

@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -179,8 +178,7 @@ func Join[S ~string](words []S) string {
 	return strings.Join(list, ", ")
 }
 
-// read reads an object of strings. It sorts headers by name, because a JSON object has no order and a repeated call
-// must give the same content.
+// read reads an object of strings.
 func (h *Headers) read(f *Faults, at string, raw []byte) {
 	if Kind(raw) != '{' {
 		f.Add(at, nil, "want an object of strings, such as {\"x-tenant\":\"7\"}")
@@ -201,12 +199,9 @@ func (h *Headers) read(f *Faults, at string, raw []byte) {
 		list = append(list, notice.Header{Name: name, Value: text(v)})
 	}
 
-	sort.SliceStable(list, func(i, j int) bool { return strings.ToLower(list[i].Name) < strings.ToLower(list[j].Name) })
-	for i := 1; i < len(list); i++ {
-		if strings.EqualFold(list[i-1].Name, list[i].Name) {
-			f.Add(at, nil, "%s occurs twice", Clip(list[i].Name, 60))
-			return
-		}
+	if twice := notice.SortHeaders(list); twice != "" {
+		f.Add(at, nil, "%s occurs twice", Clip(twice, 60))
+		return
 	}
 
 	if err := notice.CheckHeaders(list); err != nil {

@@ -174,7 +174,7 @@ func (r *reader) service(raw *serviceVars) *Config {
 		PprofListen:     raw.PprofListen,
 		Concurrency:     r.integer("CONCURRENCY", raw.Concurrency, 1, 100_000),
 		Grace:           r.duration("GRACE", raw.Grace, time.Millisecond, 10*time.Second),
-		MaxBody:         r.size("MAX_BODY", raw.MaxBody, 1, 16<<20),
+		MaxBody:         r.size("MAX_BODY", raw.MaxBody, 1, notice.MaxBody),
 		APIMemory:       r.size("API_MEMORY", raw.APIMemory, 1<<20, 2047<<20),
 		Retention:       r.duration("RETENTION", raw.Retention, 0, notice.MaxHorizon),
 		Retain:          int64(r.integer("RETAIN", raw.Retain, 0, 100_000_000)),

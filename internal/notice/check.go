@@ -27,6 +27,9 @@ func (c *Content) Check() (err error) {
 	if c.ContentType != "" && (len(c.ContentType) > 256 || !printable(c.ContentType)) {
 		return invalid("content_type %.80q is no header value of at most 256 printable characters", c.ContentType)
 	}
+	if len(c.Body) > MaxBody {
+		return invalid("body has %d bytes, at most %d are allowed", len(c.Body), MaxBody)
+	}
 	if err := CheckHeaders(c.Headers); err != nil {
 		return err
 	}
@@ -55,6 +58,19 @@ func notSegment(r rune) bool {
 // HTTPS reports whether an address has the scheme https.
 func HTTPS(address string) bool {
 	return len(address) > 6 && strings.EqualFold(address[:6], "https:")
+}
+
+// SortHeaders sorts headers from an object or a map, which have no order, by name: a repeated call must give the same
+// content. It returns a name that occurs twice, if any.
+func SortHeaders(hs []Header) (twice string) {
+	slices.SortStableFunc(hs, func(a, b Header) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	for i := 1; i < len(hs); i++ {
+		if strings.EqualFold(hs[i-1].Name, hs[i].Name) {
+			return hs[i].Name
+		}
+	}
+
+	return ""
 }
 
 // CheckHeaders validates headers from a producer or the configuration. It rejects invalid names, reserved

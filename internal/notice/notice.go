@@ -385,6 +385,7 @@ func Kept(s string) string {
 const (
 	MaxHorizon     = 10 * 365 * 24 * time.Hour // latest due time, counted from now
 	MaxSteps       = 100                       // of a ladder
+	MaxBody        = 16 << 20                  // bytes; the API's limit may be lower
 	MaxHeaders     = 32
 	MaxHeaderBytes = 8 << 10
 	MaxURL         = 2048

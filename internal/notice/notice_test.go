@@ -209,6 +209,7 @@ func TestContentCheck(t *testing.T) {
 		"audience":    func(c *Content) { c.Audience = "m 17" },
 		"128 letters": func(c *Content) { c.Audience = strings.Repeat("m", 129) },
 		"step 1":      func(c *Content) { c.Ladder = Ladder{0} },
+		"16777217 by": func(c *Content) { c.Body = make([]byte, MaxBody+1) },
 		"content_typ": func(c *Content) { c.ContentType = "a\nb" },
 	} {
 		c := good

@@ -160,6 +160,7 @@ func (s *Scheduler) Check(r *store.Request) []Fault {
 		}
 	}
 	to := s.o.Routes.Match(r.Key)
+	add("on_duplicate", r.OnDuplicate.Check())
 	add(store.When{Due: r.Due, Delay: r.Delay}.Check(time.Now()))
 	for _, m := range to.Misfits(&r.Content) {
 		add(m.Field, fmt.Errorf("%w: %s", notice.ErrInvalid, m.Text))

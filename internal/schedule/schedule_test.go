@@ -132,6 +132,7 @@ func TestCheck(t *testing.T) {
 		{"url not wanted", store.Request{Key: "app3:m:t:1", Content: notice.Content{URL: "http://x/"}}, notice.ErrInvalid, "bring no url"},
 		{"a private address", store.Request{Key: "app2:m:t:1", Content: notice.Content{URL: "http://10.0.0.1/"}}, notice.ErrInvalid,
 			"url may not be called: 10.0.0.1 is private, which a notice's url may not reach; NOTIFIER_ROUTE_EACH_ALLOW=10.0.0.1/32 would allow it"},
+		{"no behaviour", store.Request{Key: "app1:m:t:1", OnDuplicate: "merge"}, notice.ErrInvalid, "on_duplicate"},
 		{"wrong content", store.Request{Key: "app1:m:t:1", Content: notice.Content{Method: "DELETE"}}, notice.ErrInvalid, "method"},
 	} {
 		faults := s.Check(&c.req)

@@ -325,6 +325,15 @@ func (r *Request) kept(f Found) Reply {
 	return reply
 }
 
+// Check returns an error for an unknown behaviour.
+func (d Duplicate) Check() error {
+	switch d {
+	case "", Reject, Keep, Replace:
+		return nil
+	}
+	return fmt.Errorf("%w: %.80q; want reject, keep or replace", notice.ErrInvalid, string(d))
+}
+
 // mode returns the letter for schedule.lua.
 func (d Duplicate) mode() byte {
 	switch d {
