@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,8 +51,10 @@ type Worker struct {
 	o    Options
 	c    *config.Config
 	conn *wire.Conn
-	life context.Context // of the connection
-	end  context.CancelFunc
+
+	history engine.History
+	life    context.Context // of the connection
+	end     context.CancelFunc
 
 	mu          sync.Mutex
 	handlers    []*handler
@@ -76,11 +79,18 @@ func New(o Options) (*Worker, error) {
 		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
 	}
 
+	h, err := engine.OpenHistory(c.History)
+	if err != nil {
+		_ = conn.Close()
+		text := strings.ReplaceAll(err.Error(), config.Prefix+"HISTORY_URL", "Options.History")
+		return nil, fmt.Errorf("%w%s", ErrConfig, strings.TrimPrefix(text, ErrConfig.Error()))
+	}
+
 	if o.Codec == nil {
 		o.Codec = jsonCodec{}
 	}
 
-	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), overruns: overruns{log: logger(o)}}
+	w := &Worker{o: o, c: c, conn: conn, history: h, begun: make(chan struct{}), overruns: overruns{log: logger(o)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -159,7 +169,7 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 	o := engine.Options{Conn: w.conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table, Handler: h,
 		Instance: c.Instance, Version: "worker", Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, Takeover: c.Takeover,
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
-		ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
+		History: w.history, ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
 	if w.o.Metrics != nil {
@@ -239,7 +249,12 @@ func (w *Worker) Close(ctx context.Context) error {
 		e.Close(ctx)
 	}
 
-	return w.conn.Close()
+	err := w.conn.Close()
+	if w.history.DB != nil {
+		err = errors.Join(err, w.history.DB.Close())
+	}
+
+	return err
 }
 
 // logger returns the logger of the engine.

@@ -18,7 +18,6 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
-	"notifier/internal/history"
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -56,7 +55,7 @@ type Process struct {
 	table     *route.Table
 	conn      *wire.Conn
 	metrics   *metrics.Metrics
-	history   *history.DB // nil without NOTIFIER_HISTORY_URL
+	history   engine.History // without a DB if NOTIFIER_HISTORY_URL is empty
 	calls     *callback.Handler
 	server    *http.Server
 	listen    net.Listener
@@ -111,7 +110,7 @@ func (p *Process) connect() (err error) {
 		return fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
 	}
 
-	p.history, err = openHistory(p.o.Config.History)
+	p.history, err = engine.OpenHistory(p.o.Config.History)
 	return err
 }
 
@@ -136,7 +135,7 @@ func (p *Process) newCalls() error {
 // newEngine makes the engine, and the metrics that observe it.
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
-	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil,
+	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history.DB != nil,
 		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
 	p.newTelemetry()
 
@@ -155,7 +154,7 @@ func (p *Process) newEngine() {
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
-		History:       engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog},
+		History:       p.history,
 		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, Log: o.Log, LogAttempts: c.LogAttempts}
 	if !o.Throwaway {
 		setup := redisSetup{c, p.conn}
@@ -224,8 +223,8 @@ func (p *Process) newHandler() http.Handler {
 			Failures: failures, Now: p.Engine.Now}),
 		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now,
 		Sampler: p.sampler}
-	if p.history != nil {
-		pages.History, pages.Replays = p.history, p.Engine
+	if p.history.DB != nil {
+		pages.History, pages.Replays = p.history.DB, p.Engine
 	}
 
 	p.pages = ui.New(pages)
@@ -282,8 +281,8 @@ func (p *Process) disconnect() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
-	if p.history != nil {
-		_ = p.history.Close()
+	if p.history.DB != nil {
+		_ = p.history.DB.Close()
 	}
 }
 
