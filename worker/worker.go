@@ -61,6 +61,9 @@ type Worker struct {
 	use         []Middleware
 	wrong       []error
 	engine      *engine.Engine // nil before the first call
+	table       *route.Table   // of the engine
+	served      *served        // nil without an API
+	serving     sync.WaitGroup
 	run, closed bool
 	begun       chan struct{}
 	overruns    overruns
@@ -155,7 +158,7 @@ func (w *Worker) make() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
-	w.engine = w.newEngine(table, calls{by, &w.overruns})
+	w.table, w.engine = table, w.newEngine(table, calls{by, &w.overruns})
 	go func() {
 		w.failed = w.engine.Begin(w.life)
 		close(w.begun)
@@ -174,6 +177,10 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
 	if w.o.Metrics != nil {
 		o.Metrics = counters{stats.NewCounters(table.All()), w.o.Metrics}
+	}
+
+	if w.served != nil {
+		o.Clients, o.MakeKey = w.served.clients, true
 	}
 
 	if w.o.TracerProvider != nil {
@@ -247,6 +254,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	if e != nil {
 		<-w.begun
 		e.Close(ctx)
+		w.serving.Wait()
 	}
 
 	err := w.conn.Close()

@@ -190,11 +190,7 @@ func (p *Process) takeAddresses() (err error) {
 // newHandler makes the API, and the pages beside it.
 func (p *Process) newHandler() http.Handler {
 	o, c := p.o, p.o.Config
-	clients := make([]access.Client, 0, len(c.Clients))
-	for _, x := range c.Clients {
-		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
-	}
-
+	clients := config.Callers(c.Clients)
 	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
@@ -212,14 +208,15 @@ func (p *Process) newHandler() http.Handler {
 	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody,
 		Memory: c.APIMemory, Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(),
 		Replayer: p.replayer(), Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls),
-		Version: o.Version, Loopback: loopback(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
+		Version: o.Version, Loopback: access.LocalOnly(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
 	if !c.UI {
 		return calling
 	}
 
 	host, _, _ := net.SplitHostPort(c.Listen)
-	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger,
-		Version: o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
+	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Host: host, Logger: o.Logger,
+		Loopback: access.LocalOnly(p.listen.Addr()),
+		Version:  o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
 			Failures: failures, Now: p.Engine.Now}),
 		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now,
 		Sampler: p.sampler}
@@ -259,11 +256,6 @@ type fleetView struct{ *fleet.View }
 // Sharers implements callback.View.
 func (v fleetView) Sharers(name string, limit int) callback.View {
 	return fleetView{v.View.Sharers(name, limit)}
-}
-
-func loopback(a net.Addr) bool {
-	t, ok := a.(*net.TCPAddr)
-	return !ok || t.IP.IsLoopback()
 }
 
 // dashboardURL is the address of the pages for a browser on this machine.

@@ -83,6 +83,7 @@ var layers = map[string]int{
 
 	"worker/pghistory":     89,
 	"worker/sqlitehistory": 89,
+	"worker/workerui":      89,
 
 	"internal/app":  90,
 	"internal/demo": 95,
