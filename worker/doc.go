@@ -54,6 +54,11 @@
 // releases the prefix with notifier routes release. Run returns an error, and records nothing, if a running instance of
 // the service has a route with one of the prefixes.
 //
+// # History
+//
+// With Options.History the worker records finalized notices in a database. The driver is in notifier/worker/pghistory or
+// notifier/worker/sqlitehistory, of which the program imports one.
+//
 // # Process
 //
 // The package has no global state, reads the environment only in [FromEnv], handles no signals and never exits. Several

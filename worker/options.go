@@ -76,6 +76,16 @@ type Options struct {
 	// Codec encodes Request.JSON and decodes the bodies of HandleJSON; nil = encoding/json.
 	Codec Codec
 
+	// History is the database for finalized notices, which should be that of the service: postgres://… or sqlite:///path. The
+	// program must import notifier/worker/pghistory or notifier/worker/sqlitehistory. Empty = none.
+	History string
+	// HistoryBodies selects how much of a body is stored: keep, hash or drop; empty = keep.
+	HistoryBodies string
+	// HistoryRetention is how long rows are kept; 0 = without limit.
+	HistoryRetention time.Duration
+	// HistoryBacklog is the maximum number of finalized notices that Redis stores for the database; 0 = 1,000,000.
+	HistoryBacklog int
+
 	seam *seam.Seam // of package workertest
 }
 
@@ -115,6 +125,10 @@ func (o *Options) variables() []option {
 		{"RepeatBytes", "REPEAT_BYTES", number(o.RepeatBytes)},
 		{"KeepRedisConfig", "CONFIGURE_REDIS", configure},
 		{"LogAttempts", "LOG_ATTEMPTS", o.LogAttempts},
+		{"HistoryBodies", "HISTORY_BODIES", o.HistoryBodies},
+		{"HistoryRetention", "HISTORY_RETENTION", length(o.HistoryRetention)},
+		{"HistoryBacklog", "HISTORY_BACKLOG", number(o.HistoryBacklog)},
+		{"History", "HISTORY_URL", o.History},
 	}
 }
 
@@ -163,8 +177,8 @@ func (o *Options) config() (*config.Config, error) {
 
 // FromEnv returns the Options that the service's variables NOTIFIER_… describe: those of Redis and its TLS files,
 // NAMESPACE, SHARDS, INSTANCE, CONCURRENCY, GRACE, RETENTION, RETAIN, REPEAT_WINDOW, REPEAT_BYTES, CONFIGURE_REDIS,
-// SHUTDOWN_TIMEOUT, TAKEOVER, DURABILITY, DURABILITY_SETTLE, DURABILITY_TIMEOUT and LOG_ATTEMPTS. The error lists all wrong
-// variables. Nothing else in this package reads the environment.
+// SHUTDOWN_TIMEOUT, TAKEOVER, DURABILITY, DURABILITY_SETTLE, DURABILITY_TIMEOUT, LOG_ATTEMPTS and those of the history,
+// HISTORY_…. The error lists all wrong variables. Nothing else in this package reads the environment.
 func FromEnv() (Options, error) {
 	c, err := config.LoadWorker(envconfig.OsLookuper(), os.ReadFile)
 	if err != nil {
@@ -176,7 +190,9 @@ func FromEnv() (Options, error) {
 		Concurrency: c.Concurrency, ShutdownTimeout: orNone(c.ShutdownTimeout), Durability: c.Durability.String(),
 		DurabilitySettle: c.DurabilitySettle.String(), DurabilityTimeout: c.DurabilityTimeout, Grace: c.Grace, Takeover: orNone(c.Takeover),
 		Retention: orNone(c.Retention), Retain: int(orNone(c.Retain)), RepeatWindow: orNone(c.RepeatWindow), RepeatBytes: orNone(c.RepeatBytes),
-		KeepRedisConfig: !c.ConfigureRedis, LogAttempts: c.LogAttempts.String()}
+		KeepRedisConfig: !c.ConfigureRedis, LogAttempts: c.LogAttempts.String(),
+		History: string(c.History.URL), HistoryBodies: c.History.Bodies, HistoryRetention: c.History.Retention,
+		HistoryBacklog: c.History.Backlog}
 	return o, nil
 }
 

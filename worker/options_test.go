@@ -122,10 +122,23 @@ func TestNewListsAllWrongOptions(t *testing.T) {
 	}
 }
 
+func TestHistoryWithoutItsDriverNamesTheImport(t *testing.T) {
+	for address, want := range map[string]string{"sqlite:///tmp/h.db": `import _ "notifier/worker/sqlitehistory"`,
+		"postgres://u:hidden@h/d": `import _ "notifier/worker/pghistory"`, "postgresql://u:hidden@h/d": `import _ "notifier/worker/pghistory"`,
+		"sqlite://h.db": "three slashes", "mysql://u:hidden@h/d": "want postgres://"} {
+		_, err := New(Options{History: address})
+		if !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "Options.History: ") ||
+			strings.Contains(err.Error(), "NOTIFIER_") || strings.Contains(err.Error(), "hidden") {
+			t.Errorf("%s: %v, want ErrConfig of Options.History with %q", address, err, want)
+		}
+	}
+}
+
 func TestFromEnvReadsTheVariablesOfTheService(t *testing.T) {
 	for name, value := range map[string]string{"NOTIFIER_REDIS_URL": "redis://redis:6380/1", "NOTIFIER_NAMESPACE": "other",
 		"NOTIFIER_RETENTION": "0", "NOTIFIER_TAKEOVER": "lease", "NOTIFIER_DURABILITY": "replicas:2", "NOTIFIER_GRACE": "20ms",
-		"NOTIFIER_LOG_ATTEMPTS": "1/10", "NOTIFIER_CONFIGURE_REDIS": "false", "NOTIFIER_ROUTES": "ignored", "NOTIFIER_RETAIN": "7"} {
+		"NOTIFIER_LOG_ATTEMPTS": "1/10", "NOTIFIER_CONFIGURE_REDIS": "false", "NOTIFIER_ROUTES": "ignored", "NOTIFIER_RETAIN": "7",
+		"NOTIFIER_HISTORY_URL": "sqlite:///data/h.db", "NOTIFIER_HISTORY_RETENTION": "48h", "NOTIFIER_HISTORY_BODIES": "drop"} {
 		t.Setenv(name, value)
 	}
 
@@ -142,6 +155,10 @@ func TestFromEnvReadsTheVariablesOfTheService(t *testing.T) {
 		c.Grace != 20*time.Millisecond || c.LogAttempts.String() != "1/10" || c.ConfigureRedis || c.Retain != 7 ||
 		c.ShutdownTimeout != 25*time.Second || c.Concurrency != 512 {
 		t.Errorf("%+v of %+v", c, o)
+	}
+
+	if h := c.History; string(h.URL) != "sqlite:///data/h.db" || h.Bodies != "drop" || h.Retention != 48*time.Hour || h.Backlog != 1_000_000 {
+		t.Errorf("%+v, want the history of the variables", h)
 	}
 
 	t.Setenv("NOTIFIER_GRACE", "1h")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -50,14 +51,19 @@ type Worker struct {
 	o    Options
 	c    *config.Config
 	conn *wire.Conn
-	life context.Context // of the connection
-	end  context.CancelFunc
+
+	history engine.History
+	life    context.Context // of the connection
+	end     context.CancelFunc
 
 	mu          sync.Mutex
 	handlers    []*handler
 	use         []Middleware
 	wrong       []error
 	engine      *engine.Engine // nil before the first call
+	table       *route.Table   // of the engine
+	served      *served        // nil without an API
+	serving     sync.WaitGroup
 	run, closed bool
 	stop        context.CancelFunc // ends Run; nil before it
 	begun, ran  chan struct{}
@@ -77,11 +83,19 @@ func New(o Options) (*Worker, error) {
 		return nil, fmt.Errorf("%w: Options.Redis: %w", ErrConfig, err)
 	}
 
+	h, err := engine.OpenHistory(c.History)
+	if err != nil {
+		_ = conn.Close()
+		text := strings.ReplaceAll(err.Error(), config.Prefix+"HISTORY_URL", "Options.History")
+		return nil, fmt.Errorf("%w%s", ErrConfig, strings.TrimPrefix(text, ErrConfig.Error()))
+	}
+
 	if o.Codec == nil {
 		o.Codec = jsonCodec{}
 	}
 
-	w := &Worker{o: o, c: c, conn: conn, begun: make(chan struct{}), ran: make(chan struct{}), overruns: overruns{log: logger(o)}}
+	w := &Worker{o: o, c: c, conn: conn, history: h, begun: make(chan struct{}), ran: make(chan struct{}),
+		overruns: overruns{log: logger(o)}}
 	w.life, w.end = context.WithCancel(context.Background())
 	return w, nil
 }
@@ -159,7 +173,7 @@ func (w *Worker) make() error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 
-	w.engine = w.newEngine(table, calls{by, &w.overruns})
+	w.table, w.engine = table, w.newEngine(table, calls{by, &w.overruns})
 	go func() {
 		w.failed = w.engine.Begin(w.life)
 		close(w.begun)
@@ -173,11 +187,15 @@ func (w *Worker) newEngine(table *route.Table, h calls) *engine.Engine {
 	o := engine.Options{Conn: w.conn, Space: keys.Space{Namespace: c.Namespace, Shards: c.Shards}, Routes: table, Handler: h,
 		Instance: c.Instance, Version: "worker", Concurrency: c.Concurrency, Grace: c.Grace, Drain: c.ShutdownTimeout, Takeover: c.Takeover,
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
-		ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
+		History: w.history, ConfigureRedis: c.ConfigureRedis, LogAttempts: c.LogAttempts, Logger: w.overruns.log,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout}}
 	if w.o.Metrics != nil {
 		o.Metrics = counters{stats.NewCounters(table.All()), w.o.Metrics}
+	}
+
+	if w.served != nil {
+		o.Clients, o.MakeKey = w.served.clients, true
 	}
 
 	if w.o.TracerProvider != nil {
@@ -296,9 +314,16 @@ func (w *Worker) disconnect(ctx context.Context) error {
 			e.Close(ctx)
 		case <-ctx.Done(): // the end of the connection ends the wait for Redis
 		}
+
+		w.serving.Wait()
 	}
 
-	return w.conn.Close()
+	err := w.conn.Close()
+	if w.history.DB != nil {
+		err = errors.Join(err, w.history.DB.Close())
+	}
+
+	return err
 }
 
 // logger returns the logger of the engine.

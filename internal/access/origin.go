@@ -124,3 +124,9 @@ func IsLoopback(host string) bool {
 	ip := net.ParseIP(name)
 	return ip != nil && ip.IsLoopback()
 }
+
+// LocalOnly reports whether only this machine can reach a listener's address.
+func LocalOnly(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return !ok || t.IP.IsLoopback()
+}

@@ -18,7 +18,6 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
-	"notifier/internal/history"
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
@@ -56,7 +55,7 @@ type Process struct {
 	table     *route.Table
 	conn      *wire.Conn
 	metrics   *metrics.Metrics
-	history   *history.DB // nil without NOTIFIER_HISTORY_URL
+	history   engine.History // without a DB if NOTIFIER_HISTORY_URL is empty
 	calls     *callback.Handler
 	server    *http.Server
 	listen    net.Listener
@@ -111,7 +110,7 @@ func (p *Process) connect() (err error) {
 		return fmt.Errorf("%w: NOTIFIER_REDIS_URL: %w", ErrConfig, err)
 	}
 
-	p.history, err = openHistory(p.o.Config.History)
+	p.history, err = engine.OpenHistory(p.o.Config.History)
 	return err
 }
 
@@ -136,7 +135,7 @@ func (p *Process) newCalls() error {
 // newEngine makes the engine, and the metrics that observe it.
 func (p *Process) newEngine() {
 	o, c := p.o, p.o.Config
-	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history != nil,
+	p.metrics = metrics.New(metrics.Options{Version: o.Version, Revision: o.Revision, Routes: c.Routes, History: p.history.DB != nil,
 		Telemetry: c.Telemetry.Traces != nil || c.Telemetry.Metrics != nil, LogDropped: o.Log.Dropped})
 	p.newTelemetry()
 
@@ -155,7 +154,7 @@ func (p *Process) newEngine() {
 		Retention: c.Retention, Retain: int(c.Retain), RepeatWindow: c.RepeatWindow, RepeatBytes: c.RepeatBytes,
 		Confirm:       wire.Confirm{Durability: c.Durability, Timeout: c.DurabilityTimeout},
 		ConfirmSettle: wire.Confirm{Durability: c.DurabilitySettle, Timeout: c.DurabilityTimeout},
-		History:       engine.History{DB: p.history, Bodies: history.Bodies(c.History.Bodies), Backlog: c.History.Backlog},
+		History:       p.history,
 		Tracer:        p.telemetry.Tracer(), Metrics: p.metrics, Logger: o.Logger, Log: o.Log, LogAttempts: c.LogAttempts}
 	if !o.Throwaway {
 		setup := redisSetup{c, p.conn}
@@ -191,11 +190,7 @@ func (p *Process) takeAddresses() (err error) {
 // newHandler makes the API, and the pages beside it.
 func (p *Process) newHandler() http.Handler {
 	o, c := p.o, p.o.Config
-	clients := make([]access.Client, 0, len(c.Clients))
-	for _, x := range c.Clients {
-		clients = append(clients, access.Client{Name: x.Name, Token: string(x.Token), Prefix: x.Prefix, Role: x.Role, Rate: x.Rate})
-	}
-
+	clients := config.Callers(c.Clients)
 	failures := access.NewFailures(access.FailuresOptions{Logger: o.Logger, Count: p.metrics.AuthenticationFailed})
 	ring := keyring.New(p.Engine.Key)
 	if len(c.Key) > 0 {
@@ -213,19 +208,20 @@ func (p *Process) newHandler() http.Handler {
 	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody,
 		Memory: c.APIMemory, Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(),
 		Replayer: p.replayer(), Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls),
-		Version: o.Version, Loopback: loopback(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
+		Version: o.Version, Loopback: access.LocalOnly(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
 	if !c.UI {
 		return calling
 	}
 
 	host, _, _ := net.SplitHostPort(c.Listen)
-	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Loopback: loopback(p.listen.Addr()), Host: host, Logger: o.Logger,
-		Version: o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
+	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Host: host, Logger: o.Logger,
+		Loopback: access.LocalOnly(p.listen.Addr()),
+		Version:  o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
 			Failures: failures, Now: p.Engine.Now}),
 		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now,
 		Sampler: p.sampler}
-	if p.history != nil {
-		pages.History, pages.Replays = p.history, p.Engine
+	if p.history.DB != nil {
+		pages.History, pages.Replays = p.history.DB, p.Engine
 	}
 
 	p.pages = ui.New(pages)
@@ -262,11 +258,6 @@ func (v fleetView) Sharers(name string, limit int) callback.View {
 	return fleetView{v.View.Sharers(name, limit)}
 }
 
-func loopback(a net.Addr) bool {
-	t, ok := a.(*net.TCPAddr)
-	return !ok || t.IP.IsLoopback()
-}
-
 // dashboardURL is the address of the pages for a browser on this machine.
 func dashboardURL(a net.Addr) string {
 	host, port, err := net.SplitHostPort(a.String())
@@ -282,8 +273,8 @@ func (p *Process) disconnect() {
 	if p.conn != nil {
 		_ = p.conn.Close()
 	}
-	if p.history != nil {
-		_ = p.history.Close()
+	if p.history.DB != nil {
+		_ = p.history.DB.Close()
 	}
 }
 

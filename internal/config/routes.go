@@ -31,7 +31,7 @@ func (r *reader) clients(value string) []Client {
 	tokens := map[string]string{}
 	for _, name := range r.names(Prefix+"CLIENTS", value) {
 		var raw clientVars
-		p := clientPrefix(name)
+		p := ClientPrefix(name)
 		found := len(r.errs)
 		r.fill(p, &raw)
 		switch {

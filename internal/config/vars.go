@@ -317,9 +317,11 @@ func fields(table any) func(yield func(field) bool) {
 	}
 }
 
-// clientPrefix and routePrefix return the prefix of one client's or route's variables.
-func clientPrefix(name string) string { return fmt.Sprintf("%sCLIENT_%s_", Prefix, spelt(name)) }
-func routePrefix(name string) string  { return fmt.Sprintf("%sROUTE_%s_", Prefix, spelt(name)) }
+// ClientPrefix returns the prefix of one client's variables.
+func ClientPrefix(name string) string { return fmt.Sprintf("%sCLIENT_%s_", Prefix, spelt(name)) }
+
+// routePrefix returns the prefix of one route's variables.
+func routePrefix(name string) string { return fmt.Sprintf("%sROUTE_%s_", Prefix, spelt(name)) }
 
 // spelt returns a client's or route's name in the form that variables contain.
 func spelt(name string) string { return strings.ToUpper(strings.ReplaceAll(name, "-", "_")) }

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"notifier/internal/codec"
+	"notifier/internal/config"
 	"notifier/internal/fleet"
 	"notifier/internal/history"
 	"notifier/internal/notice"
@@ -26,6 +27,23 @@ type History struct {
 	Bodies history.Bodies
 	// Backlog is the maximum number of finalized notices in the outboxes.
 	Backlog int
+}
+
+// OpenHistory returns the history of a configuration, which is empty if that names none. It does not connect to the
+// database, which may be down while notices are delivered. The program must import the package of the database.
+func OpenHistory(c config.History) (History, error) {
+	h := History{Bodies: history.Bodies(c.Bodies), Backlog: c.Backlog}
+	if len(c.URL) == 0 {
+		return h, nil
+	}
+
+	d, err := history.Open(history.Options{URL: string(c.URL), Bodies: h.Bodies, Retention: c.Retention})
+	if err != nil {
+		return h, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+
+	h.DB = d
+	return h, nil
 }
 
 // most returns Backlog in the form that the store expects.

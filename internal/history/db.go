@@ -70,6 +70,10 @@ type DB struct {
 func Open(o Options) (*DB, error) {
 	scheme, _, _ := strings.Cut(o.URL, "://")
 	driver, ok := drivers[scheme]
+	if name := packages[scheme]; !ok && name != "" {
+		return nil, fmt.Errorf("%w: this program lacks the driver for %s://; want the import _ %q", ErrConfig, scheme, name)
+	}
+
 	if !ok {
 		return nil, fmt.Errorf("%w: want postgres://… or sqlite:///path/to/file", ErrConfig)
 	}

@@ -81,6 +81,10 @@ var layers = map[string]int{
 	"internal/engine": 85,
 	"worker":          88,
 
+	"worker/pghistory":     89,
+	"worker/sqlitehistory": 89,
+	"worker/workerui":      89,
+
 	"internal/app":  90,
 	"internal/demo": 95,
 	"internal/cli":  100,

@@ -1,0 +1,67 @@
+package pghistory
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"notifier/internal/history"
+	"notifier/internal/pgtest"
+	"notifier/internal/redistest"
+	"notifier/worker"
+)
+
+func TestFinalizedNoticesHaveRows(t *testing.T) {
+	srv, address := redistest.Shared(t), pgtest.Database(t)
+	w, err := worker.New(worker.Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second, History: address,
+		HistoryBodies: "drop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	w.Handle("app:t:good", func(context.Context, *worker.Notice) error { return nil })
+	w.Handle("app:t:bad", func(context.Context, *worker.Notice) error { return worker.Dead(errors.New("no such order")) })
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, key := range []string{"app:t:good:1", "app:t:bad:1"} {
+		if _, err := w.Schedule(t.Context(), worker.Request{Key: key, Body: []byte("secret")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	d, err := history.Open(history.Options{URL: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	defer func() { _ = d.Close() }()
+	var page history.Page
+	for end := time.Now().Add(60 * time.Second); len(page.Rows) < 2; time.Sleep(20 * time.Millisecond) { // sleep: rows are only read
+		if page, err = d.Find(t.Context(), history.Query{Limit: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d rows, want 2", len(page.Rows))
+		}
+	}
+
+	got := map[string]string{}
+	for _, r := range page.Rows {
+		got[r.Key] = string(r.Outcome)
+		if len(r.Notice.Body) > 0 {
+			t.Errorf("%s has its body, which HistoryBodies drops", r.Key)
+		}
+	}
+
+	if len(got) != 2 || got["app:t:good:1"] != "delivered" || got["app:t:bad:1"] != "dead" {
+		t.Errorf("the rows are %v", got)
+	}
+}

@@ -1,0 +1,3 @@
+package sqlitehistory
+
+import _ "notifier/internal/history/sqlite" // the driver and the migrations
