@@ -33,8 +33,8 @@
 // The context of a handler is not that of Run. It ends at the handler's timeout, when other instances take over its
 // notice, or when ShutdownTimeout has passed since the end of Run's context. [context.Cause] returns [ErrTimeout],
 // [ErrLeaseLost] or [ErrShutdown]; the last two use no attempt. A handler that runs on keeps its slot, and its notice may
-// be handled a second time meanwhile; the later result is refused. [Worker.Stats] counts such handlers, and the log names
-// one of them each minute.
+// be handled again meanwhile; then its result is refused. [Worker.Stats] counts such handlers, and the log names one of
+// them each minute.
 //
 // # Guarantees
 //

@@ -27,7 +27,7 @@ var (
 var (
 	// ErrNotFound means that the key has no notice.
 	ErrNotFound = store.ErrNotFound
-	// ErrUnhandled means that no worker has ever had a handler for the key.
+	// ErrUnhandled means that the key belongs to no prefix that a worker has recorded, and to no route of the service.
 	ErrUnhandled = store.ErrUnrouted
 	// ErrInvalid is wrapped by errors about a Request.
 	ErrInvalid = notice.ErrInvalid
