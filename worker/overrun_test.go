@@ -43,12 +43,15 @@ func TestHandlerLearnsThatItsLeaseIsLost(t *testing.T) {
 	other.Handle("app:t:t", again.notice, Timeout(10*time.Minute))
 	start(t, other)
 
-	// As the script depart does it for an instance without connections.
+	// As the script depart does it for an instance without connections: a heartbeat between the commands would undo it.
 	c, space, id := srv.Client(), w.engine.Store().Space(), w.engine.Self()
 	now := float64(c.Time(t.Context()).Val().UnixMilli())
-	c.ZRem(t.Context(), space.FleetSigns(), id)
-	c.ZAdd(t.Context(), space.FleetEnded(), redis.Z{Score: now, Member: id})
-	if err := c.Publish(t.Context(), space.FleetChannel(c.Options().DB), "gone "+id).Err(); err != nil {
+	if _, err := c.TxPipelined(t.Context(), func(p redis.Pipeliner) error {
+		p.ZRem(t.Context(), space.FleetSigns(), id)
+		p.ZAdd(t.Context(), space.FleetEnded(), redis.Z{Score: now, Member: id})
+		p.Publish(t.Context(), space.FleetChannel(c.Options().DB), "gone "+id)
+		return nil
+	}); err != nil {
 		t.Fatal(err)
 	}
 
