@@ -99,8 +99,9 @@ func TestCallsDoNotWaitForRedisForever(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := w.Schedule(context.Background(), Request{Key: "app:t:t:1"}); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v, want ErrUnavailable", err)
+	if _, err := w.Schedule(context.Background(), Request{Key: "app:t:t:1"}); !errors.Is(err, ErrUnavailable) ||
+		!strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("%v, want ErrUnavailable: connection refused", err)
 	}
 	if err := w.Close(t.Context()); err != nil {
 		t.Error(err)

@@ -302,11 +302,15 @@ func (e *Engine) known(ctx context.Context) error {
 		}
 	}
 
-	if why := e.trouble.Load(); why != nil && (errors.Is(*why, wire.ErrLogin) || errors.Is(*why, wire.ErrRights)) {
+	why := e.trouble.Load()
+	switch {
+	case why == nil:
+		return wire.ErrNotBegun
+	case errors.Is(*why, wire.ErrLogin), errors.Is(*why, wire.ErrRights):
 		return *why // it names the remedy
 	}
 
-	return wire.ErrNotBegun
+	return fmt.Errorf("%w: %v", wire.ErrNotBegun, *why)
 }
 
 // Subscribed is closed when the first subscription has begun.
