@@ -19,7 +19,7 @@ type Origin struct {
 // Proxies are the networks of trusted proxies. The zero value trusts none.
 type Proxies []netip.Prefix
 
-// Handler makes the origin of each request available to Of.
+// Handler makes the origin of each request available to OriginOf.
 func (p Proxies) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx := context.WithValue(r.Context(), originKey{}, p.origin(r))

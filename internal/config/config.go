@@ -142,14 +142,8 @@ type Client struct {
 // variables such as NOTIFIER_KEY_FILE name. If there are problems, the error is an [Errors], which lists all that do not
 // depend on others.
 func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]byte, error)) (*Config, error) {
-	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
-	r.known, r.hookOf = map[string]bool{}, map[string]string{}
-	var raw serviceVars
-	var rawRedis redisVars
-	r.fill(Prefix, &rawRedis)
-	r.fill(Prefix, &raw)
-	c := r.service(&raw)
-	c.Redis = r.redis(&rawRedis)
+	r := newReader(lookup, readFile)
+	c, raw := r.base()
 	c.TrustedProxies = r.networks("TRUSTED_PROXIES", raw.TrustedProxies)
 	c.Clients = r.clients(raw.Clients)
 	c.Routes = r.routes(raw.Routes, c)
@@ -161,6 +155,21 @@ func Load(lookup envconfig.Lookuper, environ []string, readFile func(string) ([]
 	}
 
 	return c, nil
+}
+
+func newReader(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) *reader {
+	return &reader{source: &source{lookup: lookup, readFile: readFile}, known: map[string]bool{}, hookOf: map[string]string{}}
+}
+
+// base reads the variables of Redis and those of service.
+func (r *reader) base() (*Config, *serviceVars) {
+	var raw serviceVars
+	var rawRedis redisVars
+	r.fill(Prefix, &rawRedis)
+	r.fill(Prefix, &raw)
+	c := r.service(&raw)
+	c.Redis = r.redis(&rawRedis)
+	return c, &raw
 }
 
 // service reads every variable except those of Redis, clients and routes.

@@ -23,8 +23,7 @@ type redisVars struct {
 // LoadRedis reads only the connection to Redis, for commands that need no other configuration. Its error is of type
 // [Errors].
 func LoadRedis(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) (Redis, error) {
-	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
-	r.known = map[string]bool{}
+	r := newReader(lookup, readFile)
 	var raw redisVars
 	r.fill(Prefix, &raw)
 	c := r.redis(&raw)

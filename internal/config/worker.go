@@ -28,14 +28,8 @@ func LoadWorker(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)
 
 		return lookup.Lookup(name)
 	})
-	r := &reader{source: &source{lookup: ours, readFile: readFile}}
-	r.known = map[string]bool{}
-	var raw serviceVars
-	var rawRedis redisVars
-	r.fill(Prefix, &rawRedis)
-	r.fill(Prefix, &raw)
-	c := r.service(&raw)
-	c.Redis = r.redis(&rawRedis)
+	r := newReader(ours, readFile)
+	c, _ := r.base()
 	if len(r.errs) > 0 {
 		return nil, r.errs.sorted()
 	}
@@ -45,8 +39,7 @@ func LoadWorker(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)
 
 // LoadClients reads NOTIFIER_CLIENTS and the variables of each client. Its error is of type [Errors].
 func LoadClients(lookup envconfig.Lookuper, readFile func(string) ([]byte, error)) ([]Client, error) {
-	r := &reader{source: &source{lookup: lookup, readFile: readFile}}
-	r.known = map[string]bool{}
+	r := newReader(lookup, readFile)
 	names, _ := r.value(Prefix + "CLIENTS")
 	list := r.clients(names)
 	if len(r.errs) > 0 {
