@@ -18,12 +18,13 @@ import (
 	"notifier/internal/doctor"
 	"notifier/internal/engine"
 	"notifier/internal/fleet"
+	_ "notifier/internal/history/postgres" // for postgres://
+	_ "notifier/internal/history/sqlite"   // for sqlite:///
 	"notifier/internal/keyring"
 	"notifier/internal/keys"
 	"notifier/internal/metrics"
 	"notifier/internal/route"
 	"notifier/internal/sampler"
-	"notifier/internal/session"
 	"notifier/internal/tap"
 	"notifier/internal/telemetry"
 	"notifier/internal/testcall"
@@ -205,25 +206,21 @@ func (p *Process) newHandler() http.Handler {
 	}
 
 	p.sampler = sampler.New(figures)
-	calling := api.New(api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody,
-		Memory: c.APIMemory, Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, History: p.historian(), Eraser: p.eraser(),
-		Replayer: p.replayer(), Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask, Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls),
-		Version: o.Version, Loopback: access.LocalOnly(p.listen.Addr()), Sampler: p.sampler, Pages: c.UI})
+	a := api.Options{Engine: p.Engine, Routes: p.table, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory,
+		Tracer: p.telemetry.Tracer(), Observer: p.metrics, Keys: ring, Metrics: p.metrics.Page(), Tests: tests, Mask: c.UIMask,
+		Logger: o.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: o.Version, Loopback: access.LocalOnly(p.listen.Addr()),
+		Sampler: p.sampler, Pages: c.UI}
+	if p.history.DB != nil {
+		a.History, a.Eraser, a.Replayer = p.history.DB, p.Engine, p.Engine
+	}
+
+	calling := api.New(a)
 	if !c.UI {
 		return calling
 	}
 
-	host, _, _ := net.SplitHostPort(c.Listen)
-	pages := ui.Options{Engine: p.Engine, Routes: p.table, Mask: c.UIMask, Host: host, Logger: o.Logger,
-		Loopback: access.LocalOnly(p.listen.Addr()),
-		Version:  o.Version, Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: p.Engine,
-			Failures: failures, Now: p.Engine.Now}),
-		Tests: tests, Keys: ring, Meter: access.NewMeter(clients), Health: p.Engine, Now: p.Engine.Now,
-		Sampler: p.sampler}
-	if p.history.DB != nil {
-		pages.History, pages.Replays = p.history.DB, p.Engine
-	}
-
+	pages := ui.Beside(&a, p.Engine)
+	pages.Host, _, _ = net.SplitHostPort(c.Listen)
 	p.pages = ui.New(pages)
 	return p.pages.Beside(calling)
 }

@@ -2,9 +2,12 @@ package ui
 
 import (
 	"context"
+	"time"
 
+	"notifier/internal/access"
 	"notifier/internal/api"
 	"notifier/internal/health"
+	"notifier/internal/session"
 	"notifier/internal/store"
 )
 
@@ -12,6 +15,23 @@ import (
 type Engine interface {
 	api.Engine
 	Amender
+}
+
+// Beside returns the options of pages that are served beside an API: with its clients, limits, figures and history.
+func Beside(a *api.Options, e interface {
+	Engine
+	Physician
+	Now() time.Time
+}) Options {
+	o := Options{Engine: e, Routes: a.Routes, Mask: a.Mask, Loopback: a.Loopback, Logger: a.Logger, Version: a.Version, Tests: a.Tests,
+		Keys: a.Keys, Meter: access.NewMeter(a.Clients), Health: e, Now: e.Now, Sampler: a.Sampler,
+		Sessions: session.New(session.Options{Keys: a.Keys, Clients: access.NewClients(a.Clients), Register: e, Failures: a.Failures,
+			Now: e.Now})}
+	if h, ok := a.History.(Historian); ok {
+		o.History, o.Replays = h, a.Replayer
+	}
+
+	return o
 }
 
 // Physician reads the health of the receivers of each route.

@@ -16,7 +16,6 @@ import (
 	"notifier/internal/config"
 	"notifier/internal/keyring"
 	"notifier/internal/sampler"
-	"notifier/internal/session"
 	"notifier/internal/ui"
 	"notifier/worker"
 	"notifier/worker/internal/seam"
@@ -95,15 +94,11 @@ func handler(p seam.Parts, clients []access.Client) http.Handler {
 	figures := sampler.New(sampler.Options{Engine: e, Routes: p.Routes, Health: e, Now: e.Now})
 	a := api.Options{Engine: e, Routes: p.Routes, Clients: clients, Failures: failures, MaxBody: c.MaxBody, Memory: c.APIMemory, Keys: ring,
 		Mask: c.UIMask, Logger: p.Logger, LogCalls: api.LogCalls(c.LogCalls), Version: "worker", Loopback: true, Sampler: figures, Pages: true}
-	u := ui.Options{Engine: e, Routes: p.Routes, Mask: c.UIMask, Loopback: true, Logger: p.Logger, Version: "worker", Keys: ring,
-		Sessions: session.New(session.Options{Keys: ring, Clients: access.NewClients(clients), Register: e, Failures: failures, Now: e.Now}),
-		Meter:    access.NewMeter(clients), Health: e, Now: e.Now, Sampler: figures}
 	if p.History != nil {
 		a.History, a.Eraser, a.Replayer = p.History, e, e
-		u.History, u.Replays = p.History, e
 	}
 
-	pages := ui.New(u)
+	pages := ui.New(ui.Beside(&a, e))
 	p.Go(func(ctx context.Context) { _ = pages.Run(ctx) }) // it returns nil
 	return pages.Beside(api.New(a))
 }
