@@ -144,7 +144,7 @@ func (e *Engine) unhandled(ctx context.Context, counts []store.Counts) (n int) {
 	}
 
 	for _, c := range counts {
-		if c.Pending > 0 && slices.Contains(list, stats.Recorded{Prefix: c.Prefix}) {
+		if c.Pending > 0 && stats.Unhandled(list, c.Prefix) {
 			n++
 		}
 	}

@@ -1,8 +1,6 @@
 package problems
 
 import (
-	"slices"
-
 	"notifier/internal/doctor"
 	"notifier/internal/stats"
 	"notifier/internal/store"
@@ -13,7 +11,7 @@ const listRecorded = "notifier routes recorded"
 
 // unhandled adds the notices of a recorded prefix that no running worker handles, and reports whether there are any.
 func (f *finder) unhandled(c store.Counts) bool {
-	if c.Pending == 0 || !slices.Contains(f.b.Recorded, stats.Recorded{Prefix: c.Prefix}) {
+	if c.Pending == 0 || !stats.Unhandled(f.b.Recorded, c.Prefix) {
 		return false
 	}
 

@@ -86,6 +86,11 @@ type Recorded struct {
 	Workers int // running ones with a handler for it
 }
 
+// Unhandled reports whether a prefix is recorded, and no running worker has a handler for it.
+func Unhandled(list []Recorded, prefix string) bool {
+	return slices.ContainsFunc(list, func(x Recorded) bool { return x.Prefix == prefix && x.Workers == 0 })
+}
+
 // RouteGauges are the values of one route, in Redis and in this process.
 type RouteGauges struct {
 	Route   string // its name
