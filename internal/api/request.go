@@ -129,7 +129,7 @@ func (a *api) place(req *store.Request, prefix string, c caller, f codec.Faults)
 		return problem(http.StatusForbidden, "this client may only schedule keys under %s:", c.Prefix)
 	}
 
-	wrong := slices.Clone(f) // in fields that could not be read
+	wrong := f // in fields that could not be read
 	for _, x := range a.scheduler.Check(req) {
 		at := strings.TrimSuffix(prefix+x.Field, ".")
 		switch {

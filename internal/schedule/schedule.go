@@ -149,8 +149,9 @@ type Fault struct {
 // Check returns what is wrong with a request. If nothing is, it marks the request, and Schedule and Many do not check it
 // again. The faults of a key that no route covers are those of the key only.
 func (s *Scheduler) Check(r *store.Request) []Fault {
-	if fault := s.checkKey(r.Key); fault != nil {
-		return []Fault{*fault}
+	to, err := s.match(r.Key)
+	if err != nil {
+		return []Fault{{"key", err}}
 	}
 
 	var faults []Fault
@@ -159,7 +160,6 @@ func (s *Scheduler) Check(r *store.Request) []Fault {
 			faults = append(faults, Fault{field, err})
 		}
 	}
-	to := s.o.Routes.Match(r.Key)
 	add("on_duplicate", r.OnDuplicate.Check())
 	add(store.When{Due: r.Due, Delay: r.Delay}.Check(time.Now()))
 	for _, m := range to.Misfits(&r.Content) {
@@ -177,20 +177,24 @@ func (s *Scheduler) Check(r *store.Request) []Fault {
 	return faults
 }
 
-func (s *Scheduler) checkKey(key string) *Fault {
+// match returns the route of a key.
+func (s *Scheduler) match(key string) (*route.Route, error) {
 	switch {
 	case key == "":
-		return &Fault{"key", fmt.Errorf("%w: is missing; want app:module:type:id", notice.ErrInvalid)}
+		return nil, fmt.Errorf("%w: is missing; want app:module:type:id", notice.ErrInvalid)
 	case !keys.Valid(key):
 		_, err := keys.Parse(key)
-		return &Fault{"key", fmt.Errorf("%w: %w", notice.ErrInvalid, err)}
+		return nil, fmt.Errorf("%w: %w", notice.ErrInvalid, err)
 	case keys.HasPrefix(key, s.o.Space.Namespace):
-		return &Fault{"key", fmt.Errorf("%w: the segment app may not be %q, the namespace", notice.ErrInvalid, s.o.Space.Namespace)}
-	case s.o.Routes.Match(key) == nil:
-		return &Fault{"key", fmt.Errorf("%s: %w", key, store.ErrUnrouted)}
+		return nil, fmt.Errorf("%w: the segment app may not be %q, the namespace", notice.ErrInvalid, s.o.Space.Namespace)
 	}
 
-	return nil
+	to := s.o.Routes.Match(key)
+	if to == nil {
+		return nil, fmt.Errorf("%s: %w", key, store.ErrUnrouted)
+	}
+
+	return to, nil
 }
 
 // route returns the route of a request, and checks it unless it was checked for this route.
