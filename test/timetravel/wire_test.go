@@ -11,9 +11,7 @@ import (
 
 var errRefused = errors.New("connection refused")
 
-// cable makes the connections of one instance. It buffers writes without a bound. With a plain
-// pipe, a server that answers a pipeline would block on a client that is still sending the
-// pipeline.
+// cable makes the connections of one instance.
 type cable struct {
 	em *embedded.Emulation
 
@@ -30,12 +28,7 @@ func newWire(em *embedded.Emulation) *cable {
 	return &cable{em: em, links: map[*link]struct{}{}, gate: gate}
 }
 
-type link struct{ client, server net.Conn }
-
-func (l *link) close() {
-	_ = l.client.Close()
-	_ = l.server.Close()
-}
+type link struct{ cut func() }
 
 // dial makes a connection.
 func (w *cable) dial() (net.Conn, error) {
@@ -44,66 +37,26 @@ func (w *cable) dial() (net.Conn, error) {
 	if w.down || w.dead {
 		return nil, errRefused
 	}
-	server, err := w.em.Dial()
+	l := &link{}
+	c, cut, err := w.em.Pipe(w.pass, func() {
+		w.mu.Lock()
+		delete(w.links, l)
+		w.mu.Unlock()
+	})
 	if err != nil {
 		return nil, err
 	}
-	near, far := net.Pipe()
-	l := &link{client: far, server: server}
+	l.cut = cut
 	w.links[l] = struct{}{}
-	w.pump(l, far, server)
-	w.pump(l, server, far)
-	return near, nil
+	return c, nil
 }
 
-// pump moves bytes one way until either side has closed.
-func (w *cable) pump(l *link, from, to net.Conn) {
-	var mu sync.Mutex
-	more := sync.NewCond(&mu)
-	var waiting []byte
-	ended := false
-	go func() {
-		buf := make([]byte, 16<<10)
-		for {
-			n, err := from.Read(buf)
-			mu.Lock()
-			waiting = append(waiting, buf[:n]...)
-			ended = ended || err != nil
-			more.Signal()
-			mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
-	go func() {
-		defer func() {
-			l.close()
-			w.mu.Lock()
-			delete(w.links, l)
-			w.mu.Unlock()
-		}()
-		for {
-			mu.Lock()
-			for len(waiting) == 0 && !ended {
-				more.Wait()
-			}
-			send, over := waiting, ended
-			waiting = nil
-			mu.Unlock()
-			w.mu.Lock()
-			gate := w.gate
-			w.mu.Unlock()
-			<-gate
-			if len(send) > 0 {
-				if _, err := to.Write(send); err != nil {
-					return
-				}
-			} else if over {
-				return
-			}
-		}
-	}()
+// pass returns when bytes may pass.
+func (w *cable) pass() {
+	w.mu.Lock()
+	gate := w.gate
+	w.mu.Unlock()
+	<-gate
 }
 
 // cut closes all connections; data in transit are lost.
@@ -115,7 +68,7 @@ func (w *cable) cut() {
 	}
 	w.mu.Unlock()
 	for _, l := range links {
-		l.close()
+		l.cut()
 	}
 }
 

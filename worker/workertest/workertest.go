@@ -81,12 +81,8 @@ func Run(t *testing.T, f func(t *testing.T, w *Worker)) {
 // client returns a client of the emulated Redis, set up as package wire does it, without limits for which it would wait.
 func client(em *embedded.Emulation) *redis.Client {
 	return redis.NewClient(&redis.Options{Dialer: func(context.Context, string, string) (net.Conn, error) {
-		server, err := em.Dial()
-		if err != nil {
-			return nil, err
-		}
-
-		return connect(server), nil
+		c, _, err := em.Pipe(func() {}, func() {})
+		return c, err
 	}, MaxRetries: -1, DialTimeout: 2 * time.Second, ReadTimeout: 3 * time.Second, WriteTimeout: 3 * time.Second,
 		ContextTimeoutEnabled: true, PoolSize: 10_000, DisableIdentity: true,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
