@@ -1,4 +1,4 @@
-package sqlitehistory
+package pghistory_test
 
 import (
 	"context"
@@ -7,12 +7,21 @@ import (
 	"time"
 
 	"notifier/internal/history"
+	"notifier/internal/pgtest"
 	"notifier/internal/redistest"
 	"notifier/worker"
+	_ "notifier/worker/pghistory"
+	_ "notifier/worker/sqlitehistory"
 )
 
+// Each database, with its package imported.
 func TestFinalizedNoticesHaveRows(t *testing.T) {
-	srv, address := redistest.Shared(t), "sqlite://"+t.TempDir()+"/history.db"
+	t.Run("PostgreSQL", func(t *testing.T) { haveRows(t, pgtest.Database(t)) })
+	t.Run("SQLite", func(t *testing.T) { haveRows(t, "sqlite://"+t.TempDir()+"/history.db") })
+}
+
+func haveRows(t *testing.T, address string) {
+	srv := redistest.Shared(t)
 	w, err := worker.New(worker.Options{Redis: srv.URL(), Namespace: srv.Namespace(), ShutdownTimeout: time.Second, History: address,
 		HistoryBodies: "drop"})
 	if err != nil {
