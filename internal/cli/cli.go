@@ -277,6 +277,17 @@ func (a *command) client() (*client.Client, error) {
 	return client.New(o)
 }
 
+// fetch makes one call of the API.
+func fetch[T any](a *command, call func(c *client.Client) (T, error)) (answer T, err error) {
+	c, err := a.client()
+	if err != nil {
+		return answer, err
+	}
+
+	defer c.Close()
+	return call(c)
+}
+
 // config reads the service's configuration as serve does.
 func (a *command) config() (*config.Config, error) {
 	return config.Load(envconfig.MapLookuper(a.env), a.Environ, os.ReadFile)

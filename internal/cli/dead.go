@@ -21,13 +21,7 @@ take --reason and --status.`,
   notifier redrive --route orders --reason status_5xx --status 503 --rate 100/s`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			d, err := c.CountDead(cmd.Context(), q)
+			d, err := fetch(a, func(c *client.Client) (*client.DeadCounts, error) { return c.CountDead(cmd.Context(), q) })
 			if err != nil {
 				return err
 			}

@@ -127,13 +127,7 @@ func (a *command) quick(ctx context.Context) error {
 		return err
 	}
 
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-
-	defer c.Close()
-	h, err := c.Ready(ctx)
+	h, err := fetch(a, func(c *client.Client) (*client.Health, error) { return c.Ready(ctx) })
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"notifier/client"
 	"notifier/internal/notice"
 )
 
@@ -21,13 +22,7 @@ client without a prefix.`,
 		Example: "  notifier instances\n  notifier instances --json | jq '.items[] | select(.state != \"living\")'",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			l, err := c.Instances(cmd.Context())
+			l, err := fetch(a, func(c *client.Client) (*client.Instances, error) { return c.Instances(cmd.Context()) })
 			if err != nil {
 				return err
 			}

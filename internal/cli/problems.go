@@ -22,13 +22,7 @@ the first receivers of each problem, and its page of the dashboard.`,
   notifier problems --json | jq '.items[] | select(.severity == "error")'`,
 		Args: takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			p, err := c.Problems(cmd.Context(), route)
+			p, err := fetch(a, func(c *client.Client) (*client.Problems, error) { return c.Problems(cmd.Context(), route) })
 			if err != nil {
 				return err
 			}

@@ -157,13 +157,9 @@ and the route's hold. Without --rate and --concurrency, the limits are removed.`
 				return usage("want --host")
 			}
 
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			s, err := c.LimitReceiver(cmd.Context(), r, rate, concurrency)
+			s, err := fetch(a, func(c *client.Client) (*client.ReceiverState, error) {
+				return c.LimitReceiver(cmd.Context(), r, rate, concurrency)
+			})
 			if err != nil {
 				return err
 			}
@@ -217,13 +213,9 @@ type receiverTimes struct {
 }
 
 func (a *command) pauseReceiver(cmd *cobra.Command, r receiverTimes) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-
-	defer c.Close()
-	s, err := c.PauseReceiver(cmd.Context(), r.ReceiverName, r.until, r.over)
+	s, err := fetch(a, func(c *client.Client) (*client.ReceiverState, error) {
+		return c.PauseReceiver(cmd.Context(), r.ReceiverName, r.until, r.over)
+	})
 	if err != nil {
 		return err
 	}
@@ -232,13 +224,9 @@ func (a *command) pauseReceiver(cmd *cobra.Command, r receiverTimes) error {
 }
 
 func (a *command) resumeReceiver(cmd *cobra.Command, r receiverTimes) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-
-	defer c.Close()
-	s, err := c.ResumeReceiver(cmd.Context(), r.ReceiverName, r.over)
+	s, err := fetch(a, func(c *client.Client) (*client.ReceiverState, error) {
+		return c.ResumeReceiver(cmd.Context(), r.ReceiverName, r.over)
+	})
 	if err != nil {
 		return err
 	}

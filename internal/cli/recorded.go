@@ -21,13 +21,7 @@ that a worker has recorded, also while no worker is running. Then the notices wa
 		Example: "  notifier routes recorded\n  notifier routes recorded --json | jq '.recorded[] | select(.workers == 0)'",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			l, err := c.Recorded(cmd.Context())
+			l, err := fetch(a, func(c *client.Client) (*client.Recorded, error) { return c.Recorded(cmd.Context()) })
 			if err != nil {
 				return err
 			}
@@ -75,13 +69,7 @@ worker handles the prefix. A worker that starts later records the prefix again.`
 		Args:              takes(1, 1),
 		ValidArgsFunction: once(a.recordedPrefixes),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			r, err := c.Release(cmd.Context(), args[0])
+			r, err := fetch(a, func(c *client.Client) (*client.Released, error) { return c.Release(cmd.Context(), args[0]) })
 			if err != nil {
 				return err
 			}

@@ -68,13 +68,7 @@ The exit code is 1 if the receiver did not acknowledge the test.`,
 
 // testNotice has the service send a test to the receiver of a notice.
 func (a *command) testNotice(ctx context.Context, key string) error {
-	c, err := a.client()
-	if err != nil {
-		return err
-	}
-
-	defer c.Close()
-	x, err := c.SendTest(ctx, key)
+	x, err := fetch(a, func(c *client.Client) (*client.TestResult, error) { return c.SendTest(ctx, key) })
 	if err != nil {
 		return err
 	}

@@ -18,13 +18,7 @@ answering instance, the last three since its start.`,
 		Example: "  notifier stats\n  watch -n 2 notifier stats",
 		Args:    takes(0, 0),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-
-			defer c.Close()
-			s, err := c.Stats(cmd.Context())
+			s, err := fetch(a, func(c *client.Client) (*client.Stats, error) { return c.Stats(cmd.Context()) })
 			if err != nil {
 				return err
 			}
