@@ -33,7 +33,7 @@ func init() {
 // served are the clients of a worker whose API is served.
 type served struct{ clients []string }
 
-// serve makes the engine for an API with clients, and returns what the API needs.
+// serve makes the engine for an API with clients, and returns the parts of the worker that the API shows.
 func (w *Worker) serve(clients []string) (seam.Parts, error) {
 	w.mu.Lock()
 	if w.engine != nil {

@@ -42,7 +42,7 @@ type Engine interface {
 
 // Scheduler stores new notices.
 type Scheduler interface {
-	// Check returns what is wrong with a request. A request without faults is not checked again.
+	// Check returns the faults of a request. A request without faults is not checked again by Schedule.
 	Check(r *store.Request) []schedule.Fault
 	// Schedule stores one notice. Concurrent calls are coalesced.
 	Schedule(ctx context.Context, r store.Request) (store.Reply, error)

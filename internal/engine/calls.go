@@ -57,7 +57,7 @@ func (e *Engine) Schedule(ctx context.Context, r store.Request) (store.Reply, er
 	return many[0], err
 }
 
-// Check returns what is wrong with a request; see schedule.Scheduler.
+// Check returns the faults of a request; see schedule.Scheduler.
 func (e *Engine) Check(r *store.Request) []schedule.Fault { return e.schedule.Check(r) }
 
 // ScheduleMany stores notices and returns one reply for each.
@@ -250,7 +250,7 @@ func (e *Engine) Report(ctx context.Context, key string, v notice.Report) (store
 	return e.reports.Take(ctx, r, key, v)
 }
 
-// Unrouted returns the prefixes in Redis that no configured route has: also those that are recorded for workers.
+// Unrouted returns the prefixes in Redis that no configured route has. Prefixes that are recorded for workers are among them.
 func (e *Engine) Unrouted(ctx context.Context) ([]string, error) {
 	if err := e.known(ctx); err != nil {
 		return nil, err

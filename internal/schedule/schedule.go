@@ -146,8 +146,8 @@ type Fault struct {
 	Err   error
 }
 
-// Check returns what is wrong with a request. If nothing is, it marks the request, and Schedule and Many do not check it
-// again. The faults of a key that no route covers are those of the key only.
+// Check returns the faults of a request. A request without faults is marked, so that Schedule and Many do not check it
+// again. If the key is invalid or no route covers it, that is the only fault.
 func (s *Scheduler) Check(r *store.Request) []Fault {
 	to, err := s.match(r.Key)
 	if err != nil {
