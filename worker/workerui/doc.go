@@ -1,5 +1,5 @@
-// Package workerui serves the API and the pages of the service for a worker, so that a program needs no instance of the
-// service to be looked at and operated:
+// Package workerui serves the API and the pages of the service for a worker. Operators of the program then need no instance
+// of the service:
 //
 //	h, err := workerui.Handler(w, workerui.Options{}) // after Handle, before other methods of w
 //	// …
